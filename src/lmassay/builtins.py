@@ -1,0 +1,41 @@
+"""What ships with lmassay: kind → name → (where it lives, what it is). Strings only, so that listing imports nothing."""
+
+from __future__ import annotations
+
+from typing import Final
+
+_SCORERS = "lmassay.robustness.scorers"
+_PERTURBATIONS = "lmassay.robustness.perturbations"
+
+BUILTINS: Final[dict[str, dict[str, tuple[str, str]]]] = {
+    "task": {
+        "robustness": (
+            "lmassay.robustness.task:Robustness",
+            "does it break under attack? TEAPOT's s_src, d_tgt and success rate",
+        ),
+    },
+    "model": {
+        "outputs": ("lmassay.models.outputs:Outputs", "answers already in hand, read from files"),
+        "openai": ("lmassay.models.openai_compatible:OpenAICompatible", "any OpenAI-compatible server, by base URL"),
+        "echo": ("lmassay.models.echo:Echo", "gives the prompt back; deterministic, for trying things out"),
+    },
+    "scorer": {
+        "zero_one": (f"{_SCORERS}.exact:ZeroOne", "1 where the two texts are equal, else 0"),
+        "exact_match": (f"{_SCORERS}.exact:ZeroOne", "the same as zero_one"),
+        "bleu": (f"{_SCORERS}.bleu:BLEU", "sentence BLEU, 13a tokens, floor smoothing 0.01"),
+        "chrf": (f"{_SCORERS}.chrf:ChrF", "character n-gram F-score, order 6, beta 2"),
+        "meteor": (f"{_SCORERS}.meteor:METEOR", "METEOR 1.5, the Java program (needs java and the jar)"),
+        "semantic": (f"{_SCORERS}.semantic:Semantic", "cosine of sentence embeddings (extra: semantic)"),
+    },
+    "perturbation": {
+        "charswap": (f"{_PERTURBATIONS}:charswap", "swap two neighbouring letters inside a word"),
+        "keyboard": (f"{_PERTURBATIONS}:keyboard", "hit the key next to the right one; per keyboard layout"),
+        "delete": (f"{_PERTURBATIONS}:delete", "leave out a letter"),
+        "insert": (f"{_PERTURBATIONS}:insert", "type a letter twice or add one"),
+        "homoglyph": (f"{_PERTURBATIONS}:homoglyph", "replace a letter by one that looks the same"),
+        "case": (f"{_PERTURBATIONS}:case", "flip upper and lower case"),
+        "diacritics": (f"{_PERTURBATIONS}:diacritics", "drop accents, or add one"),
+        "wordswap": (f"{_PERTURBATIONS}:wordswap", "swap two neighbouring words"),
+        "worddrop": (f"{_PERTURBATIONS}:worddrop", "leave out a word"),
+    },
+}

@@ -1,0 +1,69 @@
+"""Every error that lmassay raises on purpose; each message says what to do next.
+
+    LmassayError
+    ├── UserError            the user can mend it: one line on standard error, exit code 2
+    │   ├── ConfigError      a configuration key or value
+    │   ├── DataError        an input file: names file and line
+    │   ├── PluginError      a scorer, perturbation, task or model that cannot be found, loaded or trusted
+    │   ├── MissingExtra     an optional dependency: names the pip command
+    │   └── StoreError       the results folder
+    └── ModelError           one request failed for good: recorded with its example, the run goes on
+        └── FatalModelError  every further request would fail too (wrong key): the run stops at once
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+
+
+class LmassayError(Exception):
+    """Base of all errors raised on purpose."""
+
+
+class UserError(LmassayError):
+    """Something the user can mend; shown as one line, exit code 2."""
+
+
+class ConfigError(UserError):
+    """A configuration key or value is wrong."""
+
+
+class DataError(UserError):
+    """An input file is missing, unreadable or inconsistent."""
+
+
+class PluginError(UserError):
+    """A plug-in cannot be found, loaded or trusted."""
+
+
+class MissingExtra(UserError):  # noqa: N818 - reads as what it is
+    """An optional dependency is not installed."""
+
+    def __init__(self, what: str, extra: str) -> None:
+        super().__init__(f"{what} needs an optional part: pip install 'lmassay[{extra}]'")
+
+
+class StoreError(UserError):
+    """The results folder cannot be used."""
+
+
+class ModelError(LmassayError):
+    """One request failed for good."""
+
+
+class FatalModelError(ModelError):
+    """No request can succeed; stop before more is asked or paid for."""
+
+
+def did_you_mean(name: str, known: Iterable[str]) -> str:
+    """A hint such as ``; did you mean 'chrf'?``, or nothing.
+
+    >>> did_you_mean("chfr", ["chrf", "bleu"])
+    "; did you mean 'chrf'?"
+    """
+    known = sorted(known)
+    close = difflib.get_close_matches(name.lower(), known, n=1, cutoff=0.6)
+    if close:
+        return f"; did you mean '{close[0]}'?"
+    return f"; known: {', '.join(known)}" if known else ""
