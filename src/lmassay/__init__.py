@@ -1,2 +1,96 @@
-"""lmassay"""
+"""lmassay puts language models and NLP systems to the test.
+
+    >>> import lmassay
+    >>> lmassay.ChrF().score(["the cat sat"], ["the cat sat"])
+    [1.0]
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
 __version__ = "0.1.0"
+
+if TYPE_CHECKING:
+    from lmassay.api import Run, compare, evaluate, load_run
+    from lmassay.contracts import Model, Task
+    from lmassay.errors import LmassayError, UserError
+    from lmassay.registry import register
+    from lmassay.robustness.perturbations.base import perturbation
+    from lmassay.robustness.scorers.base import Scorer, register_scorer, scorer
+    from lmassay.robustness.scorers.bleu import BLEU
+    from lmassay.robustness.scorers.chrf import ChrF
+    from lmassay.robustness.scorers.exact import ZeroOne
+    from lmassay.robustness.scorers.meteor import METEOR
+    from lmassay.robustness.scorers.semantic import Semantic
+    from lmassay.types import Example, Generate, LogProbs, Response, Result, Score, Slot
+
+# Where each public name lives; imported when first used, so that `import lmassay` costs next to nothing.
+_HOMES = {
+    "BLEU": "lmassay.robustness.scorers.bleu",
+    "ChrF": "lmassay.robustness.scorers.chrf",
+    "Example": "lmassay.types",
+    "Generate": "lmassay.types",
+    "LmassayError": "lmassay.errors",
+    "LogProbs": "lmassay.types",
+    "METEOR": "lmassay.robustness.scorers.meteor",
+    "Model": "lmassay.contracts",
+    "Response": "lmassay.types",
+    "Result": "lmassay.types",
+    "Run": "lmassay.api",
+    "Score": "lmassay.types",
+    "Scorer": "lmassay.robustness.scorers.base",
+    "Semantic": "lmassay.robustness.scorers.semantic",
+    "Slot": "lmassay.types",
+    "Task": "lmassay.contracts",
+    "UserError": "lmassay.errors",
+    "ZeroOne": "lmassay.robustness.scorers.exact",
+    "compare": "lmassay.api",
+    "evaluate": "lmassay.api",
+    "load_run": "lmassay.api",
+    "perturbation": "lmassay.robustness.perturbations.base",
+    "register": "lmassay.registry",
+    "register_scorer": "lmassay.robustness.scorers.base",
+    "scorer": "lmassay.robustness.scorers.base",
+}
+
+__all__ = [
+    "BLEU",
+    "METEOR",
+    "ChrF",
+    "Example",
+    "Generate",
+    "LmassayError",
+    "LogProbs",
+    "Model",
+    "Response",
+    "Result",
+    "Run",
+    "Score",
+    "Scorer",
+    "Semantic",
+    "Slot",
+    "Task",
+    "UserError",
+    "ZeroOne",
+    "compare",
+    "evaluate",
+    "load_run",
+    "perturbation",
+    "register",
+    "register_scorer",
+    "scorer",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module 'lmassay' has no attribute {name!r}")
+    value = getattr(importlib.import_module(_HOMES[name]), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted([*globals(), *__all__])

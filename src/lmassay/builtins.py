@@ -1,4 +1,4 @@
-"""What ships with lmassay: kind → name → (where it lives, what it is). Strings only, so that listing imports nothing."""
+"""What ships with lmassay: kind → name → (where it lives, what it is). Strings only: listing imports nothing."""
 
 from __future__ import annotations
 

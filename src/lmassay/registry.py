@@ -82,7 +82,7 @@ class Registry:
                 origin = point.dist.name if point.dist is not None else point.value
                 try:
                     rows[point.name] = Entry(point.name, _summary(point.load()), origin)
-                except Exception as error:  # noqa: BLE001 - any failure of foreign code is shown, not raised
+                except Exception as error:  # any failure of foreign code is shown, not raised
                     rows[point.name] = Entry(point.name, "", origin, f"cannot be loaded: {error!r}")
         for (k, n), (obj, origin) in self._own.items():
             if k == kind:
@@ -123,6 +123,11 @@ class Registry:
                 return f"the package {point.dist.name}" if point.dist is not None else point.value
         return None
 
+    def _registered(self, kind: str, name: str) -> Any:
+        if (kind, name) in self._own:
+            return self._own[kind, name][0]
+        return self._parent._registered(kind, name) if self._parent is not None else None
+
     def _find(self, kind: str, name: str) -> Any:
         if (kind, name) in self._own:
             return self._own[kind, name][0]
@@ -149,7 +154,8 @@ class Registry:
         module = self.load_file(path)
         if not attribute:
             raise PluginError(f"'{name}' names a file only; write {file}:NAME for one of the {kind}s in it")
-        registered = self._find(kind, attribute)
+        # What the file registered under the name comes first: `@scorer` leaves a plain function behind in the module.
+        registered = self._registered(kind, attribute)
         if registered is not None:
             return registered
         if hasattr(module, attribute):

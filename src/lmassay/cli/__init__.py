@@ -1,0 +1,90 @@
+"""The command line: one file a verb, loaded when it is called."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from typing import Any
+
+import click
+
+import lmassay
+from lmassay.cli.console import complain
+from lmassay.errors import LmassayError
+
+# Verb → (module, help line). The order is the order of the help page.
+_VERBS = {
+    "run": ("run", "Run a configuration: every combination of its lists."),
+    "check": ("check", "Check a configuration without asking anything."),
+    "resume": ("resume", "Finish a run that was interrupted or left errors."),
+    "ls": ("ls", "List the runs in a results folder."),
+    "show": ("show", "Show a run's results."),
+    "compare": ("compare", "Compare runs on the examples they share."),
+    "export": ("export", "Write a run's examples and scores as JSON lines or CSV."),
+    "report": ("report", "Write an HTML report of one or more runs."),
+    "teapot": ("teapot", "TEAPOT's own command line, as it was."),
+    "perturb": ("perturb", "Write an adversarial version of a text file."),
+    "tasks": ("listings", "List the evaluations."),
+    "models": ("listings", "List the kinds of model."),
+    "scorers": ("listings", "List the scorers."),
+    "perturbations": ("listings", "List the perturbations."),
+    "doctor": ("doctor", "Tell what is installed, what is missing and how to get it."),
+}
+
+EXIT_USER_ERROR = 2
+EXIT_INTERRUPTED = 130
+
+
+class _Verbs(click.Group):
+    """Commands that are imported only when used."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(_VERBS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in _VERBS:
+            return None
+        module = importlib.import_module(f"lmassay.cli.{_VERBS[cmd_name][0]}")
+        command: click.Command = getattr(module, cmd_name)
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, line) for name, (_, line) in _VERBS.items()])
+
+
+@click.group(cls=_Verbs, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(lmassay.__version__, prog_name="lmassay")
+def app() -> None:
+    """Put language models and NLP systems to the test.
+
+    \b
+    lmassay run examples/robustness.yaml      run an evaluation
+    lmassay report -o report.html             look at its results
+    lmassay COMMAND -h                        help with an example
+    """
+
+
+def main(argv: list[str] | None = None) -> None:
+    """Entry point: a user's mistake is one line and exit code 2, Ctrl-C is 130, a bug is a traceback."""
+    for stream in (sys.stdout, sys.stderr):
+        # A console that cannot show a character gets an escape, not a crash.
+        reconfigure: Any = getattr(stream, "reconfigure", None)
+        if reconfigure is not None:
+            reconfigure(errors="backslashreplace")
+    try:
+        status = app.main(args=argv, prog_name="lmassay", standalone_mode=False)
+    except click.ClickException as error:
+        error.show()
+        sys.exit(error.exit_code)
+    except LmassayError as error:
+        complain(str(error), [note for note in getattr(error, "__notes__", [])])
+        sys.exit(EXIT_USER_ERROR)
+    except (click.Abort, KeyboardInterrupt):
+        complain("stopped")
+        sys.exit(EXIT_INTERRUPTED)
+    except BrokenPipeError:
+        # The reader of our output has gone, as `| head` does.
+        sys.stderr.close()
+        sys.exit(0)
+    sys.exit(status if isinstance(status, int) else 0)

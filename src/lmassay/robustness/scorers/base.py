@@ -21,6 +21,15 @@ from typing import Any, ClassVar, Self
 from lmassay.errors import DataError, LmassayError, PluginError
 from lmassay.registry import register
 
+class ScorerError(PluginError):
+    """A scorer failed or misbehaved; ``pair`` is the place in its input, from 1, where that is known."""
+
+    def __init__(self, message: str, pair: int | None = None) -> None:
+        super().__init__(message if pair is None else f"pair {pair}: {message}")
+        self.message = message
+        self.pair = pair
+
+
 # BLEU of a text with itself comes out as 1.0000000000000004: rounding is forgiven, anything more is a bug.
 ROUNDING = 1e-9
 
@@ -34,6 +43,8 @@ class Scorer:
     """
 
     _name: ClassVar[str] = ""
+    by_chunks: ClassVar[bool] = False
+    """True if ``score_corpus`` gives the same scores when a corpus comes in pieces."""
 
     @property
     def name(self) -> str:
@@ -57,9 +68,9 @@ class Scorer:
         except LmassayError:
             raise
         except Exception as error:
-            raise PluginError(f"the scorer {self.name} failed: {error!r}") from error
+            raise ScorerError(f"the scorer {self.name} failed: {error!r}") from error
         if len(scores) != len(hyps):
-            raise PluginError(f"the scorer {self.name} gave {len(scores)} scores for {len(hyps)} pairs")
+            raise ScorerError(f"the scorer {self.name} gave {len(scores)} scores for {len(hyps)} pairs")
         return [self._checked(score, place) for place, score in enumerate(scores, 1)]
 
     def rd_score(
@@ -93,8 +104,8 @@ class Scorer:
             except LmassayError:
                 raise
             except Exception as error:
-                raise PluginError(
-                    f"the scorer {self.name} failed on pair {place} ({error!r}): {hyp[:60]!r} against {ref[:60]!r}"
+                raise ScorerError(
+                    f"the scorer {self.name} failed ({error!r}) on {hyp[:60]!r} against {ref[:60]!r}", place
                 ) from error
 
     def _checked(self, score: Any, place: int) -> float:
@@ -103,12 +114,14 @@ class Scorer:
         except (TypeError, ValueError):
             value = math.nan
         if not -ROUNDING <= value <= 1 + ROUNDING:
-            raise PluginError(f"the scorer {self.name} gave {score!r} for pair {place}; scores must lie in [0, 1]")
+            raise ScorerError(f"the scorer {self.name} gave {score!r}; scores must lie in [0, 1]", place)
         return min(max(value, 0.0), 1.0)
 
 
 class FunctionScorer(Scorer):
     """A plain function as a scorer."""
+
+    by_chunks = True
 
     function: ClassVar[Callable[..., float]]
     takes_lang: ClassVar[bool]
@@ -151,6 +164,11 @@ def register_scorer(keys: str | Sequence[str], name: str) -> Callable[[type[Scor
         return cls
 
     return wrap
+
+
+def works_by_chunks(scorer: Scorer) -> bool:
+    """True if a corpus may be scored piece by piece: sentence scorers always, corpus scorers that say so."""
+    return scorer.by_chunks or type(scorer).score_corpus is Scorer.score_corpus
 
 
 def relative_decrease(base: float, adversarial: float) -> float:

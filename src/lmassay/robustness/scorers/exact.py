@@ -11,6 +11,7 @@ class ZeroOne(Scorer):
     """1 where the two texts are equal, else 0: the accuracy of a classifier."""
 
     _name = "accuracy"
+    by_chunks = True
 
     @property
     def signature(self) -> str:

@@ -1,0 +1,64 @@
+"""A system of your own as a model: a class with ``name``, ``can``, ``identity`` and ``generate``.
+
+It is a word-for-word French-English translator with a small dictionary (data/dictionary.tsv). The ``careful`` one
+looks a word that it does not know up by its nearest spelling, so it should break less under attack: that is what the
+demonstration measures.
+
+    model: {name: examples/toy_translator.py:ToyTranslator, careful: true}
+"""
+
+from __future__ import annotations
+
+import csv
+import difflib
+import re
+import unicodedata
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from lmassay import Generate
+
+DICTIONARY = Path(__file__).parent / "data" / "dictionary.tsv"
+
+
+class ToyTranslator:
+    """Word-for-word French-English translation; unknown words are copied, or corrected first if ``careful``."""
+
+    name = "toy-translator"
+    can = frozenset({"generate"})
+
+    def __init__(self, careful: bool = False, label: str = "") -> None:
+        self.careful = careful
+        self.label = label or ("careful translator" if careful else "plain translator")
+        with DICTIONARY.open(encoding="utf-8", newline="") as stream:
+            self._words = dict(csv.reader(stream, delimiter="\t"))
+        self._plain = {_skeleton(word): word for word in self._words}
+
+    def identity(self) -> Mapping[str, object]:
+        return {"name": self.name, "careful": self.careful, "words": len(self._words)}
+
+    def generate(self, requests: Sequence[Generate]) -> list[str]:
+        return [self._translate(request.prompt) for request in requests]
+
+    def _translate(self, sentence: str) -> str:
+        pieces = re.findall(r"\w+'|\w+|[^\w\s]", sentence)
+        words = [self._word(piece) for piece in pieces]
+        text = " ".join(word for word in words if word)
+        text = re.sub(r"\s+([.,!?])", r"\1", text)
+        return text[:1].upper() + text[1:]
+
+    def _word(self, word: str) -> str:
+        known = word.lower() if word.lower() in self._words else self._corrected(word)
+        return self._words.get(known, word)
+
+    def _corrected(self, word: str) -> str:
+        if not self.careful or not word[0].isalpha():
+            return word
+        near = difflib.get_close_matches(_skeleton(word), self._plain, n=1, cutoff=0.7)
+        return self._plain[near[0]] if near else word
+
+
+def _skeleton(word: str) -> str:
+    """Lower case without accents."""
+    letters = unicodedata.normalize("NFD", word.lower())
+    return "".join(letter for letter in letters if not unicodedata.combining(letter))

@@ -1,0 +1,5 @@
+"""``python -m lmassay``"""
+
+from lmassay.cli import main
+
+main()

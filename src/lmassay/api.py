@@ -1,0 +1,71 @@
+"""lmassay from Python: the same runs, store and comparisons as on the command line."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from lmassay import runner
+from lmassay.comparison import Comparison, compare_runs
+from lmassay.config import expand, load_runs
+from lmassay.report.export import row_as_dict
+from lmassay.store import RunRecord, Store
+from lmassay.types import Result
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """A run in a results folder."""
+
+    folder: Path
+    record: RunRecord
+
+    @property
+    def id(self) -> str:
+        return self.record.id
+
+    @property
+    def signature(self) -> str:
+        return self.record.signature
+
+    @property
+    def results(self) -> list[Result]:
+        return [Result(**result) for result in self.record.results]
+
+    def __getitem__(self, metric: str) -> Result:
+        """The overall result of a metric: ``run["success"].value``."""
+        for result in self.results:
+            if result.metric == metric and result.group == "overall":
+                return result
+        raise KeyError(f"{metric}; this run has {', '.join(dict.fromkeys(r.metric for r in self.results))}")
+
+    def rows(self) -> Iterator[dict[str, Any]]:
+        """Every example with its state, scores and texts."""
+        with Store(self.folder) as store:
+            yield from (row_as_dict(row) for row in store.rows(self.id))
+
+
+def evaluate(config: str | Path | Mapping[str, Any], results: str | Path = "results") -> list[Run]:
+    """Run a configuration, given as a file or a mapping; one Run for every combination of its lists."""
+    if isinstance(config, Mapping):
+        runs = expand(dict(config), Path.cwd(), default_name="python")
+    else:
+        runs = load_runs(Path(config))
+    planned = [runner.plan(run) for run in runs]
+    folder, sweep = Path(results), runner.new_sweep()
+    with Store(folder, create=True) as store:
+        return [Run(folder, runner.start(plan, store, sweep)) for plan in planned]
+
+
+def load_run(run: str, results: str | Path = "results") -> Run:
+    """A run by its id, part of it, or ``latest``."""
+    with Store(Path(results)) as store:
+        return Run(Path(results), store.run(run))
+
+
+def compare(base: Run, *others: Run) -> list[Comparison]:
+    """Each other run against ``base``, on the examples both have."""
+    with Store(base.folder) as store:
+        return compare_runs(store, base.record, [other.record for other in others])

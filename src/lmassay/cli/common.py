@@ -1,0 +1,84 @@
+"""Options that several verbs share."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+
+from lmassay.cli.console import print_table
+from lmassay.report.numbers import interval_text, short_text, value_text
+from lmassay.store import RunRecord, Store
+
+F = TypeVar("F", bound=Callable[..., Any])
+DEFAULT_RESULTS = "results"
+
+
+def results_option(function: F) -> F:
+    """``--results FOLDER``: where runs are kept."""
+    return click.option(
+        "--results",
+        type=click.Path(path_type=Path, file_okay=False),
+        default=lambda: Path(os.environ.get("LMASSAY_RESULTS", DEFAULT_RESULTS)),
+        show_default=f"$LMASSAY_RESULTS or ./{DEFAULT_RESULTS}",
+        help="Folder that holds the runs.",
+    )(function)
+
+
+def json_option(function: F) -> F:
+    """``--json``: a machine-readable answer."""
+    return click.option("--json", "as_json", is_flag=True, help="Print one JSON document and nothing else.")(function)
+
+
+def chosen_runs(store: Store, names: Sequence[str]) -> list[RunRecord]:
+    """The named runs, or all of the latest command's."""
+    if names:
+        return list({record.id: record for record in (store.run(name) for name in names)}.values())
+    latest = store.run("latest")
+    return [record for record in store.runs() if record.sweep == latest.sweep]
+
+
+def print_run(record: RunRecord) -> None:
+    """A run's results with all that they rest on."""
+    state = record.status + (f" ({record.note})" if record.note else "")
+    print_table(
+        f"{record.id}  {record.task}: {record.label} on {record.model}, {state}",
+        ("metric", "group", "value", "95 % interval" if _usual(record) else "interval", "n", "errors", "unscored"),
+        [
+            (r["metric"], r["group"], value_text(r), interval_text(r), r["n"], r["n_error"], r["n_unscored"])
+            for r in record.results
+        ],
+        right=(2, 3, 4, 5, 6),
+    )
+    click.echo(f"signature  {record.signature}")
+
+
+def print_runs(records: Sequence[RunRecord]) -> None:
+    """Several runs in one table: a row each, a column a metric (the spread of a metric is left to ``lmassay show``)."""
+    metrics = list(
+        dict.fromkeys(
+            r["metric"] for record in records for r in record.results if r["group"] == "overall" and "." not in r["metric"]
+        )
+    )
+    rows = []
+    for record in records:
+        overall = {r["metric"]: r for r in record.results if r["group"] == "overall"}
+        cells = [short_text(overall[m]) if m in overall else "" for m in metrics]
+        first = next(iter(record.results), {"n": 0, "n_error": 0, "n_unscored": 0})
+        counts = [first["n"], first["n_error"], first["n_unscored"]]
+        rows.append([record.label, record.model, *cells, *counts, record.id])
+    count = len(metrics)
+    columns = ("label", "model", *metrics, "n", "errors", "unscored", "run")
+    print_table(
+        f"{len(records)} runs; values with their intervals, all there is to a run: lmassay show RUN",
+        columns,
+        rows,
+        right=range(2, 5 + count),
+    )
+
+
+def _usual(record: RunRecord) -> bool:
+    return bool(record.config.get("confidence", 0.95) == 0.95)

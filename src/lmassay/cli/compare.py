@@ -1,0 +1,56 @@
+"""``lmassay compare``"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+
+import click
+
+from lmassay.cli.common import json_option, results_option
+from lmassay.cli.console import print_json, print_table
+from lmassay.comparison import Comparison, compare_runs
+from lmassay.errors import UserError
+from lmassay.report.numbers import number_text, p_text
+from lmassay.store import Store
+
+
+@click.command(epilog="Example: lmassay compare BASE NEW", short_help="Compare runs.")
+@click.argument("runs", metavar="RUN RUN...", nargs=-1, required=True)
+@results_option
+@json_option
+def compare(runs: Sequence[str], results: Path, as_json: bool) -> None:
+    """Compare each further run with the first, on the examples both have: difference, its interval, paired test."""
+    if len(runs) < 2:
+        raise UserError("give at least two runs: the first is what the others are compared with; see `lmassay ls`")
+    with Store(results) as store:
+        base, *others = [store.run(name) for name in runs]
+        found = compare_runs(store, base, others)
+    if as_json:
+        print_json({"base": base.id, "comparisons": [asdict(row) for row in found]})
+        return
+    several = len(others) > 1
+    columns = ("metric", "base", "new", "base mean", "new mean", "difference", "95 % interval", "p", "n")
+    print_table(
+        f"against {base.id} ({base.label} on {base.model}); paired by example, test by flipping signs within pairs",
+        (*columns, "p (FDR)") if several else columns,
+        [_row(row, several) for row in found],
+        right=(3, 4, 5, 6, 7, 8, 9),
+    )
+
+
+def _row(row: Comparison, several: bool) -> list[object]:
+    interval = "n/a" if row.low is None else f"[{number_text(row.low)}, {number_text(row.high)}]"
+    cells: list[object] = [
+        row.metric,
+        row.base_label,
+        row.new_label,
+        number_text(row.base_mean),
+        number_text(row.new_mean),
+        f"{row.difference:+.4f}",
+        interval,
+        p_text(row.p),
+        row.n,
+    ]
+    return [*cells, p_text(row.p_adjusted)] if several else cells

@@ -1,0 +1,122 @@
+"""Printing: results on standard output, everything else on standard error."""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, Protocol
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from rich.table import Table
+from rich.text import Text
+
+# C0 and C1 controls (escape sequences start with one), and the marks that reorder text.
+_CONTROLS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
+_SHOW_AFTER = 1.0
+_LINE_EVERY = 30.0
+
+
+def out() -> Console:
+    """Standard output; wide enough for a table when it goes to a file."""
+    console = Console(highlight=False)
+    if not console.is_terminal:
+        console = Console(highlight=False, width=max(console.width, 160))
+    return console
+
+
+def err() -> Console:
+    return Console(stderr=True, highlight=False)
+
+
+def plain(text: object) -> str:
+    """Text without terminal control characters, whatever a model, a file or a server put into it."""
+    return _CONTROLS.sub("�", str(text))
+
+
+def say(text: str) -> None:
+    """A line for the user that is no result."""
+    err().print(Text(plain(text)), soft_wrap=True)
+
+
+def warn(text: str) -> None:
+    err().print(Text("warning: ", style="yellow") + Text(plain(text)), soft_wrap=True)
+
+
+def complain(text: str, notes: Sequence[str] = ()) -> None:
+    err().print(Text("error: ", style="bold red") + Text(plain(text)), soft_wrap=True)
+    for note in notes:
+        say(note)
+
+
+def print_json(document: Any) -> None:
+    """One JSON document and nothing else; plain ASCII, so that no console can garble it."""
+    sys.stdout.write(json.dumps(document, indent=2, allow_nan=False) + "\n")
+
+
+def print_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[object]], right: Sequence[int] = ()) -> None:
+    """A table of plain cells; the columns in ``right`` are aligned right."""
+    table = Table(box=None, pad_edge=False)
+    for number, column in enumerate(columns):
+        table.add_column(column, justify="right" if number in right else "left", overflow="fold", no_wrap=number in right)
+    for row in rows:
+        table.add_row(*(Text(plain(cell)) for cell in row))
+    if title:
+        out().print(Text(plain(title)), soft_wrap=True)
+    out().print(table)
+
+
+class Advance(Protocol):
+    """Told how far the work is."""
+
+    def __call__(self, done: float, total: int | None, /) -> None: ...
+
+
+@contextmanager
+def progress(what: str) -> Iterator[Advance]:
+    """A bar on the terminal once work takes over a second; a line now and then where there is no terminal."""
+    console = err()
+    started = time.monotonic()
+    if not console.is_terminal:
+        yield _line_now_and_then(what, started)
+        return
+    bar = Progress(
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+        TimeRemainingColumn(),
+        console=console,
+        transient=True,
+    )
+    task = bar.add_task(plain(what), total=None)
+
+    def advance(done: float, total: int | None, /) -> None:
+        if not bar.live.is_started and time.monotonic() - started > _SHOW_AFTER:
+            bar.start()
+        bar.update(task, completed=int(done), total=total)
+
+    try:
+        yield advance
+    finally:
+        if bar.live.is_started:
+            bar.stop()
+
+
+def _line_now_and_then(what: str, started: float) -> Advance:
+    last = started
+
+    def advance(done: float, total: int | None, /) -> None:
+        nonlocal last
+        now = time.monotonic()
+        if now - last >= _LINE_EVERY:
+            last = now
+            rate = done / (now - started)
+            left = f", {(total - done) / rate:.0f} s left" if total and rate > 0 else ""
+            say(f"{what}: {int(done)}{f' of {total}' if total else ''} after {now - started:.0f} s{left}")
+
+    return advance

@@ -1,0 +1,51 @@
+"""``lmassay tasks``, ``models``, ``scorers``, ``perturbations``"""
+
+from __future__ import annotations
+
+import inspect
+from typing import Any
+
+import click
+
+from lmassay.cli.common import json_option
+from lmassay.cli.console import print_json, print_table
+from lmassay.errors import LmassayError
+from lmassay.options import options_model
+from lmassay.registry import current
+
+_NOT_OPTIONS = ("text", "rng")
+
+
+def _listing(kind: str) -> click.Command:
+    @click.command(name=f"{kind}s", epilog=f"Example: lmassay {kind}s --json", short_help=f"List the {kind}s.")
+    @json_option
+    def listing(as_json: bool) -> None:
+        entries = current().entries(kind)
+        if as_json:
+            rows = [{"name": e.name, "summary": e.summary, "from": e.origin, "problem": e.problem} for e in entries]
+            print_json({f"{kind}s": rows})
+            return
+        print_table(
+            "",
+            ("name", "what it is", "options", "from"),
+            [(e.name, e.problem or e.summary, _options(kind, e.name), e.origin) for e in entries],
+        )
+
+    listing.help = f"List the {kind}s: built in, from installed packages; your own work as path/file.py:Name."
+    return listing
+
+
+def _options(kind: str, name: str) -> str:
+    try:
+        factory: Any = current().get(kind, name)
+        fields = options_model(factory).model_fields
+    except LmassayError:
+        return ""
+    hidden = _NOT_OPTIONS if inspect.isfunction(factory) else ()
+    return ", ".join(field for field in fields if field not in hidden)
+
+
+tasks = _listing("task")
+models = _listing("model")
+scorers = _listing("scorer")
+perturbations = _listing("perturbation")

@@ -1,0 +1,34 @@
+"""``lmassay ls``"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from lmassay.cli.common import json_option, results_option
+from lmassay.cli.console import print_json, print_table
+from lmassay.report.numbers import interval_text, value_text
+from lmassay.store import RunRecord, Store
+
+
+@click.command(epilog="Example: lmassay ls --results results", short_help="List the runs.")
+@results_option
+@json_option
+def ls(results: Path, as_json: bool) -> None:
+    """List the runs in a results folder with their first result."""
+    with Store(results) as store:
+        runs = store.runs()
+    if as_json:
+        print_json({"runs": [record.as_json() for record in runs]})
+        return
+    columns = ("run", "task", "label", "model", "status", "first result", "interval", "n")
+    print_table("", columns, [_row(record) for record in runs], right=(7,))
+
+
+def _row(record: RunRecord) -> tuple[object, ...]:
+    head = (record.id, record.task, record.label, record.model, record.status)
+    if not record.results:
+        return (*head, "", "", "")
+    first = record.results[0]
+    return (*head, f"{first['metric']} {value_text(first)}", interval_text(first), first["n"])

@@ -1,0 +1,112 @@
+"""``lmassay run``"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import click
+
+from lmassay import runner
+from lmassay.cli.common import json_option, print_run, print_runs, results_option
+from lmassay.cli.console import complain, print_json, print_table, progress, say
+from lmassay.config import load_runs
+from lmassay.errors import FatalModelError, UserError
+from lmassay.runner import Plan
+from lmassay.store import RunRecord, Store
+
+EXIT_WITH_ERRORS = 1
+
+
+@click.command(
+    epilog="Example: lmassay run examples/robustness.yaml --limit 100 --set task.success_threshold=1.2",
+    short_help="Run a configuration.",
+)
+@click.argument("configs", metavar="CONFIG...", nargs=-1, required=True, type=click.Path(path_type=Path))
+@click.option("--limit", type=click.IntRange(min=1), help="Use the first N examples only.")
+@click.option("--set", "overrides", metavar="KEY=VALUE", multiple=True, help="Override a key; repeatable.")
+@click.option("--dry-run", is_flag=True, help="Check and show the plan; ask nothing, write nothing.")
+@results_option
+@json_option
+def run(
+    configs: Sequence[Path], limit: int | None, overrides: Sequence[str], dry_run: bool, results: Path, as_json: bool
+) -> int:
+    """Run every combination of a configuration's lists; answers already in the results folder are not asked again."""
+    runs = [config for path in configs for config in load_runs(path, overrides, limit)]
+    planned = [runner.plan(config) for config in runs]
+    if dry_run:
+        show_plan(planned, as_json)
+        return 0
+    with Store(results, create=True) as store:
+        sweep = runner.new_sweep()
+        records = [_run_one(plan, store, sweep, f"[{n}/{len(planned)}]") for n, plan in enumerate(planned, 1)]
+        return show_records(records, as_json)
+
+
+def _run_one(planned: Plan, store: Store, sweep: str, count: str) -> RunRecord:
+    what = f"{count} {planned.task.name}: {planned.label} on {planned.model_label}"
+    say(what)
+    with progress(what) as advance, told_how_to_resume(store):
+        return runner.start(planned, store, sweep, advance)
+
+
+class told_how_to_resume:  # noqa: N801 - reads as a sentence after `with`
+    """If the work stops half-way, say how to go on."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: object) -> None:
+        if isinstance(error, KeyboardInterrupt | FatalModelError | UserError):
+            run = self._store.run("latest")
+            say(f"nothing that was answered is lost; go on with: lmassay resume {run.id} --results {self._store.folder}")
+
+
+def show_records(records: Sequence[RunRecord], as_json: bool) -> int:
+    """Print finished runs; the exit code tells whether examples were left in error."""
+    if as_json:
+        print_json(records[0].as_json() if len(records) == 1 else {"runs": [r.as_json() for r in records]})
+    elif len(records) == 1:
+        print_run(records[0])
+    else:
+        print_runs(records)
+    failed = [record for record in records if record.status != "done"]
+    for record in failed:
+        complain(f"{record.id}: {record.note}; try them again with: lmassay resume {record.id}")
+    return EXIT_WITH_ERRORS if failed else 0
+
+
+def show_plan(planned: Sequence[Plan], as_json: bool) -> None:
+    rows = [
+        {
+            "task": plan.task.name,
+            "label": plan.label,
+            "model": plan.model_label,
+            "examples": plan.size,
+            "requests": _requests(plan),
+            "signature": plan.signature,
+        }
+        for plan in planned
+    ]
+    if as_json:
+        print_json({"runs": rows})
+        return
+    columns = ("task", "label", "model", "examples", "requests")
+    print_table(
+        f"{len(rows)} runs; requests are the most that would be asked, before answers in the cache are taken off",
+        columns,
+        [[row[column] if row[column] is not None else "unknown" for column in columns] for row in rows],
+        right=(3, 4),
+    )
+
+
+def _requests(plan: Plan) -> int | None:
+    if not plan.task.needs or not getattr(plan.model, "cached", True):
+        return 0
+    each, size = plan.requests_each, plan.size
+    return None if each is None or size is None else each * size
+
+

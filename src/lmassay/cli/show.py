@@ -1,0 +1,33 @@
+"""``lmassay show``"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import click
+
+from lmassay.cli.common import json_option, print_run, results_option
+from lmassay.cli.console import plain, print_json
+from lmassay.store import Store
+
+
+@click.command(epilog="Example: lmassay show latest --json", short_help="Show a run's results.")
+@click.argument("run", metavar="RUN")
+@click.option("--provenance", is_flag=True, help="Also print the configuration, versions and machine.")
+@results_option
+@json_option
+def show(run: str, provenance: bool, results: Path, as_json: bool) -> None:
+    """Show a run's results, each with interval, n, errors and unscored examples. RUN is an id, part of one, or latest."""
+    with Store(results) as store:
+        record = store.run(run)
+    document = record.as_json()
+    if provenance:
+        document |= {"config": record.config, "provenance": record.provenance, "created": record.created}
+    if as_json:
+        print_json(document)
+        return
+    print_run(record)
+    if provenance:
+        for part in ("config", "provenance"):
+            click.echo(f"{part}  {plain(json.dumps(document[part], indent=2, ensure_ascii=False))}")

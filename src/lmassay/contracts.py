@@ -1,0 +1,83 @@
+"""What a task and a model must offer. These are protocols: a plug-in needs no base class of ours.
+
+The options of a plug-in are the parameters of its ``__init__``: names, types and defaults are read from there, and a
+configuration is checked against them. Making a task or a model must be cheap and touch neither network nor weights;
+load on the first question.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, Protocol, runtime_checkable
+
+from lmassay.errors import PluginError
+from lmassay.stats import Settings
+from lmassay.table import ScoreTable
+from lmassay.types import Example, Request, Response, Result, Score
+
+Answered = Iterable[Response | str | tuple[int, Response]]
+
+
+@runtime_checkable
+class Task(Protocol):
+    """What is asked, and how the answers are judged."""
+
+    name: str
+    version: int
+    """Raise it when the same inputs may score differently than before."""
+    needs: frozenset[str]
+    """Verbs the model must know: generate, logprobs, slot; empty if none is asked."""
+
+    def examples(self) -> Iterator[Example]:
+        """All examples, in a stable order, with unique ids. May be called more than once."""
+
+    def requests(self, example: Example) -> Sequence[Request]:
+        """What to ask about it."""
+
+    def score(self, examples: Sequence[Example], responses: Sequence[Sequence[Response]]) -> Sequence[Score]:
+        """Judge a batch; each example comes with one usable response a request, in the order of its requests."""
+
+    def aggregate(self, table: ScoreTable, settings: Settings) -> list[Result]:
+        """Numbers for the report, overall first."""
+
+    def signature(self) -> Mapping[str, Any]:
+        """What the scores depend on (data hashes, scorers, options), for the signature line."""
+
+
+@runtime_checkable
+class Model(Protocol):
+    """Who answers. It has one method a verb in ``can``: generate, logprobs, slot.
+
+    Each takes a sequence of requests and gives the answers back in order (plain strings will do for ``generate``),
+    or pairs of position and Response in the order of their arrival, which loses least when a run is killed.
+
+    Optional: ``check()`` raises a UserError for what can be known before the first question; ``close()``;
+    ``cached = False`` for models whose answers cost nothing and are looked up by place; ``label`` for tables.
+    """
+
+    name: str
+    can: frozenset[str]
+
+    def identity(self) -> Mapping[str, Any]:
+        """All that makes its answers its own: name, revision, weights hash or endpoint, parameters; no secret."""
+
+
+def ask(model: Model, verb: str, requests: Sequence[Request]) -> Iterator[tuple[int, Response]]:
+    """Put requests of one verb to a model; yield (position, response) as they arrive, exactly one for each."""
+    seen: set[int] = set()
+    returned: Answered = getattr(model, verb)(requests)
+    for count, item in enumerate(returned):
+        place, response = item if isinstance(item, tuple) else (count, item)
+        if isinstance(response, str):
+            response = Response(response)
+        if place in seen or not 0 <= place < len(requests) or not isinstance(response, Response):
+            raise PluginError(f"the model {model.name} answered {item!r}, which answers no request that is open")
+        seen.add(place)
+        yield place, response
+    if len(seen) != len(requests):
+        raise PluginError(f"the model {model.name} gave {len(seen)} answers to {len(requests)} requests")
+
+
+def label_of(thing: Any) -> str:
+    """The short name that tables show for a task or model."""
+    return str(getattr(thing, "label", "") or thing.name)

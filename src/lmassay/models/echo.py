@@ -1,0 +1,33 @@
+"""A model that gives the prompt back."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Literal
+
+from lmassay.types import Generate, Response
+
+
+class Echo:
+    """Deterministic stand-in for a system: repeats the prompt, reversed or upper-cased if asked for."""
+
+    name = "echo"
+    can = frozenset({"generate"})
+
+    def __init__(self, transform: Literal["none", "reverse", "upper"] = "none", label: str = "") -> None:
+        self.transform = transform
+        self.label = label
+
+    def identity(self) -> Mapping[str, Any]:
+        return {"name": self.name, "transform": self.transform}
+
+    def generate(self, requests: Sequence[Generate]) -> Iterator[Response]:
+        for request in requests:
+            text = request.prompt or "\n".join(content for _, content in request.messages)
+            words = text.split(" ")[: request.max_tokens]
+            yield Response(self._changed(" ".join(words)), finish="stop", tokens_out=len(words))
+
+    def _changed(self, text: str) -> str:
+        if self.transform == "reverse":
+            return text[::-1]
+        return text.upper() if self.transform == "upper" else text

@@ -1,0 +1,92 @@
+"""Answers already in hand: text files whose lines answer the task's requests, by role and line."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from lmassay.data import TextFile, open_parallel
+from lmassay.errors import DataError
+from lmassay.types import Generate, Response
+
+
+class Outputs:
+    """What a system printed, read from files; nothing is asked and nothing is cached.
+
+    ``files`` gives one text file a role of the task, e.g. ``{out: base.en, adv_out: adv.charswap.en}``; line i answers
+    the request of that role for example i.
+    """
+
+    name = "outputs"
+    can = frozenset({"generate"})
+    cached = False
+
+    def __init__(self, files: dict[str, Path], label: str = "", keep_bom: bool = False) -> None:
+        self.label = label
+        self._paths = files
+        self._keep_bom = keep_bom
+        self._opened: Mapping[str, TextFile] | None = None
+        self._readers: dict[str, _Reader] = {}
+
+    @property
+    def lines(self) -> int:
+        return next(iter(self._files().values())).lines
+
+    @property
+    def roles(self) -> frozenset[str]:
+        return frozenset(self._paths)
+
+    def check(self) -> None:
+        if not self._paths:
+            raise DataError("the model outputs has no files; give them as files: {role: path}")
+        self._files()
+
+    def identity(self) -> Mapping[str, Any]:
+        return {"name": self.name, **{role: file.sha256[:8] for role, file in self._files().items()}}
+
+    def generate(self, requests: Sequence[Generate]) -> Iterator[Response]:
+        for request in requests:
+            place = request.place
+            if place is None or not isinstance(place.key, int):
+                raise DataError("outputs from files answer by line, but this task asks without line numbers")
+            if place.role not in self._paths:
+                raise DataError(f"no outputs for the role '{place.role}'; add it to the model's files")
+            yield Response(self._reader(place.role).line(place.key))
+
+    def _files(self) -> Mapping[str, TextFile]:
+        if self._opened is None:
+            self._opened = open_parallel(self._paths).files
+        return self._opened
+
+    def _reader(self, role: str) -> _Reader:
+        if role not in self._readers:
+            self._readers[role] = _Reader(self._files()[role], self._keep_bom)
+        return self._readers[role]
+
+
+class _Reader:
+    """Lines by number without holding the file: forwards is free, backwards starts over."""
+
+    def __init__(self, file: TextFile, keep_bom: bool) -> None:
+        self._file = file
+        self._keep_bom = keep_bom
+        self._last: str = ""
+        self._rewind()
+
+    def line(self, number: int) -> str:
+        if number < self._next:
+            if number == self._next - 1:
+                return self._last
+            self._rewind()
+        try:
+            while self._next <= number:
+                self._last = next(self._lines)
+                self._next += 1
+        except StopIteration:
+            raise DataError(f"{self._file.path} has no line {number + 1}") from None
+        return self._last
+
+    def _rewind(self) -> None:
+        self._lines = self._file.read(keep_bom=self._keep_bom)
+        self._next = 0

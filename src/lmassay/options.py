@@ -1,0 +1,141 @@
+"""A plug-in's options are the parameters of its ``__init__``: read them, check a configuration against them, build it.
+
+Values of type ``Path`` are taken relative to the configuration's folder. A parameter called ``base_dir`` is filled in
+with that folder and is no option.
+"""
+
+from __future__ import annotations
+
+import inspect
+import os
+import re
+import typing
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, ValidationError, create_model
+
+from lmassay.errors import ConfigError, did_you_mean
+from lmassay.registry import current
+
+Spec = str | Mapping[str, Any]
+_ENVIRONMENT = re.compile(r"\$\{([A-Z][A-Z0-9_]*)\}")
+_INJECTED = "base_dir"
+
+
+def split_spec(spec: Spec, key: str) -> tuple[str, dict[str, Any]]:
+    """``chrf`` or ``{name: chrf, beta: 3}`` → name and options."""
+    if isinstance(spec, str):
+        return spec, {}
+    if not isinstance(spec, Mapping) or not isinstance(spec.get("name"), str):
+        raise ConfigError(f"{key}: give a name, or a mapping with the key 'name' and options beside it; got {spec!r}")
+    return spec["name"], {k: v for k, v in spec.items() if k != "name"}
+
+
+def options_model(factory: Callable[..., Any]) -> type[BaseModel]:
+    """The options of a class or function as a checkable model."""
+    try:
+        parameters = inspect.signature(factory).parameters.values()
+        hints = typing.get_type_hints(vars(factory).get("__init__", factory) if isinstance(factory, type) else factory)
+    except (NameError, TypeError, ValueError) as error:
+        raise ConfigError(f"cannot read the options of {factory!r}: {error}") from error
+    fields: dict[str, Any] = {}
+    extra: typing.Literal["allow", "forbid"] = "forbid"
+    for parameter in parameters:
+        if parameter.kind is parameter.VAR_KEYWORD:
+            extra = "allow"
+        elif parameter.kind is not parameter.VAR_POSITIONAL and parameter.name != _INJECTED:
+            default = ... if parameter.default is parameter.empty else parameter.default
+            fields[parameter.name] = (hints.get(parameter.name, Any), default)
+    config = ConfigDict(extra=extra, arbitrary_types_allowed=True, protected_namespaces=())
+    return create_model("Options", __config__=config, **fields)
+
+
+def build(kind: str, spec: Spec, base: Path, key: str = "") -> Any:
+    """Find the plug-in, check its options, make it. ``key`` is where in the configuration it stands."""
+    key = key or kind
+    name, options = split_spec(spec, key)
+    factory = current().get(kind, name, base)
+    if not callable(factory):
+        raise ConfigError(f"{key}: '{name}' is no {kind}")
+    return factory(**checked_options(factory, options, base, key))
+
+
+def checked_options(factory: Callable[..., Any], options: Mapping[str, Any], base: Path, key: str) -> dict[str, Any]:
+    """Keyword arguments for ``factory``, all problems reported at once."""
+    model = options_model(factory)
+    try:
+        checked = model.model_validate(expand_environment(dict(options), key))
+    except ValidationError as error:
+        raise ConfigError("\n".join(problems(error, model, key))) from None
+    names = checked.model_fields_set | set(model.model_fields)
+    values = {name: _resolved(getattr(checked, name), base) for name in names}
+    if _INJECTED in inspect.signature(factory).parameters:
+        values[_INJECTED] = base
+    return values
+
+
+def problems(error: ValidationError, model: type[BaseModel], key: str) -> list[str]:
+    """One line a problem: the key's path, what is wrong, what is known there."""
+    lines = []
+    for item in error.errors(include_url=False, include_input=True):
+        path = ".".join([key, *(str(part) for part in item["loc"])]).strip(".")
+        if item["type"] == "extra_forbidden":
+            known = _fields_at(model, item["loc"][:-1])
+            lines.append(f"{path}: unknown key{did_you_mean(str(item['loc'][-1]), known)}")
+        elif item["type"] == "missing":
+            lines.append(f"{path}: this key is required")
+        else:
+            got = repr(item["input"])
+            lines.append(f"{path}: {item['msg'].removeprefix('Value error, ')} (got {got[:80]})")
+    return lines
+
+
+def expand_environment(value: Any, key: str) -> Any:
+    """Replace ``${NAME}`` in strings by the environment variable; one that is not set is an error."""
+    if isinstance(value, str):
+        return _ENVIRONMENT.sub(lambda match: _variable(match[1], key), value)
+    if isinstance(value, Mapping):
+        return {k: expand_environment(v, f"{key}.{k}") for k, v in value.items()}
+    if isinstance(value, list):
+        return [expand_environment(v, f"{key}[{i}]") for i, v in enumerate(value)]
+    return value
+
+
+def _variable(name: str, key: str) -> str:
+    if name not in os.environ:
+        raise ConfigError(f"{key}: the environment variable {name} is not set; export it or write the value")
+    return os.environ[name]
+
+
+def _resolved(value: Any, base: Path) -> Any:
+    if isinstance(value, Path):
+        value = value.expanduser()
+        # Beside the configuration first; a path typed on the command line may also start where the user stands.
+        return value.resolve() if not (base / value).exists() and value.exists() else (base / value).resolve()
+    if isinstance(value, BaseModel):
+        return value.model_copy(update={n: _resolved(getattr(value, n), base) for n in type(value).model_fields})
+    if isinstance(value, Mapping):
+        return {k: _resolved(v, base) for k, v in value.items()}
+    if isinstance(value, list):
+        return [_resolved(v, base) for v in value]
+    return value
+
+
+def _fields_at(model: type[BaseModel], location: tuple[int | str, ...]) -> list[str]:
+    for part in location:
+        field = model.model_fields.get(str(part))
+        inner = inner_model(field.annotation) if field is not None else None
+        if inner is None:
+            return []
+        model = inner
+    return list(model.model_fields)
+
+
+def inner_model(annotation: Any) -> type[BaseModel] | None:
+    """The pydantic model inside ``Model`` or ``Model | None``."""
+    for candidate in (annotation, *typing.get_args(annotation)):
+        if isinstance(candidate, type) and issubclass(candidate, BaseModel):
+            return candidate
+    return None

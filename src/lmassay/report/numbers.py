@@ -1,0 +1,37 @@
+"""How numbers look to a reader."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+
+def number_text(value: float | None, digits: int = 4) -> str:
+    return "no data" if value is None else f"{value:.{digits}f}"
+
+
+def value_text(result: Mapping[str, Any]) -> str:
+    """The value, or that there is none and on how many it would rest."""
+    return f"no data (n = {result['n']})" if result["value"] is None else number_text(result["value"])
+
+
+def interval_text(result: Mapping[str, Any]) -> str:
+    if result["low"] is None or result["high"] is None:
+        return "n/a"
+    return f"[{number_text(result['low'])}, {number_text(result['high'])}]"
+
+
+def short_text(result: Mapping[str, Any]) -> str:
+    """Value and interval in one cell, three digits."""
+    if result["value"] is None:
+        return "no data"
+    if result["low"] is None or result["high"] is None:
+        return f"{result['value']:.3f}"
+    return f"{result['value']:.3f} [{result['low']:.3f}, {result['high']:.3f}]"
+
+
+def p_text(p: float | None) -> str:
+    """A p-value; never 0, for a test by resampling cannot say so."""
+    if p is None:
+        return "n/a"
+    return "< 0.0001" if p < 0.0001 else f"{p:.4f}"

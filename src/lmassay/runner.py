@@ -1,0 +1,272 @@
+"""Plan, ask, judge, aggregate. Everything is kept as it comes; a run can be taken up where it stopped."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from itertools import islice
+from typing import Any
+
+import lmassay
+from lmassay import provenance
+from lmassay.config import RunConfig
+from lmassay.contracts import Model, Task, ask, label_of
+from lmassay.errors import ConfigError, DataError, LmassayError, PluginError, StoreError
+from lmassay.store import RunRecord, Store
+from lmassay.table import ScoreTable
+from lmassay.types import Example, Generate, Request, Response, Row, Score, digest, request_as_dict
+
+Progress = Callable[[float, int | None], None]
+"""Called with examples done (a fraction counts) and examples in all, if known."""
+
+CHUNK = 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """A run that was checked and can start."""
+
+    config: RunConfig
+    task: Task
+    model: Model | None
+    signature: str
+
+    @property
+    def label(self) -> str:
+        return label_of(self.task)
+
+    @property
+    def model_label(self) -> str:
+        return "none" if self.model is None else label_of(self.model)
+
+    @property
+    def size(self) -> int | None:
+        """Examples in all, where the task knows without reading them."""
+        size = getattr(self.task, "size", None)
+        known = size() if callable(size) else None
+        return known if self.config.limit is None or known is None else min(known, self.config.limit)
+
+    @property
+    def requests_each(self) -> int | None:
+        """Requests an example, where the task knows."""
+        each: int | None = getattr(self.task, "requests_each", None)
+        return each
+
+
+def plan(config: RunConfig) -> Plan:
+    """Build task and model and check all that can be checked without asking anything."""
+    task = config.build_task()
+    model = config.build_model()
+    if not isinstance(task, Task):
+        raise PluginError(f"the task {config.task!r} lacks a method of the contract; see docs/extending.md")
+    if model is not None and not isinstance(model, Model):
+        raise PluginError(f"the model {config.model!r} lacks name, can or identity; see docs/extending.md")
+    _check_fit(task, model)
+    for part in (task, model):
+        check = getattr(part, "check", None)
+        if callable(check):
+            check()
+    check_model = getattr(task, "check_model", None)
+    if model is not None and callable(check_model):
+        check_model(model)
+    return Plan(config, task, model, _signature(config, task, model))
+
+
+def start(planned: Plan, store: Store, sweep: str = "", progress: Progress | None = None) -> RunRecord:
+    """Run a plan from the beginning."""
+    run = store.add_run(
+        sweep=sweep or new_sweep(),
+        name=planned.config.name,
+        task=planned.task.name,
+        model=planned.model_label,
+        label=planned.label,
+        config=planned.config.model_dump(mode="json"),
+        signature=planned.signature,
+        provenance=provenance.snapshot(),
+        planned=planned.size,
+    )
+    return _work(planned, store, run, progress)
+
+
+def resume(record: RunRecord, store: Store, progress: Progress | None = None) -> RunRecord:
+    """Finish a run that was interrupted, cancelled, failed or left examples in error."""
+    planned = plan(RunConfig.model_validate(record.config))
+    if planned.signature != record.signature:
+        raise StoreError(
+            f"the inputs of {record.id} have changed since it began, so its parts would not fit together; start a new run\n"
+            f"  then: {record.signature}\n  now:  {planned.signature}"
+        )
+    return _work(planned, store, record.id, progress)
+
+
+def new_sweep() -> str:
+    """A name that the runs of one command share."""
+    return secrets.token_hex(4)
+
+
+def _work(planned: Plan, store: Store, run: str, progress: Progress | None) -> RunRecord:
+    with ExitStack() as stack:
+        stack.enter_context(store.lock(run))
+        close = getattr(planned.model, "close", None)
+        if callable(close):
+            stack.callback(close)
+        store.set_status(run, "running")
+        try:
+            _Worker(planned, store, run, progress).work()
+            results = planned.task.aggregate(ScoreTable(store.score_rows(run)), planned.config.settings)
+            store.set_results(run, [result.as_dict() for result in results])
+        except KeyboardInterrupt:
+            store.set_status(run, "cancelled", "stopped by the user")
+            raise
+        except BaseException as error:
+            # The disk may be full: then even this cannot be written, and the first error is the one to show.
+            _try(lambda: store.set_status(run, "failed", provenance.redact(str(error))[:500]))
+            error.add_note(f"lmassay run: {run}")
+            raise
+        errors = store.count(run)["error"]
+        store.set_status(run, "incomplete" if errors else "done", f"{errors} examples in error" if errors else "")
+    return store.run(run)
+
+
+class _Worker:
+    """The loop of one run."""
+
+    def __init__(self, planned: Plan, store: Store, run: str, progress: Progress | None) -> None:
+        self.task, self.model, self.config = planned.task, planned.model, planned.config
+        self.store, self.run = store, run
+        self.total = planned.size
+        self.progress = progress or (lambda done, total: None)
+        self.done = 0
+        self.identity = {} if self.model is None else dict(self.model.identity())
+        self.identity_digest = digest(self.identity)
+        self.cached = getattr(self.model, "cached", True)
+
+    def work(self) -> None:
+        finished = self.store.finished_ids(self.run)
+        for chunk in self._chunks():
+            todo = [(position, example) for position, example in chunk if example.id not in finished]
+            self.done += len(chunk) - len(todo)
+            self.progress(self.done, self.total)
+            if todo:
+                self._process(todo)
+        if self.done == 0:
+            raise DataError(f"the task {self.task.name} has no examples; check its data")
+
+    def _chunks(self) -> Iterator[list[tuple[int, Example]]]:
+        size = getattr(self.task, "chunk", CHUNK)
+        seen: set[str] = set()
+        examples = enumerate(islice(self.task.examples(), self.config.limit))
+        while chunk := list(islice(examples, size)):
+            for _, example in chunk:
+                if example.id in seen:
+                    raise DataError(f"two examples have the id '{example.id}'; ids must be unique")
+                seen.add(example.id)
+            yield chunk
+
+    def _process(self, todo: Sequence[tuple[int, Example]]) -> None:
+        asked = [list(self.task.requests(example)) for _, example in todo]
+        answers = self._answers([example for _, example in todo], asked)
+        rows: list[tuple[int, Row]] = []
+        judged: list[tuple[int, Example, list[Response]]] = []
+        for (position, example), responses in zip(todo, answers, strict=True):
+            failed = next((r for r in responses if not r.usable), None)
+            if failed is None:
+                judged.append((position, example, responses))
+            elif failed.error is not None:
+                rows.append((position, Row(example, "error", error=failed.error)))
+            else:
+                reason = {"answer": f"no answer: {failed.finish}"}
+                rows.append((position, Row(example, "unscored", Score(unscored=reason))))
+        rows += self._judge(judged)
+        self.store.add_rows(self.run, rows)
+        self.done += len(todo)
+        self.progress(self.done, self.total)
+
+    def _judge(self, judged: Sequence[tuple[int, Example, list[Response]]]) -> Iterable[tuple[int, Row]]:
+        if not judged:
+            return
+        try:
+            scores = self.task.score([e for _, e, _ in judged], [r for _, _, r in judged])
+        except LmassayError as error:
+            error.add_note(f"while judging examples {judged[0][0] + 1} to {judged[-1][0] + 1}")
+            raise
+        if len(scores) != len(judged):
+            raise PluginError(f"the task {self.task.name} gave {len(scores)} scores for {len(judged)} examples")
+        for (position, example, _), score in zip(judged, scores, strict=True):
+            yield position, Row(example, "scored" if score.values else "unscored", score)
+
+    def _answers(self, examples: Sequence[Example], asked: Sequence[Sequence[Request]]) -> list[list[Response]]:
+        """The responses to each example's requests: from the cache where known, each distinct question asked once."""
+        keys = [
+            [self._key(request, example, place) for place, request in enumerate(requests)]
+            for example, requests in zip(examples, asked, strict=True)
+        ]
+        flat = {key: request for ks, rs in zip(keys, asked, strict=True) for key, request in zip(ks, rs, strict=True)}
+        known = self.store.cached(flat) if self.cached else {}
+        self._ask({key: request for key, request in flat.items() if key not in known}, known, len(examples))
+        return [[known[key] for key in ks] for ks in keys]
+
+    def _ask(self, open_requests: dict[str, Request], known: dict[str, Response], examples: int) -> None:
+        if not open_requests:
+            return
+        if self.model is None:
+            raise ConfigError(f"the task {self.task.name} asks a question, but the configuration names no model")
+        answered = 0
+        for verb in sorted({request.verb for request in open_requests.values()}):
+            batch = [(key, request) for key, request in open_requests.items() if request.verb == verb]
+            for place, response in ask(self.model, verb, [request for _, request in batch]):
+                key, request = batch[place]
+                known[key] = response
+                if self.cached and keeps(response):
+                    self.store.add_response(key, self.run, self.model.name, request_as_dict(request), response)
+                answered += 1
+                self.progress(self.done + examples * answered / len(open_requests), self.total)
+
+    def _key(self, request: Request, example: Example, place: int) -> str:
+        if not self.cached:
+            return f"{example.id}/{place}"
+        parts: list[Any] = [self.identity_digest, request_as_dict(request), self.config.seed]
+        if isinstance(request, Generate) and request.temperature > 0:
+            # A sampled answer belongs to this run, example and place alone: a repeat must be asked afresh.
+            parts += [self.run, example.id, place]
+        return digest(*parts)
+
+
+def keeps(response: Response) -> bool:
+    """Only answers are remembered; an error, a refusal or an empty answer may be different the next time."""
+    return response.usable and response.finish in ("stop", "length")
+
+
+def _check_fit(task: Task, model: Model | None) -> None:
+    if not task.needs:
+        return
+    if model is None:
+        raise ConfigError(f"model: the task {task.name} needs a model that can {_list(task.needs)}; see `lmassay models`")
+    lacking = task.needs - model.can
+    if lacking:
+        raise ConfigError(
+            f"model: {model.name} cannot {_list(lacking)}, which the task {task.name} needs; it can {_list(model.can)}"
+        )
+
+
+def _signature(config: RunConfig, task: Task, model: Model | None) -> str:
+    parts: dict[str, Any] = {"lmassay": lmassay.__version__, "task": f"{task.name}.{task.version}", **task.signature()}
+    if model is not None:
+        identity = ",".join(f"{k}={v}" for k, v in model.identity().items() if k != "name")
+        parts["model"] = f"{model.name}({identity})"
+    return provenance.redact(
+        provenance.signature({**parts, "limit": config.limit, "seed": config.seed, "ci": config.settings.signature()})
+    )
+
+
+def _list(verbs: Iterable[str]) -> str:
+    return " and ".join(sorted(verbs))
+
+
+def _try(action: Callable[[], None]) -> None:
+    try:
+        action()
+    except StoreError:
+        return

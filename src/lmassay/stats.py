@@ -1,0 +1,247 @@
+"""Intervals and tests, thin over scipy. Every function takes a seed, so the same data give the same interval."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from lmassay.table import ScoreTable
+from lmassay.types import Result
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    Statistic = Callable[..., NDArray[np.float64]]
+
+# Above this many values the bootstrap of a mean and the normal interval agree to three digits; the latter is instant.
+BOOTSTRAP_LIMIT = 20_000
+# The sign-flip test draws 9,999 permutations; beyond this many pairs the paired t-test says the same at once.
+PERMUTATION_LIMIT = 5_000
+# Resampled values held at once: 4 million doubles are 32 MB.
+_BATCH_VALUES = 4_000_000
+# Below this many independent units (values, or clusters) an interval would be a pretence.
+_FEWEST = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """How uncertainty is computed."""
+
+    confidence: float = 0.95
+    resamples: int = 2000
+    seed: int = 0
+
+    def signature(self) -> str:
+        return f"{self.confidence:g},rates=wilson,means=bootstrap{self.resamples}"
+
+
+DEFAULT = Settings()
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """One run against another on the examples they share."""
+
+    value: float
+    low: float | None
+    high: float | None
+    p: float | None
+    n: int
+
+
+def mean_interval(
+    values: NDArray[np.float64], settings: Settings = DEFAULT, clusters: Sequence[str] | None = None
+) -> tuple[float | None, float | None]:
+    """Interval of the mean; with ``clusters``, whole clusters are resampled; rates of 0s and 1s take Wilson's."""
+    if clusters is None and _all_zero_or_one(values):
+        return _wilson_interval(values, settings)
+    return _resampled_mean_interval(values, settings, clusters)
+
+
+def _resampled_mean_interval(
+    values: NDArray[np.float64], settings: Settings, clusters: Sequence[str] | None
+) -> tuple[float | None, float | None]:
+    if clusters is not None:
+        sums, sizes = _cluster_sums(values, clusters)
+        return _bootstrap((sums, sizes), _ratio_of_sums, settings)
+    if len(values) > BOOTSTRAP_LIMIT:
+        return _normal_interval(values, settings)
+    return _bootstrap((values,), _mean, settings)
+
+
+def interval(
+    samples: tuple[NDArray[np.float64], ...], statistic: Statistic, settings: Settings = DEFAULT
+) -> tuple[float | None, float | None]:
+    """Bootstrap interval of any statistic of one or more paired samples; ``statistic`` takes ``axis``."""
+    return _bootstrap(samples, statistic, settings)
+
+
+def in_blocks(*samples: NDArray[np.float64]) -> tuple[NDArray[np.float64], ...]:
+    """Sums over blocks of equal size, few enough to bootstrap: exact for statistics that depend on sums alone."""
+    import numpy as np
+
+    size = -(-len(samples[0]) // BOOTSTRAP_LIMIT)
+    if size <= 1:
+        return samples
+    starts = np.arange(0, len(samples[0]), size)
+    return tuple(np.add.reduceat(sample, starts) for sample in samples)
+
+
+def paired_difference(
+    a: NDArray[np.float64],
+    b: NDArray[np.float64],
+    settings: Settings = DEFAULT,
+    clusters: Sequence[str] | None = None,
+) -> Difference:
+    """Mean of ``b - a`` over paired values: interval, and p from a test that flips signs within pairs (or clusters)."""
+    import numpy as np
+
+    difference = b - a
+    if len(difference) == 0:
+        return Difference(0.0, None, None, None, 0)
+    low, high = _resampled_mean_interval(difference, settings, clusters)
+    units = difference if clusters is None else _cluster_sums(difference, clusters)[0]
+    return Difference(float(np.mean(difference)), low, high, _sign_flip_p(units, settings), len(difference))
+
+
+def mean_result(
+    table: ScoreTable,
+    metric: str,
+    settings: Settings = DEFAULT,
+    *,
+    group: str = "overall",
+    where: NDArray[np.bool_] | None = None,
+    cluster: str | None = None,
+) -> Result:
+    """The mean of a metric over a part of the table, with interval and counts."""
+    n, n_error, n_unscored = table.counts(metric, where)
+    if n == 0:
+        return Result(metric, group, None, None, None, 0, n_error, n_unscored)
+    values = table.values(metric, where)
+    clusters = table.clusters(metric, cluster, where) if cluster else None
+    low, high = mean_interval(values, settings, clusters)
+    return Result(metric, group, float(values.mean()), low, high, n, n_error, n_unscored)
+
+
+def mean_results(
+    table: ScoreTable, metrics: Sequence[str], settings: Settings = DEFAULT, cluster: str | None = None
+) -> list[Result]:
+    """Means overall and by every group of the table: what most tasks report."""
+    rows = [mean_result(table, m, settings, cluster=cluster) for m in metrics]
+    for group in table.groups:
+        if group == cluster:
+            continue
+        for label, where in table.parts(group):
+            name = f"{group}={label}"
+            rows += [mean_result(table, m, settings, group=name, where=where, cluster=cluster) for m in metrics]
+    return rows
+
+
+def _mean(values: NDArray[np.float64], axis: int = -1) -> NDArray[np.float64]:
+    import numpy as np
+
+    return np.asarray(np.mean(values, axis=axis))
+
+
+def _ratio_of_sums(
+    sums: NDArray[np.float64], sizes: NDArray[np.float64], axis: int = -1
+) -> NDArray[np.float64]:
+    import numpy as np
+
+    return np.asarray(np.sum(sums, axis=axis) / np.sum(sizes, axis=axis))
+
+
+def _cluster_sums(
+    values: NDArray[np.float64], clusters: Sequence[str]
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    import numpy as np
+
+    _, codes = np.unique(np.asarray(clusters), return_inverse=True)
+    return np.bincount(codes, weights=values).astype(float), np.bincount(codes).astype(float)
+
+
+def _bootstrap(
+    samples: tuple[NDArray[np.float64], ...], statistic: Statistic, settings: Settings
+) -> tuple[float | None, float | None]:
+    import numpy as np
+    from scipy.stats import bootstrap
+
+    n = len(samples[0])
+    if n < _FEWEST:
+        return None, None
+    if all(np.ptp(sample) == 0 for sample in samples):
+        constant = float(statistic(*samples, axis=-1))
+        return constant, constant
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", RuntimeWarning)
+        found: Any = bootstrap(
+            samples,
+            statistic,
+            paired=len(samples) > 1,
+            vectorized=True,
+            method="percentile",
+            n_resamples=settings.resamples,
+            confidence_level=settings.confidence,
+            batch=max(1, _BATCH_VALUES // n),
+            rng=np.random.default_rng(settings.seed),
+        )
+    low, high = float(found.confidence_interval.low), float(found.confidence_interval.high)
+    return (low, high) if np.isfinite(low) and np.isfinite(high) else (None, None)
+
+
+def _normal_interval(values: NDArray[np.float64], settings: Settings) -> tuple[float, float]:
+    import numpy as np
+    from scipy.stats import norm, sem
+
+    half = float(norm.ppf(0.5 + settings.confidence / 2) * sem(values))
+    mean = float(np.mean(values))
+    return mean - half, mean + half
+
+
+def _all_zero_or_one(values: NDArray[np.float64]) -> bool:
+    import numpy as np
+
+    return len(values) > 0 and bool(np.isin(values, (0.0, 1.0)).all())
+
+
+def _wilson_interval(values: NDArray[np.float64], settings: Settings) -> tuple[float, float]:
+    # A rate of 0 out of 10 is no certainty, but resampling ten zeros would say so.
+    from scipy.stats import binomtest
+
+    test = binomtest(int(values.sum()), len(values))
+    found = test.proportion_ci(confidence_level=settings.confidence, method="wilson")
+    return float(found.low), float(found.high)
+
+
+def _sign_flip_p(units: NDArray[np.float64], settings: Settings) -> float | None:
+    import numpy as np
+    from scipy.stats import permutation_test, ttest_1samp
+
+    nonzero = units[units != 0]
+    if len(units) < _FEWEST:
+        return None
+    if len(nonzero) < _FEWEST:
+        # Flipping the sign of nothing, or of a single value, leaves the statistic as extreme as it was.
+        return 1.0
+    if len(nonzero) > PERMUTATION_LIMIT:
+        return float(ttest_1samp(units, 0.0).pvalue)
+    # Zeros never change under a flip, so only the others are permuted; few enough are enumerated exactly.
+    found = permutation_test(
+        (nonzero,),
+        _sum,
+        permutation_type="samples",
+        vectorized=True,
+        n_resamples=9999,
+        batch=max(1, _BATCH_VALUES // len(nonzero)),
+        rng=np.random.default_rng(settings.seed),
+    )
+    return float(found.pvalue)
+
+
+def _sum(values: NDArray[np.float64], axis: int = -1) -> NDArray[np.float64]:
+    import numpy as np
+
+    return np.asarray(np.sum(values, axis=axis))

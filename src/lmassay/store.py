@@ -1,0 +1,350 @@
+"""One SQLite file a results folder: the record of every run, and the cache of every answer.
+
+Answers are committed one by one as they arrive, rows batch by batch, so a killed run loses only what was in flight.
+A run in progress holds a lock that the operating system drops when the process dies, so nobody writes to a live run
+and a dead one can be told from a live one.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import secrets
+import sqlite3
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from lmassay.errors import StoreError, did_you_mean
+from lmassay.types import Example, Response, Row, Score, canonical, response_as_dict, response_from_dict
+
+FILE = "lmassay.sqlite"
+SCHEMA = 1
+_APPLICATION_ID = 0x6C6D6173  # "lmas"
+_TABLES = """
+CREATE TABLE runs (
+  id TEXT PRIMARY KEY, sweep TEXT NOT NULL, name TEXT NOT NULL, task TEXT NOT NULL, model TEXT NOT NULL,
+  label TEXT NOT NULL, status TEXT NOT NULL, config TEXT NOT NULL, signature TEXT NOT NULL,
+  provenance TEXT NOT NULL, results TEXT NOT NULL DEFAULT '[]', note TEXT NOT NULL DEFAULT '',
+  planned INTEGER, created TEXT NOT NULL, finished TEXT
+);
+CREATE TABLE responses (
+  key TEXT PRIMARY KEY, model TEXT NOT NULL, request TEXT NOT NULL, response TEXT NOT NULL, run TEXT NOT NULL,
+  created TEXT NOT NULL
+) WITHOUT ROWID;
+CREATE TABLE rows (
+  run TEXT NOT NULL, id TEXT NOT NULL, position INTEGER NOT NULL, state TEXT NOT NULL, inputs TEXT NOT NULL,
+  reference TEXT NOT NULL, groups TEXT NOT NULL, scores TEXT NOT NULL, unscored TEXT NOT NULL, details TEXT NOT NULL,
+  error TEXT, PRIMARY KEY (run, id)
+) WITHOUT ROWID;
+CREATE INDEX rows_in_order ON rows (run, position);
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class RunRecord:
+    """A run as the store knows it."""
+
+    id: str
+    sweep: str
+    name: str
+    task: str
+    model: str
+    label: str
+    status: str
+    config: Mapping[str, Any]
+    signature: str
+    provenance: Mapping[str, Any]
+    results: Sequence[Mapping[str, Any]]
+    note: str
+    planned: int | None
+    created: str
+    finished: str | None
+
+    def as_json(self) -> dict[str, Any]:
+        """What ``--json`` prints."""
+        return {
+            "run": self.id,
+            "task": self.task,
+            "model": self.model,
+            "label": self.label,
+            "status": self.status,
+            "signature": self.signature,
+            "results": list(self.results),
+        }
+
+
+class Store:
+    """The results folder. One process may write a run; any number may read."""
+
+    def __init__(self, folder: Path, *, create: bool = False) -> None:
+        self.folder = folder
+        self.file = folder / FILE
+        if create:
+            _make_writable(folder)
+        elif not self.file.is_file():
+            raise StoreError(f"there are no results in {folder}; run something first, or give --results FOLDER")
+        with _plain_errors(self.file):
+            self._db = sqlite3.connect(self.file, timeout=60, isolation_level=None)
+            self._open_schema(create)
+
+    def close(self) -> None:
+        self._db.close()
+
+    def __enter__(self) -> Store:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    # --- runs -----------------------------------------------------------------------------------------------------
+
+    def add_run(
+        self,
+        *,
+        sweep: str,
+        name: str,
+        task: str,
+        model: str,
+        label: str,
+        config: Mapping[str, Any],
+        signature: str,
+        provenance: Mapping[str, Any],
+        planned: int | None,
+    ) -> str:
+        """Record a run that starts now; returns its id."""
+        stamp = datetime.now(UTC)
+        run = f"{stamp:%Y%m%d-%H%M%S}-{_slug(label or task)}-{secrets.token_hex(2)}"
+        values = (run, sweep, name, task, model, label, "running", canonical(config), signature, canonical(provenance))
+        with _plain_errors(self.file):
+            self._db.execute(
+                "INSERT INTO runs (id, sweep, name, task, model, label, status, config, signature, provenance, planned,"
+                " created) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+                (*values, planned, stamp.isoformat(timespec="seconds")),
+            )
+        return run
+
+    def set_status(self, run: str, status: str, note: str = "") -> None:
+        finished = None if status == "running" else datetime.now(UTC).isoformat(timespec="seconds")
+        with _plain_errors(self.file):
+            self._db.execute(
+                "UPDATE runs SET status = ?, note = ?, finished = ? WHERE id = ?", (status, note, finished, run)
+            )
+
+    def set_results(self, run: str, results: Sequence[Mapping[str, Any]]) -> None:
+        with _plain_errors(self.file):
+            self._db.execute("UPDATE runs SET results = ? WHERE id = ?", (canonical(list(results)), run))
+
+    def runs(self) -> list[RunRecord]:
+        """All runs, oldest first; one that says it is running but whose process is gone is called interrupted."""
+        with _plain_errors(self.file):
+            found = self._db.execute(f"SELECT {_COLUMNS} FROM runs ORDER BY created, rowid").fetchall()  # noqa: S608
+        return [self._record(row) for row in found]
+
+    def run(self, name: str) -> RunRecord:
+        """A run by its id, a unique beginning or end of it, or ``latest``."""
+        runs = self.runs()
+        if name == "latest" and runs:
+            return runs[-1]
+        exact = [r for r in runs if r.id == name]
+        matches = exact or [r for r in runs if name and (r.id.startswith(name) or r.id.endswith(name))]
+        if len(matches) == 1:
+            return matches[0]
+        if matches:
+            raise StoreError(f"'{name}' fits {len(matches)} runs ({', '.join(r.id for r in matches[:5])} …); write more of it")
+        raise StoreError(f"there is no run '{name}' in {self.folder}{did_you_mean(name, [r.id for r in runs[-20:]])}")
+
+    @contextmanager
+    def lock(self, run: str) -> Iterator[None]:
+        """Hold a run for this process; the lock ends with the process, however it ends."""
+        held = self._try_lock(run)
+        if held is None:
+            raise StoreError(f"another process is working on the run {run}; wait for it or stop it")
+        try:
+            yield
+        finally:
+            held.close()
+            self._lock_file(run).unlink(missing_ok=True)
+
+    # --- answers --------------------------------------------------------------------------------------------------
+
+    def cached(self, keys: Iterable[str]) -> dict[str, Response]:
+        """Those of the answers that are known."""
+        found: dict[str, Response] = {}
+        with _plain_errors(self.file):
+            for key in keys:
+                row = self._db.execute("SELECT response FROM responses WHERE key = ?", (key,)).fetchone()
+                if row is not None:
+                    found[key] = response_from_dict(json.loads(row[0]))
+        return found
+
+    def add_response(self, key: str, run: str, model: str, request: Mapping[str, Any], response: Response) -> None:
+        """Keep an answer at once: it may have been paid for."""
+        with _plain_errors(self.file):
+            self._db.execute(
+                "INSERT OR REPLACE INTO responses VALUES (?, ?, ?, ?, ?, ?)",
+                (key, model, canonical(request), canonical(response_as_dict(response)), run, _now()),
+            )
+
+    # --- rows -----------------------------------------------------------------------------------------------------
+
+    def add_rows(self, run: str, rows: Iterable[tuple[int, Row]]) -> None:
+        """Keep a batch of judged examples, all or none."""
+        with _plain_errors(self.file), self._transaction():
+            self._db.executemany(
+                "INSERT OR REPLACE INTO rows VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+                (
+                    (
+                        run,
+                        row.example.id,
+                        position,
+                        row.state,
+                        canonical(dict(row.example.inputs)),
+                        canonical(row.example.reference),
+                        canonical(dict(row.example.groups)),
+                        canonical(dict(row.score.values)),
+                        canonical(dict(row.score.unscored)),
+                        canonical(dict(row.score.details)),
+                        row.error,
+                    )
+                    for position, row in rows
+                ),
+            )
+
+    def finished_ids(self, run: str) -> set[str]:
+        """Examples that need no further work; those in error are tried again."""
+        with _plain_errors(self.file):
+            return {i for (i,) in self._db.execute("SELECT id FROM rows WHERE run = ? AND state != 'error'", (run,))}
+
+    def rows(self, run: str) -> Iterator[Row]:
+        """All rows of a run, in the order of its data."""
+        query = (
+            "SELECT id, state, inputs, reference, groups, scores, unscored, details, error FROM rows"
+            " WHERE run = ? ORDER BY position"
+        )
+        with _plain_errors(self.file):
+            for i, state, inputs, reference, groups, scores, unscored, details, error in self._db.execute(query, (run,)):
+                example = Example(i, json.loads(inputs), json.loads(reference), json.loads(groups))
+                yield Row(example, state, Score(json.loads(scores), json.loads(unscored), json.loads(details)), error)
+
+    def score_rows(self, run: str) -> Iterator[Row]:
+        """The rows without their texts: all that statistics need."""
+        query = "SELECT id, state, groups, scores, error FROM rows WHERE run = ? ORDER BY position"
+        with _plain_errors(self.file):
+            for i, state, groups, scores, error in self._db.execute(query, (run,)):
+                yield Row(Example(i, {}, None, json.loads(groups)), state, Score(json.loads(scores)), error)
+
+    def count(self, run: str) -> dict[str, int]:
+        """Rows by state."""
+        with _plain_errors(self.file):
+            found = self._db.execute("SELECT state, COUNT(*) FROM rows WHERE run = ? GROUP BY state", (run,)).fetchall()
+        return {"scored": 0, "unscored": 0, "error": 0, **dict(found)}
+
+    # --- inside ---------------------------------------------------------------------------------------------------
+
+    def _open_schema(self, create: bool) -> None:
+        (version,) = self._db.execute("PRAGMA user_version").fetchone()
+        (application,) = self._db.execute("PRAGMA application_id").fetchone()
+        if version > SCHEMA and application == _APPLICATION_ID:
+            raise StoreError(f"{self.file} was written by a newer lmassay (schema {version}, this one knows {SCHEMA}); upgrade")
+        (tables,) = self._db.execute("SELECT COUNT(*) FROM sqlite_master").fetchone()
+        if tables and application != _APPLICATION_ID:
+            raise StoreError(f"{self.file} is a database of something else; choose another --results folder")
+        if not tables and not create:
+            raise StoreError(f"{self.file} is empty; run something first, or give --results FOLDER")
+        if create:
+            self._db.execute("PRAGMA journal_mode = WAL")
+            # NORMAL survives a killed process; only a power cut may cost the last commits.
+            self._db.execute("PRAGMA synchronous = NORMAL")
+        if not tables:
+            with self._transaction():
+                # Two processes may arrive here together; the second finds the tables made.
+                (tables,) = self._db.execute("SELECT COUNT(*) FROM sqlite_master").fetchone()
+                if not tables:
+                    for statement in _TABLES.strip().split(";\n"):
+                        self._db.execute(statement)
+                    self._db.execute(f"PRAGMA application_id = {_APPLICATION_ID}")
+                    self._db.execute(f"PRAGMA user_version = {SCHEMA}")
+
+    @contextmanager
+    def _transaction(self) -> Iterator[None]:
+        self._db.execute("BEGIN IMMEDIATE")
+        try:
+            yield
+        except BaseException:
+            if self._db.in_transaction:
+                self._db.execute("ROLLBACK")
+            raise
+        self._db.execute("COMMIT")
+
+    def _record(self, row: tuple[Any, ...]) -> RunRecord:
+        fields = dict(zip(_COLUMNS.split(", "), row, strict=True))
+        for name in ("config", "provenance", "results"):
+            fields[name] = json.loads(fields[name])
+        if fields["status"] == "running":
+            held = self._try_lock(fields["id"])
+            if held is not None:
+                held.close()
+                self._lock_file(fields["id"]).unlink(missing_ok=True)
+                fields["status"] = "interrupted"
+        return RunRecord(**fields)
+
+    def _lock_file(self, run: str) -> Path:
+        return self.folder / f".lock-{run}"
+
+    def _try_lock(self, run: str) -> sqlite3.Connection | None:
+        # An exclusive SQLite transaction is the one lock that works alike on every platform.
+        try:
+            held = sqlite3.connect(self._lock_file(run), timeout=0, isolation_level=None)
+        except sqlite3.Error as error:
+            raise StoreError(f"cannot lock the run {run} in {self.folder}: {error}") from error
+        try:
+            held.execute("BEGIN EXCLUSIVE")
+        except sqlite3.OperationalError:
+            held.close()
+            return None
+        return held
+
+
+_COLUMNS = (
+    "id, sweep, name, task, model, label, status, config, signature, provenance, results, note, planned, created, finished"
+)
+
+
+def _make_writable(folder: Path) -> None:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        probe = folder / f".write-test-{secrets.token_hex(4)}"
+        probe.write_bytes(b"x")
+        probe.unlink()
+    except OSError as error:
+        raise StoreError(f"cannot write to the results folder {folder}: {error.strerror or error}") from error
+
+
+@contextmanager
+def _plain_errors(file: Path) -> Iterator[None]:
+    """SQLite's errors in words that say what to do."""
+    try:
+        yield
+    except sqlite3.OperationalError as error:
+        text = str(error)
+        if "full" in text:
+            text = "the disk is full; free some space, then `lmassay resume`"
+        elif "locked" in text:
+            text = "another process holds the file; try again when it is done"
+        raise StoreError(f"{file}: {text}") from error
+    except sqlite3.DatabaseError as error:
+        raise StoreError(
+            f"{file} is damaged or no lmassay store ({error}); move it away, or save what is left with sqlite3's .recover"
+        ) from error
+
+
+def _slug(text: str) -> str:
+    return re.sub(r"[^a-z0-9]+", "-", text.lower()).strip("-")[:32] or "run"
+
+
+def _now() -> str:
+    return datetime.now(UTC).isoformat(timespec="milliseconds")

@@ -1,0 +1,109 @@
+"""Scores of a whole run as columns: what aggregation and statistics work on, small even for a million examples."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING
+
+from lmassay.types import Row, State
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+
+class ScoreTable:
+    """Columns of scores, one row an example; a missing score is NaN inside and never leaves this class as a number."""
+
+    def __init__(self, rows: Iterable[Row]) -> None:
+        import numpy as np
+
+        self.ids: list[str] = []
+        self._states: list[State] = []
+        columns: dict[str, list[float]] = {}
+        groups: dict[str, list[str]] = {}
+        for row in rows:
+            count = len(self.ids)
+            self.ids.append(row.example.id)
+            self._states.append(row.state)
+            for name, value in row.score.values.items():
+                columns.setdefault(name, [np.nan] * count).append(float(value))
+            for name, label in row.example.groups.items():
+                groups.setdefault(name, [""] * count).append(str(label))
+            for column in columns.values():
+                if len(column) == count:
+                    column.append(np.nan)
+            for labels in groups.values():
+                if len(labels) == count:
+                    labels.append("")
+        self._columns = {name: np.asarray(column) for name, column in columns.items()}
+        self.groups = groups
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    @property
+    def metrics(self) -> list[str]:
+        return list(self._columns)
+
+    @property
+    def n_error(self) -> int:
+        return self._states.count("error")
+
+    def has(self, metric: str) -> bool:
+        return metric in self._columns
+
+    def values(self, metric: str, where: NDArray[np.bool_] | None = None) -> NDArray[np.float64]:
+        """The scores that there are, missing ones left out."""
+        import numpy as np
+
+        column = self._columns.get(metric)
+        if column is None:
+            return np.empty(0)
+        return column[self._present(metric, where)]
+
+    def together(self, *metrics: str) -> list[NDArray[np.float64]]:
+        """Several columns over the examples that have all of them."""
+        import numpy as np
+
+        if any(m not in self._columns for m in metrics):
+            return [np.empty(0) for _ in metrics]
+        keep = np.logical_and.reduce([~np.isnan(self._columns[m]) for m in metrics])
+        return [self._columns[m][keep] for m in metrics]
+
+    def clusters(self, metric: str, group: str, where: NDArray[np.bool_] | None = None) -> list[str]:
+        """The group labels that go with :meth:`values`."""
+        keep = self._present(metric, where)
+        return [label for label, kept in zip(self.groups[group], keep, strict=True) if kept]
+
+    def by_id(self, metric: str) -> dict[str, float]:
+        import numpy as np
+
+        column = self._columns.get(metric)
+        if column is None:
+            return {}
+        return {i: float(v) for i, v in zip(self.ids, column, strict=True) if not np.isnan(v)}
+
+    def counts(self, metric: str, where: NDArray[np.bool_] | None = None) -> tuple[int, int, int]:
+        """(scored, errors, unscored) for a metric within a part of the table."""
+        import numpy as np
+
+        inside = np.ones(len(self), dtype=bool) if where is None else where
+        errors = np.fromiter((s == "error" for s in self._states), bool, len(self))
+        n = int(self._present(metric, where).sum()) if metric in self._columns else 0
+        n_error = int((inside & errors).sum())
+        return n, n_error, int(inside.sum()) - n - n_error
+
+    def parts(self, group: str) -> Iterator[tuple[str, NDArray[np.bool_]]]:
+        """Each label of a group with the mask of its rows."""
+        import numpy as np
+
+        labels = np.asarray(self.groups.get(group, []))
+        for label in sorted(set(self.groups.get(group, []))):
+            yield label, labels == label
+
+    def _present(self, metric: str, where: NDArray[np.bool_] | None) -> NDArray[np.bool_]:
+        import numpy as np
+
+        present: NDArray[np.bool_] = ~np.isnan(self._columns[metric])
+        return present if where is None else present & where

@@ -1,0 +1,202 @@
+"""A live server: answers, faults, bounded retries, and no key anywhere."""
+
+from __future__ import annotations
+
+import json
+import threading
+
+import pytest
+
+from lmassay.contracts import ask
+from lmassay.errors import ConfigError, FatalModelError
+from lmassay.models.http import MAX_BODY
+from lmassay.models.openai_compatible import OpenAICompatible
+from lmassay.types import Generate, Response
+from tests.servers import completion, failure, gzip_bomb, openai_server, prompt_of
+
+
+def answers(url, *prompts, **options) -> list[Response]:
+    model = OpenAICompatible(base_url=url, model="m", **{"wait": 0.01, "tries": 3, "timeout": 5.0, **options})
+    model.check()
+    found = dict(ask(model, "generate", [Generate(prompt, max_tokens=9) for prompt in prompts]))
+    return [found[place] for place in range(len(prompts))]
+
+
+def test_every_prompt_gets_its_own_answer_whatever_the_order_of_arrival():
+    prompts = [f"p{i}" for i in range(40)]
+    with openai_server() as server:
+        assert [a.text for a in answers(server.url, *prompts)] == [p.upper() for p in prompts]
+        assert sorted(server.prompts) == sorted(prompts)
+        assert server.bodies[0] == {
+            "model": "m",
+            "messages": [{"role": "user", "content": "p0"}],
+            "max_tokens": 9,
+            "temperature": 0.0,
+        }
+
+
+def test_requests_run_side_by_side_up_to_the_concurrency():
+    together = threading.Barrier(4, timeout=5)
+
+    def wait_for_three_others(body, _):
+        if prompt_of(body) != "first":
+            together.wait()
+        return completion("ok")
+
+    with openai_server(wait_for_three_others) as server:
+        assert len(answers(server.url, "first", *"abcd", concurrency=4)) == 5
+
+
+def test_the_older_completions_api_a_system_prompt_and_parameters_are_sent():
+    def reply(body, _):
+        return 200, {}, json.dumps({"choices": [{"text": body["prompt"], "finish_reason": "length"}]}).encode()
+
+    with openai_server(reply) as server:
+        (answer,) = answers(server.url, "x", api="completions", system="S: ", parameters={"top_k": 1})
+        assert answer == Response("S: x", finish="length", seconds=answer.seconds)
+        assert server.bodies[0]["top_k"] == 1
+
+
+@pytest.mark.parametrize(
+    ("reply", "finish", "text"),
+    [
+        (completion("cut", "length"), "length", "cut"),
+        (completion("", "stop"), "empty", ""),
+        (completion(None), "empty", None),
+        (completion(None, "content_filter"), "content_filter", None),
+        (completion("half", "content_filter"), "content_filter", None),
+        (completion(None, refusal="I won't"), "refusal", None),
+    ],
+)
+def test_cut_empty_filtered_and_refused_answers_are_told_apart(reply, finish, text):
+    with openai_server(lambda *_: reply) as server:
+        (answer,) = answers(server.url, "x")
+    assert (answer.finish, answer.answer, answer.error) == (finish, text, None)
+
+
+@pytest.mark.parametrize(
+    "fault",
+    [
+        failure(429, Retry_After="0.01"),
+        failure(429, retry_after_ms="5"),
+        failure(429, Retry_After="Wed, 21 Oct 2026 07:28:00 GMT"),
+        failure(500),
+        failure(503),
+        (200, {}, b"<html>busy</html>"),
+        (0, {}, b""),
+    ],
+)
+def test_a_passing_fault_is_tried_again(fault):
+    with openai_server(lambda body, before: fault if before == 0 else completion("ok")) as server:
+        assert [a.text for a in answers(server.url, "x", "y")] == ["ok", "ok"]
+        assert len(server.bodies) == 4
+
+
+@pytest.mark.parametrize(
+    ("fault", "told"),
+    [
+        (failure(500, "broken"), "HTTP 500"),
+        ((200, {}, b"<html>busy</html>"), "no JSON"),
+        ((0, {}, b""), "the connection broke"),
+        ((200, {"Content-Encoding": "gzip"}, b"not gzip"), "could not be unpacked"),
+    ],
+)
+def test_a_fault_for_ever_ends_after_the_tries_as_an_error_of_that_example(fault, told):
+    with openai_server(lambda body, _: fault if prompt_of(body) == "bad" else completion("ok")) as server:
+        good, bad, other = answers(server.url, "good", "bad", "other")
+        assert (good.text, other.text) == ("ok", "ok")
+        assert told in bad.error
+        assert "tried 3 times" in bad.error
+        assert server.prompts.count("bad") == 3
+
+
+@pytest.mark.parametrize("reply", [(200, {}, b"{}"), (200, {}, b'{"choices": []}'), (200, {}, b"[1]"), failure(400, "too long")])
+def test_an_answer_without_a_choice_or_a_bad_request_is_an_error_at_once(reply):
+    with openai_server(lambda *_: reply) as server:
+        (answer,) = answers(server.url, "x")
+        assert answer.error
+        assert len(server.bodies) == 1
+
+
+def test_a_time_out_is_an_error_not_a_hang():
+    release = threading.Event()
+
+    def hang(body, _):
+        release.wait(10)
+        return completion("late")
+
+    with openai_server(hang) as server:
+        (answer,) = answers(server.url, "x", timeout=0.2, tries=2)
+        release.set()
+    assert "did not answer in time" in answer.error
+
+
+def test_a_body_that_unpacks_without_end_is_cut_off():
+    with openai_server(lambda *_: gzip_bomb(MAX_BODY + 1)) as server:
+        (answer,) = answers(server.url, "x")
+    assert "larger than" in answer.error
+
+
+@pytest.mark.parametrize(("status", "told"), [(401, "the key was refused"), (403, "denied"), (404, "no such model")])
+def test_a_wrong_key_or_address_fails_at_the_first_call(status, told):
+    with openai_server(lambda *_: failure(status)) as server:
+        with pytest.raises(FatalModelError, match=told):
+            answers(server.url, *(f"p{i}" for i in range(100)))
+        assert len(server.bodies) == 1
+
+
+def test_no_server_at_all_is_told_at_once():
+    with openai_server() as server:
+        url = server.url
+    with pytest.raises(FatalModelError, match="is it running"):
+        answers(url, *"abcdefgh", tries=2)
+
+
+def test_the_key_comes_from_the_environment_and_is_not_in_identity_or_errors(monkeypatch):
+    monkeypatch.setenv("TEST_KEY_NAME", "sentinel-secret-value")
+
+    def leak(body, _):
+        return failure(400, "bad key sentinel-secret-value and sk-abcdefghijklmnop")
+
+    with openai_server(leak) as server:
+        (answer,) = answers(server.url, "x", api_key_env="TEST_KEY_NAME")
+        assert server.headers[0]["Authorization"] == "Bearer sentinel-secret-value"
+    assert "sentinel" not in answer.error
+    assert "abcdefgh" not in answer.error
+    identity = OpenAICompatible(base_url="http://h/v1", model="m", api_key_env="TEST_KEY_NAME").identity()
+    assert "sentinel" not in json.dumps(dict(identity))
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"base_url": "ftp://x"},
+        {"base_url": "http://user:pw@host/v1"},
+        {"base_url": "http://h", "concurrency": 0},
+        {"base_url": "http://h", "tries": 0},
+    ],
+)
+def test_what_can_be_known_beforehand_is_checked_without_a_connection(options):
+    with pytest.raises(ConfigError):
+        OpenAICompatible(model="m", **options).check()
+
+
+def test_openai_itself_needs_a_key(monkeypatch):
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+    with pytest.raises(ConfigError, match="OPENAI_API_KEY is not set"):
+        OpenAICompatible(base_url="https://api.openai.com/v1", model="m").check()
+
+
+def test_closing_early_stops_the_work_in_flight():
+    with openai_server(latency=0.02) as server:
+        model = OpenAICompatible(base_url=server.url, model="m", concurrency=2)
+        stream = ask(model, "generate", [Generate(f"p{i}") for i in range(500)])
+        next(stream)
+        stream.close()
+        seen = len(server.bodies)
+        assert seen < 50
+
+
+def test_a_lone_surrogate_can_be_asked():
+    with openai_server(lambda *_: completion("ok")) as server:
+        assert answers(server.url, "\ud800")[0].text == "ok"

@@ -1,0 +1,160 @@
+"""Configurations: lists expand, every mistake is named with its key and line, nothing in them is executed."""
+
+from pathlib import Path
+
+import pytest
+
+from lmassay.config import load_runs
+from lmassay.errors import ConfigError
+
+GOOD = """\
+task:
+  name: robustness
+  src: src.txt
+  attack: charswap
+model: echo
+"""
+
+
+def load(tmp_path: Path, text: str, *overrides: str, **options):
+    file = tmp_path / "config.yaml"
+    file.write_text(text, encoding="utf-8")
+    return load_runs(file, overrides, **options)
+
+
+def refuse(tmp_path, text, *overrides):
+    with pytest.raises(ConfigError) as caught:
+        load(tmp_path, text, *overrides)
+    return str(caught.value)
+
+
+def test_one_configuration_is_one_run_named_after_its_file(tmp_path):
+    (run,) = load(tmp_path, GOOD)
+    assert run.name == "config"
+    assert run.base_dir == tmp_path
+
+
+def test_lists_expand_to_every_combination(tmp_path):
+    text = """\
+task:
+  name: robustness
+  src: src.txt
+  attack:
+    - charswap
+    - {name: keyboard, rate: [0.1, 0.2]}
+  s_src: [chrf, bleu]
+model: [echo, {name: echo, transform: [upper, reverse]}]
+seed: [1, 2]
+"""
+    runs = load(tmp_path, text)
+    assert len(runs) == 3 * 2 * 3 * 2
+    assert len({run.model_dump_json() for run in runs}) == len(runs)
+
+
+def test_a_list_that_is_one_value_does_not_expand(tmp_path):
+    text = GOOD.replace("charswap", "{name: best, search: {perturbations: [delete, insert], rates: [0.1]}}")
+    assert len(load(tmp_path, text)) == 1
+
+
+def test_one_value_can_refer_to_another_of_the_same_run(tmp_path):
+    text = GOOD.replace("charswap", "[charswap, {name: knn, file: adv.knn}]").replace(
+        "model: echo", 'model: {name: outputs, files: {out: base, adv_out: "adv.${task.attack.name}.en"}}'
+    )
+    outs = [run.model["files"]["adv_out"] for run in load(tmp_path, text)]
+    assert outs == ["adv.charswap.en", "adv.knn.en"]
+
+
+def test_a_reference_to_nothing_is_an_error(tmp_path):
+    assert "'${task.nothing}'" in refuse(tmp_path, GOOD + 'name: "${task.nothing}"\n')
+
+
+def test_an_environment_variable_is_filled_in_when_the_run_is_built_and_not_before(tmp_path, monkeypatch):
+    monkeypatch.setenv("MY_LABEL", "secret-label")
+    (run,) = load(tmp_path, GOOD.replace("model: echo", 'model: {name: echo, label: "${MY_LABEL}"}'))
+    assert "secret-label" not in run.model_dump_json()
+    assert run.build_model().label == "secret-label"
+    monkeypatch.delenv("MY_LABEL")
+    with pytest.raises(ConfigError, match="MY_LABEL is not set"):
+        run.build_model()
+
+
+def test_all_mistakes_are_reported_at_once_with_key_and_line(tmp_path):
+    text = """\
+task:
+  name: robustness
+  src: src.txt
+  attack: {name: charswap, rate: 2}
+  sucess_threshold: 1
+model:
+  name: openai
+  modle: x
+"""
+    message = refuse(tmp_path, text)
+    assert "line 4: task.attack.rate: Input should be less than or equal to 1 (got 2)" in message
+    assert "line 5: task.sucess_threshold: unknown key; did you mean 'success_threshold'?" in message
+    assert "line 8: model.modle: unknown key; did you mean 'model'?" in message
+    assert "model.base_url: this key is required" in message
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("", "must be a mapping"),
+        ("- a\n", "must be a mapping"),
+        ("model: echo\n", "task: this key is required"),
+        (GOOD + "seeds: 1\n", "line 6: seeds: unknown key; did you mean 'seed'"),
+        (GOOD + "seed: x\n", "seed: Input should be a valid integer"),
+        (GOOD + "limit: 0\n", "limit: Input should be greater than or equal to 1"),
+        (GOOD + "seed: []\n", "seed: the list is empty"),
+        (GOOD + "model: echo\n", "line 6: the key 'model' was given already in line 5"),
+        ("task: [1", "no valid YAML"),
+        ("task: !!python/object/apply:os.system ['true']\n", "no valid YAML"),
+        ("task: {attack: x}\n", "key 'name'"),
+        ("task: robustnes\n", "did you mean 'robustness'"),
+        (GOOD.replace("echo", "{name: ech}"), "did you mean 'echo'"),
+        (GOOD.replace("charswap", "{name: x, file: a, perturb: b}"), "only one of file, perturb and search"),
+    ],
+)
+def test_a_mistake_is_told_in_words(tmp_path, text, told):
+    assert told in refuse(tmp_path, text)
+
+
+def test_a_bomb_of_anchors_is_refused(tmp_path):
+    text = "a0: &a0 [x, x, x, x, x, x, x, x, x, x]\n"
+    text += "".join(f"a{i}: &a{i} [{', '.join([f'*a{i - 1}'] * 10)}]\n" for i in range(1, 8))
+    assert "anchors" in refuse(tmp_path, text)
+
+
+def test_a_file_that_is_not_there_or_not_utf8_is_told(tmp_path):
+    with pytest.raises(ConfigError, match="cannot read the configuration"):
+        load_runs(tmp_path / "none.yaml")
+    (tmp_path / "latin.yaml").write_bytes(b"name: caf\xe9\n")
+    with pytest.raises(ConfigError, match="not UTF-8"):
+        load_runs(tmp_path / "latin.yaml")
+
+
+def test_overrides_replace_extend_and_make_lists(tmp_path):
+    runs = load(tmp_path, GOOD, "task.success_threshold=1.5", "seed=[1, 2]", "model.transform=upper")
+    assert [run.seed for run in runs] == [1, 2]
+    assert runs[0].task["success_threshold"] == 1.5
+    assert runs[0].model == {"name": "echo", "transform": "upper"}
+
+
+def test_an_override_reaches_every_entry_of_a_list(tmp_path):
+    text = GOOD.replace("model: echo", "model: [echo, {name: echo, transform: upper}]")
+    assert [run.model["label"] for run in load(tmp_path, text, "model.label=x")] == ["x", "x"]
+
+
+def test_false_on_the_command_line_beats_true_in_the_file(tmp_path):
+    text = GOOD.replace("model: echo", "model: {name: outputs, files: {out: a}, keep_bom: true}")
+    (run,) = load(tmp_path, text, "model.keep_bom=false")
+    assert run.model["keep_bom"] is False
+
+
+@pytest.mark.parametrize("override", ["nonsense", "=1", "task.src=[", "seed.deep=1"])
+def test_a_bad_override_is_an_error(tmp_path, override):
+    refuse(tmp_path, GOOD + "seed: 1\n", override)
+
+
+def test_the_limit_of_the_command_line_wins(tmp_path):
+    assert load(tmp_path, GOOD + "limit: 5\n", limit=3)[0].limit == 3

@@ -1,0 +1,116 @@
+"""Intervals cover, tests keep their size, and small or odd samples get an honest answer."""
+
+import numpy as np
+import pytest
+
+from lmassay.stats import BOOTSTRAP_LIMIT, PERMUTATION_LIMIT, Settings, in_blocks, mean_interval, paired_difference
+
+
+def test_the_bootstrap_interval_covers_the_mean_about_as_often_as_it_says():
+    rng = np.random.default_rng(1)
+    covered = 0
+    for trial in range(300):
+        low, high = mean_interval(rng.beta(2, 5, 80), Settings(resamples=400, seed=trial))
+        covered += low <= 2 / 7 <= high
+    # 95 % of 300 is 285; three standard errors are 11.
+    assert 270 <= covered <= 297
+
+
+def test_whole_clusters_are_resampled():
+    rng = np.random.default_rng(2)
+    effects = rng.normal(size=30)
+    values = np.repeat(effects, 20) + rng.normal(scale=0.1, size=600)
+    clusters = [str(i) for i in range(30) for _ in range(20)]
+    naive, clustered = mean_interval(values), mean_interval(values, clusters=clusters)
+    assert clustered[1] - clustered[0] > 3 * (naive[1] - naive[0])
+
+
+def test_clustered_intervals_cover_and_naive_ones_do_not():
+    rng = np.random.default_rng(3)
+    clusters = [str(i) for i in range(25) for _ in range(10)]
+    hits = {"clustered": 0, "naive": 0}
+    for trial in range(150):
+        values = np.repeat(rng.normal(size=25), 10) + rng.normal(scale=0.3, size=250)
+        settings = Settings(resamples=300, seed=trial)
+        for name, labels in (("clustered", clusters), ("naive", None)):
+            low, high = mean_interval(values, settings, labels)
+            hits[name] += low <= 0 <= high
+    assert hits["clustered"] >= 128
+    assert hits["naive"] <= 100
+
+
+def test_the_paired_test_keeps_its_size_under_the_null():
+    rng = np.random.default_rng(4)
+    rejected = 0
+    for trial in range(200):
+        a = rng.random(25)
+        found = paired_difference(a, a + rng.normal(scale=0.2, size=25), Settings(resamples=200, seed=trial))
+        rejected += found.p < 0.05
+    assert 2 <= rejected <= 20
+
+
+def test_a_real_difference_is_found():
+    rng = np.random.default_rng(5)
+    a = rng.random(200)
+    found = paired_difference(a, a + 0.05 + rng.normal(scale=0.1, size=200))
+    assert found.p < 0.001
+    assert found.low > 0
+    assert found.n == 200
+
+
+def test_a_rate_of_nought_is_no_certainty():
+    low, high = mean_interval(np.zeros(10))
+    assert low == pytest.approx(0, abs=1e-12)
+    assert high == pytest.approx(0.2775, abs=1e-4)
+
+
+def test_the_interval_of_a_rate_is_that_of_the_spec():
+    values = np.array([1.0] * 652 + [0.0] * 348)
+    assert mean_interval(values) == pytest.approx((0.623, 0.682), abs=0.002)
+
+
+@pytest.mark.parametrize(("n", "expected"), [(0, (None, None)), (1, (None, None))])
+def test_too_few_values_have_no_interval(n, expected):
+    assert mean_interval(np.full(n, 0.5)) == expected
+
+
+def test_equal_runs_do_not_differ():
+    a = np.random.default_rng(6).random(50)
+    found = paired_difference(a, a)
+    assert (found.value, found.low, found.high, found.p) == (0, 0, 0, 1.0)
+
+
+@pytest.mark.parametrize("size", [0, 1, 2])
+def test_tiny_comparisons_do_not_crash(size):
+    found = paired_difference(np.zeros(size), np.ones(size))
+    assert found.n == size
+    assert found.p is None or found.p > 0.2
+
+
+def test_the_same_seed_gives_the_same_interval_and_another_seed_another():
+    values = np.random.default_rng(7).random(100)
+    assert mean_interval(values, Settings(seed=1)) == mean_interval(values, Settings(seed=1))
+    assert mean_interval(values, Settings(seed=1)) != mean_interval(values, Settings(seed=2))
+
+
+def test_large_samples_take_the_normal_interval_which_agrees():
+    values = np.random.default_rng(8).random(BOOTSTRAP_LIMIT)
+    small = mean_interval(values)
+    large = mean_interval(np.append(values, 0.5))
+    assert large == pytest.approx(small, abs=2e-4)
+
+
+def test_large_comparisons_take_the_t_test_which_agrees():
+    rng = np.random.default_rng(9)
+    a = rng.random(PERMUTATION_LIMIT)
+    b = a + rng.normal(loc=0.004, scale=0.1, size=len(a))
+    by_flips = paired_difference(a, b).p
+    by_t = paired_difference(np.append(a, 0), np.append(b, 1e-9)).p
+    assert by_t == pytest.approx(by_flips, abs=0.01)
+
+
+def test_blocks_keep_sums_and_bound_the_number():
+    values = np.random.default_rng(10).random(3 * BOOTSTRAP_LIMIT + 5)
+    (blocks,) = in_blocks(values)
+    assert len(blocks) <= BOOTSTRAP_LIMIT
+    assert blocks.sum() == pytest.approx(values.sum())

@@ -1,0 +1,65 @@
+"""The nouns survive JSON, and requests are equal by what they ask."""
+
+import json
+
+import pytest
+
+from lmassay.types import (
+    Candidate,
+    Continuation,
+    Generate,
+    Place,
+    Response,
+    canonical,
+    digest,
+    request_as_dict,
+    response_as_dict,
+    response_from_dict,
+)
+
+
+@pytest.mark.parametrize(
+    "response",
+    [
+        Response("text", finish="length", tokens_in=1, tokens_out=2, seconds=0.5),
+        Response(error="no"),
+        Response(""),
+        Response(Continuation(-1.5, (-1.0, -0.5))),
+        Response((Candidate(-1.0, 3, 0.2), Candidate(None))),
+    ],
+)
+def test_a_response_survives_json(response):
+    assert response_from_dict(json.loads(json.dumps(response_as_dict(response)))) == response
+
+
+def test_the_place_of_a_request_is_no_part_of_what_it_asks():
+    here, there = Generate("x", place=Place("out", 1)), Generate("x", place=Place("out", 2))
+    assert here == there
+    assert request_as_dict(here) == request_as_dict(there)
+
+
+def test_every_parameter_of_a_request_is_part_of_what_it_asks():
+    asked = [
+        Generate("x"),
+        Generate("y"),
+        Generate("x", max_tokens=1),
+        Generate("x", temperature=1.0),
+        Generate("x", stop=(".",)),
+        Generate(messages=(("user", "x"),)),
+    ]
+    assert len({digest(request_as_dict(request)) for request in asked}) == len(asked)
+
+
+def test_a_lone_surrogate_can_be_stored_and_hashed():
+    assert json.loads(canonical({"text": "\ud800"})) == {"text": "\ud800"}
+    assert len(digest("\ud800")) == 64
+
+
+def test_nan_is_refused_rather_than_stored():
+    with pytest.raises(ValueError, match="Out of range"):
+        canonical(float("nan"))
+
+
+def test_a_response_without_text_says_so():
+    with pytest.raises(TypeError, match="timed out"):
+        _ = Response(error="timed out").text
