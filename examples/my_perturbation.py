@@ -6,7 +6,7 @@ On the command line::
 
 In a configuration (YAML)::
 
-    perturbation: {name: examples/my_perturbation.py:leet, signs: "a4e3o0"}
+    attack: {name: leet, perturb: "my_perturbation.py:leet", rate: 0.2, options: {signs: a4e3o0}}
 
 ``rate`` is the share of letters to replace here; what it means is up to you. All randomness must come from ``rng``:
 then the same seed gives the same text again.

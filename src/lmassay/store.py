@@ -117,7 +117,7 @@ class Store:
     ) -> str:
         """Record a run that starts now; returns its id."""
         stamp = datetime.now(UTC)
-        run = f"{stamp:%Y%m%d-%H%M%S}-{_slug(label or task)}-{secrets.token_hex(2)}"
+        run = f"{stamp:%Y%m%d-%H%M%S}-{_slug(label or task)}-{secrets.token_hex(3)}"
         values = (run, sweep, name, task, model, label, "running", canonical(config), signature, canonical(provenance))
         with _plain_errors(self.file):
             self._db.execute(

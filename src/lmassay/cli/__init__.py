@@ -83,6 +83,9 @@ def main(argv: list[str] | None = None) -> None:
     except (click.Abort, KeyboardInterrupt):
         complain("stopped")
         sys.exit(EXIT_INTERRUPTED)
+    except UnicodeEncodeError as error:
+        complain(f"a file name cannot be written in this environment's encoding ({error.encoding}); set PYTHONUTF8=1")
+        sys.exit(EXIT_USER_ERROR)
     except BrokenPipeError:
         # The reader of our output has gone, as `| head` does.
         sys.stderr.close()

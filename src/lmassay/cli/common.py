@@ -69,7 +69,7 @@ def print_runs(records: Sequence[RunRecord]) -> None:
         cells = [short_text(overall[m]) if m in overall else "" for m in metrics]
         first = next(iter(record.results), {"n": 0, "n_error": 0, "n_unscored": 0})
         counts = [first["n"], first["n_error"], first["n_unscored"]]
-        rows.append([record.label, record.model, *cells, *counts, record.id])
+        rows.append([record.label, record.model, *cells, *counts, record.id.rpartition("-")[2]])
     count = len(metrics)
     columns = ("label", "model", *metrics, "n", "errors", "unscored", "run")
     print_table(

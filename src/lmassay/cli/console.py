@@ -19,13 +19,15 @@ from rich.text import Text
 _CONTROLS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
 _SHOW_AFTER = 1.0
 _LINE_EVERY = 30.0
+_WIDE = 140
+_WIDTH_OF_FILES = 200
 
 
 def out() -> Console:
     """Standard output; wide enough for a table when it goes to a file."""
     console = Console(highlight=False)
     if not console.is_terminal:
-        console = Console(highlight=False, width=max(console.width, 160))
+        console = Console(highlight=False, width=_WIDTH_OF_FILES)
     return console
 
 
@@ -61,13 +63,14 @@ def print_json(document: Any) -> None:
 def print_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[object]], right: Sequence[int] = ()) -> None:
     """A table of plain cells; the columns in ``right`` are aligned right."""
     table = Table(box=None, pad_edge=False)
+    console = out()
     for number, column in enumerate(columns):
-        table.add_column(column, justify="right" if number in right else "left", overflow="fold", no_wrap=number in right)
+        table.add_column(column, justify="right" if number in right else "left", overflow="fold", no_wrap=number in right and console.width >= _WIDE)
     for row in rows:
         table.add_row(*(Text(plain(cell)) for cell in row))
     if title:
-        out().print(Text(plain(title)), soft_wrap=True)
-    out().print(table)
+        console.print(Text(plain(title)), soft_wrap=True)
+    console.print(table)
 
 
 class Advance(Protocol):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import sys
 from pathlib import Path
 
@@ -26,6 +27,9 @@ def export(run: str, form: str, output: Path | None, results: Path) -> None:
     with Store(results) as store:
         record = store.run(run)
         if output is None:
+            if isinstance(sys.stdout, io.TextIOWrapper):
+                # Data, not words for a person: UTF-8 whatever the console shows.
+                sys.stdout.reconfigure(encoding="utf-8", newline="")
             _WRITERS[form](store.rows(record.id), sys.stdout)
             return
         with atomic_write(output, newline="") as stream:

@@ -16,13 +16,13 @@ from lmassay.types import Row
 
 MOST_POINTS = 1500
 MOST_EXAMPLES = 8
-_METRICS = ("success", "s_src", "d_tgt", "s_tgt", "corpus_drop")
+_METRICS = ("success", "s_src", "d_tgt", "s_tgt", "signed_drop")
 _TITLES = {
     "success": "success",
     "s_src": "s_src (source kept)",
     "d_tgt": "d_tgt (target destroyed)",
     "s_tgt": "s_tgt (target kept)",
-    "corpus_drop": "signed corpus drop",
+    "signed_drop": "signed drop",
 }
 
 

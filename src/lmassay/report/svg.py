@@ -47,6 +47,14 @@ class Point:
 
 
 @dataclass(frozen=True, slots=True)
+class Region:
+    """A part of the unit square beyond a straight line, and the piece of that line inside the square."""
+
+    corners: Sequence[tuple[float, float]]
+    edge: Sequence[tuple[float, float]]
+
+
+@dataclass(frozen=True, slots=True)
 class Bar:
     """A value with its interval in a row plot."""
 
@@ -57,14 +65,18 @@ class Bar:
 
 
 def scatter(
-    points: Sequence[Point], region: Sequence[tuple[float, float]], x_label: str, y_label: str, description: str
+    points: Sequence[Point], region: Region, x_label: str, y_label: str, description: str
 ) -> Markup:
-    """Dots in the unit square over a shaded region; ``region`` is a polygon in data coordinates."""
+    """Dots in the unit square over a shaded region with its edge."""
     frame = Frame()
-    parts = [_axes(frame, x_label, y_label)]
-    if len(region) > 2:
-        corners = " ".join(f"{frame.x(x)},{frame.y(y)}" for x, y in region)
-        parts.insert(0, f'<polygon class="region" points="{corners}"/>')
+    parts = []
+    if len(region.corners) > 2:
+        corners = " ".join(f"{frame.x(x)},{frame.y(y)}" for x, y in region.corners)
+        parts.append(f'<polygon class="region" points="{corners}"/>')
+    parts.append(_axes(frame, x_label, y_label))
+    if len(region.edge) == 2:
+        (ax, ay), (bx, by) = region.edge
+        parts.append(f'<line class="line" x1="{frame.x(ax)}" y1="{frame.y(ay)}" x2="{frame.x(bx)}" y2="{frame.y(by)}"/>')
     parts += [
         f'<circle class="{"dot hit" if p.strong else "dot miss"}" cx="{frame.x(p.x)}" cy="{frame.y(p.y)}" r="2.6">'
         f"<title>{escape(p.title)}</title></circle>"
@@ -99,28 +111,30 @@ def rows_with_intervals(bars: Sequence[Bar], x_label: str, description: str) -> 
     return _svg(left + plot + 20, height, description, parts)
 
 
-def above_diagonal(threshold: float) -> list[tuple[float, float]]:
+def above_diagonal(threshold: float) -> Region:
     """The part of the unit square where x + y exceeds the threshold."""
     return clip_unit_square(lambda x, y: x + y - threshold)
 
 
-def below_ray(threshold: float) -> list[tuple[float, float]]:
+def below_ray(threshold: float) -> Region:
     """The part of the unit square where x / y exceeds the threshold."""
     return clip_unit_square(lambda x, y: x - threshold * y)
 
 
-def clip_unit_square(side: Side) -> list[tuple[float, float]]:
-    """The polygon of the unit square where a linear function is positive (Sutherland and Hodgman's clipping)."""
+def clip_unit_square(side: Side) -> Region:
+    """Where in the unit square a linear function is positive (Sutherland and Hodgman's clipping)."""
     corners = [(0.0, 0.0), (1.0, 0.0), (1.0, 1.0), (0.0, 1.0)]
     kept: list[tuple[float, float]] = []
+    edge: list[tuple[float, float]] = []
     for (ax, ay), (bx, by) in zip(corners, corners[1:] + corners[:1], strict=True):
         a, b = side(ax, ay), side(bx, by)
         if a > 0:
             kept.append((ax, ay))
         if (a > 0) != (b > 0):
             t = a / (a - b)
-            kept.append((ax + t * (bx - ax), ay + t * (by - ay)))
-    return kept
+            edge.append((ax + t * (bx - ax), ay + t * (by - ay)))
+            kept.append(edge[-1])
+    return Region(kept, edge)
 
 
 def _axes(frame: Frame, x_label: str, y_label: str) -> str:

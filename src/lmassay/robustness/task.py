@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Literal
 
@@ -12,11 +13,11 @@ from numpy.typing import NDArray
 
 from lmassay import stats
 from lmassay.data import ParallelText, open_parallel
-from lmassay.errors import ConfigError, DataError
+from lmassay.errors import ConfigError, DataError, PluginError
 from lmassay.options import build
 from lmassay.robustness import criterion
 from lmassay.robustness.attack import Attack, Maker
-from lmassay.robustness.scorers.base import Scorer
+from lmassay.robustness.scorers.base import Scorer, ScorerError
 from lmassay.stats import Settings
 from lmassay.table import ScoreTable
 from lmassay.types import Example, Generate, Place, Request, Response, Result, Score
@@ -150,7 +151,7 @@ class Robustness:
                 if metric != "success":
                     results += _spread(table, metric, settings)
         if table.has("s_adv"):
-            results.append(_corpus_drop(table, settings))
+            results.append(_signed_drop(table, settings))
         return results
 
     def signature(self) -> Mapping[str, Any]:
@@ -197,25 +198,40 @@ class Robustness:
         self, examples: Sequence[Example], responses: Sequence[Sequence[Response]], owners: Sequence[int]
     ) -> dict[str, Column]:
         src_lang, tgt_lang = self._langs
+        lines = [e.inputs["line"] for e in examples]
+        owner_lines = [lines[i] for i in owners]
         columns: dict[str, Column] = {}
         if self._s_src is not None:
             adversarial = [text for e in examples for text in e.inputs["adv_src"]]
-            columns["s_src"] = np.asarray(
-                self._s_src.score(adversarial, [examples[i].inputs["src"] for i in owners], lang=src_lang)
-            )
+            sources = [examples[i].inputs["src"] for i in owners]
+            with self._told_by_line(owner_lines):
+                columns["s_src"] = np.asarray(self._s_src.score(adversarial, sources, lang=src_lang))
         if self._s_tgt is not None:
             out = [r[0].text for r in responses]
             adv_out = [a.text for r in responses for a in r[1:]]
             if self._ref is None:
-                columns["s_tgt"] = np.asarray(self._s_tgt.score(adv_out, [out[i] for i in owners], lang=tgt_lang))
+                with self._told_by_line(owner_lines):
+                    columns["s_tgt"] = np.asarray(self._s_tgt.score(adv_out, [out[i] for i in owners], lang=tgt_lang))
             else:
                 references = [e.reference for e in examples]
-                base = np.asarray(self._s_tgt.score(out, references, lang=tgt_lang))[np.asarray(owners)]
-                adv = np.asarray(self._s_tgt.score(adv_out, [references[i] for i in owners], lang=tgt_lang))
+                with self._told_by_line(lines):
+                    base = np.asarray(self._s_tgt.score(out, references, lang=tgt_lang))[np.asarray(owners)]
+                with self._told_by_line(owner_lines):
+                    adv = np.asarray(self._s_tgt.score(adv_out, [references[i] for i in owners], lang=tgt_lang))
                 columns |= {"s_out": base, "s_adv": adv, "d_tgt": criterion.relative_decrease(base, adv)}
         if self.side == "both":
             columns["success"] = self._success(columns).astype(float)
         return columns
+
+    @contextmanager
+    def _told_by_line(self, lines: Sequence[int]) -> Iterator[None]:
+        """A scorer knows its pairs by place; the user knows them by file and line."""
+        try:
+            yield
+        except ScorerError as error:
+            file = next(iter(self._paths().values()), None)
+            where = f"{file}, line {lines[error.pair - 1]}: " if error.pair is not None and file is not None else ""
+            raise PluginError(f"{where}{error.message}") from error
 
     def _success(self, columns: Mapping[str, Column]) -> NDArray[np.bool_]:
         if "d_tgt" in columns:
@@ -263,14 +279,14 @@ def _spread(table: ScoreTable, metric: str, settings: Settings) -> list[Result]:
     ]
 
 
-def _corpus_drop(table: ScoreTable, settings: Settings) -> Result:
+def _signed_drop(table: ScoreTable, settings: Settings) -> Result:
     """The signed relative drop of the mean score: sentences that improve count too, unlike in d_tgt."""
     out, adv = table.together("s_out", "s_adv")
     counts = table.counts("s_adv")
     if not len(out) or not out.sum():
-        return Result("corpus_drop", "overall", None, None, None, *counts)
+        return Result("signed_drop", "overall", None, None, None, *counts)
     low, high = stats.interval(stats.in_blocks(out, adv), _drop_of_sums, settings)
-    return Result("corpus_drop", "overall", float(_drop_of_sums(out, adv)), low, high, *counts)
+    return Result("signed_drop", "overall", float(_drop_of_sums(out, adv)), low, high, *counts)
 
 
 def _drop_of_sums(out: Column, adv: Column, axis: int = -1) -> Column:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import sys
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -25,6 +26,7 @@ ChunkScorer = Callable[[Sequence[str], Sequence[str]], Scores]
 
 ENGINE_VARIABLE = "LMASSAY_ENGINE"
 _KNOWN = ("auto", "numba", "numpy")
+_pairs_seen: Counter[str] = Counter()
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +40,9 @@ class ChunkSize:
 def choose(pairs: int, *, kernel: str, numba_pays_from: int, wanted: str = "auto") -> Engine:
     """The engine for a batch of so many pairs.
 
-    ``numba_pays_from`` is the size from which loading the module ``kernel`` of compiled code costs less than it saves.
+    ``numba_pays_from`` is how many pairs numpy scores in the time that loading the module ``kernel`` takes. Callers may
+    hand over a file in small batches, so "auto" counts the pairs of all batches of this process and changes over then:
+    that is never much worse than having known the number beforehand.
     """
     wanted = os.environ.get(ENGINE_VARIABLE) or wanted
     if wanted not in _KNOWN:
@@ -48,9 +52,10 @@ def choose(pairs: int, *, kernel: str, numba_pays_from: int, wanted: str = "auto
         raise MissingExtra("the compiled scorer", "fast")
     if wanted != "auto":
         return "numba" if wanted == "numba" else "numpy"
-    if f"{__package__}.{kernel}" in sys.modules:  # loaded already: only the call itself has to pay
-        numba_pays_from //= 50
-    return "numba" if pairs >= numba_pays_from and numba_is_usable() else "numpy"
+    if f"{__package__}.{kernel}" in sys.modules:  # paid for already
+        return "numba"
+    _pairs_seen[kernel] += pairs
+    return "numba" if _pairs_seen[kernel] >= numba_pays_from and numba_is_usable() else "numpy"
 
 
 @cache

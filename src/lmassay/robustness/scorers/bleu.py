@@ -6,14 +6,14 @@ import argparse
 from collections.abc import Sequence
 from typing import Self
 
-from lmassay.errors import ConfigError, did_you_mean
+from lmassay.errors import ConfigError
 from lmassay.robustness.kernels.engine import Scores, choose, score_in_chunks
 from lmassay.robustness.scorers.base import Scorer
 
 # Without a single match sacrebleu 2.x gives 0; 1.x gave what the floor makes of it, a little more than 0.
 COMPAT = ("2.x", "1.x")
 
-# Loading compiled code takes most of a second, in which sacrebleu scores some 5,000 pairs.
+# Loading compiled code takes half a second or more, which sacrebleu needs for that many pairs.
 _NUMBA_PAYS_FROM = 5_000
 
 
@@ -25,28 +25,32 @@ def bleu_scores(
     >>> bleu_scores(["the cat sat", "no"], ["the cat sat.", "yes"]).round(4).tolist()
     [0.7165, 0.0]
     """
-    if compat not in COMPAT:
-        raise ConfigError(f"BLEU with compat={compat!r}: it must be 2.x or 1.x{did_you_mean(compat, COMPAT)}")
+    zero_without_match = _checked(compat) == "2.x"
     if choose(len(hyps), kernel="bleu_numba", numba_pays_from=_NUMBA_PAYS_FROM, wanted=engine) == "numba":
         from lmassay.robustness.kernels.bleu_numba import CHUNK, bleu_chunk
     else:
         from lmassay.robustness.kernels.bleu_plain import CHUNK, bleu_chunk
 
     def score(hyps: Sequence[str], refs: Sequence[str]) -> Scores:
-        return bleu_chunk(hyps, refs, compat == "2.x")
+        return bleu_chunk(hyps, refs, zero_without_match)
 
     return score_in_chunks(score, hyps, refs, CHUNK, threads)
+
+
+def _checked(compat: str) -> str:
+    if compat not in COMPAT:
+        raise ConfigError(f"BLEU with compat={compat!r}: it must be {' or '.join(COMPAT)}")
+    return compat
 
 
 class BLEU(Scorer):
     """Sentence BLEU: 13a tokens, floor smoothing 0.01, effective order; divided by 100, at most 1."""
 
     _name = "BLEU"
+    by_chunks = True
 
     def __init__(self, *, compat: str = "2.x", threads: int = 1) -> None:
-        if compat not in COMPAT:
-            raise ConfigError(f"BLEU with compat={compat!r}: it must be one of {', '.join(COMPAT)}")
-        self.compat = compat
+        self.compat = _checked(compat)
         self.threads = threads
 
     @property

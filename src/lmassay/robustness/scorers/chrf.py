@@ -13,8 +13,7 @@ from lmassay.robustness.scorers.base import Scorer
 CHAR_ORDER = 6
 BETA = 2
 
-# Loading compiled code takes most of a second, which numpy needs for some 100,000 pairs; and a run with source and
-# target side scores each line up to three times.
+# Loading compiled code takes half a second or more, which numpy needs for that many pairs.
 _NUMBA_PAYS_FROM = 50_000
 _WORD_CHUNK = ChunkSize(pairs=4096, characters=1 << 20)
 
@@ -62,6 +61,7 @@ class ChrF(Scorer):
     """Sentence chrF (chrF++ with ``word_order=2``) with sacrebleu's defaults, divided by 100."""
 
     _name = "ChrF"
+    by_chunks = True
 
     def __init__(
         self, *, char_order: int = CHAR_ORDER, word_order: int = 0, beta: float = BETA, threads: int = 1

@@ -29,6 +29,7 @@ class METEOR(Scorer):
     """
 
     _name = "METEOR"
+    by_chunks = True
 
     def __init__(self, meteor_jar: str | Path | None = None, java_command: str = JAVA_COMMAND) -> None:
         self._given_jar = meteor_jar

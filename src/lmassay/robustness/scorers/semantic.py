@@ -48,6 +48,7 @@ class Semantic(Scorer):
     """
 
     _name = "semantic"
+    by_chunks = True
 
     def __init__(
         self, encoder: str | Path | Encoder | None = None, batch_size: int = 64, device: str | None = None

@@ -1,0 +1,57 @@
+"""Every example runs as its own words say."""
+
+from __future__ import annotations
+
+import json
+
+from tests.helpers import ROOT, lmassay, write_config, write_lines
+
+EXAMPLES = ROOT / "examples"
+
+
+def test_the_demonstration_runs_and_the_careful_translator_breaks_less(tmp_path):
+    done = lmassay("run", EXAMPLES / "robustness.yaml", "--results", tmp_path, "--json")
+    assert done.returncode == 0, done.stderr
+    runs = json.loads(done.stdout)["runs"]
+    assert len(runs) == 14
+    success = {(r["label"], r["model"]): r["results"][0]["value"] for r in runs}
+    for attack in ("charswap", "keyboard", "homoglyph", "diacritics", "best of 8"):
+        assert success[attack, "careful translator"] < success[attack, "plain translator"]
+
+
+def test_the_teapot_style_scorers_work_from_their_file(tmp_path):
+    src = write_lines(tmp_path / "src", ["the cat sat", "a b c d"])
+    adv = write_lines(tmp_path / "adv", ["the cat sat", "a b x y"])
+    common = ["teapot", "--src", src, "--adv-src", adv, "--terse", "--custom-scores-source", EXAMPLES / "custom_scorers.py"]
+    assert lmassay(*common, "--s-src", "f1").stdout.splitlines()[-1] == "75.000"
+    assert lmassay(*common, "--s-src", "constant", "--value", "0.3").stdout.splitlines()[-1] == "30.000"
+
+
+def test_the_new_style_scorer_works_from_the_command_line_and_from_a_configuration(tmp_path):
+    src = write_lines(tmp_path / "src", ["abcd"])
+    adv = write_lines(tmp_path / "adv", ["abdc"])
+    done = lmassay(
+        "teapot", "--src", src, "--adv-src", adv, "--custom-scores-source", EXAMPLES / "my_scorer.py", "--s-src", "letters"
+    )
+    assert "Source side preservation (letters):\nMean:\t75.000" in done.stdout
+    task = {"name": "robustness", "side": "source", "src": "src", "attack": {"name": "a", "file": "adv"}}
+    task["s_src"] = f"{EXAMPLES / 'my_scorer.py'}:letters"
+    write_config(tmp_path / "c.yaml", {"task": task})
+    done = lmassay("run", "c.yaml", "--json", cwd=tmp_path)
+    document = json.loads(done.stdout)
+    assert document["results"][0]["value"] == 0.75
+    assert "letters(src:" in document["signature"]
+
+
+def test_the_perturbation_works_from_the_command_line_and_from_a_configuration(tmp_path):
+    write_lines(tmp_path / "src", ["leet speakers are elite testers"])
+    name = f"{EXAMPLES / 'my_perturbation.py'}:leet"
+    done = lmassay("perturb", name, "--in", "src", "--out", "adv", "--rate", 1, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    changed = (tmp_path / "adv").read_text().strip()
+    assert changed != "leet speakers are elite testers"
+    task = {"name": "robustness", "side": "source", "src": "src", "attack": {"name": "leet", "perturb": name, "rate": 1.0}}
+    write_config(tmp_path / "c.yaml", {"task": task})
+    assert lmassay("run", "c.yaml", cwd=tmp_path).returncode == 0
+    row = json.loads(lmassay("export", "latest", cwd=tmp_path).stdout)
+    assert row["details"]["adv_src"] == changed
