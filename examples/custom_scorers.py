@@ -1,7 +1,8 @@
 """Two scorers in TEAPOT's own style; they also run under the original program.
 
     lmassay teapot --src SRC --adv-src ADV --custom-scores-source examples/custom_scorers.py --s-src f1
-    lmassay teapot --src SRC --adv-src ADV --custom-scores-source examples/custom_scorers.py --s-src constant --value 0.3
+
+``constant`` has an option of its own: ``--s-src constant --value 0.3``.
 """
 
 import teapot

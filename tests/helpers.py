@@ -12,7 +12,9 @@ from typing import Any
 ROOT = Path(__file__).resolve().parents[1]
 
 
-def lmassay(*arguments: object, cwd: Path | None = None, env: dict[str, str] | None = None) -> subprocess.CompletedProcess[str]:
+def lmassay(
+    *arguments: object, cwd: Path | None = None, env: dict[str, str] | None = None
+) -> subprocess.CompletedProcess[str]:
     """Run the command as a user would."""
     import os
 

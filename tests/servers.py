@@ -18,7 +18,9 @@ Reply = tuple[int, dict[str, str], bytes]
 def completion(text: str | None, finish: str = "stop", **message: Any) -> Reply:
     """A chat completion as OpenAI's servers send it."""
     body = {
-        "choices": [{"index": 0, "message": {"role": "assistant", "content": text, **message}, "finish_reason": finish}],
+        "choices": [
+            {"index": 0, "message": {"role": "assistant", "content": text, **message}, "finish_reason": finish}
+        ],
         "usage": {"prompt_tokens": 3, "completion_tokens": 2},
     }
     return 200, {"Content-Type": "application/json"}, json.dumps(body).encode()

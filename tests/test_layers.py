@@ -50,7 +50,9 @@ def imports(path: Path) -> set[str]:
         if isinstance(node, ast.Import):
             found |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom) and node.module:
-            found |= {f"{node.module}.{alias.name}" for alias in node.names} if node.module == "lmassay" else {node.module}
+            found |= (
+                {f"{node.module}.{alias.name}" for alias in node.names} if node.module == "lmassay" else {node.module}
+            )
     return found
 
 
@@ -58,7 +60,9 @@ def layer_of(path: Path) -> str:
     return path.relative_to(SOURCE).parts[0].removesuffix(".py")
 
 
-@pytest.mark.parametrize("path", [p for p in FILES if p != SOURCE / "__init__.py"], ids=lambda p: str(p.relative_to(SOURCE)))
+@pytest.mark.parametrize(
+    "path", [p for p in FILES if p != SOURCE / "__init__.py"], ids=lambda p: str(p.relative_to(SOURCE))
+)
 def test_imports_flow_one_way(path):
     here = layer_of(path)
     for name in imports(path):
@@ -102,9 +106,8 @@ def test_the_public_face_is_what_it_says():
 
 
 def test_importing_lmassay_loads_nothing_heavy():
-    code = "import sys, lmassay; print(sorted({m.split('.')[0] for m in sys.modules} & {%s}))" % ", ".join(
-        repr(m) for m in ("torch", "scipy", "numpy", "pydantic", "sacrebleu", "numba", "click", "rich", "httpx2")
-    )
+    heavy = {"torch", "scipy", "numpy", "pydantic", "sacrebleu", "numba", "click", "rich", "httpx2"}
+    code = f"import sys, lmassay; print(sorted({{m.split('.')[0] for m in sys.modules}} & {heavy!r}))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
 

@@ -121,7 +121,8 @@ def test_a_second_run_asks_nothing(store, model):
 
 
 @pytest.mark.parametrize(
-    "changes", [{"model": {"name": "counting", "revision": "2"}}, {"seed": 7}, {"task": {"name": "lengths", "words": ["zz"]}}]
+    "changes",
+    [{"model": {"name": "counting", "revision": "2"}}, {"seed": 7}, {"task": {"name": "lengths", "words": ["zz"]}}],
 )
 def test_another_model_seed_or_question_misses_the_cache(store, model, changes):
     runner.start(planned(), store)
@@ -237,7 +238,8 @@ def test_a_task_that_miscounts_its_scores_is_stopped(store, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    "returned", [["one"], ["one", "two", "three"], [(0, Response("x")), (0, Response("y"))], [(5, Response("x"))], [1, 2]]
+    "returned",
+    [["one"], ["one", "two", "three"], [(0, Response("x")), (0, Response("y"))], [(5, Response("x"))], [1, 2]],
 )
 def test_a_model_must_answer_every_request_once(returned):
     class Odd:

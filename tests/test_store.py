@@ -71,7 +71,12 @@ def test_a_run_whose_process_is_gone_is_called_interrupted(store):
 
 def test_two_processes_cannot_work_on_one_run(store):
     run = new_run(store)
-    with store.lock(run), Store(store.folder) as other, pytest.raises(StoreError, match="another process"), other.lock(run):
+    with (
+        store.lock(run),
+        Store(store.folder) as other,
+        pytest.raises(StoreError, match="another process"),
+        other.lock(run),
+    ):
         pass
     assert not list(store.folder.glob(".lock-*"))
 
@@ -87,7 +92,9 @@ def test_a_folder_that_cannot_be_made_is_refused(tmp_path):
         Store(tmp_path / "file" / "results", create=True)
 
 
-@pytest.mark.parametrize("content", [b"not a database, not at all, really" * 100, b"SQLite format 3\x00" + b"\xff" * 5000])
+@pytest.mark.parametrize(
+    "content", [b"not a database, not at all, really" * 100, b"SQLite format 3\x00" + b"\xff" * 5000]
+)
 def test_a_damaged_store_is_named(tmp_path, content):
     (tmp_path / FILE).write_bytes(content)
     with pytest.raises(StoreError, match="damaged or no lmassay store"):

@@ -1,8 +1,8 @@
 """lmassay puts language models and NLP systems to the test.
 
-    >>> import lmassay
-    >>> lmassay.ChrF().score(["the cat sat"], ["the cat sat"])
-    [1.0]
+>>> import lmassay
+>>> lmassay.ChrF().score(["the cat sat"], ["the cat sat"])
+[1.0]
 """
 
 from __future__ import annotations

@@ -45,7 +45,8 @@ def _compare_pair(base: RunRecord, base_table: ScoreTable, other: RunRecord, tab
     import numpy as np
 
     names = _names(base, other)
-    settings = Settings(base.config.get("confidence", 0.95), base.config.get("resamples", 2000), base.config.get("seed", 0))
+    config = base.config
+    settings = Settings(config.get("confidence", 0.95), config.get("resamples", 2000), config.get("seed", 0))
     cluster = base.provenance.get("cluster")
     labels = dict(zip(base_table.ids, base_table.groups.get(cluster, []), strict=False)) if cluster else {}
     rows = []

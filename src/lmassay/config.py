@@ -101,7 +101,7 @@ def expand(
         try:
             referred = _resolve_references(plain, plain)
             run = RunConfig.model_validate({"name": default_name, **referred, "base_dir": base})
-            mistakes += [line for kind in ("task", "model") for line in _option_mistakes(kind, getattr(run, kind), base)]
+            mistakes += [*_option_mistakes("task", run.task, base), *_option_mistakes("model", run.model, base)]
             runs.append(run)
         except ValidationError as error:
             mistakes += problems(error, RunConfig, "")

@@ -94,7 +94,7 @@ def open_parallel(paths: Mapping[str, Path]) -> ParallelText:
             )
             raise DataError(
                 f"line {short.lines + 1} of the {long_role} file {long.path} has no partner: it has {long.lines} "
-                f"lines, but the {short_role} file {short.path} has {short.lines}; parallel files must have as many lines"
+                f"lines, but the {short_role} file {short.path} has {short.lines}; they must have as many"
             )
     return ParallelText(files)
 

@@ -1,14 +1,14 @@
 """Every error that lmassay raises on purpose; each message says what to do next.
 
-    LmassayError
-    ├── UserError            the user can mend it: one line on standard error, exit code 2
-    │   ├── ConfigError      a configuration key or value
-    │   ├── DataError        an input file: names file and line
-    │   ├── PluginError      a scorer, perturbation, task or model that cannot be found, loaded or trusted
-    │   ├── MissingExtra     an optional dependency: names the pip command
-    │   └── StoreError       the results folder
-    └── ModelError           one request failed for good: recorded with its example, the run goes on
-        └── FatalModelError  every further request would fail too (wrong key): the run stops at once
+LmassayError
+├── UserError            the user can mend it: one line on standard error, exit code 2
+│   ├── ConfigError      a configuration key or value
+│   ├── DataError        an input file: names file and line
+│   ├── PluginError      a scorer, perturbation, task or model that cannot be found, loaded or trusted
+│   ├── MissingExtra     an optional dependency: names the pip command
+│   └── StoreError       the results folder
+└── ModelError           one request failed for good: recorded with its example, the run goes on
+    └── FatalModelError  every further request would fail too (wrong key): the run stops at once
 """
 
 from __future__ import annotations

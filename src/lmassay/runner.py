@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from itertools import islice
 from typing import Any
@@ -95,7 +95,7 @@ def resume(record: RunRecord, store: Store, progress: Progress | None = None) ->
     planned = plan(RunConfig.model_validate(record.config))
     if planned.signature != record.signature:
         raise StoreError(
-            f"the inputs of {record.id} have changed since it began, so its parts would not fit together; start a new run\n"
+            f"the inputs of {record.id} have changed since it began, so its parts would not fit; start a new run\n"
             f"  then: {record.signature}\n  now:  {planned.signature}"
         )
     return _work(planned, store, record.id, progress)
@@ -122,8 +122,8 @@ def _work(planned: Plan, store: Store, run: str, progress: Progress | None) -> R
             raise
         except BaseException as error:
             # The disk may be full: then even this cannot be written, and the first error is the one to show.
-            _try(lambda: store.set_status(run, "failed", provenance.redact(str(error))[:500]))
-            error.add_note(f"lmassay run: {run}")
+            with suppress(StoreError):
+                store.set_status(run, "failed", provenance.redact(str(error))[:500])
             raise
         errors = store.count(run)["error"]
         store.set_status(run, "incomplete" if errors else "done", f"{errors} examples in error" if errors else "")
@@ -243,7 +243,8 @@ def _check_fit(task: Task, model: Model | None) -> None:
     if not task.needs:
         return
     if model is None:
-        raise ConfigError(f"model: the task {task.name} needs a model that can {_list(task.needs)}; see `lmassay models`")
+        can = _list(task.needs)
+        raise ConfigError(f"model: the task {task.name} needs a model that can {can}; see `lmassay models`")
     lacking = task.needs - model.can
     if lacking:
         raise ConfigError(
@@ -263,10 +264,3 @@ def _signature(config: RunConfig, task: Task, model: Model | None) -> str:
 
 def _list(verbs: Iterable[str]) -> str:
     return " and ".join(sorted(verbs))
-
-
-def _try(action: Callable[[], None]) -> None:
-    try:
-        action()
-    except StoreError:
-        return

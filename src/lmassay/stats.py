@@ -146,9 +146,7 @@ def _mean(values: NDArray[np.float64], axis: int = -1) -> NDArray[np.float64]:
     return np.asarray(np.mean(values, axis=axis))
 
 
-def _ratio_of_sums(
-    sums: NDArray[np.float64], sizes: NDArray[np.float64], axis: int = -1
-) -> NDArray[np.float64]:
+def _ratio_of_sums(sums: NDArray[np.float64], sizes: NDArray[np.float64], axis: int = -1) -> NDArray[np.float64]:
     import numpy as np
 
     return np.asarray(np.sum(sums, axis=axis) / np.sum(sizes, axis=axis))

@@ -154,7 +154,8 @@ class Store:
         if len(matches) == 1:
             return matches[0]
         if matches:
-            raise StoreError(f"'{name}' fits {len(matches)} runs ({', '.join(r.id for r in matches[:5])} …); write more of it")
+            some = ", ".join(r.id for r in matches[:5])
+            raise StoreError(f"'{name}' fits {len(matches)} runs ({some} …); write more of it")
         raise StoreError(f"there is no run '{name}' in {self.folder}{did_you_mean(name, [r.id for r in runs[-20:]])}")
 
     @contextmanager
@@ -226,9 +227,9 @@ class Store:
             " WHERE run = ? ORDER BY position"
         )
         with _plain_errors(self.file):
-            for i, state, inputs, reference, groups, scores, unscored, details, error in self._db.execute(query, (run,)):
-                example = Example(i, json.loads(inputs), json.loads(reference), json.loads(groups))
-                yield Row(example, state, Score(json.loads(scores), json.loads(unscored), json.loads(details)), error)
+            for i, state, *texts, error in self._db.execute(query, (run,)):
+                inputs, reference, groups, scores, unscored, details = map(json.loads, texts)
+                yield Row(Example(i, inputs, reference, groups), state, Score(scores, unscored, details), error)
 
     def score_rows(self, run: str) -> Iterator[Row]:
         """The rows without their texts: all that statistics need."""
@@ -249,7 +250,7 @@ class Store:
         (version,) = self._db.execute("PRAGMA user_version").fetchone()
         (application,) = self._db.execute("PRAGMA application_id").fetchone()
         if version > SCHEMA and application == _APPLICATION_ID:
-            raise StoreError(f"{self.file} was written by a newer lmassay (schema {version}, this one knows {SCHEMA}); upgrade")
+            raise StoreError(f"{self.file} was written by a newer lmassay (schema {version} > {SCHEMA}); upgrade")
         (tables,) = self._db.execute("SELECT COUNT(*) FROM sqlite_master").fetchone()
         if tables and application != _APPLICATION_ID:
             raise StoreError(f"{self.file} is a database of something else; choose another --results folder")
@@ -310,7 +311,8 @@ class Store:
 
 
 _COLUMNS = (
-    "id, sweep, name, task, model, label, status, config, signature, provenance, results, note, planned, created, finished"
+    "id, sweep, name, task, model, label, status, config, signature, "
+    "provenance, results, note, planned, created, finished"
 )
 
 
@@ -338,7 +340,7 @@ def _plain_errors(file: Path) -> Iterator[None]:
         raise StoreError(f"{file}: {text}") from error
     except sqlite3.DatabaseError as error:
         raise StoreError(
-            f"{file} is damaged or no lmassay store ({error}); move it away, or save what is left with sqlite3's .recover"
+            f"{file} is damaged or no lmassay store ({error}); move it away, or try sqlite3's .recover on it"
         ) from error
 
 

@@ -90,11 +90,15 @@ def test_report_takes_the_last_command_by_default(folder):
 
 
 def test_perturb_writes_the_same_number_of_lines(folder):
-    done = lmassay("perturb", "keyboard", "--in", "src.txt", "--out", "adv.txt", "--rate", 1, "--set", "layout=azerty", cwd=folder)
+    done = lmassay(
+        "perturb", "keyboard", "--in", "src.txt", "--out", "adv.txt", "--rate", 1, "--set", "layout=azerty", cwd=folder
+    )
     assert done.returncode == 0, done.stderr
     assert "3 of 3 lines changed" in done.stderr
     assert len((folder / "adv.txt").read_text().splitlines()) == 3
-    again = lmassay("perturb", "keyboard", "--in", "src.txt", "--out", "adv2.txt", "--rate", 1, "--set", "layout=azerty", cwd=folder)
+    again = lmassay(
+        "perturb", "keyboard", "--in", "src.txt", "--out", "adv2.txt", "--rate", 1, "--set", "layout=azerty", cwd=folder
+    )
     assert again.returncode == 0
     assert (folder / "adv.txt").read_bytes() == (folder / "adv2.txt").read_bytes()
 
@@ -115,7 +119,9 @@ def test_doctor_tells_what_is_there_and_how_to_get_the_rest(folder):
     assert "default-jre-headless" in without_java.stdout
 
 
-@pytest.mark.parametrize("verb", ["run", "check", "resume", "ls", "show", "compare", "export", "report", "perturb", "doctor", "scorers"])
+@pytest.mark.parametrize(
+    "verb", ["run", "check", "resume", "ls", "show", "compare", "export", "report", "perturb", "doctor", "scorers"]
+)
 def test_every_verb_has_help_with_an_example(verb):
     done = lmassay(verb, "--help")
     assert done.returncode == 0
@@ -145,7 +151,11 @@ def test_a_mistake_is_one_line_and_exit_code_two(folder, arguments, told):
 
 def test_terminal_escapes_in_data_do_not_reach_the_terminal(tmp_path):
     write_lines(tmp_path / "src.txt", ["one two three"])
-    task = {"name": "robustness", "src": "src.txt", "attack": {"name": "\x1b[31mred\x1b]0;t\x07", "perturb": "charswap"}}
+    task = {
+        "name": "robustness",
+        "src": "src.txt",
+        "attack": {"name": "\x1b[31mred\x1b]0;t\x07", "perturb": "charswap"},
+    }
     write_config(tmp_path / "c.yaml", {"task": task, "model": "echo"})
     done = lmassay("run", "c.yaml", cwd=tmp_path)
     shown = lmassay("show", "latest", cwd=tmp_path)
@@ -173,7 +183,9 @@ def test_a_console_that_is_not_utf8_does_not_crash(tmp_path, name, environment):
 
 
 def test_a_file_name_that_the_environment_cannot_spell_is_told(tmp_path):
-    write_config(tmp_path / "c.yaml", {"task": {"name": "robustness", "src": "문장.txt", "attack": "case"}, "model": "echo"})
+    write_config(
+        tmp_path / "c.yaml", {"task": {"name": "robustness", "src": "문장.txt", "attack": "case"}, "model": "echo"}
+    )
     done = lmassay("run", tmp_path / "c.yaml", env=ASCII)
     assert done.returncode == 2
     assert "PYTHONUTF8=1" in done.stderr

@@ -11,10 +11,25 @@ from hypothesis import strategies as st
 import lmassay
 from lmassay.errors import DataError, PluginError, UserError
 from lmassay.registry import Registry, current
-from lmassay.robustness.scorers.base import FunctionScorer, Scorer, ScorerError, register_scorer, relative_decrease, scorer
+from lmassay.robustness.scorers.base import (
+    FunctionScorer,
+    Scorer,
+    ScorerError,
+    register_scorer,
+    relative_decrease,
+    scorer,
+)
 from tests.helpers import ROOT
 
-TEXTS = ["the cat sat on the mat", "a dog barked at the moon all night", "x", "", "Привет, мир", "안녕하세요 세계", "🙂 ok"]
+TEXTS = [
+    "the cat sat on the mat",
+    "a dog barked at the moon all night",
+    "x",
+    "",
+    "Привет, мир",
+    "안녕하세요 세계",
+    "🙂 ok",
+]
 
 
 def fresh(name: str) -> Scorer:
@@ -87,7 +102,9 @@ def test_the_python_api_of_the_document_works():
     assert "meteor_jar" in inspect.signature(lmassay.METEOR).parameters
 
 
-@pytest.mark.parametrize(("value", "told"), [(1.5, "1.5"), (-0.1, "-0.1"), (float("nan"), "nan"), ("x", "'x'"), (None, "None")])
+@pytest.mark.parametrize(
+    ("value", "told"), [(1.5, "1.5"), (-0.1, "-0.1"), (float("nan"), "nan"), ("x", "'x'"), (None, "None")]
+)
 def test_a_score_outside_the_unit_interval_is_refused_with_its_pair(value, told):
     class Odd(Scorer):
         def score_sentence(self, hyp, ref, lang=None):
@@ -119,7 +136,7 @@ def test_a_scorer_that_crashes_is_told_with_its_pair():
         def score_sentence(self, hyp, ref, lang=None):
             return 1 / len(hyp)
 
-    with pytest.raises(ScorerError, match="pair 2: .*ZeroDivisionError"):
+    with pytest.raises(ScorerError, match=r"pair 2: .*ZeroDivisionError"):
         Crash().score(["a", ""], ["a", "b"])
 
 

@@ -22,7 +22,16 @@ def test_the_demonstration_runs_and_the_careful_translator_breaks_less(tmp_path)
 def test_the_teapot_style_scorers_work_from_their_file(tmp_path):
     src = write_lines(tmp_path / "src", ["the cat sat", "a b c d"])
     adv = write_lines(tmp_path / "adv", ["the cat sat", "a b x y"])
-    common = ["teapot", "--src", src, "--adv-src", adv, "--terse", "--custom-scores-source", EXAMPLES / "custom_scorers.py"]
+    common = [
+        "teapot",
+        "--src",
+        src,
+        "--adv-src",
+        adv,
+        "--terse",
+        "--custom-scores-source",
+        EXAMPLES / "custom_scorers.py",
+    ]
     assert lmassay(*common, "--s-src", "f1").stdout.splitlines()[-1] == "75.000"
     assert lmassay(*common, "--s-src", "constant", "--value", "0.3").stdout.splitlines()[-1] == "30.000"
 
@@ -31,7 +40,15 @@ def test_the_new_style_scorer_works_from_the_command_line_and_from_a_configurati
     src = write_lines(tmp_path / "src", ["abcd"])
     adv = write_lines(tmp_path / "adv", ["abdc"])
     done = lmassay(
-        "teapot", "--src", src, "--adv-src", adv, "--custom-scores-source", EXAMPLES / "my_scorer.py", "--s-src", "letters"
+        "teapot",
+        "--src",
+        src,
+        "--adv-src",
+        adv,
+        "--custom-scores-source",
+        EXAMPLES / "my_scorer.py",
+        "--s-src",
+        "letters",
     )
     assert "Source side preservation (letters):\nMean:\t75.000" in done.stdout
     task = {"name": "robustness", "side": "source", "src": "src", "attack": {"name": "a", "file": "adv"}}
@@ -50,7 +67,12 @@ def test_the_perturbation_works_from_the_command_line_and_from_a_configuration(t
     assert done.returncode == 0, done.stderr
     changed = (tmp_path / "adv").read_text().strip()
     assert changed != "leet speakers are elite testers"
-    task = {"name": "robustness", "side": "source", "src": "src", "attack": {"name": "leet", "perturb": name, "rate": 1.0}}
+    task = {
+        "name": "robustness",
+        "side": "source",
+        "src": "src",
+        "attack": {"name": "leet", "perturb": name, "rate": 1.0},
+    }
     write_config(tmp_path / "c.yaml", {"task": task})
     assert lmassay("run", "c.yaml", cwd=tmp_path).returncode == 0
     row = json.loads(lmassay("export", "latest", cwd=tmp_path).stdout)

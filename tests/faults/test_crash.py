@@ -132,7 +132,9 @@ def test_a_results_folder_that_cannot_be_written_is_told_before_the_first_paid_c
 def test_the_key_is_in_no_file_log_or_page(tmp_path):
     key = "sentinel-key-0123456789"
     environment = {"OPENAI_API_KEY": key}
-    with openai_server(lambda body, before: failure(400, f"no: {key}") if "7" in prompt_of(body) else completion("x")) as server:
+    with openai_server(
+        lambda body, before: failure(400, f"no: {key}") if "7" in prompt_of(body) else completion("x")
+    ) as server:
         file = config(tmp_path, server.url)
         done = lmassay("run", file, "--results", tmp_path / "results", env=environment)
     shown = lmassay("show", "latest", "--provenance", "--results", tmp_path / "results", env=environment)

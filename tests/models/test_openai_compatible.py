@@ -110,7 +110,9 @@ def test_a_fault_for_ever_ends_after_the_tries_as_an_error_of_that_example(fault
         assert server.prompts.count("bad") == 3
 
 
-@pytest.mark.parametrize("reply", [(200, {}, b"{}"), (200, {}, b'{"choices": []}'), (200, {}, b"[1]"), failure(400, "too long")])
+@pytest.mark.parametrize(
+    "reply", [(200, {}, b"{}"), (200, {}, b'{"choices": []}'), (200, {}, b"[1]"), failure(400, "too long")]
+)
 def test_an_answer_without_a_choice_or_a_bad_request_is_an_error_at_once(reply):
     with openai_server(lambda *_: reply) as server:
         (answer,) = answers(server.url, "x")

@@ -1,4 +1,4 @@
-"""Everything that the original TEAPOT printed on the shared cases, and what this one does where the original crashed."""
+"""What the original TEAPOT printed on the shared cases, and what this one does where the original crashed."""
 
 from __future__ import annotations
 
@@ -127,6 +127,15 @@ def test_the_command_itself_prints_it_and_ends_with_the_right_code(name, shared)
 
 def test_bleu_of_sacrebleu_1_is_an_option(shared):
     mt = shared / "data" / "teapot" / "MT"
-    args = ["--src", mt / "src.fr", "--adv-src", mt / "adv.knn.fr", "--out", mt / "base.en", "--adv-out", mt / "adv.knn.en"]
+    args = [
+        "--src",
+        mt / "src.fr",
+        "--adv-src",
+        mt / "adv.knn.fr",
+        "--out",
+        mt / "base.en",
+        "--adv-out",
+        mt / "adv.knn.en",
+    ]
     args += ["--ref", mt / "ref.en", "--s-src", "bleu", "--s-tgt", "bleu", "--bleu-compat", "1.x", "--terse"]
     assert run([str(a) for a in args]).text.splitlines()[:2] == ["55.931", "31.600"]

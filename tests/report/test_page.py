@@ -91,7 +91,7 @@ def test_the_region_of_success_is_drawn_where_it_is(region, corners):
 
 
 def test_texts_in_figures_are_escaped():
-    drawing = svg.scatter([svg.Point(0.5, 0.5, True, "<x>&")], svg.above_diagonal(1.0), "<a>", '"b"', "\"><script>")
+    drawing = svg.scatter([svg.Point(0.5, 0.5, True, "<x>&")], svg.above_diagonal(1.0), "<a>", '"b"', '"><script>')
     assert "<x>" not in drawing
     assert "<script>" not in drawing
     assert "&lt;x&gt;&amp;" in drawing

@@ -27,7 +27,12 @@ def files(tmp_path):
 
 
 def config(files, **changes):
-    task = {"name": "robustness", "src": files["src"], "ref": files["ref"], "attack": {"name": "a", "file": files["adv"]}}
+    task = {
+        "name": "robustness",
+        "src": files["src"],
+        "ref": files["ref"],
+        "attack": {"name": "a", "file": files["adv"]},
+    }
     model = {"name": "outputs", "files": {"out": files["out"], "adv_out": files["adv_out"]}}
     task |= changes.pop("task", {})
     return {"task": {k: v for k, v in task.items() if v is not None}, "model": model, "resamples": 200, **changes}
@@ -39,10 +44,8 @@ def evaluate(tmp_path, configuration):
 
 def test_numbers_are_those_of_the_teapot_command(tmp_path, files):
     (run,) = evaluate(tmp_path, config(files))
-    printed = teapot(
-        ["--src", files["src"], "--adv-src", files["adv"], "--out", files["out"], "--adv-out", files["adv_out"]]
-        + ["--ref", files["ref"]]
-    ).text.splitlines()
+    roles = {"--src": "src", "--adv-src": "adv", "--out": "out", "--adv-out": "adv_out", "--ref": "ref"}
+    printed = teapot([part for option, role in roles.items() for part in (option, files[role])]).text.splitlines()
     assert printed[1] == f"Mean:\t{100 * run['s_src'].value:.3f}"
     assert printed[2] == f"Std:\t{100 * run['s_src.std'].value:.3f}"
     assert printed[3] == f"5%-95%:\t{100 * run['s_src.p5'].value:.3f}-{100 * run['s_src.p95'].value:.3f}"
@@ -199,7 +202,12 @@ def test_outputs_without_a_role_are_refused(tmp_path, files):
 
 def test_the_signature_tells_what_the_numbers_depend_on(tmp_path, files):
     (base,) = evaluate(tmp_path, config(files))
-    for changes in ({"s_tgt": "bleu"}, {"success_threshold": 1.2}, {"attack": {"name": "a", "perturb": "delete"}}, {"ref": None}):
+    for changes in (
+        {"s_tgt": "bleu"},
+        {"success_threshold": 1.2},
+        {"attack": {"name": "a", "perturb": "delete"}},
+        {"ref": None},
+    ):
         (other,) = evaluate(tmp_path, config(files, task=changes))
         assert other.signature != base.signature
     write_lines(tmp_path / "adv_out", ["changed", *ADV_OUT[1:]])

@@ -78,7 +78,7 @@ def main(argv: list[str] | None = None) -> None:
         error.show()
         sys.exit(error.exit_code)
     except LmassayError as error:
-        complain(str(error), [note for note in getattr(error, "__notes__", [])])
+        complain(str(error), list(getattr(error, "__notes__", [])))
         sys.exit(EXIT_USER_ERROR)
     except (click.Abort, KeyboardInterrupt):
         complain("stopped")

@@ -60,7 +60,10 @@ def print_runs(records: Sequence[RunRecord]) -> None:
     """Several runs in one table: a row each, a column a metric (the spread of a metric is left to ``lmassay show``)."""
     metrics = list(
         dict.fromkeys(
-            r["metric"] for record in records for r in record.results if r["group"] == "overall" and "." not in r["metric"]
+            r["metric"]
+            for record in records
+            for r in record.results
+            if r["group"] == "overall" and "." not in r["metric"]
         )
     )
     rows = []

@@ -60,12 +60,19 @@ def print_json(document: Any) -> None:
     sys.stdout.write(json.dumps(document, indent=2, allow_nan=False) + "\n")
 
 
-def print_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[object]], right: Sequence[int] = ()) -> None:
+def print_table(
+    title: str, columns: Sequence[str], rows: Sequence[Sequence[object]], right: Sequence[int] = ()
+) -> None:
     """A table of plain cells; the columns in ``right`` are aligned right."""
     table = Table(box=None, pad_edge=False)
     console = out()
     for number, column in enumerate(columns):
-        table.add_column(column, justify="right" if number in right else "left", overflow="fold", no_wrap=number in right and console.width >= _WIDE)
+        table.add_column(
+            column,
+            justify="right" if number in right else "left",
+            overflow="fold",
+            no_wrap=number in right and console.width >= _WIDE,
+        )
     for row in rows:
         table.add_row(*(Text(plain(cell)) for cell in row))
     if title:

@@ -23,7 +23,7 @@ from lmassay.robustness.perturbations.base import DEFAULT_RATE, make_perturber
 @click.option("--out", "target", required=True, type=click.Path(path_type=Path), help="File to write.")
 @click.option("--rate", type=float, default=DEFAULT_RATE, show_default=True, help="Share of words that are changed.")
 @click.option("--seed", type=int, default=0, show_default=True, help="Another seed, another draw.")
-@click.option("--set", "settings", metavar="KEY=VALUE", multiple=True, help="An option of the perturbation; repeatable.")
+@click.option("--set", "settings", metavar="KEY=VALUE", multiple=True, help="An option of it; repeatable.")
 def perturb(name: str, source: Path, target: Path, rate: float, seed: int, settings: Sequence[str]) -> None:
     """Write FILE with every line perturbed. NAME is one of `lmassay perturbations`, or path/file.py:Name."""
     perturber = make_perturber(name, rate=rate, seed=seed, options=_options(settings), base=Path())

@@ -16,11 +16,16 @@ from lmassay.store import Store
 @click.command(epilog="Example: lmassay report latest -o report.html", short_help="Write an HTML report.")
 @click.argument("runs", metavar="[RUN]...", nargs=-1)
 @click.option(
-    "-o", "--output", type=click.Path(path_type=Path), default=Path("report.html"), show_default=True, help="Page to write."
+    "-o",
+    "--output",
+    type=click.Path(path_type=Path),
+    default=Path("report.html"),
+    show_default=True,
+    help="Page to write.",
 )
 @results_option
 def report(runs: Sequence[str], output: Path, results: Path) -> None:
-    """Write one self-contained page: tables, figures, examples, provenance. Without RUN: all runs of the last command."""
+    """Write one self-contained page: tables, figures, examples, provenance. No RUN: all of the last command's."""
     from lmassay.report.page import render
 
     with Store(results) as store:

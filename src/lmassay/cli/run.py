@@ -62,7 +62,7 @@ class told_how_to_resume:  # noqa: N801 - reads as a sentence after `with`
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: object) -> None:
         if isinstance(error, KeyboardInterrupt | FatalModelError | UserError):
             run = self._store.run("latest")
-            say(f"nothing that was answered is lost; go on with: lmassay resume {run.id} --results {self._store.folder}")
+            say(f"what was answered is kept; go on with: lmassay resume {run.id} --results {self._store.folder}")
 
 
 def show_records(records: Sequence[RunRecord], as_json: bool) -> int:
@@ -108,5 +108,3 @@ def _requests(plan: Plan) -> int | None:
         return 0
     each, size = plan.requests_each, plan.size
     return None if each is None or size is None else each * size
-
-

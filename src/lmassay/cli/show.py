@@ -18,7 +18,7 @@ from lmassay.store import Store
 @results_option
 @json_option
 def show(run: str, provenance: bool, results: Path, as_json: bool) -> None:
-    """Show a run's results, each with interval, n, errors and unscored examples. RUN is an id, part of one, or latest."""
+    """Show a run's results with intervals, n, errors and unscored. RUN is an id, part of one, or latest."""
     with Store(results) as store:
         record = store.run(run)
     document = record.as_json()

@@ -158,5 +158,3 @@ def read_reply(reply: Reply) -> Response:
 
 def _whole(value: Any) -> int | None:
     return value if isinstance(value, int) else None
-
-

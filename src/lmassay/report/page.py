@@ -30,7 +30,7 @@ def render(store: Store, records: Sequence[RunRecord]) -> str:
     environment = Environment(
         loader=PackageLoader("lmassay.report"), autoescape=select_autoescape(default=True), undefined=StrictUndefined
     )
-    environment.globals.update(value_text=value_text, interval_text=interval_text, number_text=number_text, p_text=p_text)
+    environment.globals |= {f.__name__: f for f in (value_text, interval_text, number_text, p_text)}
     tasks = list(dict.fromkeys(record.task for record in records))
     sections = [_section(store, [r for r in records if r.task == task]) for task in tasks]
     return environment.get_template("page.html").render(

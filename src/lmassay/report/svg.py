@@ -64,9 +64,7 @@ class Bar:
     high: float | None
 
 
-def scatter(
-    points: Sequence[Point], region: Region, x_label: str, y_label: str, description: str
-) -> Markup:
+def scatter(points: Sequence[Point], region: Region, x_label: str, y_label: str, description: str) -> Markup:
     """Dots in the unit square over a shaded region with its edge."""
     frame = Frame()
     parts = []
@@ -76,7 +74,9 @@ def scatter(
     parts.append(_axes(frame, x_label, y_label))
     if len(region.edge) == 2:
         (ax, ay), (bx, by) = region.edge
-        parts.append(f'<line class="line" x1="{frame.x(ax)}" y1="{frame.y(ay)}" x2="{frame.x(bx)}" y2="{frame.y(by)}"/>')
+        parts.append(
+            f'<line class="line" x1="{frame.x(ax)}" y1="{frame.y(ay)}" x2="{frame.x(bx)}" y2="{frame.y(by)}"/>'
+        )
     parts += [
         f'<circle class="{"dot hit" if p.strong else "dot miss"}" cx="{frame.x(p.x)}" cy="{frame.y(p.y)}" r="2.6">'
         f"<title>{escape(p.title)}</title></circle>"
@@ -107,7 +107,9 @@ def rows_with_intervals(bars: Sequence[Bar], x_label: str, description: str) -> 
             parts.append(f'<line class="whisker" x1="{x(bar.low)}" y1="{y}" x2="{x(bar.high)}" y2="{y}"/>')
         if bar.value is not None:
             parts.append(f'<circle class="value" cx="{x(bar.value)}" cy="{y}" r="4.5"/>')
-    parts.append(f'<text class="label" x="{left + plot / 2}" y="{base + 36}" text-anchor="middle">{escape(x_label)}</text>')
+    parts.append(
+        f'<text class="label" x="{left + plot / 2}" y="{base + 36}" text-anchor="middle">{escape(x_label)}</text>'
+    )
     return _svg(left + plot + 20, height, description, parts)
 
 

@@ -13,7 +13,6 @@ from lmassay.errors import ConfigError
 from lmassay.robustness.perturbations.base import DEFAULT_RATE, Perturber, make_perturber
 
 
-
 class Search(BaseModel):
     """Try many perturbations of each sentence and keep the one that scores highest on s_src + d_tgt.
 

@@ -1,4 +1,4 @@
-"""TEAPOT's criterion (Michel et al. 2019): what an attack destroys in the target against what it destroys in the source.
+"""TEAPOT's criterion (Michel et al. 2019): what an attack destroys in the target against the damage to the source.
 
 With a reference y*: d_tgt = max(0, s(y, y*) - s(y', y*)) / s(y, y*); success where s_src + d_tgt exceeds the threshold.
 Without one: s_tgt = s(y', y); success where s_src / s_tgt exceeds it.
@@ -21,14 +21,16 @@ def relative_decrease(base: Scores, adversarial: Scores) -> Scores:
 
 
 def success_with_reference(s_src: Scores, d_tgt: Scores, threshold: float) -> NDArray[np.bool_]:
-    return s_src + d_tgt > threshold
+    beyond: NDArray[np.bool_] = s_src + d_tgt > threshold
+    return beyond
 
 
 def success_without_reference(s_src: Scores, s_tgt: Scores, threshold: float) -> NDArray[np.bool_]:
     """s_src / s_tgt > threshold; a wholly destroyed target (s_tgt = 0) makes the ratio infinite if s_src > 0."""
     ratio = np.divide(s_src, s_tgt, out=np.where(s_src > 0, np.inf, 0.0), where=s_tgt > 0)
     # Nothing kept and nothing changed is no attack, however low the threshold.
-    return (ratio > threshold) & ~((s_src == 0) & (s_tgt == 0))
+    beyond: NDArray[np.bool_] = (ratio > threshold) & ~((s_src == 0) & (s_tgt == 0))
+    return beyond
 
 
 @dataclass(frozen=True, slots=True)

@@ -140,7 +140,8 @@ class Robustness:
             if owner not in best or fitness[place] > fitness[best[owner]]:
                 best[owner] = place
         return [
-            self._verdict(examples[i], responses[i], columns, best[i], best[i] - firsts[i]) for i in range(len(examples))
+            self._verdict(examples[i], responses[i], columns, best[i], best[i] - firsts[i])
+            for i in range(len(examples))
         ]
 
     def aggregate(self, table: ScoreTable, settings: Settings) -> list[Result]:
@@ -160,7 +161,9 @@ class Robustness:
             if role != "adv_src":
                 parts[role] = file.sha256[:8]
         if self._attack is not None:
-            parts["attack"] = self._maker.signature if self._maker else f"file({self._text().files['adv_src'].sha256[:8]})"
+            parts["attack"] = (
+                self._maker.signature if self._maker else f"file({self._text().files['adv_src'].sha256[:8]})"
+            )
         for side, scorer, lang in (("s_src", self._s_src, self._langs[0]), ("s_tgt", self._s_tgt, self._langs[1])):
             if scorer is not None:
                 parts[side] = scorer.signature + (f".{lang}" if lang else "")

@@ -103,7 +103,13 @@ def _evaluate(args: argparse.Namespace, classes: Sequence[type[Scorer]], progres
         raise UserError(_NOTHING_TO_DO)
     paths = {
         role: Path(getattr(args, role))
-        for role, wanted in (("src", source), ("adv_src", source), ("out", target), ("adv_out", target), ("ref", target))
+        for role, wanted in (
+            ("src", source),
+            ("adv_src", source),
+            ("out", target),
+            ("adv_out", target),
+            ("ref", target),
+        )
         if wanted and getattr(args, role) is not None
     }
     if args.ref is not None:

@@ -21,6 +21,7 @@ from typing import Any, ClassVar, Self
 from lmassay.errors import DataError, LmassayError, PluginError
 from lmassay.registry import register
 
+
 class ScorerError(PluginError):
     """A scorer failed or misbehaved; ``pair`` is the place in its input, from 1, where that is known."""
 
