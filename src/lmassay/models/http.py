@@ -8,7 +8,7 @@ import queue
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager
+from contextlib import AbstractAsyncContextManager, suppress
 from dataclasses import dataclass
 from typing import Any, Generic, Protocol, TypeVar
 
@@ -209,9 +209,10 @@ class _Crew(Generic[R]):
             yield item
 
     def stop(self) -> None:
-        if self._thread.is_alive():
+        # The loop may close by itself at this very moment; then there is nothing left to cancel.
+        with suppress(RuntimeError):
             self._loop.call_soon_threadsafe(lambda: self._main and self._main.cancel())
-            self._thread.join(timeout=10)
+        self._thread.join(timeout=10)
 
     def _run(self) -> None:
         try:
