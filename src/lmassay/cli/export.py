@@ -30,8 +30,8 @@ def export(run: str, form: str, output: Path | None, results: Path) -> None:
             if isinstance(sys.stdout, io.TextIOWrapper):
                 # Data, not words for a person: UTF-8 whatever the console shows.
                 sys.stdout.reconfigure(encoding="utf-8", newline="")
-            _WRITERS[form](store.rows(record.id), sys.stdout)
+            _WRITERS[form](lambda: store.rows(record.id), sys.stdout)
             return
         with atomic_write(output, newline="") as stream:
-            count = _WRITERS[form](store.rows(record.id), stream)
+            count = _WRITERS[form](lambda: store.rows(record.id), stream)
         say(f"{count} rows of {record.id} written to {output}")

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import csv
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable
 from typing import IO, Any
 
 from lmassay.types import Row
+
+Rows = Callable[[], Iterable[Row]]
+"""Gives the rows anew each time it is called."""
 
 # Spreadsheets run a cell that begins with one of these; a quote in front makes it text.
 _FORMULA = ("=", "+", "-", "@", "\t", "\r")
@@ -28,37 +31,25 @@ def row_as_dict(row: Row) -> dict[str, Any]:
     }
 
 
-def write_jsonl(rows: Iterable[Row], stream: IO[str]) -> int:
+def write_jsonl(read: Rows, stream: IO[str]) -> int:
     """One JSON object a line; returns how many."""
     count = 0
-    for row in rows:
-        stream.write(json.dumps(row_as_dict(row), ensure_ascii=_needs_ascii(row)) + "\n")
-        count += 1
+    for count, row in enumerate(read(), 1):  # noqa: B007 - the last count is the result
+        stream.write(_json_line(row) + "\n")
     return count
 
 
-def write_csv(rows: Iterable[Row], stream: IO[str]) -> int:
+def write_csv(read: Rows, stream: IO[str]) -> int:
     """Flat columns; numbers stay numbers, and text that a spreadsheet would run is quoted."""
-    flat = _Flat(rows)
+    # The header comes first but rows may differ, so they are read twice rather than held in memory.
+    columns = list(dict.fromkeys(column for row in read() for column in _flatten(row)))
     writer = csv.writer(stream, lineterminator="\n")
-    writer.writerow(flat.columns)
+    writer.writerow(columns)
     count = 0
-    for row in flat:
-        writer.writerow([_cell(row.get(column)) for column in flat.columns])
-        count += 1
+    for count, row in enumerate(read(), 1):  # noqa: B007 - the last count is the result
+        flat = _flatten(row)
+        writer.writerow([_cell(flat.get(column)) for column in columns])
     return count
-
-
-class _Flat:
-    """Rows with nested fields flattened; columns are those of the first rows, then in order of appearance."""
-
-    def __init__(self, rows: Iterable[Row]) -> None:
-        # CSV needs its header first, so the rows are flattened once; texts stay in memory as long as this lives.
-        self._rows = [_flatten(row) for row in rows]
-        self.columns = list(dict.fromkeys(column for row in self._rows for column in row))
-
-    def __iter__(self) -> Iterator[dict[str, Any]]:
-        return iter(self._rows)
 
 
 def _flatten(row: Row) -> dict[str, Any]:
@@ -79,9 +70,11 @@ def _cell(value: Any) -> Any:
     return f"'{text}" if text.startswith(_FORMULA) else text
 
 
-def _needs_ascii(row: Row) -> bool:
+def _json_line(row: Row) -> str:
+    line = json.dumps(row_as_dict(row), ensure_ascii=False)
     try:
-        json.dumps(row_as_dict(row), ensure_ascii=False).encode("utf-8")
+        line.encode("utf-8")
     except UnicodeEncodeError:
-        return True
-    return False
+        # A lone surrogate has no UTF-8; escaped it is still JSON.
+        return json.dumps(row_as_dict(row))
+    return line

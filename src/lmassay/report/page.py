@@ -60,12 +60,11 @@ def _section(store: Store, records: Sequence[RunRecord]) -> dict[str, Any]:
         rates = robustness.success_figure(records)
         section["wide"] = [rates] if rates else []
         for record in records[:MOST_SCATTERS]:
-            rows = robustness.read_rows(store, record)
-            figure = robustness.scatter_figure(record, rows)
+            seen = robustness.glance(store.rows(record.id))
+            figure = robustness.scatter_figure(record, seen)
             section["figures"] += [figure] if figure else []
-            section["examples"].append((record, robustness.examples(rows)))
-        left_out = len(records) - MOST_SCATTERS
-        section["left_out"] = max(left_out, 0)
+            section["examples"].append((record, robustness.examples(seen)))
+        section["left_out"] = max(len(records) - MOST_SCATTERS, 0)
     return section
 
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import heapq
 import random
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,7 +12,7 @@ from markupsafe import Markup
 
 from lmassay.report import svg
 from lmassay.report.numbers import number_text
-from lmassay.store import RunRecord, Store
+from lmassay.store import RunRecord
 from lmassay.types import Row
 
 MOST_POINTS = 1500
@@ -66,36 +67,67 @@ def success_figure(records: Sequence[RunRecord]) -> Figure | None:
     return Figure(drawing, "Share of sentences on which the attack succeeds, with its interval (the line).")
 
 
-def scatter_figure(record: RunRecord, rows: Sequence[Row]) -> Figure | None:
+@dataclass(frozen=True, slots=True)
+class Glance:
+    """What the page shows of a run's rows: a fair sample for the scatter, and the sentences hit hardest."""
+
+    scored: int
+    sample: Sequence[Row]
+    hardest: Sequence[Row]
+
+
+def glance(rows: Iterable[Row]) -> Glance:
+    """Read the rows once and keep few of them, however many there are."""
+    rng = random.Random(0)
+    count = 0
+    sample: list[Row] = []
+    hardest: list[tuple[float, int, Row]] = []
+    for row in rows:
+        if row.state != "scored":
+            continue
+        count += 1
+        if len(sample) < MOST_POINTS:
+            sample.append(row)
+        elif (place := rng.randrange(count)) < MOST_POINTS:
+            sample[place] = row
+        # The count breaks ties, so that rows are never compared and the earlier one wins.
+        entry = (_fitness(row), -count, row)
+        if len(hardest) < MOST_EXAMPLES:
+            heapq.heappush(hardest, entry)
+        else:
+            heapq.heappushpop(hardest, entry)
+    return Glance(count, sample, [row for _, _, row in sorted(hardest, reverse=True)])
+
+
+def scatter_figure(record: RunRecord, seen: Glance) -> Figure | None:
     """s_src against d_tgt (or s_tgt) with the region of success shaded."""
-    y_metric = "d_tgt" if any("d_tgt" in row.score.values for row in rows) else "s_tgt"
-    scored = [row for row in rows if "s_src" in row.score.values and y_metric in row.score.values]
-    if not scored:
+    y_metric = "d_tgt" if any("d_tgt" in row.score.values for row in seen.sample) else "s_tgt"
+    shown = [row.score.values for row in seen.sample if {"s_src", y_metric} <= set(row.score.values)]
+    if not shown:
         return None
-    task = record.config["task"]
-    threshold = float(task.get("success_threshold", 1.0)) if isinstance(task, Mapping) else 1.0
-    shown = scored if len(scored) <= MOST_POINTS else random.Random(0).sample(scored, MOST_POINTS)
     points = [
         svg.Point(
-            row.score.values["s_src"],
-            row.score.values[y_metric],
-            bool(row.score.values.get("success")),
-            f"{row.example.id}: s_src {row.score.values['s_src']:.3f}, {y_metric} {row.score.values[y_metric]:.3f}",
+            v["s_src"], v[y_metric], bool(v.get("success")), f"s_src {v['s_src']:.3f}, {y_metric} {v[y_metric]:.3f}"
         )
-        for row in shown
+        for v in shown
     ]
+    threshold = _threshold(record)
     with_reference = y_metric == "d_tgt"
     region = svg.above_diagonal(threshold) if with_reference else svg.below_ray(threshold)
     law = f"s_src + d_tgt > {threshold:g}" if with_reference else f"s_src / s_tgt > {threshold:g}"
     drawing = svg.scatter(points, region, "s_src", y_metric, f"s_src against {y_metric} for {record.label}")
-    count = f"{len(shown)} of {len(scored)} sentences" if len(shown) < len(scored) else f"{len(scored)} sentences"
+    count = f"{len(shown)} of {seen.scored} sentences" if len(shown) < seen.scored else f"{len(shown)} sentences"
     return Figure(drawing, f"{record.label} on {record.model}: {count}; shaded where the attack succeeds ({law}).")
 
 
-def examples(rows: Sequence[Row]) -> list[ShownExample]:
+def _threshold(record: RunRecord) -> float:
+    task = record.config["task"]
+    return float(task.get("success_threshold", 1.0)) if isinstance(task, Mapping) else 1.0
+
+
+def examples(seen: Glance) -> list[ShownExample]:
     """The sentences on which the attack did most: highest s_src + d_tgt."""
-    scored = [row for row in rows if row.state == "scored"]
-    return [_shown(row) for row in sorted(scored, key=_fitness, reverse=True)[:MOST_EXAMPLES]]
+    return [_shown(row) for row in seen.hardest]
 
 
 def _fitness(row: Row) -> float:
@@ -115,7 +147,3 @@ def _shown(row: Row) -> ShownExample:
     ]
     scores = ", ".join(f"{name} {number_text(value, 3)}" for name, value in row.score.values.items())
     return ShownExample(row.example.id, scores, [(name, str(text)) for name, text in texts if text is not None])
-
-
-def read_rows(store: Store, record: RunRecord) -> list[Row]:
-    return list(store.rows(record.id))

@@ -1,0 +1,80 @@
+"""What README and docs show is what a reader gets."""
+
+from __future__ import annotations
+
+import re
+import shlex
+
+import pytest
+
+from lmassay.robustness.teapot import run as teapot
+from tests.helpers import ROOT, lmassay
+
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+ROBUSTNESS = (ROOT / "docs" / "robustness.md").read_text(encoding="utf-8")
+
+
+def blocks(text: str, language: str) -> list[str]:
+    return re.findall(rf"```{language}\n(.*?)```", text, flags=re.DOTALL)
+
+
+def test_the_numbers_in_the_readme_are_those_of_the_demonstration(tmp_path):
+    done = lmassay("run", ROOT / "examples" / "robustness.yaml", "--results", tmp_path)
+    rows = [line.partition("…")[0].rstrip() for line in README.splitlines() if line.startswith("charswap  ")]
+    assert len(rows) == 2
+    for row in rows:
+        assert row in done.stdout
+
+
+def test_every_lmassay_command_of_the_readme_runs(tmp_path):
+    (tmp_path / "examples").symlink_to(ROOT / "examples")
+    commands = [line for block in blocks(README, "sh") for line in block.splitlines() if line.startswith("lmassay ")]
+    assert len(commands) >= 4
+    for command in commands:
+        done = lmassay(*shlex.split(command, comments=True)[1:], cwd=tmp_path)
+        assert done.returncode == 0, (command, done.stderr)
+    assert (tmp_path / "report.html").is_file()
+
+
+def test_make_has_the_targets_that_the_readme_names():
+    makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
+    targets = re.findall(r"^make (\w+)", README, flags=re.MULTILINE)
+    assert targets == ["demo", "test"]
+    for target in targets:
+        assert re.search(rf"^{target}:", makefile, flags=re.MULTILINE), target
+
+
+def test_the_teapot_output_in_the_docs_is_what_is_printed(shared):
+    (block,) = blocks(ROBUSTNESS, "console")
+    command, _, printed = block.partition("\n")
+    mt = shared / "data" / "teapot" / "MT"
+    words = [str(mt / word) if "." in word and not word.startswith("-") else word for word in command.split()[3:]]
+    assert teapot(words).text == printed
+
+
+@pytest.mark.parametrize("page", ["README.md", "docs/robustness.md", "docs/extending.md", "docs/design.md"])
+def test_links_to_files_lead_somewhere(page):
+    text = (ROOT / page).read_text(encoding="utf-8")
+    for target in re.findall(r"\]\(([^)#]+)", text):
+        if not target.startswith("http"):
+            assert ((ROOT / page).parent / target).exists(), target
+    for target in re.findall(r"`((?:examples|tests|benchmarks)/[\w./]+)`", text):
+        assert (ROOT / target).exists(), target
+
+
+def test_the_yaml_in_the_docs_is_accepted(tmp_path):
+    from lmassay.config import load_runs
+
+    for text in (README, ROBUSTNESS):
+        for block in blocks(text, "yaml"):
+            file = tmp_path / "c.yaml"
+            file.write_text(block, encoding="utf-8")
+            assert load_runs(file)
+
+
+def test_every_builtin_is_described_in_the_docs():
+    from lmassay.builtins import BUILTINS
+
+    for kind in ("scorer", "perturbation"):
+        for name in BUILTINS[kind]:
+            assert f"`{name}`" in ROBUSTNESS, name
