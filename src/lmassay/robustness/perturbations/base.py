@@ -19,8 +19,8 @@ from typing import Any, TypeVar
 
 from lmassay.errors import ConfigError, LmassayError, PluginError
 from lmassay.options import checked_options
+from lmassay.provenance import source_digest
 from lmassay.registry import current, register
-from lmassay.robustness.scorers.base import source_digest
 from lmassay.types import digest
 
 Function = Callable[..., str]

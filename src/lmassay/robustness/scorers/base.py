@@ -12,13 +12,13 @@ class has TEAPOT's interface, so TEAPOT's own custom scorers are scorers here.
 from __future__ import annotations
 
 import argparse
-import hashlib
 import inspect
 import math
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, ClassVar, Self
 
 from lmassay.errors import DataError, LmassayError, PluginError
+from lmassay.provenance import source_digest
 from lmassay.registry import register
 
 
@@ -78,8 +78,16 @@ class Scorer:
         self, hyps: Sequence[str], bases: Sequence[str], refs: Sequence[str], lang: str | None = None
     ) -> list[float]:
         """The relative decrease d_tgt from ``bases`` to ``hyps``, clamped to [0, 1]: equation 2 of the paper."""
-        base = self.score(bases, refs, lang=lang)
-        return [relative_decrease(b, a) for b, a in zip(base, self.score(hyps, refs, lang=lang), strict=True)]
+        import numpy as np
+
+        from lmassay.robustness.criterion import relative_decrease
+
+        before, after = self.score(bases, refs, lang=lang), self.score(hyps, refs, lang=lang)
+        if len(before) != len(after):
+            raise DataError(
+                f"{self.name}: {len(bases)} base outputs but {len(hyps)} adversarial ones; they must pair up"
+            )
+        return [float(d) for d in relative_decrease(np.asarray(before), np.asarray(after))]
 
     def score_corpus(self, hyps: Sequence[str], refs: Sequence[str], lang: str | None = None) -> Sequence[float]:
         """Scores of all pairs; by default one call of ``score_sentence`` each."""
@@ -170,17 +178,3 @@ def register_scorer(keys: str | Sequence[str], name: str) -> Callable[[type[Scor
 def works_by_chunks(scorer: Scorer) -> bool:
     """True if a corpus may be scored piece by piece: sentence scorers always, corpus scorers that say so."""
     return scorer.by_chunks or type(scorer).score_corpus is Scorer.score_corpus
-
-
-def relative_decrease(base: float, adversarial: float) -> float:
-    """max(0, base - adversarial) / base, and 0 where there was nothing to destroy."""
-    return max(0.0, base - adversarial) / base if base > 0 else 0.0
-
-
-def source_digest(obj: Any) -> str:
-    """Eight hex digits that change with the source code of ``obj``."""
-    try:
-        source = inspect.getsource(obj)
-    except (OSError, TypeError):
-        return "no-source"
-    return "src:" + hashlib.sha256(source.encode()).hexdigest()[:8]
