@@ -117,13 +117,13 @@ def _work(planned: Plan, store: Store, run: str, progress: Progress | None) -> R
             _Worker(planned, store, run, progress).work()
             results = planned.task.aggregate(ScoreTable(store.score_rows(run)), planned.config.settings)
             store.set_results(run, [result.as_dict() for result in results])
-        except KeyboardInterrupt:
-            store.set_status(run, "cancelled", "stopped by the user")
-            raise
         except BaseException as error:
+            stopped = isinstance(error, KeyboardInterrupt)
+            why = "stopped by the user" if stopped else provenance.redact(str(error))[:500]
             # The disk may be full: then even this cannot be written, and the first error is the one to show.
             with suppress(StoreError):
-                store.set_status(run, "failed", provenance.redact(str(error))[:500])
+                store.set_status(run, "cancelled" if stopped else "failed", why)
+            error.add_note(f"what was answered is kept; go on with: lmassay resume {run} --results {store.folder}")
             raise
         errors = store.count(run)["error"]
         store.set_status(run, "incomplete" if errors else "done", f"{errors} examples in error" if errors else "")

@@ -78,10 +78,11 @@ def main(argv: list[str] | None = None) -> None:
         error.show()
         sys.exit(error.exit_code)
     except LmassayError as error:
-        complain(str(error), list(getattr(error, "__notes__", [])))
+        complain(str(error), _notes(error))
         sys.exit(EXIT_USER_ERROR)
-    except (click.Abort, KeyboardInterrupt):
-        complain("stopped")
+    except (click.Abort, KeyboardInterrupt) as stop:
+        # click wraps Ctrl-C; what the runner had to say hangs on the original.
+        complain("stopped", _notes(stop.__cause__ or stop.__context__ or stop))
         sys.exit(EXIT_INTERRUPTED)
     except UnicodeEncodeError as error:
         complain(f"a file name cannot be written in this environment's encoding ({error.encoding}); set PYTHONUTF8=1")
@@ -91,3 +92,7 @@ def main(argv: list[str] | None = None) -> None:
         sys.stderr.close()
         sys.exit(0)
     sys.exit(status if isinstance(status, int) else 0)
+
+
+def _notes(error: BaseException) -> list[str]:
+    return list(getattr(error, "__notes__", []))

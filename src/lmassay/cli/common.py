@@ -46,7 +46,7 @@ def print_run(record: RunRecord) -> None:
     state = record.status + (f" ({record.note})" if record.note else "")
     print_table(
         f"{record.id}  {record.task}: {record.label} on {record.model}, {state}",
-        ("metric", "group", "value", "95 % interval" if _usual(record) else "interval", "n", "errors", "unscored"),
+        ("metric", "group", "value", interval_title(record), "n", "errors", "unscored"),
         [
             (r["metric"], r["group"], value_text(r), interval_text(r), r["n"], r["n_error"], r["n_unscored"])
             for r in record.results
@@ -83,5 +83,6 @@ def print_runs(records: Sequence[RunRecord]) -> None:
     )
 
 
-def _usual(record: RunRecord) -> bool:
-    return bool(record.config.get("confidence", 0.95) == 0.95)
+def interval_title(record: RunRecord) -> str:
+    """The heading of an interval column, with its confidence."""
+    return f"{100 * record.config.get('confidence', 0.95):g} % interval"

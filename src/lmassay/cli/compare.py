@@ -8,7 +8,7 @@ from pathlib import Path
 
 import click
 
-from lmassay.cli.common import json_option, results_option
+from lmassay.cli.common import interval_title, json_option, results_option
 from lmassay.cli.console import print_json, print_table
 from lmassay.comparison import Comparison, compare_runs
 from lmassay.errors import UserError
@@ -31,7 +31,7 @@ def compare(runs: Sequence[str], results: Path, as_json: bool) -> None:
         print_json({"base": base.id, "comparisons": [asdict(row) for row in found]})
         return
     several = len(others) > 1
-    columns = ("metric", "base", "new", "base mean", "new mean", "difference", "95 % interval", "p", "n")
+    columns = ("metric", "base", "new", "base mean", "new mean", "difference", interval_title(base), "p", "n")
     print_table(
         f"against {base.id} ({base.label} on {base.model}); paired by example, test by flipping signs within pairs",
         (*columns, "p (FDR)") if several else columns,

@@ -9,8 +9,8 @@ import click
 from lmassay import runner
 from lmassay.cli.common import json_option, results_option
 from lmassay.cli.console import progress, say
-from lmassay.cli.run import show_records, told_how_to_resume
-from lmassay.store import Store
+from lmassay.cli.run import show_records
+from lmassay.store import FILE, Store
 
 
 @click.command(epilog="Example: lmassay resume latest", short_help="Finish a run.")
@@ -19,10 +19,10 @@ from lmassay.store import Store
 @json_option
 def resume(run: str, results: Path, as_json: bool) -> int:
     """Take a run up where it stopped: judged examples stay, answers in the store are not asked again, errors are."""
-    with Store(results, create=results.is_dir()) as store:
+    with Store(results, create=(results / FILE).is_file()) as store:
         record = store.run(run)
         if record.status == "done":
             say(f"{record.id} is complete; nothing to do")
             return show_records([record], as_json)
-        with progress(f"{record.task}: {record.label} on {record.model}") as advance, told_how_to_resume(store):
+        with progress(f"{record.task}: {record.label} on {record.model}") as advance:
             return show_records([runner.resume(record, store, advance)], as_json)

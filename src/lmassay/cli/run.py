@@ -11,7 +11,6 @@ from lmassay import runner
 from lmassay.cli.common import json_option, print_run, print_runs, results_option
 from lmassay.cli.console import complain, print_json, print_table, progress, say
 from lmassay.config import load_runs
-from lmassay.errors import FatalModelError, UserError
 from lmassay.runner import Plan
 from lmassay.store import RunRecord, Store
 
@@ -46,23 +45,8 @@ def run(
 def _run_one(planned: Plan, store: Store, sweep: str, count: str) -> RunRecord:
     what = f"{count} {planned.task.name}: {planned.label} on {planned.model_label}"
     say(what)
-    with progress(what) as advance, told_how_to_resume(store):
+    with progress(what) as advance:
         return runner.start(planned, store, sweep, advance)
-
-
-class told_how_to_resume:  # noqa: N801 - reads as a sentence after `with`
-    """If the work stops half-way, say how to go on."""
-
-    def __init__(self, store: Store) -> None:
-        self._store = store
-
-    def __enter__(self) -> None:
-        return None
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: object) -> None:
-        if isinstance(error, KeyboardInterrupt | FatalModelError | UserError):
-            run = self._store.run("latest")
-            say(f"what was answered is kept; go on with: lmassay resume {run.id} --results {self._store.folder}")
 
 
 def show_records(records: Sequence[RunRecord], as_json: bool) -> int:
