@@ -119,6 +119,67 @@ def test_a_mistake_is_told_in_words(tmp_path, text, told):
     assert told in refuse(tmp_path, text)
 
 
+def test_the_line_is_that_of_the_entry_that_is_wrong(tmp_path):
+    text = """\
+task:
+  name: robustness
+  src: src.txt
+  attack:
+    - {name: a, perturb: case, rate: 0.5}
+    - name: b
+      rate: 5
+"""
+    assert "line 7: task.attack.rate" in refuse(tmp_path, text)
+
+
+def test_a_wrong_limit_does_not_hide_the_mistakes_of_the_task(tmp_path):
+    message = refuse(tmp_path, GOOD.replace("attack:", "atack:") + "limit: 0\n")
+    assert "line 4: task.atack" in message
+    assert "line 6: limit" in message
+
+
+@pytest.mark.parametrize("text", ["${Home}", "${task.Attack}", "${home-dir}", "${"])
+def test_what_looks_like_a_reference_but_is_none_is_an_error(tmp_path, text):
+    assert "line 6: name:" in refuse(tmp_path, GOOD + f'name: "{text}"\n')
+
+
+def test_a_reference_may_lead_to_another(tmp_path):
+    text = GOOD.replace("model: echo", 'model: {name: echo, label: "${name}"}') + 'name: "on ${task.attack.name}"\n'
+    assert load(tmp_path, text)[0].model["label"] == "on charswap"
+
+
+def test_an_anchor_within_itself_is_refused(tmp_path):
+    assert "refer to themselves" in refuse(tmp_path, "task: &a {name: robustness, x: *a}\n")
+
+
+def test_lists_that_multiply_without_end_are_refused(tmp_path):
+    many = ", ".join(str(n) for n in range(300))
+    text = GOOD.replace("charswap", f"{{name: x, perturb: case, seed: [{many}]}}") + f"  max_tokens: [{many}]\n"
+    text = text.replace("model: echo\n", "") + "model: echo\n"
+    assert "more than 10000 runs" in refuse(tmp_path, text)
+
+
+@pytest.mark.parametrize("bad", ["seed: -1", "limit: true", "task: {1: x, name: robustness}"])
+def test_values_that_would_fail_later_are_refused_at_once(tmp_path, bad):
+    text = GOOD + bad + "\n" if not bad.startswith("task") else bad + "\n"
+    refuse(tmp_path, text)
+
+
+@pytest.mark.parametrize("bad", [".nan", ".inf"])
+def test_a_threshold_must_be_finite(tmp_path, bad):
+    assert "finite" in refuse(tmp_path, GOOD.replace("attack:", f"success_threshold: {bad}\n  attack:"))
+
+
+def test_a_sentence_can_be_set(tmp_path):
+    (run,) = load(tmp_path, GOOD, "task.prompt=Translate: {x}")
+    assert run.task["prompt"] == "Translate: {x}"
+
+
+def test_a_subclass_has_the_options_of_its_parent(tmp_path):
+    (tmp_path / "mine.py").write_text("from lmassay.models.echo import Echo\nclass Mine(Echo):\n    name = 'mine'\n")
+    assert "transform" in refuse(tmp_path, GOOD.replace("echo", "{name: 'mine.py:Mine', transform: nonsense}"))
+
+
 def test_a_bomb_of_anchors_is_refused(tmp_path):
     text = "a0: &a0 [x, x, x, x, x, x, x, x, x, x]\n"
     text += "".join(f"a{i}: &a{i} [{', '.join([f'*a{i - 1}'] * 10)}]\n" for i in range(1, 8))

@@ -78,6 +78,22 @@ def test_a_write_that_fails_leaves_the_old_file_and_no_rubbish(tmp_path):
     assert os.listdir(tmp_path) == ["f"]
 
 
+def test_a_link_stays_a_link_and_a_pipe_is_written_to(tmp_path):
+    real = write_lines(tmp_path / "real", ["old"])
+    link = tmp_path / "link"
+    link.symlink_to(real)
+    with atomic_write(link) as stream:
+        stream.write("new\n")
+    assert link.is_symlink()
+    assert real.read_text() == "new\n"
+    os.mkfifo(tmp_path / "pipe")
+    reader = os.open(tmp_path / "pipe", os.O_RDONLY | os.O_NONBLOCK)
+    with atomic_write(tmp_path / "pipe") as stream:
+        stream.write("through\n")
+    assert os.read(reader, 100) == b"through\n"
+    os.close(reader)
+
+
 def test_a_folder_or_a_place_that_cannot_be_written_is_a_clear_error(tmp_path):
     with pytest.raises(DataError, match="is a folder"), atomic_write(tmp_path):
         pass

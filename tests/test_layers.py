@@ -19,7 +19,7 @@ FILES = sorted(SOURCE.rglob("*.py"))
 # From the bottom up; a module may import from its own layer and those before it.
 LAYERS = [
     ("types", "errors", "builtins"),
-    ("registry", "options", "table", "data", "stats", "provenance", "contracts"),
+    ("registry", "options", "table", "data", "yamlfile", "stats", "provenance", "contracts"),
     ("models",),
     ("robustness",),
     ("store", "config"),

@@ -68,6 +68,30 @@ def test_a_function_in_a_file_may_have_the_name_of_a_builtin(tmp_path):
     assert Registry(current()).get("perturbation", f"{tmp_path / 'own.py'}:delete")("x", None, 1.0) == "mine"
 
 
+def test_a_name_registered_by_one_file_is_not_found_through_another(tmp_path):
+    (tmp_path / "a.py").write_text("from lmassay import register\n@register('model', 'M')\nclass Other: ...\n")
+    (tmp_path / "b.py").write_text("class M: ...\n")
+    registry = Registry(current())
+    assert registry.get("model", f"{tmp_path / 'a.py'}:M").__name__ == "Other"
+    assert registry.get("model", f"{tmp_path / 'b.py'}:M").__name__ == "M"
+
+
+def test_a_package_that_takes_a_builtin_name_is_named(tmp_path, monkeypatch):
+    for package in ("one", "two"):
+        info = tmp_path / f"{package}-1.0.dist-info"
+        info.mkdir()
+        (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {package}\nVersion: 1.0\n")
+        (info / "entry_points.txt").write_text("[lmassay.models]\necho = plug_two:Good\nmine = plug_two:Good\n")
+    (tmp_path / "plug_two.py").write_text("class Good:\n    'A model.'\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    with pytest.raises(PluginError, match="one and two"):
+        current().get("model", "echo")
+    with pytest.raises(PluginError, match=r"offered by (one|two) \(.*and (one|two) \("):
+        current().get("model", "mine")
+    entries = {entry.name: entry for entry in current().entries("model")}
+    assert "also offered by" in entries["echo"].problem
+
+
 def test_a_missing_file_and_a_missing_name_are_told_apart(tmp_path):
     with pytest.raises(PluginError, match="there is no file"):
         Registry(current()).get("scorer", f"{tmp_path / 'no.py'}:X")

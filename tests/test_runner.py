@@ -6,14 +6,16 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from lmassay import runner
+from lmassay.comparison import caveats, compare_runs, load_side
 from lmassay.config import RunConfig
 from lmassay.contracts import ask
 from lmassay.errors import ConfigError, DataError, PluginError, StoreError
 from lmassay.registry import Registry, current
-from lmassay.stats import mean_results
+from lmassay.stats import Settings, mean_results, paired_difference
 from lmassay.store import Store
 from lmassay.types import Example, Generate, Place, Response, Score
 
@@ -261,6 +263,109 @@ def test_plain_strings_are_answers():
             return [request.prompt for request in requests]
 
     assert list(ask(Plain(), "generate", [Generate("a", place=Place("out", 0))])) == [(0, Response("a"))]
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf"), None, "x"])
+def test_a_score_that_is_no_finite_number_is_refused_with_its_example(store, monkeypatch, value):
+    monkeypatch.setattr(Lengths, "score", lambda self, examples, responses: [Score({"length": value})] * len(examples))
+    with pytest.raises(PluginError, match="as length of the example 0"):
+        runner.start(planned(), store)
+
+
+def test_numbers_of_numpy_are_numbers(store, monkeypatch):
+    monkeypatch.setattr(
+        Lengths, "score", lambda s, e, r: [Score({"length": np.float32(0.5), "n": np.int64(2)})] * len(e)
+    )
+    assert runner.start(planned(), store).results[0]["value"] == 0.5
+
+
+def test_a_run_of_errors_alone_still_tells_how_many(store, model):
+    model.fail.update(["a", "bb", "ccc", "dd", "e"])
+    record = runner.start(planned(), store)
+    assert record.status == "incomplete"
+    assert (record.results[0]["value"], record.results[0]["n"], record.results[0]["n_error"]) == (None, 0, 6)
+    assert store.errors(record.id) == [("HTTP 500", 6)]
+
+
+def test_a_run_in_which_nothing_can_be_scored_is_not_done(store, model):
+    model.refuse.update(["a", "bb", "ccc", "dd", "e"])
+    record = runner.start(planned(), store)
+    assert record.status == "incomplete"
+    assert record.results[0]["n_unscored"] == 6
+
+
+def test_a_model_class_that_forgets_an_option_in_its_identity_is_not_served_the_answers_of_another(store, model):
+    class Forgetful(Counting):
+        name = "forgetful"
+
+        def __init__(self, warmth: float = 0.0) -> None:
+            super().__init__()
+
+    current().add("model", "forgetful", Forgetful)
+    for warmth in (0.0, 1.0):
+        runner.start(planned(model={"name": "forgetful", "warmth": warmth}), store)
+    assert len(model.asked) == 10
+
+
+def test_a_model_that_lacks_the_method_it_promises_is_refused(model):
+    current().add("model", "mute", type("Mute", (), {"name": "mute", "can": frozenset({"generate"}), "identity": dict}))
+    with pytest.raises(PluginError, match="says that it can generate, but has no such method"):
+        planned(model="mute")
+
+
+def test_a_failure_in_a_model_of_the_users_own_names_it_with_file_and_line(store, monkeypatch):
+    monkeypatch.setattr(Counting, "generate", lambda self, requests: 1 / 0)
+    with pytest.raises(PluginError, match=r"the model counting failed: ZeroDivisionError.*test_runner\.py, line \d+"):
+        runner.start(planned(), store)
+
+
+def test_clusters_named_by_the_task_are_used_when_runs_are_compared(store, monkeypatch):
+    class Templates(Lengths):
+        name = "templates"
+        cluster = "template"
+
+        def __init__(self, bias: float = 0.0) -> None:
+            super().__init__([f"{i}" for i in range(200)])
+            self.bias = bias
+
+        def examples(self):
+            for i in range(200):
+                yield Example(str(i), {"word": "x"}, groups={"template": str(i % 10)})
+
+        def score(self, examples, responses):
+            effects = np.random.default_rng(int(self.bias)).normal(size=10)
+            return [Score({"length": effects[int(e.id) % 10]}) for e in examples]
+
+    current().add("task", "templates", Templates)
+    a, b = (runner.start(planned(task={"name": "templates", "bias": bias}), store) for bias in (0.0, 1.0))
+    sides = [load_side(store, record) for record in (a, b)]
+    (clustered,) = compare_runs(sides[0], sides[1:])
+    before, after = (np.array(list(side.table.by_id("length").values())) for side in sides)
+    labels = [str(i % 10) for i in range(200)]
+    expected = paired_difference(before, after, Settings(resamples=100), labels)
+    assert (clustered.low, clustered.high, clustered.p) == (expected.low, expected.high, expected.p)
+    naive = paired_difference(before, after, Settings(resamples=100))
+    assert clustered.p > naive.p
+
+
+def test_comparing_runs_with_other_scorers_is_told(store):
+    a = runner.start(planned(), store)
+    b = runner.start(planned(confidence=0.9), store)
+    told = caveats(load_side(store, a), [load_side(store, b)])
+    assert len(told) == 1
+    assert "also differ in ci" in told[0]
+
+
+def test_a_hundred_thousand_rows_make_a_table_in_linear_time():
+    from lmassay.table import ScoreTable
+    from lmassay.types import Row
+
+    def rows(n):
+        return (Row(Example(str(i), {}, groups={"g": "x"}), "scored", Score({"a": 0.5, "b": 1.0})) for i in range(n))
+
+    table = ScoreTable(rows(100_000))
+    assert len(table) == 100_000
+    assert table.counts("a") == (100_000, 0, 0)
 
 
 def test_a_class_that_is_no_task_is_refused(registry):

@@ -77,7 +77,7 @@ def test_too_few_values_have_no_interval(n, expected):
 def test_equal_runs_do_not_differ():
     a = np.random.default_rng(6).random(50)
     found = paired_difference(a, a)
-    assert (found.value, found.low, found.high, found.p) == (0, 0, 0, 1.0)
+    assert (found.value, found.low, found.high, found.p) == (0, None, None, 1.0)
 
 
 @pytest.mark.parametrize("size", [0, 1, 2])
@@ -91,6 +91,21 @@ def test_the_same_seed_gives_the_same_interval_and_another_seed_another():
     values = np.random.default_rng(7).random(100)
     assert mean_interval(values, Settings(seed=1)) == mean_interval(values, Settings(seed=1))
     assert mean_interval(values, Settings(seed=1)) != mean_interval(values, Settings(seed=2))
+
+
+def test_few_values_take_an_interval_that_covers():
+    rng = np.random.default_rng(11)
+    covered = 0
+    for trial in range(300):
+        low, high = mean_interval(rng.beta(2, 5, 8), Settings(resamples=200, seed=trial))
+        assert 0 <= low < high <= 1
+        covered += low <= 2 / 7 <= high
+    assert covered >= 276
+
+
+def test_values_without_spread_have_no_interval():
+    for n in (5, 50):
+        assert mean_interval(np.full(n, 0.3)) == (None, None)
 
 
 def test_large_samples_take_the_normal_interval_which_agrees():

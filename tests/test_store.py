@@ -1,18 +1,19 @@
 """The store: records, cache, locks, and what happens to a damaged or foreign file."""
 
 import sqlite3
+import threading
 
 import pytest
 
 from lmassay.errors import StoreError
-from lmassay.store import FILE, Store
+from lmassay.store import FILE, NewRun, Store
 from lmassay.types import Example, Response, Row, Score
 
 
 def new_run(store: Store, label: str = "x") -> str:
-    return store.add_run(
-        sweep="s", name="n", task="t", model="m", label=label, config={}, signature="sig", provenance={}, planned=1
-    )
+    run = store.new_id(label)
+    store.add_run(NewRun(run, "s", "n", "t", "m", label, {}, "sig", {}, 1))
+    return run
 
 
 @pytest.fixture
@@ -71,14 +72,51 @@ def test_a_run_whose_process_is_gone_is_called_interrupted(store):
 
 def test_two_processes_cannot_work_on_one_run(store):
     run = new_run(store)
-    with (
-        store.lock(run),
-        Store(store.folder) as other,
-        pytest.raises(StoreError, match="another process"),
-        other.lock(run),
-    ):
+    other = Store(store.folder)
+    with store.lock(run), pytest.raises(StoreError, match="another process"), other.lock(run):
         pass
-    assert not list(store.folder.glob(".lock-*"))
+    with other.lock(run):
+        pass
+    other.close()
+
+
+def test_looking_at_runs_does_not_disturb_one_that_starts(store):
+    stop = threading.Event()
+
+    def look() -> None:
+        with Store(store.folder) as reader:
+            while not stop.is_set():
+                reader.runs()
+
+    new_run(store)
+    watchers = [threading.Thread(target=look) for _ in range(2)]
+    for watcher in watchers:
+        watcher.start()
+    try:
+        for number in range(60):
+            run = store.new_id(str(number))
+            with store.lock(run):
+                store.add_run(NewRun(run, "s", "n", "t", "m", "l", {}, "sig", {}, 1))
+                store.forget_lock(run)
+    finally:
+        stop.set()
+        for watcher in watchers:
+            watcher.join()
+
+
+def test_a_folder_that_is_read_only_can_be_read(store, monkeypatch):
+    run = new_run(store)
+    store.close()
+    monkeypatch.setattr("lmassay.store.os.access", lambda *_: False)
+    with Store(store.folder) as reader:
+        assert reader.run(run).id == run
+
+
+def test_the_most_frequent_errors_are_counted(store):
+    run = new_run(store)
+    errors = ["HTTP 500", "late", "HTTP 500"]
+    store.add_rows(run, [(n, Row(Example(str(n), {}), "error", error=e)) for n, e in enumerate(errors)])
+    assert store.errors(run) == [("HTTP 500", 2), ("late", 1)]
 
 
 def test_reading_a_folder_without_results_says_what_to_do(tmp_path):

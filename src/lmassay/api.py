@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from lmassay import runner
-from lmassay.comparison import Comparison, compare_runs
+from lmassay.comparison import Comparison, Side, compare_runs, load_side
 from lmassay.config import expand, load_runs
 from lmassay.report.export import row_as_dict
 from lmassay.store import RunRecord, Store
@@ -67,5 +67,9 @@ def load_run(run: str, results: str | Path = "results") -> Run:
 
 def compare(base: Run, *others: Run) -> list[Comparison]:
     """Each other run against ``base``, on the examples both have."""
-    with Store(base.folder) as store:
-        return compare_runs(store, base.record, [other.record for other in others])
+    return compare_runs(_side(base), [_side(other) for other in others])
+
+
+def _side(run: Run) -> Side:
+    with Store(run.folder) as store:
+        return load_side(store, run.record)

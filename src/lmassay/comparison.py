@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 from lmassay.errors import UserError
 from lmassay.stats import Settings, paired_difference
@@ -30,48 +31,90 @@ class Comparison:
     n: int
 
 
-def compare_runs(store: Store, base: RunRecord, others: Sequence[RunRecord]) -> list[Comparison]:
+@dataclass(frozen=True, slots=True)
+class Side:
+    """A run with its scores."""
+
+    record: RunRecord
+    table: ScoreTable
+
+    @property
+    def name(self) -> str:
+        return f"{self.record.label} on {self.record.model}"
+
+    @property
+    def depends_on(self) -> Mapping[str, Any]:
+        """The parts of the signature, by name."""
+        parts: Mapping[str, Any] = self.record.provenance.get("signature", {})
+        return parts
+
+
+def load_side(store: Store, record: RunRecord) -> Side:
+    return Side(record, ScoreTable(store.score_rows(record.id)))
+
+
+def compare_runs(base: Side, others: Sequence[Side]) -> list[Comparison]:
     """Every metric that two runs share, each other run against the base."""
-    base_table = ScoreTable(store.score_rows(base.id))
-    rows: list[Comparison] = []
+    return _with_false_discovery_rate([row for other in others for row in _compare_pair(base, other)])
+
+
+def caveats(base: Side, others: Sequence[Side]) -> list[str]:
+    """What a reader should know before trusting a comparison: other scorers or thresholds, unfinished runs."""
+    told = [f"{side.record.id} is {side.record.status}" for side in (base, *others) if side.record.status != "done"]
     for other in others:
-        if other.task != base.task:
-            raise UserError(f"{other.id} is a {other.task} run, {base.id} a {base.task} run; compare runs of one task")
-        rows += _compare_pair(base, base_table, other, ScoreTable(store.score_rows(other.id)))
-    return _with_false_discovery_rate(rows)
+        ours, theirs = base.depends_on, other.depends_on
+        names = [n for n in dict.fromkeys([*ours, *theirs]) if n not in _MAY_DIFFER and ours.get(n) != theirs.get(n)]
+        if names:
+            told.append(f"{other.record.id} and {base.record.id} also differ in {', '.join(names)}; compare with care")
+    return told
 
 
-def _compare_pair(base: RunRecord, base_table: ScoreTable, other: RunRecord, table: ScoreTable) -> list[Comparison]:
+# What runs are usually compared over.
+_MAY_DIFFER = frozenset({"attack", "model", "limit", "seed"})
+
+
+def _compare_pair(base: Side, other: Side) -> list[Comparison]:
     import numpy as np
 
-    names = _names(base, other)
-    config = base.config
+    if other.record.task != base.record.task:
+        raise UserError(
+            f"{other.record.id} is a {other.record.task} run, {base.record.id} a {base.record.task} run; "
+            "compare runs of one task"
+        )
+    config = base.record.config
     settings = Settings(config.get("confidence", 0.95), config.get("resamples", 2000), config.get("seed", 0))
-    cluster = base.provenance.get("cluster")
-    labels = dict(zip(base_table.ids, base_table.groups.get(cluster, []), strict=False)) if cluster else {}
+    cluster = base.record.provenance.get("cluster")
+    labels = dict(zip(base.table.ids, base.table.groups[cluster], strict=True)) if cluster else {}
     rows = []
-    for metric in base_table.metrics:
-        before, after = base_table.by_id(metric), table.by_id(metric)
+    for metric in base.table.metrics:
+        before, after = base.table.by_id(metric), other.table.by_id(metric)
         shared = [i for i in before if i in after]
         if not shared:
             continue
         a, b = np.array([before[i] for i in shared]), np.array([after[i] for i in shared])
         found = paired_difference(a, b, settings, [labels[i] for i in shared] if labels else None)
-        means = (float(a.mean()), float(b.mean()))
         rows.append(
             Comparison(
-                metric, base.id, other.id, *names, *means, found.value, found.low, found.high, found.p, None, found.n
+                metric=metric,
+                base=base.record.id,
+                new=other.record.id,
+                base_label=base.name,
+                new_label=other.name,
+                base_mean=float(a.mean()),
+                new_mean=float(b.mean()),
+                difference=found.value,
+                low=found.low,
+                high=found.high,
+                p=found.p,
+                p_adjusted=None,
+                n=found.n,
             )
         )
     if not rows:
-        raise UserError(f"{base.id} and {other.id} share no example with a score; were they run on the same data?")
+        raise UserError(
+            f"{base.record.id} and {other.record.id} share no example with a score; were they run on the same data?"
+        )
     return rows
-
-
-def _names(base: RunRecord, other: RunRecord) -> tuple[str, str]:
-    if base.label != other.label:
-        return base.label, other.label
-    return (base.model, other.model) if base.model != other.model else (base.id, other.id)
 
 
 def _with_false_discovery_rate(rows: Sequence[Comparison]) -> list[Comparison]:

@@ -23,13 +23,16 @@ from typing import Any
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from lmassay.errors import ConfigError, LmassayError, did_you_mean
+from lmassay.errors import ConfigError, LmassayError, PluginError, did_you_mean
 from lmassay.options import Spec, build, inner_model, options_model, problems, split_spec
 from lmassay.registry import current
 from lmassay.stats import Settings
+from lmassay.yamlfile import Lines, read_mapping
 
 MAX_RUNS = 10_000
-_MAX_NODES = 100_000
+_TOO_MANY = f"this expands to more than {MAX_RUNS} runs; shorten the lists"
+_ANY_REFERENCE = re.compile(r"\$\{[^}]*\}?")
+_ENVIRONMENT = re.compile(r"\$\{[A-Z][A-Z0-9_]*\}")
 _REFERENCE = re.compile(r"\$\{([a-z_][a-z0-9_]*(?:\.[a-z0-9_]+)*)\}")
 
 
@@ -41,10 +44,10 @@ class RunConfig(BaseModel):
     name: str = ""
     task: str | dict[str, Any]
     model: str | dict[str, Any] | None = None
-    seed: int = 0
-    limit: int | None = Field(default=None, ge=1)
+    seed: int = Field(default=0, ge=0, strict=True)
+    limit: int | None = Field(default=None, ge=1, strict=True)
     confidence: float = Field(default=0.95, gt=0, lt=1)
-    resamples: int = Field(default=2000, ge=100, le=1_000_000)
+    resamples: int = Field(default=2000, ge=100, le=1_000_000, strict=True)
     base_dir: Path = Path()
 
     @property
@@ -59,30 +62,46 @@ class RunConfig(BaseModel):
 
 
 @dataclass(frozen=True, slots=True)
-class _Document:
-    """A YAML file with the line of every key."""
+class ConfigFile:
+    """A configuration as written, with the line of every key, so that mistakes can be shown in their place."""
 
     path: Path
     data: dict[str, Any]
-    lines: Mapping[str, int]
+    lines: Lines
+
+    def runs(self) -> list[RunConfig]:
+        """A checked run for every combination of its lists."""
+        return expand(self.data, self.path.resolve().parent, self.locate, default_name=self.path.stem)
 
     def locate(self, message: str) -> str:
         """Put file and line before a message that begins with a key path."""
         key = message.partition(":")[0]
         while key and key not in self.lines:
             key = key.rpartition(".")[0]
-        line = f", line {self.lines[key]}" if key else ""
-        return f"{self.path}{line}: {message}"
+        if not key:
+            return f"{self.path}: {message}"
+        places = self.lines[key]
+        # The same key may stand in several entries of a list: the value that was refused tells which is meant.
+        meant = [line for line, value in places if value and f"(got {value})" in message] or [
+            line for line, _ in places
+        ]
+        where = " or ".join(str(line) for line in dict.fromkeys(meant))
+        return f"{self.path}, line {where}: {message}"
+
+
+def read_config(path: Path, overrides: Sequence[str] = (), limit: int | None = None) -> ConfigFile:
+    """Read a configuration and apply ``key=value`` overrides."""
+    file = ConfigFile(path, *read_mapping(path))
+    for override in overrides:
+        _override(file.data, override)
+    if limit is not None:
+        file.data["limit"] = limit
+    return file
 
 
 def load_runs(path: Path, overrides: Sequence[str] = (), limit: int | None = None) -> list[RunConfig]:
-    """Read a configuration, apply ``key=value`` overrides, expand its lists to runs, check each one's keys."""
-    document = _read(path)
-    for override in overrides:
-        _override(document.data, override)
-    if limit is not None:
-        document.data["limit"] = limit
-    return expand(document.data, path.resolve().parent, document.locate, default_name=path.stem)
+    """The runs of a configuration file."""
+    return read_config(path, overrides, limit).runs()
 
 
 def expand(
@@ -91,22 +110,24 @@ def expand(
     locate: typing.Callable[[str], str] = str,
     default_name: str = "",
 ) -> list[RunConfig]:
-    """A checked run for every combination of the listed values."""
+    """A checked run for every combination of the listed values; all mistakes are reported together."""
     _check_top_level(data, locate)
     mistakes: list[str] = []
     runs: list[RunConfig] = []
     for count, plain in enumerate(_combinations(data, base, locate)):
         if count >= MAX_RUNS:
-            raise ConfigError(locate(f"this expands to more than {MAX_RUNS} runs; shorten the lists"))
+            raise ConfigError(locate(_TOO_MANY))
         try:
             referred = _resolve_references(plain, plain)
-            run = RunConfig.model_validate({"name": default_name, **referred, "base_dir": base})
-            mistakes += [*_option_mistakes("task", run.task, base), *_option_mistakes("model", run.model, base)]
-            runs.append(run)
+        except ConfigError as error:
+            mistakes.append(str(error))
+            continue
+        for kind in ("task", "model"):
+            mistakes += _option_mistakes(kind, referred.get(kind), base)
+        try:
+            runs.append(RunConfig.model_validate({"name": default_name, **referred, "base_dir": base}))
         except ValidationError as error:
             mistakes += problems(error, RunConfig, "")
-        except LmassayError as error:
-            mistakes += str(error).split("\n")
     if mistakes:
         raise ConfigError("\n".join(locate(line) for line in dict.fromkeys(mistakes)))
     return runs
@@ -126,13 +147,15 @@ def _combinations(data: dict[str, Any], base: Path, locate: typing.Callable[[str
     for key, value in data.items():
         if key in ("task", "model"):
             try:
-                choices = list(_spec_choices(key, value, base))
+                choices = list(itertools.islice(_spec_choices(key, value, base), MAX_RUNS + 1))
             except LmassayError as error:
                 raise ConfigError("\n".join(locate(line) for line in str(error).split("\n"))) from error
         else:
             choices = value if isinstance(value, list) else [value]
         if not choices:
             raise ConfigError(locate(f"{key}: the list is empty; give at least one value"))
+        if len(choices) > MAX_RUNS:
+            raise ConfigError(locate(f"{key}: {_TOO_MANY}"))
         axes.append([(key, choice) for choice in choices])
     for combination in itertools.product(*axes):
         yield dict(combination)
@@ -149,30 +172,40 @@ def _spec_choices(kind: str, value: Any, base: Path) -> Iterator[Any]:
         for name in spec["name"] if isinstance(spec["name"], list) else [spec["name"]]:
             if not isinstance(name, str):
                 raise ConfigError(f"{kind}.name: must be a string; got {name!r}")
-            model = options_model(current().get(kind, name, base))
-            yield from _dict_choices({**spec, "name": name}, model, skip=("name",))
+            model = options_model(_plugin(kind, name, base))
+            yield from _dict_choices({**spec, "name": name}, model, kind, skip=("name",))
 
 
-def _dict_choices(data: dict[str, Any], model: type[BaseModel], skip: Sequence[str] = ()) -> Iterator[dict[str, Any]]:
+def _plugin(kind: str, name: str, base: Path) -> Any:
+    try:
+        return current().get(kind, name, base)
+    except PluginError as error:
+        raise PluginError(f"{kind}.name: {error}") from error
+
+
+def _dict_choices(
+    data: dict[str, Any], model: type[BaseModel], path: str, skip: Sequence[str] = ()
+) -> Iterator[dict[str, Any]]:
     axes = []
     for key, value in data.items():
         field = model.model_fields.get(key)
-        choices = [value] if key in skip or field is None else list(_choices(value, field.annotation))
+        inside = f"{path}.{key}"
+        choices = [value] if key in skip or field is None else list(_choices(value, field.annotation, inside))
         if not choices:
-            raise ConfigError(f"{key}: the list is empty; give at least one value")
+            raise ConfigError(f"{inside}: the list is empty; give at least one value")
         axes.append([(key, choice) for choice in choices])
     for combination in itertools.product(*axes):
         yield dict(combination)
 
 
-def _choices(value: Any, annotation: Any) -> Iterator[Any]:
+def _choices(value: Any, annotation: Any, path: str) -> Iterator[Any]:
     if isinstance(value, list) and not _takes_list(annotation):
         for item in value:
-            yield from _choices(item, annotation)
+            yield from _choices(item, annotation, path)
         return
     model = inner_model(annotation)
     if isinstance(value, dict) and model is not None:
-        yield from _dict_choices(value, model)
+        yield from _dict_choices(value, model, path)
         return
     yield value
 
@@ -192,36 +225,50 @@ def _takes_list(annotation: Any) -> bool:
 def _option_mistakes(kind: str, spec: Spec | None, base: Path) -> list[str]:
     if spec is None:
         return []
-    name, options = split_spec(spec, kind)
-    model = options_model(current().get(kind, name, base))
     try:
+        name, options = split_spec(spec, kind)
+        model = options_model(_plugin(kind, name, base))
         model.model_validate(options)
     except ValidationError as error:
         return problems(error, model, kind)
+    except LmassayError as error:
+        return [str(error)]
     return []
 
 
-def _resolve_references(value: Any, root: Mapping[str, Any]) -> Any:
+def _resolve_references(value: Any, root: Mapping[str, Any], path: str = "") -> Any:
     if isinstance(value, str):
-        return _REFERENCE.sub(lambda match: _referred(match[1], root), value)
+        return _resolved_text(value, root, path)
     if isinstance(value, dict):
-        return {k: _resolve_references(v, root) for k, v in value.items()}
+        return {k: _resolve_references(v, root, f"{path}.{k}".strip(".")) for k, v in value.items()}
     if isinstance(value, list):
-        return [_resolve_references(v, root) for v in value]
+        return [_resolve_references(v, root, path) for v in value]
     return value
 
 
-def _referred(path: str, root: Mapping[str, Any]) -> str:
+def _resolved_text(text: str, root: Mapping[str, Any], path: str) -> str:
+    # What is referred to may itself refer; a circle ends after a few rounds.
+    for _ in range(5):
+        if not _REFERENCE.search(text):
+            break
+        text = _REFERENCE.sub(lambda match: _referred(match[1], root, path), text)
+    left = _ANY_REFERENCE.search(text)
+    if left and not _ENVIRONMENT.fullmatch(left[0]):
+        raise ConfigError(f"{path}: '{left[0]}' is neither a key of this configuration nor a variable like ${{NAME}}")
+    return text
+
+
+def _referred(target: str, root: Mapping[str, Any], path: str) -> str:
     found: Any = root
-    for part in path.split("."):
+    for part in target.split("."):
         # `attack: charswap` is short for `attack: {name: charswap}`.
         if isinstance(found, str) and part == "name":
             continue
         if not isinstance(found, Mapping) or part not in found:
-            raise ConfigError(f"'${{{path}}}' refers to a key that this configuration does not have")
+            raise ConfigError(f"{path}: '${{{target}}}' refers to a key that this configuration does not have")
         found = found[part]
     if isinstance(found, Mapping | list):
-        raise ConfigError(f"'${{{path}}}' must refer to a single value")
+        raise ConfigError(f"{path}: '${{{target}}}' must refer to a single value")
     return str(found)
 
 
@@ -229,11 +276,20 @@ def _override(data: dict[str, Any], override: str) -> None:
     key, equals, text = override.partition("=")
     if not equals or not key.strip():
         raise ConfigError(f"--set {override}: write key=value, e.g. --set task.success_threshold=1.2")
+    value = set_value(text, override)
+    _put(data, key.strip().split("."), value, override)
+
+
+def set_value(text: str, override: str) -> Any:
+    """What stands behind ``key=``: a list or mapping in brackets, a number, true, false or null, else plain text."""
     try:
         value = yaml.safe_load(text)
-    except yaml.YAMLError as error:
-        raise ConfigError(f"--set {override}: the value is no YAML: {error}") from None
-    _put(data, key.strip().split("."), value, override)
+    except yaml.YAMLError:
+        if text.lstrip()[:1] in ("[", "{"):
+            raise ConfigError(f"--set {override}: the brackets of the value do not match") from None
+        return text
+    # `Translate: {x}` is a sentence, not a mapping.
+    return value if text.lstrip()[:1] in ("[", "{") or not isinstance(value, dict | list) else text
 
 
 def _put(data: Any, path: list[str], value: Any, override: str) -> None:
@@ -254,49 +310,3 @@ def _put(data: Any, path: list[str], value: Any, override: str) -> None:
         inner = {} if inner is None else {"name": inner}
         data[head] = inner
     _put(inner, rest, value, override)
-
-
-def _read(path: Path) -> _Document:
-    try:
-        text = path.read_text(encoding="utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise ConfigError(f"{path} is not UTF-8 (byte {error.start}); convert it") from None
-    except OSError as error:
-        raise ConfigError(f"cannot read the configuration {path}: {error.strerror or error}") from None
-    try:
-        node = yaml.compose(text, yaml.SafeLoader)
-        lines = dict(_lines(node, path)) if node is not None else {}
-        data = yaml.safe_load(text)
-    except yaml.YAMLError as error:
-        mark = getattr(error, "problem_mark", None)
-        line = f", line {mark.line + 1}" if mark is not None else ""
-        raise ConfigError(f"{path}{line}: no valid YAML: {getattr(error, 'problem', None) or error}") from None
-    except RecursionError:
-        raise ConfigError(f"{path}: a YAML anchor refers to itself") from None
-    if not isinstance(data, dict):
-        raise ConfigError(f"{path}: the file must be a mapping with at least the key 'task'")
-    return _Document(path, data, lines)
-
-
-def _lines(node: yaml.Node, path: Path) -> Iterator[tuple[str, int]]:
-    """Key paths with their lines; refuses duplicate keys and documents that anchors blow up."""
-    count = 0
-    stack: list[tuple[str, yaml.Node]] = [("", node)]
-    while stack:
-        prefix, current_node = stack.pop()
-        count += 1
-        if count > _MAX_NODES:
-            raise ConfigError(f"{path}: the anchors of this file expand to more than {_MAX_NODES} nodes")
-        if isinstance(current_node, yaml.SequenceNode):
-            stack += [(prefix, item) for item in current_node.value]
-        elif isinstance(current_node, yaml.MappingNode):
-            seen: dict[str, int] = {}
-            for key, value in current_node.value:
-                line = key.start_mark.line + 1
-                name = str(key.value)
-                if name in seen and name != "<<":
-                    raise ConfigError(f"{path}, line {line}: the key '{name}' was given already in line {seen[name]}")
-                seen[name] = line
-                full = f"{prefix}.{name}".strip(".")
-                yield full, line
-                stack.append((full, value))

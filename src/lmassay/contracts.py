@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Protocol, runtime_checkable
 
-from lmassay.errors import PluginError
+from lmassay.errors import LmassayError, PluginError, failure
 from lmassay.stats import Settings
 from lmassay.table import ScoreTable
 from lmassay.types import Example, Request, Response, Result, Score
@@ -65,8 +65,7 @@ class Model(Protocol):
 def ask(model: Model, verb: str, requests: Sequence[Request]) -> Iterator[tuple[int, Response]]:
     """Put requests of one verb to a model; yield (position, response) as they arrive, exactly one for each."""
     seen: set[int] = set()
-    returned: Answered = getattr(model, verb)(requests)
-    for count, item in enumerate(returned):
+    for count, item in enumerate(_told_by_name(model, verb, requests)):
         place, response = item if isinstance(item, tuple) else (count, item)
         if isinstance(response, str):
             response = Response(response)
@@ -76,6 +75,19 @@ def ask(model: Model, verb: str, requests: Sequence[Request]) -> Iterator[tuple[
         yield place, response
     if len(seen) != len(requests):
         raise PluginError(f"the model {model.name} gave {len(seen)} answers to {len(requests)} requests")
+
+
+def _told_by_name(model: Model, verb: str, requests: Sequence[Request]) -> Iterator[Any]:
+    """What the model returns; a failure in a class of the user's own names it, one of ours is a bug and shows whole."""
+    try:
+        returned: Answered = getattr(model, verb)(requests)
+        yield from returned
+    except LmassayError:
+        raise
+    except Exception as error:
+        if type(model).__module__.startswith("lmassay."):
+            raise
+        raise PluginError(f"the model {model.name} failed: {failure(error)}") from error
 
 
 def label_of(thing: Any) -> str:

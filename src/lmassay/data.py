@@ -113,6 +113,13 @@ def atomic_write(path: Path, *, newline: str = "\n") -> Iterator[IO[str]]:
     """Write a text file that appears whole or not at all."""
     if path.is_dir():
         raise DataError(f"{path} is a folder; give the name of a file to write")
+    if path.exists() and not path.is_file():
+        # A pipe or a device cannot be replaced, only written to.
+        with path.open("w", encoding="utf-8", errors="backslashreplace", newline=newline) as stream:
+            yield stream
+        return
+    # A link stays a link: what it points to is written.
+    path = path.resolve()
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         handle, temporary = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)

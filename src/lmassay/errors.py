@@ -14,6 +14,7 @@ LmassayError
 from __future__ import annotations
 
 import difflib
+import traceback
 from collections.abc import Iterable
 
 
@@ -54,6 +55,13 @@ class ModelError(LmassayError):
 
 class FatalModelError(ModelError):
     """No request can succeed; stop before more is asked or paid for."""
+
+
+def failure(error: BaseException) -> str:
+    """An error of somebody else's code in one line: what it was, and the file and line it came from."""
+    frames = traceback.extract_tb(error.__traceback__)
+    place = f" ({frames[-1].filename}, line {frames[-1].lineno})" if frames else ""
+    return f"{error!r}{place}"
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:

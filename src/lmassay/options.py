@@ -16,7 +16,7 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, ValidationError, create_model
 
-from lmassay.errors import ConfigError, did_you_mean
+from lmassay.errors import ConfigError, LmassayError, PluginError, did_you_mean, failure
 from lmassay.registry import current
 
 Spec = str | Mapping[str, Any]
@@ -37,7 +37,9 @@ def options_model(factory: Callable[..., Any]) -> type[BaseModel]:
     """The options of a class or function as a checkable model."""
     try:
         parameters = inspect.signature(factory).parameters.values()
-        hints = typing.get_type_hints(vars(factory).get("__init__", factory) if isinstance(factory, type) else factory)
+        # A class that inherits its __init__ has its parent's options.
+        maker = getattr(factory, "__init__") if isinstance(factory, type) else factory  # noqa: B009 - mypy objects
+        hints = typing.get_type_hints(maker, include_extras=True)
     except (NameError, TypeError, ValueError) as error:
         raise ConfigError(f"cannot read the options of {factory!r}: {error}") from error
     fields: dict[str, Any] = {}
@@ -56,10 +58,19 @@ def build(kind: str, spec: Spec, base: Path, key: str = "") -> Any:
     """Find the plug-in, check its options, make it. ``key`` is where in the configuration it stands."""
     key = key or kind
     name, options = split_spec(spec, key)
-    factory = current().get(kind, name, base)
+    try:
+        factory = current().get(kind, name, base)
+    except PluginError as error:
+        raise type(error)(f"{key}: {error}") from error
     if not callable(factory):
         raise ConfigError(f"{key}: '{name}' is no {kind}")
-    return factory(**checked_options(factory, options, base, key))
+    arguments = checked_options(factory, options, base, key)
+    try:
+        return factory(**arguments)
+    except LmassayError:
+        raise
+    except Exception as error:
+        raise PluginError(f"{key}: the {kind} '{name}' cannot be made: {failure(error)}") from error
 
 
 def checked_options(factory: Callable[..., Any], options: Mapping[str, Any], base: Path, key: str) -> dict[str, Any]:

@@ -18,6 +18,7 @@ _PACKAGES = ("numpy", "scipy", "sacrebleu", "numba", "torch", "transformers", "s
 _SECRET_NAME = re.compile(r"KEY|TOKEN|SECRET|PASSW|CREDENTIAL", re.IGNORECASE)
 _SECRET_SHAPE = re.compile(r"\b(sk-[A-Za-z0-9_\-]{8,})|(?<=Bearer )\S+")
 _SHORTEST_SECRET = 8
+_in_use: set[str] = set()
 
 
 def versions() -> dict[str, str]:
@@ -48,7 +49,7 @@ def signature(parts: Mapping[str, Any]) -> str:
     >>> signature({"task": "robustness.1", "s_src": "chrF2"})
     'task:robustness.1|s_src:chrF2'
     """
-    return "|".join(f"{name}:{_plain(value)}" for name, value in parts.items() if value is not None)
+    return "|".join(f"{name}:{plain(value)}" for name, value in parts.items() if value is not None)
 
 
 def source_digest(obj: Any) -> str:
@@ -60,15 +61,22 @@ def source_digest(obj: Any) -> str:
     return "src:" + hashlib.sha256(source.encode("utf-8", "surrogatepass")).hexdigest()[:8]
 
 
+def remember_secret(value: str) -> None:
+    """A key that is in use: from now on it is blanked out wherever text is kept or shown."""
+    _in_use.add(value)
+
+
 def redact(text: str) -> str:
-    """Blank out anything that looks like a key, and the value of every environment variable that is named like one."""
-    for name, value in os.environ.items():
-        if _SECRET_NAME.search(name) and len(value) >= _SHORTEST_SECRET:
+    """Blank out keys in use, values of environment variables named like a secret, and what is shaped like a key."""
+    named = {value for name, value in os.environ.items() if _SECRET_NAME.search(name)}
+    for value in sorted(_in_use | named, key=len, reverse=True):
+        if len(value) >= _SHORTEST_SECRET:
             text = text.replace(value, "[redacted]")
     return _SECRET_SHAPE.sub("[redacted]", text)
 
 
-def _plain(value: Any) -> str:
+def plain(value: Any) -> str:
+    """A value as it stands in a signature: no white space, floats in their shortest form."""
     if isinstance(value, float):
         return f"{value:g}"
     return re.sub(r"\s+", "_", str(value))

@@ -7,6 +7,7 @@ file is loaded, or simply named: ``my_scorers.py:Overlap``.
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import importlib
 import importlib.metadata
@@ -79,7 +80,12 @@ class Registry:
         else:
             rows = {n: Entry(n, summary, "lmassay") for n, (_, summary) in BUILTINS[kind].items()}
             for point in _entry_points(kind):
-                origin = point.dist.name if point.dist is not None else point.value
+                origin = _package_of(point)
+                if point.name in rows:
+                    taken = rows[point.name]
+                    told = f"also offered by {origin}; remove or rename one"
+                    rows[point.name] = Entry(taken.name, taken.summary, taken.origin, told)
+                    continue
                 try:
                     rows[point.name] = Entry(point.name, _summary(point.load()), origin)
                 except Exception as error:  # any failure of foreign code is shown, not raised
@@ -120,25 +126,31 @@ class Registry:
             return "lmassay itself"
         for point in _entry_points(kind):
             if point.name == name:
-                return f"the package {point.dist.name}" if point.dist is not None else point.value
+                return f"the package {_package_of(point)}"
         return None
 
-    def _registered(self, kind: str, name: str) -> Any:
+    def _registered(self, kind: str, name: str) -> tuple[Any, str]:
         if (kind, name) in self._own:
-            return self._own[kind, name][0]
-        return self._parent._registered(kind, name) if self._parent is not None else None
+            return self._own[kind, name]
+        return self._parent._registered(kind, name) if self._parent is not None else (None, "")
 
     def _find(self, kind: str, name: str) -> Any:
         if (kind, name) in self._own:
             return self._own[kind, name][0]
         if self._parent is not None:
             return self._parent._find(kind, name)
+        points = [p for p in _entry_points(kind) if p.name == name]
+        if name in BUILTINS[kind] and points:
+            packages = " and ".join(sorted(_package_of(p) for p in points))
+            raise PluginError(
+                f"the {kind} '{name}' is lmassay's own, but {packages} offers one of that name; remove it"
+            )
         if name in BUILTINS[kind]:
             module, _, attribute = BUILTINS[kind][name][0].partition(":")
             return getattr(importlib.import_module(module), attribute)
-        points = [p for p in _entry_points(kind) if p.name == name]
         if len(points) > 1:
-            raise PluginError(f"the {kind} '{name}' is offered by {' and '.join(p.value for p in points)}; remove one")
+            packages = " and ".join(f"{_package_of(p)} ({p.value})" for p in points)
+            raise PluginError(f"the {kind} '{name}' is offered by {packages}; remove one")
         if points:
             try:
                 return points[0].load()
@@ -154,9 +166,9 @@ class Registry:
         module = self.load_file(path)
         if not attribute:
             raise PluginError(f"'{name}' names a file only; write {file}:NAME for one of the {kind}s in it")
-        # What the file registered under the name comes first: `@scorer` leaves a plain function behind in the module.
-        registered = self._registered(kind, attribute)
-        if registered is not None:
+        # What this file registered under the name comes first: `@scorer` leaves a plain function behind in the module.
+        registered, origin = self._registered(kind, attribute)
+        if registered is not None and origin == str(getattr(module, "__file__", "")):
             return registered
         if hasattr(module, attribute):
             return getattr(module, attribute)
@@ -190,8 +202,18 @@ def register(kind: str, name: str) -> Callable[[T], T]:
     return remember
 
 
-def _entry_points(kind: str) -> list[importlib.metadata.EntryPoint]:
-    return list(importlib.metadata.entry_points(group=f"lmassay.{kind}s"))
+def _entry_points(kind: str) -> tuple[importlib.metadata.EntryPoint, ...]:
+    return _entry_points_on(kind, tuple(sys.path))
+
+
+@functools.cache
+def _entry_points_on(kind: str, _path: tuple[str, ...]) -> tuple[importlib.metadata.EntryPoint, ...]:
+    # Looking through all installed packages takes a while; it is done once for each search path.
+    return tuple(importlib.metadata.entry_points(group=f"lmassay.{kind}s"))
+
+
+def _package_of(point: importlib.metadata.EntryPoint) -> str:
+    return point.dist.name if point.dist is not None else point.value
 
 
 def _origin_of(obj: Any) -> str:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import math
 import secrets
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
 from typing import Any
 
@@ -13,8 +14,9 @@ import lmassay
 from lmassay import provenance
 from lmassay.config import RunConfig
 from lmassay.contracts import Model, Task, ask, label_of
-from lmassay.errors import ConfigError, DataError, LmassayError, PluginError, StoreError
-from lmassay.store import RunRecord, Store
+from lmassay.errors import ConfigError, DataError, PluginError, StoreError
+from lmassay.options import split_spec
+from lmassay.store import NewRun, RunRecord, Store
 from lmassay.table import ScoreTable
 from lmassay.types import Example, Generate, Request, Response, Row, Score, digest, request_as_dict
 
@@ -31,7 +33,18 @@ class Plan:
     config: RunConfig
     task: Task
     model: Model | None
-    signature: str
+    depends_on: Mapping[str, str]
+    """What the numbers depend on, by name: the parts of the signature."""
+
+    @property
+    def signature(self) -> str:
+        return provenance.signature(self.depends_on)
+
+    @property
+    def cluster(self) -> str | None:
+        """The group whose members are not independent of each other, if the task names one."""
+        name: str | None = getattr(self.task, "cluster", None)
+        return name
 
     @property
     def label(self) -> str:
@@ -71,12 +84,13 @@ def plan(config: RunConfig) -> Plan:
     check_model = getattr(task, "check_model", None)
     if model is not None and callable(check_model):
         check_model(model)
-    return Plan(config, task, model, _signature(config, task, model))
+    return Plan(config, task, model, _depends_on(config, task, model))
 
 
 def start(planned: Plan, store: Store, sweep: str = "", progress: Progress | None = None) -> RunRecord:
     """Run a plan from the beginning."""
-    run = store.add_run(
+    new = NewRun(
+        id=store.new_id(planned.label),
         sweep=sweep or new_sweep(),
         name=planned.config.name,
         task=planned.task.name,
@@ -84,10 +98,12 @@ def start(planned: Plan, store: Store, sweep: str = "", progress: Progress | Non
         label=planned.label,
         config=planned.config.model_dump(mode="json"),
         signature=planned.signature,
-        provenance=provenance.snapshot(),
+        provenance={**provenance.snapshot(), "signature": planned.depends_on, "cluster": planned.cluster},
         planned=planned.size,
     )
-    return _work(planned, store, run, progress)
+    with store.lock(new.id):
+        store.add_run(new)
+        return _work(planned, store, new.id, progress)
 
 
 def resume(record: RunRecord, store: Store, progress: Progress | None = None) -> RunRecord:
@@ -98,7 +114,8 @@ def resume(record: RunRecord, store: Store, progress: Progress | None = None) ->
             f"the inputs of {record.id} have changed since it began, so its parts would not fit; start a new run\n"
             f"  then: {record.signature}\n  now:  {planned.signature}"
         )
-    return _work(planned, store, record.id, progress)
+    with store.lock(record.id):
+        return _work(planned, store, record.id, progress)
 
 
 def new_sweep() -> str:
@@ -108,7 +125,6 @@ def new_sweep() -> str:
 
 def _work(planned: Plan, store: Store, run: str, progress: Progress | None) -> RunRecord:
     with ExitStack() as stack:
-        stack.enter_context(store.lock(run))
         close = getattr(planned.model, "close", None)
         if callable(close):
             stack.callback(close)
@@ -125,9 +141,19 @@ def _work(planned: Plan, store: Store, run: str, progress: Progress | None) -> R
                 store.set_status(run, "cancelled" if stopped else "failed", why)
             error.add_note(f"what was answered is kept; go on with: lmassay resume {run} --results {store.folder}")
             raise
-        errors = store.count(run)["error"]
-        store.set_status(run, "incomplete" if errors else "done", f"{errors} examples in error" if errors else "")
+        _finish(store, run)
     return store.run(run)
+
+
+def _finish(store: Store, run: str) -> None:
+    counts = store.count(run)
+    if counts["error"]:
+        store.set_status(run, "incomplete", f"{counts['error']} examples in error")
+    elif not counts["scored"]:
+        store.set_status(run, "incomplete", f"none of {counts['unscored']} examples could be scored")
+    else:
+        store.set_status(run, "done")
+        store.forget_lock(run)
 
 
 class _Worker:
@@ -139,8 +165,7 @@ class _Worker:
         self.total = planned.size
         self.progress = progress or (lambda done, total: None)
         self.done = 0
-        self.identity = {} if self.model is None else dict(self.model.identity())
-        self.identity_digest = digest(self.identity)
+        self.identity_digest = digest({} if self.model is None else model_identity(self.config, self.model))
         self.cached = getattr(self.model, "cached", True)
 
     def work(self) -> None:
@@ -187,15 +212,27 @@ class _Worker:
     def _judge(self, judged: Sequence[tuple[int, Example, list[Response]]]) -> Iterable[tuple[int, Row]]:
         if not judged:
             return
-        try:
-            scores = self.task.score([e for _, e, _ in judged], [r for _, _, r in judged])
-        except LmassayError as error:
-            error.add_note(f"while judging examples {judged[0][0] + 1} to {judged[-1][0] + 1}")
-            raise
+        scores = self.task.score([e for _, e, _ in judged], [r for _, _, r in judged])
         if len(scores) != len(judged):
             raise PluginError(f"the task {self.task.name} gave {len(scores)} scores for {len(judged)} examples")
         for (position, example, _), score in zip(judged, scores, strict=True):
-            yield position, Row(example, "scored" if score.values else "unscored", score)
+            checked = replace(score, values=self._checked(score.values, example))
+            yield position, Row(example, "scored" if checked.values else "unscored", checked)
+
+    def _checked(self, values: Mapping[str, Any], example: Example) -> dict[str, float]:
+        """Plain finite floats: anything else could not be stored, averaged or trusted."""
+        checked = {}
+        for metric, value in values.items():
+            try:
+                checked[metric] = float(value)
+            except (TypeError, ValueError):
+                checked[metric] = math.nan
+            if not math.isfinite(checked[metric]):
+                raise PluginError(
+                    f"the task {self.task.name} gave {value!r} as {metric} of the example {example.id}; "
+                    "a score is a finite number, or left out with a reason in `unscored`"
+                )
+        return checked
 
     def _answers(self, examples: Sequence[Example], asked: Sequence[Sequence[Request]]) -> list[list[Response]]:
         """The responses to each example's requests: from the cache where known, each distinct question asked once."""
@@ -245,6 +282,9 @@ def _check_fit(task: Task, model: Model | None) -> None:
     if model is None:
         can = _list(task.needs)
         raise ConfigError(f"model: the task {task.name} needs a model that can {can}; see `lmassay models`")
+    silent = [verb for verb in sorted(model.can) if not callable(getattr(model, verb, None))]
+    if silent:
+        raise PluginError(f"the model {model.name} says that it can {_list(silent)}, but has no such method")
     lacking = task.needs - model.can
     if lacking:
         raise ConfigError(
@@ -252,14 +292,29 @@ def _check_fit(task: Task, model: Model | None) -> None:
         )
 
 
-def _signature(config: RunConfig, task: Task, model: Model | None) -> str:
+def _depends_on(config: RunConfig, task: Task, model: Model | None) -> dict[str, str]:
     parts: dict[str, Any] = {"lmassay": lmassay.__version__, "task": f"{task.name}.{task.version}", **task.signature()}
     if model is not None:
-        identity = ",".join(f"{k}={v}" for k, v in model.identity().items() if k != "name")
+        identity = ",".join(f"{k}={v}" for k, v in model_identity(config, model).items() if k != "name")
         parts["model"] = f"{model.name}({identity})"
-    return provenance.redact(
-        provenance.signature({**parts, "limit": config.limit, "seed": config.seed, "ci": config.settings.signature()})
-    )
+    parts |= {"limit": config.limit, "seed": config.seed, "ci": config.settings.signature()}
+    return {name: provenance.redact(provenance.plain(value)) for name, value in parts.items() if value is not None}
+
+
+def model_identity(config: RunConfig, model: Model) -> dict[str, Any]:
+    """What makes the model's answers its own; of a user's own class also its source and its options.
+
+    A class that forgets an option in ``identity`` must not be served the answers of another setting.
+    """
+    identity = dict(model.identity())
+    if not type(model).__module__.startswith("lmassay."):
+        _, options = split_spec(config.model or "", "model")
+        identity |= {"source": provenance.source_digest(type(model)), "options": digest(options)[:8]}
+    try:
+        digest(identity)
+    except (TypeError, ValueError) as error:
+        raise PluginError(f"the identity of the model {model.name} is no plain JSON: {error}") from None
+    return identity
 
 
 def _list(verbs: Iterable[str]) -> str:

@@ -16,7 +16,8 @@ if TYPE_CHECKING:
 
     Statistic = Callable[..., NDArray[np.float64]]
 
-# Above this many values the bootstrap of a mean and the normal interval agree to three digits; the latter is instant.
+# Below this many values the percentile bootstrap covers too little, and above the limit it agrees with Student's t.
+FEW = 30
 BOOTSTRAP_LIMIT = 20_000
 # The sign-flip test draws 9,999 permutations; beyond this many pairs the paired t-test says the same at once.
 PERMUTATION_LIMIT = 5_000
@@ -55,9 +56,13 @@ class Difference:
 def mean_interval(
     values: NDArray[np.float64], settings: Settings = DEFAULT, clusters: Sequence[str] | None = None
 ) -> tuple[float | None, float | None]:
-    """Interval of the mean; with ``clusters``, whole clusters are resampled; rates of 0s and 1s take Wilson's."""
+    """Interval of the mean; with ``clusters``, whole clusters are resampled.
+
+    Values that are all 0 or 1 are a rate and take Wilson's interval; few values take Student's t, for resampling them
+    promises too much.
+    """
     if clusters is None and _all_zero_or_one(values):
-        return _wilson_interval(values, settings)
+        return wilson_interval(int(values.sum()), len(values), settings)
     return _resampled_mean_interval(values, settings, clusters)
 
 
@@ -67,8 +72,8 @@ def _resampled_mean_interval(
     if clusters is not None:
         sums, sizes = _cluster_sums(values, clusters)
         return _bootstrap((sums, sizes), _ratio_of_sums, settings)
-    if len(values) > BOOTSTRAP_LIMIT:
-        return _normal_interval(values, settings)
+    if _FEWEST <= len(values) < FEW or len(values) > BOOTSTRAP_LIMIT:
+        return _t_interval(values, settings)
     return _bootstrap((values,), _mean, settings)
 
 
@@ -171,8 +176,8 @@ def _bootstrap(
     if n < _FEWEST:
         return None, None
     if all(np.ptp(sample) == 0 for sample in samples):
-        constant = float(statistic(*samples, axis=-1))
-        return constant, constant
+        # Without spread, resampling knows nothing of what other values there might be.
+        return None, None
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", RuntimeWarning)
         found: Any = bootstrap(
@@ -190,12 +195,17 @@ def _bootstrap(
     return (low, high) if np.isfinite(low) and np.isfinite(high) else (None, None)
 
 
-def _normal_interval(values: NDArray[np.float64], settings: Settings) -> tuple[float, float]:
+def _t_interval(values: NDArray[np.float64], settings: Settings) -> tuple[float | None, float | None]:
     import numpy as np
-    from scipy.stats import norm, sem
+    from scipy.stats import sem, t
 
-    half = float(norm.ppf(0.5 + settings.confidence / 2) * sem(values))
+    if np.ptp(values) == 0:
+        return None, None
+    half = float(t.ppf(0.5 + settings.confidence / 2, len(values) - 1) * sem(values))
     mean = float(np.mean(values))
+    if values.min() >= 0 and values.max() <= 1:
+        # Scores that live in [0, 1] have a mean that does, too.
+        return max(mean - half, 0.0), min(mean + half, 1.0)
     return mean - half, mean + half
 
 
@@ -205,12 +215,11 @@ def _all_zero_or_one(values: NDArray[np.float64]) -> bool:
     return len(values) > 0 and bool(np.isin(values, (0.0, 1.0)).all())
 
 
-def _wilson_interval(values: NDArray[np.float64], settings: Settings) -> tuple[float, float]:
-    # A rate of 0 out of 10 is no certainty, but resampling ten zeros would say so.
+def wilson_interval(hits: int, n: int, settings: Settings = DEFAULT) -> tuple[float, float]:
+    """Interval of a rate; 0 out of 10 is no certainty, though resampling ten zeros would say so."""
     from scipy.stats import binomtest
 
-    test = binomtest(int(values.sum()), len(values))
-    found = test.proportion_ci(confidence_level=settings.confidence, method="wilson")
+    found = binomtest(hits, n).proportion_ci(confidence_level=settings.confidence, method="wilson")
     return float(found.low), float(found.high)
 
 

@@ -8,11 +8,12 @@ and a dead one can be told from a live one.
 from __future__ import annotations
 
 import json
+import os
 import re
 import secrets
 import sqlite3
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -42,6 +43,22 @@ CREATE TABLE rows (
 ) WITHOUT ROWID;
 CREATE INDEX rows_in_order ON rows (run, position);
 """
+
+
+@dataclass(frozen=True, slots=True)
+class NewRun:
+    """What is known of a run when it starts."""
+
+    id: str
+    sweep: str
+    name: str
+    task: str
+    model: str
+    label: str
+    config: Mapping[str, Any]
+    signature: str
+    provenance: Mapping[str, Any]
+    planned: int | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +105,7 @@ class Store:
         elif not self.file.is_file():
             raise StoreError(f"there are no results in {folder}; run something first, or give --results FOLDER")
         with _plain_errors(self.file):
-            self._db = sqlite3.connect(self.file, timeout=60, isolation_level=None)
+            self._db = self._connect()
             self._open_schema(create)
 
     def close(self) -> None:
@@ -102,30 +119,30 @@ class Store:
 
     # --- runs -----------------------------------------------------------------------------------------------------
 
-    def add_run(
-        self,
-        *,
-        sweep: str,
-        name: str,
-        task: str,
-        model: str,
-        label: str,
-        config: Mapping[str, Any],
-        signature: str,
-        provenance: Mapping[str, Any],
-        planned: int | None,
-    ) -> str:
-        """Record a run that starts now; returns its id."""
-        stamp = datetime.now(UTC)
-        run = f"{stamp:%Y%m%d-%H%M%S}-{_slug(label or task)}-{secrets.token_hex(3)}"
-        values = (run, sweep, name, task, model, label, "running", canonical(config), signature, canonical(provenance))
+    def new_id(self, label: str) -> str:
+        """An id for a run that starts now: sortable, readable, safe as a file name."""
+        return f"{datetime.now(UTC):%Y%m%d-%H%M%S}-{_slug(label)}-{secrets.token_hex(3)}"
+
+    def add_run(self, run: NewRun) -> None:
+        """Record a run that starts now; hold its lock before, so that nobody takes it for a dead one."""
         with _plain_errors(self.file):
             self._db.execute(
                 "INSERT INTO runs (id, sweep, name, task, model, label, status, config, signature, provenance, planned,"
-                " created) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-                (*values, planned, stamp.isoformat(timespec="seconds")),
+                " created) VALUES (?, ?, ?, ?, ?, ?, 'running', ?, ?, ?, ?, ?)",
+                (
+                    run.id,
+                    run.sweep,
+                    run.name,
+                    run.task,
+                    run.model,
+                    run.label,
+                    canonical(run.config),
+                    run.signature,
+                    canonical(run.provenance),
+                    run.planned,
+                    datetime.now(UTC).isoformat(timespec="seconds"),
+                ),
             )
-        return run
 
     def set_status(self, run: str, status: str, note: str = "") -> None:
         finished = None if status == "running" else datetime.now(UTC).isoformat(timespec="seconds")
@@ -161,14 +178,37 @@ class Store:
     @contextmanager
     def lock(self, run: str) -> Iterator[None]:
         """Hold a run for this process; the lock ends with the process, however it ends."""
-        held = self._try_lock(run)
-        if held is None:
-            raise StoreError(f"another process is working on the run {run}; wait for it or stop it")
+        file = self._lock_file(run)
+        try:
+            file.parent.mkdir(exist_ok=True)
+            # An exclusive SQLite transaction is the one lock that works alike on every platform. The wait outlasts a
+            # reader that looks whether the run is alive.
+            held = sqlite3.connect(file, timeout=2, isolation_level=None)
+            held.execute("BEGIN EXCLUSIVE")
+        except sqlite3.OperationalError as error:
+            if "locked" in str(error):
+                raise StoreError(f"another process is working on the run {run}; wait for it or stop it") from None
+            raise StoreError(f"cannot lock the run {run} in {self.folder}: {error}") from error
+        except OSError as error:
+            raise StoreError(f"cannot lock the run {run} in {self.folder}: {error.strerror or error}") from error
         try:
             yield
         finally:
             held.close()
+
+    def forget_lock(self, run: str) -> None:
+        """Tidy up after a run that is complete and will not be locked again; call it while holding the lock."""
+        with suppress(OSError):
             self._lock_file(run).unlink(missing_ok=True)
+
+    def errors(self, run: str, most: int = 3) -> list[tuple[str, int]]:
+        """The most frequent errors of a run's examples, with their counts."""
+        query = (
+            "SELECT error, COUNT(*) AS n FROM rows WHERE run = ? AND state = 'error'"
+            " GROUP BY error ORDER BY n DESC, error LIMIT ?"
+        )
+        with _plain_errors(self.file):
+            return [(str(error), int(n)) for error, n in self._db.execute(query, (run, most))]
 
     # --- answers --------------------------------------------------------------------------------------------------
 
@@ -246,6 +286,12 @@ class Store:
 
     # --- inside ---------------------------------------------------------------------------------------------------
 
+    def _connect(self) -> sqlite3.Connection:
+        if os.access(self.folder, os.W_OK):
+            return sqlite3.connect(self.file, timeout=60, isolation_level=None)
+        # Even reading wants to write beside the file; on a read-only medium nothing can change, so this is safe.
+        return sqlite3.connect(f"{self.file.resolve().as_uri()}?mode=ro&immutable=1", uri=True, isolation_level=None)
+
     def _open_schema(self, create: bool) -> None:
         (version,) = self._db.execute("PRAGMA user_version").fetchone()
         (application,) = self._db.execute("PRAGMA application_id").fetchone()
@@ -285,29 +331,26 @@ class Store:
         fields = dict(zip(_COLUMNS.split(", "), row, strict=True))
         for name in ("config", "provenance", "results"):
             fields[name] = json.loads(fields[name])
-        if fields["status"] == "running":
-            held = self._try_lock(fields["id"])
-            if held is not None:
-                held.close()
-                self._lock_file(fields["id"]).unlink(missing_ok=True)
-                fields["status"] = "interrupted"
+        if fields["status"] == "running" and not self._is_locked(fields["id"]):
+            fields["status"] = "interrupted"
         return RunRecord(**fields)
 
     def _lock_file(self, run: str) -> Path:
-        return self.folder / f".lock-{run}"
+        return self.folder / ".locks" / run
 
-    def _try_lock(self, run: str) -> sqlite3.Connection | None:
-        # An exclusive SQLite transaction is the one lock that works alike on every platform.
+    def _is_locked(self, run: str) -> bool:
+        file = self._lock_file(run)
+        if not file.is_file():
+            return False
+        # Reading needs a shared lock only: a run that is just starting waits for it and goes on.
+        reader = sqlite3.connect(f"{file.resolve().as_uri()}?mode=ro", timeout=0, uri=True)
         try:
-            held = sqlite3.connect(self._lock_file(run), timeout=0, isolation_level=None)
-        except sqlite3.Error as error:
-            raise StoreError(f"cannot lock the run {run} in {self.folder}: {error}") from error
-        try:
-            held.execute("BEGIN EXCLUSIVE")
-        except sqlite3.OperationalError:
-            held.close()
-            return None
-        return held
+            reader.execute("SELECT COUNT(*) FROM sqlite_master").fetchone()
+        except sqlite3.OperationalError as error:
+            return "locked" in str(error)
+        finally:
+            reader.close()
+        return False
 
 
 _COLUMNS = (

@@ -27,9 +27,13 @@ class ScoreTable:
             self.ids.append(row.example.id)
             self._states.append(row.state)
             for name, value in row.score.values.items():
-                columns.setdefault(name, [np.nan] * count).append(float(value))
+                if name not in columns:
+                    columns[name] = [np.nan] * count
+                columns[name].append(float(value))
             for name, label in row.example.groups.items():
-                groups.setdefault(name, [""] * count).append(str(label))
+                if name not in groups:
+                    groups[name] = [""] * count
+                groups[name].append(str(label))
             for column in columns.values():
                 if len(column) == count:
                     column.append(np.nan)

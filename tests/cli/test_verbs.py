@@ -149,6 +149,60 @@ def test_a_mistake_is_one_line_and_exit_code_two(folder, arguments, told):
     assert done.stdout == ""
 
 
+def test_a_sweep_goes_on_when_one_run_fails_and_says_which(tmp_path):
+    write_lines(tmp_path / "src.txt", ["one two three four"])
+    dead = {"name": "openai", "base_url": "http://127.0.0.1:9/v1", "model": "dead", "tries": 1}
+    task = {"name": "robustness", "src": "src.txt", "attack": "wordswap"}
+    write_config(tmp_path / "c.yaml", {"task": task, "model": ["echo", dead, {"name": "echo", "transform": "upper"}]})
+    done = lmassay("run", "c.yaml", "--json", cwd=tmp_path)
+    assert done.returncode == 2
+    assert [run["status"] for run in json.loads(done.stdout)["runs"]] == ["done", "failed", "done"]
+    assert "no server answers" in done.stderr
+    assert "lmassay resume" in done.stderr
+
+
+def test_what_a_plug_in_prints_is_kept_out_of_the_json(tmp_path):
+    write_lines(tmp_path / "src.txt", ["one two three four"])
+    (tmp_path / "noisy.py").write_text(
+        "from lmassay.models.echo import Echo\nprint('loading')\n"
+        "class Noisy(Echo):\n    def generate(self, requests):\n        print('noise')\n"
+        "        return super().generate(requests)\n"
+    )
+    task = {"name": "robustness", "src": "src.txt", "attack": "wordswap"}
+    write_config(tmp_path / "c.yaml", {"task": task, "model": "noisy.py:Noisy"})
+    done = lmassay("run", "c.yaml", "--json", cwd=tmp_path)
+    assert json.loads(done.stdout)["status"] == "done"
+    assert "noise" in done.stderr
+
+
+def test_an_input_called_like_a_score_does_not_take_its_place(tmp_path):
+    (tmp_path / "odd.py").write_text(
+        "from lmassay.types import Example, Score\nfrom lmassay.stats import mean_results\n"
+        "class Odd:\n    name, version, needs = 'odd', 1, frozenset()\n"
+        "    def examples(self):\n        yield Example('1', {'id': 'mine', 'good': 'INPUT'})\n"
+        "    def requests(self, example):\n        return []\n"
+        "    def score(self, examples, responses):\n        return [Score({'good': 0.5})]\n"
+        "    def aggregate(self, table, settings):\n        return mean_results(table, ['good'], settings)\n"
+        "    def signature(self):\n        return {}\n"
+    )
+    write_config(tmp_path / "c.yaml", {"task": "odd.py:Odd"})
+    assert lmassay("run", "c.yaml", cwd=tmp_path).returncode == 0
+    (row,) = csv.DictReader(io.StringIO(lmassay("export", "latest", "--format", "csv", cwd=tmp_path).stdout))
+    assert (row["id"], row["good"], row["text.id"], row["text.good"]) == ("1", "0.5", "mine", "INPUT")
+
+
+def test_mistakes_found_while_planning_have_file_and_line(folder):
+    done = lmassay("check", "two.yaml", "--set", "task.src=none.txt", cwd=folder)
+    assert done.returncode == 2
+    assert "two.yaml" in done.stderr
+    assert "none.txt does not exist" in done.stderr
+    task = {"name": "robustness", "src": "src.txt", "attack": "chrswap"}
+    write_config(folder / "bad.yaml", {"task": task, "model": "echo"})
+    done = lmassay("check", "bad.yaml", cwd=folder)
+    assert "bad.yaml" in done.stderr
+    assert "did you mean 'charswap'" in done.stderr
+
+
 def test_terminal_escapes_in_data_do_not_reach_the_terminal(tmp_path):
     write_lines(tmp_path / "src.txt", ["one two three"])
     task = {

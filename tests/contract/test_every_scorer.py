@@ -11,12 +11,15 @@ from hypothesis import strategies as st
 import lmassay
 from lmassay.errors import DataError, PluginError, UserError
 from lmassay.registry import Registry, current
+from lmassay.robustness import teapot_module
 from lmassay.robustness.scorers.base import (
     FunctionScorer,
     Scorer,
     ScorerError,
+    full_signature,
     register_scorer,
     scorer,
+    works_by_chunks,
 )
 from tests.helpers import ROOT
 
@@ -158,17 +161,56 @@ def test_a_function_becomes_a_scorer_and_may_ask_for_the_language():
     assert made.signature.startswith("in-language(src:")
 
 
+@pytest.mark.parametrize("name", ["zero_one", "chrf", "bleu"])
+def test_a_subclass_that_writes_score_sentence_anew_is_heard(name):
+    class Folded(current().get("scorer", name)):
+        def score_sentence(self, hyp, ref, lang=None):
+            return super().score_sentence(hyp.lower(), ref.lower(), lang=lang)
+
+    hyps, refs = ["The Cat Sat Here", "a DOG barked now"], ["the cat sat here", "a dog barked now"]
+    assert Folded().score(hyps, refs) == [1.0, 1.0]
+    assert current().get("scorer", name)().score(hyps, refs) != [1.0, 1.0]
+
+
+def test_a_subclass_that_writes_score_corpus_anew_sees_the_whole_corpus():
+    class Whole(lmassay.ChrF):
+        def score_corpus(self, hyps, refs, lang=None):
+            return [1 / len(hyps)] * len(hyps)
+
+    assert not works_by_chunks(Whole())
+    assert works_by_chunks(lmassay.ChrF())
+
+
+def test_signatures_tell_apart_what_scores_apart():
+    class Mine(lmassay.ChrF):
+        def score_sentence(self, hyp, ref, lang=None):
+            return 1.0
+
+    builtin = lmassay.ChrF()
+    assert full_signature(builtin, {}) == builtin.signature
+    assert full_signature(Mine(), {}) != builtin.signature
+    assert full_signature(Mine(), {"value": 1}) != full_signature(Mine(), {"value": 2})
+
+
+def test_teapots_own_arguments_are_taken():
+    assert lmassay.ChrF().score(["a"], ["a"], check_tok=False) == [1.0]
+    assert lmassay.ChrF().rd_score(["a"], ["a"], ["a"], check_tok=False) == [0.0]
+
+
+def test_unequal_lists_are_refused_by_rd_score():
+    with pytest.raises(DataError, match="must pair up"):
+        lmassay.ChrF().rd_score(["a"], ["a", "b"], ["a", "b"])
+
+
 def test_teapots_decorator_wants_a_scorer():
     with pytest.raises(PluginError, match="subclass of Scorer"):
         register_scorer("x", "X")(dict)
 
 
 def test_the_examples_scorers_load():
-    from lmassay.robustness.teapot import teapot_module
-
+    teapot_module.install()
     registry = Registry(current())
-    with teapot_module():
-        registry.load_file(ROOT / "examples" / "custom_scorers.py")
+    registry.load_file(ROOT / "examples" / "custom_scorers.py")
     made = registry.get("scorer", "f1")()
     assert made.score(["a b", ""], ["a c", "x"]) == [0.5, 0.0]
     assert made.name == "F-1"

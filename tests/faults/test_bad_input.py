@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
-from tests.helpers import lmassay, write_lines
+from tests.helpers import lmassay, write_config, write_lines
 
 SCORERS = """
 import lmassay
@@ -76,6 +78,7 @@ CUSTOM = [*SIDES, "--custom-scores-source", "scorers.py", "--s-src"]
         ([*SIDES, "--custom-scores-source", "broken.py"], ["broken.py, line 3", "broken on purpose"]),
         ([*SIDES, "--custom-scores-source", "syntax.py"], ["syntax.py, line 1", "SyntaxError"]),
         ([*SIDES, "--custom-scores-source", "takes_chrf.py"], ["'chrf' is registered twice", "takes_chrf.py"]),
+        ([*SIDES, "--out", "nowhere"], ["out file nowhere does not exist"]),
         ([*SIDES, "--scale", "x"], ["invalid float value"]),
         ([*SIDES, "--s-src", "meteor"], ["--meteor-jar"]),
         ([*SIDES, "--s-src", "meteor", "--meteor-jar", "no.jar", "--src-lang", "en"], ["no.jar"]),
@@ -89,6 +92,92 @@ def test_the_mistake_is_named_and_nothing_is_printed(folder, arguments, told):
     assert "Traceback" not in done.stderr
     for words in told:
         assert words in " ".join(done.stderr.split()), done.stderr
+
+
+TEAPOT_STYLE = """
+import teapot
+from teapot import ChrF, Scorer, register_scorer
+from teapot.scorers import scorers
+from teapot.utils import relative_decrease
+
+print("a file may print")
+assert "chrf" in scorers
+
+@register_scorer(["lower", "lower2"], "Lower")
+class Lower(teapot.ChrF):
+    def score_sentence(self, hyp, ref, lang=None):
+        return super().score_sentence(hyp.lower(), ref.lower(), lang=lang)
+
+@register_scorer("half", "Half")
+class Half(Scorer):
+    def __init__(self, value):
+        self.value = value
+    def score_sentence(self, hyp, ref, lang=None):
+        return self.value
+    @classmethod
+    def add_args(cls, parser):
+        parser.add_argument_group("Half").add_argument("--value", type=float, default=0.5)
+    @classmethod
+    def from_args(cls, args):
+        return cls(args.value)
+
+@register_scorer("third", "Third")
+class Third(Half):
+    pass
+
+@register_scorer("own", "Own")
+class Own(Scorer):
+    def score_sentence(self, hyp, ref, lang=None):
+        return 1.0
+    def rd_score(self, hyps, bases, refs, lang=None, check_tok=True):
+        return [0.9 for _ in hyps]
+
+@register_scorer("quits", "Quits")
+class Quits(Scorer):
+    def score_sentence(self, hyp, ref, lang=None):
+        raise SystemExit(0)
+"""
+
+
+@pytest.mark.parametrize(
+    ("arguments", "lines"),
+    [
+        (["--s-src", "lower2"], ["100.000"]),
+        (["--s-src", "half", "--s-tgt", "third", "--value", "0.25"], ["25.000"]),
+        (["--s-tgt", "own", "--out", "src", "--adv-out", "adv", "--ref", "src"], ["90.000"]),
+    ],
+)
+def test_scorers_in_teapots_style_work_as_they_did_there(folder, arguments, lines):
+    (folder / "styles.py").write_text(TEAPOT_STYLE)
+    write_lines(folder / "adv", ["LINE one", "line TWO", "Line Three"])
+    done = lmassay("teapot", *SIDES, "--custom-scores-source", "styles.py", "--terse", *arguments, cwd=folder)
+    assert done.returncode == 0, done.stderr
+    for line in lines:
+        assert line in done.stdout.splitlines()
+    assert "may print" in done.stderr
+    assert "may print" not in done.stdout
+
+
+def test_a_scorer_that_ends_the_program_is_an_error(folder):
+    (folder / "styles.py").write_text(TEAPOT_STYLE)
+    done = lmassay("teapot", *SIDES, "--custom-scores-source", "styles.py", "--s-src", "quits", cwd=folder)
+    assert done.returncode == 2
+    assert "ended the program" in done.stderr
+
+
+def test_teapot_style_scorers_work_in_a_configuration(folder):
+    (folder / "styles.py").write_text(TEAPOT_STYLE)
+    task = {"name": "robustness", "side": "source", "src": "src", "attack": {"name": "a", "file": "adv"}}
+    signatures = []
+    for value in (0.25, 0.75):
+        task["s_src"] = {"name": "styles.py:half", "value": value}
+        write_config(folder / "c.yaml", {"task": task})
+        done = lmassay("run", "c.yaml", "--json", cwd=folder)
+        assert done.returncode == 0, done.stderr
+        document = json.loads(done.stdout)
+        assert document["results"][0]["value"] == value
+        signatures.append(document["signature"])
+    assert signatures[0] != signatures[1]
 
 
 def test_a_half_given_side_is_ignored_with_a_warning(folder):

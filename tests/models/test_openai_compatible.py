@@ -172,6 +172,14 @@ def test_the_key_comes_from_the_environment_and_is_not_in_identity_or_errors(mon
 @pytest.mark.parametrize(
     "options",
     [
+        {"base_url": "http://h:99999/v1"},
+        {"base_url": "http://h:abc/v1"},
+        {"base_url": "http://[::1/v1"},
+        {"base_url": "http://h/v1?api-key=secret"},
+        {"base_url": "http://h", "parameters": {"temperature": 1.0}},
+        {"base_url": "http://h", "parameters": {"api_key": "x"}},
+        {"base_url": "http://h", "parameters": {"a": float("nan")}},
+        {"base_url": "http://h", "parameters": {"a": object()}},
         {"base_url": "ftp://x"},
         {"base_url": "http://user:pw@host/v1"},
         {"base_url": "http://h", "concurrency": 0},
@@ -187,6 +195,76 @@ def test_openai_itself_needs_a_key(monkeypatch):
     monkeypatch.delenv("OPENAI_API_KEY", raising=False)
     with pytest.raises(ConfigError, match="OPENAI_API_KEY is not set"):
         OpenAICompatible(base_url="https://api.openai.com/v1", model="m").check()
+
+
+@pytest.mark.parametrize("key", ["two words", "curly ’ quote", "line\nbreak"])
+def test_a_key_that_cannot_be_sent_is_told_without_showing_it(monkeypatch, key):
+    monkeypatch.setenv("ODD_KEY", key)
+    with pytest.raises(ConfigError, match="ODD_KEY") as caught:
+        OpenAICompatible(base_url="http://h", model="m", api_key_env="ODD_KEY").check()
+    assert key not in str(caught.value)
+
+
+def test_a_key_is_redacted_whatever_its_variable_is_called_and_wherever_the_text_is_cut(monkeypatch):
+    monkeypatch.setenv("MY_AUTH", "plain-words-no-pattern")
+    padding = "x" * 170
+
+    with openai_server(lambda *_: failure(400, f"{padding} plain-words-no-pattern")) as server:
+        (answer,) = answers(server.url, "x", api_key_env="MY_AUTH")
+    assert "plain" not in answer.error
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        {"choices": [{"message": {"content": "ok"}}], "usage": [1]},
+        {"choices": [{"message": {"content": [{"text": "ok"}, {"text": None}]}}]},
+    ],
+)
+def test_odd_but_readable_answers_are_read(body):
+    with openai_server(lambda *_: (200, {}, json.dumps(body).encode())) as server:
+        assert answers(server.url, "x")[0].text == "ok"
+
+
+@pytest.mark.parametrize("body", [{"error": {"message": "overloaded"}}, {"choices": [{"message": {"content": 7}}]}])
+def test_an_answer_that_is_none_is_quoted_in_the_error(body):
+    with openai_server(lambda *_: (200, {}, json.dumps(body).encode())) as server:
+        (answer,) = answers(server.url, "x")
+    assert "has no choice in it" in answer.error
+    assert "7" in answer.error or "overloaded" in answer.error
+
+
+def test_a_redirect_ends_the_run_and_names_the_address():
+    with openai_server(lambda *_: failure(308, Location="http://elsewhere/v1")) as server:
+        with pytest.raises(FatalModelError, match="http://elsewhere/v1"):
+            answers(server.url, "x", "y")
+        assert len(server.bodies) == 1
+
+
+def test_a_proxy_of_the_environment_is_not_used_for_this_machine(monkeypatch):
+    monkeypatch.setenv("http_proxy", "http://127.0.0.1:1")
+    with openai_server() as server:
+        assert answers(server.url, "x")[0].text == "X"
+
+
+def test_sampled_requests_carry_no_key_that_would_repeat_an_answer():
+    with openai_server() as server:
+        model = OpenAICompatible(base_url=server.url, model="m")
+        list(ask(model, "generate", [Generate("a"), Generate("b", temperature=0.7)]))
+        sent = {prompt_of(b): h.get("Idempotency-Key", "") for b, h in zip(server.bodies, server.headers, strict=True)}
+    assert sent["a"].startswith("lmassay-")
+    assert sent["b"] == ""
+
+
+def test_no_question_goes_out_before_an_earlier_answer_was_taken():
+    with openai_server() as server:
+        model = OpenAICompatible(base_url=server.url, model="m", concurrency=3)
+        stream = ask(model, "generate", [Generate(f"p{i}") for i in range(60)])
+        for taken in range(1, 20):
+            next(stream)
+            # Whatever the server's speed, at most `concurrency` questions are ahead of what was taken.
+            assert len(server.bodies) <= taken + 3
+        stream.close()
 
 
 def test_closing_early_stops_the_work_in_flight():

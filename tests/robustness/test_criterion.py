@@ -41,6 +41,14 @@ def test_percentiles_are_taken_without_interpolation():
     assert summary.std == pytest.approx(np.arange(20).std(ddof=1))
 
 
+def test_scores_are_added_in_order_of_size_as_the_original_does():
+    scores = np.array([0.3, 0.1, 0.7, 0.2] * 8)
+    total = 0.0
+    for score in sorted(scores.tolist()):
+        total += score
+    assert summarise(scores).mean == total / 32
+
+
 def test_a_single_score_has_no_spread():
     summary = summarise(np.array([0.7]))
     assert (summary.mean, summary.std, summary.p5, summary.p95) == (0.7, 0.0, 0.7, 0.7)

@@ -11,7 +11,7 @@ import lmassay
 from lmassay.errors import ConfigError, DataError, PluginError
 from lmassay.robustness.teapot import run as teapot
 from tests.helpers import write_lines
-from tests.servers import completion, openai_server, prompt_of
+from tests.servers import completion, failure, openai_server, prompt_of
 
 SRC = ["the cat sat on the mat", "a small dog barked at the moon", "we lost the house key"]
 ADV = ["the cta sat on the mat", "a small dog braked at the moon", "we lost teh house key"]
@@ -108,6 +108,43 @@ def test_target_side_alone_needs_no_source(tmp_path, files):
 def test_target_side_alone_without_a_reference_counts_the_output_lines(tmp_path, files):
     (run,) = evaluate(tmp_path, config(files, task={"side": "target", "src": None, "attack": None, "ref": None}))
     assert run["s_tgt"].n == 3
+
+
+def test_outputs_alone_pair_up_only_if_the_unattacked_ones_are_the_same(tmp_path, files):
+    changes = {"side": "target", "src": None, "attack": None, "ref": None}
+    (one,) = evaluate(tmp_path, config(files, task=changes))
+    other_out = str(write_lines(tmp_path / "other", ["quite", "another", "text"]))
+    model = {"name": "outputs", "files": {"out": other_out, "adv_out": files["adv_out"]}}
+    (two,) = evaluate(tmp_path, config(files, task=changes) | {"model": model})
+    with pytest.raises(lmassay.UserError, match="same data"):
+        lmassay.compare(one, two)
+
+
+def test_runs_of_two_folders_can_be_compared(tmp_path, files):
+    (one,) = lmassay.evaluate(config(files), tmp_path / "one")
+    (two,) = lmassay.evaluate(config(files, task={"attack": "worddrop"}), tmp_path / "two")
+    assert lmassay.compare(one, two)[0].n == 3
+
+
+def test_outputs_cut_at_max_tokens_are_scored_and_counted(tmp_path, files):
+    (run,) = evaluate(tmp_path, config(files, task={"attack": "case", "max_tokens": 5}) | {"model": "echo"})
+    assert run["cut_off"].value == pytest.approx(2 / 3)
+    assert run["success"].n == 3
+
+
+def test_a_sampled_system_is_asked_anew_in_every_run(tmp_path, files):
+    with openai_server() as server:
+        model = {"name": "openai", "base_url": server.url, "model": "m"}
+        for count in (1, 2):
+            evaluate(tmp_path, config(files, task={"temperature": 0.7}) | {"model": model})
+            assert len(server.bodies) == 6 * count
+
+
+def test_a_system_that_fails_on_everything_shows_its_errors(tmp_path, files):
+    with openai_server(lambda *_: failure(400, "no")) as server:
+        model = {"name": "openai", "base_url": server.url, "model": "m"}
+        (run,) = evaluate(tmp_path, config(files) | {"model": model})
+    assert (run["success"].value, run["success"].n, run["success"].n_error) == (None, 0, 3)
 
 
 def test_rows_hold_texts_and_scores(tmp_path, files):

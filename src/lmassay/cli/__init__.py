@@ -85,12 +85,10 @@ def main(argv: list[str] | None = None) -> None:
         complain("stopped", _notes(stop.__cause__ or stop.__context__ or stop))
         sys.exit(EXIT_INTERRUPTED)
     except UnicodeEncodeError as error:
+        if error.encoding != sys.getfilesystemencoding():
+            raise
         complain(f"a file name cannot be written in this environment's encoding ({error.encoding}); set PYTHONUTF8=1")
         sys.exit(EXIT_USER_ERROR)
-    except BrokenPipeError:
-        # The reader of our output has gone, as `| head` does.
-        sys.stderr.close()
-        sys.exit(0)
     sys.exit(status if isinstance(status, int) else 0)
 
 

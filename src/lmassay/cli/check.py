@@ -7,10 +7,8 @@ from pathlib import Path
 
 import click
 
-from lmassay import runner
 from lmassay.cli.common import json_option
-from lmassay.cli.run import show_plan
-from lmassay.config import load_runs
+from lmassay.cli.run import plan_all, plug_in_output_aside, show_plan
 
 
 @click.command(epilog="Example: lmassay check examples/robustness.yaml", short_help="Check a configuration.")
@@ -19,4 +17,6 @@ from lmassay.config import load_runs
 @json_option
 def check(configs: Sequence[Path], overrides: Sequence[str], as_json: bool) -> None:
     """Check keys, files, scorers and what the model can do, and count the requests; nothing is asked or written."""
-    show_plan([runner.plan(config) for path in configs for config in load_runs(path, overrides)], as_json)
+    with plug_in_output_aside():
+        planned = plan_all(configs, overrides)
+    show_plan(planned, as_json)

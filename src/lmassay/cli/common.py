@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 import click
 
-from lmassay.cli.console import print_table
+from lmassay.cli.console import plain, print_table
 from lmassay.report.numbers import interval_text, short_text, value_text
 from lmassay.store import RunRecord, Store
 
@@ -41,7 +41,7 @@ def chosen_runs(store: Store, names: Sequence[str]) -> list[RunRecord]:
     return [record for record in store.runs() if record.sweep == latest.sweep]
 
 
-def print_run(record: RunRecord) -> None:
+def print_run(record: RunRecord, store: Store) -> None:
     """A run's results with all that they rest on."""
     state = record.status + (f" ({record.note})" if record.note else "")
     print_table(
@@ -53,7 +53,9 @@ def print_run(record: RunRecord) -> None:
         ],
         right=(2, 3, 4, 5, 6),
     )
-    click.echo(f"signature  {record.signature}")
+    for text, number in store.errors(record.id):
+        click.echo(plain(f"error      {number} × {text}"))
+    click.echo(plain(f"signature  {record.signature}"))
 
 
 def print_runs(records: Sequence[RunRecord]) -> None:

@@ -9,8 +9,8 @@ from pathlib import Path
 import click
 
 from lmassay.cli.common import interval_title, json_option, results_option
-from lmassay.cli.console import print_json, print_table
-from lmassay.comparison import Comparison, compare_runs
+from lmassay.cli.console import print_json, print_table, warn
+from lmassay.comparison import Comparison, caveats, compare_runs, load_side
 from lmassay.errors import UserError
 from lmassay.report.numbers import number_text, p_text
 from lmassay.store import Store
@@ -25,18 +25,22 @@ def compare(runs: Sequence[str], results: Path, as_json: bool) -> None:
     if len(runs) < 2:
         raise UserError("give at least two runs: the first is what the others are compared with; see `lmassay ls`")
     with Store(results) as store:
-        base, *others = [store.run(name) for name in runs]
-        found = compare_runs(store, base, others)
+        sides = [load_side(store, store.run(name)) for name in runs]
+    found = compare_runs(sides[0], sides[1:])
+    told = caveats(sides[0], sides[1:])
+    base, others = sides[0].record, sides[1:]
+    for caveat in told:
+        warn(caveat)
     if as_json:
-        print_json({"base": base.id, "comparisons": [asdict(row) for row in found]})
+        print_json({"base": base.id, "caveats": told, "comparisons": [asdict(row) for row in found]})
         return
     several = len(others) > 1
-    columns = ("metric", "base", "new", "base mean", "new mean", "difference", interval_title(base), "p", "n")
+    columns = ("metric", "new", "base mean", "new mean", "difference", interval_title(base), "p", "n")
     print_table(
         f"against {base.id} ({base.label} on {base.model}); paired by example, test by flipping signs within pairs",
         (*columns, "p (FDR)") if several else columns,
         [_row(row, several) for row in found],
-        right=(3, 4, 5, 6, 7, 8, 9),
+        right=(2, 3, 4, 5, 6, 7, 8),
     )
 
 
@@ -44,7 +48,6 @@ def _row(row: Comparison, several: bool) -> list[object]:
     interval = "n/a" if row.low is None else f"[{number_text(row.low)}, {number_text(row.high)}]"
     cells: list[object] = [
         row.metric,
-        row.base_label,
         row.new_label,
         number_text(row.base_mean),
         number_text(row.new_mean),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import sys
+import threading
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -61,9 +62,13 @@ def print_json(document: Any) -> None:
 
 
 def print_table(
-    title: str, columns: Sequence[str], rows: Sequence[Sequence[object]], right: Sequence[int] = ()
+    title: str,
+    columns: Sequence[str],
+    rows: Sequence[Sequence[object]],
+    right: Sequence[int] = (),
+    whole: Sequence[int] = (),
 ) -> None:
-    """A table of plain cells; the columns in ``right`` are aligned right."""
+    """A table of plain cells; columns in ``right`` are aligned right, those in ``whole`` are never broken."""
     table = Table(box=None, pad_edge=False)
     console = out()
     for number, column in enumerate(columns):
@@ -71,7 +76,7 @@ def print_table(
             column,
             justify="right" if number in right else "left",
             overflow="fold",
-            no_wrap=number in right and console.width >= _WIDE,
+            no_wrap=number in whole or (number in right and console.width >= _WIDE),
         )
     for row in rows:
         table.add_row(*(Text(plain(cell)) for cell in row))
@@ -106,15 +111,18 @@ def progress(what: str) -> Iterator[Advance]:
     task = bar.add_task(plain(what), total=None)
 
     def advance(done: float, total: int | None, /) -> None:
-        if not bar.live.is_started and time.monotonic() - started > _SHOW_AFTER:
-            bar.start()
         bar.update(task, completed=int(done), total=total)
 
+    # Started by the clock, not by the first step of the work, which may take long itself.
+    timer = threading.Timer(_SHOW_AFTER, bar.start)
+    timer.daemon = True
+    timer.start()
     try:
         yield advance
     finally:
-        if bar.live.is_started:
-            bar.stop()
+        timer.cancel()
+        timer.join()
+        bar.stop()
 
 
 def _line_now_and_then(what: str, started: float) -> Advance:

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import click
-import yaml
 
 from lmassay.cli.console import progress, say
+from lmassay.config import set_value
 from lmassay.data import atomic_write, open_text
 from lmassay.errors import ConfigError
 from lmassay.robustness.perturbations.base import DEFAULT_RATE, make_perturber
@@ -45,5 +45,5 @@ def _options(settings: Sequence[str]) -> dict[str, object]:
         key, equals, value = setting.partition("=")
         if not equals:
             raise ConfigError(f"--set {setting}: write key=value, e.g. --set layout=azerty")
-        options[key] = yaml.safe_load(value)
+        options[key] = set_value(value, setting)
     return options

@@ -9,7 +9,7 @@ import click
 from lmassay import runner
 from lmassay.cli.common import json_option, results_option
 from lmassay.cli.console import progress, say
-from lmassay.cli.run import show_records
+from lmassay.cli.run import plug_in_output_aside, show_records
 from lmassay.store import FILE, Store
 
 
@@ -23,6 +23,7 @@ def resume(run: str, results: Path, as_json: bool) -> int:
         record = store.run(run)
         if record.status == "done":
             say(f"{record.id} is complete; nothing to do")
-            return show_records([record], as_json)
-        with progress(f"{record.task}: {record.label} on {record.model}") as advance:
-            return show_records([runner.resume(record, store, advance)], as_json)
+            return show_records([record], store, as_json)
+        with progress(f"{record.task}: {record.label} on {record.model}") as advance, plug_in_output_aside():
+            finished = runner.resume(record, store, advance)
+        return show_records([finished], store, as_json)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, redirect_stdout
 from pathlib import Path
 
 import click
@@ -10,11 +12,13 @@ import click
 from lmassay import runner
 from lmassay.cli.common import json_option, print_run, print_runs, results_option
 from lmassay.cli.console import complain, print_json, print_table, progress, say
-from lmassay.config import load_runs
+from lmassay.config import read_config
+from lmassay.errors import LmassayError, UserError
 from lmassay.runner import Plan
 from lmassay.store import RunRecord, Store
 
 EXIT_WITH_ERRORS = 1
+EXIT_FAILED = 2
 
 
 @click.command(
@@ -31,36 +35,66 @@ def run(
     configs: Sequence[Path], limit: int | None, overrides: Sequence[str], dry_run: bool, results: Path, as_json: bool
 ) -> int:
     """Run every combination of a configuration's lists; answers already in the results folder are not asked again."""
-    runs = [config for path in configs for config in load_runs(path, overrides, limit)]
-    planned = [runner.plan(config) for config in runs]
+    with plug_in_output_aside():
+        planned = plan_all(configs, overrides, limit)
     if dry_run:
         show_plan(planned, as_json)
         return 0
     with Store(results, create=True) as store:
         sweep = runner.new_sweep()
-        records = [_run_one(plan, store, sweep, f"[{n}/{len(planned)}]") for n, plan in enumerate(planned, 1)]
-        return show_records(records, as_json)
+        worst = 0
+        for number, plan in enumerate(planned, 1):
+            worst = max(worst, _run_one(plan, store, sweep, f"[{number}/{len(planned)}]"))
+        return max(worst, show_records([r for r in store.runs() if r.sweep == sweep], store, as_json))
 
 
-def _run_one(planned: Plan, store: Store, sweep: str, count: str) -> RunRecord:
+def plan_all(configs: Sequence[Path], overrides: Sequence[str], limit: int | None = None) -> list[Plan]:
+    """Check every run of every configuration; a mistake is shown with file and line."""
+    planned = []
+    for path in configs:
+        file = read_config(path, overrides, limit)
+        for config in file.runs():
+            try:
+                planned.append(runner.plan(config))
+            except UserError as error:
+                raise type(error)(file.locate(str(error))) from error
+    return planned
+
+
+def _run_one(planned: Plan, store: Store, sweep: str, count: str) -> int:
+    """One run of a sweep; if it fails, the others go on."""
     what = f"{count} {planned.task.name}: {planned.label} on {planned.model_label}"
     say(what)
-    with progress(what) as advance:
-        return runner.start(planned, store, sweep, advance)
+    try:
+        with progress(what) as advance, plug_in_output_aside():
+            runner.start(planned, store, sweep, advance)
+    except LmassayError as error:
+        complain(str(error), getattr(error, "__notes__", []))
+        return EXIT_FAILED
+    return 0
 
 
-def show_records(records: Sequence[RunRecord], as_json: bool) -> int:
-    """Print finished runs; the exit code tells whether examples were left in error."""
+@contextmanager
+def plug_in_output_aside() -> Iterator[None]:
+    """What a user's own code prints goes to standard error: standard output is for results."""
+    with redirect_stdout(sys.stderr):
+        yield
+
+
+def show_records(records: Sequence[RunRecord], store: Store, as_json: bool) -> int:
+    """Print runs; the exit code tells whether examples were left in error."""
     if as_json:
         print_json(records[0].as_json() if len(records) == 1 else {"runs": [r.as_json() for r in records]})
     elif len(records) == 1:
-        print_run(records[0])
+        print_run(records[0], store)
     else:
         print_runs(records)
-    failed = [record for record in records if record.status != "done"]
-    for record in failed:
-        complain(f"{record.id}: {record.note}; try them again with: lmassay resume {record.id}")
-    return EXIT_WITH_ERRORS if failed else 0
+    unfinished = [record for record in records if record.status == "incomplete"]
+    for record in unfinished:
+        complain(f"{record.id}: {record.note}; try again with: lmassay resume {record.id} --results {store.folder}")
+        for text, number in store.errors(record.id):
+            say(f"  {number} × {text}")
+    return EXIT_WITH_ERRORS if unfinished else 0
 
 
 def show_plan(planned: Sequence[Plan], as_json: bool) -> None:

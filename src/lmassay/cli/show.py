@@ -21,13 +21,14 @@ def show(run: str, provenance: bool, results: Path, as_json: bool) -> None:
     """Show a run's results with intervals, n, errors and unscored. RUN is an id, part of one, or latest."""
     with Store(results) as store:
         record = store.run(run)
-    document = record.as_json()
+        document = record.as_json() | ({"errors": dict(store.errors(record.id))} if record.status != "done" else {})
+        if not as_json:
+            print_run(record, store)
     if provenance:
         document |= {"config": record.config, "provenance": record.provenance, "created": record.created}
     if as_json:
         print_json(document)
         return
-    print_run(record)
     if provenance:
         for part in ("config", "provenance"):
             click.echo(f"{part}  {plain(json.dumps(document[part], indent=2, ensure_ascii=False))}")

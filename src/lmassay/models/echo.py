@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Literal
 
-from lmassay.types import Generate, Response
+from lmassay.types import Finish, Generate, Response
 
 
 class Echo:
@@ -24,8 +24,10 @@ class Echo:
     def generate(self, requests: Sequence[Generate]) -> Iterator[Response]:
         for request in requests:
             text = request.prompt or "\n".join(content for _, content in request.messages)
-            words = text.split(" ")[: request.max_tokens]
-            yield Response(self._changed(" ".join(words)), finish="stop", tokens_out=len(words))
+            words = text.split(" ")
+            kept = words[: request.max_tokens]
+            finish: Finish = "length" if len(kept) < len(words) else "stop"
+            yield Response(self._changed(" ".join(kept)), finish=finish, tokens_out=len(kept))
 
     def _changed(self, text: str) -> str:
         if self.transform == "reverse":

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, suppress
 from dataclasses import dataclass
 from typing import Any, Generic, Protocol, TypeVar
+from urllib.parse import urlsplit
 
 import httpx2
 import stamina
@@ -24,6 +25,7 @@ Answered = tuple[int, Response]
 # A generated text is small; more than this is a broken or hostile server.
 MAX_BODY = 16 << 20
 _LONGEST_WAIT = 120.0
+_TOO_LATE = "the server did not answer in time"
 _FATAL = {401: "the key was refused", 403: "access was denied", 404: "there is no such model or address"}
 _RETRIED = frozenset({408, 409, 425, 429})
 R_contra = TypeVar("R_contra", contravariant=True)
@@ -56,8 +58,15 @@ class HttpCaller:
         self, base_url: str, headers: Mapping[str, str], timeout: float, tries: int, wait: float, concurrency: int
     ) -> None:
         limits = httpx2.Limits(max_connections=concurrency, max_keepalive_connections=concurrency)
-        self._client = httpx2.AsyncClient(base_url=base_url, headers=dict(headers), timeout=timeout, limits=limits)
-        self._tries, self._wait = tries, wait
+        self._client = httpx2.AsyncClient(
+            base_url=base_url,
+            headers=dict(headers),
+            timeout=timeout,
+            limits=limits,
+            # A proxy of the environment is for the world outside, not for a server on this machine.
+            trust_env=not is_loopback(base_url),
+        )
+        self._timeout, self._tries, self._wait = timeout, tries, wait
 
     async def __aenter__(self) -> HttpCaller:
         await self._client.__aenter__()
@@ -83,12 +92,20 @@ class HttpCaller:
             async for attempt in attempts:
                 with attempt:
                     count += 1
-                    return await self._post_once(path, body, headers)
+                    return await self._post_in_time(path, body, headers)
         except _PassingError as error:
             tries = f" (tried {count} times)" if count > 1 else ""
             kind = ConnectionError if isinstance(error, _UnreachableError) else ModelError
             raise kind(f"{error}{tries}") from None
         raise ModelError("no attempt was made")
+
+    async def _post_in_time(self, path: str, body: Mapping[str, Any], headers: Mapping[str, str]) -> Reply:
+        # The client's own time-out starts anew with every byte, so a server that drips would never be given up.
+        try:
+            async with asyncio.timeout(self._timeout):
+                return await self._post_once(path, body, headers)
+        except TimeoutError:
+            raise _PassingError(_TOO_LATE) from None
 
     async def _post_once(self, path: str, body: Mapping[str, Any], headers: Mapping[str, str]) -> Reply:
         started = time.monotonic()
@@ -102,7 +119,7 @@ class HttpCaller:
         except (httpx2.ConnectError, httpx2.ConnectTimeout) as error:
             raise _UnreachableError(redact(str(error) or "no connection")) from None
         except httpx2.TimeoutException:
-            raise _PassingError("the server did not answer in time") from None
+            raise _PassingError(_TOO_LATE) from None
         except httpx2.TransportError as error:
             raise _PassingError(f"the connection broke: {redact(str(error) or type(error).__name__)}") from None
         except httpx2.DecodingError:
@@ -127,6 +144,9 @@ def _raise_for(response: httpx2.Response, raw: bytes) -> None:
     status = response.status_code
     if status < 300:
         return
+    if status < 400:
+        where = redact(response.headers.get("location", "nowhere"))
+        raise FatalModelError(f"the server redirects to {where} (HTTP {status}); set base_url to the final address")
     told = f"HTTP {status}: {_excerpt(raw)}"
     if status in _FATAL:
         raise FatalModelError(f"{_FATAL[status]} ({told})")
@@ -152,9 +172,16 @@ def _how_long(error: Exception) -> bool | float:
     return True if error.wait is None else error.wait
 
 
+def is_loopback(url: str) -> bool:
+    """True for a server on this machine."""
+    host = urlsplit(url).hostname or ""
+    return host == "localhost" or host == "::1" or host.startswith("127.")
+
+
 def _excerpt(raw: bytes) -> str:
-    text = " ".join(raw[:2000].decode("utf-8", "replace").split())
-    return redact(text[:200] or "(empty body)")
+    # Redacted before it is cut: half a key is still a secret.
+    text = redact(" ".join(raw[:20_000].decode("utf-8", "replace").split()))
+    return text[:200] or "(empty body)"
 
 
 class Conversation(Protocol[R_contra]):
@@ -192,6 +219,8 @@ class _Crew(Generic[R]):
         self._arrived: queue.SimpleQueue[Answered | BaseException | None] = queue.SimpleQueue()
         self._loop = asyncio.new_event_loop()
         self._main: asyncio.Task[None] | None = None
+        # Questions in flight and answers not yet taken: what a sudden end can cost at the most.
+        self._room = asyncio.Semaphore(concurrency)
         self._thread = threading.Thread(target=self._run, daemon=True, name="lmassay-requests")
         self._thread.start()
 
@@ -207,6 +236,9 @@ class _Crew(Generic[R]):
             if isinstance(item, BaseException):
                 raise item
             yield item
+            # Whoever asked has dealt with this answer; now, and not before, the next question may go out.
+            with suppress(RuntimeError):
+                self._loop.call_soon_threadsafe(self._room.release)
 
     def stop(self) -> None:
         # The loop may close by itself at this very moment; then there is nothing left to cancel.
@@ -230,14 +262,21 @@ class _Crew(Generic[R]):
         todo = iter(enumerate(self._requests))
         async with self._conversation() as conversation:
 
-            async def work() -> None:
-                for place, request in todo:
-                    self._arrived.put((place, await conversation.answer(request)))
+            async def ask_next() -> bool:
+                await self._room.acquire()
+                place, request = next(todo, (-1, None))
+                if request is None:
+                    self._room.release()
+                    return False
+                self._arrived.put((place, await conversation.answer(request)))
+                return True
 
-            # One worker asks first: a wrong key or address then fails at the first call, not at many.
-            first = next(todo, None)
-            if first is not None:
-                self._arrived.put((first[0], await conversation.answer(first[1])))
+            async def work() -> None:
+                while await ask_next():
+                    pass
+
+            # One question goes first: a wrong key or address then fails at the first call, not at many.
+            await ask_next()
             workers = [asyncio.ensure_future(work()) for _ in range(self._concurrency)]
             try:
                 await asyncio.gather(*workers)

@@ -55,7 +55,8 @@ def write_csv(read: Rows, stream: IO[str]) -> int:
 def _flatten(row: Row) -> dict[str, Any]:
     flat: dict[str, Any] = {"id": row.example.id, "state": row.state, **row.score.values}
     parts = {**row.example.inputs, "reference": row.example.reference, **row.example.groups, **row.score.details}
-    flat |= {name: value for name, value in parts.items() if value is not None}
+    # An input may be called like a score: it must not take its place.
+    flat |= {(f"text.{n}" if n in flat else n): value for n, value in parts.items() if value is not None}
     if row.score.unscored:
         flat["unscored"] = dict(row.score.unscored)
     if row.error is not None:

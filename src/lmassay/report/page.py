@@ -13,7 +13,7 @@ from typing import Any
 from jinja2 import Environment, PackageLoader, StrictUndefined, select_autoescape
 
 import lmassay
-from lmassay.comparison import compare_runs
+from lmassay.comparison import compare_runs, load_side
 from lmassay.errors import UserError
 from lmassay.report import robustness
 from lmassay.report.numbers import interval_text, number_text, p_text, value_text
@@ -50,6 +50,7 @@ def _section(store: Store, records: Sequence[RunRecord]) -> dict[str, Any]:
         "task": records[0].task,
         "records": records,
         "comparisons": _comparisons(store, records),
+        "errors": {record.id: store.errors(record.id) for record in records},
         "figures": [],
         "examples": [],
         "columns": [],
@@ -57,6 +58,8 @@ def _section(store: Store, records: Sequence[RunRecord]) -> dict[str, Any]:
     }
     if records[0].task == "robustness":
         section["columns"] = robustness.columns(records)
+        shown = {metric for metric, _ in section["columns"]}
+        section["comparisons"] = [row for row in section["comparisons"] if row.metric in shown]
         rates = robustness.success_figure(records)
         section["wide"] = [rates] if rates else []
         for record in records[:MOST_SCATTERS]:
@@ -70,11 +73,11 @@ def _section(store: Store, records: Sequence[RunRecord]) -> dict[str, Any]:
 
 def _comparisons(store: Store, records: Sequence[RunRecord]) -> list[Any]:
     """Each run against the first, where they share examples."""
-    base, *others = records
+    base, *others = [load_side(store, record) for record in records]
     rows: list[Any] = []
     for other in others:
         try:
-            rows += compare_runs(store, base, [other])
+            rows += compare_runs(base, [other])
         except UserError:
             continue
-    return [row for row in rows if row.metric in ("success", "s_src", "d_tgt", "s_tgt")]
+    return rows

@@ -86,10 +86,9 @@ def scatter(points: Sequence[Point], region: Region, x_label: str, y_label: str,
 
 
 def rows_with_intervals(bars: Sequence[Bar], x_label: str, description: str) -> Markup:
-    """One horizontal interval a row over the range 0 to 1."""
-    row, plot, left, top = 26, 380, 210, 8
-    height = top + row * len(bars) + 44
-    base = top + row * len(bars)
+    """One horizontal interval a row over the range 0 to 1, its label above it, so that it also fits a narrow page."""
+    row, plot, left, top = 36, 440, 14, 4
+    base = top + row * len(bars) + 4
 
     def x(value: float) -> float:
         return round(left + plot * min(max(value, 0.0), 1.0), 1)
@@ -100,17 +99,16 @@ def rows_with_intervals(bars: Sequence[Bar], x_label: str, description: str) -> 
         parts.append(f'<line class="grid" x1="{at}" y1="{top}" x2="{at}" y2="{base}"/>')
         parts.append(f'<text class="tick" x="{at}" y="{base + 16}" text-anchor="middle">{tick / 10:g}</text>')
     for number, bar in enumerate(bars):
-        y = top + row * number + row / 2
-        label = bar.label if len(bar.label) <= 30 else bar.label[:29] + "…"
-        parts.append(f'<text class="label" x="{left - 10}" y="{y + 4}" text-anchor="end">{escape(label)}</text>')
+        y = top + row * number
+        label = bar.label if len(bar.label) <= 60 else bar.label[:59] + "…"
+        parts.append(f'<text class="label" x="{left}" y="{y + 14}">{escape(label)}</text>')
         if bar.low is not None and bar.high is not None:
-            parts.append(f'<line class="whisker" x1="{x(bar.low)}" y1="{y}" x2="{x(bar.high)}" y2="{y}"/>')
+            parts.append(f'<line class="whisker" x1="{x(bar.low)}" y1="{y + 25}" x2="{x(bar.high)}" y2="{y + 25}"/>')
         if bar.value is not None:
-            parts.append(f'<circle class="value" cx="{x(bar.value)}" cy="{y}" r="4.5"/>')
-    parts.append(
-        f'<text class="label" x="{left + plot / 2}" y="{base + 36}" text-anchor="middle">{escape(x_label)}</text>'
-    )
-    return _svg(left + plot + 20, height, description, parts)
+            parts.append(f'<circle class="value" cx="{x(bar.value)}" cy="{y + 25}" r="4.5"/>')
+    middle = left + plot / 2
+    parts.append(f'<text class="label" x="{middle}" y="{base + 36}" text-anchor="middle">{escape(x_label)}</text>')
+    return _svg(left + plot + 14, base + 44, description, parts)
 
 
 def above_diagonal(threshold: float) -> Region:

@@ -37,7 +37,7 @@ class Attack(BaseModel):
     name: str = ""
     file: Path | None = None
     perturb: str | None = None
-    rate: float = Field(default=DEFAULT_RATE, ge=0, le=1)
+    rate: float = Field(default=DEFAULT_RATE, ge=0, le=1, allow_inf_nan=False)
     seed: int = 0
     options: dict[str, Any] = {}
     search: Search | None = None

@@ -46,10 +46,11 @@ class Summary:
 def summarise(scores: Scores) -> Summary:
     """TEAPOT's statistics: std over N - 1, percentiles without interpolation (the value at int(N p))."""
     n = len(scores)
-    mean = _sum(scores) / n
-    # A single score has no spread: its deviation is 0 whatever it is divided by.
-    std = float(np.sqrt(_sum((scores - mean) ** 2) / max(n - 1, 1)))
+    # The original sorts before it adds up, which can change the last digit.
     ordered = np.sort(scores)
+    mean = _sum(ordered) / n
+    # A single score has no spread: its deviation is 0 whatever it is divided by.
+    std = float(np.sqrt(_sum((ordered - mean) ** 2) / max(n - 1, 1)))
     return Summary(mean, std, float(ordered[int(n * 0.05)]), float(ordered[int(n * 0.95)]))
 
 

@@ -6,24 +6,26 @@ import hashlib
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
+from pydantic import Field
 
 from lmassay import stats
 from lmassay.data import ParallelText, open_parallel
 from lmassay.errors import ConfigError, DataError, PluginError
-from lmassay.options import build
-from lmassay.robustness import criterion
+from lmassay.options import build, split_spec
+from lmassay.robustness import criterion, teapot_module
 from lmassay.robustness.attack import Attack, Maker
-from lmassay.robustness.scorers.base import Scorer, ScorerError
+from lmassay.robustness.scorers.base import Scorer, ScorerError, full_signature, has_own_decrease
 from lmassay.stats import Settings
 from lmassay.table import ScoreTable
 from lmassay.types import Example, Generate, Place, Request, Response, Result, Score
 
 ScorerSpec = str | dict[str, Any]
 Column = NDArray[np.float64]
+Finite = Annotated[float, Field(allow_inf_nan=False)]
 
 
 class Robustness:
@@ -45,10 +47,11 @@ class Robustness:
         s_tgt: ScorerSpec = "chrf",
         src_lang: str | None = None,
         tgt_lang: str | None = None,
-        success_threshold: float = 1.0,
+        success_threshold: Finite = 1.0,
         side: Literal["both", "source", "target"] = "both",
         prompt: str = "{x}",
-        max_tokens: int = 256,
+        max_tokens: Annotated[int, Field(ge=1, strict=True)] = 256,
+        temperature: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 0.0,
         base_dir: Path = Path(),
     ) -> None:
         self.side = side
@@ -58,13 +61,17 @@ class Robustness:
         self._attack = attack
         self._src, self._ref = src, ref
         self._langs = (src_lang, tgt_lang)
-        self._prompt, self._max_tokens = prompt, max_tokens
+        self._prompt, self._max_tokens, self._temperature = prompt, max_tokens, temperature
         self._check_options()
+        # Scorers written for TEAPOT say `import teapot`.
+        teapot_module.install()
+        self._scorer_specs = {"s_src": s_src, "s_tgt": s_tgt}
         self._s_src: Scorer | None = None if side == "target" else build("scorer", s_src, base_dir, "task.s_src")
         self._s_tgt: Scorer | None = None if side == "source" else build("scorer", s_tgt, base_dir, "task.s_tgt")
         self._maker = Maker(attack, base_dir) if attack is not None and attack.file is None else None
         self._opened: ParallelText | None = None
         self._lines = 0
+        self._outputs = ""
 
     # --- what the runner asks ---------------------------------------------------------------------------------------
 
@@ -94,6 +101,7 @@ class Robustness:
                 f"{self._text().lines}; parallel files must have as many lines"
             )
         self._lines = lines
+        self._outputs = str(model.identity().get("out", ""))
 
     def size(self) -> int | None:
         return self._text().lines if self._paths() else self._lines or None
@@ -116,7 +124,7 @@ class Robustness:
                 made = self._maker.candidates(row["src"], index)
                 inputs["adv_src"] = [candidate.text for candidate in made]
                 inputs["made_by"] = [candidate.made_by for candidate in made]
-            yield Example(_example_id(index, row.get("src", row.get("ref"))), inputs, row.get("ref"))
+            yield Example(_example_id(index, row.get("src", row.get("ref", self._outputs))), inputs, row.get("ref"))
 
     def requests(self, example: Example) -> Sequence[Request]:
         if self.side == "source":
@@ -146,14 +154,19 @@ class Robustness:
 
     def aggregate(self, table: ScoreTable, settings: Settings) -> list[Result]:
         results: list[Result] = []
-        for metric in ("success", "s_src", "d_tgt", "s_tgt"):
-            if table.has(metric):
-                results.append(stats.mean_result(table, metric, settings))
-                if metric != "success":
-                    results += _spread(table, metric, settings)
-        if table.has("s_adv"):
+        for metric in self._metrics():
+            results.append(stats.mean_result(table, metric, settings))
+            if metric != "success":
+                results += _spread(table, metric)
+        if self.side != "source" and self._ref is not None:
             results.append(_signed_drop(table, settings))
+        if table.has("cut_off"):
+            results.append(_cut_off(table, results[0], settings))
         return results
+
+    def _metrics(self) -> list[str]:
+        target = [] if self.side == "source" else ["s_tgt" if self._ref is None else "d_tgt"]
+        return [*(["success"] if self.side == "both" else []), *([] if self.side == "target" else ["s_src"]), *target]
 
     def signature(self) -> Mapping[str, Any]:
         parts: dict[str, Any] = {}
@@ -166,12 +179,14 @@ class Robustness:
             )
         for side, scorer, lang in (("s_src", self._s_src, self._langs[0]), ("s_tgt", self._s_tgt, self._langs[1])):
             if scorer is not None:
-                parts[side] = scorer.signature + (f".{lang}" if lang else "")
+                options = split_spec(self._scorer_specs[side], side)[1]
+                parts[side] = full_signature(scorer, options) + (f".{lang}" if lang else "")
         if self.side != "source":
             parts |= {"threshold": self.success_threshold} if self.side == "both" else {}
             if self._src is not None:
                 prompt = hashlib.sha256(self._prompt.encode()).hexdigest()[:8]
                 parts |= {"prompt": "x" if self._prompt == "{x}" else prompt, "max_tokens": self._max_tokens}
+                parts |= {"temperature": self._temperature} if self._temperature else {}
         return parts
 
     # --- inside -----------------------------------------------------------------------------------------------------
@@ -195,7 +210,8 @@ class Robustness:
         return self._opened
 
     def _request(self, sentence: str, place: Place) -> Generate:
-        return Generate(prompt=self._prompt.replace("{x}", sentence), max_tokens=self._max_tokens, place=place)
+        prompt = self._prompt.replace("{x}", sentence)
+        return Generate(prompt, max_tokens=self._max_tokens, temperature=self._temperature, place=place)
 
     def _score_columns(
         self, examples: Sequence[Example], responses: Sequence[Sequence[Response]], owners: Sequence[int]
@@ -222,6 +238,9 @@ class Robustness:
                 with self._told_by_line(owner_lines):
                     adv = np.asarray(self._s_tgt.score(adv_out, [references[i] for i in owners], lang=tgt_lang))
                 columns |= {"s_out": base, "s_adv": adv, "d_tgt": criterion.relative_decrease(base, adv)}
+                if has_own_decrease(self._s_tgt):
+                    ours = ([out[i] for i in owners], [references[i] for i in owners])
+                    columns["d_tgt"] = np.asarray(self._s_tgt.rd_score(adv_out, *ours, lang=tgt_lang), dtype=float)
         if self.side == "both":
             columns["success"] = self._success(columns).astype(float)
         return columns
@@ -254,22 +273,22 @@ class Robustness:
             details["adv_src"] = example.inputs["adv_src"][choice]
         if "made_by" in example.inputs:
             details["made_by"] = example.inputs["made_by"][choice]
+        values = {name: float(column[place]) for name, column in columns.items()}
         if responses:
             details |= {"out": responses[0].text, "adv_out": responses[1 + choice].text}
-            cut = [r for r in (responses[0], responses[1 + choice]) if r.finish != "stop"]
-            if cut:
-                details["finish"] = cut[0].finish
-        return Score({name: float(column[place]) for name, column in columns.items()}, details=details)
+            if "length" in (responses[0].finish, responses[1 + choice].finish):
+                # The output is what the system gave, so it is scored; that it was cut is counted beside it.
+                values["cut_off"] = 1.0
+        return Score(values, details=details)
 
 
-def _example_id(index: int, text: str | None) -> str:
-    """The line number, and a digest of the sentence that every attack on it shares: this is how attacks pair up."""
-    if text is None:
-        return f"{index + 1}"
+def _example_id(index: int, text: str) -> str:
+    """The line number, and a digest of what every attack on it shares (the sentence, or the whole file of unattacked
+    outputs): this is how attacks pair up."""
     return f"{index + 1}-{hashlib.sha256(text.encode('utf-8', 'surrogatepass')).hexdigest()[:8]}"
 
 
-def _spread(table: ScoreTable, metric: str, settings: Settings) -> list[Result]:
+def _spread(table: ScoreTable, metric: str) -> list[Result]:
     """TEAPOT's spread of a metric: these describe the sample, so they carry no interval."""
     values = table.values(metric)
     if not len(values):
@@ -290,6 +309,13 @@ def _signed_drop(table: ScoreTable, settings: Settings) -> Result:
         return Result("signed_drop", "overall", None, None, None, *counts)
     low, high = stats.interval(stats.in_blocks(out, adv), _drop_of_sums, settings)
     return Result("signed_drop", "overall", float(_drop_of_sums(out, adv)), low, high, *counts)
+
+
+def _cut_off(table: ScoreTable, whole: Result, settings: Settings) -> Result:
+    """The share of examples with an output that was cut at max_tokens."""
+    hits = len(table.values("cut_off"))
+    low, high = stats.wilson_interval(hits, whole.n, settings)
+    return Result("cut_off", "overall", hits / whole.n, low, high, whole.n, whole.n_error, whole.n_unscored)
 
 
 def _drop_of_sums(out: Column, adv: Column, axis: int = -1) -> Column:

@@ -8,22 +8,19 @@ from __future__ import annotations
 
 import argparse
 import sys
-import types
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, redirect_stdout
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
 
 from lmassay.data import ParallelText, open_parallel, require_file
-from lmassay.errors import LmassayError, PluginError, UserError
+from lmassay.errors import LmassayError, PluginError, UserError, failure
 from lmassay.registry import Registry, current
-from lmassay.robustness import criterion
-from lmassay.robustness.scorers import base
-from lmassay.robustness.scorers.base import Scorer, ScorerError, works_by_chunks
+from lmassay.robustness import criterion, teapot_module
+from lmassay.robustness.scorers.base import Scorer, ScorerError, has_own_decrease, works_by_chunks
 
-CHUNK = 4096
 # As many lines that end in " ." make the original suspect tokenised text.
 TOKENISED_LINES = 100
 _SCORERS = "zero_one, exact_match, bleu, chrf, meteor"
@@ -47,53 +44,55 @@ class Output:
 
 @dataclass(slots=True)
 class _Side:
-    """One scoring pass over parallel files: which lines are compared with which."""
+    """What is scored on one side: pairs of roles, or all three for a scorer that has a d_tgt of its own."""
 
     scorer: Scorer
     lang: str | None
-    pairs: Sequence[tuple[str, str]]
+    passes: Sequence[tuple[str, ...]]
     scores: list[list[float]] = field(default_factory=list)
+
+    def score(self, place: int, columns: Mapping[str, list[str]]) -> list[float]:
+        first, second, *third = (columns[role] for role in self.passes[place])
+        try:
+            if third:
+                scores = list(self.scorer.rd_score(first, second, third[0], lang=self.lang))
+            else:
+                scores = list(self.scorer.score(first, second, lang=self.lang))
+        except LmassayError:
+            raise
+        except Exception as error:
+            raise ScorerError(f"the scorer {self.scorer.name} failed: {failure(error)}") from error
+        if len(scores) != len(first):
+            raise ScorerError(f"the scorer {self.scorer.name} gave {len(scores)} scores for {len(first)} pairs")
+        return scores
 
 
 def run(argv: Sequence[str], progress: Progress | None = None) -> Output:
     """Evaluate as the arguments say. Raises UserError, or SystemExit where argparse does (-h, bad options)."""
     parser = _parser()
     early, _ = parser.parse_known_args(argv)
+    teapot_module.install()
     registry = Registry(parent=current())
     with registry.active():
-        for source in early.custom_scores_source:
-            with teapot_module():
+        with _no_stray_output():
+            for source in early.custom_scores_source:
                 registry.run_file_again(Path(source))
-        classes = [_scorer_class(registry, early.s_src), _scorer_class(registry, early.s_tgt)]
-        for cls in dict.fromkeys(classes):
-            _add_args(cls, parser)
+            classes = [_scorer_class(registry, early.s_src), _scorer_class(registry, early.s_tgt)]
+            for cls in dict.fromkeys(classes):
+                _add_args(cls, parser)
         args = parser.parse_args(argv)
-        return _evaluate(args, classes, progress or (lambda done, total: None))
+        with _no_stray_output():
+            return _evaluate(args, classes, progress or (lambda done, total: None))
 
 
 @contextmanager
-def teapot_module() -> Iterator[None]:
-    """Within this block, ``import teapot`` gives lmassay's scorers under TEAPOT's names.
-
-    The names stay importable afterwards, for a custom scorer may import them when it is first used.
-    """
-    if "teapot" not in sys.modules:
-        package = types.ModuleType("teapot", "TEAPOT's scorer interface, provided by lmassay.")
-        package.__path__ = []
-        scorers = types.ModuleType("teapot.scorers")
-        names = {
-            "Scorer": base.Scorer,
-            "register_scorer": base.register_scorer,
-            **{name: current().get("scorer", key) for name, key in _TEAPOT_CLASSES.items()},
-        }
-        for module in (package, scorers):
-            vars(module).update(names)
-        vars(package)["scorers"] = scorers
-        sys.modules |= {"teapot": package, "teapot.scorers": scorers}
-    yield
-
-
-_TEAPOT_CLASSES = {"ZeroOne": "zero_one", "BLEU": "bleu", "ChrF": "chrf", "METEOR": "meteor"}
+def _no_stray_output() -> Iterator[None]:
+    """While a user's code runs: what it prints goes to standard error, and it cannot end the program silently."""
+    try:
+        with redirect_stdout(sys.stderr):
+            yield
+    except SystemExit as stop:
+        raise PluginError(f"a scorer ended the program with code {stop.code!r}; it should raise an error") from stop
 
 
 def _evaluate(args: argparse.Namespace, classes: Sequence[type[Scorer]], progress: Progress) -> Output:
@@ -112,15 +111,20 @@ def _evaluate(args: argparse.Namespace, classes: Sequence[type[Scorer]], progres
         )
         if wanted and getattr(args, role) is not None
     }
-    if args.ref is not None:
-        require_file(Path(args.ref), "ref")
+    for role in ("src", "adv_src", "out", "adv_out", "ref"):
+        # Also those that are ignored for want of a partner: a wrong path is a mistake all the same.
+        if getattr(args, role) is not None:
+            require_file(Path(getattr(args, role)), role)
     s_src, s_tgt = (_make(cls, args) for cls in classes)
     sides: dict[str, _Side] = {}
     if source:
         sides["src"] = _Side(s_src, args.src_lang, [("adv_src", "src")])
-    if target:
-        pairs = [("adv_out", "out")] if args.ref is None else [("out", "ref"), ("adv_out", "ref")]
-        sides["tgt"] = _Side(s_tgt, args.tgt_lang, pairs)
+    if target and args.ref is None:
+        sides["tgt"] = _Side(s_tgt, args.tgt_lang, [("adv_out", "out")])
+    elif target and has_own_decrease(s_tgt):
+        sides["tgt"] = _Side(s_tgt, args.tgt_lang, [("adv_out", "out", "ref")])
+    elif target:
+        sides["tgt"] = _Side(s_tgt, args.tgt_lang, [("out", "ref"), ("adv_out", "ref")])
     for side in sides.values():
         side.scorer.check(side.lang)
     text = open_parallel(paths)
@@ -131,21 +135,23 @@ def _evaluate(args: argparse.Namespace, classes: Sequence[type[Scorer]], progres
 
 def _score(text: ParallelText, sides: Sequence[_Side], progress: Progress) -> list[str]:
     """Fill in the scores of every side, piece by piece; warns of lines that look tokenised."""
-    size = CHUNK if all(works_by_chunks(side.scorer) for side in sides) else text.lines
+    by_chunks = all(works_by_chunks(side.scorer) for side in sides)
+    size = min(side.scorer.chunk for side in sides) if by_chunks else text.lines
     looks_tokenised = dict.fromkeys(text.files, 0)
     for side in sides:
-        side.scores = [[] for _ in side.pairs]
+        side.scores = [[] for _ in side.passes]
     done = 0
+    progress(done, text.lines)
     for chunk in text.chunks(size, keep_bom=True):
         columns = {role: [row[role] for row in chunk] for role in text.files}
         for role, lines in columns.items():
             looks_tokenised[role] += sum(line.endswith(" .") for line in lines)
         for side in sides:
-            for scores, (hyp, ref) in zip(side.scores, side.pairs, strict=True):
+            for place, roles in enumerate(side.passes):
                 try:
-                    scores += side.scorer.score(columns[hyp], columns[ref], lang=side.lang)
+                    side.scores[place] += side.score(place, columns)
                 except ScorerError as error:
-                    raise _with_line(error, text.files[hyp].path, done) from error
+                    raise _with_line(error, text.files[roles[0]].path, done) from error
         done += len(chunk)
         progress(done, text.lines)
     return [
@@ -175,7 +181,8 @@ def _lines(args: argparse.Namespace, sides: dict[str, _Side]) -> Iterator[str]:
             target = np.asarray(sides["tgt"].scores[0])
             blocks.append(_block(f"Target side preservation ({name}):", target, args))
         else:
-            target = criterion.relative_decrease(*(np.asarray(scores) for scores in sides["tgt"].scores))
+            scores = [np.asarray(scores) for scores in sides["tgt"].scores]
+            target = scores[0] if len(scores) == 1 else criterion.relative_decrease(*scores)
             blocks.append(_block(f"Target side degradation (relative decrease in {name}):", target, args))
     if len(sides) == 2:
         decide = criterion.success_without_reference if args.ref is None else criterion.success_with_reference
@@ -217,8 +224,6 @@ def _scorer_class(registry: Registry, key: str) -> type[Scorer]:
 def _add_args(cls: type[Scorer], parser: argparse.ArgumentParser) -> None:
     try:
         cls.add_args(parser)
-    except argparse.ArgumentError as error:
-        raise PluginError(f"the two scorers both want an option: {error}; rename it in one of them") from error
     except Exception as error:
         raise PluginError(f"add_args of the scorer {cls.__name__} failed: {error!r}") from error
 
@@ -233,7 +238,7 @@ def _make(cls: type[Scorer], args: argparse.Namespace) -> Scorer:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="TEAPOT")
+    parser = argparse.ArgumentParser(prog="TEAPOT", conflict_handler="resolve")
     add = parser.add_argument
     for side, where in (("src", "source"), ("tgt", "target")):
         add(

@@ -26,6 +26,7 @@ from lmassay.robustness.kernels.engine import ChunkSize, Scores
 from lmassay.robustness.kernels.jit import Unsigned, kernel, part
 from lmassay.robustness.kernels.ngrams_numba import (
     MAX_SYMBOLS,
+    MULTIPLIER,
     ONE,
     ZERO,
     Indices,
@@ -46,7 +47,6 @@ FLOOR = bleu_plain.FLOOR
 _OTHER, _SPACE, _SYMBOL, _STOP, _DASH, _DIGIT = range(6)
 _SYMBOLS = '{|}~[\\]^_` !"#$%&()*+:;<=>?@/'
 _ABSENT = 0  # the symbol of a token that is not in the reference
-_MULTIPLIER = U(0x9E3779B97F4A7C15)
 _HALF = U(32)
 
 Kinds = npt.NDArray[np.uint8]
@@ -193,7 +193,7 @@ def _tokenise(codes: Codes, kinds: Kinds, tokens: Tokens) -> Unsigned:
 def _hash(codes: Codes, start: Unsigned, end: Unsigned) -> Unsigned:
     value = ZERO
     for place in range(start, end):
-        value = (value ^ U(codes[place])) * _MULTIPLIER
+        value = (value ^ U(codes[place])) * MULTIPLIER
         value ^= value >> _HALF
     return value
 

@@ -34,7 +34,7 @@ _GENERATION_SHIFT = U(SYMBOL_BITS + SLOT_BITS)
 _GENERATIONS = U(1 << (64 - SYMBOL_BITS - SLOT_BITS))
 # The longest reference whose table, at most a quarter full, has slots of that many bits.
 MAX_SYMBOLS = 1 << (SLOT_BITS - 2)
-_MULTIPLIER = U(0x9E3779B97F4A7C15)  # Fibonacci hashing
+MULTIPLIER = U(0x9E3779B97F4A7C15)  # Fibonacci hashing
 _HASH_SHIFT = U(32)
 
 
@@ -94,7 +94,7 @@ def _next_generation(table: Table) -> Unsigned:
 @part
 def _find(keys: Keys, key: Unsigned, generation: Unsigned, mask: Unsigned) -> Unsigned:
     """The slot of the key, or the slot where it belongs."""
-    slot = (key * _MULTIPLIER >> _HASH_SHIFT) & mask
+    slot = (key * MULTIPLIER >> _HASH_SHIFT) & mask
     found = keys[slot]
     while (found != key) & (found >= generation):
         slot = (slot + ONE) & mask

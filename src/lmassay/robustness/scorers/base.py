@@ -14,7 +14,7 @@ from __future__ import annotations
 import argparse
 import inspect
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, ClassVar, Self
 
 from lmassay.errors import DataError, LmassayError, PluginError
@@ -46,6 +46,17 @@ class Scorer:
     _name: ClassVar[str] = ""
     by_chunks: ClassVar[bool] = False
     """True if ``score_corpus`` gives the same scores when a corpus comes in pieces."""
+    chunk: ClassVar[int] = 4096
+    """Pairs to score between two steps of the progress bar, if it may come in pieces."""
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        """What a subclass writes anew counts, whatever the class it extends does in bulk."""
+        super().__init_subclass__(**options)
+        own = vars(cls)
+        if "score_sentence" in own and "score_corpus" not in own:
+            setattr(cls, "score_corpus", Scorer.score_corpus)  # noqa: B010 - mypy objects to a plain assignment
+        if "score_corpus" in own and "by_chunks" not in own:
+            cls.by_chunks = False
 
     @property
     def name(self) -> str:
@@ -60,8 +71,13 @@ class Scorer:
     def check(self, lang: str | None = None) -> None:
         """Raise a UserError now if scoring could not work later (no program, no language)."""
 
-    def score(self, hyps: Sequence[str], refs: Sequence[str], lang: str | None = None) -> list[float]:
-        """One score a pair, checked: as many as there are pairs, each a number in [0, 1]."""
+    def score(
+        self, hyps: Sequence[str], refs: Sequence[str], lang: str | None = None, check_tok: bool = True
+    ) -> list[float]:
+        """One score a pair, checked: as many as there are pairs, each a number in [0, 1].
+
+        ``check_tok`` is TEAPOT's: it is taken and changes nothing, for the command itself warns of tokenised text.
+        """
         if len(hyps) != len(refs):
             raise DataError(f"{self.name}: {len(hyps)} hypotheses but {len(refs)} references; they must pair up")
         try:
@@ -75,7 +91,12 @@ class Scorer:
         return [self._checked(score, place) for place, score in enumerate(scores, 1)]
 
     def rd_score(
-        self, hyps: Sequence[str], bases: Sequence[str], refs: Sequence[str], lang: str | None = None
+        self,
+        hyps: Sequence[str],
+        bases: Sequence[str],
+        refs: Sequence[str],
+        lang: str | None = None,
+        check_tok: bool = True,
     ) -> list[float]:
         """The relative decrease d_tgt from ``bases`` to ``hyps``, clamped to [0, 1]: equation 2 of the paper."""
         import numpy as np
@@ -173,6 +194,21 @@ def register_scorer(keys: str | Sequence[str], name: str) -> Callable[[type[Scor
         return cls
 
     return wrap
+
+
+def has_own_decrease(scorer: Scorer) -> bool:
+    """True if the scorer defines its d_tgt itself."""
+    return type(scorer).rd_score is not Scorer.rd_score
+
+
+def full_signature(scorer: Scorer, options: Mapping[str, Any]) -> str:
+    """The scorer's signature; a class of the user's own also shows its source and the options it was made with."""
+    if type(scorer).__module__.startswith("lmassay."):
+        return scorer.signature
+    parts = [scorer.signature]
+    if not isinstance(scorer, FunctionScorer) and (source := source_digest(type(scorer))) not in scorer.signature:
+        parts.append(source)
+    return "+".join([*parts, *(f"{name}={options[name]}" for name in sorted(options))])
 
 
 def works_by_chunks(scorer: Scorer) -> bool:

@@ -75,4 +75,4 @@ class BLEU(Scorer):
         return scores
 
     def score_sentence(self, hyp: str, ref: str, lang: str | None = None) -> float:
-        return self.score_corpus([hyp], [ref])[0]
+        return BLEU.score_corpus(self, [hyp], [ref])[0]

@@ -93,4 +93,4 @@ class ChrF(Scorer):
         return result
 
     def score_sentence(self, hyp: str, ref: str, lang: str | None = None) -> float:
-        return self.score_corpus([hyp], [ref])[0]
+        return ChrF.score_corpus(self, [hyp], [ref])[0]

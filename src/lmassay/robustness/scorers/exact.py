@@ -17,5 +17,8 @@ class ZeroOne(Scorer):
     def signature(self) -> str:
         return "accuracy(exact)"
 
+    def score_sentence(self, hyp: str, ref: str, lang: str | None = None) -> float:
+        return float(hyp == ref)
+
     def score_corpus(self, hyps: Sequence[str], refs: Sequence[str], lang: str | None = None) -> list[float]:
         return [float(hyp == ref) for hyp, ref in zip(hyps, refs, strict=True)]

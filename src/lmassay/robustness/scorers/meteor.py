@@ -30,6 +30,7 @@ class METEOR(Scorer):
 
     _name = "METEOR"
     by_chunks = True
+    chunk = 256
 
     def __init__(self, meteor_jar: str | Path | None = None, java_command: str = JAVA_COMMAND) -> None:
         self._given_jar = meteor_jar
@@ -52,7 +53,7 @@ class METEOR(Scorer):
         return meteor_jvm.scores(self._launch(lang), list(zip(hyps, refs, strict=True)))
 
     def score_sentence(self, hyp: str, ref: str, lang: str | None = None) -> float:
-        return self.score_corpus([hyp], [ref], lang=lang)[0]
+        return METEOR.score_corpus(self, [hyp], [ref], lang=lang)[0]
 
     @classmethod
     def add_args(cls, parser: argparse.ArgumentParser) -> None:

@@ -49,6 +49,7 @@ class Semantic(Scorer):
 
     _name = "semantic"
     by_chunks = True
+    chunk = 256
 
     def __init__(
         self, encoder: str | Path | Encoder | None = None, batch_size: int = 64, device: str | None = None
@@ -82,7 +83,7 @@ class Semantic(Scorer):
         return [known[pair] or 0.0 for pair in zip(hyps, refs, strict=True)]
 
     def score_sentence(self, hyp: str, ref: str, lang: str | None = None) -> float:
-        return self.score_corpus([hyp], [ref], lang=lang)[0]
+        return Semantic.score_corpus(self, [hyp], [ref], lang=lang)[0]
 
     @classmethod
     def add_args(cls, parser: argparse.ArgumentParser) -> None:
