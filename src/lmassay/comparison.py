@@ -53,9 +53,15 @@ def load_side(store: Store, record: RunRecord) -> Side:
     return Side(record, ScoreTable(store.score_rows(record.id)))
 
 
-def compare_runs(base: Side, others: Sequence[Side]) -> list[Comparison]:
-    """Every metric that two runs share, each other run against the base."""
-    return _with_false_discovery_rate([row for other in others for row in _compare_pair(base, other)])
+def compare_runs(base: Side, others: Sequence[Side], metrics: Sequence[str] | None = None) -> list[Comparison]:
+    """Each other run against the base: every metric that two runs share, or those named, in their order."""
+    wanted = base.table.metrics if metrics is None else [m for m in metrics if base.table.has(m)]
+    return _with_false_discovery_rate([row for other in others for row in _compare_pair(base, other, wanted)])
+
+
+def share_examples(base: Side, other: Side) -> bool:
+    """True if two runs of one task have an example in common."""
+    return base.record.task == other.record.task and not set(base.table.ids).isdisjoint(other.table.ids)
 
 
 def caveats(base: Side, others: Sequence[Side]) -> list[str]:
@@ -73,7 +79,7 @@ def caveats(base: Side, others: Sequence[Side]) -> list[str]:
 _MAY_DIFFER = frozenset({"attack", "model", "limit", "seed"})
 
 
-def _compare_pair(base: Side, other: Side) -> list[Comparison]:
+def _compare_pair(base: Side, other: Side, metrics: Sequence[str]) -> list[Comparison]:
     import numpy as np
 
     if other.record.task != base.record.task:
@@ -86,7 +92,7 @@ def _compare_pair(base: Side, other: Side) -> list[Comparison]:
     cluster = base.record.provenance.get("cluster")
     labels = dict(zip(base.table.ids, base.table.groups[cluster], strict=True)) if cluster else {}
     rows = []
-    for metric in base.table.metrics:
+    for metric in metrics:
         before, after = base.table.by_id(metric), other.table.by_id(metric)
         shared = [i for i in before if i in after]
         if not shared:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 FEW = 30
 BOOTSTRAP_LIMIT = 20_000
 # The sign-flip test draws 9,999 permutations; beyond this many pairs the paired t-test says the same at once.
-PERMUTATION_LIMIT = 5_000
+PERMUTATION_LIMIT = 500
 # Resampled values held at once: 4 million doubles are 32 MB.
 _BATCH_VALUES = 4_000_000
 # Below this many independent units (values, or clusters) an interval would be a pretence.
@@ -225,7 +225,7 @@ def wilson_interval(hits: int, n: int, settings: Settings = DEFAULT) -> tuple[fl
 
 def _sign_flip_p(units: NDArray[np.float64], settings: Settings) -> float | None:
     import numpy as np
-    from scipy.stats import permutation_test, ttest_1samp
+    from scipy.stats import binomtest, permutation_test, ttest_1samp
 
     nonzero = units[units != 0]
     if len(units) < _FEWEST:
@@ -233,6 +233,9 @@ def _sign_flip_p(units: NDArray[np.float64], settings: Settings) -> float | None
     if len(nonzero) < _FEWEST:
         # Flipping the sign of nothing, or of a single value, leaves the statistic as extreme as it was.
         return 1.0
+    if np.ptp(np.abs(nonzero)) == 0:
+        # All differences are of one size, as between two rates: flipping signs is tossing coins (McNemar's exact test).
+        return float(binomtest(int((nonzero > 0).sum()), len(nonzero)).pvalue)
     if len(nonzero) > PERMUTATION_LIMIT:
         return float(ttest_1samp(units, 0.0).pvalue)
     # Zeros never change under a flip, so only the others are permuted; few enough are enumerated exactly.

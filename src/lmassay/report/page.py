@@ -13,7 +13,7 @@ from typing import Any
 from jinja2 import Environment, PackageLoader, StrictUndefined, select_autoescape
 
 import lmassay
-from lmassay.comparison import compare_runs, load_side
+from lmassay.comparison import Comparison, compare_runs, load_side, share_examples
 from lmassay.errors import UserError
 from lmassay.report import robustness
 from lmassay.report.numbers import interval_text, number_text, p_text, value_text
@@ -49,7 +49,6 @@ def _section(store: Store, records: Sequence[RunRecord]) -> dict[str, Any]:
     section: dict[str, Any] = {
         "task": records[0].task,
         "records": records,
-        "comparisons": _comparisons(store, records),
         "errors": {record.id: store.errors(record.id) for record in records},
         "figures": [],
         "examples": [],
@@ -58,8 +57,6 @@ def _section(store: Store, records: Sequence[RunRecord]) -> dict[str, Any]:
     }
     if records[0].task == "robustness":
         section["columns"] = robustness.columns(records)
-        shown = {metric for metric, _ in section["columns"]}
-        section["comparisons"] = [row for row in section["comparisons"] if row.metric in shown]
         rates = robustness.success_figure(records)
         section["wide"] = [rates] if rates else []
         for record in records[:MOST_SCATTERS]:
@@ -68,16 +65,16 @@ def _section(store: Store, records: Sequence[RunRecord]) -> dict[str, Any]:
             section["figures"] += [figure] if figure else []
             section["examples"].append((record, robustness.examples(seen)))
         section["left_out"] = max(len(records) - MOST_SCATTERS, 0)
+    section["comparisons"] = _comparisons(store, records, [m for m, _ in section["columns"]] or None)
     return section
 
 
-def _comparisons(store: Store, records: Sequence[RunRecord]) -> list[Any]:
+def _comparisons(store: Store, records: Sequence[RunRecord], metrics: Sequence[str] | None) -> list[Comparison]:
     """Each run against the first, where they share examples."""
     base, *others = [load_side(store, record) for record in records]
-    rows: list[Any] = []
-    for other in others:
-        try:
-            rows += compare_runs(base, [other])
-        except UserError:
-            continue
-    return rows
+    pairs = [other for other in others if share_examples(base, other)]
+    try:
+        return compare_runs(base, pairs, metrics) if pairs else []
+    except UserError:
+        # They share examples, but none with a score: there is nothing to compare.
+        return []
