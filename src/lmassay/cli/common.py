@@ -9,12 +9,13 @@ from typing import Any, TypeVar
 
 import click
 
-from lmassay.cli.console import plain, print_table
+from lmassay.cli.console import is_narrow, plain, print_table
 from lmassay.report.numbers import interval_text, short_text, value_text
 from lmassay.store import RunRecord, Store
 
 F = TypeVar("F", bound=Callable[..., Any])
 DEFAULT_RESULTS = "results"
+_NARROW_METRICS = 3
 
 
 def results_option(function: F) -> F:
@@ -60,28 +61,26 @@ def print_run(record: RunRecord, store: Store) -> None:
 
 def print_runs(records: Sequence[RunRecord]) -> None:
     """Several runs in one table: a row each, a column a metric (the spread of a metric is left to ``lmassay show``)."""
-    metrics = list(
-        dict.fromkeys(
-            r["metric"]
-            for record in records
-            for r in record.results
-            if r["group"] == "overall" and "." not in r["metric"]
-        )
-    )
+    narrow = is_narrow()
+    overall = [{r["metric"]: r for r in record.results if r["group"] == "overall"} for record in records]
+    metrics = [m for m in dict.fromkeys(m for found in overall for m in found) if "." not in m]
+    shown = metrics[:_NARROW_METRICS] if narrow else metrics
     rows = []
-    for record in records:
-        overall = {r["metric"]: r for r in record.results if r["group"] == "overall"}
-        cells = [short_text(overall[m]) if m in overall else "" for m in metrics]
+    for record, found in zip(records, overall, strict=True):
+        cells = [short_text(found[m], "\n" if narrow else " ") if m in found else "" for m in shown]
         first = next(iter(record.results), {"n": 0, "n_error": 0, "n_unscored": 0})
         counts = [first["n"], first["n_error"], first["n_unscored"]]
-        rows.append([record.label, record.model, *cells, *counts, record.id.rpartition("-")[2]])
-    count = len(metrics)
-    columns = ("label", "model", *metrics, "n", "errors", "unscored", "run")
+        names = [f"{record.label}\n{record.model}"] if narrow else [record.label, record.model]
+        # Enough of the id to name the run by.
+        rows.append([*names, *cells, *counts, record.id.rpartition("-")[2]])
+    heads = ["label", *shown, "n", "err", "uns"] if narrow else ["label", "model", *shown, "n", "errors", "unscored"]
+    numbers = range(1 if narrow else 2, len(heads))
     print_table(
         f"{len(records)} runs; values with their intervals, all there is to a run: lmassay show RUN",
-        columns,
+        [*heads, "run"],
         rows,
-        right=range(2, 5 + count),
+        right=numbers,
+        whole=(*numbers, len(heads)),
     )
 
 

@@ -32,6 +32,11 @@ def out() -> Console:
     return console
 
 
+def is_narrow() -> bool:
+    """True where a wide table would not fit."""
+    return out().width < _WIDE
+
+
 def err() -> Console:
     return Console(stderr=True, highlight=False)
 
@@ -76,7 +81,7 @@ def print_table(
             column,
             justify="right" if number in right else "left",
             overflow="fold",
-            no_wrap=number in whole or (number in right and console.width >= _WIDE),
+            no_wrap=number in whole or (number in right and not is_narrow()),
         )
     for row in rows:
         table.add_row(*(Text(plain(cell)) for cell in row))

@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from lmassay.cli.common import json_option, results_option
-from lmassay.cli.console import print_json, print_table
+from lmassay.cli.console import is_narrow, print_json, print_table
 from lmassay.report.numbers import short_text
 from lmassay.store import RunRecord, Store
 
@@ -22,13 +22,14 @@ def ls(results: Path, as_json: bool) -> None:
     if as_json:
         print_json({"runs": [record.as_json() for record in runs]})
         return
-    columns = ("run", "task", "label", "model", "status", "first result", "n")
-    print_table("", columns, [_row(record) for record in runs], right=(6,), whole=(0,))
+    columns = ("run", "label", "model", "status", "first result", "n")
+    between = "\n" if is_narrow() else " "
+    print_table("", columns, [_row(record, between) for record in runs], right=(5,), whole=(0,))
 
 
-def _row(record: RunRecord) -> tuple[object, ...]:
-    head = (record.id, record.task, record.label, record.model, record.status)
+def _row(record: RunRecord, between: str) -> tuple[object, ...]:
+    head = (record.id, f"{record.task}:{between}{record.label}", record.model, record.status)
     if not record.results:
         return (*head, "", "")
     first = record.results[0]
-    return (*head, f"{first['metric']} {short_text(first)}", first["n"])
+    return (*head, f"{first['metric']} {short_text(first, between)}", first["n"])

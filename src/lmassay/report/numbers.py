@@ -21,13 +21,13 @@ def interval_text(result: Mapping[str, Any]) -> str:
     return f"[{number_text(result['low'])}, {number_text(result['high'])}]"
 
 
-def short_text(result: Mapping[str, Any]) -> str:
+def short_text(result: Mapping[str, Any], between: str = " ") -> str:
     """Value and interval in one cell, three digits."""
     if result["value"] is None:
         return "no data"
     if result["low"] is None or result["high"] is None:
         return f"{result['value']:.3f}"
-    return f"{result['value']:.3f} [{result['low']:.3f}, {result['high']:.3f}]"
+    return f"{result['value']:.3f}{between}[{result['low']:.3f}, {result['high']:.3f}]"
 
 
 def p_text(p: float | None) -> str:
