@@ -22,14 +22,15 @@ def ls(results: Path, as_json: bool) -> None:
     if as_json:
         print_json({"runs": [record.as_json() for record in runs]})
         return
-    columns = ("run", "label", "model", "status", "first result", "n")
-    between = "\n" if is_narrow() else " "
-    print_table("", columns, [_row(record, between) for record in runs], right=(5,), whole=(0,))
+    narrow = is_narrow()
+    rows = [_row(record, narrow) for record in runs]
+    heads = ["run", *([] if narrow else ["label"]), "model", "status", "first result", "n"]
+    print_table("", heads, rows, right=(len(heads) - 1,), whole=(0,))
 
 
-def _row(record: RunRecord, between: str) -> tuple[object, ...]:
-    head = (record.id, f"{record.task}:{between}{record.label}", record.model, record.status)
-    if not record.results:
-        return (*head, "", "")
-    first = record.results[0]
-    return (*head, f"{first['metric']} {short_text(first, between)}", first["n"])
+def _row(record: RunRecord, narrow: bool) -> list[object]:
+    # The id holds the label in short, which must do where there is little room.
+    label = [] if narrow else [f"{record.task}: {record.label}"]
+    first = next(iter(record.results), None)
+    result = f"{first['metric']} {short_text(first, chr(10) if narrow else ' ')}" if first is not None else ""
+    return [record.id, *label, record.model, record.status, result, "" if first is None else first["n"]]
