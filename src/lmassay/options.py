@@ -61,7 +61,7 @@ def build(kind: str, spec: Spec, base: Path, key: str = "") -> Any:
     try:
         factory = current().get(kind, name, base)
     except PluginError as error:
-        raise type(error)(f"{key}: {error}") from error
+        raise PluginError(f"{key}: {error}") from error
     if not callable(factory):
         raise ConfigError(f"{key}: '{name}' is no {kind}")
     arguments = checked_options(factory, options, base, key)

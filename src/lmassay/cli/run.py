@@ -57,7 +57,7 @@ def plan_all(configs: Sequence[Path], overrides: Sequence[str], limit: int | Non
             try:
                 planned.append(runner.plan(config))
             except UserError as error:
-                raise type(error)(file.locate(str(error))) from error
+                raise UserError(file.locate(str(error))) from error
     return planned
 
 

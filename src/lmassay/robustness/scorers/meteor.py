@@ -67,7 +67,7 @@ class METEOR(Scorer):
 
     def _launch(self, lang: str | None) -> meteor_jvm.Launch:
         if not lang:
-            raise UserError("METEOR needs a language: --src-lang / --tgt-lang")
+            raise UserError("METEOR needs a language: --src-lang / --tgt-lang (src_lang / tgt_lang in a configuration)")
         _check_java(self._java_command)
         return meteor_jvm.Launch(self.jar, self._java_command, lang)
 
