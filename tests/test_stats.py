@@ -103,6 +103,13 @@ def test_few_values_take_an_interval_that_covers():
     assert covered >= 276
 
 
+def test_the_interval_of_few_differences_is_symmetric_and_not_clipped():
+    a, b = np.zeros(8), np.array([0, 0, 0, 0, 0, 0.9, 0, 0.05])
+    one, other = paired_difference(a, b), paired_difference(b, a)
+    assert one.low < 0
+    assert (one.low, one.high) == pytest.approx((-other.high, -other.low))
+
+
 def test_values_without_spread_have_no_interval():
     for n in (5, 50):
         assert mean_interval(np.full(n, 0.3)) == (None, None)

@@ -90,7 +90,8 @@ def _compare_pair(base: Side, other: Side, metrics: Sequence[str]) -> list[Compa
     config = base.record.config
     settings = Settings(config.get("confidence", 0.95), config.get("resamples", 2000), config.get("seed", 0))
     cluster = base.record.provenance.get("cluster")
-    labels = dict(zip(base.table.ids, base.table.groups[cluster], strict=True)) if cluster else {}
+    found_labels = base.table.groups.get(cluster, []) if cluster else []
+    labels = dict(zip(base.table.ids, found_labels, strict=bool(found_labels)))
     rows = []
     for metric in metrics:
         before, after = base.table.by_id(metric), other.table.by_id(metric)

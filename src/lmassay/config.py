@@ -252,9 +252,9 @@ def _resolved_text(text: str, root: Mapping[str, Any], path: str) -> str:
         if not _REFERENCE.search(text):
             break
         text = _REFERENCE.sub(lambda match: _referred(match[1], root, path), text)
-    left = _ANY_REFERENCE.search(text)
-    if left and not _ENVIRONMENT.fullmatch(left[0]):
-        raise ConfigError(f"{path}: '{left[0]}' is neither a key of this configuration nor a variable like ${{NAME}}")
+    for left in _ANY_REFERENCE.findall(text):
+        if not _ENVIRONMENT.fullmatch(left):
+            raise ConfigError(f"{path}: '{left}' is neither a key of this configuration nor a variable like ${{NAME}}")
     return text
 
 

@@ -66,7 +66,7 @@ def ask(model: Model, verb: str, requests: Sequence[Request]) -> Iterator[tuple[
     """Put requests of one verb to a model; yield (position, response) as they arrive, exactly one for each."""
     seen: set[int] = set()
     for count, item in enumerate(_told_by_name(model, verb, requests)):
-        place, response = item if isinstance(item, tuple) else (count, item)
+        place, response = item if _is_placed(item) else (count, item)
         if isinstance(response, str):
             response = Response(response)
         if place in seen or not 0 <= place < len(requests) or not isinstance(response, Response):
@@ -88,6 +88,10 @@ def _told_by_name(model: Model, verb: str, requests: Sequence[Request]) -> Itera
         if type(model).__module__.startswith("lmassay."):
             raise
         raise PluginError(f"the model {model.name} failed: {failure(error)}") from error
+
+
+def _is_placed(item: Any) -> bool:
+    return isinstance(item, tuple) and len(item) == 2 and isinstance(item[0], int)
 
 
 def label_of(thing: Any) -> str:

@@ -63,7 +63,11 @@ def mean_interval(
     """
     if clusters is None and _all_zero_or_one(values):
         return wilson_interval(int(values.sum()), len(values), settings)
-    return _resampled_mean_interval(values, settings, clusters)
+    low, high = _resampled_mean_interval(values, settings, clusters)
+    if low is not None and high is not None and values.min() >= 0 and values.max() <= 1:
+        # Scores that live in [0, 1] have a mean that does, too.
+        return max(low, 0.0), min(high, 1.0)
+    return low, high
 
 
 def _resampled_mean_interval(
@@ -203,9 +207,6 @@ def _t_interval(values: NDArray[np.float64], settings: Settings) -> tuple[float 
         return None, None
     half = float(t.ppf(0.5 + settings.confidence / 2, len(values) - 1) * sem(values))
     mean = float(np.mean(values))
-    if values.min() >= 0 and values.max() <= 1:
-        # Scores that live in [0, 1] have a mean that does, too.
-        return max(mean - half, 0.0), min(mean + half, 1.0)
     return mean - half, mean + half
 
 

@@ -13,7 +13,7 @@ import re
 import secrets
 import sqlite3
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -289,7 +289,11 @@ class Store:
     def _connect(self) -> sqlite3.Connection:
         if os.access(self.folder, os.W_OK):
             return sqlite3.connect(self.file, timeout=60, isolation_level=None)
-        # Even reading wants to write beside the file; on a read-only medium nothing can change, so this is safe.
+        # Even reading wants to write beside the file. Where that is forbidden, the file alone is read, which is all
+        # there is unless somebody else is still writing to it.
+        log = self.file.with_name(f"{FILE}-wal")
+        if log.is_file() and log.stat().st_size:
+            raise StoreError(f"{self.file} is still being written and {self.folder} is closed to you; copy the folder")
         return sqlite3.connect(f"{self.file.resolve().as_uri()}?mode=ro&immutable=1", uri=True, isolation_level=None)
 
     def _open_schema(self, create: bool) -> None:
@@ -343,13 +347,12 @@ class Store:
         if not file.is_file():
             return False
         # Reading needs a shared lock only: a run that is just starting waits for it and goes on.
-        reader = sqlite3.connect(f"{file.resolve().as_uri()}?mode=ro", timeout=0, uri=True)
         try:
-            reader.execute("SELECT COUNT(*) FROM sqlite_master").fetchone()
-        except sqlite3.OperationalError as error:
+            with closing(sqlite3.connect(f"{file.resolve().as_uri()}?mode=ro", timeout=0, uri=True)) as reader:
+                reader.execute("SELECT COUNT(*) FROM sqlite_master").fetchone()
+        except sqlite3.Error as error:
+            # Not locked but gone: the run was finished and tidied up at this very moment.
             return "locked" in str(error)
-        finally:
-            reader.close()
         return False
 
 

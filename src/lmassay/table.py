@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
+from lmassay.errors import PluginError
 from lmassay.types import Row, State
 
 if TYPE_CHECKING:
@@ -77,6 +78,8 @@ class ScoreTable:
 
     def clusters(self, metric: str, group: str, where: NDArray[np.bool_] | None = None) -> list[str]:
         """The group labels that go with :meth:`values`."""
+        if group not in self.groups:
+            raise PluginError(f"no example has the group '{group}' that the task names as its cluster")
         keep = self._present(metric, where)
         return [label for label, kept in zip(self.groups[group], keep, strict=True) if kept]
 

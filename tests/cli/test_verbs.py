@@ -203,6 +203,21 @@ def test_mistakes_found_while_planning_have_file_and_line(folder):
     assert "did you mean 'charswap'" in done.stderr
 
 
+def test_results_go_to_standard_output_even_with_a_progress_bar(tmp_path):
+    (tmp_path / "slow.py").write_text(
+        "import time\nfrom lmassay.models.echo import Echo\n"
+        "class Slow(Echo):\n    def generate(self, requests):\n        time.sleep(1.6)\n"
+        "        return super().generate(requests)\n"
+    )
+    write_lines(tmp_path / "src.txt", ["one two three four"])
+    task = {"name": "robustness", "src": "src.txt", "attack": {"name": "a [/x] b", "perturb": "wordswap"}}
+    write_config(tmp_path / "c.yaml", {"task": task, "model": "slow.py:Slow"})
+    done = lmassay("run", "c.yaml", "--json", cwd=tmp_path, env={"FORCE_COLOR": "1"})
+    assert json.loads(done.stdout)["status"] == "done"
+    assert "━" in done.stderr, "the bar was shown"
+    assert "Traceback" not in done.stderr
+
+
 def test_terminal_escapes_in_data_do_not_reach_the_terminal(tmp_path):
     write_lines(tmp_path / "src.txt", ["one two three"])
     task = {

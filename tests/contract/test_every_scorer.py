@@ -17,6 +17,7 @@ from lmassay.robustness.scorers.base import (
     Scorer,
     ScorerError,
     full_signature,
+    own_decrease,
     register_scorer,
     scorer,
     works_by_chunks,
@@ -195,6 +196,18 @@ def test_signatures_tell_apart_what_scores_apart():
 def test_teapots_own_arguments_are_taken():
     assert lmassay.ChrF().score(["a"], ["a"], check_tok=False) == [1.0]
     assert lmassay.ChrF().rd_score(["a"], ["a"], ["a"], check_tok=False) == [0.0]
+
+
+@pytest.mark.parametrize("returned", [[0.5], [7.0, 0.1], [float("nan"), 0.1], None])
+def test_a_decrease_of_the_users_own_is_checked_like_a_score(returned):
+    class Own(lmassay.ChrF):
+        def rd_score(self, hyps, bases, refs, lang=None, check_tok=True):
+            if returned is None:
+                raise ValueError("no")
+            return returned
+
+    with pytest.raises(ScorerError):
+        own_decrease(Own(), ["a", "b"], ["a", "b"], ["a", "b"], None)
 
 
 def test_unequal_lists_are_refused_by_rd_score():

@@ -105,13 +105,16 @@ def progress(what: str) -> Iterator[Advance]:
         yield _line_now_and_then(what, started)
         return
     bar = Progress(
-        TextColumn("{task.description}"),
+        TextColumn("{task.description}", markup=False),
         BarColumn(),
         MofNCompleteColumn(),
         TimeElapsedColumn(),
         TimeRemainingColumn(),
         console=console,
         transient=True,
+        # The bar starts in a thread while a plug-in's output may be turned aside: it must not touch the streams.
+        redirect_stdout=False,
+        redirect_stderr=False,
     )
     task = bar.add_task(plain(what), total=None)
 

@@ -18,7 +18,7 @@ from lmassay.errors import ConfigError, DataError, PluginError
 from lmassay.options import build, split_spec
 from lmassay.robustness import criterion, teapot_module
 from lmassay.robustness.attack import Attack, Maker
-from lmassay.robustness.scorers.base import Scorer, ScorerError, full_signature, has_own_decrease
+from lmassay.robustness.scorers.base import Scorer, ScorerError, full_signature, has_own_decrease, own_decrease
 from lmassay.stats import Settings
 from lmassay.table import ScoreTable
 from lmassay.types import Example, Generate, Place, Request, Response, Result, Score
@@ -160,8 +160,8 @@ class Robustness:
                 results += _spread(table, metric)
         if self.side != "source" and self._ref is not None:
             results.append(_signed_drop(table, settings))
-        if table.has("cut_off"):
-            results.append(_cut_off(table, results[0], settings))
+        if table.values("cut_off").any():
+            results.append(stats.mean_result(table, "cut_off", settings))
         return results
 
     def _metrics(self) -> list[str]:
@@ -240,7 +240,8 @@ class Robustness:
                 columns |= {"s_out": base, "s_adv": adv, "d_tgt": criterion.relative_decrease(base, adv)}
                 if has_own_decrease(self._s_tgt):
                     ours = ([out[i] for i in owners], [references[i] for i in owners])
-                    columns["d_tgt"] = np.asarray(self._s_tgt.rd_score(adv_out, *ours, lang=tgt_lang), dtype=float)
+                    with self._told_by_line(owner_lines):
+                        columns["d_tgt"] = np.asarray(own_decrease(self._s_tgt, adv_out, *ours, tgt_lang))
         if self.side == "both":
             columns["success"] = self._success(columns).astype(float)
         return columns
@@ -276,9 +277,10 @@ class Robustness:
         values = {name: float(column[place]) for name, column in columns.items()}
         if responses:
             details |= {"out": responses[0].text, "adv_out": responses[1 + choice].text}
-            if "length" in (responses[0].finish, responses[1 + choice].finish):
-                # The output is what the system gave, so it is scored; that it was cut is counted beside it.
-                values["cut_off"] = 1.0
+            given = (responses[0], responses[1 + choice])
+            if any(r.seconds is not None or r.tokens_out is not None for r in given):
+                # A live system was asked. Its output is what it is, so it is scored; that it was cut is counted beside it.
+                values["cut_off"] = float(any(r.finish == "length" for r in given))
         return Score(values, details=details)
 
 
@@ -309,13 +311,6 @@ def _signed_drop(table: ScoreTable, settings: Settings) -> Result:
         return Result("signed_drop", "overall", None, None, None, *counts)
     low, high = stats.interval(stats.in_blocks(out, adv), _drop_of_sums, settings)
     return Result("signed_drop", "overall", float(_drop_of_sums(out, adv)), low, high, *counts)
-
-
-def _cut_off(table: ScoreTable, whole: Result, settings: Settings) -> Result:
-    """The share of examples with an output that was cut at max_tokens."""
-    hits = len(table.values("cut_off"))
-    low, high = stats.wilson_interval(hits, whole.n, settings)
-    return Result("cut_off", "overall", hits / whole.n, low, high, whole.n, whole.n_error, whole.n_unscored)
 
 
 def _drop_of_sums(out: Column, adv: Column, axis: int = -1) -> Column:

@@ -19,7 +19,7 @@ from lmassay.data import ParallelText, open_parallel, require_file
 from lmassay.errors import LmassayError, PluginError, UserError, failure
 from lmassay.registry import Registry, current
 from lmassay.robustness import criterion, teapot_module
-from lmassay.robustness.scorers.base import Scorer, ScorerError, has_own_decrease, works_by_chunks
+from lmassay.robustness.scorers.base import Scorer, ScorerError, has_own_decrease, own_decrease, works_by_chunks
 
 # As many lines that end in " ." make the original suspect tokenised text.
 TOKENISED_LINES = 100
@@ -55,9 +55,8 @@ class _Side:
         first, second, *third = (columns[role] for role in self.passes[place])
         try:
             if third:
-                scores = list(self.scorer.rd_score(first, second, third[0], lang=self.lang))
-            else:
-                scores = list(self.scorer.score(first, second, lang=self.lang))
+                return own_decrease(self.scorer, first, second, third[0], self.lang)
+            scores = list(self.scorer.score(first, second, lang=self.lang))
         except LmassayError:
             raise
         except Exception as error:

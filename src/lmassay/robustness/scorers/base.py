@@ -17,7 +17,7 @@ import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, ClassVar, Self
 
-from lmassay.errors import DataError, LmassayError, PluginError
+from lmassay.errors import DataError, LmassayError, PluginError, failure
 from lmassay.provenance import source_digest
 from lmassay.registry import register
 
@@ -199,6 +199,21 @@ def register_scorer(keys: str | Sequence[str], name: str) -> Callable[[type[Scor
 def has_own_decrease(scorer: Scorer) -> bool:
     """True if the scorer defines its d_tgt itself."""
     return type(scorer).rd_score is not Scorer.rd_score
+
+
+def own_decrease(
+    scorer: Scorer, hyps: Sequence[str], bases: Sequence[str], refs: Sequence[str], lang: str | None
+) -> list[float]:
+    """The d_tgt that a scorer defines itself, checked like any score."""
+    try:
+        scores = list(scorer.rd_score(hyps, bases, refs, lang=lang))
+    except LmassayError:
+        raise
+    except Exception as error:
+        raise ScorerError(f"the scorer {scorer.name} failed: {failure(error)}") from error
+    if len(scores) != len(hyps):
+        raise ScorerError(f"the scorer {scorer.name} gave {len(scores)} scores for {len(hyps)} pairs")
+    return [scorer._checked(score, place) for place, score in enumerate(scores, 1)]
 
 
 def full_signature(scorer: Scorer, options: Mapping[str, Any]) -> str:
