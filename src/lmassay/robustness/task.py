@@ -279,7 +279,7 @@ class Robustness:
             details |= {"out": responses[0].text, "adv_out": responses[1 + choice].text}
             given = (responses[0], responses[1 + choice])
             if any(r.seconds is not None or r.tokens_out is not None for r in given):
-                # A live system was asked. Its output is what it is, so it is scored; that it was cut is counted beside it.
+                # A live system was asked. Its output is scored as it is; that it was cut is counted beside it.
                 values["cut_off"] = float(any(r.finish == "length" for r in given))
         return Score(values, details=details)
 
