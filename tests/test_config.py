@@ -143,6 +143,14 @@ def test_what_looks_like_a_reference_but_is_none_is_an_error(tmp_path, text):
     assert "line 6: name:" in refuse(tmp_path, GOOD + f'name: "{text}"\n')
 
 
+def test_every_leftover_reference_is_looked_at(tmp_path):
+    assert "'${not a key}'" in refuse(tmp_path, GOOD + 'name: "${HOME} ${not a key}"\n')
+
+
+def test_a_value_that_looks_like_a_date_and_is_none_is_told(tmp_path):
+    assert "put the value in quotes" in refuse(tmp_path, GOOD + "name: 2020-13-45\n")
+
+
 def test_a_reference_may_lead_to_another(tmp_path):
     text = GOOD.replace("model: echo", 'model: {name: echo, label: "${name}"}') + 'name: "on ${task.attack.name}"\n'
     assert load(tmp_path, text)[0].model["label"] == "on charswap"

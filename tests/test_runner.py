@@ -13,7 +13,7 @@ from lmassay import runner
 from lmassay.comparison import caveats, compare_runs, load_side
 from lmassay.config import RunConfig
 from lmassay.contracts import ask
-from lmassay.errors import ConfigError, DataError, PluginError, StoreError
+from lmassay.errors import ConfigError, DataError, PluginError, StoreError, UserError
 from lmassay.registry import Registry, current
 from lmassay.stats import Settings, mean_results, paired_difference
 from lmassay.store import Store
@@ -241,7 +241,15 @@ def test_a_task_that_miscounts_its_scores_is_stopped(store, monkeypatch):
 
 @pytest.mark.parametrize(
     "returned",
-    [["one"], ["one", "two", "three"], [(0, Response("x")), (0, Response("y"))], [(5, Response("x"))], [1, 2]],
+    [
+        ["one"],
+        [("a", "b"), ("c", "d")],
+        [("a", "b", "c")] * 2,
+        ["one", "two", "three"],
+        [(0, Response("x")), (0, Response("y"))],
+        [(5, Response("x"))],
+        [1, 2],
+    ],
 )
 def test_a_model_must_answer_every_request_once(returned):
     class Odd:
@@ -346,6 +354,26 @@ def test_clusters_named_by_the_task_are_used_when_runs_are_compared(store, monke
     assert (clustered.low, clustered.high, clustered.p) == (expected.low, expected.high, expected.p)
     naive = paired_difference(before, after, Settings(resamples=100))
     assert clustered.p > naive.p
+
+
+def test_a_cluster_that_no_example_has_is_told(store, monkeypatch):
+    monkeypatch.setattr(
+        Lengths, "aggregate", lambda s, table, settings: mean_results(table, ["length"], settings, "none")
+    )
+    with pytest.raises(PluginError, match="no example has the group 'none'"):
+        runner.start(planned(), store)
+
+
+def test_comparing_with_a_run_that_has_no_rows_is_told(store, model, monkeypatch):
+    monkeypatch.setattr(Lengths, "cluster", "size", raising=False)
+    done = runner.start(planned(), store)
+    model.asked.clear()
+    model.stop_after = 0
+    with pytest.raises(KeyboardInterrupt):
+        runner.start(planned(seed=9), store)
+    sides = [load_side(store, store.run("latest")), load_side(store, done)]
+    with pytest.raises(UserError, match="share no example"):
+        compare_runs(sides[0], sides[1:])
 
 
 def test_comparing_runs_with_other_scorers_is_told(store):

@@ -112,6 +112,13 @@ def test_a_folder_that_is_read_only_can_be_read(store, monkeypatch):
         assert reader.run(run).id == run
 
 
+def test_a_closed_folder_that_is_still_written_to_is_told(store, monkeypatch):
+    new_run(store)
+    monkeypatch.setattr("lmassay.store.os.access", lambda *_: False)
+    with pytest.raises(StoreError, match="still being written"):
+        Store(store.folder)
+
+
 def test_the_most_frequent_errors_are_counted(store):
     run = new_run(store)
     errors = ["HTTP 500", "late", "HTTP 500"]

@@ -218,6 +218,23 @@ def test_results_go_to_standard_output_even_with_a_progress_bar(tmp_path):
     assert "Traceback" not in done.stderr
 
 
+def test_a_change_anywhere_in_the_file_of_an_own_model_asks_it_again(tmp_path):
+    source = (
+        "SUFFIX = 'one'\ndef helper(text):\n    return text + SUFFIX\n"
+        "class Mine:\n    name, can = 'mine', frozenset({'generate'})\n"
+        "    def identity(self):\n        return {'name': 'mine'}\n"
+        "    def generate(self, requests):\n        return [helper(r.prompt) for r in requests]\n"
+    )
+    write_lines(tmp_path / "src.txt", ["one two three four"])
+    task = {"name": "robustness", "src": "src.txt", "attack": "wordswap"}
+    write_config(tmp_path / "c.yaml", {"task": task, "model": "mine.py:Mine"})
+    for suffix in ("one", "another"):
+        (tmp_path / "mine.py").write_text(source.replace("'one'", repr(suffix)))
+        assert lmassay("run", "c.yaml", cwd=tmp_path).returncode == 0
+        row = json.loads(lmassay("export", "latest", cwd=tmp_path).stdout)
+        assert row["details"]["out"].endswith(suffix)
+
+
 def test_terminal_escapes_in_data_do_not_reach_the_terminal(tmp_path):
     write_lines(tmp_path / "src.txt", ["one two three"])
     task = {
