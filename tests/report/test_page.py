@@ -97,6 +97,17 @@ def test_texts_in_figures_are_escaped():
     assert "&lt;x&gt;&amp;" in drawing
 
 
+def test_a_run_without_results_is_called_what_it_is(tmp_path):
+    write_lines(tmp_path / "src.txt", ["one two three four"])
+    dead = {"name": "openai", "base_url": "http://127.0.0.1:9/v1", "model": "dead", "tries": 1}
+    write_config(
+        tmp_path / "c.yaml", {"task": {"name": "robustness", "src": "src.txt", "attack": "case"}, "model": dead}
+    )
+    assert lmassay("run", "c.yaml", cwd=tmp_path).returncode == 2
+    assert lmassay("report", "-o", "page.html", cwd=tmp_path).returncode == 0
+    assert "case on dead is failed and has no results yet" in (tmp_path / "page.html").read_text(encoding="utf-8")
+
+
 def test_a_report_of_nothing_says_so(tmp_path):
     done = lmassay("report", cwd=tmp_path)
     assert done.returncode == 2
