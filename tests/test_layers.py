@@ -21,7 +21,7 @@ LAYERS = [
     ("types", "errors", "builtins"),
     ("registry", "options", "table", "data", "yamlfile", "stats", "provenance", "contracts"),
     ("models",),
-    ("robustness",),
+    ("robustness", "syntax"),
     ("store", "config"),
     ("runner", "comparison"),
     ("report",),
@@ -29,10 +29,14 @@ LAYERS = [
     ("cli", "__main__"),
 ]
 LEVEL = {name: level for level, names in enumerate(LAYERS) for name in names}
-ROOMS = {"robustness"}
+ROOMS = {"robustness", "syntax"}
 # Library → the only places that may import it.
 HOMES = {
-    "torch": (),
+    "torch": ("models/hf/",),
+    "transformers": ("models/hf/",),
+    "gguf": ("models/hf/",),
+    "huggingface_hub": ("models/hf/", "cli/models.py"),
+    "matplotlib": ("report/",),
     "sentence_transformers": ("robustness/scorers/semantic.py",),
     "numba": ("robustness/kernels/",),
     "jinja2": ("report/",),

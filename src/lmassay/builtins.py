@@ -13,10 +13,19 @@ BUILTINS: Final[dict[str, dict[str, tuple[str, str]]]] = {
             "lmassay.robustness.task:Robustness",
             "does it break under attack? TEAPOT's s_src, d_tgt and success rate",
         ),
+        "syntax": (
+            "lmassay.syntax.task:Syntax",
+            "does it know grammar? TSE, EW and MW at the verb of minimal pairs",
+        ),
+        "minimal_pairs": (
+            "lmassay.syntax.sentences:MinimalPairs",
+            "does it prefer the grammatical sentence? BLiMP and any other pairs",
+        ),
     },
     "model": {
         "outputs": ("lmassay.models.outputs:Outputs", "answers already in hand, read from files"),
         "openai": ("lmassay.models.openai_compatible:OpenAICompatible", "any OpenAI-compatible server, by base URL"),
+        "hf": ("lmassay.models.hf.model:HuggingFace", "a local Hugging Face model: folder, GGUF file or hub name"),
         "echo": ("lmassay.models.echo:Echo", "gives the prompt back; deterministic, for trying things out"),
     },
     "scorer": {

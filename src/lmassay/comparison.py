@@ -54,8 +54,9 @@ def load_side(store: Store, record: RunRecord) -> Side:
 
 
 def compare_runs(base: Side, others: Sequence[Side], metrics: Sequence[str] | None = None) -> list[Comparison]:
-    """Each other run against the base: every metric that two runs share, or those named, in their order."""
-    wanted = base.table.metrics if metrics is None else [m for m in metrics if base.table.has(m)]
+    """Each other run against the base: the headline metrics of its task, or those named, in their order."""
+    metrics = metrics or base.record.provenance.get("headline") or base.table.metrics
+    wanted = [m for m in metrics if base.table.has(m)]
     return _with_false_discovery_rate([row for other in others for row in _compare_pair(base, other, wanted)])
 
 

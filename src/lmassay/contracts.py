@@ -13,9 +13,9 @@ from typing import Any, Protocol, runtime_checkable
 from lmassay.errors import LmassayError, PluginError, failure
 from lmassay.stats import Settings
 from lmassay.table import ScoreTable
-from lmassay.types import Example, Request, Response, Result, Score
+from lmassay.types import Candidates, Continuation, Example, Request, Response, Result, Score
 
-Answered = Iterable[Response | str | tuple[int, Response]]
+Answered = Iterable[Response | str | Continuation | Candidates | tuple[int, Response]]
 
 
 @runtime_checkable
@@ -48,11 +48,13 @@ class Task(Protocol):
 class Model(Protocol):
     """Who answers. It has one method a verb in ``can``: generate, logprobs, slot.
 
-    Each takes a sequence of requests and gives the answers back in order (plain strings will do for ``generate``),
-    or pairs of position and Response in the order of their arrival, which loses least when a run is killed.
+    Each takes a sequence of requests and gives the answers back in order (a bare answer will do: a string, a
+    Continuation, Candidates), or pairs of position and Response in the order of their arrival, which loses least when
+    a run is killed.
 
     Optional: ``check()`` raises a UserError for what can be known before the first question; ``close()``;
-    ``cached = False`` for models whose answers cost nothing and are looked up by place; ``label`` for tables.
+    ``cached = False`` for models whose answers cost nothing and are looked up by place; ``label`` for tables;
+    ``sees_right = False`` for models that do not look behind a blank.
     """
 
     name: str
@@ -67,7 +69,7 @@ def ask(model: Model, verb: str, requests: Sequence[Request]) -> Iterator[tuple[
     seen: set[int] = set()
     for count, item in enumerate(_told_by_name(model, verb, requests)):
         place, response = item if _is_placed(item) else (count, item)
-        if isinstance(response, str):
+        if isinstance(response, str | Continuation | Candidates):
             response = Response(response)
         if place in seen or not 0 <= place < len(requests) or not isinstance(response, Response):
             raise PluginError(f"the model {model.name} answered {item!r}, which answers no request that is open")

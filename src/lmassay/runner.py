@@ -18,12 +18,13 @@ from lmassay.errors import ConfigError, DataError, PluginError, StoreError
 from lmassay.options import split_spec
 from lmassay.store import NewRun, RunRecord, Store
 from lmassay.table import ScoreTable
-from lmassay.types import Example, Generate, Request, Response, Row, Score, digest, request_as_dict
+from lmassay.types import Example, Generate, Request, Response, Row, Score, Slot, digest, request_as_dict, request_key
 
 Progress = Callable[[float, int | None], None]
 """Called with examples done (a fraction counts) and examples in all, if known."""
 
 CHUNK = 1024
+MOST_CACHED_CANDIDATES = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +46,11 @@ class Plan:
         """The group whose members are not independent of each other, if the task names one."""
         name: str | None = getattr(self.task, "cluster", None)
         return name
+
+    @property
+    def headline(self) -> list[str]:
+        """The metrics that tables and comparisons show unless told otherwise; none named means all."""
+        return list(getattr(self.task, "headline", ()))
 
     @property
     def label(self) -> str:
@@ -98,7 +104,12 @@ def start(planned: Plan, store: Store, sweep: str = "", progress: Progress | Non
         label=planned.label,
         config=planned.config.model_dump(mode="json"),
         signature=planned.signature,
-        provenance={**provenance.snapshot(), "signature": planned.depends_on, "cluster": planned.cluster},
+        provenance={
+            **provenance.snapshot(),
+            "signature": planned.depends_on,
+            "cluster": planned.cluster,
+            "headline": planned.headline,
+        },
         planned=planned.size,
     )
     with store.lock(new.id):
@@ -256,7 +267,7 @@ class _Worker:
             for place, response in ask(self.model, verb, [request for _, request in batch]):
                 key, request = batch[place]
                 known[key] = response
-                if self.cached and keeps(response):
+                if self.cached and keeps(response) and fits_cache(request):
                     self.store.add_response(key, self.run, self.model.name, request_as_dict(request), response)
                 answered += 1
                 self.progress(self.done + examples * answered / len(open_requests), self.total)
@@ -264,7 +275,7 @@ class _Worker:
     def _key(self, request: Request, example: Example, place: int) -> str:
         if not self.cached:
             return f"{example.id}/{place}"
-        parts: list[Any] = [self.identity_digest, request_as_dict(request), self.config.seed]
+        parts: list[Any] = [self.identity_digest, request_key(request), self.config.seed]
         if isinstance(request, Generate) and request.temperature > 0:
             # A sampled answer belongs to this run, example and place alone: a repeat must be asked afresh.
             parts += [self.run, example.id, place]
@@ -274,6 +285,12 @@ class _Worker:
 def keeps(response: Response) -> bool:
     """Only answers are remembered; an error, a refusal or an empty answer may be different the next time."""
     return response.usable and response.finish in ("stop", "length")
+
+
+def fits_cache(request: Request) -> bool:
+    """Hundreds of words a blank would fill a disk with answers that a local model gives again in milliseconds; what
+    was made of them is in the rows."""
+    return not isinstance(request, Slot) or len(request.candidates) <= MOST_CACHED_CANDIDATES
 
 
 def _check_fit(task: Task, model: Model | None) -> None:

@@ -64,21 +64,52 @@ def mean_interval(
     if clusters is None and _all_zero_or_one(values):
         return wilson_interval(int(values.sum()), len(values), settings)
     low, high = _resampled_mean_interval(values, settings, clusters)
-    if low is not None and high is not None and values.min() >= 0 and values.max() <= 1:
-        # Scores that live in [0, 1] have a mean that does, too.
-        return max(low, 0.0), min(high, 1.0)
-    return low, high
+    # Scores that live in [0, 1] have a mean that does, too.
+    return _within_unit(low, high) if len(values) and values.min() >= 0 and values.max() <= 1 else (low, high)
 
 
 def _resampled_mean_interval(
     values: NDArray[np.float64], settings: Settings, clusters: Sequence[str] | None
 ) -> tuple[float | None, float | None]:
     if clusters is not None:
-        sums, sizes = _cluster_sums(values, clusters)
-        return _bootstrap((sums, sizes), _ratio_of_sums, settings)
+        return _ratio_interval(*_cluster_sums(values, clusters), settings)
     if _FEWEST <= len(values) < FEW or len(values) > BOOTSTRAP_LIMIT:
         return _t_interval(values, settings)
     return _bootstrap((values,), _mean, settings)
+
+
+def weighted_mean_interval(
+    values: NDArray[np.float64],
+    weights: NDArray[np.float64],
+    clusters: Sequence[str],
+    settings: Settings = DEFAULT,
+) -> tuple[float | None, float | None]:
+    """Interval of Σ weight · value / Σ weight for values between 0 and 1; whole clusters are drawn."""
+    sums, _ = _cluster_sums(values * weights, clusters)
+    sizes, _ = _cluster_sums(weights, clusters)
+    return _within_unit(*_ratio_interval(sums, sizes, settings))
+
+
+def _within_unit(low: float | None, high: float | None) -> tuple[float | None, float | None]:
+    return (low, high) if low is None or high is None else (max(low, 0.0), min(high, 1.0))
+
+
+def _ratio_interval(
+    sums: NDArray[np.float64], sizes: NDArray[np.float64], settings: Settings
+) -> tuple[float | None, float | None]:
+    """Interval of a ratio of sums over clusters: few clusters take Student's t on what each adds to the ratio."""
+    import numpy as np
+
+    rates = sums / np.maximum(sizes, np.finfo(float).tiny)
+    if len(sums) >= _FEWEST and np.ptp(rates) == 0 and rates[0] in (0.0, 1.0):
+        # All right or all wrong: what other clusters would give is as unknown as after so many tosses of a coin.
+        return wilson_interval(int(rates.sum()), len(sums), settings)
+    if not _FEWEST <= len(sums) < FEW and len(sums) <= BOOTSTRAP_LIMIT:
+        return _bootstrap((sums, sizes), _ratio_of_sums, settings)
+    ratio = float(sums.sum() / sizes.sum())
+    residuals = (sums - ratio * sizes) * len(sums) / sizes.sum()
+    low, high = _t_interval(residuals, settings)
+    return (None, None) if low is None or high is None else (ratio + low, ratio + high)
 
 
 def interval(

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class ScoreTable:
-    """Columns of scores, one row an example; a missing score is NaN inside and never leaves this class as a number."""
+    """Columns of scores, one row an example; a missing score is NaN."""
 
     def __init__(self, rows: Iterable[Row]) -> None:
         import numpy as np
@@ -57,6 +57,12 @@ class ScoreTable:
 
     def has(self, metric: str) -> bool:
         return metric in self._columns
+
+    def column(self, metric: str) -> NDArray[np.float64]:
+        """The scores of all rows, NaN where there is none: for sums over several columns."""
+        import numpy as np
+
+        return self._columns.get(metric, np.full(len(self), np.nan))
 
     def values(self, metric: str, where: NDArray[np.bool_] | None = None) -> NDArray[np.float64]:
         """The scores that there are, missing ones left out."""

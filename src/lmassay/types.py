@@ -5,13 +5,21 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import json
-from collections.abc import Mapping
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Literal
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    Column = Sequence[float | None] | NDArray[np.float64]
 
 Verb = Literal["generate", "logprobs", "slot"]
 State = Literal["scored", "unscored", "error"]
-Finish = Literal["stop", "length", "content_filter", "refusal", "empty"]
+Finish = Literal["stop", "length", "content_filter", "refusal", "empty", "too_long"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,12 +66,18 @@ class LogProbs:
 
 @dataclass(frozen=True, slots=True)
 class Slot:
-    """Ask how candidate words fare at a blank. Masked models see both sides, causal ones the left."""
+    """Ask how candidate words fare at a blank: the text is ``left + word + right``, spaces included.
+
+    Masked models see both sides, causal ones the left. ``ranked`` asks for rank and mass as well. A word of several
+    tokens is spelled out where ``multi_token`` says so, and has no score otherwise.
+    """
 
     verb: ClassVar[Verb] = "slot"
     left: str
     right: str
     candidates: tuple[str, ...]
+    ranked: bool = True
+    multi_token: bool = False
     place: Place | None = field(default=None, compare=False)
 
 
@@ -80,14 +94,64 @@ class Continuation:
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """Answer to Slot for one word; ``logprob`` is None for a word the vocabulary cannot spell as asked."""
+    """How one word fares at a blank; ``logprob`` is None for a word the vocabulary cannot spell as asked."""
 
     logprob: float | None
     rank: int | None = None
     mass_above: float | None = None
+    mass_below: float | None = None
 
 
-Answer = str | Continuation | tuple[Candidate, ...]
+@dataclass(frozen=True, slots=True)
+class Candidates:
+    """Answer to Slot, as columns in the order of the request's words: lists or numpy arrays of one length.
+
+    ``logprobs`` holds NaN (or None) for a word the vocabulary cannot spell as asked. The others are for models that
+    rank their whole vocabulary: how many tokens are more probable, how much they weigh together, and how much all less
+    probable ones do.
+    """
+
+    logprobs: Column
+    ranks: Column | None = None
+    masses_above: Column | None = None
+    masses_below: Column | None = None
+
+    def __len__(self) -> int:
+        return len(self.logprobs)
+
+    def __getitem__(self, place: int) -> Candidate:
+        logprob = _plain(self.logprobs[place])
+        if logprob is None:
+            return Candidate(None)
+        rank, above, below = (
+            None if column is None else _plain(column[place])
+            for column in (self.ranks, self.masses_above, self.masses_below)
+        )
+        return Candidate(logprob, None if rank is None else int(rank), above, below)
+
+    def __iter__(self) -> Iterator[Candidate]:
+        return (self[place] for place in range(len(self)))
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Candidates) and list(self) == list(other)
+
+    def __hash__(self) -> int:
+        return hash(tuple(self))
+
+
+def candidates_of(words: Iterable[Candidate]) -> Candidates:
+    """The columns of candidates given one by one."""
+    rows = list(words)
+    return Candidates(
+        [r.logprob for r in rows], [r.rank for r in rows], [r.mass_above for r in rows], [r.mass_below for r in rows]
+    )
+
+
+def _plain(value: float | None) -> float | None:
+    return None if value is None or math.isnan(value) else float(value)
+
+
+Answer = str | Continuation | Candidates
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,14 +233,27 @@ def request_as_dict(request: Request) -> dict[str, Any]:
     return {"verb": request.verb, **fields}
 
 
+def request_key(request: Request) -> dict[str, Any]:
+    """What tells requests apart. A list of candidate words is shared by many blanks: it is hashed once."""
+    if not isinstance(request, Slot):
+        return request_as_dict(request)
+    key = dataclasses.replace(request, candidates=())
+    return {**request_as_dict(key), "candidates": _words_digest(request.candidates)}
+
+
+@lru_cache(maxsize=64)
+def _words_digest(words: tuple[str, ...]) -> str:
+    return digest(list(words))
+
+
 def response_as_dict(response: Response) -> dict[str, Any]:
     """A response as JSON; fields that hold nothing are left out."""
     row = {f.name: getattr(response, f.name) for f in dataclasses.fields(response)}
     answer = response.answer
     if isinstance(answer, Continuation):
         row["answer"] = {"total": answer.total, "tokens": list(answer.tokens)}
-    elif isinstance(answer, tuple):
-        row["answer"] = {"candidates": [[c.logprob, c.rank, c.mass_above] for c in answer]}
+    elif isinstance(answer, Candidates):
+        row["answer"] = {"candidates": [[c.logprob, c.rank, c.mass_above, c.mass_below] for c in answer]}
     return {name: value for name, value in row.items() if value is not None}
 
 
@@ -184,7 +261,7 @@ def response_from_dict(row: Mapping[str, Any]) -> Response:
     """The inverse of :func:`response_as_dict`."""
     answer: Any = row.get("answer")
     if isinstance(answer, dict) and "candidates" in answer:
-        answer = tuple(Candidate(*c) for c in answer["candidates"])
+        answer = candidates_of(Candidate(*c) for c in answer["candidates"])
     elif isinstance(answer, dict):
         answer = Continuation(answer["total"], tuple(answer["tokens"]))
     return Response(**{**row, "answer": answer})

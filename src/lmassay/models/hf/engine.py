@@ -1,0 +1,157 @@
+"""The three verbs on a model in memory."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from lmassay.errors import ModelError
+from lmassay.models.hf.causal import Causal
+from lmassay.models.hf.columns import candidate_columns
+from lmassay.models.hf.generation import generate
+from lmassay.models.hf.load import Loaded, choose_device, choose_dtype, load, read_tokenizer
+from lmassay.models.hf.masked import Masked
+from lmassay.models.hf.readers import CausalReader, MaskedReader, Reader
+from lmassay.models.hf.source import Kind, Source
+from lmassay.models.hf.words import Position, Words
+from lmassay.types import Candidates, Continuation, Generate, LogProbs, Response, Slot
+
+Answered = Iterator[tuple[int, Response | ModelError]]
+Logits = NDArray[np.float32]
+# Tokens a batch: on a CPU small enough for its caches, on an accelerator large enough to keep it busy.
+_CPU_TOKENS, _ACCELERATOR_TOKENS = 512, 4096
+
+
+@dataclass(frozen=True, slots=True)
+class Manner:
+    """How the model is asked."""
+
+    kind: Kind
+    pll: Literal["within_word_l2r", "original"]
+    position: Position
+    batch_tokens: int | None
+    threads: int | None
+
+
+def numbers(source: Source, device: str, dtype: str) -> dict[str, str]:
+    """The device and number format that will be used."""
+    chosen = choose_device(device)
+    saved_as = None if source.is_gguf else source.config.get("dtype", source.config.get("torch_dtype"))
+    return {"device": chosen.type, "dtype": choose_dtype(dtype, saved_as, chosen)}
+
+
+def open_words(folder: Path, prefix: str, leading_space: bool | None, trust_remote_code: bool) -> Words:
+    return Words(read_tokenizer(folder, trust_remote_code), prefix, leading_space)
+
+
+def open_model(folder: Path, source: Source, kind: Kind, device: str, dtype: str, trust_remote_code: bool) -> Loaded:
+    chosen = numbers(source, device, dtype)
+    return load(folder, kind, choose_device(device), chosen["dtype"], trust_remote_code)
+
+
+class Engine:
+    """A loaded model with its words."""
+
+    def __init__(self, loaded: Loaded, words: Words, manner: Manner) -> None:
+        self._loaded, self._words, self._manner = loaded, words, manner
+        if manner.threads is not None:
+            torch.set_num_threads(manner.threads)
+        self._reader = self._make_reader()
+
+    def slot(self, requests: Sequence[Slot]) -> Answered:
+        """Words of one token at once; longer ones, where asked for, when all contexts have been read."""
+        contexts: list[Any] = []
+        kept: list[int] = []
+        for place, request in enumerate(requests):
+            try:
+                context = self._reader.context(request)
+            except ModelError as error:
+                yield place, error
+                continue
+            if self._too_long(context):
+                yield place, Response(finish="too_long")
+                continue
+            contexts.append(context)
+            kept.append(place)
+        waiting: dict[int, Candidates] = {}
+        for entry, answer in self._reader.fill(
+            contexts, lambda entry, logits: self._columns(requests[kept[entry]], logits)
+        ):
+            place = kept[entry]
+            if isinstance(answer, ModelError):
+                yield place, answer
+            elif requests[place].multi_token and self._long_words(requests[place]):
+                waiting[entry] = answer
+            else:
+                yield place, Response(answer, tokens_in=self._reader.length(contexts[entry]))
+        for entry, whole in self._with_long_words([requests[place] for place in kept], contexts, waiting):
+            yield kept[entry], whole
+
+    def logprobs(self, requests: Sequence[LogProbs]) -> Answered:
+        texts: list[Any] = []
+        kept: list[int] = []
+        for place, request in enumerate(requests):
+            text = self._reader.text(request)
+            if text is None:
+                yield place, Response(finish="empty")
+            elif self._too_long(text):
+                yield place, Response(finish="too_long")
+            else:
+                texts.append(text)
+                kept.append(place)
+        for entry, values in self._reader.score(texts):
+            if isinstance(values, ModelError):
+                yield kept[entry], values
+            else:
+                answer = Continuation(float(values.sum()), tuple(map(float, values)))
+                yield kept[entry], Response(answer, tokens_in=self._reader.length(texts[entry]))
+
+    def generate(self, requests: Sequence[Generate]) -> Answered:
+        return generate(self._loaded, self._manner.batch_tokens, requests)
+
+    # --- inside -------------------------------------------------------------------------------------------------------
+
+    def _make_reader(self) -> Reader:
+        manner, loaded = self._manner, self._loaded
+        tokens = manner.batch_tokens or (_CPU_TOKENS if loaded.device.type == "cpu" else _ACCELERATOR_TOKENS)
+        if manner.kind == "causal":
+            return CausalReader(Causal(loaded.model, loaded.device, tokens), self._words)
+        masked = Masked(loaded.model, loaded.device, tokens, self._words.tokenizer.pad_token_id or 0)
+        return MaskedReader(masked, self._words, manner.pll, manner.position)
+
+    def _columns(self, request: Slot, logits: Logits) -> Candidates:
+        # torch's softmax, as in the published system: numpy's may differ in the last bit, which decides ties.
+        probabilities = torch.softmax(torch.from_numpy(logits), dim=-1).numpy() if request.ranked else None
+        ids = self._words.single_ids(request.candidates, not request.left.strip())
+        return candidate_columns(logits, probabilities, ids)
+
+    def _long_words(self, request: Slot) -> list[tuple[int, tuple[int, ...]]]:
+        """The candidates that need more than one token, with those."""
+        spelled = self._words.spell_all(request.candidates, not request.left.strip())
+        return [(i, ids) for i, ids in enumerate(spelled) if ids is not None and len(ids) > 1]
+
+    def _with_long_words(
+        self, requests: Sequence[Slot], contexts: Sequence[Any], waiting: dict[int, Candidates]
+    ) -> Answered:
+        """Words of several tokens by the chain rule, one token after the other; they have no rank."""
+        asked = [(entry, word, ids) for entry in waiting for word, ids in self._long_words(requests[entry])]
+        columns = {entry: np.array(answer.logprobs, dtype=np.float64) for entry, answer in waiting.items()}
+        failed: dict[int, ModelError] = {}
+        for number, total in self._reader.spell([(contexts[entry], ids) for entry, _, ids in asked]):
+            entry, word, _ = asked[number]
+            if isinstance(total, ModelError):
+                failed[entry] = total
+            else:
+                columns[entry][word] = total
+        for entry, answer in waiting.items():
+            whole = Response(replace(answer, logprobs=columns[entry]), tokens_in=self._reader.length(contexts[entry]))
+            yield entry, failed.get(entry, whole)
+
+    def _too_long(self, read: Any) -> bool:
+        return self._loaded.window is not None and self._reader.length(read) > self._loaded.window

@@ -1,0 +1,192 @@
+"""GGUF files (llama.cpp's format) as ordinary model folders: unpacked to float32 once, kept in the user's cache.
+
+transformers reads such a file too, but unpacks it anew at every load or, for some architectures, at every forward.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import shutil
+import tempfile
+import threading
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from lmassay.data import require_file, sha256
+from lmassay.errors import DataError, failure
+from lmassay.models import cache
+from lmassay.provenance import versions
+
+_FLOAT32_BYTES = 4
+_MARGIN = 50_000_000  # bytes for the tokenizer's files
+
+# How a byte-pair tokenizer cuts text before it merges, by llama.cpp's names. The first set single digits apart and go
+# on as GPT-2 does; transformers does not know them and would join a digit to the space before it.
+_SINGLE_DIGITS = frozenset({"smollm", "starcoder", "refact", "command-r", "codeshell", "exaone", "minerva-7b"})
+_AS_GPT2 = frozenset({"gpt-2", "phi-2", "mpt", "olmo", "jais", "jina-es", "jina-de", "jina-v2-es", "jina-v2-de"})
+# These take a word that is in the vocabulary whole, and start a text with BOS unless the file says otherwise.
+_LLAMA3 = frozenset(
+    {"llama3", "llama-v3", "llama-bpe", "falcon3", "falcon-h1", "pixtral", "midm-2.0", "lfm2", "jina-v5-nano"}
+)
+
+# Conversions take memory, and silence standard error for the whole process.
+_one_at_a_time = threading.Lock()
+
+
+@dataclass(frozen=True, slots=True)
+class _Header:
+    """What a GGUF file says of itself."""
+
+    architecture: str
+    parameters: int
+    tokenizer: str
+    cut: str
+    adds_bos: bool
+    adds_eos: bool
+
+
+def converted(path: Path, tell: Callable[[str], None] = lambda _: None, *, name: str = "") -> Path:
+    """The folder with the float32 version of a GGUF file, for ``from_pretrained``; made at the first call."""
+    require_file(path, "GGUF")
+    digest = sha256(path)
+    folder = cache.gguf_folder(digest)
+    if folder.is_dir():
+        return folder
+    cache.require_converter(f"reading {path.name}")
+
+    def fill(new: Path) -> None:
+        header = _convert(path, new, tell)
+        card = {
+            "name": name or path.stem,
+            "source": path.name,
+            "sha256": digest,
+            "architecture": header.architecture,
+            "parameters": header.parameters,
+            "dtype": "float32",
+            "versions": versions(),
+        }
+        cache.write_card(new, card)
+
+    with _one_at_a_time:
+        return cache.populated(folder, fill)
+
+
+def _convert(path: Path, new: Path, tell: Callable[[str], None]) -> _Header:
+    # Imported before its bars are silenced: it keeps the standard error of that moment for its warnings.
+    import transformers  # noqa: F401
+    from safetensors import SafetensorError
+
+    header = _header(path)
+    cache.require_space(new, _FLOAT32_BYTES * header.parameters + _MARGIN)
+    tell(f"unpacking {path.name}, {header.parameters / 1e6:.1f} million parameters, to float32; this is done once")
+    try:
+        with _alone(path) as alone, _quiet():
+            model, used = _model(alone)
+            tokenizer, known = _tokenizer(alone, header)
+    except Exception as error:  # whatever transformers makes of a file that it does not understand
+        raise DataError(
+            f"{path} (architecture {header.architecture!r}) cannot be converted: {failure(error)}; take the same model "
+            f"as a folder with safetensors weights"
+        ) from error
+    if used != header.parameters:
+        tell(f"note: {header.parameters - used} numbers of {path.name} have no place in {type(model).__name__}")
+    if not known:
+        tell(f"note: {path.name} does not cut text in a known way ({header.cut or 'unnamed'}); it is cut as for GPT-2")
+    try:
+        with _quiet():
+            model.save_pretrained(new, max_shard_size="1000GB")
+            tokenizer.save_pretrained(new)
+    except SafetensorError as error:
+        raise DataError(f"cannot write to {new.parent}: {error}; make room or set LMASSAY_CACHE") from error
+    return header
+
+
+def _header(path: Path) -> _Header:
+    from gguf import GGUFReader
+
+    try:
+        reader = GGUFReader(path)
+        fields = {key: field.contents() for key, field in reader.fields.items() if len(field.data) == 1}
+        parameters = sum(int(tensor.n_elements) for tensor in reader.tensors)
+        architecture = str(fields["general.architecture"])
+    except Exception as error:  # a damaged file can break the reader anywhere
+        raise DataError(f"{path} is not a whole GGUF file: {failure(error)}; fetch it again") from error
+    if int(fields.get("split.count", 1)) > 1:
+        raise DataError(f"{path} is one part of a split model; join the parts with llama-gguf-split --merge")
+    tokenizer, cut = (str(fields.get(f"tokenizer.ggml.{key}", "")) for key in ("model", "pre"))
+    by_default = tokenizer == "llama" or cut in _LLAMA3
+    return _Header(
+        architecture=architecture,
+        parameters=parameters,
+        tokenizer=tokenizer,
+        cut=cut,
+        adds_bos=bool(fields.get("tokenizer.ggml.add_bos_token", by_default)),
+        adds_eos=bool(fields.get("tokenizer.ggml.add_eos_token", False)),
+    )
+
+
+def _model(path: Path) -> tuple[Any, int]:
+    """The model with its weights, and how many numbers of the file these are."""
+    import torch
+    from transformers import AutoConfig, AutoModelForCausalLM
+    from transformers.modeling_gguf_pytorch_utils import load_gguf_checkpoint
+
+    auto: Any = AutoModelForCausalLM
+    unpack: Any = load_gguf_checkpoint
+    config = AutoConfig.from_pretrained(path.parent, gguf_file=path.name, trust_remote_code=False)
+    with torch.device("meta"):
+        model = auto.from_config(config, dtype=torch.float32, trust_remote_code=False)
+    found = unpack(str(path), return_tensors=True, model_to_load=model)["tensors"]
+    found = {name: tensor.to(torch.float32).contiguous() for name, tensor in found.items()}
+    odd = model.load_state_dict(found, strict=False, assign=True).unexpected_keys
+    model.tie_weights()
+    empty = [name for name, tensor in model.state_dict().items() if tensor.is_meta]
+    if odd or empty:
+        raise ValueError(f"weights without a place: {odd[:3]}, places without weights: {empty[:3]}")
+    return model, sum(tensor.numel() for tensor in found.values())
+
+
+def _tokenizer(path: Path, header: _Header) -> tuple[Any, bool]:
+    """The tokenizer, and whether it is known to cut text as the file's own does."""
+    from tokenizers import pre_tokenizers
+    from transformers import AutoTokenizer
+
+    tokenizer = AutoTokenizer.from_pretrained(
+        path.parent,
+        gguf_file=path.name,
+        trust_remote_code=False,
+        add_bos_token=header.adds_bos,
+        add_eos_token=header.adds_eos,
+    )
+    backend = tokenizer.backend_tokenizer
+    if header.tokenizer != "gpt2" or header.cut in _AS_GPT2:
+        return tokenizer, True
+    if header.cut in _SINGLE_DIGITS:
+        steps = [pre_tokenizers.Digits(individual_digits=True), pre_tokenizers.ByteLevel(add_prefix_space=False)]
+        backend.pre_tokenizer = pre_tokenizers.Sequence(steps)
+        return tokenizer, True
+    backend.model.ignore_merges = header.cut in _LLAMA3
+    # transformers puts a sequence of steps where it knows the way, and leaves GPT-2's single one where it does not.
+    return tokenizer, isinstance(backend.pre_tokenizer, pre_tokenizers.Sequence)
+
+
+@contextlib.contextmanager
+def _alone(path: Path) -> Iterator[Path]:
+    """The file in a folder of its own: what lies beside it must not slip into the conversion."""
+    with tempfile.TemporaryDirectory(prefix="lmassay-") as place:
+        file = Path(place) / path.name
+        try:
+            file.symlink_to(path.resolve())
+        except OSError:  # a system that reserves links for administrators
+            shutil.copyfile(path, file)
+        yield file
+
+
+@contextlib.contextmanager
+def _quiet() -> Iterator[None]:
+    """Without transformers' progress bars; ``tell`` says what goes on."""
+    with contextlib.redirect_stderr(io.StringIO()):
+        yield

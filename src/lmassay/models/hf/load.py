@@ -1,0 +1,140 @@
+"""Weights and tokenizer into memory: safetensors only, no code from elsewhere, device and number format chosen."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+import transformers
+from transformers import AutoModelForCausalLM, AutoModelForMaskedLM, AutoTokenizer
+
+from lmassay.errors import ConfigError, DataError, failure
+from lmassay.models.hf.source import Kind
+
+DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
+
+
+@dataclass(frozen=True, slots=True)
+class Loaded:
+    """A model ready to be asked."""
+
+    model: Any
+    tokenizer: Any
+    device: torch.device
+    window: int | None
+    """The longest sequence it was made for, in tokens."""
+
+
+def choose_device(wanted: str) -> torch.device:
+    """The accelerator if there is one, else the CPU."""
+    if wanted == "auto":
+        if torch.cuda.is_available():
+            return torch.device("cuda")
+        return torch.device("mps" if torch.backends.mps.is_available() else "cpu")
+    try:
+        device = torch.device(wanted)
+    except RuntimeError:
+        raise ConfigError(f"model.device: '{wanted}' is no device; write auto, cpu, cuda, cuda:1 or mps") from None
+    if device.type == "cuda" and not torch.cuda.is_available():
+        raise ConfigError("model.device: there is no CUDA device here; write auto or cpu")
+    return device
+
+
+def choose_dtype(wanted: str, saved_as: str | None, device: torch.device) -> str:
+    """float32 on a CPU, unless the weights are bfloat16 and it has the instructions: without them bfloat16 is many
+    times slower. On an accelerator, what the weights were saved as."""
+    if wanted != "auto":
+        return wanted
+    if saved_as not in ("bfloat16", "float16"):
+        return "float32"
+    if device.type == "cpu":
+        return "bfloat16" if saved_as == "bfloat16" and _cpu_knows_bfloat16() else "float32"
+    if saved_as == "bfloat16" and device.type == "cuda" and not torch.cuda.is_bf16_supported():
+        return "float32"
+    return saved_as
+
+
+def _cpu_knows_bfloat16() -> bool:
+    try:
+        flags = Path("/proc/cpuinfo").read_text(encoding="ascii", errors="replace")
+    except OSError:
+        return False
+    return "avx512_bf16" in flags or "amx_bf16" in flags
+
+
+def load(folder: Path, kind: Kind, device: torch.device, dtype: str, trust_remote_code: bool) -> Loaded:
+    """Read tokenizer and weights from a folder."""
+    tokenizer = read_tokenizer(folder, trust_remote_code)
+    with _quiet():
+        model = _model(folder, kind, dtype, trust_remote_code)
+    if kind == "masked" and tokenizer.mask_token_id is None:
+        raise DataError(f"the tokenizer in {folder} has no mask token, which a masked model needs")
+    model.eval().to(device)
+    return Loaded(model, tokenizer, device, _window(model, tokenizer))
+
+
+def read_tokenizer(folder: Path, trust_remote_code: bool) -> Any:
+    """The tokenizer of a model folder."""
+    try:
+        with _quiet():
+            return AutoTokenizer.from_pretrained(folder, trust_remote_code=trust_remote_code, local_files_only=True)
+    except (OSError, ValueError, KeyError, TypeError, ImportError) as error:
+        raise DataError(f"the tokenizer in {folder} cannot be read: {_first_line(error)}") from error
+
+
+def _model(folder: Path, kind: Kind, dtype: str, trust_remote_code: bool) -> Any:
+    family: Any = AutoModelForMaskedLM if kind == "masked" else AutoModelForCausalLM
+    try:
+        model, info = family.from_pretrained(
+            folder,
+            dtype=DTYPES[dtype],
+            use_safetensors=True,
+            trust_remote_code=trust_remote_code,
+            local_files_only=True,
+            output_loading_info=True,
+        )
+    except Exception as error:
+        # Whatever is wrong with files that somebody else made: a broken archive, sizes that do not fit, a new family.
+        raise DataError(f"the model in {folder} cannot be loaded: {_first_line(error)}") from error
+    missing = sorted(info.get("missing_keys", ()))
+    if missing:
+        raise DataError(
+            f"the weights in {folder} lack {len(missing)} parts of a {kind} language model ({missing[0]} …), which "
+            "would be filled with random numbers; take a checkpoint that has its language-model head"
+        )
+    return model
+
+
+def _window(model: Any, tokenizer: Any) -> int | None:
+    config = model.config.get_text_config()
+    longest = getattr(config, "max_position_embeddings", None) or getattr(config, "n_positions", None)
+    if longest is not None and config.model_type in ("roberta", "xlm-roberta", "camembert", "longformer", "mpnet"):
+        # These count positions from behind the padding token.
+        longest -= (config.pad_token_id or 0) + 1
+    limits = [int(n) for n in (longest, tokenizer.model_max_length) if n is not None and 0 < n < 10**9]
+    return min(limits, default=None)
+
+
+def _first_line(error: BaseException) -> str:
+    return (str(error).strip().splitlines() or [failure(error)])[0][:300]
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """No bars and advice from the library while loading: what matters is told by us."""
+    library = logging.getLogger("transformers")
+    level = library.level
+    bars = transformers.utils.logging.is_progress_bar_enabled()
+    library.setLevel(logging.ERROR)
+    transformers.utils.logging.disable_progress_bar()
+    try:
+        yield
+    finally:
+        library.setLevel(level)
+        if bars:
+            transformers.utils.logging.enable_progress_bar()

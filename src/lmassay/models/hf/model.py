@@ -1,0 +1,137 @@
+"""Any Hugging Face masked or causal language model on this machine: a folder, a GGUF file or a fetched hub name."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import Field
+
+from lmassay.errors import ConfigError, MissingExtra, ModelError
+from lmassay.models.hf.source import Source, find_source
+from lmassay.types import Generate, LogProbs, Response, Slot
+
+Placed = tuple[int, Response]
+
+
+class HuggingFace:
+    """A local language model.
+
+    ``prefix`` is what stands before a text: ``auto`` (what the tokenizer itself puts there; before a text that is
+    scored from its first token on, the token between documents), ``none``, ``bos``, ``eos`` or a token.
+    ``leading_space`` puts a space before a text; left out, only before the blanks of RoBERTa-like models.
+    ``pll`` is how masked models score a text. ``position: counted`` reads blanks where refining-tse as released does.
+    """
+
+    name = "hf"
+
+    def __init__(
+        self,
+        model: str,
+        revision: str | None = None,
+        label: str = "",
+        kind: Literal["auto", "masked", "causal"] = "auto",
+        device: str = "auto",
+        dtype: Literal["auto", "float32", "bfloat16", "float16"] = "auto",
+        prefix: str = "auto",
+        leading_space: bool | None = None,
+        pll: Literal["within_word_l2r", "original"] = "within_word_l2r",
+        position: Literal["found", "counted"] = "found",
+        batch_tokens: Annotated[int, Field(ge=1)] | None = None,
+        threads: Annotated[int, Field(ge=1)] | None = None,
+        trust_remote_code: bool = False,
+        base_dir: Path = Path(),
+    ) -> None:
+        self._model, self._revision, self._base = model, revision, base_dir
+        self._kind, self._device, self._dtype = kind, device, dtype
+        self._prefix, self._leading_space = prefix, leading_space
+        self._pll, self._position = pll, position
+        self._batch_tokens, self._threads = batch_tokens, threads
+        self._trust_remote_code = trust_remote_code
+        self.label = label or Path(model).name.removesuffix(".gguf") or self.name
+
+    # --- what can be known without loading ----------------------------------------------------------------------------
+
+    @cached_property
+    def source(self) -> Source:
+        return find_source(self._model, self._revision, self._base)
+
+    @property
+    def kind(self) -> Literal["masked", "causal"]:
+        return self.source.kind if self._kind == "auto" else self._kind
+
+    @property
+    def can(self) -> frozenset[str]:
+        return frozenset({"slot", "logprobs"} if self.kind == "masked" else {"slot", "logprobs", "generate"})
+
+    @property
+    def sees_right(self) -> bool:
+        """Whether what stands behind a blank has a say in it."""
+        return self.kind == "masked"
+
+    def check(self) -> None:
+        self.source.check()
+        if self._position == "counted" and self.kind == "causal":
+            raise ConfigError("model.position: a causal model has no blank to look for; leave it out")
+
+    def identity(self) -> Mapping[str, Any]:
+        engine = self._engine_module()
+        own: dict[str, Any] = {"name": self.name, "model": self.source.name, "weights": self.source.fingerprint}
+        own |= {"revision": self.source.revision[:12]} if self.source.revision else {}
+        own |= engine.numbers(self.source, self._device, self._dtype)
+        own |= self._words.policy(self.kind == "masked")
+        own |= {"pll": self._pll} if self.kind == "masked" else {}
+        own |= {"position": self._position} if self._position != "found" else {}
+        own |= {"trust_remote_code": True} if self._trust_remote_code else {}
+        return own
+
+    # --- the three verbs ----------------------------------------------------------------------------------------------
+
+    def slot(self, requests: Sequence[Slot]) -> Iterator[Placed]:
+        return self._told(self._engine.slot(requests))
+
+    def logprobs(self, requests: Sequence[LogProbs]) -> Iterator[Placed]:
+        return self._told(self._engine.logprobs(requests))
+
+    def generate(self, requests: Sequence[Generate]) -> Iterator[Placed]:
+        return self._told(self._engine.generate(requests))
+
+    # --- inside -----------------------------------------------------------------------------------------------------
+
+    def _engine_module(self) -> Any:
+        try:
+            from lmassay.models.hf import engine
+        except ImportError as error:
+            raise MissingExtra("a local Hugging Face model", "hf") from error
+        return engine
+
+    @cached_property
+    def _folder(self) -> Path:
+        if not self.source.is_gguf:
+            return self.source.path
+        self._engine_module()
+        from lmassay.models.hf.gguf import converted
+
+        return converted(self.source.path)
+
+    @cached_property
+    def _words(self) -> Any:
+        words = self._engine_module().open_words(
+            self._folder, self._prefix, self._leading_space, self._trust_remote_code
+        )
+        return words
+
+    @cached_property
+    def _engine(self) -> Any:
+        engine = self._engine_module()
+        return engine.Engine(
+            engine.open_model(self._folder, self.source, self.kind, self._device, self._dtype, self._trust_remote_code),
+            self._words,
+            engine.Manner(self.kind, self._pll, self._position, self._batch_tokens, self._threads),
+        )
+
+    def _told(self, answers: Iterator[tuple[int, Response | ModelError]]) -> Iterator[Placed]:
+        for place, answer in answers:
+            yield place, Response(error=str(answer)) if isinstance(answer, ModelError) else answer

@@ -1,0 +1,249 @@
+"""The syntax evaluation at a blank: TSE on the pair's own verbs, EW and MW on hundreds of others."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from functools import cached_property
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import Field
+
+from lmassay.errors import ConfigError
+from lmassay.stats import Settings
+from lmassay.syntax import aggregation, metrics, sources
+from lmassay.syntax.contexts import Context, Dropped, Manner, as_example, as_unscored_example, gather
+from lmassay.syntax.lemmas import VerbList, read_verbs, shipped_verbs
+from lmassay.table import ScoreTable
+from lmassay.types import Candidates, Example, Request, Response, Result, Score, Slot
+
+Cutoff = Annotated[float, Field(gt=0, le=1)]
+TOP: list[Cutoff] = [0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.97, 1.0]
+BOTTOM: list[Cutoff] = [0.5, 0.1, 0.01, 0.001, 1e-4, 1e-5, 1e-6]
+Floats = NDArray[np.float64]
+_NO_LEMMA = "no lemma within the cut-off"
+_SEVERAL_TOKENS = "a form of the pair is no single token"
+
+
+class Syntax:
+    """TSE, EW and MW (Newman et al. 2021) on minimal pairs that differ in one verb.
+
+    ``data`` is a .jsonl file, a folder, a pattern or a grammar; or names constructions: ``{Simple: simple.jsonl}``.
+    ``compat: released`` scores one lemma only, as refining-tse does with the verb list it ships.
+    """
+
+    name = "syntax"
+    version = 1
+    needs = frozenset({"slot"})
+    cluster = "noun"
+    headline = ("tse", "ew", "mw")
+    # Contexts at once: enough to share most prefixes, few enough for their candidates to fit into memory.
+    chunk = 1024
+
+    def __init__(
+        self,
+        data: sources.DataSpec,
+        verbs: Path | None = None,
+        cutoffs_top: list[Cutoff] = TOP,
+        cutoffs_bottom: list[Cutoff] = BOTTOM,
+        capitalize: bool = True,
+        period: bool = True,
+        max_per_file: Annotated[int, Field(ge=1)] | None = None,
+        max_rows: Annotated[int, Field(ge=1)] | None = None,
+        multi_token: bool = False,
+        bad_rows: Literal["stop", "count"] = "stop",
+        clusters: str = "auto",
+        compat: Literal["none", "released"] = "none",
+        label: str = "",
+        base_dir: Path = Path(),
+    ) -> None:
+        self._data, self._base = data, base_dir
+        self._verb_file = verbs or shipped_verbs()
+        self._top, self._bottom = list(dict.fromkeys(cutoffs_top)), list(dict.fromkeys(cutoffs_bottom))
+        self._limits = (max_per_file, max_rows)
+        self._multi_token, self._compat = multi_token, compat
+        self._manner = Manner(capitalize, period, True, bad_rows == "stop", clusters)
+        self.label = label or (Path(data).stem if isinstance(data, str) else f"{len(data)} constructions")
+        self._names = {side: self._curve_names(side, cuts) for side, cuts in self._curves().items()}
+
+    # --- what the runner asks -----------------------------------------------------------------------------------------
+
+    def check(self) -> None:
+        _ = self._verbs, self._constructions
+
+    def check_model(self, model: Any) -> None:
+        """A model that does not look behind the blank is asked once for all that may stand there."""
+        self._manner = replace(self._manner, sees_right=bool(getattr(model, "sees_right", True)))
+        _ = self._gathered
+
+    def size(self) -> int:
+        contexts, dropped = self._gathered
+        return len(contexts) + len(dropped)
+
+    @property
+    def requests_each(self) -> int:
+        return 2 if self._multi_token else 1
+
+    def examples(self) -> Iterator[Example]:
+        contexts, dropped = self._gathered
+        yield from map(as_example, contexts)
+        yield from map(as_unscored_example, dropped)
+
+    def requests(self, example: Example) -> Sequence[Request]:
+        inputs = example.inputs
+        if "problem" in inputs:
+            return []
+        asked = [Slot(inputs["left"], inputs["right"], self._candidates, ranked=bool(self._names))]
+        if self._multi_token:
+            forms = tuple(dict.fromkeys(form for _, *pair in inputs["rows"] for form in pair))
+            asked.append(Slot(inputs["left"], inputs["right"], forms, ranked=False, multi_token=True))
+        return asked
+
+    def score(self, examples: Sequence[Example], responses: Sequence[Sequence[Response]]) -> list[Score]:
+        asked = [i for i, example in enumerate(examples) if "problem" not in example.inputs]
+        scores: list[Score] = [
+            Score(unscored=dict.fromkeys(self.headline, str(example.inputs.get("problem")))) for example in examples
+        ]
+        if asked:
+            judged = self._score_contexts([examples[i] for i in asked], [responses[i] for i in asked])
+            for i, score in zip(asked, judged, strict=True):
+                scores[i] = score
+        return scores
+
+    def aggregate(self, table: ScoreTable, settings: Settings) -> list[Result]:
+        return aggregation.results(table, [n for names in self._names.values() for n in names["ew"]], settings)
+
+    def signature(self) -> Mapping[str, Any]:
+        parts: dict[str, Any] = {
+            "data": sources.signature_of(self._constructions),
+            "verbs": f"{self._verbs.name}.{self._verbs.sha256[:8]}",
+            "cutoffs": ",".join(f"{v:g}" for v in [*self._top, *self._bottom]) or "none",
+            "capitalize": self._manner.capitalize,
+            "period": self._manner.period,
+            "context": "both sides" if self._manner.sees_right else "left",
+        }
+        per_file, rows = self._limits
+        parts |= {"max_per_file": per_file} if per_file else {}
+        parts |= {"max_rows": rows} if rows else {}
+        parts |= {"multi_token": True} if self._multi_token else {}
+        parts |= {"clusters": self._manner.cluster} if self._manner.cluster != "auto" else {}
+        parts |= {"compat": self._compat} if self._compat != "none" else {}
+        return parts
+
+    # --- inside -------------------------------------------------------------------------------------------------------
+
+    def _curves(self) -> dict[str, list[float]]:
+        return {side: cuts for side, cuts in (("top", self._top), ("bottom", self._bottom)) if cuts}
+
+    def _curve_names(self, side: str, cuts: Sequence[float]) -> dict[str, list[str]]:
+        return {metric: [f"{metric}@{side}{v:g}" for v in cuts] for metric in ("ew", "mw", "mass")}
+
+    @cached_property
+    def _constructions(self) -> list[sources.Construction]:
+        return sources.constructions(self._data, self._base)
+
+    @cached_property
+    def _verbs(self) -> VerbList:
+        return read_verbs(self._verb_file)
+
+    @cached_property
+    def _gathered(self) -> tuple[list[Context], list[Dropped]]:
+        rows = sources.numbered(self._constructions, *self._limits)
+        return gather(rows, self._verbs, self._manner)
+
+    @cached_property
+    def _candidates(self) -> tuple[str, ...]:
+        """One list for all contexts: the forms of the verb list, and the verbs of the pairs."""
+        pairs = (form for context in self._gathered[0] for _, *pair in context.rows for form in pair)
+        return tuple(dict.fromkeys([*self._verbs.forms, *pairs]))
+
+    @cached_property
+    def _place(self) -> dict[str, int]:
+        return {form: place for place, form in enumerate(self._candidates)}
+
+    @cached_property
+    def _lemma_places(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        lemmas = self._verbs.lemmas
+        return (
+            np.array([self._place[lemma.singular] for lemma in lemmas]),
+            np.array([self._place[lemma.plural] for lemma in lemmas]),
+        )
+
+    def _score_contexts(self, examples: Sequence[Example], responses: Sequence[Sequence[Response]]) -> list[Score]:
+        logprobs = _columns(responses, "logprobs")
+        assert logprobs is not None
+        masses = [_columns(responses, name) if self._names else None for name in ("masses_above", "masses_below")]
+        forms = self._forms(logprobs, masses, examples)
+        columns = self._headline_columns(forms) | self._curve_columns(forms)
+        lemmas = forms.known.sum(axis=1)
+        scores = []
+        for i, (example, answers) in enumerate(zip(examples, responses, strict=True)):
+            tse = self._tse(example, logprobs[i], answers)
+            numbered = example.reference is not None
+            values = {n: float(c[i]) for n, c in columns.items() if numbered and not np.isnan(c[i])}
+            unscored = {n: _NO_LEMMA for n, c in columns.items() if numbered and np.isnan(c[i])}
+            if not numbered:
+                unscored |= dict.fromkeys(("ew", "mw"), "the number of the right verb is unknown; give a label")
+            judged = [hit for _, hit in tse if hit is not None]
+            counts = {"tse_rows": float(len(judged)), "tse_dropped": float(len(tse) - len(judged))}
+            if judged:
+                counts["tse"] = float(np.mean(judged))
+            else:
+                unscored["tse"] = _SEVERAL_TOKENS
+            scores.append(Score({**counts, **values}, unscored, {"tse": tse, "lemmas": int(lemmas[i])}))
+        return scores
+
+    def _forms(self, logprobs: Floats, masses: Sequence[Floats | None], examples: Sequence[Example]) -> metrics.Forms:
+        singular, plural = self._lemma_places
+        is_plural = np.array([example.reference == "plural" for example in examples])
+        if self._compat == "released":
+            # All rows of the shipped list have one index, so that the last lemma in the vocabulary replaces the others.
+            known = ~np.isnan(logprobs[:, singular] + logprobs[:, plural]).all(axis=0)
+            last = np.flatnonzero(known)[-1:]
+            singular, plural = singular[last], plural[last]
+        return metrics.forms_of([logprobs, *masses], singular, plural, is_plural)
+
+    def _headline_columns(self, forms: metrics.Forms) -> dict[str, Floats]:
+        whole = metrics.without_cutoff(forms)
+        return {"ew": whole.ew, "mw": whole.mw, "mass": whole.mass}
+
+    def _curve_columns(self, forms: metrics.Forms) -> dict[str, Floats]:
+        if forms.above is None:
+            return {}
+        columns: dict[str, Floats] = {}
+        for side, cuts in self._curves().items():
+            curve = (metrics.top_curve if side == "top" else metrics.bottom_curve)(forms, cuts)
+            for metric, values in (("ew", curve.ew), ("mw", curve.mw), ("mass", curve.mass)):
+                columns |= {name: values[:, j] for j, name in enumerate(self._names[side][metric])}
+        return columns
+
+    def _tse(
+        self, example: Example, logprobs: Floats, answers: Sequence[Response]
+    ) -> list[tuple[int, Literal[0, 1] | None]]:
+        """For each row 1 if the right verb is the more probable one, 0 if not, None if a form cannot be scored."""
+        known = {form: float(logprobs[self._place[form]]) for _, *pair in example.inputs["rows"] for form in pair}
+        if self._multi_token:
+            spelled = answers[1].answer
+            assert isinstance(spelled, Candidates)
+            known = dict(zip(dict.fromkeys(known), np.asarray(spelled.logprobs, dtype=np.float64), strict=True))
+        verdicts: list[tuple[int, Literal[0, 1] | None]] = []
+        for row, good, bad in example.inputs["rows"]:
+            a, b = known[good], known[bad]
+            verdicts.append((row, None if np.isnan(a) or np.isnan(b) else (1 if a > b else 0)))
+        return verdicts
+
+
+def _columns(responses: Sequence[Sequence[Response]], column: str) -> Floats | None:
+    found = []
+    for answers in responses:
+        answer = answers[0].answer
+        if not isinstance(answer, Candidates):
+            raise ConfigError(f"the model answered a slot with {type(answer).__name__}; it must give Candidates")
+        values = getattr(answer, column)
+        if values is None:
+            return None
+        found.append(np.asarray(values, dtype=np.float64))
+    return np.stack(found)
