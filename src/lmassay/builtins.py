@@ -26,6 +26,7 @@ BUILTINS: Final[dict[str, dict[str, tuple[str, str]]]] = {
         "outputs": ("lmassay.models.outputs:Outputs", "answers already in hand, read from files"),
         "openai": ("lmassay.models.openai_compatible:OpenAICompatible", "any OpenAI-compatible server, by base URL"),
         "hf": ("lmassay.models.hf.model:HuggingFace", "a local Hugging Face model: folder, GGUF file or hub name"),
+        "smollm2": ("lmassay.models.hf.model:SmolLM2", "the default: a small real model; lmassay models get smollm2"),
         "echo": ("lmassay.models.echo:Echo", "gives the prompt back; deterministic, for trying things out"),
     },
     "scorer": {

@@ -58,7 +58,10 @@ class Model(Protocol):
     """
 
     name: str
-    can: frozenset[str]
+
+    @property
+    def can(self) -> frozenset[str]:
+        """The verbs it knows; a plain attribute will do."""
 
     def identity(self) -> Mapping[str, Any]:
         """All that makes its answers its own: name, revision, weights hash or endpoint, parameters; no secret."""

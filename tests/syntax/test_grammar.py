@@ -10,7 +10,7 @@ import subprocess
 import sys
 import unicodedata
 from collections import Counter
-from functools import cache, lru_cache
+from functools import cache
 
 import pytest
 import yaml
@@ -84,10 +84,16 @@ def shipped(name):
     return load_grammar(name)
 
 
-@lru_cache(maxsize=None)
+@cache
 def everything(grammar, construction):
     """All rows of a shipped grammar's construction; not to be changed."""
     return shipped(grammar).write(construction)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _rows_are_forgotten_in_the_end():
+    yield
+    everything.cache_clear()
 
 
 def goods(rows):

@@ -10,15 +10,15 @@ def number_text(value: float | None, digits: int = 4) -> str:
     return "no data" if value is None else f"{value:.{digits}f}"
 
 
-def value_text(result: Mapping[str, Any]) -> str:
+def value_text(result: Mapping[str, Any], digits: int = 4) -> str:
     """The value, or that there is none and on how many it would rest."""
-    return f"no data (n = {result['n']})" if result["value"] is None else number_text(result["value"])
+    return f"no data (n = {result['n']})" if result["value"] is None else number_text(result["value"], digits)
 
 
-def interval_text(result: Mapping[str, Any]) -> str:
+def interval_text(result: Mapping[str, Any], digits: int = 4) -> str:
     if result["low"] is None or result["high"] is None:
         return "n/a"
-    return f"[{number_text(result['low'])}, {number_text(result['high'])}]"
+    return f"[{number_text(result['low'], digits)}, {number_text(result['high'], digits)}]"
 
 
 def short_text(result: Mapping[str, Any], between: str = " ") -> str:

@@ -13,13 +13,11 @@ from typing import Any
 from jinja2 import Environment, PackageLoader, StrictUndefined, select_autoescape
 
 import lmassay
-from lmassay.comparison import Comparison, compare_runs, load_side, share_examples
+from lmassay.comparison import Comparison, Side, compare_runs, load_side, share_examples
 from lmassay.errors import UserError
-from lmassay.report import robustness
-from lmassay.report.numbers import interval_text, number_text, p_text, value_text
+from lmassay.report.numbers import number_text, p_text
+from lmassay.report.sections import section_of
 from lmassay.store import RunRecord, Store
-
-MOST_SCATTERS = 12
 
 
 def render(store: Store, records: Sequence[RunRecord]) -> str:
@@ -30,7 +28,7 @@ def render(store: Store, records: Sequence[RunRecord]) -> str:
     environment = Environment(
         loader=PackageLoader("lmassay.report"), autoescape=select_autoescape(default=True), undefined=StrictUndefined
     )
-    environment.globals |= {f.__name__: f for f in (value_text, interval_text, number_text, p_text)}
+    environment.globals |= {f.__name__: f for f in (number_text, p_text)}
     tasks = list(dict.fromkeys(record.task for record in records))
     sections = [_section(store, [r for r in records if r.task == task]) for task in tasks]
     return environment.get_template("page.html").render(
@@ -41,40 +39,31 @@ def render(store: Store, records: Sequence[RunRecord]) -> str:
         sections=sections,
         records=records,
         json=lambda value: json.dumps(value, indent=2, ensure_ascii=False),
-        counts={record.id: store.count(record.id) for record in records},
     )
 
 
 def _section(store: Store, records: Sequence[RunRecord]) -> dict[str, Any]:
-    section: dict[str, Any] = {
+    section = section_of(store, records)
+    base, *others = [load_side(store, record) for record in records]
+    metrics = section.compared or base.record.provenance.get("headline") or base.table.metrics
+    shared = [other for other in others if share_examples(base, other)]
+    known = {other.record.id for other in shared}
+    return {
         "task": records[0].task,
         "records": records,
         "errors": {record.id: store.errors(record.id) for record in records},
-        "figures": [],
-        "examples": [],
-        "columns": [],
-        "overall": robustness.overall,
+        "blocks": section.blocks,
+        "examples": section.examples,
+        "comparisons": _comparisons(base, shared, metrics),
+        "comparison_note": section.comparison_note,
+        "apart": [other.name for other in others if other.record.id not in known and other.table.ids],
     }
-    if records[0].task == "robustness":
-        section["columns"] = robustness.columns(records)
-        rates = robustness.success_figure(records)
-        section["wide"] = [rates] if rates else []
-        for record in records[:MOST_SCATTERS]:
-            seen = robustness.glance(store.rows(record.id))
-            figure = robustness.scatter_figure(record, seen)
-            section["figures"] += [figure] if figure else []
-            section["examples"].append((record, robustness.examples(seen)))
-        section["left_out"] = max(len(records) - MOST_SCATTERS, 0)
-    section["comparisons"] = _comparisons(store, records, [m for m, _ in section["columns"]] or None)
-    return section
 
 
-def _comparisons(store: Store, records: Sequence[RunRecord], metrics: Sequence[str] | None) -> list[Comparison]:
-    """Each run against the first, where they share examples."""
-    base, *others = [load_side(store, record) for record in records]
-    pairs = [other for other in others if share_examples(base, other)]
-    try:
-        return compare_runs(base, pairs, metrics) if pairs else []
-    except UserError:
-        # They share examples, but none with a score: there is nothing to compare.
-        return []
+def _comparisons(base: Side, others: Sequence[Side], metrics: Sequence[str]) -> list[Comparison]:
+    """Each run against the first, where they have scores of the same examples."""
+    scored = {metric: set(base.table.by_id(metric)) for metric in metrics}
+    both = [
+        other for other in others if any(not ids.isdisjoint(other.table.by_id(m)) for m, ids in scored.items() if ids)
+    ]
+    return compare_runs(base, both, metrics) if both else []

@@ -6,15 +6,31 @@ import heapq
 import random
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
-
-from markupsafe import Markup
 
 from lmassay.report import svg
+from lmassay.report.generic import section as results_as_they_are
 from lmassay.report.numbers import number_text
-from lmassay.store import RunRecord
+from lmassay.report.parts import (
+    Block,
+    Body,
+    Cell,
+    Examples,
+    Figure,
+    Figures,
+    Line,
+    Note,
+    Section,
+    ShownExample,
+    Table,
+    count,
+    measured,
+    name,
+    overall,
+)
+from lmassay.store import RunRecord, Store
 from lmassay.types import Row
 
+MOST_SCATTERS = 12
 MOST_POINTS = 1500
 MOST_EXAMPLES = 8
 _METRICS = ("success", "s_src", "d_tgt", "s_tgt", "signed_drop")
@@ -27,31 +43,47 @@ _TITLES = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Figure:
-    """A drawing and the sentence under it."""
+def section(store: Store, records: Sequence[RunRecord]) -> Section:
+    """Attacks by system, where they hit, and the sentences hit hardest; the first dozen runs with scatter and texts."""
+    metrics = columns(records)
+    if not metrics:
+        return results_as_they_are(store, records)
+    shown = [(record, glance(store.rows(record.id))) for record in records[:MOST_SCATTERS]]
+    rates = success_figure(records)
+    scatters = [figure for record, seen in shown if (figure := scatter_figure(record, seen))]
+    blocks: list[Block] = [_table(store, records, metrics)]
+    blocks += [Figures([rates], "wide")] if rates else []
+    blocks += [Figures(scatters)] if scatters else []
+    if left_out := len(records) - len(shown):
+        blocks.append(Note(f"{left_out} further runs have no scatter here; report them by themselves."))
+    found = [(record, examples(seen)) for record, seen in shown]
+    texts = [
+        Examples(f"Where {record.label} on {record.model} did most ({len(some)} sentences)", some)
+        for record, some in found
+        if some
+    ]
+    return Section(blocks, texts, compared=[metric for metric, _ in metrics])
 
-    drawing: Markup
-    caption: str
 
-
-@dataclass(frozen=True, slots=True)
-class ShownExample:
-    """One example as the page shows it."""
-
-    id: str
-    scores: str
-    texts: Sequence[tuple[str, str]]
+def _table(store: Store, records: Sequence[RunRecord], metrics: Sequence[tuple[str, str]]) -> Table:
+    head = [Cell("attack", kind="text"), Cell("system", kind="text"), *(Cell(title) for _, title in metrics)]
+    lines = []
+    for record in records:
+        counts = store.count(record.id)
+        cells = [name(record.label), Cell(record.model, kind="text")]
+        cells += [measured(overall(record, metric)) for metric, _ in metrics]
+        lines.append(Line([*cells, *(count(counts[state]) for state in ("scored", "error", "unscored"))]))
+    caption = (
+        "Each cell: value, and its interval below. Errors and unscored examples are left out of n, never counted as "
+        "failures."
+    )
+    return Table(caption, [[*head, Cell("n"), Cell("errors"), Cell("unscored")]], [Body(lines)])
 
 
 def columns(records: Sequence[RunRecord]) -> list[tuple[str, str]]:
     """The metrics that at least one run has, with their titles."""
     present = {result["metric"] for record in records for result in record.results}
     return [(metric, _TITLES[metric]) for metric in _METRICS if metric in present]
-
-
-def overall(record: RunRecord, metric: str) -> Mapping[str, Any] | None:
-    return next((r for r in record.results if r["metric"] == metric and r["group"] == "overall"), None)
 
 
 def success_figure(records: Sequence[RunRecord]) -> Figure | None:

@@ -9,6 +9,8 @@ from xml.sax.saxutils import escape, quoteattr
 from markupsafe import Markup
 
 Side = Callable[[float, float], float]
+MOST_SERIES = 5
+"""Colours that readers with any kind of colour vision can tell apart, on paper and on a dark screen."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +84,7 @@ def scatter(points: Sequence[Point], region: Region, x_label: str, y_label: str,
         f"<title>{escape(p.title)}</title></circle>"
         for p in points
     ]
-    return _svg(frame.width, frame.height, description, parts)
+    return svg(frame.width, frame.height, description, parts)
 
 
 def rows_with_intervals(bars: Sequence[Bar], x_label: str, description: str) -> Markup:
@@ -100,15 +102,14 @@ def rows_with_intervals(bars: Sequence[Bar], x_label: str, description: str) -> 
         parts.append(f'<text class="tick" x="{at}" y="{base + 16}" text-anchor="middle">{tick / 10:g}</text>')
     for number, bar in enumerate(bars):
         y = top + row * number
-        label = bar.label if len(bar.label) <= 60 else bar.label[:59] + "…"
-        parts.append(f'<text class="label" x="{left}" y="{y + 14}">{escape(label)}</text>')
+        parts.append(f'<text class="label" x="{left}" y="{y + 14}">{clipped(bar.label, 60)}</text>')
         if bar.low is not None and bar.high is not None:
             parts.append(f'<line class="whisker" x1="{x(bar.low)}" y1="{y + 25}" x2="{x(bar.high)}" y2="{y + 25}"/>')
         if bar.value is not None:
             parts.append(f'<circle class="value" cx="{x(bar.value)}" cy="{y + 25}" r="4.5"/>')
     middle = left + plot / 2
     parts.append(f'<text class="label" x="{middle}" y="{base + 36}" text-anchor="middle">{escape(x_label)}</text>')
-    return _svg(left + plot + 14, base + 44, description, parts)
+    return svg(left + plot + 14, base + 44, description, parts)
 
 
 def above_diagonal(threshold: float) -> Region:
@@ -157,6 +158,14 @@ def _axes(frame: Frame, x_label: str, y_label: str) -> str:
     return "".join(parts)
 
 
-def _svg(width: int, height: int, description: str, parts: Sequence[str]) -> Markup:
+def clipped(text: str, most: int) -> str:
+    """A text that fits, escaped; what was cut off is told to those who point at it."""
+    if len(text) <= most:
+        return escape(text)
+    return f"{escape(text[: most - 1])}…<title>{escape(text)}</title>"
+
+
+def svg(width: int, height: int, description: str, parts: Sequence[str]) -> Markup:
+    """A drawing out of shapes whose texts are escaped."""
     head = f'<svg viewBox="0 0 {width} {height}" role="img" aria-label={quoteattr(description)}>'
-    return Markup(head + "".join(parts) + "</svg>")  # noqa: S704 - all texts were escaped above
+    return Markup(head + "".join(parts) + "</svg>")  # noqa: S704 - all texts were escaped

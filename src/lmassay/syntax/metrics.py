@@ -41,7 +41,11 @@ class Scores:
 
 def forms_of(columns: Sequence[Floats | None], singular: Bins, plural: Bins, is_plural: NDArray[np.bool_]) -> Forms:
     """Sort columns of candidates (contexts × candidates: log-probability, mass above, mass below) into lemmas."""
-    places = np.stack([singular, plural], axis=1)
+    assert columns[0] is not None
+    # About half of a verb list is spelled with several tokens; what no context can score is left out at once.
+    spelled = ~np.isnan(columns[0]).all(axis=0)
+    kept = spelled[singular] & spelled[plural]
+    places = np.stack([singular[kept], plural[kept]], axis=1)
 
     def in_lemmas(column: Floats) -> Floats:
         found = column[:, places]

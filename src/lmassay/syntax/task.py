@@ -26,6 +26,7 @@ BOTTOM: list[Cutoff] = [0.5, 0.1, 0.01, 0.001, 1e-4, 1e-5, 1e-6]
 Floats = NDArray[np.float64]
 _NO_LEMMA = "no lemma within the cut-off"
 _SEVERAL_TOKENS = "a form of the pair is no single token"
+_NO_NUMBER = "the number of the right verb is unknown; give a label"
 
 
 class Syntax:
@@ -120,7 +121,7 @@ class Syntax:
         parts: dict[str, Any] = {
             "data": sources.signature_of(self._constructions),
             "verbs": f"{self._verbs.name}.{self._verbs.sha256[:8]}",
-            "cutoffs": ",".join(f"{v:g}" for v in [*self._top, *self._bottom]) or "none",
+            "cutoffs": self._cutoffs_in_short(),
             "capitalize": self._manner.capitalize,
             "period": self._manner.period,
             "context": "both sides" if self._manner.sees_right else "left",
@@ -134,6 +135,11 @@ class Syntax:
         return parts
 
     # --- inside -------------------------------------------------------------------------------------------------------
+
+    def _cutoffs_in_short(self) -> str:
+        if (self._top, self._bottom) == (TOP, BOTTOM):
+            return "published"
+        return ",".join(f"{v:g}" for v in [*self._top, *self._bottom]) or "none"
 
     def _curves(self) -> dict[str, list[float]]:
         return {side: cuts for side, cuts in (("top", self._top), ("bottom", self._bottom)) if cuts}
@@ -179,22 +185,26 @@ class Syntax:
         forms = self._forms(logprobs, masses, examples)
         columns = self._headline_columns(forms) | self._curve_columns(forms)
         lemmas = forms.known.sum(axis=1)
+        names, table = list(columns), np.column_stack(list(columns.values())).tolist()
         scores = []
         for i, (example, answers) in enumerate(zip(examples, responses, strict=True)):
             tse = self._tse(example, logprobs[i], answers)
-            numbered = example.reference is not None
-            values = {n: float(c[i]) for n, c in columns.items() if numbered and not np.isnan(c[i])}
-            unscored = {n: _NO_LEMMA for n, c in columns.items() if numbered and np.isnan(c[i])}
-            if not numbered:
-                unscored |= dict.fromkeys(("ew", "mw"), "the number of the right verb is unknown; give a label")
+            values, unscored = self._of_verb_list(example, dict(zip(names, table[i], strict=True)))
             judged = [hit for _, hit in tse if hit is not None]
             counts = {"tse_rows": float(len(judged)), "tse_dropped": float(len(tse) - len(judged))}
             if judged:
-                counts["tse"] = float(np.mean(judged))
+                counts["tse"] = sum(judged) / len(judged)
             else:
                 unscored["tse"] = _SEVERAL_TOKENS
             scores.append(Score({**counts, **values}, unscored, {"tse": tse, "lemmas": int(lemmas[i])}))
         return scores
+
+    def _of_verb_list(self, example: Example, found: dict[str, float]) -> tuple[dict[str, float], dict[str, str]]:
+        """EW, MW and mass, and why some of them are missing."""
+        if example.reference is None:
+            return {}, dict.fromkeys(("ew", "mw"), _NO_NUMBER)
+        # NaN is the one number that differs from itself.
+        return {n: v for n, v in found.items() if v == v}, {n: _NO_LEMMA for n, v in found.items() if v != v}
 
     def _forms(self, logprobs: Floats, masses: Sequence[Floats | None], examples: Sequence[Example]) -> metrics.Forms:
         singular, plural = self._lemma_places
@@ -224,11 +234,12 @@ class Syntax:
         self, example: Example, logprobs: Floats, answers: Sequence[Response]
     ) -> list[tuple[int, Literal[0, 1] | None]]:
         """For each row 1 if the right verb is the more probable one, 0 if not, None if a form cannot be scored."""
-        known = {form: float(logprobs[self._place[form]]) for _, *pair in example.inputs["rows"] for form in pair}
+        forms = dict.fromkeys(form for _, *pair in example.inputs["rows"] for form in pair)
+        known = {form: float(logprobs[self._place[form]]) for form in forms}
         if self._multi_token:
             spelled = answers[1].answer
             assert isinstance(spelled, Candidates)
-            known = dict(zip(dict.fromkeys(known), np.asarray(spelled.logprobs, dtype=np.float64), strict=True))
+            known = dict(zip(forms, np.asarray(spelled.logprobs, dtype=np.float64), strict=True))
         verdicts: list[tuple[int, Literal[0, 1] | None]] = []
         for row, good, bad in example.inputs["rows"]:
             a, b = known[good], known[bad]

@@ -12,11 +12,12 @@ from numpy.typing import NDArray
 
 from lmassay.errors import ModelError
 from lmassay.models.hf.batches import Batcher, by_padded_size
-from lmassay.models.hf.heads import only_positions
+from lmassay.models.hf.heads import logits_at
 from lmassay.models.hf.trie import Tokens, grow, take_nodes
 
 Floats = NDArray[np.float64]
 Outcome = TypeVar("Outcome")
+_NO_CACHE = {"use_cache": False}
 # (sequence, place in it) of every token whose successor is asked for.
 Asked = list[tuple[int, int]]
 
@@ -42,7 +43,7 @@ class Causal:
 
         def work(places: Sequence[int], rows: Sequence[Tokens]) -> Iterator[Outcome]:
             laid = self._lay(rows)
-            logits = self._through_head(laid, [laid.cell(i, len(row) - 1) for i, row in enumerate(rows)])
+            logits = logits_at(self._model, laid.inputs, [laid.cell(i, len(row) - 1) for i, row in enumerate(rows)])
             values = logits.float().cpu().numpy()
             for place, row in zip(places, values, strict=True):
                 yield reduce(place, row)
@@ -100,7 +101,7 @@ class Causal:
         # Sequences with a common beginning ask the same thing of it: its logits are made once.
         seen: dict[tuple[int, int], int] = {}
         line_of = [seen.setdefault(laid.cell(i, at), len(seen)) for i, at in asked]
-        logits = self._through_head(laid, list(seen)).float()
+        logits = logits_at(self._model, laid.inputs, list(seen)).float()
         totals = torch.logsumexp(logits, dim=-1)
         lines = torch.tensor(line_of, device=logits.device)
         chosen = logits[lines, torch.tensor(list(targets), device=logits.device)]
@@ -108,20 +109,18 @@ class Causal:
         return found
 
     def _lay(self, rows: Sequence[Tokens]) -> Laid:
-        return lay_tree(rows, self._model, self._device) if self._as_tree else Laid(padded(rows, self._device), None)
-
-    def _through_head(self, laid: Laid, cells: Sequence[tuple[int, int]]) -> torch.Tensor:
-        lines, columns = (torch.tensor(part, device=self._device) for part in zip(*cells, strict=True))
-        with torch.inference_mode(), only_positions(self._model, lines, columns):
-            logits: torch.Tensor = self._model(**laid.inputs, use_cache=False).logits[0]
-        return logits
+        return (
+            lay_tree(rows, self._model, self._device)
+            if self._as_tree
+            else Laid({**padded(rows, self._device), **_NO_CACHE}, None)
+        )
 
 
 @dataclass(frozen=True, slots=True)
 class Laid:
     """Sequences as a model takes them in, and where in them each token of each sequence lies."""
 
-    inputs: dict[str, torch.Tensor]
+    inputs: dict[str, Any]
     paths: list[NDArray[np.int64]] | None
 
     def cell(self, sequence: int, at: int) -> tuple[int, int]:
@@ -137,6 +136,7 @@ def lay_tree(rows: Sequence[Tokens], model: Any, device: torch.device) -> Laid:
         "input_ids": torch.from_numpy(tree.tokens)[None].to(device),
         "position_ids": torch.from_numpy(tree.depths)[None].to(device),
         "attention_mask": mask[None, None].to(device),
+        **_NO_CACHE,
     }
     return Laid(inputs, tree.paths)
 
@@ -159,16 +159,12 @@ def _understands_trees(model: Any, device: torch.device) -> bool:
     rows = sorted([a, b])
     try:
         laid = lay_tree(rows, model, device)
-        at = torch.tensor([laid.cell(i, len(row) - 1)[1] for i, row in enumerate(rows)], device=device)
-        with torch.inference_mode(), only_positions(model, torch.zeros_like(at), at):
-            together = model(**laid.inputs, use_cache=False).logits[0].float()
-        with torch.inference_mode():
-            alone = [
-                model(input_ids=torch.tensor([row], device=device), use_cache=False).logits[0, -1].float()
-                for row in rows
-            ]
+        together = logits_at(model, laid.inputs, [laid.cell(i, len(row) - 1) for i, row in enumerate(rows)]).float()
+        alone = [
+            logits_at(model, {"input_ids": torch.tensor([row], device=device)}, [(0, len(row) - 1)]) for row in rows
+        ]
     except (RuntimeError, ValueError, TypeError, IndexError, KeyError, AttributeError):
         return False
-    apart = torch.stack(alone)
+    apart = torch.cat(alone).float()
     tolerance = 1e-3 if model.dtype == torch.float32 else 0.1
     return bool((together - apart).abs().max() <= tolerance * max(1.0, float(apart.abs().max())))

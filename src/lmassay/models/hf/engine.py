@@ -24,8 +24,8 @@ from lmassay.types import Candidates, Continuation, Generate, LogProbs, Response
 
 Answered = Iterator[tuple[int, Response | ModelError]]
 Logits = NDArray[np.float32]
-# Tokens a batch: on a CPU small enough for its caches, on an accelerator large enough to keep it busy.
-_CPU_TOKENS, _ACCELERATOR_TOKENS = 512, 4096
+# Tokens a batch: a tree on a CPU is cheapest when its attention mask is small, padded rows want larger products.
+_TREE_TOKENS, _PADDED_TOKENS, _ACCELERATOR_TOKENS = 192, 512, 4096
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,7 +119,8 @@ class Engine:
 
     def _make_reader(self) -> Reader:
         manner, loaded = self._manner, self._loaded
-        tokens = manner.batch_tokens or (_CPU_TOKENS if loaded.device.type == "cpu" else _ACCELERATOR_TOKENS)
+        on_cpu = _TREE_TOKENS if manner.kind == "causal" else _PADDED_TOKENS
+        tokens = manner.batch_tokens or (on_cpu if loaded.device.type == "cpu" else _ACCELERATOR_TOKENS)
         if manner.kind == "causal":
             return CausalReader(Causal(loaded.model, loaded.device, tokens), self._words)
         masked = Masked(loaded.model, loaded.device, tokens, self._words.tokenizer.pad_token_id or 0)

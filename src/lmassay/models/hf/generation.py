@@ -74,7 +74,7 @@ def _batch(loaded: Loaded, prompts: Sequence[list[int]], requests: Sequence[Gene
     if settings.temperature > 0:
         options = {"do_sample": True, "temperature": settings.temperature, "top_p": 1.0, "top_k": 0}
     if settings.stop:
-        options |= {"stop_strings": list(settings.stop), "tokenizer": tokenizer}
+        options["stopping_criteria"] = [_stop_at(settings.stop, tokenizer, longest)]
     with torch.inference_mode(), torch.random.fork_rng(devices=[loaded.device] if loaded.device.type == "cuda" else []):
         places = [r.place.key if r.place else 0 for r in requests]
         torch.manual_seed(int(digest([request_as_dict(r) for r in requests], places)[:8], 16))
@@ -85,6 +85,16 @@ def _batch(loaded: Loaded, prompts: Sequence[list[int]], requests: Sequence[Gene
     ends = _end_tokens(loaded)
     for prompt, row in zip(prompts, whole[:, longest:].tolist(), strict=True):
         yield _response(loaded, settings, row, ends, len(prompt), seconds)
+
+
+def _stop_at(stops: Sequence[str], tokenizer: Any, start: int) -> Any:
+    """Tells which rows hold a stop text by now; the library's own way needs vocabularies of certain kinds."""
+
+    def stopped(ids: torch.Tensor, scores: torch.Tensor, **_: Any) -> torch.Tensor:
+        texts = tokenizer.batch_decode(ids[:, start:], skip_special_tokens=True)
+        return torch.tensor([any(stop in text for stop in stops) for text in texts], device=ids.device)
+
+    return stopped
 
 
 def _end_tokens(loaded: Loaded) -> set[int]:

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from lmassay.errors import ModelError
 from lmassay.models.hf.batches import Batcher, by_padded_size
 from lmassay.models.hf.causal import padded
-from lmassay.models.hf.heads import only_positions
+from lmassay.models.hf.heads import logits_at
 
 Outcome = TypeVar("Outcome")
 
@@ -62,8 +62,4 @@ class Masked:
 
     def _logits(self, blanks: Sequence[Blank]) -> torch.Tensor:
         inputs = padded([blank.ids for blank in blanks], self._device, self._pad)
-        lines = torch.arange(len(blanks), device=self._device)
-        places = torch.tensor([blank.place for blank in blanks], device=self._device)
-        with torch.inference_mode(), only_positions(self._model, lines, places):
-            logits: torch.Tensor = self._model(**inputs).logits[0]
-        return logits
+        return logits_at(self._model, inputs, [(line, blank.place) for line, blank in enumerate(blanks)])

@@ -135,3 +135,28 @@ class HuggingFace:
     def _told(self, answers: Iterator[tuple[int, Response | ModelError]]) -> Iterator[Placed]:
         for place, answer in answers:
             yield place, Response(error=str(answer)) if isinstance(answer, ModelError) else answer
+
+
+class SmolLM2(HuggingFace):
+    """The default model: SmolLM2-135M-Instruct, a small real causal model of English, from a Python package."""
+
+    def __init__(
+        self,
+        label: str = "SmolLM2-135M",
+        device: str = "auto",
+        dtype: Literal["auto", "float32", "bfloat16", "float16"] = "auto",
+        prefix: str = "auto",
+        leading_space: bool | None = None,
+        batch_tokens: Annotated[int, Field(ge=1)] | None = None,
+        threads: Annotated[int, Field(ge=1)] | None = None,
+    ) -> None:
+        super().__init__(
+            "smollm2",
+            label=label,
+            device=device,
+            dtype=dtype,
+            prefix=prefix,
+            leading_space=leading_space,
+            batch_tokens=batch_tokens,
+            threads=threads,
+        )

@@ -1,0 +1,341 @@
+"""Speed of the syntax evaluations, as ratios within one run.
+
+    python benchmarks/syntax.py blimp [--pairs 500] [--threads 1]     against lm-evaluation-harness and minicons
+    python benchmarks/syntax.py tse [--rows 320] [--threads 1]        against the original procedure, on a part of it
+
+Both use the embedded model (`lmassay models get smollm2`) and the data in $LMASSAY_SHARED (else ../shared). `blimp`
+needs `pip install lm-eval minicons`. Times are CPU-seconds; what is compared gives the same numbers, which is checked.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import json
+import os
+import platform
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from lmassay.contracts import ask
+from lmassay.models.hf.model import SmolLM2
+from lmassay.stats import Settings
+from lmassay.syntax.pairs import open_pairs, read_pairs, split_at_difference, text_around
+from lmassay.syntax.task import BOTTOM, TOP, Syntax
+from lmassay.table import ScoreTable
+from lmassay.types import Continuation, LogProbs, Row
+
+SETS = {
+    "Simple": ["ML/simple_agrmt_all"],
+    "In a sentential complement": ["ML/sent_comp_all"],
+    "VP coordination": ["ML/vp_coord_all", "ML/long_vp_coord_all"],
+    "Across prepositional phrase": ["ML/prep_anim_all", "ML/prep_inanim_all"],
+    "Across subject relative clause": ["ML/subj_rel_all"],
+    "Across object relative clause": ["ML/obj_rel_across_anim_all", "ML/obj_rel_across_inanim_all"],
+    "Across object relative (no that)": ["ML/obj_rel_no_comp_across_anim_all", "ML/obj_rel_no_comp_across_inanim_all"],
+    "In object relative clause": ["ML/obj_rel_within_anim_all", "ML/obj_rel_within_inanim_all"],
+    "In object relative (no that)": ["ML/obj_rel_no_comp_within_anim_all", "ML/obj_rel_no_comp_within_inanim_all"],
+    "BLiMP": [
+        "blimp/distractor_agreement_relational_noun",
+        "blimp/distractor_agreement_relative_clause",
+        "blimp/irregular_plural_subject_verb_agreement_1",
+        "blimp/regular_plural_subject_verb_agreement_1",
+    ],
+}
+# The set that the original procedure is timed on, and every how many rows of it.
+TIMED = "ML/sent_comp_all"
+PARADIGMS = 10
+
+
+def shared() -> Path:
+    folder = Path(os.environ.get("LMASSAY_SHARED") or Path(__file__).resolve().parents[2] / "shared")
+    if not (folder / "data" / "tse").is_dir():
+        sys.exit(f"the data are not in {folder}; set LMASSAY_SHARED")
+    return folder
+
+
+def clocked(work: Callable[[], Any]) -> tuple[Any, float, float]:
+    """What work returns, and its CPU and wall seconds."""
+    cpu, wall = time.process_time(), time.perf_counter()
+    outcome = work()
+    return outcome, time.process_time() - cpu, time.perf_counter() - wall
+
+
+# --- whole sentences ------------------------------------------------------------------------------------------------
+
+
+def blimp_sentences(pairs: int) -> list[str]:
+    """Good and bad sentences in turn: the first pairs of paradigms spread over the alphabet."""
+    files = sorted((shared() / "data" / "blimp").glob("*.jsonl"))
+    files = [file for file in files if file.stem != "models_summary"]
+    chosen = files[:: max(len(files) // PARADIGMS, 1)][:PARADIGMS]
+    each = -(-pairs // len(chosen))
+    sentences = [s for file in chosen for pair in read_pairs(open_pairs(file), each) for s in (pair.good, pair.bad)]
+    return sentences[: 2 * pairs]
+
+
+def ours(sentences: Sequence[str], threads: int, **policy: Any) -> tuple[list[float], float, float]:
+    model = SmolLM2(threads=threads, **policy)
+    list(ask(model, "logprobs", [LogProbs("", "warm up")]))
+
+    def score() -> list[float]:
+        found = dict(ask(model, "logprobs", [LogProbs("", sentence) for sentence in sentences]))
+        totals = []
+        for place in range(len(sentences)):
+            answer = found[place].answer
+            assert isinstance(answer, Continuation)
+            totals.append(answer.total)
+        return totals
+
+    return clocked(score)
+
+
+def lm_eval(sentences: Sequence[str], model: Any, tokenizer: Any, batch: int) -> tuple[list[float], float, float]:
+    from lm_eval.api.instance import Instance
+    from lm_eval.models.huggingface import HFLM
+
+    scorer = HFLM(pretrained=model, tokenizer=tokenizer, batch_size=batch, device="cpu")
+    asked = [
+        Instance(request_type="loglikelihood", doc={}, arguments=("", f" {sentence}"), idx=0) for sentence in sentences
+    ]
+    return clocked(lambda: [total for total, _ in scorer.loglikelihood(asked, disable_tqdm=True)])
+
+
+def minicons(sentences: Sequence[str], model: Any, tokenizer: Any, batch: int) -> tuple[list[float], float, float]:
+    from minicons import scorer
+
+    incremental = scorer.IncrementalLMScorer(model, "cpu", tokenizer=tokenizer)
+
+    def score() -> list[float]:
+        found: list[float] = []
+        for start in range(0, len(sentences), batch):
+            part = list(sentences[start : start + batch])
+            found += incremental.sequence_score(part, reduction=lambda x: x.sum(0).item(), bos_token=True)
+        return found
+
+    return clocked(score)
+
+
+def compare_blimp(pairs: int, threads: int) -> bool:
+    from transformers import AutoModelForCausalLM, AutoTokenizer
+
+    folder = SmolLM2().source.path
+    torch.set_num_threads(threads)
+    tokenizer = AutoTokenizer.from_pretrained(folder)
+    model = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32).eval()
+    sentences = blimp_sentences(pairs)
+    count = len(sentences) // 2
+    print(
+        f"{count} BLiMP pairs of {PARADIGMS} paradigms, SmolLM2-135M float32, {threads} thread(s), pairs per CPU-second"
+    )
+    lines = [
+        ("lmassay, as minicons", ours(sentences, threads, prefix="bos"), None),
+        ("lmassay, as lm-eval", ours(sentences, threads, prefix="bos", leading_space=True), None),
+        ("lm-eval, batch 1 (its default)", lm_eval(sentences, model, tokenizer, 1), 1),
+        ("lm-eval, batch 32", lm_eval(sentences, model, tokenizer, 32), 1),
+        ("minicons, one call a pair", minicons(sentences, model, tokenizer, 2), 0),
+        ("minicons, batch 32", minicons(sentences, model, tokenizer, 32), 0),
+    ]
+    same = True
+    for name, (totals, cpu, wall), mine in lines:
+        right = sum(totals[i] > totals[i + 1] for i in range(0, len(totals), 2)) / count
+        note = ""
+        if mine is not None:
+            own_totals, own_cpu, _ = lines[mine][1]
+            worst = max(abs(a - b) for a, b in zip(totals, own_totals, strict=True))
+            same = same and worst < 1e-2
+            note = f"lmassay is {cpu / own_cpu:.2f} times as fast; largest difference of a sentence {worst:.1e}"
+        print(f"  {name:32s} {count / cpu:7.2f}   wall {wall:6.1f} s   accuracy {right:.3f}   {note}")
+    return same
+
+
+# --- the blank: TSE, EW and MW ----------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Procedure:
+    """The original's way through the data, written anew: every row by itself in batches of 64, every lemma in a loop.
+
+    It keeps what makes the original slow and nothing else: the model runs on duplicates and over all positions, a
+    dictionary of ranks is made for every row, and each lemma is looked at by itself with tensors of a batch.
+    """
+
+    model: Any
+    tokenizer: Any
+    lemmas: Sequence[tuple[int, int]]
+
+    def run(self, rows: Sequence[tuple[str, str, str, bool]], equal: bool) -> tuple[float, float]:
+        """(score at the top cut-off 1.0, TSE) of (left, good, bad, is plural) rows."""
+        seen: set[str] = set()
+        scores: list[float] = []
+        hits: list[bool] = []
+        for start in range(0, len(rows), 64):
+            batch = rows[start : start + 64]
+            logits = self._last_logits([left for left, *_ in batch])
+            hits += self._tse(logits, batch)
+            new = []
+            for place, (left, *_) in enumerate(batch):
+                if left not in seen:
+                    seen.add(left)
+                    new.append(place)
+            if new:
+                scores += self._weighted(logits[new], [batch[place][3] for place in new], equal)
+        return float(np.nanmean(scores)), float(np.mean(hits))
+
+    def _last_logits(self, lefts: Sequence[str]) -> torch.Tensor:
+        encoded = [self.tokenizer(left.rstrip())["input_ids"] for left in lefts]
+        longest = max(map(len, encoded))
+        ids = torch.tensor([row + [0] * (longest - len(row)) for row in encoded])
+        mask = torch.tensor([[1] * len(row) + [0] * (longest - len(row)) for row in encoded])
+        with torch.no_grad():
+            logits = self.model(input_ids=ids, attention_mask=mask).logits
+        last: torch.Tensor = logits[torch.arange(len(encoded)), torch.tensor([len(row) - 1 for row in encoded])]
+        return last
+
+    def _tse(self, logits: torch.Tensor, batch: Sequence[tuple[str, str, str, bool]]) -> Iterator[bool]:
+        for row, (_, good, bad, _) in zip(logits, batch, strict=True):
+            a, b = (self.tokenizer(f" {form}")["input_ids"] for form in (good, bad))
+            if len(a) == len(b) == 1:
+                yield bool(row[a[0]] > row[b[0]])
+
+    def _weighted(self, logits: torch.Tensor, plural: Sequence[bool], equal: bool) -> list[float]:
+        p = torch.softmax(logits, dim=-1)
+        found = np.full(len(p), np.nan)
+        for cutoffs, descending in ((TOP, True), (BOTTOM, False)):
+            ordered, tokens = torch.sort(p, dim=-1, descending=True)
+            if not descending:
+                ordered, tokens = ordered.flip(-1), tokens.flip(-1)
+            reached = torch.cumsum(ordered, dim=-1).clamp(max=1.0)
+            ranks = [dict(zip(row.tolist(), range(len(row)), strict=True)) for row in tokens]
+            borders = torch.stack([(reached < v).sum(dim=-1) for v in cutoffs], dim=1)
+            sums = [torch.zeros(2, len(p), len(cutoffs)) for _ in range(2)]
+            for forms in self.lemmas:
+                self._add_lemma(forms, p, ranks, borders, plural, equal, descending, sums)
+            for right, wrong in sums:
+                scores = (right / (right + wrong)).numpy()
+                found = scores[:, -1] if descending else found
+        return [float(value) for value in found]
+
+    def _add_lemma(
+        self,
+        forms: tuple[int, int],
+        p: torch.Tensor,
+        ranks: Sequence[dict[int, int]],
+        borders: torch.Tensor,
+        plural: Sequence[bool],
+        equal: bool,
+        top: bool,
+        sums: Sequence[torch.Tensor],
+    ) -> None:
+        right_ids = torch.tensor([forms[1] if is_plural else forms[0] for is_plural in plural])
+        wrong_ids = torch.tensor([forms[0] if is_plural else forms[1] for is_plural in plural])
+        rows = torch.arange(len(p))
+        right, wrong = p[rows, right_ids], p[rows, wrong_ids]
+        right_rank = torch.tensor([r[int(i)] for r, i in zip(ranks, right_ids, strict=True)])[:, None]
+        wrong_rank = torch.tensor([r[int(i)] for r, i in zip(ranks, wrong_ids, strict=True)])[:, None]
+        for inclusive, (r, w) in enumerate(sums):
+            right_in, wrong_in = (
+                (rank <= borders) if inclusive else (rank < borders) for rank in (right_rank, wrong_rank)
+            )
+            counted = right_in | wrong_in if top else right_in & wrong_in
+            if equal:
+                better = (right > wrong)[:, None]
+                r += (counted & better).float()
+                w += (counted & ~better).float()
+            else:
+                r += torch.where(right_in if top else counted, right[:, None], torch.zeros(1))
+                w += torch.where(wrong_in if top else counted, wrong[:, None], torch.zeros(1))
+
+
+def rows_of(name: str, most: int) -> list[tuple[str, str, str, bool]]:
+    found = []
+    for pair in read_pairs(open_pairs(shared() / "data" / "tse" / f"{name}.jsonl"), most):
+        blank = split_at_difference(pair.good, pair.bad)
+        found.append((text_around(blank, True, True)[0], blank.good, blank.bad, pair.number == "plural"))
+    return found
+
+
+def single_token_lemmas(tokenizer: Any, file: Path) -> list[tuple[int, int]]:
+    found = []
+    with file.open(encoding="utf-8") as stream:
+        for row in csv.DictReader(stream):
+            forms = [tokenizer(f" {row[column]}")["input_ids"] for column in ("sing", "plur")]
+            if all(len(form) == 1 for form in forms):
+                found.append((forms[0][0], forms[1][0]))
+    return found
+
+
+def evaluate(data: dict[str, str | list[str]], threads: int, **options: Any) -> dict[tuple[str, str], Any]:
+    verbs = shared() / "data" / "tse" / "verbs" / "combined_verb_list.csv"
+    model = SmolLM2(threads=threads)
+    task = Syntax(data, verbs=verbs, **options)
+    task.check()
+    task.check_model(model)
+    rows: list[Row] = []
+    examples = list(task.examples())
+    for start in range(0, len(examples), task.chunk):
+        part = examples[start : start + task.chunk]
+        answers = dict(ask(model, "slot", [task.requests(example)[0] for example in part]))
+        scores = task.score(part, [[answers[place]] for place in range(len(part))])
+        rows += [Row(example, "scored", score) for example, score in zip(part, scores, strict=True)]
+    return {(r.metric, r.group): r for r in task.aggregate(ScoreTable(rows), Settings())}
+
+
+def compare_tse(rows: int, threads: int) -> bool:
+    from transformers import AutoModelForCausalLM, AutoTokenizer
+
+    folder = SmolLM2().source.path
+    torch.set_num_threads(threads)
+    tokenizer = AutoTokenizer.from_pretrained(folder)
+    model = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32).eval()
+    data_folder = shared() / "data" / "tse"
+    lemmas = single_token_lemmas(tokenizer, data_folder / "verbs" / "combined_verb_list.csv")
+    procedure = Procedure(model, tokenizer, lemmas)
+    part = rows_of(TIMED, rows)
+    (ew, tse), cpu_ew, _ = clocked(lambda: procedure.run(part, equal=True))
+    (mw, _), cpu_mw, _ = clocked(lambda: procedure.run(part, equal=False))
+    theirs = len(part) / (cpu_ew + cpu_mw)
+    print(f"original procedure, first {len(part)} rows of {TIMED}, {len(lemmas)} lemmas, {threads} thread(s):")
+    print(f"  EW and TSE {cpu_ew:.1f} CPU-s, MW {cpu_mw:.1f} CPU-s: {theirs:.1f} rows a CPU-second")
+    small, cpu, _ = clocked(lambda: evaluate({"x": str(data_folder / f"{TIMED}.jsonl")}, threads, max_per_file=rows))
+    found = [small[metric, "overall"].value for metric in ("ew@top1", "mw@top1", "tse")]
+    worst = max(abs(a - b) for a, b in zip(found, (ew, mw, tse), strict=True))
+    print(f"lmassay on the same rows, loading included: {cpu:.1f} CPU-s; largest difference {worst:.1e}")
+    data: dict[str, str | list[str]] = {
+        name: [str(data_folder / f"{file}.jsonl") for file in files] for name, files in SETS.items()
+    }
+    total = sum(1 for files in data.values() for file in files for _ in open(file, encoding="utf-8"))  # noqa: PTH123, SIM115
+    results, cpu, wall = clocked(lambda: evaluate(data, threads))
+    print(f"lmassay, all ten sets, {total} rows: {cpu:.1f} CPU-s ({wall:.1f} s): {total / cpu:.0f} rows a CPU-second")
+    print(f"the original procedure would take {total / theirs:.0f} CPU-s: {total / theirs / cpu:.1f} times as much")
+    for name in SETS:
+        values = {m: results[m, f"construction={name}"] for m in ("mw", "ew", "tse")}
+        print(json.dumps({"set": name, **{m: round(r.value, 6) for m, r in values.items()}, "n_tse": values["tse"].n}))
+    return bool(worst < 2e-3)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("what", choices=("blimp", "tse"))
+    parser.add_argument("--pairs", type=int, default=500)
+    parser.add_argument("--rows", type=int, default=320)
+    parser.add_argument("--threads", type=int, default=1)
+    options = parser.parse_args()
+    print(f"Python {platform.python_version()}, torch {torch.__version__}, {os.cpu_count()} cores")
+    same = (
+        compare_blimp(options.pairs, options.threads)
+        if options.what == "blimp"
+        else compare_tse(options.rows, options.threads)
+    )
+    return 0 if same else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

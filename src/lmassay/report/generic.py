@@ -1,0 +1,31 @@
+"""The section of a task that the page knows nothing about: one table a run, one row a result."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from lmassay.report.numbers import interval_text, value_text
+from lmassay.report.parts import Body, Cell, Line, Section, Table, count, name
+from lmassay.store import RunRecord, Store
+
+
+def section(_: Store, records: Sequence[RunRecord]) -> Section:
+    return Section([results_table(record) for record in records if record.results])
+
+
+def results_table(record: RunRecord) -> Table:
+    lines = [
+        Line(
+            [
+                name(r["metric"]),
+                Cell(r["group"], kind="text"),
+                Cell(value_text(r)),
+                Cell(interval_text(r)),
+                *(count(r[key]) for key in ("n", "n_error", "n_unscored")),
+            ]
+        )
+        for r in record.results
+    ]
+    texts, numbers = ("metric", "group"), ("value", "interval", "n", "errors", "unscored")
+    head = [*(Cell(title, kind="text") for title in texts), *map(Cell, numbers)]
+    return Table(f"{record.label} on {record.model}", [head], [Body(lines)])

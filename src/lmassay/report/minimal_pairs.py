@@ -1,0 +1,3 @@
+from lmassay.report.generic import section
+
+__all__ = ["section"]

@@ -1,0 +1,376 @@
+"""Local models: every family answers slot and logprobs as a plain forward pass, one text at a time, would."""
+
+from __future__ import annotations
+
+import math
+from functools import lru_cache
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+pytest.importorskip("transformers", reason="the hf extra is not installed")
+
+import torch
+from transformers import AutoModelForCausalLM, AutoModelForMaskedLM, AutoTokenizer
+
+from lmassay.contracts import Model, ask
+from lmassay.errors import ConfigError, DataError, UserError
+from lmassay.models.hf.model import HuggingFace
+from lmassay.types import Generate, LogProbs, Slot
+from tests.helpers import lmassay, write_config
+from tests.tiny_models import CAUSAL, MASKED, RECURRENT, SENTENCES, save_model
+
+WORDS = ("laugh", "laughs", "swim", "swims", "is", "are", "was", "admires", "unpopular", "been", "near", "zebra")
+
+
+@pytest.fixture(scope="session")
+def folder_of(tmp_path_factory):
+    root = tmp_path_factory.mktemp("models")
+
+    @lru_cache
+    def folder(family: str) -> Path:
+        return save_model(root / family, family)
+
+    return folder
+
+
+def plain(folder: Path, family: str):
+    """Model and tokenizer as anybody would load them."""
+    kind = AutoModelForMaskedLM if family in MASKED else AutoModelForCausalLM
+    return kind.from_pretrained(folder).eval(), AutoTokenizer.from_pretrained(folder)
+
+
+def plain_logprobs(model, ids, at):
+    with torch.no_grad():
+        return torch.log_softmax(model(input_ids=torch.tensor([ids])).logits[0, at].double(), dim=-1)
+
+
+def answers(model, verb, requests):
+    found = dict(ask(model, verb, requests))
+    return [found[place] for place in range(len(requests))]
+
+
+@pytest.mark.parametrize("family", [*CAUSAL, *RECURRENT])
+def test_a_causal_model_gives_the_next_word_as_a_plain_forward_pass_does(folder_of, family):
+    model, tokenizer = plain(folder_of(family), family)
+    contexts = ["The author ", "The authors ", "The author near the ", "Some dancers that the teacher ", "The author "]
+    found = answers(HuggingFace(str(folder_of(family))), "slot", [Slot(c, ".", WORDS) for c in contexts])
+    for context, response in zip(contexts, found, strict=True):
+        ids = tokenizer(context.rstrip())["input_ids"]
+        expected = plain_logprobs(model, ids, -1)
+        order = torch.argsort(expected, descending=True).tolist()
+        for word, candidate in zip(WORDS, response.answer, strict=True):
+            spelled = tokenizer(f"the {word}", add_special_tokens=False)["input_ids"]
+            before = len(tokenizer("the", add_special_tokens=False)["input_ids"])
+            if len(spelled) != before + 1 or spelled[-1] == tokenizer.unk_token_id:
+                assert candidate.logprob is None
+                continue
+            token = spelled[-1]
+            assert candidate.logprob == pytest.approx(float(expected[token]), abs=1e-4)
+            assert candidate.rank == order.index(token)
+            above = math.fsum(math.exp(expected[t]) for t in order[: order.index(token)])
+            assert candidate.mass_above == pytest.approx(above, abs=1e-5)
+            assert candidate.mass_above + math.exp(candidate.logprob) + candidate.mass_below == pytest.approx(
+                1, abs=1e-5
+            )
+
+
+@pytest.mark.parametrize("family", MASKED)
+def test_a_masked_model_fills_the_blank_as_a_plain_forward_pass_does(folder_of, family):
+    model, tokenizer = plain(folder_of(family), family)
+    blanks = [
+        ("The author ", " near the pilot."),
+        ("The authors ", "."),
+        ("Some dancers that the teacher ", " are old."),
+    ]
+    local = HuggingFace(str(folder_of(family)), leading_space=False)
+    found = answers(local, "slot", [Slot(*blank, WORDS) for blank in blanks])
+    for (left, right), response in zip(blanks, found, strict=True):
+        ids = tokenizer(left + tokenizer.mask_token + right)["input_ids"]
+        expected = plain_logprobs(model, ids, ids.index(tokenizer.mask_token_id))
+        scored = 0
+        for word, candidate in zip(WORDS, response.answer, strict=True):
+            token = local._words.spell(word)
+            if candidate.logprob is not None:
+                scored += 1
+                assert candidate.logprob == pytest.approx(float(expected[token[0]]), abs=1e-4)
+        assert scored >= 1
+
+
+@pytest.mark.parametrize("family", [*CAUSAL, *RECURRENT])
+def test_a_text_has_the_probability_that_a_plain_forward_pass_gives(folder_of, family):
+    model, tokenizer = plain(folder_of(family), family)
+    local = HuggingFace(str(folder_of(family)), prefix="bos" if tokenizer.bos_token_id is not None else "eos")
+    prefix = tokenizer.bos_token_id if tokenizer.bos_token_id is not None else tokenizer.eos_token_id
+    texts = [*SENTENCES, "The author laughs.", "The author laugh.", "The"]
+    for text, response in zip(texts, answers(local, "logprobs", [LogProbs("", t) for t in texts]), strict=True):
+        ids = [prefix, *tokenizer(text, add_special_tokens=False)["input_ids"]]
+        expected = [float(plain_logprobs(model, ids[:at], -1)[ids[at]]) for at in range(1, len(ids))]
+        assert response.answer.tokens == pytest.approx(expected, abs=2e-4)
+        assert response.answer.total == pytest.approx(sum(expected), abs=1e-3)
+
+
+@pytest.mark.parametrize(("family", "shares"), [("gpt2", True), ("llama", True), ("mamba", False)])
+def test_prefixes_are_shared_where_the_architecture_allows(folder_of, family, shares):
+    local = HuggingFace(str(folder_of(family)))
+    assert local._engine._reader._causal.shares_prefixes is shares
+
+
+def test_a_continuation_is_scored_after_its_context_only(folder_of):
+    local = HuggingFace(str(folder_of("gpt2")), prefix="bos")
+    whole, rest = answers(local, "logprobs", [LogProbs("", "The author laughs"), LogProbs("The author", " laughs")])
+    assert rest.answer.tokens == pytest.approx(whole.answer.tokens[-len(rest.answer.tokens) :], abs=1e-5)
+
+
+@pytest.mark.parametrize("batch_tokens", [1, 7, 64, 5000])
+@pytest.mark.parametrize("family", ["gpt2", "bert", "mamba"])
+def test_the_size_of_a_batch_changes_nothing(folder_of, family, batch_tokens):
+    requests = [Slot(f"{s.rpartition(' ')[0]} ", ".", WORDS) for s in SENTENCES]
+    one, other = (
+        answers(HuggingFace(str(folder_of(family)), batch_tokens=n), "slot", requests) for n in (batch_tokens, 100)
+    )
+    for a, b in zip(one, other, strict=True):
+        np.testing.assert_allclose(a.answer.logprobs, b.answer.logprobs, atol=2e-5)
+
+
+def test_words_of_several_tokens_are_spelled_out_when_asked_for(folder_of):
+    for family in ("gpt2", "bert"):
+        local = HuggingFace(str(folder_of(family)))
+        words = ("laughs", "unpopularity", "is")
+        plainly, spelled = (
+            answers(local, "slot", [Slot("The author ", " here.", words, ranked=False, multi_token=multi)])[0].answer
+            for multi in (False, True)
+        )
+        assert plainly[1].logprob is None
+        assert spelled[1].logprob is not None
+        assert spelled[1].logprob < 0
+        for place in (0, 2):
+            if plainly[place].logprob is not None:
+                assert spelled[place].logprob == plainly[place].logprob
+    gpt2 = HuggingFace(str(folder_of("gpt2")))
+    chained = answers(gpt2, "logprobs", [LogProbs("The author", " unpopularity")])[0].answer.total
+    found = answers(gpt2, "slot", [Slot("The author ", "", ("unpopularity",), multi_token=True)])[0].answer
+    assert found[0].logprob == pytest.approx(chained, abs=1e-4)
+
+
+def test_a_word_at_the_beginning_is_read_after_the_separator(folder_of):
+    local = HuggingFace(str(folder_of("gpt2")))
+    answer = answers(local, "slot", [Slot("", " the author laugh?", ("Some", "The"))])[0].answer
+    model, tokenizer = plain(folder_of("gpt2"), "gpt2")
+    expected = plain_logprobs(model, [tokenizer.bos_token_id], -1)
+    assert answer[1].logprob == pytest.approx(float(expected[tokenizer("The")["input_ids"][0]]), abs=1e-4)
+
+
+def test_a_mask_written_in_the_text_is_not_taken_for_the_blank(folder_of):
+    local = HuggingFace(str(folder_of("bert")))
+    ids, place = local._words.blank("The [MASK] author ", " near.", "found")
+    masks = [i for i, token in enumerate(ids) if token == local._words.tokenizer.mask_token_id]
+    assert len(masks) == 2
+    assert place == masks[1]
+
+
+def test_the_blank_of_roberta_is_found_behind_its_leading_space(folder_of):
+    local = HuggingFace(str(folder_of("roberta")))
+    for left in ("The author ", "unpopularity ", "Zz "):
+        ids, place = local._words.blank(left, ".", "found")
+        assert ids[place] == local._words.tokenizer.mask_token_id
+
+
+def test_a_context_beyond_the_window_is_told_and_not_cut(folder_of):
+    for family in ("gpt2", "bert", "roberta"):
+        local = HuggingFace(str(folder_of(family)))
+        long = "The author near " * 40
+        slot, short = answers(local, "slot", [Slot(long, ".", WORDS), Slot("The author ", ".", WORDS)])
+        text = answers(local, "logprobs", [LogProbs("", long)])[0]
+        assert (slot.finish, slot.usable, text.finish) == ("too_long", False, "too_long")
+        assert short.usable
+
+
+def test_a_text_that_just_fits_the_window_is_scored(folder_of):
+    for family in ("gpt2", "roberta", "bert"):
+        local = HuggingFace(str(folder_of(family)), prefix="auto")
+        text = "The " * 200
+        tokens = local._words.tokenizer(text, add_special_tokens=False)["input_ids"]
+        special = 0 if family == "gpt2" else 2
+        fitting = local._words.tokenizer.decode(tokens[: 64 - special]) if family != "gpt2" else "The " * 10
+        response = answers(local, "logprobs", [LogProbs("", fitting)])[0]
+        assert response.usable, (family, response)
+
+
+def test_running_out_of_memory_halves_the_batch_and_goes_on(folder_of, monkeypatch):
+    local = HuggingFace(str(folder_of("bert")), batch_tokens=4096)
+    requests = [Slot(f"{s.rpartition(' ')[0]} ", ".", WORDS) for s in SENTENCES]
+    expected = answers(local, "slot", requests)
+    masked = local._engine._reader._masked
+    sizes = []
+    honest = masked._logits
+
+    def small_machine(blanks):
+        sizes.append(len(blanks))
+        if len(blanks) > 1:
+            raise torch.OutOfMemoryError("CUDA out of memory")
+        return honest(blanks)
+
+    monkeypatch.setattr(masked, "_logits", small_machine)
+    for a, b in zip(answers(local, "slot", requests), expected, strict=True):
+        np.testing.assert_allclose(a.answer.logprobs, b.answer.logprobs, atol=2e-5)
+    assert sizes[0] > 1
+
+
+def test_a_text_that_alone_does_not_fit_into_memory_is_an_error_of_its_own(folder_of, monkeypatch):
+    local = HuggingFace(str(folder_of("bert")))
+    requests = [
+        Slot("The author ", ".", WORDS),
+        Slot("Some dancers that the teacher admires and the authors ", ".", WORDS),
+    ]
+    answers(local, "slot", requests)
+    masked = local._engine._reader._masked
+    honest = masked._logits
+
+    def tiny_machine(blanks):
+        if max(len(blank.ids) for blank in blanks) > 8:
+            raise RuntimeError("DefaultCPUAllocator: can't allocate memory: you tried to allocate 9 bytes")
+        return honest(blanks)
+
+    monkeypatch.setattr(masked, "_logits", tiny_machine)
+    fine, failed = answers(local, "slot", requests)
+    assert fine.usable
+    assert "out of memory" in failed.error
+
+
+def test_generation_is_what_a_plain_greedy_search_gives(folder_of):
+    model, tokenizer = plain(folder_of("llama"), "llama")
+    local = HuggingFace(str(folder_of("llama")))
+    prompts = ["The author", "Some dancers that the teacher", "A"]
+    found = answers(local, "generate", [Generate(p, max_tokens=6) for p in prompts])
+    for prompt, response in zip(prompts, found, strict=True):
+        ids = tokenizer(prompt, return_tensors="pt")["input_ids"]
+        with torch.no_grad():
+            whole = model.generate(ids, max_new_tokens=6, do_sample=False, pad_token_id=0)[0, ids.shape[1] :].tolist()
+        ended = tokenizer.eos_token_id in whole
+        kept = whole[: whole.index(tokenizer.eos_token_id)] if ended else whole
+        assert response.text == tokenizer.decode(kept, skip_special_tokens=True)
+        assert response.finish == ("stop" if ended else "length")
+
+
+def test_generation_stops_at_a_stop_text(folder_of):
+    local = HuggingFace(str(folder_of("llama")))
+    (whole,) = answers(local, "generate", [Generate("The author", max_tokens=8)])
+    stop = whole.text.strip()[2:4]
+    (cut,) = answers(local, "generate", [Generate("The author", max_tokens=8, stop=(stop,))])
+    assert stop not in cut.text
+    assert whole.text.startswith(cut.text)
+    assert cut.finish == "stop"
+
+
+def test_a_model_is_known_by_its_weights_and_manner(folder_of, tmp_path):
+    same = save_model(tmp_path / "copy", "gpt2")
+    other = save_model(tmp_path / "other", "gpt2", seed=1)
+    identity = HuggingFace(str(folder_of("gpt2"))).identity()
+    assert identity["weights"] == HuggingFace(str(same)).identity()["weights"]
+    assert identity["weights"] != HuggingFace(str(other)).identity()["weights"]
+    assert identity["prefix"] == "none/<|endoftext|>"
+    assert HuggingFace(str(same), prefix="bos").identity()["prefix"] == "<|endoftext|>"
+    assert (identity["device"], identity["dtype"]) == ("cpu", "float32")
+
+
+def test_a_model_fits_the_contract_and_says_what_it_can(folder_of):
+    masked, causal = HuggingFace(str(folder_of("bert"))), HuggingFace(str(folder_of("gpt2")))
+    assert isinstance(masked, Model)
+    assert (masked.can, masked.sees_right) == (frozenset({"slot", "logprobs"}), True)
+    assert (causal.can, causal.sees_right) == (frozenset({"slot", "logprobs", "generate"}), False)
+
+
+@pytest.mark.parametrize(
+    ("spoil", "words"),
+    [
+        (lambda f: [(f / n).unlink() for n in ("tokenizer.json", "tokenizer_config.json")], "no tokenizer"),
+        (lambda f: (f / "config.json").unlink(), "no readable config.json"),
+        (lambda f: (f / "config.json").write_text("{"), "no JSON"),
+        (lambda f: (f / "model.safetensors").rename(f / "pytorch_model.bin"), "no .safetensors weights"),
+    ],
+)
+def test_a_spoilt_folder_is_told_before_anything_is_loaded(tmp_path, spoil, words):
+    folder = save_model(tmp_path / "model", "gpt2")
+    spoil(folder)
+    with pytest.raises(DataError, match=words):
+        HuggingFace(str(folder)).check()
+
+
+def test_weights_that_are_cut_off_are_told(tmp_path):
+    folder = save_model(tmp_path / "model", "gpt2")
+    weights = folder / "model.safetensors"
+    weights.write_bytes(weights.read_bytes()[:1000])
+    with pytest.raises(DataError, match="cannot be loaded"):
+        answers(HuggingFace(str(folder)), "slot", [Slot("The author ", ".", WORDS)])
+
+
+def test_a_checkpoint_without_its_head_is_refused_and_not_filled_with_noise(tmp_path):
+    from transformers import AutoModel
+
+    folder = save_model(tmp_path / "model", "bert")
+    body = AutoModel.from_pretrained(folder)
+    body.config.architectures = ["BertForMaskedLM"]
+    body.save_pretrained(folder)
+    with pytest.raises(DataError, match="head"):
+        answers(HuggingFace(str(folder)), "slot", [Slot("The author ", ".", WORDS)])
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("./nowhere", "there is no model at"),
+        ("not/a/hub/name", "neither a folder"),
+        ("some-org/never-fetched", "lmassay models get some-org/never-fetched"),
+    ],
+)
+def test_a_model_that_is_not_here_says_how_to_get_it(name, words):
+    with pytest.raises(DataError, match=words):
+        HuggingFace(name).check()
+
+
+def test_wrong_options_are_told(folder_of):
+    with pytest.raises(ConfigError, match=r"model\.prefix"):
+        HuggingFace(str(folder_of("gpt2")), prefix="<nothing>").identity()
+    with pytest.raises(ConfigError, match=r"model\.device"):
+        HuggingFace(str(folder_of("gpt2")), device="toaster").identity()
+    with pytest.raises(ConfigError, match="no blank"):
+        HuggingFace(str(folder_of("gpt2")), position="counted").check()
+
+
+def test_a_blank_inside_a_word_is_an_error_of_that_request(folder_of):
+    for family in ("gpt2", "bert"):
+        inside, fine = answers(
+            HuggingFace(str(folder_of(family))), "slot", [Slot("The auth", "", ("or",)), Slot("The ", ".", ("author",))]
+        )
+        assert "inside a word" in inside.error
+        assert fine.error is None
+
+
+def test_a_classifier_is_no_language_model(tmp_path):
+    folder = save_model(tmp_path / "model", "bert")
+    config = (folder / "config.json").read_text().replace("BertForMaskedLM", "BertForSequenceClassification")
+    (folder / "config.json").write_text(config)
+    with pytest.raises(DataError, match="no language model"):
+        HuggingFace(str(folder)).check()
+
+
+def test_the_command_runs_a_local_model_and_shows_its_manner(folder_of, tmp_path):
+    pairs = tmp_path / "pairs.jsonl"
+    pairs.write_text('{"sentence_good": "The author laughs", "sentence_bad": "The author laugh", "label": -1}\n')
+    config = write_config(
+        tmp_path / "c.yaml",
+        {
+            "task": {"name": "minimal_pairs", "data": "pairs.jsonl"},
+            "model": {"name": "hf", "model": str(folder_of("gpt2"))},
+        },
+    )
+    done = lmassay("run", config, "--results", tmp_path / "r")
+    assert done.returncode == 0, done.stderr
+    assert "dtype=float32" in done.stdout
+    assert "prefix=none/<|endoftext|>" in done.stdout
+
+
+def test_errors_are_user_errors():
+    assert issubclass(DataError, UserError)

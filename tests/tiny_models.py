@@ -1,0 +1,143 @@
+"""Tiny language models of many families with real tokenizers, made in a moment: random weights, exact arithmetic."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+SENTENCES = [
+    "The author laughs near the pilot.",
+    "The authors laugh and the surgeons swim.",
+    "Some dancers that the teacher admires are tall.",
+    "A customer who is old has been unpopular here.",
+    "the movie from the guards brings joy to people",
+]
+MASKED = ("bert", "roberta", "albert", "deberta-v2", "electra", "distilbert", "modernbert")
+CAUSAL = ("gpt2", "llama", "opt", "gpt_neox", "gemma2", "qwen2", "bloom")
+# Models that read one token after the other and cannot be given a tree.
+RECURRENT = ("mamba",)
+
+
+def word_piece(lower: bool = True) -> Any:
+    from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors, trainers
+
+    tokenizer = Tokenizer(models.WordPiece(unk_token="[UNK]"))
+    tokenizer.normalizer = normalizers.BertNormalizer(lowercase=lower)
+    tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+    special = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
+    tokenizer.train_from_iterator(SENTENCES * 3, trainers.WordPieceTrainer(vocab_size=150, special_tokens=special))
+    tokenizer.post_processor = processors.TemplateProcessing(
+        single="[CLS] $A [SEP]", special_tokens=[("[CLS]", 2), ("[SEP]", 3)]
+    )
+    names = {"pad": "[PAD]", "unk": "[UNK]", "cls": "[CLS]", "sep": "[SEP]", "mask": "[MASK]"}
+    return _fast(tokenizer, names)
+
+
+def byte_level(mask: bool) -> Any:
+    from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers, processors, trainers
+
+    tokenizer = Tokenizer(models.BPE())
+    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    tokenizer.decoder = decoders.ByteLevel()
+    special = ["<s>", "<pad>", "</s>", "<unk>"] if mask else ["<|endoftext|>"]
+    alphabet = pre_tokenizers.ByteLevel.alphabet()
+    trainer = trainers.BpeTrainer(vocab_size=330, special_tokens=special, initial_alphabet=alphabet)
+    tokenizer.train_from_iterator(SENTENCES * 3, trainer)
+    if not mask:
+        return _fast(tokenizer, {"bos": "<|endoftext|>", "eos": "<|endoftext|>", "unk": "<|endoftext|>"})
+    # As RoBERTa has it: the mask swallows the space before it.
+    tokenizer.add_special_tokens([AddedToken("<mask>", lstrip=True, special=True)])
+    tokenizer.post_processor = processors.RobertaProcessing(("</s>", 2), ("<s>", 0), add_prefix_space=False)
+    names = {"bos": "<s>", "pad": "<pad>", "eos": "</s>", "unk": "<unk>", "cls": "<s>", "sep": "</s>"}
+    fast = _fast(tokenizer, names)
+    fast.mask_token = AddedToken("<mask>", lstrip=True, special=True)
+    return fast
+
+
+def sentence_piece(mask: bool) -> Any:
+    from tokenizers import Tokenizer, models, pre_tokenizers, processors, trainers
+
+    tokenizer = Tokenizer(models.Unigram())
+    tokenizer.pre_tokenizer = pre_tokenizers.Metaspace()
+    special = ["<pad>", "<unk>", "[CLS]", "[SEP]", "[MASK]"] if mask else ["<unk>", "<s>", "</s>"]
+    trainer = trainers.UnigramTrainer(vocab_size=120, special_tokens=special, unk_token="<unk>")
+    tokenizer.train_from_iterator(SENTENCES * 3, trainer)
+    if mask:
+        tokenizer.post_processor = processors.TemplateProcessing(
+            single="[CLS] $A [SEP]", special_tokens=[("[CLS]", 2), ("[SEP]", 3)]
+        )
+        return _fast(tokenizer, {"pad": "<pad>", "unk": "<unk>", "cls": "[CLS]", "sep": "[SEP]", "mask": "[MASK]"})
+    tokenizer.post_processor = processors.TemplateProcessing(single="<s> $A", special_tokens=[("<s>", 1)])
+    return _fast(tokenizer, {"unk": "<unk>", "bos": "<s>", "eos": "</s>"})
+
+
+def tokenizer_of(family: str) -> Any:
+    if family in ("bert", "electra", "distilbert", "modernbert"):
+        return word_piece()
+    if family in ("albert", "deberta-v2"):
+        return sentence_piece(mask=True)
+    if family in ("llama", "gemma2"):
+        return sentence_piece(mask=False)
+    return byte_level(mask=family == "roberta")
+
+
+def save_model(folder: Path, family: str, seed: int = 0, window: int = 64) -> Path:
+    """A model of the family with its tokenizer in a folder."""
+    import torch
+    from transformers import AutoConfig, AutoModelForCausalLM, AutoModelForMaskedLM
+
+    tokenizer = tokenizer_of(family)
+    size = len(tokenizer)
+    config = AutoConfig.for_model(family, **_sizes(family, size, window), **_special_ids(tokenizer))
+    torch.manual_seed(seed)
+    kind: Any = AutoModelForMaskedLM if family in MASKED else AutoModelForCausalLM
+    model = kind.from_config(config)
+    with torch.no_grad():
+        for name, parameter in model.named_parameters():
+            if parameter.dim() > 1:
+                # Peaked distributions, so that a wrong position or mask shows.
+                generator = torch.Generator().manual_seed(seed + len(name))
+                parameter.copy_(torch.randn(parameter.shape, generator=generator) * 0.3)
+    model.eval().save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+    return folder
+
+
+def _special_ids(tokenizer: Any) -> dict[str, int | None]:
+    return {f"{name}_token_id": getattr(tokenizer, f"{name}_token_id") for name in ("pad", "bos", "eos")}
+
+
+def _sizes(family: str, vocabulary: int, window: int) -> dict[str, Any]:
+    sizes = {
+        "vocab_size": vocabulary,
+        "hidden_size": 32,
+        "intermediate_size": 48,
+        "num_hidden_layers": 2,
+        "num_attention_heads": 4,
+        "max_position_embeddings": window,
+    }
+    own: dict[str, dict[str, Any]] = {
+        "gpt2": {"n_embd": 32, "n_layer": 2, "n_head": 4, "n_positions": window},
+        "albert": {"embedding_size": 16},
+        "electra": {"embedding_size": 32},
+        "distilbert": {"dim": 32, "hidden_dim": 48, "n_layers": 2, "n_heads": 4},
+        "opt": {"ffn_dim": 48, "word_embed_proj_dim": 32},
+        "llama": {"num_key_value_heads": 2},
+        "qwen2": {"num_key_value_heads": 2},
+        "gemma2": {"num_key_value_heads": 2, "head_dim": 8, "query_pre_attn_scalar": 8},
+        "roberta": {"max_position_embeddings": window + 2, "type_vocab_size": 1},
+        "deberta-v2": {"relative_attention": True, "pos_att_type": ["p2c", "c2p"], "position_buckets": 16},
+        "bloom": {"n_layer": 2, "n_head": 4},
+        "mamba": {"state_size": 8},
+    }
+    if family in ("gpt2", "distilbert"):
+        sizes = {"vocab_size": vocabulary, "max_position_embeddings": window}
+    return {**sizes, **own.get(family, {})}
+
+
+def _fast(tokenizer: Any, names: dict[str, str]) -> Any:
+    from transformers import PreTrainedTokenizerFast
+
+    return PreTrainedTokenizerFast(
+        tokenizer_object=tokenizer, model_max_length=512, **{f"{name}_token": token for name, token in names.items()}
+    )
