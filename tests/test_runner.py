@@ -17,7 +17,7 @@ from lmassay.errors import ConfigError, DataError, PluginError, StoreError, User
 from lmassay.registry import Registry, current
 from lmassay.stats import Settings, mean_results, paired_difference
 from lmassay.store import Store
-from lmassay.types import Example, Generate, Place, Response, Score
+from lmassay.types import Example, Generate, Place, Response, Score, Slot
 
 
 class Lengths:
@@ -271,6 +271,12 @@ def test_plain_strings_are_answers():
             return [request.prompt for request in requests]
 
     assert list(ask(Plain(), "generate", [Generate("a", place=Place("out", 0))])) == [(0, Response("a"))]
+
+
+def test_long_lists_of_candidates_are_not_kept_but_short_ones_are():
+    assert runner.fits_cache(Slot("x ", ".", ("a", "b")))
+    assert not runner.fits_cache(Slot("x ", ".", tuple(str(i) for i in range(1000))))
+    assert runner.fits_cache(Generate("x"))
 
 
 @pytest.mark.parametrize("value", [float("nan"), float("inf"), None, "x"])

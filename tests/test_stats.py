@@ -3,7 +3,16 @@
 import numpy as np
 import pytest
 
-from lmassay.stats import BOOTSTRAP_LIMIT, PERMUTATION_LIMIT, Settings, in_blocks, mean_interval, paired_difference
+from lmassay.stats import (
+    BOOTSTRAP_LIMIT,
+    PERMUTATION_LIMIT,
+    Settings,
+    in_blocks,
+    mean_interval,
+    paired_difference,
+    weighted_mean_interval,
+    wilson_interval,
+)
 
 
 def test_the_bootstrap_interval_covers_the_mean_about_as_often_as_it_says():
@@ -37,6 +46,31 @@ def test_clustered_intervals_cover_and_naive_ones_do_not():
             hits[name] += low <= 0 <= high
     assert hits["clustered"] >= 128
     assert hits["naive"] <= 100
+
+
+@pytest.mark.parametrize("count", [5, 10, 20])
+def test_few_clusters_cover_too(count):
+    rng = np.random.default_rng(count)
+    clusters = [str(i) for i in range(count) for _ in range(10)]
+    hits = 0
+    for trial in range(200):
+        values = np.repeat(rng.normal(size=count), 10) + rng.normal(scale=0.3, size=10 * count)
+        low, high = mean_interval(values, Settings(resamples=100, seed=trial), clusters)
+        hits += low <= 0 <= high
+    # 95 % of 200 is 190; three standard errors are 9.
+    assert hits >= 181
+
+
+def test_clusters_that_are_all_right_leave_room_for_one_that_is_not():
+    clusters = [str(i % 4) for i in range(100)]
+    assert mean_interval(np.ones(100), clusters=clusters) == wilson_interval(4, 4)
+
+
+def test_a_weighted_mean_with_equal_weights_is_a_mean():
+    rng = np.random.default_rng(7)
+    values, clusters = rng.random(60), [str(i % 12) for i in range(60)]
+    weighted = weighted_mean_interval(values, np.full(60, 3.0), clusters)
+    assert weighted == pytest.approx(mean_interval(values, clusters=clusters))
 
 
 def test_the_paired_test_keeps_its_size_under_the_null():

@@ -6,13 +6,17 @@ import pytest
 
 from lmassay.types import (
     Candidate,
+    Candidates,
     Continuation,
     Generate,
     Place,
     Response,
+    Slot,
+    candidates_of,
     canonical,
     digest,
     request_as_dict,
+    request_key,
     response_as_dict,
     response_from_dict,
 )
@@ -25,7 +29,8 @@ from lmassay.types import (
         Response(error="no"),
         Response(""),
         Response(Continuation(-1.5, (-1.0, -0.5))),
-        Response((Candidate(-1.0, 3, 0.2), Candidate(None))),
+        Response(candidates_of([Candidate(-1.0, 3, 0.2, 0.1), Candidate(None)])),
+        Response(Candidates([-1.0, None])),
     ],
 )
 def test_a_response_survives_json(response):
@@ -63,3 +68,28 @@ def test_nan_is_refused_rather_than_stored():
 def test_a_response_without_text_says_so():
     with pytest.raises(TypeError, match="timed out"):
         _ = Response(error="timed out").text
+
+
+def test_candidates_are_columns_that_read_as_words():
+    import numpy as np
+
+    answer = Candidates(np.array([-1.0, np.nan]), np.array([4.0, np.nan]), np.array([0.5, np.nan]))
+    assert list(answer) == [Candidate(-1.0, 4, 0.5), Candidate(None)]
+    assert answer == Candidates([-1.0, None], [4, None], [0.5, None])
+    assert len(answer) == 2
+    assert isinstance(answer[0].rank, int)
+
+
+def test_slots_differ_by_text_words_and_manner():
+    words = ("a", "b")
+    asked = [
+        Slot("x ", ".", words),
+        Slot("y ", ".", words),
+        Slot("x ", "!", words),
+        Slot("x ", ".", ("a", "c")),
+        Slot("x ", ".", words, ranked=False),
+        Slot("x ", ".", words, multi_token=True),
+    ]
+    assert len({digest(request_key(request)) for request in asked}) == len(asked)
+    assert digest(request_key(asked[0])) == digest(request_key(Slot("x ", ".", ("a", "b"))))
+    assert len(digest(request_key(Slot("x ", ".", ("word",) * 2000)))) < 100

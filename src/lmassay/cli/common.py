@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+import textwrap
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
 import click
 
-from lmassay.cli.console import is_narrow, plain, print_table
+from lmassay.cli.console import is_narrow, out, plain, print_table
 from lmassay.report.numbers import interval_text, short_text, value_text
+from lmassay.report.overview import Overview, overview_of
 from lmassay.store import RunRecord, Store
 
 F = TypeVar("F", bound=Callable[..., Any])
 DEFAULT_RESULTS = "results"
 _NARROW_METRICS = 3
+_LEAST_LABEL = 12
 
 
 def results_option(function: F) -> F:
@@ -23,10 +26,14 @@ def results_option(function: F) -> F:
     return click.option(
         "--results",
         type=click.Path(path_type=Path, file_okay=False),
-        default=lambda: Path(os.environ.get("LMASSAY_RESULTS", DEFAULT_RESULTS)),
+        default=_default_results,
         show_default=f"$LMASSAY_RESULTS or ./{DEFAULT_RESULTS}",
         help="Folder that holds the runs.",
     )(function)
+
+
+def _default_results() -> Path:
+    return Path(os.environ.get("LMASSAY_RESULTS", DEFAULT_RESULTS))
 
 
 def json_option(function: F) -> F:
@@ -42,11 +49,23 @@ def chosen_runs(store: Store, names: Sequence[str]) -> list[RunRecord]:
     return [record for record in store.runs() if record.sweep == latest.sweep]
 
 
-def print_run(record: RunRecord, store: Store) -> None:
-    """A run's results with all that they rest on."""
+def print_run(record: RunRecord, store: Store, *, everything: bool = False) -> None:
+    """A run's results with what they rest on: all of them, or by group the metrics that its task puts first."""
     state = record.status + (f" ({record.note})" if record.note else "")
+    title = f"{record.id}  {record.task}: {record.label} on {record.model}, {state}"
+    overview = None if everything else overview_of(record)
+    if overview is None:
+        _print_results(title, record)
+    else:
+        _print_overview(title, record, overview, store)
+    for text, number in store.errors(record.id):
+        click.echo(plain(f"error      {number} × {text}"))
+    click.echo(plain(f"signature  {record.signature}"))
+
+
+def _print_results(title: str, record: RunRecord) -> None:
     print_table(
-        f"{record.id}  {record.task}: {record.label} on {record.model}, {state}",
+        title,
         ("metric", "group", "value", interval_title(record), "n", "errors", "unscored"),
         [
             (r["metric"], r["group"], value_text(r), interval_text(r), r["n"], r["n_error"], r["n_unscored"])
@@ -54,16 +73,53 @@ def print_run(record: RunRecord, store: Store) -> None:
         ],
         right=(2, 3, 4, 5, 6),
     )
-    for text, number in store.errors(record.id):
-        click.echo(plain(f"error      {number} × {text}"))
-    click.echo(plain(f"signature  {record.signature}"))
+
+
+def _print_overview(title: str, record: RunRecord, overview: Overview, store: Store) -> None:
+    """One row a group, one column a metric; what is left out is named with the way to see it."""
+    heads = ["n"] if len(overview.counted) == 1 else [f"n {metric}" for metric in overview.counted]
+    columns = ["group", *overview.metrics, *heads]
+    rows = _overview_rows(overview, " ")
+    if sum(_widths(columns, rows)) > out().width:
+        rows = _overview_rows(overview, "\n")
+        room = out().width - sum(_widths(columns, rows)[1:])
+        rows = [["\n".join(_folded(str(label), room)), *cells] for label, *cells in rows]
+    numbers = range(1, len(columns))
+    print_table(f"{title}; values with their {interval_title(record)}s", columns, rows, right=numbers, whole=numbers)
+    for name, text in overview.lines:
+        click.echo(plain(f"{name:<10} {text}"))
+    if overview.left_out:
+        where = "" if store.folder == _default_results() else f" --results {store.folder}"
+        command = f"lmassay show {record.id.rpartition('-')[2]} --all{where}"
+        click.echo(plain(f"more       {overview.left_out} further results: {command}"))
+
+
+def _overview_rows(overview: Overview, between: str) -> list[list[object]]:
+    rows: list[list[object]] = []
+    for depth, label, found in overview.rows:
+        cells = [short_text(found[m], between) if m in found else "" for m in overview.metrics]
+        counts = [found[m]["n"] if m in found else "" for m in overview.counted]
+        rows.append(["  " * depth + label, *cells, *counts])
+    return rows
+
+
+def _widths(columns: Sequence[str], rows: Sequence[Sequence[object]]) -> list[int]:
+    """Of each column, with the two spaces before the next."""
+    lines = [[line for cell in column for line in str(cell).split("\n")] for column in zip(columns, *rows, strict=True)]
+    return [max(map(len, found)) + 2 for found in lines]
+
+
+def _folded(label: str, room: int) -> list[str]:
+    """The lines of a label that hang under its beginning."""
+    indent = label[: len(label) - len(label.lstrip())]
+    return textwrap.wrap(label, max(room - 2, _LEAST_LABEL), subsequent_indent=f"{indent} ") or [label]
 
 
 def print_runs(records: Sequence[RunRecord]) -> None:
     """Several runs in one table: a row each, a column a metric (the spread of a metric is left to ``lmassay show``)."""
     narrow = is_narrow()
     overall = [{r["metric"]: r for r in record.results if r["group"] == "overall"} for record in records]
-    metrics = [m for m in dict.fromkeys(m for found in overall for m in found) if "." not in m]
+    metrics = _columns(records, overall)
     shown = metrics[:_NARROW_METRICS] if narrow else metrics
     rows = []
     for record, found in zip(records, overall, strict=True):
@@ -82,6 +138,15 @@ def print_runs(records: Sequence[RunRecord]) -> None:
         right=numbers,
         whole=(*numbers, len(heads)),
     )
+
+
+def _columns(records: Sequence[RunRecord], overall: Sequence[Mapping[str, Any]]) -> list[str]:
+    """The metrics that the tasks put first; all of a task that does not say, but for the spread of a metric."""
+    wanted: dict[str, None] = {}
+    for record, found in zip(records, overall, strict=True):
+        headline = record.provenance.get("headline") or [metric for metric in found if "." not in metric]
+        wanted |= dict.fromkeys(metric for metric in headline if metric in found)
+    return list(wanted)
 
 
 def interval_title(record: RunRecord) -> str:

@@ -14,16 +14,20 @@ from lmassay.store import Store
 
 @click.command(epilog="Example: lmassay show latest --json", short_help="Show a run's results.")
 @click.argument("run", metavar="RUN")
+@click.option("--all", "everything", is_flag=True, help="Print every result, however many there are.")
 @click.option("--provenance", is_flag=True, help="Also print the configuration, versions and machine.")
 @results_option
 @json_option
-def show(run: str, provenance: bool, results: Path, as_json: bool) -> None:
-    """Show a run's results with intervals, n, errors and unscored. RUN is an id, part of one, or latest."""
+def show(run: str, everything: bool, provenance: bool, results: Path, as_json: bool) -> None:
+    """Show a run's results with intervals, n, errors and unscored. RUN is an id, part of one, or latest.
+
+    Where a task has hundreds of results, those that it puts first are shown; --all and --json give all.
+    """
     with Store(results) as store:
         record = store.run(run)
         document = record.as_json() | ({"errors": dict(store.errors(record.id))} if record.status != "done" else {})
         if not as_json:
-            print_run(record, store)
+            print_run(record, store, everything=everything)
     if provenance:
         document |= {"config": record.config, "provenance": record.provenance, "created": record.created}
     if as_json:

@@ -10,7 +10,7 @@ from markupsafe import Markup
 
 from lmassay.report.svg import MOST_SERIES, Bar, clipped, svg
 
-_PLOT, _LEFT, _LABEL, _GAP, _LEGEND_ROW = 440, 14, 20, 11, 18
+_PLOT, _LEFT, _LABEL, _GAP, _LEGEND_ROW = 360, 14, 20, 11, 18
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +53,7 @@ def _scale(top: int, base: int, x_label: str) -> str:
 
 
 def _row(row: DotRow, y: int, mark: str) -> str:
-    parts = [f'<text class="label" x="{_LEFT}" y="{y + 14}">{clipped(row.label, 60)}</text>']
+    parts = [f'<text class="label" x="{_LEFT}" y="{y + 14}">{clipped(row.label, 54)}</text>']
     if row.mark is not None:
         x, told = _x(row.mark), escape(f"{mark} {row.mark:.3f}")
         end = y + _LABEL + _GAP * len(row.values)
@@ -87,6 +87,6 @@ def _legend(series: Sequence[str], mark: str) -> list[str]:
         x, y = _LEFT + 11, 10 + _LEGEND_ROW * len(series)
         rows.append(f'<line class="mark" x1="{x}" y1="{y - 6}" x2="{x}" y2="{y + 6}"/>')
     return [
-        f'{drawn}<text class="label" x="{_LEFT + 30}" y="{14 + _LEGEND_ROW * number}">{clipped(name, 56)}</text>'
+        f'{drawn}<text class="label" x="{_LEFT + 30}" y="{14 + _LEGEND_ROW * number}">{clipped(name, 50)}</text>'
         for number, (drawn, name) in enumerate(zip(rows, [*series, *([mark] if mark else [])], strict=True))
     ]

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, TypeVar
 
 from markupsafe import Markup
 
@@ -13,6 +13,7 @@ from lmassay.report.numbers import interval_text, value_text
 from lmassay.store import RunRecord
 
 ABSENT = "not measured"
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,6 +153,24 @@ def titles(records: Sequence[RunRecord]) -> list[str]:
         useful = {n for n in twice if len({a for a, m in zip(added, names, strict=True) if m == n}) > 1}
         names = [f"{n} · {a}" if n in useful and a else n for n, a in zip(names, added, strict=True)]
     return names
+
+
+def in_short(names: Sequence[str]) -> str:
+    return names[0] if len(names) == 1 else f"{names[0]} and {len(names) - 1} more"
+
+
+def overlapping(items: Sequence[T], names: Callable[[T], Sequence[str]]) -> list[tuple[list[str], list[T]]]:
+    """Items that have names in common, each group with all names of its members in order of appearance."""
+    found: list[tuple[list[str], list[T]]] = []
+    for item in items:
+        for known, members in found:
+            if not set(known).isdisjoint(names(item)):
+                known += [new for new in names(item) if new not in known]
+                members.append(item)
+                break
+        else:
+            found.append((list(names(item)), [item]))
+    return found
 
 
 def _difference(record: RunRecord, alike: Sequence[RunRecord]) -> str:

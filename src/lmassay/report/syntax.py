@@ -20,10 +20,12 @@ from lmassay.report.parts import (
     ShownExample,
     Table,
     count,
+    in_short,
     measured,
     name,
+    overlapping,
 )
-from lmassay.report.syntax_runs import MEAN, Run, System, read, systems, tables, wrong_mass
+from lmassay.report.syntax_runs import MEAN, Run, System, read, systems, wrong_mass
 from lmassay.store import RunRecord, Store
 from lmassay.types import Row
 
@@ -50,9 +52,9 @@ def section(store: Store, records: Sequence[RunRecord]) -> Section:
         plain = results_as_they_are(store, records)
         return Section(plain.blocks, _examples(runs))
     blocks: list[Block] = []
-    grouped = tables(shown)
+    grouped = overlapping(shown, lambda system: system.constructions)
     for names, members in grouped:
-        blocks += [Heading(_heading(names))] if len(grouped) > 1 else []
+        blocks += [Heading(in_short(names))] if len(grouped) > 1 else []
         blocks += _tables(names, members)
         blocks += _notes(members)
         blocks += syntax_curves.blocks(names, members[:MOST_SYSTEMS])
@@ -60,10 +62,6 @@ def section(store: Store, records: Sequence[RunRecord]) -> Section:
         blocks.append(Note(f"Curves and examples of the first {MOST_SYSTEMS} runs only; report the others themselves."))
     note = "Every context counts once here, for TSE too, which the table counts by rows."
     return Section(blocks, _examples(runs[:MOST_SYSTEMS]), comparison_note=note)
-
-
-def _heading(names: Sequence[str]) -> str:
-    return names[0] if len(names) == 1 else f"{names[0]} and {len(names) - 1} more"
 
 
 # --- tables -----------------------------------------------------------------------------------------------------------

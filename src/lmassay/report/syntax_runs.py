@@ -149,17 +149,3 @@ def _fits(run: Run, column: System) -> bool:
 def _settings(run: Run) -> dict[str, Any]:
     signature = run.record.provenance.get("signature", {})
     return {key: value for key, value in signature.items() if key != "data"}
-
-
-def tables(columns: Sequence[System]) -> list[tuple[list[str], list[System]]]:
-    """Columns that share constructions, each with the constructions of all in order of appearance."""
-    found: list[tuple[list[str], list[System]]] = []
-    for column in columns:
-        for names, members in found:
-            if not set(names).isdisjoint(column.constructions):
-                names += [name for name in column.constructions if name not in names]
-                members.append(column)
-                break
-        else:
-            found.append((list(column.constructions), [column]))
-    return found

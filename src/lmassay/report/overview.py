@@ -1,0 +1,88 @@
+"""The results that a reader wants first: one row a group, one column a metric that the task calls its headline."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from lmassay.report.numbers import short_text
+from lmassay.store import RunRecord
+
+MOST_GROUPS_OF_A_KIND = 40
+Found = Mapping[str, Mapping[str, Any]]
+"""The results of one group by metric."""
+
+
+@dataclass(frozen=True, slots=True)
+class Overview:
+    """``rows`` are (depth, label, results); ``counted`` names one metric for each n that differs from the others."""
+
+    metrics: Sequence[str]
+    counted: Sequence[str]
+    rows: Sequence[tuple[int, str, Found]]
+    lines: Sequence[tuple[str, str]]
+    left_out: int
+
+
+def overview_of(record: RunRecord) -> Overview | None:
+    """None where the task names no headline, or has no result of it."""
+    groups: dict[str, dict[str, Mapping[str, Any]]] = {}
+    for result in record.results:
+        groups.setdefault(result["group"], {})[result["metric"]] = result
+    present = {metric for found in groups.values() for metric in found}
+    metrics = [metric for metric in record.provenance.get("headline") or () if metric in present]
+    if not metrics:
+        return None
+    shown = _shown([group for group, found in groups.items() if not found.keys().isdisjoint(metrics)])
+    overall = groups.get("overall", {})
+    beside = [metric for metric in overall if metric not in metrics and "@" not in metric and "." not in metric]
+    listed = sum(metric in groups[group] for group in shown for metric in metrics) + len(beside)
+    return Overview(
+        metrics=metrics,
+        counted=_counted(metrics, [groups[group] for group in shown]),
+        rows=list(_rows(shown, groups)),
+        lines=[*_left_out(metrics, overall), *((metric, short_text(overall[metric])) for metric in beside)],
+        left_out=len(record.results) - listed,
+    )
+
+
+def _shown(groups: Sequence[str]) -> list[str]:
+    """Groups that are no part of another (``number`` within ``construction``), of kinds that are not too many."""
+    known = set(groups)
+    whole = [g for g in groups if not any(g[:at] in known for at, sign in enumerate(g) if sign == ",")]
+    kinds = [_kind(group) for group in whole]
+    return [g for g, kind in zip(whole, kinds, strict=True) if not kind or kinds.count(kind) <= MOST_GROUPS_OF_A_KIND]
+
+
+def _kind(group: str) -> str:
+    kind, sign, _ = group.partition("=")
+    return kind if sign else ""
+
+
+def _rows(shown: Sequence[str], groups: Mapping[str, Found]) -> Iterable[tuple[int, str, Found]]:
+    """Groups without a kind first, then each kind under its name."""
+    for kind in dict.fromkeys(["", *map(_kind, shown)]):
+        if kind:
+            yield 0, kind, {}
+        for group in shown:
+            if _kind(group) == kind:
+                yield (1, group.partition("=")[2], groups[group]) if kind else (0, group, groups[group])
+
+
+def _counted(metrics: Sequence[str], groups: Sequence[Found]) -> list[str]:
+    first: dict[tuple[int | None, ...], str] = {}
+    for metric in metrics:
+        first.setdefault(tuple(found[metric]["n"] if metric in found else None for found in groups), metric)
+    return list(first.values())
+
+
+def _left_out(metrics: Sequence[str], overall: Found) -> list[tuple[str, str]]:
+    found = {metric: overall[metric] for metric in metrics if metric in overall}
+    if not found:
+        return []
+    errors = max(result["n_error"] for result in found.values())
+    unscored = {metric: result["n_unscored"] for metric, result in found.items()}
+    same = len(set(unscored.values())) == 1
+    told = str(next(iter(unscored.values()))) if same else ", ".join(f"{m} {n}" for m, n in unscored.items())
+    return [("left out", f"{errors} in error; unscored: {told}")]

@@ -1,0 +1,132 @@
+"""Whole sentences: accuracy by sum, token and character, BLiMP's groups, prefixes, pairs that cannot be judged."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from lmassay.api import evaluate
+from lmassay.errors import UserError
+from tests.helpers import write_lines
+
+MODEL = '''
+from lmassay.types import Continuation
+
+class Short:
+    """A token is a word and costs its length."""
+    name = "short"
+    can = frozenset({"logprobs"})
+
+    def identity(self):
+        return {"name": self.name}
+
+    def logprobs(self, requests):
+        for request in requests:
+            costs = tuple(-float(len(word)) for word in request.continuation.split())
+            yield Continuation(sum(costs), costs)
+'''
+BLIMP = {"field": "syntax/semantics", "linguistics_term": "npi_licensing", "UID": "npi_present_1"}
+PREFIX = {
+    "one_prefix_method": True,
+    "one_prefix_prefix": "the dog",
+    "one_prefix_word_good": "is",
+    "one_prefix_word_bad": "were",
+}
+
+
+@pytest.fixture
+def files(tmp_path):
+    (tmp_path / "model.py").write_text(MODEL, encoding="utf-8")
+    return tmp_path
+
+
+def run(files, rows, **task):
+    write_lines(files / "p.jsonl", [json.dumps({"sentence_good": g, "sentence_bad": b, **more}) for g, b, more in rows])
+    config = {
+        "task": {"name": "minimal_pairs", "data": str(files / "p.jsonl"), **task},
+        "model": str(files / "model.py:Short"),
+    }
+    (found,) = evaluate(config, files / "results")
+    return found
+
+
+def test_the_more_probable_sentence_wins_by_sum_token_and_character(files):
+    found = run(files, [("aa bb cc", "aaaaa b", {}), ("a", "bb", {})])
+    assert found["accuracy"].value == 1.0 / 2
+    assert found["accuracy_token"].value == 1.0
+    scores = [r["scores"] for r in found.rows()]
+    assert [s["margin"] for s in scores] == [0.0, 1.0]
+    assert [s["accuracy"] for s in scores] == [0.0, 1.0]
+
+
+def test_identical_and_empty_sentences_are_unscored_and_counted(files):
+    found = run(files, [("a", "a", {}), ("a", "bb", {}), ("", "b", {})])
+    assert (found["accuracy"].n, found["accuracy"].n_unscored) == (1, 2)
+    reasons = [r["unscored"].get("accuracy") for r in found.rows()]
+    assert reasons == ["the two sentences are identical", None, "a sentence is empty"]
+
+
+def test_the_two_spellings_of_a_field_are_one(files):
+    other = {**BLIMP, "field": "syntax_semantics", "UID": "npi_present_2", "linguistics_term": "island_effects"}
+    found = run(files, [("a", "bb", BLIMP), ("aaa", "bb", other), ("a", "cc", {**BLIMP, "field": "syntax"})])
+    groups = {r.group for r in found.results}
+    assert {"field=syntax_semantics", "field=syntax", "phenomenon=npi_licensing", "paradigm=npi_present_2"} <= groups
+    assert not any("syntax/semantics" in group for group in groups)
+
+
+def test_one_prefix_compares_two_words_after_one_beginning(files):
+    found = run(files, [("x", "y", PREFIX), ("x", "z", {})], method="one_prefix")
+    rows = list(found.rows())
+    assert rows[0]["inputs"]["asked"] == [["the dog", " is"], ["the dog", " were"]]
+    assert found["accuracy"].value == 1.0
+    assert rows[1]["unscored"]["accuracy"] == "the pair has no one_prefix"
+
+
+def test_two_prefix_compares_one_word_after_two_beginnings(files):
+    fields = {
+        "two_prefix_method": True,
+        "two_prefix_prefix_good": "a",
+        "two_prefix_prefix_bad": "b",
+        "two_prefix_word": "c",
+    }
+    found = run(files, [("x", "y", fields)], method="two_prefix")
+    assert next(iter(found.rows()))["inputs"]["asked"] == [["a", " c"], ["b", " c"]]
+
+
+def test_the_same_pair_twice_is_two_examples(files):
+    assert run(files, [("a", "bb", {}), ("a", "bb", {})])["accuracy"].n == 2
+
+
+def test_clusters_are_a_field_of_the_data(files):
+    found = run(files, [("a", "bb", {"t": i % 3}) for i in range(9)], clusters="t")
+    assert found["accuracy"].n == 9
+    with pytest.raises(UserError, match="no row has the field 'u'"):
+        run(files, [("a", "bb", {"t": 1})], clusters="u")
+
+
+def test_the_korean_grammar_runs_whole(files):
+    config = {
+        "task": {"name": "minimal_pairs", "data": "korean", "max_per_file": 6},
+        "model": str(files / "model.py:Short"),
+    }
+    (found,) = evaluate(config, files / "results")
+    assert found["accuracy"].n > 50
+    assert sum(r.group.startswith("paradigm=") for r in found.results) > 20
+
+
+def test_all_paradigms_of_blimp_run(files, shared):
+    folder = files / "blimp"
+    folder.mkdir()
+    for file in (shared / "data" / "blimp").glob("*.jsonl"):
+        if file.stem != "models_summary":
+            (folder / file.name).symlink_to(file)
+    config = {
+        "task": {"name": "minimal_pairs", "data": str(folder), "max_per_file": 10},
+        "model": str(files / "model.py:Short"),
+    }
+    (found,) = evaluate(config, files / "results")
+    paradigms = {r.group for r in found.results if r.group.startswith("paradigm=")}
+    phenomena = {r.group for r in found.results if r.group.startswith("phenomenon=")}
+    assert (len(paradigms), len(phenomena)) == (67, 12)
+    assert found["accuracy"].n == 670
