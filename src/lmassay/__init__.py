@@ -24,12 +24,14 @@ if TYPE_CHECKING:
     from lmassay.robustness.scorers.exact import ZeroOne
     from lmassay.robustness.scorers.meteor import METEOR
     from lmassay.robustness.scorers.semantic import Semantic
-    from lmassay.types import Example, Generate, LogProbs, Response, Result, Score, Slot
+    from lmassay.types import Candidates, Continuation, Example, Generate, LogProbs, Response, Result, Score, Slot
 
 # Where each public name lives; imported when first used, so that `import lmassay` costs next to nothing.
 _HOMES = {
     "BLEU": "lmassay.robustness.scorers.bleu",
+    "Candidates": "lmassay.types",
     "ChrF": "lmassay.robustness.scorers.chrf",
+    "Continuation": "lmassay.types",
     "Example": "lmassay.types",
     "Generate": "lmassay.types",
     "LmassayError": "lmassay.errors",
@@ -58,7 +60,9 @@ _HOMES = {
 __all__ = [
     "BLEU",
     "METEOR",
+    "Candidates",
     "ChrF",
+    "Continuation",
     "Example",
     "Generate",
     "LmassayError",

@@ -19,6 +19,22 @@ def test_the_demonstration_runs_and_the_careful_translator_breaks_less(tmp_path)
         assert success[attack, "careful translator"] < success[attack, "plain translator"]
 
 
+def test_the_small_model_knows_the_agreement_of_the_shipped_grammar(smollm2, tmp_path):
+    done = lmassay("run", EXAMPLES / "syntax.yaml", "--results", tmp_path, "--json")
+    assert done.returncode == 0, done.stderr
+    found = {(r["metric"], r["group"]): r for r in json.loads(done.stdout)["results"]}
+    assert (
+        sum(group.startswith("construction=") and "," not in group for metric, group in found if metric == "tse") == 7
+    )
+    assert found["tse", "construction=Simple"]["value"] > 0.9
+    assert found["mw", "mean of constructions"]["value"] > 0.7
+    page = tmp_path / "report.html"
+    assert lmassay("report", "--results", tmp_path, "-o", page).returncode == 0
+    text = page.read_text(encoding="utf-8")
+    assert "In a sentential complement" in text
+    assert "<svg" in text
+
+
 def test_the_teapot_style_scorers_work_from_their_file(tmp_path):
     src = write_lines(tmp_path / "src", ["the cat sat", "a b c d"])
     adv = write_lines(tmp_path / "adv", ["the cat sat", "a b x y"])

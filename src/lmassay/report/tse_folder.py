@@ -251,7 +251,7 @@ def _write_values(folder: Path, summary: Summary) -> None:
             np.savez(folder / "npzs" / f"{name}.npz", value)
         elif not _is_plain(value):
             with atomic_write(folder / "json" / f"{name}.json") as stream:
-                json.dump(value, stream, ensure_ascii=False, indent=1, default=str)
+                json.dump(value, stream, ensure_ascii=False, default=str)
 
 
 def _is_plain(value: Any) -> bool:

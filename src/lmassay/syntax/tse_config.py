@@ -28,6 +28,7 @@ TSE, VERBS = "ML", "main"
 
 _SECTIONS = ("dataset", "experiment", "logger", "metrics", "model", "unique")
 _CLASS = "class"
+_DATA_KEYS = ("template_dir", "template_files")
 _Cutoff = Annotated[float, Field(gt=0, le=1)]
 _Count = Annotated[int, Field(ge=1, strict=True)]
 _Text = Annotated[str, Field(min_length=1)]
@@ -198,14 +199,15 @@ class _Checking:
 
     def config(self) -> TseConfig | None:
         dataset = self._section(Dataset, "dataset", self._data.get("dataset"))
-        experiment = self._section(Experiment, "experiment", self._data.get("experiment") or {})
+        amount = self._data.get("experiment")
+        experiment = self._section(Experiment, "experiment", {} if amount is None else amount)
         logger = self._section(Logger, "logger", self._data.get("logger"))
         given = self._data.get("model") if self._override is None else {"name": self._override}
         model = self._section(Model, "model", given)
         metrics = self._metrics()
         main = self._section(VerbMetric, f"metrics.{VERBS}", metrics[VERBS]) if VERBS in metrics else None
-        files = [] if dataset is None else list(self._files(dataset))
-        verbs = None if main is None else self._verbs(main)
+        files = list(self._files(self._data.get("dataset")))
+        verbs = self._verbs(metrics.get(VERBS, {}))
         model_class = None if model is None else self._model_class(model)
         classes = self._metric_classes(metrics)
         unique = self._data.get("unique", False)
@@ -281,22 +283,30 @@ class _Checking:
             return None
         return f"{found.resolve()}:{name}"
 
-    def _files(self, dataset: Dataset) -> Iterator[Path]:
-        folder = self._found(dataset.template_dir)
-        if folder is None or not folder.is_dir():
-            self._missing("dataset.template_dir", "folder", dataset.template_dir)
+    def _files(self, dataset: Any) -> Iterator[Path]:
+        """Also of a section in which something else is wrong, so that all is told together."""
+        place, names = (dataset.get(k) if isinstance(dataset, Mapping) else None for k in _DATA_KEYS)
+        if not isinstance(place, str) or not isinstance(names, list):
             return
-        for name in dict.fromkeys(dataset.template_files):
-            if (folder / name).is_file():
-                yield (folder / name).resolve()
+        folder = self._found(place)
+        if folder is None or not folder.is_dir():
+            self._missing("dataset.template_dir", "folder", place)
+            return
+        for name in dict.fromkeys(str(name) for name in names):
+            found = self._found(f"{place}/{name}")
+            if found is not None and found.is_file():
+                yield found.resolve()
             else:
                 near = did_you_mean(name, sorted(file.name for file in folder.glob("*.jsonl"))[:20])
                 self.mistakes.append(f"dataset.template_files: there is no file {name} in {folder}{near}")
 
-    def _verbs(self, main: VerbMetric) -> Path | None:
-        found = self._found(main.lemma_inflections_path)
+    def _verbs(self, main: Mapping[str, Any]) -> Path | None:
+        name = main.get("lemma_inflections_path")
+        if not isinstance(name, str):
+            return None
+        found = self._found(name)
         if found is None or not found.is_file():
-            self._missing(f"metrics.{VERBS}.lemma_inflections_path", "verb list", main.lemma_inflections_path)
+            self._missing(f"metrics.{VERBS}.lemma_inflections_path", "verb list", name)
             return None
         return found.resolve()
 

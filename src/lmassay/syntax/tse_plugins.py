@@ -19,6 +19,7 @@ from lmassay.errors import ConfigError, PluginError
 from lmassay.stats import Settings
 from lmassay.syntax.sources import DataSpec
 from lmassay.syntax.task import BOTTOM, TOP, Cutoff, Syntax
+from lmassay.syntax.tse_config import BATCH
 from lmassay.syntax.tse_modules import INVALID, Number, class_identity, load_class, told
 from lmassay.table import ScoreTable
 from lmassay.types import Candidates, Example, Response, Result, Score, digest
@@ -80,20 +81,23 @@ class OwnMetric:
     def scores(
         self, logits: NDArray[np.float64], labels: Sequence[Number], templates: Sequence[Template], words: AskedWords
     ) -> list[tuple[float | None, Any]]:
-        """(score, extra information) of each example. One number for all makes the class be asked one by one."""
-        found = self._computed(logits, labels, templates, words)
-        if found is None:
-            one_by_one = (
-                self._computed(logits[i : i + 1], labels[i : i + 1], templates[i : i + 1], words)
-                for i in range(len(labels))
-            )
-            return [result[0] if result else (None, None) for result in one_by_one]
+        """(score, extra information) of each example."""
+        found: list[tuple[float | None, Any]] = []
+        size = BATCH
+        while len(found) < len(labels):
+            part = slice(len(found), len(found) + size)
+            told_of = self._computed(logits[part], labels[part], templates[part], words)
+            if told_of is None:
+                # One number for a whole batch is the score of one example in classes that are written for one.
+                size = 1
+            else:
+                found += told_of
         return found
 
     def summary(self, scores: Sequence[float], extras: Sequence[Any]) -> dict[str, Any]:
         """What the class has to say of all scores together."""
         made = told(self._file, "__init__", self._make)
-        if not hasattr(made, "summarize"):
+        if not hasattr(made, "summarize") or not hasattr(made, "score_per_example"):
             mean = float(np.mean(scores)) if len(scores) else "INVALID_SCORE_VALUE"
             return {"Overall model score": mean, "Number of examples": len(scores)}
         made.score_per_example.extend(scores)
