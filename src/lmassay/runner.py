@@ -53,6 +53,12 @@ class Plan:
         return list(getattr(self.task, "headline", ()))
 
     @property
+    def notes(self) -> list[str]:
+        """What the task and the model would have the user know before the run."""
+        notes = [getattr(part, "notes", None) for part in (self.task, self.model)]
+        return [note for told in notes if callable(told) for note in told()]
+
+    @property
     def label(self) -> str:
         return label_of(self.task)
 

@@ -254,3 +254,20 @@ def test_the_command_prints_the_headline_and_keeps_every_number(files):
     assert "tse" in shown.stdout
     whole = lmassay("show", "latest", "--results", files / "r", "--json")
     assert any(r["metric"] == "mw@bottom0.001" for r in json.loads(whole.stdout)["results"])
+
+
+def test_what_was_left_out_is_said_before_the_run(files):
+    write_lines(files / "verbs.csv", [*VERBS, "_,is,are,_"])
+    lines = [*SIMPLE, row("a b", "a b", -1), row("the author laugh", "the author laughs", -2)]
+    write_lines(files / "simple.jsonl", [*lines, '{"sentence_good": "it ran", "sentence_bad": "it runned"}'])
+    task = {"name": "syntax", "data": "simple.jsonl", "verbs": "verbs.csv", "bad_rows": "count"}
+    config = write_config(files / "c.yaml", {"task": task, "model": "masked.py:Fixed"})
+    done = lmassay("run", config, "--results", files / "r")
+    assert "1 duplicate rows are counted once" in done.stderr
+    assert "1 pairs do not differ in exactly one word" in done.stderr
+    assert "1 contexts have no label" in done.stderr
+    assert "1 contexts occur with both labels" in done.stderr
+
+
+def test_a_row_tells_which_verb_is_no_single_token(files):
+    assert next(r["details"]["not_single_token"] for r in run(files).rows()) == ["swims"]

@@ -126,8 +126,9 @@ def test_a_models_mistake_is_told_with_its_file(source, change, told):
 
 
 def test_a_model_without_words_is_refused_before_it_runs(source):
+    text = "class Model:\n    def __init__(self, config): ...\n    def predict(self, left, right): ..."
     with pytest.raises(PluginError, match="word_to_index is missing"):
-        MpeModel(f"{source('class Model:%s    def __init__(self, config): ...' % chr(10))}:Model").check()
+        MpeModel(f"{source(text)}:Model").check()
 
 
 def test_a_model_is_known_by_its_whole_file_and_its_settings(source):

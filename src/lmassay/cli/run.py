@@ -11,7 +11,7 @@ import click
 
 from lmassay import runner
 from lmassay.cli.common import json_option, print_run, print_runs, results_option
-from lmassay.cli.console import complain, print_json, print_table, progress, say
+from lmassay.cli.console import complain, print_json, print_table, progress, say, warn
 from lmassay.config import read_config
 from lmassay.errors import LmassayError, UserError
 from lmassay.runner import Plan
@@ -65,6 +65,8 @@ def _run_one(planned: Plan, store: Store, sweep: str, count: str) -> int:
     """One run of a sweep; if it fails, the others go on."""
     what = f"{count} {planned.task.name}: {planned.label} on {planned.model_label}"
     say(what)
+    for note in planned.notes:
+        warn(note)
     try:
         with progress(what) as advance, plug_in_output_aside():
             runner.start(planned, store, sweep, advance)

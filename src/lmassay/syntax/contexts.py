@@ -29,6 +29,8 @@ class Context:
     template: str
     cluster: str = ""
     rows: list[tuple[int, str, str]] = field(default_factory=list)
+    numbers: set[Number] = field(default_factory=set)
+    """All that its rows say; in clean data one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +79,7 @@ def gather(
             template = str(pair.fields.get("template") or pair.fields.get("UID") or pair.file)
             contexts[key] = Context(construction, left, key[2], agreeing, blank.left, template)
         contexts[key].rows.append((number, blank.good, blank.bad))
+        contexts[key].numbers |= {agreeing} if agreeing else set()
         named = pair.fields.get(manner.cluster if manner.cluster not in ("auto", "none") else "noun")
         kept.append((contexts[key], blank, agreeing, pair.file, None if named is None else str(named)))
     _name_clusters(kept, manner.cluster)

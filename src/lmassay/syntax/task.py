@@ -80,6 +80,22 @@ class Syntax:
         self._manner = replace(self._manner, sees_right=bool(getattr(model, "sees_right", True)))
         _ = self._gathered
 
+    def notes(self) -> list[str]:
+        """What was counted once, left out, or rests on little."""
+        contexts, dropped = self._gathered
+        told = []
+        if self._verbs.duplicates:
+            told.append(f"{self._verb_file}: {self._verbs.duplicates} duplicate rows are counted once")
+        if dropped:
+            told.append(f"{len(dropped)} pairs do not differ in exactly one word and are unscored")
+        unknown = sum(context.number is None for context in contexts)
+        if unknown:
+            told.append(f"{unknown} contexts have no label and verbs that tell no number: they count for TSE only")
+        mixed = sum(len(context.numbers) > 1 for context in contexts)
+        if mixed:
+            told.append(f"{mixed} contexts occur with both labels; the first one counts for EW and MW")
+        return told
+
     def size(self) -> int:
         contexts, dropped = self._gathered
         return len(contexts) + len(dropped)
@@ -196,7 +212,8 @@ class Syntax:
                 counts["tse"] = sum(judged) / len(judged)
             else:
                 unscored["tse"] = _SEVERAL_TOKENS
-            scores.append(Score({**counts, **values}, unscored, {"tse": tse, "lemmas": int(lemmas[i])}))
+            details = {"tse": tse, "lemmas": int(lemmas[i]), "not_single_token": self._unspelled(example, logprobs[i])}
+            scores.append(Score({**counts, **values}, unscored, details))
         return scores
 
     def _of_verb_list(self, example: Example, found: dict[str, float]) -> tuple[dict[str, float], dict[str, str]]:
@@ -229,6 +246,11 @@ class Syntax:
             for metric, values in (("ew", curve.ew), ("mw", curve.mw), ("mass", curve.mass)):
                 columns |= {name: values[:, j] for j, name in enumerate(self._names[side][metric])}
         return columns
+
+    def _unspelled(self, example: Example, logprobs: Floats) -> list[str]:
+        """The verbs of the rows that the vocabulary does not hold as one token: why rows were dropped."""
+        forms = dict.fromkeys(form for _, *pair in example.inputs["rows"] for form in pair)
+        return [form for form in forms if np.isnan(logprobs[self._place[form]])]
 
     def _tse(
         self, example: Example, logprobs: Floats, answers: Sequence[Response]

@@ -28,8 +28,11 @@ def candidate_columns(
     ascending = np.sort(probabilities)
     # Sums in double precision: the mass below a rare word is far smaller than a float32 sum could tell.
     up_to = np.concatenate(([0.0], np.cumsum(ascending, dtype=np.float64)))
-    first = np.searchsorted(ascending, wanted, side="left")
-    end = np.searchsorted(ascending, wanted, side="right")
+    first, end = np.empty(len(wanted), dtype=np.int64), np.empty(len(wanted), dtype=np.int64)
+    # Sorted questions find their places several times faster.
+    order = np.argsort(wanted)
+    first[order] = np.searchsorted(ascending, wanted[order], side="left")
+    end[order] = np.searchsorted(ascending, wanted[order], side="right")
     above, below = np.maximum(1 - up_to[end] / up_to[-1], 0.0), up_to[first] / up_to[-1]
     ranks = (len(logits) - end).astype(np.float64)
     return Candidates(logprobs, *(_spread(column, known) for column in (ranks, above, below)))
