@@ -12,6 +12,8 @@ from tests.helpers import ROOT, lmassay
 
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 ROBUSTNESS = (ROOT / "docs" / "robustness.md").read_text(encoding="utf-8")
+SYNTAX = (ROOT / "docs" / "syntax.md").read_text(encoding="utf-8")
+PAGES = ["README.md", *sorted(f"docs/{page.name}" for page in (ROOT / "docs").glob("*.md"))]
 
 
 def blocks(text: str, language: str) -> list[str]:
@@ -52,7 +54,7 @@ def test_the_teapot_output_in_the_docs_is_what_is_printed(shared):
     assert teapot(words).text == printed
 
 
-@pytest.mark.parametrize("page", ["README.md", "docs/robustness.md", "docs/extending.md", "docs/design.md"])
+@pytest.mark.parametrize("page", PAGES)
 def test_links_to_files_lead_somewhere(page):
     text = (ROOT / page).read_text(encoding="utf-8")
     for target in re.findall(r"\]\(([^)#]+)", text):
@@ -65,11 +67,30 @@ def test_links_to_files_lead_somewhere(page):
 def test_the_yaml_in_the_docs_is_accepted(tmp_path):
     from lmassay.config import load_runs
 
-    for text in (README, ROBUSTNESS):
+    for text in (README, ROBUSTNESS, SYNTAX):
         for block in blocks(text, "yaml"):
             file = tmp_path / "c.yaml"
             file.write_text(block, encoding="utf-8")
             assert load_runs(file)
+
+
+def test_every_lmassay_command_of_the_syntax_page_runs(smollm2, tmp_path):
+    (tmp_path / "examples").symlink_to(ROOT / "examples")
+    commands = [line for block in blocks(SYNTAX, "sh") for line in block.splitlines() if line.startswith("lmassay ")]
+    assert len(commands) >= 3
+    for command in commands:
+        done = lmassay(*shlex.split(command, comments=True)[1:], cwd=tmp_path)
+        assert done.returncode == 0, (command, done.stderr)
+
+
+def test_every_option_of_the_syntax_task_and_of_local_models_is_described():
+    from lmassay.models.hf.model import HuggingFace
+    from lmassay.options import options_model
+    from lmassay.syntax.task import Syntax
+
+    for factory in (Syntax, HuggingFace):
+        for name in options_model(factory).model_fields:
+            assert f"`{name}" in SYNTAX or f"{name}:" in SYNTAX, name
 
 
 def test_every_builtin_is_described_in_the_docs():

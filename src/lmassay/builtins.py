@@ -21,12 +21,17 @@ BUILTINS: Final[dict[str, dict[str, tuple[str, str]]]] = {
             "lmassay.syntax.sentences:MinimalPairs",
             "does it prefer the grammatical sentence? BLiMP and any other pairs",
         ),
+        "refining_tse": (
+            "lmassay.syntax.tse_plugins:RefiningTse",
+            "the syntax task with metrics in refining-tse's style; `lmassay tse` makes it",
+        ),
     },
     "model": {
         "outputs": ("lmassay.models.outputs:Outputs", "answers already in hand, read from files"),
         "openai": ("lmassay.models.openai_compatible:OpenAICompatible", "any OpenAI-compatible server, by base URL"),
         "hf": ("lmassay.models.hf.model:HuggingFace", "a local Hugging Face model: folder, GGUF file or hub name"),
         "smollm2": ("lmassay.models.hf.model:SmolLM2", "the default: a small real model; lmassay models get smollm2"),
+        "mpe": ("lmassay.syntax.tse_model:MpeModel", "a class in refining-tse's style: word_to_index and predict"),
         "echo": ("lmassay.models.echo:Echo", "gives the prompt back; deterministic, for trying things out"),
     },
     "scorer": {

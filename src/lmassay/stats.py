@@ -61,8 +61,10 @@ def mean_interval(
     Values that are all 0 or 1 are a rate and take Wilson's interval; few values take Student's t, for resampling them
     promises too much.
     """
-    if clusters is None and _all_zero_or_one(values):
-        return wilson_interval(int(values.sum()), len(values), settings)
+    if _all_zero_or_one(values) and (clusters is None or values.min() == values.max()):
+        # Clusters that are all right or all wrong are as many tosses of a coin: what another would give is unknown.
+        n = len(values) if clusters is None else len(set(clusters))
+        return wilson_interval(round(float(values.mean()) * n), n, settings)
     low, high = _resampled_mean_interval(values, settings, clusters)
     # Scores that live in [0, 1] have a mean that does, too.
     return _within_unit(low, high) if len(values) and values.min() >= 0 and values.max() <= 1 else (low, high)
@@ -85,6 +87,8 @@ def weighted_mean_interval(
     settings: Settings = DEFAULT,
 ) -> tuple[float | None, float | None]:
     """Interval of Σ weight · value / Σ weight for values between 0 and 1; whole clusters are drawn."""
+    if _all_zero_or_one(values) and values.min() == values.max():
+        return mean_interval(values, settings, clusters)
     sums, _ = _cluster_sums(values * weights, clusters)
     sizes, _ = _cluster_sums(weights, clusters)
     return _within_unit(*_ratio_interval(sums, sizes, settings))
@@ -98,12 +102,6 @@ def _ratio_interval(
     sums: NDArray[np.float64], sizes: NDArray[np.float64], settings: Settings
 ) -> tuple[float | None, float | None]:
     """Interval of a ratio of sums over clusters: few clusters take Student's t on what each adds to the ratio."""
-    import numpy as np
-
-    rates = sums / np.maximum(sizes, np.finfo(float).tiny)
-    if len(sums) >= _FEWEST and np.ptp(rates) == 0 and rates[0] in (0.0, 1.0):
-        # All right or all wrong: what other clusters would give is as unknown as after so many tosses of a coin.
-        return wilson_interval(int(rates.sum()), len(sums), settings)
     if not _FEWEST <= len(sums) < FEW and len(sums) <= BOOTSTRAP_LIMIT:
         return _bootstrap((sums, sizes), _ratio_of_sums, settings)
     ratio = float(sums.sum() / sizes.sum())

@@ -37,7 +37,7 @@ def read_mapping(path: Path) -> tuple[dict[str, Any], Lines]:
         # A value that looks like a date and is none.
         raise ConfigError(f"{path}: no valid YAML: {error}; put the value in quotes") from None
     if not isinstance(data, dict):
-        raise ConfigError(f"{path}: the file must be a mapping with at least the key 'task'")
+        raise ConfigError(f"{path}: the file must be a mapping of keys to values")
     return data, lines
 
 

@@ -184,6 +184,18 @@ def test_the_folder_has_the_originals_layout_with_json_for_pickles(place):
     assert "For metric ML:" in log
 
 
+def test_the_last_twenty_lines_are_what_the_originals_plots_look_for(place):
+    """It takes lines by their beginning, numbers between commas behind the first colon, and the npz that is named."""
+    run = run_of(place, "bert-tiny", "mw")
+    last = (run / "metrics/main.txt").read_text(encoding="utf-8").splitlines()[-20:]
+    for beginning in ("Cutoffs", "Overall scores", "% examples invalid"):
+        found = [line for line in last if line.startswith(beginning)]
+        assert [line.partition(" (")[2].partition(")")[0] for line in found] == ["top-k", "bottom-k"]
+        assert [len(numbers(line.split(":")[1])) for line in found] == [len(TOP), len(BOTTOM)]
+    named = [line for line in last if "Prob counted" in line]
+    assert [("top-k" in line, "bottom-k" in line) for line in named] == [(True, False), (False, True)]
+
+
 def test_ew_and_mw_of_a_model_come_from_one_run(place):
     with Store(place / "results/lmassay") as store:
         records = store.runs()
@@ -306,6 +318,7 @@ def test_the_example_runs_as_its_own_words_say(tmp_path):
     done = lmassay("tse", "run", ROOT / "examples/tse/nearest_noun.yaml", "--lemma-stats", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     assert "TSE 0.6000 (50 rows), EW 0.6000 (10 contexts), margin 0.4000 (10 contexts)" in done.stdout
+    assert done.stdout in (ROOT / "docs/refining-tse.md").read_text(encoding="utf-8"), "the docs show what is printed"
     (run,) = (tmp_path / "results/nearest-noun/across_prep/tse_ew").iterdir()
     assert float(lines(run, "margin")["Overall model score"]) == pytest.approx(0.4)
     stats = json.loads((run / "json/Lemma Stats.json").read_text(encoding="utf-8"))

@@ -35,6 +35,33 @@ def test_the_small_model_knows_the_agreement_of_the_shipped_grammar(smollm2, tmp
     assert "<svg" in text
 
 
+def test_the_whole_grammar_is_asked_under_three_conventions(smollm2, tmp_path):
+    done = lmassay(
+        "run", EXAMPLES / "minimal_pairs.yaml", "--results", tmp_path, "--json", "--set", "task.max_per_file=6"
+    )
+    assert done.returncode == 0, done.stderr
+    runs = json.loads(done.stdout)["runs"]
+    assert len(runs) == 3
+    for run in runs:
+        groups = {r["group"] for r in run["results"]}
+        assert {"overall", "paradigm=npi", "paradigm=reflexive", "paradigm=determiner_noun"} <= groups
+
+
+def test_the_bigram_model_learns_agreement_from_its_text(tmp_path):
+    text = ["The nurse sings. The nurses sing. The lamp is expensive. The lamps are expensive."] * 3
+    write_lines(tmp_path / "corpus.txt", text)
+    config = {
+        "task": {"name": "syntax", "data": "english:simple"},
+        "model": {"name": f"{EXAMPLES / 'my_slot_model.py'}:Bigrams", "text": "corpus.txt"},
+    }
+    done = lmassay("run", write_config(tmp_path / "c.yaml", config), "--results", tmp_path / "r", "--json")
+    assert done.returncode == 0, done.stderr
+    found = {(r["metric"], r["group"]): r for r in json.loads(done.stdout)["results"]}
+    assert found["tse", "overall"]["n"] > 0
+    assert found["tse", "overall"]["n_unscored"] > 0
+    assert found["mw", "overall"]["value"] > 0.5
+
+
 def test_the_teapot_style_scorers_work_from_their_file(tmp_path):
     src = write_lines(tmp_path / "src", ["the cat sat", "a b c d"])
     adv = write_lines(tmp_path / "adv", ["the cat sat", "a b x y"])

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import click
+from rich.cells import cell_len
 
 from lmassay.cli.console import is_narrow, out, plain, print_table
 from lmassay.report.numbers import interval_text, short_text, value_text
@@ -106,13 +107,13 @@ def _overview_rows(overview: Overview, between: str) -> list[list[object]]:
 def _widths(columns: Sequence[str], rows: Sequence[Sequence[object]]) -> list[int]:
     """Of each column, with the two spaces before the next."""
     lines = [[line for cell in column for line in str(cell).split("\n")] for column in zip(columns, *rows, strict=True)]
-    return [max(map(len, found)) + 2 for found in lines]
+    return [max(map(cell_len, found)) + 2 for found in lines]
 
 
 def _folded(label: str, room: int) -> list[str]:
     """The lines of a label that hang under its beginning."""
     indent = label[: len(label) - len(label.lstrip())]
-    return textwrap.wrap(label, max(room - 2, _LEAST_LABEL), subsequent_indent=f"{indent} ") or [label]
+    return textwrap.wrap(label, max(room, _LEAST_LABEL), subsequent_indent=f"{indent} ") or [label]
 
 
 def print_runs(records: Sequence[RunRecord]) -> None:

@@ -85,7 +85,7 @@ def _from_hub(name: str, revision: str | None) -> str:
         raise UserError(f"cannot fetch {name} from the model hub: {reason}{hint}") from error
     if not any(Path(folder).glob("*.safetensors")):
         raise UserError(f"{name} has no weights in safetensors files, and others can run code; take another model")
-    return folder
+    return str(folder)
 
 
 def _converted() -> list[dict[str, Any]]:

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, TypeVar
@@ -17,14 +16,11 @@ from lmassay.cli.run import EXIT_FAILED, EXIT_WITH_ERRORS, plug_in_output_aside
 from lmassay.config import RunConfig
 from lmassay.data import atomic_write
 from lmassay.errors import ConfigError, LmassayError
-from lmassay.registry import Registry, current
 from lmassay.report.tse_folder import Outcome, Summary, summaries, write_folder
 from lmassay.runner import Plan
 from lmassay.store import RunRecord, Store
 from lmassay.syntax.tse_config import NO_PLUGINS, TSE, VERBS, Compat, Plugins, TseConfig, read_tse_config, short_name
-from lmassay.syntax.tse_model import MpeModel
 from lmassay.syntax.tse_modules import load_plugins
-from lmassay.syntax.tse_plugins import RefiningTse
 from lmassay.types import canonical
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -179,7 +175,7 @@ def _chosen(folder: Path, wanted: Sequence[str], unwanted: Sequence[str]) -> lis
 
 
 def _run_all(configs: Sequence[Path], results: Path, files: Sequence[Path], options: Mapping[str, Any]) -> int:
-    with Store(results, create=True) as store, _adapters_known():
+    with Store(results, create=True) as store:
         with plug_in_output_aside():
             plugins = load_plugins(files) if files else NO_PLUGINS
         session = _Session(store, plugins, **options)
@@ -187,17 +183,6 @@ def _run_all(configs: Sequence[Path], results: Path, files: Sequence[Path], opti
     if len(configs) > 1:
         say(f"{codes.count(0)} of {len(codes)} configurations are done; their runs are in {results}")
     return max(codes)
-
-
-@contextmanager
-def _adapters_known() -> Iterator[None]:
-    """Within this block the classes of refining-tse's users can be named in a run."""
-    registry = Registry(parent=current())
-    for kind, cls in (("model", MpeModel), ("task", RefiningTse)):
-        if cls.name not in registry.names(kind):
-            registry.add(kind, cls.name, cls)
-    with registry.active():
-        yield
 
 
 @dataclass

@@ -1,7 +1,7 @@
-"""refining-tse's result folders: a run written as the original would have written it, and read back for its plots.
+"""refining-tse's result folders: a run written as the original would have written it.
 
 ``<logger.path>/<dataset>_<model>_<metrics>/`` holds config.yaml, log.txt, metrics/*.txt, npzs/*.npz (key ``arr_0``),
-json/ where the original has pickles/, and an empty figs/.
+json/ for what the original keeps in a format that can run code when read, and an empty figs/.
 """
 
 from __future__ import annotations

@@ -59,8 +59,8 @@ class Experiment:
     @property
     def headline(self) -> float | None:
         """The score at the largest top cut-off."""
-        known = [pair for pair in zip(self.top.cutoffs, self.top.scores, strict=False) if not np.isnan(pair[1])]
-        return max(known)[1] if known else None
+        _, score = max(zip(self.top.cutoffs, self.top.scores, strict=False), default=(0.0, np.nan))
+        return None if np.isnan(score) else score
 
 
 @dataclass(slots=True)

@@ -43,7 +43,7 @@ def forms_of(columns: Sequence[Floats | None], singular: Bins, plural: Bins, is_
     """Sort columns of candidates (contexts × candidates: log-probability, mass above, mass below) into lemmas."""
     assert columns[0] is not None
     # About half of a verb list is spelled with several tokens; what no context can score is left out at once.
-    spelled = ~np.isnan(columns[0]).all(axis=0)
+    spelled = np.asarray(~np.isnan(columns[0]).all(axis=0))
     kept = spelled[singular] & spelled[plural]
     places = np.stack([singular[kept], plural[kept]], axis=1)
 

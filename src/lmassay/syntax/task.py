@@ -42,7 +42,7 @@ class Syntax:
     cluster = "noun"
     headline = ("tse", "ew", "mw")
     # Contexts at once: enough to share most prefixes, few enough for their candidates to fit into memory.
-    chunk = 1024
+    chunk = 512
 
     def __init__(
         self,

@@ -232,7 +232,8 @@ class RefiningTse(Syntax):
             candidate = answer[self._place[form]]
             if candidate.logprob is not None and candidate.rank is not None and candidate.mass_below is not None:
                 p = math.exp(candidate.logprob)
-                found[form] = [candidate.rank, p, candidate.mass_below + p]
+                # Seven digits are what the model's float32 holds, and half the room.
+                found[form] = [candidate.rank, float(f"{p:.7g}"), float(f"{candidate.mass_below + p:.7g}")]
         return found
 
 
