@@ -81,14 +81,15 @@ def tokenizer_of(family: str) -> Any:
     return byte_level(mask=family == "roberta")
 
 
-def save_model(folder: Path, family: str, seed: int = 0, window: int = 64) -> Path:
-    """A model of the family with its tokenizer in a folder."""
+def save_model(folder: Path, family: str, seed: int = 0, window: int = 64, reach: int | None = None) -> Path:
+    """A model of the family with its tokenizer in a folder; ``reach`` is how far local attention looks back."""
     import torch
     from transformers import AutoConfig, AutoModelForCausalLM, AutoModelForMaskedLM
 
     tokenizer = tokenizer_of(family)
     size = len(tokenizer)
-    config = AutoConfig.for_model(family, **_sizes(family, size, window), **_special_ids(tokenizer))
+    local = {} if reach is None else {"window_size" if family == "gpt_neo" else "sliding_window": reach}
+    config = AutoConfig.for_model(family, **{**_sizes(family, size, window), **_special_ids(tokenizer), **local})
     torch.manual_seed(seed)
     kind: Any = AutoModelForMaskedLM if family in MASKED else AutoModelForCausalLM
     model = kind.from_config(config)
@@ -129,6 +130,8 @@ def _sizes(family: str, vocabulary: int, window: int) -> dict[str, Any]:
         "deberta-v2": {"relative_attention": True, "pos_att_type": ["p2c", "c2p"], "position_buckets": 16},
         "bloom": {"n_layer": 2, "n_head": 4},
         "mamba": {"state_size": 8},
+        "mistral": {"num_key_value_heads": 2},
+        "gpt_neo": {"num_layers": 2, "num_heads": 4, "attention_types": [[["global", "local"], 1]]},
     }
     if family in ("gpt2", "distilbert"):
         sizes = {"vocab_size": vocabulary, "max_position_embeddings": window}

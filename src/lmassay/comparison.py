@@ -61,8 +61,11 @@ def compare_runs(base: Side, others: Sequence[Side], metrics: Sequence[str] | No
 
 
 def share_examples(base: Side, other: Side) -> bool:
-    """True if two runs of one task have an example in common."""
-    return base.record.task == other.record.task and not set(base.table.ids).isdisjoint(other.table.ids)
+    """True if two runs of one task have an example in common, or what their task pairs by."""
+    if base.record.task != other.record.task:
+        return False
+    key = _key(base, other)
+    return not set(_keys(base, key)).isdisjoint(_keys(other, key))
 
 
 def caveats(base: Side, others: Sequence[Side]) -> list[str]:
@@ -90,17 +93,20 @@ def _compare_pair(base: Side, other: Side, metrics: Sequence[str]) -> list[Compa
         )
     config = base.record.config
     settings = Settings(config.get("confidence", 0.95), config.get("resamples", 2000), config.get("seed", 0))
-    cluster = base.record.provenance.get("cluster")
-    found_labels = base.table.groups.get(cluster, []) if cluster else []
-    labels = dict(zip(base.table.ids, found_labels, strict=bool(found_labels)))
+    key = _key(base, other)
     rows = []
     for metric in metrics:
-        before, after = base.table.by_id(metric), other.table.by_id(metric)
-        shared = [i for i in before if i in after]
+        before, after = (_units(side, metric, key) for side in (base, other))
+        # Units that stand for another number of rows in the two runs would compare different rows.
+        shared = [unit for unit in before if unit in after and before[unit].weight == after[unit].weight]
         if not shared:
             continue
-        a, b = np.array([before[i] for i in shared]), np.array([after[i] for i in shared])
-        found = paired_difference(a, b, settings, [labels[i] for i in shared] if labels else None)
+        a, b = (np.array([units[unit].value for unit in shared]) for units in (before, after))
+        weights = np.array([before[unit].weight for unit in shared])
+        # Weights whose mean is 1 turn a weighted mean into a plain one.
+        weights = weights / weights.mean()
+        clusters = [before[unit].cluster for unit in shared]
+        found = paired_difference(a * weights, b * weights, settings, clusters if any(clusters) else None)
         rows.append(
             Comparison(
                 metric=metric,
@@ -108,8 +114,8 @@ def _compare_pair(base: Side, other: Side, metrics: Sequence[str]) -> list[Compa
                 new=other.record.id,
                 base_label=base.name,
                 new_label=other.name,
-                base_mean=float(a.mean()),
-                new_mean=float(b.mean()),
+                base_mean=float((a * weights).mean()),
+                new_mean=float((b * weights).mean()),
                 difference=found.value,
                 low=found.low,
                 high=found.high,
@@ -123,6 +129,48 @@ def _compare_pair(base: Side, other: Side, metrics: Sequence[str]) -> list[Compa
             f"{base.record.id} and {other.record.id} share no example with a score; were they run on the same data?"
         )
     return rows
+
+
+@dataclass(frozen=True, slots=True)
+class _Unit:
+    """What is paired: an example, or the examples that share a label; ``weight`` rows."""
+
+    value: float
+    weight: float
+    cluster: str
+
+
+def _key(base: Side, other: Side) -> str | None:
+    """None if the runs share examples; else the group that their task pairs by."""
+    group: str | None = base.record.provenance.get("pair_by")
+    shares = not set(base.table.ids).isdisjoint(other.table.ids)
+    return group if not shares and group in base.table.groups and group in other.table.groups else None
+
+
+def _keys(side: Side, key: str | None) -> Sequence[str]:
+    return side.table.ids if key is None else side.table.groups[key]
+
+
+def _units(side: Side, metric: str, key: str | None) -> dict[str, _Unit]:
+    import numpy as np
+
+    table = side.table
+    column = table.column(metric)
+    weight_column = side.record.provenance.get("weights", {}).get(metric)
+    weights = np.ones(len(table)) if weight_column is None else table.column(weight_column)
+    cluster = side.record.provenance.get("cluster")
+    labels = table.groups.get(cluster, [""] * len(table)) if cluster else [""] * len(table)
+    sums: dict[str, tuple[float, float, str]] = {}
+    for unit, value, weight, label in zip(_keys(side, key), column, weights, labels, strict=True):
+        if not np.isnan(value):
+            total, count, first = sums.get(unit, (0.0, 0.0, label))
+            sums[unit] = (total + float(value * weight), count + float(weight), first)
+    # Without weights, averages over examples that share a label count alike, however many a run has of it.
+    return {
+        unit: _Unit(total / count, 1.0 if weight_column is None else count, label)
+        for unit, (total, count, label) in sums.items()
+        if count
+    }
 
 
 def _with_false_discovery_rate(rows: Sequence[Comparison]) -> list[Comparison]:

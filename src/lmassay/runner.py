@@ -53,6 +53,17 @@ class Plan:
         return list(getattr(self.task, "headline", ()))
 
     @property
+    def weights(self) -> dict[str, str]:
+        """Metrics that are means over something else than examples: metric → the column that says over how many."""
+        return dict(getattr(self.task, "weights", {}))
+
+    @property
+    def pair_by(self) -> str | None:
+        """The group by which runs are paired that have no example in common."""
+        name: str | None = getattr(self.task, "pair_by", None)
+        return name
+
+    @property
     def notes(self) -> list[str]:
         """What the task and the model would have the user know before the run."""
         notes = [getattr(part, "notes", None) for part in (self.task, self.model)]
@@ -115,6 +126,8 @@ def start(planned: Plan, store: Store, sweep: str = "", progress: Progress | Non
             "signature": planned.depends_on,
             "cluster": planned.cluster,
             "headline": planned.headline,
+            "weights": planned.weights,
+            "pair_by": planned.pair_by,
         },
         planned=planned.size,
     )
@@ -208,7 +221,7 @@ class _Worker:
             yield chunk
 
     def _process(self, todo: Sequence[tuple[int, Example]]) -> None:
-        asked = [list(self.task.requests(example)) for _, example in todo]
+        asked = [self._requests(example) for _, example in todo]
         answers = self._answers([example for _, example in todo], asked)
         rows: list[tuple[int, Row]] = []
         judged: list[tuple[int, Example, list[Response]]] = []
@@ -277,6 +290,14 @@ class _Worker:
                     self.store.add_response(key, self.run, self.model.name, request_as_dict(request), response)
                 answered += 1
                 self.progress(self.done + examples * answered / len(open_requests), self.total)
+
+    def _requests(self, example: Example) -> list[Request]:
+        """The task's requests; those that are sampled are told which draw they are."""
+        asked = list(self.task.requests(example))
+        for place, request in enumerate(asked):
+            if isinstance(request, Generate) and request.temperature > 0:
+                asked[place] = replace(request, draw=digest(self.config.seed, self.run, example.id, place))
+        return asked
 
     def _key(self, request: Request, example: Example, place: int) -> str:
         if not self.cached:

@@ -64,6 +64,8 @@ def mean_interval(
     if _all_zero_or_one(values) and (clusters is None or values.min() == values.max()):
         # Clusters that are all right or all wrong are as many tosses of a coin: what another would give is unknown.
         n = len(values) if clusters is None else len(set(clusters))
+        if clusters is not None and n < _FEWEST:
+            return None, None
         return wilson_interval(round(float(values.mean()) * n), n, settings)
     low, high = _resampled_mean_interval(values, settings, clusters)
     # Scores that live in [0, 1] have a mean that does, too.
@@ -105,9 +107,24 @@ def _ratio_interval(
     if not _FEWEST <= len(sums) < FEW and len(sums) <= BOOTSTRAP_LIMIT:
         return _bootstrap((sums, sizes), _ratio_of_sums, settings)
     ratio = float(sums.sum() / sizes.sum())
-    residuals = (sums - ratio * sizes) * len(sums) / sizes.sum()
-    low, high = _t_interval(residuals, settings)
-    return (None, None) if low is None or high is None else (ratio + low, ratio + high)
+    return _around(ratio, (sums - ratio * sizes) / sizes.sum(), settings)
+
+
+def linear_interval(
+    estimate: float, contributions: NDArray[np.float64], settings: Settings = DEFAULT
+) -> tuple[float | None, float | None]:
+    """Interval of an estimate between 0 and 1 from what each independent cluster adds to its deviation."""
+    return _within_unit(*_around(estimate, contributions, settings))
+
+
+def _around(
+    estimate: float, contributions: NDArray[np.float64], settings: Settings
+) -> tuple[float | None, float | None]:
+    """Student's t on contributions that sum to zero."""
+    if len(contributions) < _FEWEST:
+        return None, None
+    low, high = _t_interval(contributions * len(contributions), settings)
+    return (None, None) if low is None or high is None else (estimate + low, estimate + high)
 
 
 def interval(

@@ -55,6 +55,12 @@ class ScoreTable:
     def n_error(self) -> int:
         return self._states.count("error")
 
+    def in_error(self) -> NDArray[np.bool_]:
+        """Which rows are in error."""
+        import numpy as np
+
+        return np.fromiter((s == "error" for s in self._states), bool, len(self))
+
     def has(self, metric: str) -> bool:
         return metric in self._columns
 
@@ -102,7 +108,7 @@ class ScoreTable:
         import numpy as np
 
         inside = np.ones(len(self), dtype=bool) if where is None else where
-        errors = np.fromiter((s == "error" for s in self._states), bool, len(self))
+        errors = self.in_error()
         n = int(self._present(metric, where).sum()) if metric in self._columns else 0
         n_error = int((inside & errors).sum())
         return n, n_error, int(inside.sum()) - n - n_error

@@ -52,6 +52,8 @@ class Generate:
     stop: tuple[str, ...] = ()
     # Not part of what the model is asked, hence neither of equality nor of the cache key.
     place: Place | None = field(default=None, compare=False)
+    draw: str = field(default="", compare=False)
+    """Which draw a sampled answer is: the seed for models that sample here."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -229,7 +231,7 @@ def digest(*values: Any) -> str:
 
 def request_as_dict(request: Request) -> dict[str, Any]:
     """What the model is asked, without the place it is asked from."""
-    fields = {f.name: getattr(request, f.name) for f in dataclasses.fields(request) if f.name != "place"}
+    fields = {f.name: getattr(request, f.name) for f in dataclasses.fields(request) if f.compare}
     return {"verb": request.verb, **fields}
 
 

@@ -15,7 +15,8 @@ import torch
 from transformers import AutoModelForCausalLM, AutoModelForMaskedLM, AutoTokenizer
 
 from lmassay.contracts import Model, ask
-from lmassay.errors import ConfigError, DataError, UserError
+from lmassay.errors import ConfigError, DataError, FatalModelError, UserError
+from lmassay.models.hf.columns import candidate_columns
 from lmassay.models.hf.model import HuggingFace
 from lmassay.types import Generate, LogProbs, Slot
 from tests.helpers import lmassay, write_config
@@ -115,6 +116,106 @@ def test_a_text_has_the_probability_that_a_plain_forward_pass_gives(folder_of, f
 def test_prefixes_are_shared_where_the_architecture_allows(folder_of, family, shares):
     local = HuggingFace(str(folder_of(family)))
     assert local._engine._reader._causal.shares_prefixes is shares
+
+
+@pytest.mark.parametrize("family", ["mistral", "gpt_neo", "gemma2"])
+@pytest.mark.parametrize("batch_tokens", [None, 1000])
+def test_local_attention_reaches_as_far_as_it_should(tmp_path, family, batch_tokens):
+    """A tree's own mask must not widen the window of a model that looks back a few tokens only."""
+    folder = save_model(tmp_path / family, family, reach=8, window=256)
+    model, tokenizer = plain(folder, family)
+    texts = [f"{s} {t}" for s in SENTENCES for t in SENTENCES] + SENTENCES
+    local = HuggingFace(str(folder), prefix="eos", batch_tokens=batch_tokens)
+    for text, response in zip(texts, answers(local, "logprobs", [LogProbs("", t) for t in texts]), strict=True):
+        ids = [tokenizer.eos_token_id, *tokenizer(text, add_special_tokens=False)["input_ids"]]
+        with torch.no_grad():
+            logits = model(input_ids=torch.tensor([ids])).logits[0].double().log_softmax(-1)
+        expected = [float(logits[at - 1, ids[at]]) for at in range(1, len(ids))]
+        assert response.answer.tokens == pytest.approx(expected, abs=5e-4)
+
+
+def test_a_model_that_computes_no_numbers_is_told_at_once(tmp_path):
+    for family, verb, request in (
+        ("gpt2", "slot", Slot("The author ", ".", WORDS)),
+        ("gpt2", "logprobs", LogProbs("", "The author")),
+        ("bert", "logprobs", LogProbs("", "The author")),
+    ):
+        folder = save_model(tmp_path / f"{family}-{verb}", family)
+        local = HuggingFace(str(folder))
+        answers(local, verb, [request])
+        with torch.no_grad():
+            local._engine._loaded.model.get_input_embeddings().weight.fill_(float("nan"))
+        with pytest.raises(FatalModelError, match="no finite numbers"):
+            answers(local, verb, [request])
+
+
+def test_a_probability_of_zero_is_a_finite_number(folder_of):
+    logits = np.array([0.0, -np.inf, 1.0], dtype=np.float32)
+    answer = candidate_columns(logits, np.exp(logits) / np.exp(logits).sum(), np.array([0, 1, 2]))
+    assert np.isfinite(answer.logprobs).all()
+    assert answer[1].logprob < -1e6
+
+
+def test_words_that_do_not_fit_the_window_have_no_score(folder_of):
+    for family in ("gpt2", "bert"):
+        local = HuggingFace(str(folder_of(family)))
+        window = local._engine._loaded.window
+        left = "The " * (window - 3)
+        for words in range(window - 12, window + 1):
+            left = "The " * words
+            (answer,) = answers(local, "slot", [Slot(left, "", ("unpopularity", "is"), ranked=False, multi_token=True)])
+            assert answer.usable or answer.finish == "too_long"
+
+
+def test_where_one_word_begins_another_a_causal_model_gives_neither_a_score(folder_of):
+    local = HuggingFace(str(folder_of("gpt2")))
+    words = ("unpopular", "unpopularity", "laughs")
+    (answer,) = answers(local, "slot", [Slot("The author ", "", words, ranked=False, multi_token=True)])
+    spelled = [local._words.spell(word) for word in words]
+    assert spelled[1][: len(spelled[0])] == spelled[0]
+    assert (answer.answer[0].logprob, answer.answer[1].logprob) == (None, None)
+
+
+def test_a_blank_at_the_beginning_is_spelled_with_the_space_that_the_model_reads(folder_of):
+    local = HuggingFace(str(folder_of("roberta")))
+    (answer,) = answers(local, "slot", [Slot("", " the author near.", ("is", "laughs", "the"))])
+    for word, candidate in zip(("is", "laughs", "the"), answer.answer, strict=True):
+        assert (candidate.logprob is None) == (len(local._words.spell(word)) != 1)
+
+
+def test_options_that_do_not_apply_are_refused(folder_of):
+    with pytest.raises(ConfigError, match=r"model\.prefix: a masked model"):
+        HuggingFace(str(folder_of("bert")), prefix="bos").check()
+    with pytest.raises(ConfigError, match="both directions"):
+        HuggingFace(str(folder_of("bert")), kind="causal").check()
+
+
+def test_a_neighbour_in_the_batch_takes_no_room_away(folder_of):
+    local = HuggingFace(str(folder_of("llama")))
+    short, long = Generate("The", max_tokens=30), Generate("The author near the pilot laughs " * 4, max_tokens=30)
+    alone = answers(local, "generate", [short])[0]
+    assert answers(local, "generate", [short, long])[0].text == alone.text
+
+
+def test_a_sample_depends_on_its_draw_and_not_on_its_neighbours(folder_of):
+    local = HuggingFace(str(folder_of("llama")))
+    one, other, again = (Generate("The", max_tokens=12, temperature=1.0, draw=draw) for draw in ("a", "b", "a"))
+    together = [r.text for r in answers(local, "generate", [one, other, again])]
+    assert together[0] == together[2] != together[1]
+    assert answers(local, "generate", [one])[0].text == together[0]
+
+
+def test_samples_follow_the_distribution(folder_of):
+    model, tokenizer = plain(folder_of("llama"), "llama")
+    local = HuggingFace(str(folder_of("llama")))
+    asked = [Generate("The author", max_tokens=1, temperature=1.5, draw=str(i)) for i in range(600)]
+    texts = [r.text for r in answers(local, "generate", asked)]
+    ids = tokenizer("The author")["input_ids"]
+    with torch.no_grad():
+        p = torch.softmax(model(input_ids=torch.tensor([ids])).logits[0, -1] / 1.5, dim=-1)
+    best = int(p.argmax())
+    share = texts.count(tokenizer.decode([best], skip_special_tokens=True)) / len(texts)
+    assert share == pytest.approx(float(p[best]), abs=0.08)
 
 
 def test_a_continuation_is_scored_after_its_context_only(folder_of):

@@ -112,3 +112,51 @@ def test_a_report_of_nothing_says_so(tmp_path):
     done = lmassay("report", cwd=tmp_path)
     assert done.returncode == 2
     assert "run something first" in done.stderr
+
+
+def own_task(folder, number: int):
+    """A task of the user's own, whose examples are numbered from 10 times ``number``."""
+    name = f"own{number}.py"
+    (folder / name).write_text(
+        "from lmassay.stats import mean_results\nfrom lmassay.types import Example, Score\n"
+        "class Own:\n    name, version, needs = 'own', 1, frozenset()\n"
+        f"    def examples(self):\n        return iter(Example(str(10 * {number} + i), {{}}) for i in range(3))\n"
+        "    def requests(self, example):\n        return []\n"
+        "    def score(self, examples, responses):\n        return [Score({'good': 0.25}) for _ in examples]\n"
+        "    def aggregate(self, table, settings):\n        return mean_results(table, ['good'], settings)\n"
+        "    def signature(self):\n        return {}\n"
+    )
+    return write_config(folder / f"own{number}.yaml", {"task": f"{name}:Own"}).name
+
+
+def test_a_task_without_a_section_of_its_own_has_its_results_in_a_table(tmp_path):
+    assert lmassay("run", own_task(tmp_path, 1), cwd=tmp_path).returncode == 0
+    assert lmassay("report", "-o", "page.html", cwd=tmp_path).returncode == 0
+    text = (tmp_path / "page.html").read_text(encoding="utf-8")
+    assert '<th scope="row">good</th><td>overall</td><td class="num">0.2500</td>' in text
+    assert "own on none" in text
+
+
+def test_runs_that_share_no_example_are_not_compared_and_named(tmp_path):
+    assert lmassay("run", own_task(tmp_path, 1), own_task(tmp_path, 2), cwd=tmp_path).returncode == 0
+    assert lmassay("report", "-o", "page.html", cwd=tmp_path).returncode == 0
+    text = (tmp_path / "page.html").read_text(encoding="utf-8")
+    assert "Not compared with own on none, for they share no example with it: own on none." in text
+    assert "Paired by example" not in text
+
+
+def test_one_run_without_scores_does_not_hide_the_comparison_of_the_others(tmp_path):
+    write_lines(tmp_path / "src.txt", ["one two three four", "five six seven eight"])
+    (tmp_path / "broken.py").write_text(
+        "from lmassay.models.echo import Echo\nfrom lmassay.types import Response\n"
+        "class Broken(Echo):\n    def generate(self, requests):\n"
+        "        return [Response(error='broken') for _ in requests]\n"
+    )
+    task = {"name": "robustness", "src": "src.txt", "attack": "wordswap"}
+    models = ["echo", "broken.py:Broken", {"name": "echo", "transform": "upper"}]
+    write_config(tmp_path / "c.yaml", {"task": task, "model": models})
+    assert lmassay("run", "c.yaml", cwd=tmp_path).returncode == 1
+    assert lmassay("report", "-o", "page.html", cwd=tmp_path).returncode == 0
+    text = (tmp_path / "page.html").read_text(encoding="utf-8")
+    assert "2 × broken" in text
+    assert "Paired by example" in text

@@ -37,6 +37,7 @@ def test_duplicate_rows_are_counted_once_and_told(tmp_path):
         ([HEADER, "_,is,is,_"], "line 2: both forms are 'is'"),
         ([HEADER, "_,,are,_"], "line 2: a verb must be two single words"),
         ([HEADER, "_,has been,have been,_"], "two single words"),
+        ([HEADER, "_,has\u00a0been,have,_"], "two single words"),
         ([], "is empty"),
     ],
 )
@@ -67,8 +68,19 @@ def test_english_verbs_are_conjugated(base, singular):
 
 
 def test_a_built_list_is_sorted_numbered_and_joined_with_another():
-    text = build_verb_list(["run", "be", "run", "give up"], [Lemma("eats", "eat")])
+    text = build_verb_list(["run", "be", "run"], [Lemma("eats", "eat")])
     assert text.splitlines() == [HEADER, "0,is,are,_", "1,eats,eat,_", "2,runs,run,_", "3,was,were,_"]
+
+
+@pytest.mark.parametrize("word", ["give up", "run,", '"say"', "먹다", "x2", ""])
+def test_what_is_no_english_verb_is_refused(word):
+    with pytest.raises(DataError, match="no English verb"):
+        build_verb_list([word])
+
+
+def test_a_cell_of_absurd_length_is_told(tmp_path):
+    with pytest.raises(DataError, match="line 2"):
+        read_verbs(write_lines(tmp_path / "v.csv", [HEADER, f"_,{'x' * 200_000},y,_"]))
 
 
 def test_the_command_builds_a_list_that_can_be_read(tmp_path):

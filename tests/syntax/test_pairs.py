@@ -44,6 +44,10 @@ def test_a_byte_order_mark_windows_line_ends_and_empty_lines_are_read_over(tmp_p
         (row(label=1), "label is 1; it must be -1"),
         (row(label="-1"), "label is '-1'"),
         (row(label=True), "label is True"),
+        (row(label=[]), r"label is \[\]"),
+        (row(label=-1.0), "label is -1.0"),
+        ("[" * 100_000, "this is no JSON"),
+        ('{"sentence_good": "a \\ud800", "sentence_bad": "b"}', "is half of one"),
     ],
 )
 def test_a_bad_line_is_named_with_file_and_line(tmp_path, line, words):
@@ -62,6 +66,10 @@ def test_the_word_that_differs_splits_a_pair():
     assert split_at_difference("The author laughs loudly.", "The author laugh loudly.") == Blank(
         ("The", "author"), "laughs", "laugh", ("loudly",)
     )
+
+
+def test_spaces_at_the_ends_do_not_count():
+    assert split_at_difference("It laughs. ", " It laugh.").good == "laughs"
 
 
 def test_punctuation_at_both_ends_does_not_count():

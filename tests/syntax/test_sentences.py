@@ -101,8 +101,8 @@ def test_the_same_pair_twice_is_two_examples(files):
 def test_clusters_are_a_field_of_the_data(files):
     found = run(files, [("a", "bb", {"t": i % 3}) for i in range(9)], clusters="t")
     assert found["accuracy"].n == 9
-    with pytest.raises(UserError, match="no row has the field 'u'"):
-        run(files, [("a", "bb", {"t": 1})], clusters="u")
+    with pytest.raises(UserError, match=r"line 2 .* lacks the field 't'"):
+        run(files, [("a", "bb", {"t": 1}), ("a", "cc", {})], clusters="t")
 
 
 def test_the_korean_grammar_runs_whole(files):

@@ -122,15 +122,19 @@ def print_runs(records: Sequence[RunRecord]) -> None:
     overall = [{r["metric"]: r for r in record.results if r["group"] == "overall"} for record in records]
     metrics = _columns(records, overall)
     shown = metrics[:_NARROW_METRICS] if narrow else metrics
+    # A task that names its headline has long labels rather than many metrics: its counts share a column.
+    folded = narrow and any(record.provenance.get("headline") for record in records)
     rows = []
     for record, found in zip(records, overall, strict=True):
         cells = [short_text(found[m], "\n" if narrow else " ") if m in found else "" for m in shown]
         first = next(iter(record.results), {"n": 0, "n_error": 0, "n_unscored": 0})
-        counts = [first["n"], first["n_error"], first["n_unscored"]]
+        n, errors, unscored = first["n"], first["n_error"], first["n_unscored"]
+        counts = [f"{n}\n{errors}/{unscored}"] if folded else [n, errors, unscored]
         names = [f"{record.label}\n{record.model}"] if narrow else [record.label, record.model]
         # Enough of the id to name the run by.
         rows.append([*names, *cells, *counts, record.id.rpartition("-")[2]])
-    heads = ["label", *shown, "n", "err", "uns"] if narrow else ["label", "model", *shown, "n", "errors", "unscored"]
+    counted = ["n\nerr/uns"] if folded else ["n", "err", "uns"] if narrow else ["n", "errors", "unscored"]
+    heads = [*(["label"] if narrow else ["label", "model"]), *shown, *counted]
     numbers = range(1 if narrow else 2, len(heads))
     print_table(
         f"{len(records)} runs; values with their intervals, all there is to a run: lmassay show RUN",

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from lmassay.report.numbers import interval_text, value_text
 from lmassay.report.parts import Body, Cell, Line, Section, Table, count, name
@@ -10,10 +11,10 @@ from lmassay.store import RunRecord, Store
 
 
 def section(_: Store, records: Sequence[RunRecord]) -> Section:
-    return Section([results_table(record) for record in records if record.results])
+    return Section([results_table(record, record.results) for record in records if record.results])
 
 
-def results_table(record: RunRecord) -> Table:
+def results_table(record: RunRecord, results: Sequence[Mapping[str, Any]]) -> Table:
     lines = [
         Line(
             [
@@ -24,7 +25,7 @@ def results_table(record: RunRecord) -> Table:
                 *(count(r[key]) for key in ("n", "n_error", "n_unscored")),
             ]
         )
-        for r in record.results
+        for r in results
     ]
     texts, numbers = ("metric", "group"), ("value", "interval", "n", "errors", "unscored")
     head = [*(Cell(title, kind="text") for title in texts), *map(Cell, numbers)]

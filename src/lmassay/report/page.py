@@ -13,7 +13,7 @@ from typing import Any
 from jinja2 import Environment, PackageLoader, StrictUndefined, select_autoescape
 
 import lmassay
-from lmassay.comparison import Comparison, Side, compare_runs, load_side, share_examples
+from lmassay.comparison import Comparison, compare_runs, load_side, share_examples
 from lmassay.errors import UserError
 from lmassay.report.numbers import number_text, p_text
 from lmassay.report.sections import section_of
@@ -44,26 +44,33 @@ def render(store: Store, records: Sequence[RunRecord]) -> str:
 
 def _section(store: Store, records: Sequence[RunRecord]) -> dict[str, Any]:
     section = section_of(store, records)
-    base, *others = [load_side(store, record) for record in records]
-    metrics = section.compared or base.record.provenance.get("headline") or base.table.metrics
-    shared = [other for other in others if share_examples(base, other)]
-    known = {other.record.id for other in shared}
+    comparisons, apart = _compared(store, records, section.compared)
     return {
         "task": records[0].task,
         "records": records,
         "errors": {record.id: store.errors(record.id) for record in records},
         "blocks": section.blocks,
         "examples": section.examples,
-        "comparisons": _comparisons(base, shared, metrics),
+        "comparisons": comparisons,
         "comparison_note": section.comparison_note,
-        "apart": [other.name for other in others if other.record.id not in known and other.table.ids],
+        "apart": apart,
     }
 
 
-def _comparisons(base: Side, others: Sequence[Side], metrics: Sequence[str]) -> list[Comparison]:
-    """Each run against the first, where they have scores of the same examples."""
-    scored = {metric: set(base.table.by_id(metric)) for metric in metrics}
+def _compared(
+    store: Store, records: Sequence[RunRecord], metrics: Sequence[str] | None
+) -> tuple[list[Comparison], list[str]]:
+    """Each run against the first, where they have scores of the same examples; and those that share no example."""
+    if len(records) == 1:
+        return [], []
+    base, *others = [load_side(store, record) for record in records]
+    shared = {other.record.id for other in others if share_examples(base, other)}
+    apart = [other.name for other in others if other.record.id not in shared and other.table.ids]
+    wanted = metrics or base.record.provenance.get("headline") or base.table.metrics
+    scored = {metric: set(base.table.by_id(metric)) for metric in wanted}
     both = [
-        other for other in others if any(not ids.isdisjoint(other.table.by_id(m)) for m, ids in scored.items() if ids)
+        other
+        for other in others
+        if other.record.id in shared and any(not ids.isdisjoint(other.table.by_id(m)) for m, ids in scored.items())
     ]
-    return compare_runs(base, both, metrics) if both else []
+    return (compare_runs(base, both, wanted) if both else []), apart

@@ -14,6 +14,7 @@ MakeSection = Callable[[Store, Sequence[RunRecord]], Section]
 SECTIONS: Mapping[str, MakeSection] = {
     "robustness": robustness.section,
     "syntax": syntax.section,
+    "refining_tse": syntax.section,
     "minimal_pairs": minimal_pairs.section,
 }
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from lmassay.report import syntax_curves
+from lmassay.report.generic import results_table
 from lmassay.report.generic import section as results_as_they_are
 from lmassay.report.numbers import number_text
 from lmassay.report.parts import (
@@ -47,7 +49,7 @@ _WHAT_IT_RESTS_ON = (
 
 def section(store: Store, records: Sequence[RunRecord]) -> Section:
     runs = [read(store, record) for record in records]
-    shown = systems([run for run in runs if any(metric in dict(_METRICS) for metric, _ in run.results)])
+    shown = systems([run for run in runs if run.bases and any(metric in dict(_METRICS) for metric, _ in run.results)])
     if not shown:
         plain = results_as_they_are(store, records)
         return Section(plain.blocks, _examples(runs))
@@ -57,6 +59,7 @@ def section(store: Store, records: Sequence[RunRecord]) -> Section:
         blocks += [Heading(in_short(names))] if len(grouped) > 1 else []
         blocks += _tables(names, members)
         blocks += _notes(members)
+        blocks += [results_table(run.record, own) for system in members for run in system.runs if (own := _own(run))]
         blocks += syntax_curves.blocks(names, members[:MOST_SYSTEMS])
     if len(runs) > MOST_SYSTEMS:
         blocks.append(Note(f"Curves and examples of the first {MOST_SYSTEMS} runs only; report the others themselves."))
@@ -144,6 +147,12 @@ def _range(numbers: set[int]) -> str:
     return f"{low:,}" if low == high else f"{low:,}–{high:,}"
 
 
+def _own(run: Run) -> list[Mapping[str, Any]]:
+    """Results of the user's own metrics."""
+    known = {*dict(_METRICS), "mass"}
+    return [result for (metric, _), result in run.results.items() if metric not in known and "@" not in metric]
+
+
 def _notes(members: Sequence[System]) -> list[Block]:
     """How independent the contexts are."""
     bases = [[basis for run in system.runs for basis in run.bases.values()] for system in members]
@@ -191,9 +200,9 @@ def _shown(row: Row) -> ShownExample:
 def _verdicts(row: Row) -> list[tuple[str, str]]:
     """The rows of the data that stand for this context, by how the model judges their pair of verbs."""
     hits = dict(row.score.details.get("tse", []))
-    pairs: dict[str, list[str]] = {"prefers": [], "fails on": [], "cannot tell": []}
+    pairs: dict[str, list[str]] = {"TSE right": [], "TSE wrong": [], "TSE dropped": []}
     for number, good, bad in row.example.inputs.get("rows", []):
         hit = hits.get(number)
-        verdict = "cannot tell" if hit is None else "prefers" if hit else "fails on"
+        verdict = "TSE dropped" if hit is None else "TSE right" if hit else "TSE wrong"
         pairs[verdict].append(f"{good} / {bad}")
     return [(verdict, ", ".join(dict.fromkeys(found))) for verdict, found in pairs.items()]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import heapq
 import math
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
@@ -15,6 +16,7 @@ from lmassay.types import Row
 MOST_EXAMPLES = 8
 _CANDIDATES = 200
 MEAN = "mean of constructions"
+_CUTOFF = re.compile(r"ew@(top|bottom)(\d+(?:\.\d+)?(?:e-\d+)?)")
 Side = Literal["top", "bottom"]
 
 
@@ -56,10 +58,8 @@ class Run:
     def cutoffs(self) -> list[tuple[Side, float]]:
         found: dict[tuple[Side, float], None] = {}
         for metric, _ in self.results:
-            side_and_value = metric.partition("ew@")[2]
-            for side in ("top", "bottom"):
-                if side_and_value.startswith(side):
-                    found[side, float(side_and_value.removeprefix(side))] = None
+            if match := _CUTOFF.fullmatch(metric):
+                found["top" if match[1] == "top" else "bottom", float(match[2])] = None
         return list(found)
 
 

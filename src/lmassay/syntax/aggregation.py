@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,91 +13,115 @@ from lmassay.stats import Settings
 from lmassay.table import ScoreTable
 from lmassay.types import Result
 
+Floats = NDArray[np.float64]
 Mask = NDArray[np.bool_]
 CLUSTER = "noun"
 
 
+@dataclass(frozen=True, slots=True)
+class Part:
+    """Some rows of the table under a name."""
+
+    group: str
+    where: Mask
+    is_construction: bool = False
+    has_curves: bool = True
+
+
 def results(table: ScoreTable, ew_names: Sequence[str], settings: Settings) -> list[Result]:
     """TSE, EW, MW and mass for every part of the data; curves overall and by construction."""
+    parts = list(_parts(table))
     found: list[Result] = []
-    for group, where in _parts(table):
-        found.append(_tse(table, settings, group, where))
-        found += [_mean(table, metric, settings, group, where) for metric in ("ew", "mw", "mass")]
-    found += _macro(table, found)
-    for group, where in _parts(table):
-        if "number=" in group:
-            continue
-        for ew in ew_names:
+    for part in parts:
+        found.append(_tse(table, settings, part))
+        found += [_mean(table, metric, settings, part) for metric in ("ew", "mw", "mass")]
+    constructions = [part for part in parts if part.is_construction]
+    if constructions:
+        found += [_macro(table, metric, constructions, found, settings) for metric in ("tse", "ew", "mw", "mass")]
+    drawn = [name for name in ew_names if table.has(f"mass@{name.partition('@')[2]}")]
+    for part in parts:
+        for ew in drawn if part.has_curves else ():
             at = ew.partition("@")[2]
-            found += [_mean(table, f"{metric}@{at}", settings, group, where) for metric in ("ew", "mw", "mass")]
-            found.append(_invalid(table, at, settings, group, where))
+            found += [_mean(table, f"{metric}@{at}", settings, part) for metric in ("ew", "mw", "mass")]
+            found.append(_invalid(table, at, settings, part))
     return found
 
 
-def _parts(table: ScoreTable) -> Iterator[tuple[str, Mask]]:
-    everything = np.ones(len(table), dtype=bool)
-    yield "overall", everything
+def _parts(table: ScoreTable) -> Iterator[Part]:
+    yield Part("overall", np.ones(len(table), dtype=bool))
     numbers = [(label, where) for label, where in table.parts("number") if label in ("singular", "plural")]
-    yield from ((f"number={label}", where) for label, where in numbers)
-    constructions = list(table.parts("construction"))
+    yield from (Part(f"number={label}", where, has_curves=False) for label, where in numbers)
+    constructions = dict(table.parts("construction"))
     if len(constructions) < 2:
         return
-    order = {name: place for place, name in reversed(list(enumerate(table.groups["construction"])))}
-    for name, inside in sorted(constructions, key=lambda part: order[part[0]]):
-        yield f"construction={name}", inside
+    for name in dict.fromkeys(table.groups["construction"]):
+        inside = constructions[name]
+        yield Part(f"construction={name}", inside, is_construction=True)
         for label, where in numbers:
             if (inside & where).any():
-                yield f"construction={name},number={label}", inside & where
+                yield Part(f"construction={name},number={label}", inside & where, has_curves=False)
 
 
-def _mean(table: ScoreTable, metric: str, settings: Settings, group: str, where: Mask) -> Result:
-    return stats.mean_result(table, metric, settings, group=group, where=where, cluster=CLUSTER)
+def _mean(table: ScoreTable, metric: str, settings: Settings, part: Part) -> Result:
+    return stats.mean_result(table, metric, settings, group=part.group, where=part.where, cluster=CLUSTER)
 
 
-def _tse(table: ScoreTable, settings: Settings, group: str, where: Mask) -> Result:
+def _tse(table: ScoreTable, settings: Settings, part: Part) -> Result:
     """Over rows, as published: a context counts as often as the data try a pair of verbs in it."""
-    has = where & ~np.isnan(table.column("tse"))
-    rows, rates = table.column("tse_rows")[has], table.column("tse")[has]
-    dropped = np.nansum(table.column("tse_dropped")[where])
-    n_error = table.counts("tse", where)[1]
-    n = int(rows.sum())
+    rows = np.array([float(count) for count in table.groups["rows"]])
+    in_error = table.in_error()
+    n_error = int(rows[part.where & in_error].sum())
+    values, weights, labels = _weighted(table, "tse", part.where)
+    n = int(weights.sum())
+    n_unscored = int(rows[part.where & ~in_error].sum()) - n
     if n == 0:
-        return Result("tse", group, None, None, None, 0, n_error, int(dropped))
-    labels = [label for label, kept in zip(table.groups[CLUSTER], has, strict=True) if kept]
-    low, high = stats.weighted_mean_interval(rates, rows, labels, settings)
-    return Result("tse", group, float((rates * rows).sum() / n), low, high, n, n_error, int(dropped))
+        return Result("tse", part.group, None, None, None, 0, n_error, n_unscored)
+    low, high = stats.weighted_mean_interval(values, weights, labels, settings)
+    return Result("tse", part.group, float((values * weights).sum() / n), low, high, n, n_error, n_unscored)
 
 
-def _invalid(table: ScoreTable, at: str, settings: Settings, group: str, where: Mask) -> Result:
+def _weighted(table: ScoreTable, metric: str, where: Mask) -> tuple[Floats, Floats, list[str]]:
+    """The values of a metric, how many rows each stands for, and its noun."""
+    has = where & ~np.isnan(table.column(metric))
+    values = table.column(metric)[has]
+    weights = table.column("tse_rows")[has] if metric == "tse" else np.ones(len(values))
+    return values, weights, [label for label, kept in zip(table.groups[CLUSTER], has, strict=True) if kept]
+
+
+def _invalid(table: ScoreTable, at: str, settings: Settings, part: Part) -> Result:
     """The share of contexts in which no lemma is within the cut-off."""
-    whole = where & ~np.isnan(table.column("ew"))
+    whole = part.where & ~np.isnan(table.column("ew"))
     n = int(whole.sum())
-    n_error = table.counts("ew", where)[1]
+    n_error = table.counts("ew", part.where)[1]
+    n_unscored = int(part.where.sum()) - n - n_error
     if n == 0:
-        return Result(f"invalid@{at}", group, None, None, None, 0, n_error, int(where.sum()) - n_error)
+        return Result(f"invalid@{at}", part.group, None, None, None, 0, n_error, n_unscored)
     without = np.isnan(table.column(f"ew@{at}"))[whole]
     labels = [label for label, kept in zip(table.groups[CLUSTER], whole, strict=True) if kept]
     low, high = stats.mean_interval(without.astype(float), settings, labels)
-    n_unscored = int(where.sum()) - n - n_error
-    return Result(f"invalid@{at}", group, float(without.mean()), low, high, n, n_error, n_unscored)
+    return Result(f"invalid@{at}", part.group, float(without.mean()), low, high, n, n_error, n_unscored)
 
 
-def _macro(table: ScoreTable, found: Sequence[Result]) -> list[Result]:
-    """The mean over constructions, each counting alike; large templates would drown the others."""
-    rows = []
-    for metric in ("tse", "ew", "mw", "mass"):
-        parts = [r for r in found if r.metric == metric and r.group.startswith("construction=") and "," not in r.group]
-        values = [r.value for r in parts if r.value is not None]
-        if len(parts) > 1 and values:
-            n, n_error, n_unscored = (sum(getattr(r, k) for r in parts) for k in ("n", "n_error", "n_unscored"))
-            half = _half_width(parts)
-            mean = float(np.mean(values))
-            low, high = (None, None) if half is None else (max(mean - half, 0.0), min(mean + half, 1.0))
-            rows.append(Result(metric, "mean of constructions", mean, low, high, n, n_error, n_unscored))
-    return rows
+def _macro(
+    table: ScoreTable, metric: str, parts: Sequence[Part], found: Sequence[Result], settings: Settings
+) -> Result:
+    """The mean over constructions, each counting alike; large templates would drown the others.
 
-
-def _half_width(parts: Sequence[Result]) -> float | None:
-    """Of a mean of independent estimates, from the intervals of each."""
-    halves = [(r.high - r.low) / 2 for r in parts if r.low is not None and r.high is not None]
-    return float(np.sqrt(np.sum(np.square(halves))) / len(parts)) if len(halves) == len(parts) else None
+    Constructions share their nouns, so what a noun adds to each of them is added up before its spread is looked at.
+    """
+    groups = {part.group for part in parts}
+    rows = [r for r in found if r.metric == metric and r.group in groups]
+    counts = [sum(getattr(r, name) for r in rows) for name in ("n", "n_error", "n_unscored")]
+    means: list[float] = []
+    by_noun: dict[str, float] = {}
+    scored = [weighted for weighted in (_weighted(table, metric, part.where) for part in parts) if len(weighted[0])]
+    for values, weights, labels in scored:
+        mean = float((values * weights).sum() / weights.sum())
+        means.append(mean)
+        for noun, share in zip(labels, weights * (values - mean) / weights.sum() / len(scored), strict=True):
+            by_noun[noun] = by_noun.get(noun, 0.0) + float(share)
+    if not means:
+        return Result(metric, "mean of constructions", None, None, None, *counts)
+    value = float(np.mean(means))
+    low, high = stats.linear_interval(value, np.array(list(by_noun.values())), settings)
+    return Result(metric, "mean of constructions", value, low, high, *counts)

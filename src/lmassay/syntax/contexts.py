@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -25,9 +26,11 @@ class Context:
     left: str
     right: str
     number: Number | None
-    left_words: tuple[str, ...]
-    template: str
-    cluster: str = ""
+    template: str = ""
+    contrast: str = "verb"
+    """What kind of word differs, where the data tell; EW and MW ask about verbs."""
+    noun: str = ""
+    """What it agrees with; empty if the data neither name nor show it."""
     rows: list[tuple[int, str, str]] = field(default_factory=list)
     numbers: set[Number] = field(default_factory=set)
     """All that its rows say; in clean data one."""
@@ -53,14 +56,18 @@ class Manner:
     cluster: str
 
 
-def gather(
-    rows: Iterator[tuple[str, int, Pair]], verbs: VerbList, manner: Manner
-) -> tuple[list[Context], list[Dropped]]:
-    """Contexts in the order of their first rows; the first row decides the number of a context, as in the original."""
+Rows = Iterable[tuple[str, int, Pair]]
+
+
+def gather(rows: Rows, whole: Rows | None, verbs: VerbList, manner: Manner) -> tuple[list[Context], list[Dropped]]:
+    """Contexts in the order of their first rows; the first row decides the number of a context, as in the original.
+
+    ``whole`` are all rows where ``rows`` are the first of them only: agreement nouns show in many sentences.
+    """
     number_of = {form: n for lemma in verbs.lemmas for form, n in _numbers(lemma.singular, lemma.plural)}
     contexts: dict[tuple[str, str, str], Context] = {}
     dropped: list[Dropped] = []
-    kept: list[tuple[Context, Blank, Number | None, str, str | None]] = []
+    kept: list[tuple[Context, Line]] = []
     for construction, number, pair in rows:
         try:
             blank = split_at_difference(pair.good, pair.bad)
@@ -74,16 +81,67 @@ def gather(
             continue
         left, right = text_around(blank, manner.capitalize, manner.period)
         key = (construction, left, right if manner.sees_right else "")
-        agreeing = pair.number or _inferred(blank, number_of)
-        if key not in contexts:
-            template = str(pair.fields.get("template") or pair.fields.get("UID") or pair.file)
-            contexts[key] = Context(construction, left, key[2], agreeing, blank.left, template)
-        contexts[key].rows.append((number, blank.good, blank.bad))
-        contexts[key].numbers |= {agreeing} if agreeing else set()
-        named = pair.fields.get(manner.cluster if manner.cluster not in ("auto", "none") else "noun")
-        kept.append((contexts[key], blank, agreeing, pair.file, None if named is None else str(named)))
-    _name_clusters(kept, manner.cluster)
+        line = _line(construction, pair, blank, number_of)
+        template = str(pair.fields.get("template") or pair.fields.get("UID") or pair.file)
+        contrast = str(pair.fields.get("contrast", "verb"))
+        context = contexts.setdefault(key, Context(*key, line.number, template, contrast))
+        context.rows.append((number, blank.good, blank.bad))
+        context.numbers |= {line.number} if line.number else set()
+        context.noun = context.noun or _named(pair, manner.cluster)
+        kept.append((context, line))
+    if manner.cluster == "auto":
+        _find_nouns(kept, whole, number_of)
+    elif manner.cluster != "none" and kept and not any(context.noun for context, _ in kept):
+        raise DataError(
+            f"task.clusters: no row has the field '{manner.cluster}'; write auto, none or a field of the data"
+        )
     return list(contexts.values()), dropped
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """What tells the agreement noun of a row: its file, the words before the verb, and the verb's number."""
+
+    construction: str
+    file: str
+    left: tuple[str, ...]
+    number: Number | None
+
+
+def _line(construction: str, pair: Pair, blank: Blank, number_of: Mapping[str, Number]) -> Line:
+    return Line(construction, pair.file, blank.left, pair.number or _inferred(blank, number_of))
+
+
+def _named(pair: Pair, cluster: str) -> str:
+    if cluster == "none":
+        return ""
+    named = pair.fields.get("noun" if cluster == "auto" else cluster)
+    return "" if named is None else str(named)
+
+
+def _find_nouns(kept: Sequence[tuple[Context, Line]], whole: Rows | None, number_of: Mapping[str, Number]) -> None:
+    """Where the data do not name the nouns, look for them in each file."""
+    lines = [line for context, line in kept if not context.noun]
+    if not lines:
+        return
+    if whole is not None:
+        wanted = {line.file for line in lines}
+        lines = [line for line in _lines(whole, number_of) if line.file in wanted]
+    by_file: dict[tuple[str, str], list[Line]] = {}
+    for line in lines:
+        by_file.setdefault((line.construction, line.file), []).append(line)
+    found: dict[Line, str] = {}
+    for group in by_file.values():
+        nouns = agreement_nouns([(line.left, line.number) for line in group])
+        found |= {line: noun for line, noun in zip(group, nouns, strict=True) if noun}
+    for context, line in kept:
+        context.noun = context.noun or found.get(line, "")
+
+
+def _lines(rows: Rows, number_of: Mapping[str, Number]) -> Iterator[Line]:
+    for construction, _, pair in rows:
+        with suppress(NoBlank):
+            yield _line(construction, pair, split_at_difference(pair.good, pair.bad), number_of)
 
 
 def _numbers(singular: str, plural: str) -> list[tuple[str, Number]]:
@@ -100,37 +158,26 @@ def _inferred(blank: Blank, number_of: Mapping[str, Number]) -> Number | None:
     return found if found is not None and number_of.get(bad) not in (None, found) else None
 
 
-def _name_clusters(kept: Sequence[tuple[Context, Blank, Number | None, str, str | None]], cluster: str) -> None:
-    """The agreement noun: named by the data, or found; a context without one stands for itself."""
-    by_file: dict[tuple[str, str], list[int]] = {}
-    for place, (context, _, _, file, named) in enumerate(kept):
-        if named is not None and cluster != "none":
-            context.cluster = context.cluster or named
-        elif cluster == "auto":
-            by_file.setdefault((context.construction, file), []).append(place)
-    if cluster not in ("auto", "none") and kept and not any(named for *_, named in kept):
-        raise DataError(f"task.cluster: no row has the field '{cluster}'; write auto, none or a field of the data")
-    for places in by_file.values():
-        nouns = agreement_nouns([(kept[place][1].left, kept[place][2]) for place in places])
-        for place, noun in zip(places, nouns, strict=True):
-            context = kept[place][0]
-            context.cluster = context.cluster or noun or ""
-    for context, *_ in kept:
-        context.cluster = context.cluster or f"{context.left}_{context.right}"
-
-
 def as_example(context: Context) -> Example:
     key = digest(context.construction, context.left, context.right)[:16]
     inputs: dict[str, Any] = {
         "left": context.left,
         "right": context.right,
         "rows": [list(row) for row in context.rows],
+        "contrast": context.contrast,
     }
-    groups = {"construction": context.construction, "number": context.number or "unknown", "noun": context.cluster}
+    groups = {
+        "construction": context.construction,
+        "number": context.number or "unknown",
+        # A context without a noun stands for itself.
+        "noun": context.noun or f"{context.left}_{context.right}",
+        "left": digest(context.construction, context.left)[:12],
+        "rows": str(len(context.rows)),
+    }
     return Example(key, inputs, context.number, groups)
 
 
 def as_unscored_example(row: Dropped) -> Example:
     inputs = {"good": row.pair.good, "bad": row.pair.bad, "problem": row.reason, "where": row.pair.where}
-    groups = {"construction": row.construction, "number": "unknown", "noun": f"bad {row.pair.where}"}
+    groups = {"construction": row.construction, "number": "unknown", "noun": f"bad {row.pair.where}", "rows": "1"}
     return Example(f"bad-{digest(row.construction, row.pair.where)[:16]}", inputs, None, groups)

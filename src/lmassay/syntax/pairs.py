@@ -73,8 +73,9 @@ def pair_of(row: Mapping[str, Any], file: str, line: int) -> Pair:
     for key in ("sentence_good", "sentence_bad"):
         if not isinstance(row.get(key), str):
             raise DataError(f"{file}, line {line}: the text '{key}' is missing; known here: {', '.join(row)}")
+        _require_text(row[key], f"{file}, line {line}")
     label = row.get("label")
-    if label is not None and (isinstance(label, bool) or label not in NUMBER_OF_LABEL):
+    if label is not None and (type(label) is not int or label not in NUMBER_OF_LABEL):
         raise DataError(
             f"{file}, line {line}: label is {label!r}; it must be -1 (the correct verb is singular) or -2 (plural)"
         )
@@ -86,16 +87,23 @@ def pair_of(row: Mapping[str, Any], file: str, line: int) -> Pair:
 def _row(path: Path, number: int, text: str) -> Mapping[str, Any]:
     try:
         row = json.loads(text)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise DataError(f"{path}, line {number}: this is no JSON ({error})") from None
     if not isinstance(row, dict):
         raise DataError(f"{path}, line {number}: a pair must be a JSON object with sentence_good and sentence_bad")
     return row
 
 
+def _require_text(text: str, where: str) -> None:
+    try:
+        text.encode("utf-8")
+    except UnicodeEncodeError as error:
+        raise DataError(f"{where}: the character {text[error.start]!a} is half of one; mend the file") from None
+
+
 def split_at_difference(good: str, bad: str) -> Blank:
     """The words around the only one that differs; punctuation at both ends does not count."""
-    words, others = (s.strip(string.punctuation).split() for s in (good, bad))
+    words, others = (s.strip().strip(string.punctuation).split() for s in (good, bad))
     if good == bad:
         raise NoBlank("the two sentences are identical")
     differing = [i for i, (a, b) in enumerate(zip(words, others, strict=False)) if a != b]

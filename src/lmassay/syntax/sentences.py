@@ -51,12 +51,14 @@ class MinimalPairs:
         self.label = label or (Path(data).stem if isinstance(data, str) else f"{len(data)} constructions")
 
     def check(self) -> None:
-        for example in self.examples():
-            if self._clusters != "none" and "cluster" not in example.groups:
+        for construction, _, pair in sources.numbered(self._constructions, self._most, None):
+            if self._clusters == "none":
+                break
+            if pair.fields.get(self._clusters) is None:
                 raise DataError(
-                    f"task.clusters: no row has the field '{self._clusters}'; write none or a field of the data"
+                    f"task.clusters: {pair.where} ({construction}) lacks the field '{self._clusters}'; "
+                    "write none, or a field that all rows have"
                 )
-            break
 
     def size(self) -> int:
         return sum(1 for _ in sources.numbered(self._constructions, self._most, None))
@@ -65,7 +67,7 @@ class MinimalPairs:
         seen: set[str] = set()
         for construction, number, pair in sources.numbered(self._constructions, self._most, None):
             key = digest(construction, pair.good, pair.bad)[:16]
-            if key in seen:
+            while key in seen:
                 # The same pair again; BLiMP has none, other data may.
                 key = f"{key}-{number + 1}"
             seen.add(key)

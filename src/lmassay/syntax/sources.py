@@ -26,6 +26,10 @@ class FilePart:
     def sha256(self) -> str:
         return self.file.sha256
 
+    @property
+    def name_with_folder(self) -> str:
+        return f"{self.file.path.parent.name}/{self.file.path.stem}"
+
     def pairs(self, most: int | None) -> Iterator[Pair]:
         return read_pairs(self.file, most)
 
@@ -62,7 +66,12 @@ def constructions(data: DataSpec, base: Path) -> list[Construction]:
     construction of a grammar: ``english:simple``.
     """
     if isinstance(data, str):
-        return [Construction(_name_of(part), [part]) for part in _parts(data, base)]
+        parts = _parts(data, base)
+        names = [_name_of(part) for part in parts]
+        if len(set(names)) < len(names):
+            # Files of one name in several folders.
+            names = [part.name_with_folder if isinstance(part, FilePart) else part.construction for part in parts]
+        return [Construction(name, [part]) for name, part in zip(names, parts, strict=True)]
     if not data:
         raise DataError("task.data: no construction is named; write {name: file.jsonl}")
     found = []
@@ -97,7 +106,9 @@ def _name_of(part: FilePart | GrammarPart) -> str:
     return part.file.path.stem if isinstance(part, FilePart) else part.construction
 
 
-def _parts(place: str, base: Path) -> list[FilePart] | list[GrammarPart]:
+def _parts(place: str, base: Path) -> Sequence[FilePart | GrammarPart]:
+    if not place.strip():
+        raise DataError("task.data: the path is empty; give a .jsonl file, a folder, a pattern or a grammar")
     name, colon, construction = place.rpartition(":")
     source = _grammar(name if colon else place, base)
     if source is None:

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,6 +26,8 @@ BOTTOM: list[Cutoff] = [0.5, 0.1, 0.01, 0.001, 1e-4, 1e-5, 1e-6]
 Floats = NDArray[np.float64]
 _NO_LEMMA = "no lemma within the cut-off"
 _SEVERAL_TOKENS = "a form of the pair is no single token"
+_NO_LEMMA_AT_ALL = "no verb of the list has both forms as single tokens"
+_NO_VERB = "the pair differs in another word than a verb"
 _NO_NUMBER = "the number of the right verb is unknown; give a label"
 
 
@@ -41,6 +43,9 @@ class Syntax:
     needs = frozenset({"slot"})
     cluster = "noun"
     headline = ("tse", "ew", "mw")
+    # TSE is a rate over rows; a masked and a causal model share no whole contexts, but left sides.
+    weights: ClassVar[Mapping[str, str]] = {"tse": "tse_rows"}
+    pair_by = "left"
     # Contexts at once: enough to share most prefixes, few enough for their candidates to fit into memory.
     chunk = 512
 
@@ -63,7 +68,7 @@ class Syntax:
     ) -> None:
         self._data, self._base = data, base_dir
         self._verb_file = verbs or shipped_verbs()
-        self._top, self._bottom = list(dict.fromkeys(cutoffs_top)), list(dict.fromkeys(cutoffs_bottom))
+        self._top, self._bottom = _distinct(cutoffs_top), _distinct(cutoffs_bottom)
         self._limits = (max_per_file, max_rows)
         self._multi_token, self._compat = multi_token, compat
         self._manner = Manner(capitalize, period, True, bad_rows == "stop", clusters)
@@ -91,9 +96,20 @@ class Syntax:
         unknown = sum(context.number is None for context in contexts)
         if unknown:
             told.append(f"{unknown} contexts have no label and verbs that tell no number: they count for TSE only")
+        for name in dict.fromkeys(context.construction for context in contexts):
+            told += self._notes_on(name, [context for context in contexts if context.construction == name])
         mixed = sum(len(context.numbers) > 1 for context in contexts)
         if mixed:
             told.append(f"{mixed} contexts occur with both labels; the first one counts for EW and MW")
+        return told
+
+    def _notes_on(self, name: str, contexts: Sequence[Context]) -> list[str]:
+        told = []
+        if self._manner.cluster != "none" and not any(context.noun for context in contexts):
+            told.append(f"{name}: no agreement noun that comes back; its contexts count as independent of each other")
+        numbers = {context.number for context in contexts}
+        if len(numbers) == 1 and None not in numbers and len(contexts) > 1:
+            told.append(f"{name}: the right verb is {next(iter(numbers))} in all contexts")
         return told
 
     def size(self) -> int:
@@ -174,7 +190,8 @@ class Syntax:
     @cached_property
     def _gathered(self) -> tuple[list[Context], list[Dropped]]:
         rows = sources.numbered(self._constructions, *self._limits)
-        return gather(rows, self._verbs, self._manner)
+        whole = sources.numbered(self._constructions, None, None) if any(self._limits) else None
+        return gather(rows, whole, self._verbs, self._manner)
 
     @cached_property
     def _candidates(self) -> tuple[str, ...]:
@@ -205,21 +222,25 @@ class Syntax:
         scores = []
         for i, (example, answers) in enumerate(zip(examples, responses, strict=True)):
             tse = self._tse(example, logprobs[i], answers)
-            values, unscored = self._of_verb_list(example, dict(zip(names, table[i], strict=True)))
+            values, unscored = self._of_verb_list(example, dict(zip(names, table[i], strict=True)), int(lemmas[i]))
             judged = [hit for _, hit in tse if hit is not None]
-            counts = {"tse_rows": float(len(judged)), "tse_dropped": float(len(tse) - len(judged))}
             if judged:
-                counts["tse"] = sum(judged) / len(judged)
+                values |= {"tse": sum(judged) / len(judged), "tse_rows": float(len(judged))}
             else:
                 unscored["tse"] = _SEVERAL_TOKENS
             details = {"tse": tse, "lemmas": int(lemmas[i]), "not_single_token": self._unspelled(example, logprobs[i])}
-            scores.append(Score({**counts, **values}, unscored, details))
+            scores.append(Score(values, unscored, details))
         return scores
 
-    def _of_verb_list(self, example: Example, found: dict[str, float]) -> tuple[dict[str, float], dict[str, str]]:
+    def _of_verb_list(
+        self, example: Example, found: dict[str, float], lemmas: int
+    ) -> tuple[dict[str, float], dict[str, str]]:
         """EW, MW and mass, and why some of them are missing."""
-        if example.reference is None:
-            return {}, dict.fromkeys(("ew", "mw"), _NO_NUMBER)
+        reason = _NO_NUMBER if example.reference is None else "" if lemmas else _NO_LEMMA_AT_ALL
+        if example.inputs["contrast"] != "verb":
+            reason = _NO_VERB
+        if reason:
+            return {}, dict.fromkeys(("ew", "mw"), reason)
         # NaN is the one number that differs from itself.
         return {n: v for n, v in found.items() if v == v}, {n: _NO_LEMMA for n, v in found.items() if v != v}
 
@@ -227,9 +248,10 @@ class Syntax:
         singular, plural = self._lemma_places
         is_plural = np.array([example.reference == "plural" for example in examples])
         if self._compat == "released":
-            # All rows of the shipped list have one index, so that the last lemma in the vocabulary replaces the others.
-            known = ~np.isnan(logprobs[:, singular] + logprobs[:, plural]).all(axis=0)
-            last = np.flatnonzero(known)[-1:]
+            # Lemmas are kept by index, so that the last one in the vocabulary replaces others of the same index; in the
+            # shipped list all rows have one.
+            known = np.flatnonzero(~np.isnan(logprobs[:, singular] + logprobs[:, plural]).all(axis=0))
+            last = np.array(list({self._verbs.indices[int(i)]: int(i) for i in known}.values()), dtype=np.int64)
             singular, plural = singular[last], plural[last]
         return metrics.forms_of([logprobs, *masses], singular, plural, is_plural)
 
@@ -267,6 +289,11 @@ class Syntax:
             a, b = known[good], known[bad]
             verdicts.append((row, None if np.isnan(a) or np.isnan(b) else (1 if a > b else 0)))
         return verdicts
+
+
+def _distinct(cutoffs: Sequence[float]) -> list[float]:
+    """Cut-offs that print alike are one."""
+    return list({f"{cutoff:g}": cutoff for cutoff in reversed(cutoffs)}.values())[::-1]
 
 
 def _columns(responses: Sequence[Sequence[Response]], column: str) -> Floats | None:

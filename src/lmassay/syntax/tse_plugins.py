@@ -241,7 +241,7 @@ def own_metrics(metrics: Mapping[str, Options], base: Path) -> list[OwnMetric]:
     """The user's own metrics that a task's option names."""
     found = []
     for name, options in metrics.items():
-        if name in ("ew", "mw", "mass", "tse", "tse_rows", "tse_dropped") or "@" in name:
+        if name in ("ew", "mw", "mass", "tse", "tse_rows") or "@" in name:
             raise ConfigError(f"task.metrics.{name}: this name is taken; choose another one")
         if not isinstance(options.get("file"), str):
             raise ConfigError(f"task.metrics.{name}.file: must be file.py:Class (got {options.get('file')!r})")

@@ -61,4 +61,6 @@ def by_padded_size(length: Callable[[Item], int]) -> Callable[[Sequence[Item], i
 def _out_of_memory(error: BaseException) -> bool:
     text = str(error)
     kinds: tuple[Any, ...] = (MemoryError, torch.OutOfMemoryError)
-    return isinstance(error, kinds) or "can't allocate memory" in text or "out of memory" in text
+    return isinstance(error, kinds) or any(
+        sign in text for sign in ("can't allocate memory", "out of memory", "not enough memory")
+    )

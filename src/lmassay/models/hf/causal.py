@@ -10,8 +10,9 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from lmassay.errors import ModelError
+from lmassay.errors import FatalModelError, ModelError
 from lmassay.models.hf.batches import Batcher, by_padded_size
+from lmassay.models.hf.columns import LEAST, NO_NUMBERS
 from lmassay.models.hf.heads import logits_at
 from lmassay.models.hf.trie import Tokens, grow, take_nodes
 
@@ -28,7 +29,9 @@ class Causal:
     def __init__(self, model: Any, device: torch.device, nodes: int) -> None:
         self._model = model
         self._device = device
-        self._batcher = Batcher(nodes)
+        self._reach = attention_reach(model.config.get_text_config())
+        # Where attention is local, nodes of a tree must all lie within its reach, or a mask of ours would widen it.
+        self._batcher = Batcher(nodes if self._reach is None else min(nodes, self._reach))
         self._as_tree = _understands_trees(model, device)
 
     @property
@@ -81,20 +84,32 @@ class Causal:
         sequences: Sequence[Tokens],
         work: Callable[[Sequence[int], Sequence[Tokens]], Iterator[Outcome]],
     ) -> Iterator[tuple[int, Outcome | ModelError]]:
-        order = sorted(range(len(sequences)), key=sequences.__getitem__)
-        if not self._as_tree:
-            order.sort(key=lambda place: len(sequences[place]))
+        trees = [place for place, row in enumerate(sequences) if self._fits_tree(row)]
+        others = [place for place, row in enumerate(sequences) if not self._fits_tree(row)]
+        yield from self._in_order(sorted(trees, key=sequences.__getitem__), sequences, work, take_nodes)
+        by_length = sorted(others, key=lambda place: len(sequences[place]))
+        yield from self._in_order(by_length, sequences, work, by_padded_size(len))
+
+    def _fits_tree(self, row: Tokens) -> bool:
+        return self._as_tree and (self._reach is None or len(row) <= self._reach)
+
+    def _in_order(
+        self,
+        order: Sequence[int],
+        sequences: Sequence[Tokens],
+        work: Callable[[Sequence[int], Sequence[Tokens]], Iterator[Outcome]],
+        take: Callable[[Sequence[Tokens], int, int], int],
+    ) -> Iterator[tuple[int, Outcome | ModelError]]:
         ordered = [sequences[place] for place in order]
         pairs = list(zip(order, ordered, strict=True))
-        by_size = by_padded_size(len)
 
-        def take(items: Sequence[tuple[int, Tokens]], start: int, budget: int) -> int:
-            return take_nodes(ordered, start, budget) if self._as_tree else by_size(ordered, start, budget)
+        def take_pairs(items: Sequence[tuple[int, Tokens]], start: int, budget: int) -> int:
+            return take(ordered, start, budget)
 
         def work_on(items: Sequence[tuple[int, Tokens]]) -> Iterator[Outcome]:
             return work([place for place, _ in items], [row for _, row in items])
 
-        yield from zip(order, self._batcher.run(pairs, take, work_on), strict=True)
+        yield from zip(order, self._batcher.run(pairs, take_pairs, work_on), strict=True)
 
     def _logprobs(self, rows: Sequence[Tokens], asked: Asked, targets: Sequence[int]) -> Floats:
         laid = self._lay(rows)
@@ -105,15 +120,15 @@ class Causal:
         totals = torch.logsumexp(logits, dim=-1)
         lines = torch.tensor(line_of, device=logits.device)
         chosen = logits[lines, torch.tensor(list(targets), device=logits.device)]
-        found: Floats = (chosen - totals[lines]).double().cpu().numpy()
+        if not bool(torch.isfinite(totals).all()):
+            raise FatalModelError(NO_NUMBERS)
+        found: Floats = (chosen - totals[lines]).double().clamp(min=LEAST).cpu().numpy()
         return found
 
     def _lay(self, rows: Sequence[Tokens]) -> Laid:
-        return (
-            lay_tree(rows, self._model, self._device)
-            if self._as_tree
-            else Laid({**padded(rows, self._device), **_NO_CACHE}, None)
-        )
+        if all(map(self._fits_tree, rows)):
+            return lay_tree(rows, self._model, self._device)
+        return Laid({**padded(rows, self._device), **_NO_CACHE}, None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,6 +165,16 @@ def padded(rows: Sequence[Tokens], device: torch.device, pad: int = 0) -> dict[s
         ids[line, : len(row)] = row
         mask[line, : len(row)] = 1
     return {"input_ids": torch.from_numpy(ids).to(device), "attention_mask": torch.from_numpy(mask).to(device)}
+
+
+def attention_reach(config: Any) -> int | None:
+    """How far back the layers with local attention look, if there are any."""
+    found = []
+    for name in ("sliding_window", "window_size", "attention_chunk_size"):
+        value = getattr(config, name, None)
+        if isinstance(value, int) and value > 0 and getattr(config, "use_sliding_window", True):
+            found.append(value)
+    return min(found, default=None)
 
 
 def _understands_trees(model: Any, device: torch.device) -> bool:

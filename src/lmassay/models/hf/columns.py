@@ -5,9 +5,13 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from lmassay.errors import FatalModelError
 from lmassay.types import Candidates
 
 Floats = NDArray[np.float64]
+# The logarithm of a probability that a model computes as zero: finite, so that it can be stored and compared.
+LEAST = -1e9
+NO_NUMBERS = "the model computes no finite numbers (NaN or infinity); try dtype: float32, or check its weights"
 
 
 def candidate_columns(
@@ -19,9 +23,9 @@ def candidate_columns(
     """
     known = ids >= 0
     tokens = ids[known]
-    top = logits.max()
+    top = finite_top(logits)
     total = np.exp(logits - top).sum(dtype=np.float64)
-    logprobs = _spread(logits[tokens].astype(np.float64) - (float(top) + np.log(total)), known)
+    logprobs = _spread(np.maximum(logits[tokens].astype(np.float64) - (top + np.log(total)), LEAST), known)
     if probabilities is None:
         return Candidates(logprobs)
     wanted = probabilities[tokens]
@@ -46,5 +50,13 @@ def _spread(values: Floats, known: NDArray[np.bool_]) -> Floats:
 
 def log_probability(logits: NDArray[np.float32], token: int) -> float:
     """The natural logarithm of one token's probability."""
-    top = logits.max()
-    return float(logits[token] - top) - float(np.log(np.exp(logits - top).sum(dtype=np.float64)))
+    top = finite_top(logits)
+    return max(float(logits[token]) - top - float(np.log(np.exp(logits - top).sum(dtype=np.float64))), LEAST)
+
+
+def finite_top(logits: NDArray[np.float32]) -> float:
+    """The largest logit; a model that computes no numbers is told at once."""
+    top = float(logits.max())
+    if not np.isfinite(top):
+        raise FatalModelError(NO_NUMBERS)
+    return top

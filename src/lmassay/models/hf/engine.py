@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -14,7 +15,7 @@ from numpy.typing import NDArray
 from lmassay.errors import ModelError
 from lmassay.models.hf.causal import Causal
 from lmassay.models.hf.columns import candidate_columns
-from lmassay.models.hf.generation import generate
+from lmassay.models.hf.generation import Generator
 from lmassay.models.hf.load import Loaded, choose_device, choose_dtype, load, read_tokenizer
 from lmassay.models.hf.masked import Masked
 from lmassay.models.hf.readers import CausalReader, MaskedReader, Reader
@@ -50,9 +51,11 @@ def open_words(folder: Path, prefix: str, leading_space: bool | None, trust_remo
     return Words(read_tokenizer(folder, trust_remote_code), prefix, leading_space)
 
 
-def open_model(folder: Path, source: Source, kind: Kind, device: str, dtype: str, trust_remote_code: bool) -> Loaded:
+def open_model(
+    folder: Path, source: Source, words: Words, kind: Kind, device: str, dtype: str, trust_remote_code: bool
+) -> Loaded:
     chosen = numbers(source, device, dtype)
-    return load(folder, kind, choose_device(device), chosen["dtype"], trust_remote_code)
+    return load(folder, words.tokenizer, kind, choose_device(device), chosen["dtype"], trust_remote_code)
 
 
 class Engine:
@@ -63,6 +66,7 @@ class Engine:
         if manner.threads is not None:
             torch.set_num_threads(manner.threads)
         self._reader = self._make_reader()
+        self._generator = Generator(loaded, manner.batch_tokens)
 
     def slot(self, requests: Sequence[Slot]) -> Answered:
         """Words of one token at once; longer ones, where asked for, when all contexts have been read."""
@@ -113,7 +117,7 @@ class Engine:
                 yield kept[entry], Response(answer, tokens_in=self._reader.length(texts[entry]))
 
     def generate(self, requests: Sequence[Generate]) -> Answered:
-        return generate(self._loaded, self._manner.batch_tokens, requests)
+        return self._generator.generate(requests)
 
     # --- inside -------------------------------------------------------------------------------------------------------
 
@@ -129,20 +133,34 @@ class Engine:
     def _columns(self, request: Slot, logits: Logits) -> Candidates:
         # torch's softmax, as in the published system: numpy's may differ in the last bit, which decides ties.
         probabilities = torch.softmax(torch.from_numpy(logits), dim=-1).numpy() if request.ranked else None
-        ids = self._words.single_ids(request.candidates, not request.left.strip())
+        ids = self._words.single_ids(request.candidates, self._reader.begins_text(request))
         return candidate_columns(logits, probabilities, ids)
 
     def _long_words(self, request: Slot) -> list[tuple[int, tuple[int, ...]]]:
         """The candidates that need more than one token, with those."""
-        spelled = self._words.spell_all(request.candidates, not request.left.strip())
+        spelled = self._words.spell_all(request.candidates, self._reader.begins_text(request))
         return [(i, ids) for i, ids in enumerate(spelled) if ids is not None and len(ids) > 1]
+
+    def _cannot_be_compared(self, request: Slot) -> list[int]:
+        """Where one word's tokens begin another's, a model that reads from the left cannot prefer the longer one."""
+        spelled = self._words.spell_all(request.candidates, self._reader.begins_text(request))
+        return [
+            i
+            for i, ids in enumerate(spelled)
+            if any(ids and other and ids != other and _one_begins_other(ids, other) for other in spelled)
+        ]
 
     def _with_long_words(
         self, requests: Sequence[Slot], contexts: Sequence[Any], waiting: dict[int, Candidates]
     ) -> Answered:
         """Words of several tokens by the chain rule, one token after the other; they have no rank."""
-        asked = [(entry, word, ids) for entry in waiting for word, ids in self._long_words(requests[entry])]
         columns = {entry: np.array(answer.logprobs, dtype=np.float64) for entry, answer in waiting.items()}
+        asked = [
+            (entry, word, ids)
+            for entry in waiting
+            for word, ids in self._long_words(requests[entry])
+            if self._reader.length(contexts[entry]) + len(ids) - 1 <= (self._loaded.window or math.inf)
+        ]
         failed: dict[int, ModelError] = {}
         for number, total in self._reader.spell([(contexts[entry], ids) for entry, _, ids in asked]):
             entry, word, _ = asked[number]
@@ -151,8 +169,15 @@ class Engine:
             else:
                 columns[entry][word] = total
         for entry, answer in waiting.items():
+            if self._manner.kind == "causal":
+                columns[entry][self._cannot_be_compared(requests[entry])] = np.nan
             whole = Response(replace(answer, logprobs=columns[entry]), tokens_in=self._reader.length(contexts[entry]))
             yield entry, failed.get(entry, whole)
 
     def _too_long(self, read: Any) -> bool:
         return self._loaded.window is not None and self._reader.length(read) > self._loaded.window
+
+
+def _one_begins_other(a: tuple[int, ...], b: tuple[int, ...]) -> bool:
+    short, long = sorted((a, b), key=len)
+    return long[: len(short)] == short

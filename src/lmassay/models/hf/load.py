@@ -39,7 +39,9 @@ def choose_device(wanted: str) -> torch.device:
     try:
         device = torch.device(wanted)
     except RuntimeError:
-        raise ConfigError(f"model.device: '{wanted}' is no device; write auto, cpu, cuda, cuda:1 or mps") from None
+        device = torch.device("meta")
+    if device.type not in ("cpu", "cuda", "mps", "xpu"):
+        raise ConfigError(f"model.device: '{wanted}' is no device to compute on; write auto, cpu, cuda, cuda:1 or mps")
     if device.type == "cuda" and not torch.cuda.is_available():
         raise ConfigError("model.device: there is no CUDA device here; write auto or cpu")
     return device
@@ -67,9 +69,8 @@ def _cpu_knows_bfloat16() -> bool:
     return "avx512_bf16" in flags or "amx_bf16" in flags
 
 
-def load(folder: Path, kind: Kind, device: torch.device, dtype: str, trust_remote_code: bool) -> Loaded:
-    """Read tokenizer and weights from a folder."""
-    tokenizer = read_tokenizer(folder, trust_remote_code)
+def load(folder: Path, tokenizer: Any, kind: Kind, device: torch.device, dtype: str, trust_remote_code: bool) -> Loaded:
+    """Read the weights of a folder whose tokenizer is there already."""
     with _quiet():
         model = _model(folder, kind, dtype, trust_remote_code)
     if kind == "masked" and tokenizer.mask_token_id is None:
@@ -82,9 +83,14 @@ def read_tokenizer(folder: Path, trust_remote_code: bool) -> Any:
     """The tokenizer of a model folder."""
     try:
         with _quiet():
-            return AutoTokenizer.from_pretrained(folder, trust_remote_code=trust_remote_code, local_files_only=True)
+            tokenizer = AutoTokenizer.from_pretrained(
+                folder, trust_remote_code=trust_remote_code, local_files_only=True
+            )
     except (OSError, ValueError, KeyError, TypeError, ImportError) as error:
         raise DataError(f"the tokenizer in {folder} cannot be read: {_first_line(error)}") from error
+    # What is too long for the model is counted by us; the library would only say so on the console.
+    tokenizer.deprecation_warnings["sequence-length-is-longer-than-the-specified-maximum"] = True
+    return tokenizer
 
 
 def _model(folder: Path, kind: Kind, dtype: str, trust_remote_code: bool) -> Any:

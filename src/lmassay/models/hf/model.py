@@ -75,6 +75,10 @@ class HuggingFace:
         self.source.check()
         if self._position == "counted" and self.kind == "causal":
             raise ConfigError("model.position: a causal model has no blank to look for; leave it out")
+        if self._prefix != "auto" and self.kind == "masked":
+            raise ConfigError("model.prefix: a masked model reads a text between its own marks; leave it out")
+        if self.kind == "causal" and self.source.is_encoder:
+            raise ConfigError(f"model.kind: {self.source.name} reads in both directions and cannot be read as causal")
 
     def identity(self) -> Mapping[str, Any]:
         engine = self._engine_module()
@@ -103,7 +107,9 @@ class HuggingFace:
     def _engine_module(self) -> Any:
         try:
             from lmassay.models.hf import engine
-        except ImportError as error:
+        except ModuleNotFoundError as error:
+            if (error.name or "").startswith("lmassay"):
+                raise
             raise MissingExtra("a local Hugging Face model", "hf") from error
         return engine
 
@@ -127,7 +133,9 @@ class HuggingFace:
     def _engine(self) -> Any:
         engine = self._engine_module()
         return engine.Engine(
-            engine.open_model(self._folder, self.source, self.kind, self._device, self._dtype, self._trust_remote_code),
+            engine.open_model(
+                self._folder, self.source, self._words, self.kind, self._device, self._dtype, self._trust_remote_code
+            ),
             self._words,
             engine.Manner(self.kind, self._pll, self._position, self._batch_tokens, self._threads),
         )

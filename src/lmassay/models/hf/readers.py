@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any, Literal, Protocol, TypeVar
 
 import numpy as np
@@ -18,6 +19,9 @@ from lmassay.types import LogProbs, Slot
 Floats = NDArray[np.float64]
 Logits = NDArray[np.float32]
 Outcome = TypeVar("Outcome")
+Item = TypeVar("Item")
+# Enough for batches of like length, and some megabytes at most.
+_BLANKS_AT_ONCE = 4096
 Tokens = tuple[int, ...]
 
 
@@ -26,6 +30,9 @@ class Reader(Protocol):
 
     def context(self, request: Slot) -> Any:
         """What is read for a blank."""
+
+    def begins_text(self, request: Slot) -> bool:
+        """Whether a word at the blank is spelled as at the very beginning: nothing, not even a space, before it."""
 
     def text(self, request: LogProbs) -> Any | None:
         """What is read for a text; None if there is nothing to score."""
@@ -54,6 +61,9 @@ class CausalReader:
     def context(self, request: Slot) -> Tokens:
         return self._words.left_context(request.left)
 
+    def begins_text(self, request: Slot) -> bool:
+        return not request.left.strip() and not self._words.space_before_texts
+
     def text(self, request: LogProbs) -> tuple[Tokens, int] | None:
         encoded = self._words.continuation(request.context, request.continuation)
         # The very first token has nothing before it that could predict it.
@@ -75,6 +85,15 @@ class CausalReader:
         return self._causal.score(texts)
 
 
+@dataclass(frozen=True, slots=True)
+class MaskedText:
+    """A text as tokens, the places to be scored, and the word that each of them belongs to."""
+
+    ids: Tokens
+    places: Sequence[int]
+    words: Sequence[int]
+
+
 class MaskedReader:
     """Hides a token and reads around it."""
 
@@ -86,19 +105,15 @@ class MaskedReader:
     def context(self, request: Slot) -> Blank:
         return Blank(*self._words.blank(request.left, request.right, self._position))
 
-    def text(self, request: LogProbs) -> list[tuple[Blank, int]] | None:
-        """Pseudo-log-likelihood: each token hidden in turn; within_word_l2r also hides the rest of its word."""
-        ids, places, words = self._words.masked_text(request.context, request.continuation)
-        blanks = []
-        for k, (at, word) in enumerate(zip(places, words, strict=True)):
-            hidden = {at}
-            if self._pll == "within_word_l2r":
-                hidden |= {p for p, w in zip(places[k:], words[k:], strict=True) if w == word}
-            blanks.append((Blank(tuple(self._mask if i in hidden else t for i, t in enumerate(ids)), at), ids[at]))
-        return blanks or None
+    def begins_text(self, request: Slot) -> bool:
+        return not request.left.strip() and not self._words.space_before_blanks
 
-    def length(self, read: Any) -> int:
-        return len(read.ids if isinstance(read, Blank) else read[0][0].ids)
+    def text(self, request: LogProbs) -> MaskedText | None:
+        text = MaskedText(*self._words.masked_text(request.context, request.continuation))
+        return text if text.places else None
+
+    def length(self, read: Blank | MaskedText) -> int:
+        return len(read.ids)
 
     def fill(
         self, contexts: Sequence[Blank], reduce: Callable[[int, Logits], Outcome]
@@ -106,26 +121,47 @@ class MaskedReader:
         return self._masked.fill(contexts, reduce)
 
     def spell(self, words: Sequence[tuple[Blank, Tokens]]) -> Iterator[tuple[int, float | ModelError]]:
-        texts = []
-        for context, ids in words:
-            before, after = context.ids[: context.place], context.ids[context.place + 1 :]
-            texts.append(
-                [
-                    (Blank((*before, *ids[:k], *([self._mask] * (len(ids) - k)), *after), context.place + k), token)
-                    for k, token in enumerate(ids)
-                ]
-            )
-        for place, values in self.score(texts):
+        for place, values in self._sums(words, self._spelled):
             yield place, values if isinstance(values, ModelError) else float(values.sum())
 
-    def score(self, texts: Sequence[list[tuple[Blank, int]]]) -> Iterator[tuple[int, Floats | ModelError]]:
-        blanks = [blank for text in texts for blank, _ in text]
-        targets = [target for text in texts for _, target in text]
-        owners = [place for place, text in enumerate(texts) for _ in text]
-        scores = dict(self._masked.fill(blanks, lambda entry, logits: log_probability(logits, targets[entry])))
+    def score(self, texts: Sequence[MaskedText]) -> Iterator[tuple[int, Floats | ModelError]]:
+        return self._sums(texts, self._hidden_in_turn)
+
+    def _spelled(self, word: tuple[Blank, Tokens]) -> Iterator[tuple[Blank, int]]:
+        """A word of several tokens, one after the other: those before it are seen, those behind it hidden."""
+        context, ids = word
+        before, after = context.ids[: context.place], context.ids[context.place + 1 :]
+        for k, token in enumerate(ids):
+            yield Blank((*before, *ids[:k], *([self._mask] * (len(ids) - k)), *after), context.place + k), token
+
+    def _hidden_in_turn(self, text: MaskedText) -> Iterator[tuple[Blank, int]]:
+        """Pseudo-log-likelihood: each token hidden in turn; within_word_l2r also hides the rest of its word."""
+        for k, (at, word) in enumerate(zip(text.places, text.words, strict=True)):
+            hidden = {at}
+            if self._pll == "within_word_l2r":
+                hidden |= {p for p, w in zip(text.places[k:], text.words[k:], strict=True) if w == word}
+            row = tuple(self._mask if i in hidden else token for i, token in enumerate(text.ids))
+            yield Blank(row, at), text.ids[at]
+
+    def _sums(
+        self, items: Sequence[Item], blanks_of: Callable[[Item], Iterator[tuple[Blank, int]]]
+    ) -> Iterator[tuple[int, Floats | ModelError]]:
+        """The scores of each item's blanks, some items at a time: a long text alone makes hundreds of blanks."""
+        waiting: list[tuple[int, Blank, int]] = []
+        for place, item in enumerate(items):
+            waiting += [(place, blank, target) for blank, target in blanks_of(item)]
+            if len(waiting) >= _BLANKS_AT_ONCE or place == len(items) - 1:
+                yield from self._scored(waiting)
+                waiting = []
+
+    def _scored(self, blanks: Sequence[tuple[int, Blank, int]]) -> Iterator[tuple[int, Floats | ModelError]]:
+        def reduce(entry: int, logits: Logits) -> float:
+            return log_probability(logits, blanks[entry][2])
+
+        scores = dict(self._masked.fill([blank for _, blank, _ in blanks], reduce))
         found: dict[int, list[float | ModelError]] = {}
-        for entry, owner in enumerate(owners):
-            found.setdefault(owner, []).append(scores[entry])
+        for entry, (place, _, _) in enumerate(blanks):
+            found.setdefault(place, []).append(scores[entry])
         for place, values in found.items():
             failed = next((value for value in values if isinstance(value, ModelError)), None)
             yield place, failed or np.array(values, dtype=np.float64)

@@ -78,6 +78,13 @@ class Source:
             )
         return "masked" if self.config.get("model_type") in _MASKED_FAMILIES else "causal"
 
+    @property
+    def is_encoder(self) -> bool:
+        """True for the families that see both sides unless they were made to decode."""
+        if self.is_gguf:
+            return False
+        return self.config.get("model_type") in _MASKED_FAMILIES and not self.config.get("is_decoder")
+
     def check(self) -> None:
         """What can be known before anything is loaded."""
         if self.is_gguf:

@@ -1,0 +1,139 @@
+"""What the terminal shows of a run: what a reader wants first, and the way to the rest."""
+
+from __future__ import annotations
+
+import json
+import re
+
+import pytest
+
+from tests.helpers import lmassay, write_config, write_lines
+from tests.report.small_runs import config, two_constructions, write_pairs
+
+TERMINAL = {"FORCE_COLOR": "1", "COLUMNS": "80", "TERM": "xterm"}
+
+
+def on_a_terminal(*arguments: object, cwd) -> list[str]:
+    """The lines that a terminal of 80 columns shows."""
+    done = lmassay(*arguments, cwd=cwd, env=TERMINAL)
+    assert done.returncode == 0, done.stderr
+    return re.sub(r"\x1b\[[0-9;]*m", "", done.stdout).splitlines()
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """A folder with two runs of the syntax evaluation and one of whole sentences."""
+    place = tmp_path_factory.mktemp("user")
+    task = two_constructions(place, first="In a sentential complement of some length")
+    write_config(place / "syntax.yaml", config(place, task, {"label": "one"}, {"label": "two"}))
+    assert lmassay("run", "syntax.yaml", cwd=place).returncode == 0
+    for i in range(45):
+        write_pairs(place / f"set_{i}.jsonl", 2, UID=f"set_{i}", field=f"f{i % 2}")
+    write_config(place / "pairs.yaml", config(place, {"name": "minimal_pairs", "data": "set_*.jsonl"}))
+    return place
+
+
+@pytest.fixture(scope="module")
+def runs(folder):
+    return [run["run"] for run in json.loads(lmassay("ls", "--json", cwd=folder).stdout)["runs"]][:2]
+
+
+def test_a_run_with_hundreds_of_results_shows_its_headline_by_group(folder, runs):
+    shown = lmassay("show", runs[0], cwd=folder).stdout
+    assert "@" not in shown.partition("signature")[0]
+    head = next(line.split() for line in shown.splitlines() if line.startswith("group"))
+    assert head == ["group", "tse", "ew", "mw", "n", "tse", "n", "ew"]
+    firsts = [line.split("  ")[0] or line.split("  ")[1] for line in shown.splitlines()[2:]]
+    groups = ["overall", "mean of constructions", "number", "plural", "singular", "construction"]
+    assert firsts[:8] == [*groups, "In a sentential complement of some length", "Across"]
+    assert re.search(r"^left out +0 in error; unscored: 0$", shown, flags=re.MULTILINE)
+    assert re.search(r"^mass +0\.800", shown, flags=re.MULTILINE)
+
+
+def test_the_line_about_the_rest_names_a_command_that_shows_it(folder, runs):
+    shown = lmassay("show", runs[0], cwd=folder).stdout
+    found = re.search(r"^more +(\d+) further results: lmassay (.+)$", shown, flags=re.MULTILINE)
+    everything = lmassay(*found[2].split(), cwd=folder).stdout
+    results = json.loads(lmassay("show", runs[0], "--json", cwd=folder).stdout)["results"]
+    assert everything.count("\n") == len(results) + 3, "title, heading, signature"
+    assert "mw@bottom1e-06" in everything
+    # Three metrics for six groups, and the mass.
+    assert int(found[1]) == len(results) - 3 * 6 - 1
+
+
+def test_the_command_names_the_results_folder_unless_it_is_the_usual_one(folder, runs):
+    shown = lmassay("show", runs[0], "--results", folder / "results", cwd=folder.parent).stdout
+    assert f"--all --results {folder / 'results'}" in shown
+
+
+def test_json_holds_every_result_with_and_without_all(folder, runs):
+    plain, everything = (lmassay("show", runs[0], "--json", *more, cwd=folder).stdout for more in ((), ("--all",)))
+    assert plain == everything
+    assert any("@" in result["metric"] for result in json.loads(plain)["results"])
+
+
+def test_a_terminal_of_80_columns_shows_whole_cells(folder, runs):
+    lines = on_a_terminal("show", runs[0], cwd=folder)
+    table = lines[1 : next(i for i, line in enumerate(lines) if line.startswith("left out"))]
+    assert all(len(line) <= 80 for line in table)
+    intervals = [line for line in table if "[" in line]
+    assert len(intervals) == 6
+    assert all(len(re.findall(r"\[[01]\.\d{3}, [01]\.\d{3}\]", line)) == 3 for line in intervals)
+    assert sum(" complement" in line for line in table) == 1, "a long name goes on below its beginning"
+
+
+def test_a_sweep_has_a_column_for_each_headline_metric(folder):
+    shown = lmassay("run", "syntax.yaml", cwd=folder).stdout
+    head = next(line.split() for line in shown.splitlines() if line.startswith("label"))
+    assert head == ["label", "model", "tse", "ew", "mw", "n", "errors", "unscored", "run"]
+
+
+def test_a_sweep_on_a_terminal_of_80_columns_shows_whole_cells(folder):
+    lines = on_a_terminal("run", "syntax.yaml", cwd=folder)
+    assert all(len(line) <= 80 for line in lines)
+    assert sum(len(re.findall(r"\[[01]\.\d{3}, [01]\.\d{3}\]", line)) for line in lines) == 6
+    assert sum("2 constructions" in line for line in lines) == 2
+
+
+def test_groups_too_many_for_a_screen_are_left_to_all(folder):
+    shown = lmassay("run", "pairs.yaml", cwd=folder).stdout
+    assert "  f0 " in shown
+    assert "set_1" not in shown
+    more = re.search(r"^more +(\d+) further", shown, flags=re.MULTILINE)
+    assert int(more[1]) == 45 * 3
+    assert "paradigm=set_1" in lmassay("show", "latest", "--all", cwd=folder).stdout
+
+
+def test_errors_are_counted_and_told_in_the_overview(tmp_path):
+    write_config(tmp_path / "c.yaml", config(tmp_path, two_constructions(tmp_path), {"fails_on": "pilot"}))
+    done = lmassay("run", "c.yaml", cwd=tmp_path)
+    assert done.returncode == 1
+    assert re.search(r"^left out +4 in error; unscored: 0$", done.stdout, flags=re.MULTILINE)
+    assert re.search(r"^error +4 × the <b>server</b> is on fire$", done.stdout, flags=re.MULTILINE)
+
+
+def test_unscored_rows_are_told_metric_by_metric_where_they_differ(tmp_path):
+    write_config(tmp_path / "c.yaml", config(tmp_path, two_constructions(tmp_path), {"unknown": ["swim"]}))
+    shown = lmassay("run", "c.yaml", cwd=tmp_path).stdout
+    assert re.search(r"^left out +0 in error; unscored: tse 10, ew 0, mw 0$", shown, flags=re.MULTILINE)
+
+
+def test_a_task_without_a_headline_shows_all_it_has(tmp_path):
+    write_lines(tmp_path / "src.txt", ["the cat sat on the mat", "we lost the house key again"])
+    task = {"name": "robustness", "src": "src.txt", "attack": "charswap"}
+    write_config(tmp_path / "c.yaml", {"task": task, "model": {"name": "echo", "transform": "upper"}})
+    shown = lmassay("run", "c.yaml", cwd=tmp_path).stdout
+    assert shown.splitlines()[1].split()[:3] == ["metric", "group", "value"]
+    assert "more " not in shown
+    assert lmassay("show", "latest", "--all", cwd=tmp_path).stdout == shown
+
+
+def test_a_run_without_results_shows_what_became_of_it(tmp_path):
+    write_config(tmp_path / "c.yaml", config(tmp_path, two_constructions(tmp_path)))
+    head = "def slot(self, requests):"
+    source = (tmp_path / "made.py").read_text(encoding="utf-8")
+    (tmp_path / "made.py").write_text(source.replace(head, f"{head}\n        1 / 0"), encoding="utf-8")
+    assert lmassay("run", "c.yaml", cwd=tmp_path).returncode == 2
+    shown = lmassay("show", "latest", cwd=tmp_path)
+    assert shown.returncode == 0
+    assert "failed (the model made failed: ZeroDivisionError" in shown.stdout
