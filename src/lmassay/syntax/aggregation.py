@@ -38,9 +38,8 @@ def results(table: ScoreTable, ew_names: Sequence[str], settings: Settings) -> l
     constructions = [part for part in parts if part.is_construction]
     if constructions:
         found += [_macro(table, metric, constructions, found, settings) for metric in ("tse", "ew", "mw", "mass")]
-    drawn = [name for name in ew_names if table.has(f"mass@{name.partition('@')[2]}")]
     for part in parts:
-        for ew in drawn if part.has_curves else ():
+        for ew in ew_names if part.has_curves else ():
             at = ew.partition("@")[2]
             found += [_mean(table, f"{metric}@{at}", settings, part) for metric in ("ew", "mw", "mass")]
             found.append(_invalid(table, at, settings, part))
@@ -89,8 +88,8 @@ def _weighted(table: ScoreTable, metric: str, where: Mask) -> tuple[Floats, Floa
 
 
 def _invalid(table: ScoreTable, at: str, settings: Settings, part: Part) -> Result:
-    """The share of contexts in which no lemma is within the cut-off."""
-    whole = part.where & ~np.isnan(table.column("ew"))
+    """The share of contexts in which no lemma is within the cut-off; only a model that ranks its words can tell."""
+    whole = part.where & ~np.isnan(table.column(f"mass@{at}"))
     n = int(whole.sum())
     n_error = table.counts("ew", part.where)[1]
     n_unscored = int(part.where.sum()) - n - n_error

@@ -65,8 +65,8 @@ class Grammar:
         """The minimal pairs of a construction: all, or a balanced sample of at most ``most``.
 
         A sample has as many pairs of each label and spreads evenly over templates, nouns and kinds of attractor; it
-        depends on nothing but grammar and seed. No pair is there twice, and no sentence is good in one and bad in
-        another.
+        depends on nothing but grammar and seed. No pair is there twice, and no sentence of the construction (of the pool
+        that is drawn, where it is too large to write out) is good in one and bad in another.
         """
         chosen = self.construction(construction)
         if most is not None and most < 1:
@@ -94,6 +94,7 @@ class Grammar:
         if construction.feature.labels:
             row["label"] = construction.feature.labels[pair.side]
         row |= {"construction": construction.name, "template": pair.template, "noun": pair.noun}
+        row["contrast"] = pair.contrast
         if pair.attractor is not None:
             row["attractor"] = pair.attractor
         return {**row, **construction.factors, **pair.factors}

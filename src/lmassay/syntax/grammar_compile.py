@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from lmassay.errors import did_you_mean
-from lmassay.syntax.grammar_notation import ParsedChoice, ParsedSlot, ParsedTemplate
+from lmassay.syntax.grammar_notation import KEYWORDS, ParsedChoice, ParsedSlot, ParsedTemplate
 from lmassay.syntax.grammar_source import Misfit
 from lmassay.syntax.grammar_template import Link, Slot, Template, root_of
 from lmassay.syntax.grammar_words import Category, Cell, Feature
@@ -19,6 +19,7 @@ def compile_template(
     for slot in written:
         if slot.category not in categories:
             raise Misfit(f"there is no category '{slot.category}'{did_you_mean(slot.category, categories)}")
+    _check_choices_are_words(parsed, categories, features)
     homes = {slot.name: categories[slot.category] for slot in written}
     built: dict[str, Slot] = {}
     for piece in parsed.slots:
@@ -30,6 +31,7 @@ def compile_template(
         )
     contrast = built[marked[0].name]
     feature = features[_contrast_feature(marked[0], contrast, features)]
+    _check_right_is_told(written, contrast, feature, built)
     heads = [slot for slot in written if slot.head]
     if len(heads) > 1:
         raise Misfit(f"the slots '{heads[0].name}' and '{heads[1].name}' are both marked head; mark one of them")
@@ -114,6 +116,41 @@ def _contrast_feature(parsed: ParsedSlot, slot: Slot, features: Mapping[str, Fea
     return name
 
 
+def _check_choices_are_words(
+    parsed: ParsedTemplate, categories: Mapping[str, Category], features: Mapping[str, Feature]
+) -> None:
+    """A category inside {a|b} or (a) would be written into the sentence by its name."""
+    after = {*KEYWORDS, *(value for feature in features.values() for value in feature.values)}
+    for choice in parsed.slots:
+        for text in choice.texts if isinstance(choice, ParsedChoice) else ():
+            name, *more = text.replace(",", " ").split() or [""]
+            if name in categories and (not more or more[0] in after):
+                raise Misfit(
+                    f"'{text}' is written as it stands in a choice or in (…), but '{name}' is a category; for words of "
+                    f"several categories make one, 'Either: {{includes: [{name}, …]}}', and write {{Either}}; for a "
+                    f"slot that may be left out write two templates; for the word itself rename the category"
+                )
+
+
+def _check_right_is_told(
+    written: Sequence[ParsedSlot], contrast: Slot, feature: Feature, built: Mapping[str, Slot]
+) -> None:
+    """With a value alone nothing is known of other words that decide what is right: 'the sheep run', 'runs'."""
+    if contrast.link(feature.name) is not None:
+        return
+    aside = {slot.name for slot in written if slot.attractor or slot.bystander}
+    for slot in written:
+        if feature.name in built[slot.name].category.features:
+            root = root_of(built[slot.name], feature.name, built)
+            if root is not contrast and aside.isdisjoint((slot.name, root.name)):
+                raise Misfit(
+                    f"a value says which {feature.name} is right in the slot '{contrast.name}', but '{root.name}' has "
+                    f"a {feature.name} too; write {{{contrast.name} agrees {root.name}, contrast {feature.name}}} and "
+                    f"give the value to '{root.name}', or mark '{root.name}' attractor or bystander if it does not "
+                    f"decide"
+                )
+
+
 def _check_words_fit(slot: Slot, built: Mapping[str, Slot]) -> None:
     if not slot.cells:
         raise Misfit(f"no word of the category '{slot.category.name}' fits the slot '{slot.name}'")
@@ -129,7 +166,9 @@ def _check_words_fit(slot: Slot, built: Mapping[str, Slot]) -> None:
 def _attractors(
     written: Sequence[ParsedSlot], contrast: Slot, feature: Feature, built: Mapping[str, Slot]
 ) -> tuple[Slot, ...]:
-    """The slots marked so; else, if the feature has labels, all that decide about it for themselves."""
+    """The slots marked so; else, if the feature has labels, all that decide about it and are not marked bystander."""
+    for both in (slot for slot in written if slot.attractor and slot.bystander):
+        raise Misfit(f"the slot '{both.name}' is marked attractor and bystander; it can be one of them")
     marked = [built[slot.name] for slot in written if slot.attractor]
     for slot in marked:
         _require_feature(feature.name, slot.category, slot.name)
@@ -138,8 +177,8 @@ def _attractors(
     roots = [
         root_of(built[s.name], feature.name, built) for s in written if feature.name in built[s.name].category.features
     ]
-    own = root_of(contrast, feature.name, built)
-    return tuple({root.name: root for root in roots if root is not own}.values())
+    aside = {root_of(contrast, feature.name, built).name, *(slot.name for slot in written if slot.bystander)}
+    return tuple({root.name: root for root in roots if root.name not in aside}.values())
 
 
 def _in_order(slots: Mapping[str, Slot]) -> tuple[Slot, ...]:

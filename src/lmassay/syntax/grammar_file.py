@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+import unicodedata
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -24,6 +25,7 @@ _TOP = ("name", "about", "capitalise", "end", "features", "irregular", "lexicon"
 _REQUIRED = ("features", "lexicon", "constructions")
 _CONSTRUCTION = ("template", "templates", "factors")
 _NAME = re.compile(r"\w[\w.-]*")
+_DEVICE = re.compile(r"(con|prn|aux|nul|(com|lpt)[0-9¹²³])(\..*)?", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +91,7 @@ def read_grammar(path: Path) -> GrammarFile:
         capitalise = data.get("capitalise", False)
         if not isinstance(capitalise, bool):
             raise Misfit("must be true or false")
+    _check_file_names(source, parts["constructions"])
     constructions = (
         _construction(source, name, entry, categories, features) for name, entry in parts["constructions"].items()
     )
@@ -100,13 +103,26 @@ def _part(source: Source, key: str, data: Mapping[str, Any]) -> dict[str, Any]:
         return mapping(data.get(key))
 
 
+def _check_file_names(source: Source, names: Iterable[str]) -> None:
+    """Each construction gets a file of its own, on every system."""
+    taken: dict[str, str] = {}
+    for name in names:
+        with source.at(f"constructions.{name}"):
+            if not _NAME.fullmatch(name):
+                raise Misfit("the name becomes a file name; use letters, digits, '_', '-' and '.'")
+            if _DEVICE.fullmatch(name):
+                raise Misfit("the name becomes a file name, and Windows keeps this one for a device; choose another")
+            same = unicodedata.normalize("NFC", unicodedata.normalize("NFC", name).casefold())
+            if same in taken:
+                raise Misfit(f"the name and '{taken[same]}' are one file where case does not count; choose another")
+            taken[same] = name
+
+
 def _construction(
     source: Source, name: str, entry: Any, categories: Mapping[str, Category], features: Features
 ) -> Construction:
     key = f"constructions.{name}"
     with source.at(key):
-        if not _NAME.fullmatch(name):
-            raise Misfit("the name becomes a file name; use letters, digits, '_', '-' and '.'")
         if isinstance(entry, str):
             entry = {"template": entry}
         if not isinstance(entry, dict):

@@ -9,11 +9,11 @@ from typing import Any
 
 from lmassay.errors import did_you_mean
 from lmassay.syntax.grammar_source import Misfit, Source, check_keys, check_no_repetition, text, texts
-from lmassay.syntax.grammar_words import NUMBER_RULES, READERS, Category, Feature, word_cells
+from lmassay.syntax.grammar_words import NUMBER_RULES, READERS, VERB, Category, Feature, english_verb, word_cells
 
-ROW_KEYS = ("sentence_good", "sentence_bad", "label", "construction", "template", "noun", "attractor")
+ROW_KEYS = ("sentence_good", "sentence_bad", "label", "construction", "template", "noun", "contrast", "attractor")
 _LABELS = (-1, -2)
-_CATEGORY = ("words", "inflects", "includes")
+_CATEGORY = ("words", "inflects", "includes", "contrast")
 
 Features = Mapping[str, Feature]
 Reader = Callable[[str], str]
@@ -45,8 +45,10 @@ def _feature(name: str, entry: Any) -> Feature:
         if not re.fullmatch(r"\w+", value):
             raise Misfit(f"the value '{value}' must be one word of letters and digits")
     labels = entry if isinstance(entry, dict) else {}
-    if any(label not in _LABELS or isinstance(label, bool) for label in labels.values()):
+    if any(label not in _LABELS or not isinstance(label, int) for label in labels.values()):
         raise Misfit(f"labels are {_LABELS[0]} (singular) and {_LABELS[1]} (plural)")
+    if len(set(labels.values())) < len(labels):
+        raise Misfit("two values have the same label; give one of them -1 and the other -2, or a list without labels")
     return Feature(name, values, labels)
 
 
@@ -94,7 +96,7 @@ def read_lexicon(
 
 
 def _union(name: str, entry: Mapping[str, Any], plain: Mapping[str, Category]) -> Category:
-    if len(entry) > 1:
+    if set(entry) - {"includes", "contrast"}:
         raise Misfit("a category that includes others has no words or features of its own")
     parts = texts(entry["includes"])
     for part in parts:
@@ -106,7 +108,18 @@ def _union(name: str, entry: Mapping[str, Any], plain: Mapping[str, Category]) -
             raise Misfit(f"'{first.name}' and '{other.name}' have different features; give them the same")
     cells = tuple(cell for part in parts for cell in plain[part].cells)
     check_no_repetition(lemma for part in parts for lemma in dict.fromkeys(cell.lemma for cell in plain[part].cells))
-    return Category(name, first.inflects, first.inborn, cells)
+    verbs = all(plain[part].contrast == VERB for part in parts)
+    return Category(name, first.inflects, first.inborn, cells, _contrast(name, entry, verbs=verbs))
+
+
+def _contrast(name: str, entry: Mapping[str, Any], *, verbs: bool) -> str:
+    """What the category says, else 'verb' for verbs, by inflection or by name, else the name."""
+    if "contrast" in entry:
+        said = text(entry["contrast"]).strip().lower()
+        if not said:
+            raise Misfit("contrast: give a word such as 'verb', or leave the key out")
+        return said
+    return VERB if verbs or name.lower().startswith(VERB) else name.lower()
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,9 +156,9 @@ class _CategoryReader:
             for lacking in every:
                 if lacking not in cell.values:
                     raise Misfit(f"other words have a {lacking}; write {{{cell.lemma}: {{{lacking}: …}}}} too")
-        return Category(
-            name, inflected, tuple(f for f in self._features if f in every and f not in inflected), tuple(cells)
-        )
+        own = tuple(feature for feature in self._features if feature in every and feature not in inflected)
+        verbs = self._rule is english_verb
+        return Category(name, inflected, own, tuple(cells), _contrast(name, self._entry, verbs=verbs))
 
     def _inflected(self, names: Any) -> list[Feature]:
         found = texts(names) if names else []

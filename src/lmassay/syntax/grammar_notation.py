@@ -1,4 +1,4 @@
-"""The template notation: ``the {subject:Noun} (often) {verb:Verb agrees subject, contrast number}``.
+r"""The template notation: ``the {subject:Noun} (often) {verb:Verb agrees subject, contrast number}``.
 
 | in a template | stands for |
 |---|---|
@@ -10,8 +10,10 @@
 | ``contrast number`` | the bad sentence has another value here; exactly one slot of a template says so |
 | ``head`` | the word that the pair is grouped by, if not the one the contrast agrees with |
 | ``attractor`` | a word that may distract from the one the contrast agrees with |
+| ``bystander`` | a word that does not, though it has the contrasted feature |
 | ``{next to|behind}``, ``{place:next to|behind}`` | one of these words; with a name, it is written into the row |
 | ``(that)`` | words that may be left out |
+| ``\(``, ``\|`` … | the character itself |
 """
 
 from __future__ import annotations
@@ -23,7 +25,11 @@ from dataclasses import dataclass, field
 from lmassay.errors import did_you_mean
 from lmassay.syntax.grammar_source import Misfit
 
-KEYWORDS = ("agrees", "unlike", "not", "contrast", "head", "attractor")
+KEYWORDS = ("agrees", "unlike", "not", "contrast", "head", "attractor", "bystander")
+_SIGNS = "{}()|:\\"
+# While a template is read, signs that stand for themselves are noncharacters, which no text contains.
+_HIDDEN = {sign: chr(0xFDD0 + number) for number, sign in enumerate(_SIGNS)}
+_SHOWN = str.maketrans({hidden: sign for sign, hidden in _HIDDEN.items()})
 _PIECE = re.compile(r"\{(?P<slot>[^{}]*)\}|\((?P<optional>[^(){}]*)\)")
 _NAME = re.compile(r"\w[\w-]*")
 
@@ -49,6 +55,7 @@ class ParsedSlot:
     contrast: str | None = None
     head: bool = False
     attractor: bool = False
+    bystander: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +77,7 @@ class ParsedTemplate:
 
 def parse(text: str, values: Mapping[str, str]) -> ParsedTemplate:
     """Read a template; ``values`` are the known values of features."""
+    text = re.sub(r"\\(.?)", _hidden, text, flags=re.DOTALL)
     literals: list[str] = []
     slots: list[ParsedSlot | ParsedChoice] = []
     end = 0
@@ -78,6 +86,8 @@ def parse(text: str, values: Mapping[str, str]) -> ParsedTemplate:
         end = match.end()
         inside, optional = match["slot"], match["optional"]
         if optional is not None:
+            if "|" in optional:
+                raise Misfit(f"'({_shown(optional)})' has a '|'; one of these words or none is {{{_shown(optional)}|}}")
             slots.append(_choice(f"#{len(slots)}", ("", optional), recorded=False))
         elif "|" in inside:
             name, colon, words = inside.partition(":")
@@ -88,17 +98,29 @@ def parse(text: str, values: Mapping[str, str]) -> ParsedTemplate:
     literals.append(text[end:])
     _check_literals(literals)
     _check_names([slot.name for slot in slots])
-    return ParsedTemplate(tuple(literals), tuple(slots))
+    return ParsedTemplate(tuple(map(_shown, literals)), tuple(slots))
+
+
+def _hidden(match: re.Match[str]) -> str:
+    if match[1] not in _HIDDEN:
+        raise Misfit(f"a '\\' stands only before one of {' '.join(_SIGNS)} that is meant as it is; got '{match[0]}'")
+    return _HIDDEN[match[1]]
+
+
+def _shown(text: str) -> str:
+    return text.translate(_SHOWN)
 
 
 def _choice(name: str, texts: Collection[str], *, recorded: bool) -> ParsedChoice:
-    clean = tuple(" ".join(text.split()) for text in texts)
+    clean = tuple(_shown(" ".join(text.split())) for text in texts)
     if len(set(clean)) < len(clean):
-        raise Misfit(f"'{'|'.join(texts)}' offers the same words twice; leave one of them out")
+        raise Misfit(f"'{'|'.join(clean)}' offers the same words twice; leave one of them out")
     return ParsedChoice(name, clean, recorded)
 
 
 def _slot(inside: str, values: Mapping[str, str]) -> ParsedSlot:
+    if _shown(inside) != inside:
+        raise Misfit(f"the slot {{{_shown(inside)}}} has a '\\'; only words that are written as they stand may")
     opening, *words = inside.replace(",", " ").split() or [""]
     name, colon, category = opening.partition(":")
     slot = ParsedSlot(_checked(name), _checked(category) if colon else _checked(name))
@@ -121,6 +143,8 @@ def _slot(inside: str, values: Mapping[str, str]) -> ParsedSlot:
             slot.head = True
         elif word == "attractor":
             slot.attractor = True
+        elif word == "bystander":
+            slot.bystander = True
         elif word in values:
             slot.values.append(word)
         else:
@@ -138,7 +162,7 @@ def _operand(keyword: str, words: list[str], what: str) -> str:
 
 
 def _checked(name: str) -> str:
-    name = name.strip()
+    name = _shown(name.strip())
     if not _NAME.fullmatch(name) or name in KEYWORDS or name == "in":
         raise Misfit(f"'{name}' cannot be the name of a slot; write {{Category}} or {{name:Category …}}")
     return name
@@ -149,8 +173,9 @@ def _check_literals(literals: list[str]) -> None:
         stray = re.search(r"[{}()|]", literal)
         if stray:
             raise Misfit(
-                f"there is a '{stray[0]}' without its partner near '{literal.strip()}'; "
-                f"slots are {{…}}, words that may be left out (…), and neither stands inside the other"
+                f"there is a '{stray[0]}' without its partner near '{_shown(literal.strip())}'; "
+                f"slots are {{…}}, words that may be left out (…), and neither stands inside the other; "
+                f"for the sign itself write '\\{stray[0]}'"
             )
 
 

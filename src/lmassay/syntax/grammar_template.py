@@ -76,6 +76,7 @@ class Pair:
     template: str
     side: str
     noun: str
+    contrast: str
     attractor: str | None
     factors: Mapping[str, str]
 
@@ -144,7 +145,7 @@ class Template:
             attractor = "match" if same else "mismatch"
         elif self.feature.labels:
             attractor = "none"
-        return Pair(good, bad, self.name, side, head.lemma, attractor, factors)
+        return Pair(good, bad, self.name, side, head.lemma, self.contrast.category.contrast, attractor, factors)
 
     def _text(self, filled: Filled) -> str:
         return " ".join((self.pattern % tuple([filled[name].text for name in self.order])).split())

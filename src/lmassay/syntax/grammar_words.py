@@ -36,12 +36,16 @@ class Cell:
 
 @dataclass(frozen=True)
 class Category:
-    """Words that can stand in the same slot: all inflect for the same features and have the same other ones."""
+    """Words that can stand in the same slot: all inflect for the same features and have the same other ones.
+
+    ``contrast`` is what rows say is contrasted where a contrast stands on one of these words.
+    """
 
     name: str
     inflects: tuple[str, ...]
     inborn: tuple[str, ...]
     cells: tuple[Cell, ...]
+    contrast: str = ""
 
     @property
     def features(self) -> tuple[str, ...]:
@@ -114,6 +118,9 @@ def hangul_final(feature: Feature) -> Callable[[str], str]:
 
     return read
 
+
+VERB = "verb"
+"""The contrast of verbs, for which the syntax task has measures of their own."""
 
 NUMBER_RULES = {"english noun": english_noun, "english verb": english_verb}
 READERS = {"hangul": hangul_final}
