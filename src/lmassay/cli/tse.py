@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+import traceback
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, TypeVar
@@ -15,8 +17,8 @@ from lmassay.cli.console import complain, plain, progress, say, warn
 from lmassay.cli.run import EXIT_FAILED, EXIT_WITH_ERRORS, plug_in_output_aside
 from lmassay.config import RunConfig
 from lmassay.data import atomic_write
-from lmassay.errors import ConfigError, LmassayError
-from lmassay.report.tse_folder import Outcome, Summary, summaries, write_folder
+from lmassay.errors import ConfigError, LmassayError, failure
+from lmassay.report.tse_folder import Outcome, Summary, check_writable, summaries, write_folder
 from lmassay.runner import Plan
 from lmassay.store import RunRecord, Store
 from lmassay.syntax.tse_config import NO_PLUGINS, TSE, VERBS, Compat, Plugins, TseConfig, read_tse_config, short_name
@@ -137,16 +139,22 @@ def run_all(folder: Path, whitelist: str, blacklist: str, results: Path, files: 
     type=click.Choice(["png", "pdf", "svg"]),
     help="Format of the figures; repeatable.",
 )
-def plots(folder: Path, target: Path, formats: Sequence[str]) -> None:
+@click.option(
+    "--compat",
+    type=click.Choice(["none", "released"]),
+    help="Only runs of this kind. Without it, runs as released are left out of a model that has others.",
+)
+def plots(folder: Path, target: Path, formats: Sequence[str], compat: Compat | None) -> None:
     """Write latex_table.tex and the figures of the paper from result folders, refining-tse's own as well as ours.
 
-    RESULTS is the folder that holds <model>/<templates>/<metric>/<run>; by default ./results.
+    RESULTS is the folder that holds <model>/<templates>/<metric>/<run>; by default ./results. Of several runs of one
+    kind the newest counts.
     """
     from lmassay.report.tse_figures import write_figures
     from lmassay.report.tse_results import read_results
     from lmassay.report.tse_table import latex_table
 
-    results = read_results(folder)
+    results = read_results(folder, compat)
     for warning in results.warnings:
         warn(warning)
     table = target / "latex_table.tex"
@@ -202,17 +210,22 @@ class _Session:
     def work(self, path: Path, count: str) -> int:
         """Run one configuration; whatever goes wrong is told, and the others go on."""
         try:
-            with plug_in_output_aside():
+            with plug_in_output_aside(), _told_to_run_again():
                 config = read_tse_config(path, self.model, self.plugins)
+                check_writable(config)
                 record = self._record(config, f"{count} {path}")
             if record.status != "done":
-                again = f"try again with: lmassay resume {record.id} --results {self.store.folder}"
+                again = "run the same command again to try once more"
                 complain(f"{path}: {record.note}; {again}", [f"  {n} × {t}" for t, n in self.store.errors(record.id)])
                 return EXIT_WITH_ERRORS
             self._write(config, record)
         except LmassayError as error:
             text = str(error)
             complain(text if text.startswith(str(path)) else f"{path}: {text}", getattr(error, "__notes__", []))
+            return EXIT_FAILED
+        except Exception as error:
+            # A bug, here or in a library: shown in full, but hours of other configurations need not wait for it.
+            complain(f"{path}: unexpected {failure(error)}", [traceback.format_exc().rstrip()])
             return EXIT_FAILED
         return 0
 
@@ -264,10 +277,22 @@ class _Session:
         click.echo(plain(f"{short_name(config.model.name)}, {config.templates}: {parts} → {folder}"))
 
 
+@contextmanager
+def _told_to_run_again() -> Iterator[None]:
+    """``lmassay resume``, which the runner advises, finishes the run but writes no folder."""
+    try:
+        yield
+    except BaseException as error:
+        for place, note in enumerate(getattr(error, "__notes__", [])):
+            if "lmassay resume" in note:
+                error.__notes__[place] = "what was answered is kept; run the same command again to go on"
+        raise
+
+
 def _told(config: TseConfig, name: str, summary: Summary) -> str:
     """One metric in a few words."""
     title = {TSE: "TSE", VERBS: (config.voting or "").upper()}.get(name, name)
     score, n = summary.get("Overall model score"), summary.get("Number of examples")
     if not isinstance(score, float):
         return f"{title} no score"
-    return f"{title} {score:.4f} ({n} {'rows' if name == TSE else 'contexts'})"
+    return f"{title} {score:.4f} ({n} {'contexts' if name == VERBS else 'rows'})"

@@ -7,13 +7,16 @@ json/ for what the original keeps in a format that can run code when read, and a
 from __future__ import annotations
 
 import json
+import secrets
 import shutil
+from codecs import BOM_UTF8
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
@@ -22,13 +25,16 @@ from numpy.typing import NDArray
 from lmassay.data import atomic_write
 from lmassay.errors import DataError
 from lmassay.store import RunRecord
-from lmassay.syntax.tse_config import TSE, VERBS, TseConfig
-from lmassay.syntax.tse_plugins import own_metrics
+from lmassay.syntax.tse_config import TSE, VERBS, Compat, TseConfig
+from lmassay.syntax.tse_plugins import own_metrics, row_scores
 from lmassay.types import Row
 
 Floats = NDArray[np.float64]
 Summary = Mapping[str, Any]
 """What a metric tells: numbers and texts become lines, arrays npz files, everything else JSON files."""
+
+RUN_FILE = "json/run.json"
+"""What ran: model, compat, run and time of writing."""
 
 _NO_SCORE = "INVALID_SCORE_VALUE"
 _SIDES = {"top": "top-k", "bottom": "bottom-k"}
@@ -43,6 +49,11 @@ class Outcome:
     rows: Sequence[Row]
     notes: Sequence[str] = ()
     """What a reader of the log should know besides."""
+
+    @property
+    def compat(self) -> Compat:
+        compat: Compat = self.record.config["task"].get("compat", "none")
+        return compat
 
     @cached_property
     def contexts(self) -> list[Row]:
@@ -102,7 +113,7 @@ def _verbs_summary(outcome: Outcome) -> Summary:
         **_overall(outcome.column(metric)),
         "Number of lemmas": max(lemmas, default=0),
         **{f"Cutoffs ({_SIDES[side]})": _line(cuts) for side, cuts in cutoffs.items()},
-        **{f"Overall scores ({_SIDES[side]})": _line(_nanmean(found)) for side, found in scores.items()},
+        **{f"Overall scores ({_SIDES[side]})": _line(nanmeans(found)) for side, found in scores.items()},
         **{f"Prob counted ({_SIDES[side]})": found for side, found in counted.items()},
         **{
             f"% examples invalid ({_SIDES[side]})": _line(np.isnan(found).mean(axis=0))
@@ -119,15 +130,13 @@ def _verbs_summary(outcome: Outcome) -> Summary:
 def _own_summary(outcome: Outcome, name: str) -> Summary:
     options = outcome.record.config["task"]["metrics"][name]
     (metric,) = own_metrics({name: options}, Path(outcome.record.config["base_dir"]))
-    scored = [row for row in outcome.contexts if name in row.score.values]
-    scores = np.array([row.score.values[name] for row in scored], dtype=np.float64)
-    extras = [row.score.details.get("own", {}).get(name) for row in scored]
-    first = [row.example.inputs["rows"][0][0] for row in scored]
+    found = sorted((s for row in outcome.contexts for s in row_scores(row.score, name)), key=lambda s: s.row)
+    scores, rows = [score.score for score in found], [score.row for score in found]
     return {
-        **metric.summary(scores.tolist(), extras),
-        f"{name}_scores": scores,
-        f"{name}-valid_min_pairs": _pairs(scored, first),
-        f"{name}-valid_min_pairs_idxs": np.array(first, dtype=np.int64),
+        **metric.summary(scores, [score.extra for score in found]),
+        f"{name}_scores": np.array(scores, dtype=np.float64),
+        f"{name}-valid_min_pairs": _pairs(outcome.contexts, rows),
+        f"{name}-valid_min_pairs_idxs": np.array(rows, dtype=np.int64),
     }
 
 
@@ -138,7 +147,7 @@ def _overall(scores: Floats) -> Summary:
     return {"Overall model score": float(there.mean()), "Number of examples": len(there)}
 
 
-def _nanmean(scores: Floats) -> list[float]:
+def nanmeans(scores: Floats) -> list[float]:
     """Without numpy's warning where there is nothing to take the mean of."""
     return [float(np.nanmean(column)) if not np.isnan(column).all() else float("nan") for column in scores.T]
 
@@ -176,18 +185,63 @@ def _lemma_stats(contexts: Iterable[Row]) -> dict[str, dict[str, list[float]]]:
 
 def write_folder(outcome: Outcome, told: Mapping[str, Summary], store: Path) -> tuple[Path, str]:
     """Write what the metrics have to tell, whole or not at all; gives the folder and the text of its log."""
-    target = _free(outcome.config)
-    log = _log(outcome, target, store, told)
-    with _appearing_whole(target) as folder:
+    with _unfinished(outcome.config) as folder:
         for name in ("metrics", "npzs", "json", "figs"):
             (folder / name).mkdir()
-        shutil.copyfile(outcome.config.path, folder / "config.yaml")
-        (folder / "log.txt").write_text(log, encoding="utf-8")
+        (folder / "config.yaml").write_bytes(_config_as_run(outcome))
         for name, summary in told.items():
             lines = [f"Metric: {name}", *_lines(summary)]
             (folder / "metrics" / f"{name}.txt").write_text("".join(f"{t}\n" for t in lines), encoding="utf-8")
             _write_values(folder, summary)
-    return target, log
+        (folder / RUN_FILE).write_text(json.dumps(_run(outcome), ensure_ascii=False) + "\n", encoding="utf-8")
+        while True:
+            target = _free(outcome.config)
+            log = _log(outcome, target, store, told)
+            (folder / "log.txt").write_text(log, encoding="utf-8")
+            try:
+                folder.replace(target)
+            except OSError:
+                # Another process may have taken the name in the meantime.
+                if not target.exists():
+                    raise
+            else:
+                return target, log
+
+
+def check_writable(config: TseConfig) -> None:
+    """Raise where the results could not be written: better before hours of work than after them. Leaves no trace."""
+    there = config.folder
+    while not there.exists() and there != there.parent:
+        there = there.parent
+    try:
+        with TemporaryDirectory(prefix=".lmassay-", dir=there):
+            pass
+    except OSError as error:
+        raise DataError(
+            f"logger.path: cannot write to {config.folder}: {there}: {error.strerror or error}; give another folder"
+        ) from error
+
+
+def _run(outcome: Outcome) -> dict[str, Any]:
+    """What ``tse plots`` must know of a folder: numbers as released are not to be mixed with others."""
+    return {
+        "model": outcome.config.model.name,
+        "compat": outcome.compat,
+        "run": outcome.record.id,
+        "time": datetime.now().astimezone().isoformat(),
+    }
+
+
+def _config_as_run(outcome: Outcome) -> bytes:
+    """A copy of the configuration; what ran in another way than it says stands above it."""
+    config = outcome.config
+    differs = [f"model {config.model.name} (--model)"] if config.overridden else []
+    differs += [f"--compat {outcome.compat}"] if outcome.compat != "none" else []
+    text = config.path.read_bytes()
+    if not differs:
+        return text
+    comment = " ".join(f"# Run by lmassay with {' and '.join(differs)}.".split())
+    return comment.encode() + b"\n" + text.removeprefix(BOM_UTF8)
 
 
 def _free(config: TseConfig) -> Path:
@@ -205,15 +259,14 @@ def _free(config: TseConfig) -> Path:
 
 
 @contextmanager
-def _appearing_whole(target: Path) -> Iterator[Path]:
-    unfinished = target.with_name(f".{target.name}.unfinished")
+def _unfinished(config: TseConfig) -> Iterator[Path]:
+    """A folder to write to until all is there; of this process alone."""
+    unfinished = config.folder / f".{config.run_name}.{secrets.token_hex(4)}.unfinished"
     try:
-        shutil.rmtree(unfinished, ignore_errors=True)
         unfinished.mkdir(parents=True)
         yield unfinished
-        unfinished.replace(target)
     except OSError as error:
-        raise DataError(f"cannot write {target}: {error.strerror or error}") from error
+        raise DataError(f"cannot write {config.folder / config.run_name}: {error.strerror or error}") from error
     finally:
         shutil.rmtree(unfinished, ignore_errors=True)
 
@@ -248,10 +301,15 @@ def _lines(summary: Summary) -> Iterator[str]:
 def _write_values(folder: Path, summary: Summary) -> None:
     for name, value in summary.items():
         if isinstance(value, np.ndarray):
-            np.savez(folder / "npzs" / f"{name}.npz", value)
+            np.savez(folder / "npzs" / f"{_file_name(name)}.npz", value)
         elif not _is_plain(value):
-            with atomic_write(folder / "json" / f"{name}.json") as stream:
+            with atomic_write(folder / "json" / f"{_file_name(name)}.json") as stream:
                 json.dump(value, stream, ensure_ascii=False, default=str)
+
+
+def _file_name(key: str) -> str:
+    """A key of the user's own may hold a slash, which would lead elsewhere."""
+    return str(key).replace("/", "%2F").replace("\\", "%5C")
 
 
 def _is_plain(value: Any) -> bool:

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import json
 import zipfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime
 from pathlib import Path
 
 import numpy as np
 
 from lmassay.errors import ConfigError, DataError
-from lmassay.syntax.tse_config import Voting
+from lmassay.report.tse_folder import RUN_FILE, nanmeans
+from lmassay.syntax.tse_config import Compat, Voting
 from lmassay.yamlfile import read_mapping
 
 # Folder → title, in the order of the paper's table.
@@ -94,40 +97,133 @@ def template_title(templates: str) -> str:
     return TEMPLATES.get(templates, templates)
 
 
-def read_results(folder: Path) -> Results:
-    """Every run below a folder; of several of the same kind, the last one by name."""
+@dataclass(frozen=True, slots=True)
+class _Run:
+    """One result folder."""
+
+    path: Path
+    compat: Compat
+    written: float
+    """Seconds since 1970."""
+    experiment: tuple[Voting, Experiment] | None
+    tse: float | None
+
+    @property
+    def model(self) -> str:
+        return self.path.parents[2].name
+
+    @property
+    def templates(self) -> str:
+        return self.path.parents[1].name
+
+    @property
+    def kinds(self) -> list[str]:
+        """What it tells: EW or MW, TSE."""
+        verbs = [] if self.experiment is None else [self.experiment[0].upper()]
+        return verbs if self.tse is None else [*verbs, "TSE"]
+
+
+def read_results(folder: Path, compat: Compat | None = None) -> Results:
+    """Every run below a folder; of several of the same kind, the newest.
+
+    Numbers as released are never mixed with others: ``compat`` says which of them to take; without it, those as
+    released count for a model that has no others.
+    """
     if not folder.is_dir():
         raise DataError(f"there is no folder {folder}; give the one that holds <model>/<templates>/<metric>/<run>")
     results = Results()
-    for metrics in sorted(folder.resolve().rglob("metrics")):
-        run = metrics.parent
-        if run.name.startswith(".") or not metrics.is_dir():
-            continue
-        try:
-            _add(results, run)
-        except (ValueError, KeyError, OSError, zipfile.BadZipFile) as error:
-            results.warnings.append(f"{run} is left out: {error}")
+    runs = _of_one_compat(list(_runs(folder.resolve(), results.warnings)), compat, results.warnings)
+    _add_newest(results, runs)
     if not results.models:
-        raise DataError(
+        error = DataError(
             f"{folder} holds no results; they lie in <model>/<templates>/<metric>/<run>/metrics, as "
             "`lmassay tse run` writes them"
         )
+        for warning in results.warnings:
+            error.add_note(f"  {warning}")
+        raise error
     return results
 
 
-def _add(results: Results, run: Path) -> None:
-    model, templates = run.parents[2].name, run.parents[1].name
+def _runs(folder: Path, warnings: list[str]) -> Iterator[_Run]:
+    for metrics in sorted(folder.rglob("metrics")):
+        if metrics.parent.name.startswith(".") or not metrics.is_dir():
+            continue
+        try:
+            run = _read(metrics.parent)
+        except (ValueError, KeyError, OSError, zipfile.BadZipFile) as error:
+            warnings.append(f"{metrics.parent} is left out: {error}")
+            continue
+        if run.kinds:
+            yield run
+        else:
+            warnings.append(f"{run.path} is left out: it has no score of EW, MW or TSE")
+
+
+def _of_one_compat(runs: Sequence[_Run], wanted: Compat | None, warnings: list[str]) -> list[_Run]:
+    """For each model, either runs as released or others."""
+    kept = []
+    for model in dict.fromkeys(run.model for run in runs):
+        of_model = [run for run in runs if run.model == model]
+        fixed = [run for run in of_model if run.compat == "none"]
+        chosen: Compat = wanted or ("none" if fixed else "released")
+        kept += [run for run in of_model if run.compat == chosen]
+        left_out = [run for run in of_model if run.compat != chosen]
+        if left_out:
+            how = "not as released" if chosen == "released" else "as released (--compat released takes them)"
+            warnings.append(f"{model}: {len(left_out)} runs are left out, for they are {how}: {_listed(left_out)}")
+        elif wanted is None and chosen == "released":
+            warnings.append(f"{model}: all runs are as released, their numbers are not to be compared with others")
+    return kept
+
+
+def _listed(runs: Sequence[_Run], most: int = 3) -> str:
+    paths = [str(run.path) for run in runs]
+    return ", ".join(paths[:most] + (["…"] if len(paths) > most else []))
+
+
+def _add_newest(results: Results, runs: Sequence[_Run]) -> None:
+    cells: dict[tuple[str, str, str], list[_Run]] = {}
+    for run in sorted(runs, key=lambda run: (run.written, run.path)):
+        for kind in run.kinds:
+            cells.setdefault((run.model, run.templates, kind), []).append(run)
+    for (model, templates, kind), found in sorted(cells.items()):
+        newest = found[-1]
+        if kind == "TSE":
+            assert newest.tse is not None
+            results.tse[model, templates] = newest.tse
+        else:
+            assert newest.experiment is not None
+            voting, experiment = newest.experiment
+            results.experiments[model, templates, voting] = experiment
+        if len(found) > 1:
+            what = f"{model}, {templates}, {kind}"
+            results.warnings.append(f"{what}: {len(found)} runs of this kind; using {newest.path}")
+
+
+def _read(run: Path) -> _Run:
     verbs, pairs = run / "metrics" / "main.txt", run / "metrics" / "ML.txt"
+    experiment = None
     if verbs.is_file():
         voting = _voting(run)
         if voting is None:
             raise ValueError("neither its config.yaml nor its folder (mw, tse_ew) tells EW from MW")
         lines = _lines(verbs)
-        results.experiments[model, templates, voting] = Experiment(*(_curve(run, lines, side) for side in _SIDES))
-    if pairs.is_file():
-        score = _numbers(_lines(pairs).get("Overall model score", ""))
-        if score:
-            results.tse[model, templates] = score[0]
+        experiment = voting, Experiment(*(_curve(run, lines, side) for side in _SIDES))
+    score = _numbers(_lines(pairs).get("Overall model score", "")) if pairs.is_file() else []
+    return _Run(run, *_provenance(run), experiment, score[0] if score else None)
+
+
+def _provenance(run: Path) -> tuple[Compat, float]:
+    """How a run was made, and when it was written; what lmassay did not write is the released program's."""
+    file = run / RUN_FILE
+    if not file.is_file():
+        return "released", max(path.stat().st_mtime for path in (run / "metrics").iterdir())
+    told = json.loads(file.read_text(encoding="utf-8"))
+    try:
+        return "released" if told["compat"] == "released" else "none", datetime.fromisoformat(told["time"]).timestamp()
+    except (KeyError, TypeError, ValueError):
+        raise ValueError(f"{RUN_FILE} does not tell compat and time") from None
 
 
 def _voting(run: Path) -> Voting | None:
@@ -149,7 +245,7 @@ def _curve(run: Path, lines: Mapping[str, str], side: str) -> Curve:
         return Curve(cutoffs, scores, (), invalid)
     with np.load(file) as arrays:
         counted = arrays["arr_0"]
-    return Curve(cutoffs, scores, [float(np.nanmean(column)) for column in counted.T], invalid)
+    return Curve(cutoffs, scores, nanmeans(counted), invalid)
 
 
 def _lines(file: Path) -> dict[str, str]:

@@ -65,8 +65,8 @@ class Grammar:
         """The minimal pairs of a construction: all, or a balanced sample of at most ``most``.
 
         A sample has as many pairs of each label and spreads evenly over templates, nouns and kinds of attractor; it
-        depends on nothing but grammar and seed. No pair is there twice, and no sentence of the construction (of the pool
-        that is drawn, where it is too large to write out) is good in one and bad in another.
+        depends on nothing but grammar and seed. No pair is there twice, and no sentence is good in one and bad in
+        another; where there are too many to write out, that holds within the pool the sample is drawn from.
         """
         chosen = self.construction(construction)
         if most is not None and most < 1:

@@ -120,6 +120,8 @@ class TseConfig:
     metric_classes: Mapping[str, str]
     folder: Path
     """``logger.path``, with the name of the model that really runs."""
+    overridden: bool = False
+    """Another model runs than the file names."""
 
     @property
     def voting(self) -> Voting | None:
@@ -176,8 +178,9 @@ class TseConfig:
 
 
 def short_name(model: str) -> str:
-    """The last part of a model's name: a slash in the name of a folder would make two."""
-    return Path(model).name or model
+    """The last part of a model's name: a slash in the name of a folder would make two, and ``..`` lead out of it."""
+    name = Path(model).name
+    return name if name not in ("", "..") else Path(model).resolve().name or "model"
 
 
 def read_tse_config(path: Path, model: str | None = None, plugins: Plugins = NO_PLUGINS) -> TseConfig:
@@ -216,7 +219,8 @@ class _Checking:
         if self.mistakes or dataset is None or experiment is None or logger is None or model is None:
             return None
         sections = (dataset, experiment, logger, metrics, main, model, unique)
-        return TseConfig(self._path, *sections, files, verbs, model_class, classes, self._folder(logger, model))
+        found = (files, verbs, model_class, classes, self._folder(logger, model))
+        return TseConfig(self._path, *sections, *found, self._named() != model.name)
 
     def _section(self, section: type[_Checked], key: str, given: Any) -> _Checked | None:
         if not isinstance(given, Mapping):
@@ -292,7 +296,8 @@ class _Checking:
         if folder is None or not folder.is_dir():
             self._missing("dataset.template_dir", "folder", place)
             return
-        for name in dict.fromkeys(str(name) for name in names):
+        # A file that stands there twice counts twice, as in the original.
+        for name in map(str, names):
             found = self._found(f"{place}/{name}")
             if found is not None and found.is_file():
                 yield found.resolve()
@@ -324,11 +329,16 @@ class _Checking:
     def _folder(self, logger: Logger, model: Model) -> Path:
         """``logger.path``; where another model runs than the file names, it must not be taken for that one."""
         folder = Path(logger.path).expanduser()
-        named = self._data.get("model")
-        if self._override is None or not isinstance(named, Mapping):
+        named = self._named()
+        if self._override is None or not named:
             return folder
-        before = short_name(str(named.get("name", "")))
-        return Path(*(short_name(model.name) if part == before else part for part in folder.parts))
+        before, now = short_name(named), short_name(model.name)
+        return Path(*(now if part == before else part for part in folder.parts))
+
+    def _named(self) -> str:
+        """The model that the file names."""
+        section = self._data.get("model")
+        return str(section.get("name") or "") if isinstance(section, Mapping) else ""
 
 
 def _settings(options: Mapping[str, Any]) -> dict[str, Any]:

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from lmassay.errors import PluginError
 from lmassay.models.hf.columns import candidate_columns
 from lmassay.syntax.tse_config import BATCH
-from lmassay.syntax.tse_modules import class_identity, load_class, told
+from lmassay.syntax.tse_modules import MPEModel, check_written, class_identity, load_class, told
 from lmassay.types import Response, Slot
 
 
@@ -33,6 +33,7 @@ class MpeModel:
         self.label = label or file.rpartition(":")[2]
 
     def check(self) -> None:
+        check_written(self._file, self._made, MPEModel, "predict", "word_to_index")
         words = told(self._file, "word_to_index", getattr, self._made, "word_to_index", None)
         for name, there in (("predict", hasattr(self._made, "predict")), ("word_to_index", words is not None)):
             if not there:
@@ -67,13 +68,17 @@ class MpeModel:
 
     def _checked(self, logits: Any, size: int) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
         values = _array(logits)
-        if values.ndim != 2 or len(values) != size:
+        if values.ndim != 2 or len(values) != size or values.shape[1] == 0:
             shape = "×".join(map(str, values.shape))
             raise PluginError(
                 f"{self._file}: predict gave {shape} logits for {size} contexts; it must be contexts×words"
             )
         if np.isnan(values).any():
             raise PluginError(f"{self._file}: predict gave logits that are no numbers (NaN)")
+        if np.isposinf(values).any():
+            raise PluginError(f"{self._file}: predict gave a logit of +inf, or one too large for 32 bits")
+        if np.isneginf(values).all(axis=1).any():
+            raise PluginError(f"{self._file}: predict gave -inf for all words of a context; one must be possible")
         # torch's own softmax where there is one: the last bit of it decides which of two like words comes first.
         return values, _array(logits.float().softmax(-1)) if hasattr(logits, "softmax") else _softmax(values)
 
@@ -111,7 +116,8 @@ def _array(values: Any) -> NDArray[np.float32]:
     """A torch tensor, wherever it lies, or anything that numpy takes."""
     if hasattr(values, "detach"):
         values = values.detach().float().cpu().numpy()
-    return np.asarray(values, dtype=np.float32)
+    with np.errstate(over="ignore"):
+        return np.asarray(values, dtype=np.float32)
 
 
 def _softmax(logits: NDArray[np.float32]) -> NDArray[np.float32]:

@@ -7,6 +7,7 @@ package that it believes to be in, so that this works as well.
 from __future__ import annotations
 
 import importlib.util
+import inspect
 import sys
 import types
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -274,6 +275,13 @@ def told(file: str, method: str, call: Callable[..., Any], *arguments: Any) -> A
         raise
     except Exception as error:
         raise PluginError(f"{file}: {method} failed: {failure(error)}") from error
+
+
+def check_written(file: str, made: Any, base: type, *names: str) -> None:
+    """Raise where a user's class has of its base only what stands there to be written."""
+    for name in names:
+        if inspect.getattr_static(made, name, None) is inspect.getattr_static(base, name):
+            raise PluginError(f"{file}: {name} is not written; the base class {base.__name__} has none that works")
 
 
 def class_identity(file: str, base: Path, settings: Mapping[str, Any]) -> dict[str, str]:

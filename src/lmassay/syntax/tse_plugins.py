@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
@@ -20,12 +20,21 @@ from lmassay.stats import Settings
 from lmassay.syntax.sources import DataSpec
 from lmassay.syntax.task import BOTTOM, TOP, Cutoff, Syntax
 from lmassay.syntax.tse_config import BATCH
-from lmassay.syntax.tse_modules import INVALID, Number, class_identity, load_class, told
+from lmassay.syntax.tse_modules import (
+    INVALID,
+    MetricComputer,
+    Number,
+    check_written,
+    class_identity,
+    load_class,
+    told,
+)
 from lmassay.table import ScoreTable
 from lmassay.types import Candidates, Example, Response, Result, Score, digest
 
 Options = dict[str, Any]
 _NUMBERS = {"singular": Number.SINGULAR, "plural": Number.PLURAL}
+_NO_NUMBER = "the number of the right verb is unknown; give a label"
 
 
 class Template(NamedTuple):
@@ -33,6 +42,23 @@ class Template(NamedTuple):
 
     template_id: str
     lemma_inflections: tuple[str, str]
+
+
+class AskedRow(NamedTuple):
+    """A row of the data that a metric is to score: which context it stands in, and what is told of it."""
+
+    context: int
+    row: int
+    label: Number
+    template: Template
+
+
+class RowScore(NamedTuple):
+    """What a metric says of a row; ``extra`` is what it keeps beside the score."""
+
+    row: int
+    score: float
+    extra: Any
 
 
 class AskedWords:
@@ -73,20 +99,21 @@ class OwnMetric:
     def check(self) -> None:
         if not callable(getattr(self._class, "_compute", None)):
             raise PluginError(f"{self._file}: a metric needs _compute")
-        _ = self._made
+        check_written(self._file, self._made, MetricComputer, "_compute")
 
     def signature(self) -> str:
         return ",".join(f"{k}={v}" for k, v in class_identity(self._file, self._base, self._settings).items())
 
     def scores(
-        self, logits: NDArray[np.float64], labels: Sequence[Number], templates: Sequence[Template], words: AskedWords
+        self, logits: NDArray[np.float64], rows: Sequence[AskedRow], words: AskedWords
     ) -> list[tuple[float | None, Any]]:
-        """(score, extra information) of each example."""
+        """(score, extra information) of each row; ``logits`` are those of the contexts."""
         found: list[tuple[float | None, Any]] = []
         size = BATCH
-        while len(found) < len(labels):
-            part = slice(len(found), len(found) + size)
-            told_of = self._computed(logits[part], labels[part], templates[part], words)
+        while len(found) < len(rows):
+            part = rows[len(found) : len(found) + size]
+            places, labels = [row.context for row in part], [row.label for row in part]
+            told_of = self._computed(logits[places], labels, [row.template for row in part], words)
             if told_of is None:
                 # One number for a whole batch is the score of one example in classes that are written for one.
                 size = 1
@@ -150,6 +177,7 @@ class RefiningTse(Syntax):
     """
 
     name = "refining_tse"
+    version = Syntax.version + 1
 
     def __init__(
         self,
@@ -172,6 +200,11 @@ class RefiningTse(Syntax):
         self._own = own_metrics(metrics or {}, base_dir)
         self._lemma_stats = lemma_stats
 
+    @property
+    def weights(self) -> dict[str, str]:  # type: ignore[override]
+        """The user's metrics are means over rows, as TSE is."""
+        return {**super().weights, **{metric.name: rows_of(metric.name) for metric in self._own}}
+
     def check(self) -> None:
         super().check()
         for metric in self._own:
@@ -185,21 +218,28 @@ class RefiningTse(Syntax):
         scores = super().score(examples, responses)
         # Without a number there is nothing that a metric could be told to expect.
         judged = [i for i, example in enumerate(examples) if example.reference in _NUMBERS]
+        for i in {*range(len(examples))} - {*judged}:
+            missing = {metric.name: _NO_NUMBER for metric in self._own}
+            scores[i] = replace(scores[i], unscored={**scores[i].unscored, **missing})
         if not judged:
             return scores
         answers = [_candidates_of(responses[i]) for i in judged]
+        rows = [row for place, i in enumerate(judged) for row in self._asked(place, examples[i])]
+        logits, words = self._given(answers)
         for metric in self._own:
-            found = metric.scores(*self._given([examples[i] for i in judged], answers))
-            for i, (value, extra) in zip(judged, found, strict=True):
-                scores[i] = _with_own(scores[i], metric.name, value, extra)
+            found: list[list[RowScore]] = [[] for _ in judged]
+            for row, (value, extra) in zip(rows, metric.scores(logits, rows, words), strict=True):
+                if value is not None:
+                    found[row.context].append(RowScore(row.row, value, extra if _is_json(extra) else None))
+            for i, of_rows in zip(judged, found, strict=True):
+                scores[i] = _with_own(scores[i], metric.name, of_rows)
         if self._lemma_stats:
             for i, answer in zip(judged, answers, strict=True):
                 scores[i] = replace(scores[i], details={**scores[i].details, "lemma_stats": self._stats_of(answer)})
         return scores
 
     def aggregate(self, table: ScoreTable, settings: Settings) -> list[Result]:
-        own = [stats.mean_result(table, metric.name, settings, cluster=self.cluster) for metric in self._own]
-        return [*super().aggregate(table, settings), *own]
+        return [*super().aggregate(table, settings), *(_over_rows(table, m.name, settings) for m in self._own)]
 
     @cached_property
     def _candidates(self) -> tuple[str, ...]:
@@ -210,20 +250,19 @@ class RefiningTse(Syntax):
     def _templates(self) -> dict[tuple[str, str], str]:
         return {(context.left, context.right): Path(context.template).name for context in self._gathered[0]}
 
-    def _given(
-        self, examples: Sequence[Example], answers: Sequence[Candidates]
-    ) -> tuple[NDArray[np.float64], list[Number], list[Template], AskedWords]:
+    def _given(self, answers: Sequence[Candidates]) -> tuple[NDArray[np.float64], AskedWords]:
         """What ``_compute`` is given: log-probabilities of the words, and of all others together as the last column."""
         logprobs = np.stack([np.asarray(answer.logprobs, dtype=np.float64) for answer in answers])
         words = AskedWords(self._candidates, np.asarray(~np.isnan(logprobs).all(axis=0)))
         asked = np.where(np.isnan(logprobs), -np.inf, logprobs)
         rest = np.maximum(1 - np.exp(asked).sum(axis=1, keepdims=True), np.finfo(np.float64).tiny)
-        labels = [_NUMBERS[example.reference] for example in examples]
-        return np.hstack([asked, np.log(rest)]), labels, [self._template(e) for e in examples], words
+        return np.hstack([asked, np.log(rest)]), words
 
-    def _template(self, example: Example) -> Template:
-        _, good, bad = example.inputs["rows"][0]
-        return Template(self._templates[example.inputs["left"], example.inputs["right"]], (good, bad))
+    def _asked(self, place: int, example: Example) -> Iterator[AskedRow]:
+        """The original puts every row to a metric, also where several stand in one context."""
+        file = self._templates[example.inputs["left"], example.inputs["right"]]
+        for row, good, bad in example.inputs["rows"]:
+            yield AskedRow(place, row, _NUMBERS[example.reference], Template(file, (good, bad)))
 
     def _stats_of(self, answer: Candidates) -> dict[str, list[float]]:
         """Verb form → rank from the top, probability, and probability of all that is no more probable."""
@@ -241,7 +280,7 @@ def own_metrics(metrics: Mapping[str, Options], base: Path) -> list[OwnMetric]:
     """The user's own metrics that a task's option names."""
     found = []
     for name, options in metrics.items():
-        if name in ("ew", "mw", "mass", "tse", "tse_rows") or "@" in name:
+        if name in ("ew", "mw", "mass", "tse") or "@" in name or name.endswith(rows_of("")):
             raise ConfigError(f"task.metrics.{name}: this name is taken; choose another one")
         if not isinstance(options.get("file"), str):
             raise ConfigError(f"task.metrics.{name}.file: must be file.py:Class (got {options.get('file')!r})")
@@ -249,12 +288,38 @@ def own_metrics(metrics: Mapping[str, Options], base: Path) -> list[OwnMetric]:
     return found
 
 
-def _with_own(score: Score, name: str, value: float | None, extra: Any) -> Score:
-    if value is None:
+def rows_of(metric: str) -> str:
+    """The column that says how many rows a context's value of a user's metric stands for."""
+    return f"{metric}_rows"
+
+
+def row_scores(score: Score, name: str) -> list[RowScore]:
+    """What a user's metric said of each row of a context."""
+    return [RowScore(*found) for found in score.details.get("own", {}).get(name, ())]
+
+
+def _with_own(score: Score, name: str, found: Sequence[RowScore]) -> Score:
+    """The mean over the rows of a context, their number, and each of them among the details."""
+    if not found:
         return replace(score, unscored={**score.unscored, name: "the metric gave no score"})
-    own = {**score.details.get("own", {}), name: extra}
-    details = {**score.details, "own": own} if _is_json(extra) and extra is not None else score.details
-    return replace(score, values={**score.values, name: value}, details=details)
+    own = {**score.details.get("own", {}), name: [list(row) for row in found]}
+    values = {name: sum(row.score for row in found) / len(found), rows_of(name): float(len(found))}
+    return replace(score, values={**score.values, **values}, details={**score.details, "own": own})
+
+
+def _over_rows(table: ScoreTable, name: str, settings: Settings) -> Result:
+    """The mean over rows, as of the built-in TSE: a context counts as often as it has a score."""
+    has = ~np.isnan(table.column(name))
+    counts = table.column(rows_of(name))[has].astype(np.int64)
+    in_data = np.array([int(count) for count in table.groups["rows"]])
+    n, n_error = int(counts.sum()), int(in_data[table.in_error()].sum())
+    n_unscored = int(in_data.sum()) - n_error - n
+    if n == 0:
+        return Result(name, "overall", None, None, None, 0, n_error, n_unscored)
+    values = np.repeat(table.column(name)[has], counts)
+    nouns = np.repeat(np.array(table.groups[Syntax.cluster])[has], counts)
+    low, high = stats.mean_interval(values, settings, nouns.tolist())
+    return Result(name, "overall", float(values.mean()), low, high, n, n_error, n_unscored)
 
 
 def _candidates_of(responses: Sequence[Response]) -> Candidates:
