@@ -317,12 +317,50 @@ def test_a_custom_transformers_model_registered_in_a_file_gives_the_originals_nu
 def test_the_example_runs_as_its_own_words_say(tmp_path):
     done = lmassay("tse", "run", ROOT / "examples/tse/nearest_noun.yaml", "--lemma-stats", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
-    assert "TSE 0.6000 (50 rows), EW 0.6000 (10 contexts), margin 0.4000 (10 contexts)" in done.stdout
+    assert "TSE 0.6000 (50 rows), EW 0.6000 (10 contexts), margin 0.4000 (50 rows)" in done.stdout
     assert done.stdout in (ROOT / "docs/refining-tse.md").read_text(encoding="utf-8"), "the docs show what is printed"
     (run,) = (tmp_path / "results/nearest-noun/across_prep/tse_ew").iterdir()
     assert float(lines(run, "margin")["Overall model score"]) == pytest.approx(0.4)
+    assert arrays(run)["margin-valid_min_pairs_idxs"].tolist() == list(range(50))
     stats = json.loads((run / "json/Lemma Stats.json").read_text(encoding="utf-8"))
     assert len(stats["is"]["probs"]) == 10
+
+
+TSE = """
+    from src.constants import INVALID_SCORE_VALUE
+    from src.metrics.metric_computer import MetricComputer
+
+    class Tse(MetricComputer):
+        def _compute(self, logits, label, template_id, word_to_index):
+            scores = []
+            for row, template in zip(logits, template_id):
+                places = [word_to_index.get(word) for word in template.lemma_inflections]
+                known = None not in places
+                scores.append(float(row[places[0]] > row[places[1]]) if known else INVALID_SCORE_VALUE)
+            return scores, [None] * len(scores), {}
+"""
+
+
+@pytest.mark.parametrize("model", ["bert-tiny", "gpt2-tiny"])
+def test_tse_written_as_a_metric_of_ones_own_is_tse(tmp_path, shared, model):
+    (tmp_path / "models").symlink_to(shared / "gold/tse/models")
+    (tmp_path / "own.py").write_text(textwrap.dedent(TSE), encoding="utf-8")
+    data = config_of(model, "tse_ew", shared)
+    data["metrics"]["own"] = {"class": "own.py:Tse"}
+    assert tse(tmp_path, "run", write(tmp_path, data)) == 0
+    run = run_of(tmp_path, model, "tse_ew")
+    for name in ("Overall model score", "Number of examples"):
+        assert lines(run, "own")[name] == lines(run, "ML")[name]
+    found = arrays(run)
+    assert np.array_equal(found["own_scores"], found["ML_scores"])
+    assert np.array_equal(found["own-valid_min_pairs_idxs"], found["ML-valid_min_pairs_idxs"])
+    with Store(tmp_path / "results/lmassay") as store:
+        (record,) = store.runs()
+    results = {r["metric"]: r for r in record.results if r["group"] == "overall"}
+    own, builtin = results["own"], results["tse"]
+    assert all(own[name] == builtin[name] for name in ("value", "n", "n_error", "n_unscored"))
+    assert [own["low"], own["high"]] == pytest.approx([builtin["low"], builtin["high"]])
+    assert record.provenance["weights"] == {"tse": "tse_rows", "own": "own_rows"}
 
 
 def test_logs_go_to_standard_output_where_the_configuration_says_so(tmp_path):

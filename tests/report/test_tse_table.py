@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import os
 import re
 import shutil
 import subprocess
@@ -26,7 +28,7 @@ PAPER = {
 CUTOFFS = {"top-k": [0.5, 1.0], "bottom-k": [0.5, 1e-3]}
 
 
-def write_run(folder, model, templates, kind, score, tse=None, name="custom_m_main", config=True):
+def write_run(folder, model, templates, kind, score, tse=None, name="custom_m_main", config=True, **told):
     """A result folder as the original writes it, with the score at the last top cut-off."""
     run = folder / model / templates / kind / name
     for part in ("metrics", "npzs"):
@@ -43,6 +45,11 @@ def write_run(folder, model, templates, kind, score, tse=None, name="custom_m_ma
         write_lines(run / "metrics/ML.txt", ["Metric: ML", f"Overall model score: {tse}", "Number of examples: 7"])
     if config:
         write_lines(run / "config.yaml", [f"metrics: {{main: {{use_equal_verb_voting: {str('ew' in kind).lower()}}}}}"])
+    if told:
+        (run / "json").mkdir()
+        write_lines(
+            run / "json/run.json", [json.dumps({"compat": "none", "time": "2026-01-01T00:00:00+00:00", **told})]
+        )
     return run
 
 
@@ -158,11 +165,55 @@ def test_a_real_latex_compiles_the_table(paper, tmp_path):
 # --- reading ----------------------------------------------------------------------------------------------------------
 
 
-def test_of_several_runs_the_last_by_name_counts_and_half_written_ones_do_not(tmp_path):
-    write_run(tmp_path, "m", "blimp", "mw", 0.1)
-    write_run(tmp_path, "m", "blimp", "mw", 0.2, name="custom_m_main_26-01-02-03-04-05")
+def test_of_several_runs_the_newest_counts_and_half_written_ones_do_not(tmp_path):
+    newest = write_run(tmp_path, "m", "blimp", "mw", 0.1)
+    older = write_run(tmp_path, "m", "blimp", "mw", 0.2, name="custom_m_main_26-01-02-03-04-05")
     write_run(tmp_path, "m", "blimp", "mw", 0.3, name=".custom_m_main_27.unfinished")
-    assert read_results(tmp_path).score("m", "blimp", "mw") == 0.2
+    for path in [older / "metrics", *(older / "metrics").iterdir()]:
+        os.utime(path, (1e9, 1e9))
+    results = read_results(tmp_path)
+    assert results.score("m", "blimp", "mw") == 0.1
+    assert results.warnings == [f"m, blimp, MW: 2 runs of this kind; using {newest}"]
+
+
+def test_the_time_that_a_run_tells_outweighs_that_of_its_files(tmp_path):
+    write_run(tmp_path, "m", "blimp", "mw", 0.1, name="a", time="2026-03-01T12:00:00+01:00")
+    write_run(tmp_path, "m", "blimp", "mw", 0.2, name="b", time="2026-03-01T11:30:00+01:00")
+    assert read_results(tmp_path).score("m", "blimp", "mw") == 0.1
+
+
+def test_runs_as_released_are_never_mixed_with_others(tmp_path):
+    released = {"compat": "released", "time": "2026-02-01T00:00:00+00:00"}
+    write_run(tmp_path, "m", "blimp", "mw", 0.1, compat="none")
+    write_run(tmp_path, "m", "blimp", "mw", 0.2, name="late", **released)
+    write_run(tmp_path, "m", "ML_subj", "mw", 0.3, name="theirs")
+    write_run(tmp_path, "n", "blimp", "mw", 0.4, **released)
+    results = read_results(tmp_path)
+    assert {key[:2]: e.headline for key, e in results.experiments.items()} == {("m", "blimp"): 0.1, ("n", "blimp"): 0.4}
+    assert "m: runs left out, for they are as released" in results.warnings[0]
+    assert "n: all runs are as released" in results.warnings[1]
+    assert read_results(tmp_path, "none").models == ["m"]
+    found = read_results(tmp_path, "released").experiments
+    assert [found[key].headline for key in sorted(found)] == [0.3, 0.2, 0.4]
+
+
+def test_when_no_run_is_left_the_reasons_are_told(tmp_path):
+    broken = write_run(tmp_path, "n", "blimp", "mw", "a lot")
+    odd = write_run(tmp_path, "m", "blimp", "mw", 0.5, compat="none")
+    write_lines(odd / "json/run.json", ["[]"])
+    with pytest.raises(DataError, match="holds no results") as caught:
+        read_results(tmp_path)
+    notes = "\n".join(caught.value.__notes__)
+    assert f"{broken} is left out" in notes
+    assert f"{odd} is left out: json/run.json does not tell compat and time" in notes
+
+
+def test_a_cut_off_that_no_context_reaches_has_no_mean_and_no_warning(tmp_path):
+    run = write_run(tmp_path, "m", "blimp", "mw", 0.5)
+    np.savez(run / "npzs/Prob counted (top-k).npz", np.array([[np.nan, 0.5], [np.nan, 0.7]]))
+    counted = read_results(tmp_path).experiments["m", "blimp", "mw"].top.counted
+    assert np.isnan(counted[0])
+    assert counted[1] == pytest.approx(0.6)
 
 
 def test_the_configuration_tells_ew_from_mw_and_without_one_the_folder_does(tmp_path):
@@ -247,5 +298,58 @@ def test_the_supplement_has_a_panel_for_every_model_and_metric(figures, paper):
     assert list(invalid.axes[0].lines[0].get_ydata()) == [0.25, 0.0]
 
 
-def test_ten_templates_have_ten_colours(figures):
-    assert len({figures._colour(name, list(TEMPLATES)) for name in TEMPLATES}) == 10
+def test_ten_templates_have_ten_colours(figures, paper):
+    assert len({figures._look(name, paper).colour for name in TEMPLATES}) == 10
+
+
+def test_templates_of_the_users_own_look_like_no_other(figures, paper):
+    for number in range(40):
+        paper.tse["m", f"own{number}"] = 0.5
+    looks = [figures._look(name, paper) for name in paper.templates]
+    assert len({(look.colour, look.top) for look in looks}) == 50
+    papers, own = looks[:10], looks[10:]
+    assert not {look.colour for look in papers} & {look.colour for look in own}
+
+
+ODD = "costs $5 or $\\frac"
+LONG = "a set of templates with a name that goes on " * 4
+
+
+def test_names_with_dollar_signs_or_hangul_or_of_any_length_are_drawn_whole_without_a_warning(figures, tmp_path, capfd):
+    names = [ODD, LONG, "W" * 120, "한국어 틀"]
+    for name in names:
+        write_run(tmp_path / "results", ODD, name, "mw", 0.5)
+    results = read_results(tmp_path / "results")
+    for _, panels, shown in figures._figures(results):
+        with figures.styled(results):
+            figure = figures._figure(results, panels, shown)
+            figure.draw_without_rendering()
+        legend = figure.legends[0].get_window_extent()
+        assert legend.x0 > -0.5
+        assert legend.x1 < figure.bbox.width + 0.5
+        assert legend.y1 <= figure.axes[0].bbox.y0, "it lies below the axes"
+        assert figure.axes[0].bbox.height > 150, "and leaves them room"
+    assert len(figures.write_figures(results, tmp_path / "plots")) == 4
+    told = capfd.readouterr()
+    assert told.err == ""
+
+
+def test_a_font_that_has_the_signs_is_looked_for(figures):
+    from matplotlib import font_manager
+
+    assert figures.families("plain") == ["serif"]
+    if not any("CJK" in name for name in font_manager.get_font_names()):
+        pytest.skip("no CJK font is installed")
+    assert "CJK" in figures.families("틀")[1]
+
+
+def test_a_model_with_one_metric_leaves_a_hole_so_that_columns_stay(figures, tmp_path):
+    write_run(tmp_path, "a", "blimp", "mw", 0.5)
+    write_run(tmp_path, "b", "blimp", "tse_ew", 0.5)
+    results = read_results(tmp_path)
+    drawn = {name: (panels, shown) for name, panels, shown in figures._figures(results)}
+    panels, shown = drawn["supp_top-bottom-scores"]
+    assert [panel and panel.title for panel in panels] == [None, "a (MW)", "b (EW)", None]
+    grid = figures._figure(results, panels, shown).axes[:4]
+    assert [axes.get_visible() for axes in grid] == [False, True, True, False]
+    assert [axes.get_ylabel() for axes in grid] == ["", "Score", "Score", ""]

@@ -8,7 +8,7 @@ import pytest
 import yaml
 
 from lmassay.errors import ConfigError
-from lmassay.syntax.tse_config import Plugins, read_tse_config
+from lmassay.syntax.tse_config import Plugins, read_tse_config, short_name
 from tests.helpers import write_lines
 
 SHIPPED = {
@@ -179,6 +179,23 @@ def test_another_model_writes_under_its_own_name(tree):
     assert config.model_spec("none")["model"] == "models/bert-tiny"
     assert config.folder.as_posix() == "results/bert-tiny/ML_simple_agrmt/mw"
     assert config.run_name == "custom_bert-tiny_main"
+
+
+@pytest.mark.parametrize("model", [".", "..", "./", "bert/..", "/"])
+def test_no_model_leads_out_of_the_results_folder(tree, tmp_path, model):
+    (tmp_path / "bert").mkdir()
+    config = read_tse_config(tree(), model)
+    assert not {".", "..", ""} & {*config.folder.parts, short_name(model)}
+    assert config.folder.as_posix() == f"results/{short_name(model)}/ML_simple_agrmt/mw"
+    assert config.overridden
+    if model == ".":
+        assert short_name(model) == tmp_path.name
+
+
+def test_a_template_file_that_is_listed_twice_counts_twice(tree):
+    config = read_tse_config(tree(lambda data: data["dataset"]["template_files"].append("simple_agrmt_all.jsonl")))
+    ((_, files),) = config.task_spec("none")["data"].items()
+    assert len(files) == 2
 
 
 def test_a_class_is_found_by_its_file_and_by_the_name_it_was_registered_under(tree, tmp_path):

@@ -110,6 +110,10 @@ def test_a_batch_that_the_model_passes_over_is_left_unscored(source):
     [
         (("for _ in left_context", "for _ in range(7)"), "predict gave 7×4 logits for 1 contexts"),
         (("[0.0, 1.0", "[float('nan'), 1.0"), "NaN"),
+        (("[0.0, 1.0", "[float('inf'), 1.0"), "a logit of +inf"),
+        (("[0.0, 1.0", "[1e39, 1.0"), "too large for 32 bits"),
+        (("[0.0, 1.0, 3.0, 3.0]", "[float('-inf')] * 4"), "-inf for all words of a context"),
+        (("[0.0, 1.0, 3.0, 3.0]", "[]"), "predict gave 1×0 logits"),
         (('"is": 2', '"is": 9'), "word_to_index gives the place 9, but predict 4 logits"),
         (("[0.0, 1.0", "[1 / 0, 1.0"), "predict failed: ZeroDivisionError"),
         (("self.seen, self.config = [], config", "config['depth']"), "__init__ failed: KeyError('depth')"),
@@ -129,6 +133,27 @@ def test_a_model_without_words_is_refused_before_it_runs(source):
     text = "class Model:\n    def __init__(self, config): ...\n    def predict(self, left, right): ..."
     with pytest.raises(PluginError, match="word_to_index is missing"):
         MpeModel(f"{source(text)}:Model").check()
+
+
+def test_a_logit_of_minus_infinity_is_a_word_that_is_impossible(source):
+    path = source(MODEL.replace("[0.0, 1.0", "[float('-inf'), 1.0"))
+    (response,) = answers(MpeModel(f"{path}:Model"), Slot("", "", WORDS))
+    assert response.answer[1].logprob < -1e8
+
+
+@pytest.mark.parametrize("name", ["predict", "word_to_index"])
+def test_what_a_model_has_from_its_base_alone_is_told_at_check_time(source, name):
+    path = source(MODEL.replace(f"def {name}(", "def other("))
+    with pytest.raises(PluginError, match=rf"plugin\d+\.py:Model: {name} is not written"):
+        MpeModel(f"{path}:Model").check()
+
+
+def test_a_metric_without_compute_is_told_at_check_time(source, tmp_path):
+    path = source(METRIC.replace("def _compute(", "def compute("), "metric")
+    write_lines(tmp_path / "pairs.jsonl", ['{"sentence_good": "It is", "sentence_bad": "It are", "label": -1}'])
+    task = RefiningTse(str(tmp_path / "pairs.jsonl"), {"margin": {"file": f"{path}:Metric"}})
+    with pytest.raises(PluginError, match=r"metric\d+\.py:Metric: _compute is not written"):
+        task.check()
 
 
 def test_a_model_is_known_by_its_whole_file_and_its_settings(source):
@@ -215,7 +240,8 @@ def test_a_metric_scores_each_context_beside_ew_mw_and_tse(judged):
     scores, results = judged(METRIC)
     assert [score.values.get("margin") for score in scores] == [pytest.approx(-3), pytest.approx(3), None]
     assert scores[2].unscored["margin"] == "the metric gave no score"
-    assert scores[0].details["own"] == {"margin": 1}
+    assert scores[0].details["own"] == {"margin": [[0, -3.0, 1]]}, "row, score, extra information"
+    assert scores[0].values["margin_rows"] == 1
     assert {"ew", "mw", "tse"} <= scores[0].values.keys()
     assert (results["margin"].value, results["margin"].n, results["margin"].n_unscored) == (0.0, 2, 1)
 
@@ -258,9 +284,10 @@ def test_a_metrics_mistake_is_told_with_its_file(judged, change, told):
     assert told in str(caught.value)
 
 
-def test_a_metric_may_not_take_the_name_of_ours(tmp_path):
+@pytest.mark.parametrize("name", ["ew", "tse_rows", "margin_rows", "ew@top1"])
+def test_a_metric_may_not_take_the_name_of_ours(tmp_path, name):
     with pytest.raises(ConfigError, match="this name is taken"):
-        RefiningTse("pairs.jsonl", {"ew": {"file": "x.py:Y"}}, base_dir=tmp_path)
+        RefiningTse("pairs.jsonl", {name: {"file": "x.py:Y"}}, base_dir=tmp_path)
 
 
 def test_lemma_stats_are_kept_when_asked_for(tmp_path, source):

@@ -28,7 +28,9 @@ from lmassay.types import canonical
 F = TypeVar("F", bound=Callable[..., Any])
 _STORE = Path("results") / "lmassay"
 _UNFINISHED = ("interrupted", "cancelled", "failed", "incomplete")
-_RELEASED = "As released: one lemma counts, and a masked model's blank is read where the original counts it to be."
+_RELEASED = (
+    "As released: one lemma per index counts, and a masked model's blank is read where the original counts it to be."
+)
 
 
 @click.group(

@@ -171,8 +171,8 @@ def _of_one_compat(runs: Sequence[_Run], wanted: Compat | None, warnings: list[s
         left_out = [run for run in of_model if run.compat != chosen]
         if left_out:
             how = "not as released" if chosen == "released" else "as released (--compat released takes them)"
-            warnings.append(f"{model}: {len(left_out)} runs are left out, for they are {how}: {_listed(left_out)}")
-        elif wanted is None and chosen == "released":
+            warnings.append(f"{model}: runs left out, for they are {how}: {_listed(left_out)}")
+        elif wanted is None and chosen == "released" and any(run.compat == "none" for run in runs):
             warnings.append(f"{model}: all runs are as released, their numbers are not to be compared with others")
     return kept
 
@@ -218,7 +218,7 @@ def _provenance(run: Path) -> tuple[Compat, float]:
     """How a run was made, and when it was written; what lmassay did not write is the released program's."""
     file = run / RUN_FILE
     if not file.is_file():
-        return "released", max(path.stat().st_mtime for path in (run / "metrics").iterdir())
+        return "released", max(path.stat().st_mtime for path in (run / "metrics", *(run / "metrics").iterdir()))
     told = json.loads(file.read_text(encoding="utf-8"))
     try:
         return "released" if told["compat"] == "released" else "none", datetime.fromisoformat(told["time"]).timestamp()

@@ -8,7 +8,7 @@ from lmassay.errors import did_you_mean
 from lmassay.syntax.grammar_notation import KEYWORDS, ParsedChoice, ParsedSlot, ParsedTemplate
 from lmassay.syntax.grammar_source import Misfit
 from lmassay.syntax.grammar_template import Link, Slot, Template, root_of
-from lmassay.syntax.grammar_words import Category, Cell, Feature
+from lmassay.syntax.grammar_words import VERB, Category, Cell, Feature
 
 
 def compile_template(
@@ -31,11 +31,12 @@ def compile_template(
         )
     contrast = built[marked[0].name]
     feature = features[_contrast_feature(marked[0], contrast, features)]
-    _check_right_is_told(written, contrast, feature, built)
     heads = [slot for slot in written if slot.head]
     if len(heads) > 1:
         raise Misfit(f"the slots '{heads[0].name}' and '{heads[1].name}' are both marked head; mark one of them")
     order = _in_order(built)
+    # Only now is it known that following the agreement comes to an end.
+    _check_right_is_told(written, contrast, feature, built)
     for place in order:
         _check_words_fit(place, built)
     return Template(
@@ -135,19 +136,19 @@ def _check_choices_are_words(
 def _check_right_is_told(
     written: Sequence[ParsedSlot], contrast: Slot, feature: Feature, built: Mapping[str, Slot]
 ) -> None:
-    """With a value alone nothing is known of other words that decide what is right: 'the sheep run', 'runs'."""
-    if contrast.link(feature.name) is not None:
+    """A value, or another verb, does not tell which word decides what is right: 'the sheep run' and 'runs' both are."""
+    end = root_of(contrast, feature.name, built)
+    if end is not contrast and not end.category.contrast == contrast.category.contrast == VERB:
         return
     aside = {slot.name for slot in written if slot.attractor or slot.bystander}
     for slot in written:
         if feature.name in built[slot.name].category.features:
             root = root_of(built[slot.name], feature.name, built)
-            if root is not contrast and aside.isdisjoint((slot.name, root.name)):
+            if root is not end and aside.isdisjoint((slot.name, root.name)):
                 raise Misfit(
-                    f"a value says which {feature.name} is right in the slot '{contrast.name}', but '{root.name}' has "
-                    f"a {feature.name} too; write {{{contrast.name} agrees {root.name}, contrast {feature.name}}} and "
-                    f"give the value to '{root.name}', or mark '{root.name}' attractor or bystander if it does not "
-                    f"decide"
+                    f"the slot '{end.name}' agrees with no other in {feature.name}, but '{root.name}' has a "
+                    f"{feature.name} too; write 'agrees {root.name}' in '{end.name}' and leave a value to "
+                    f"'{root.name}', or mark '{root.name}' attractor or bystander if it does not decide"
                 )
 
 

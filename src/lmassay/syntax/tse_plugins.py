@@ -316,10 +316,11 @@ def _over_rows(table: ScoreTable, name: str, settings: Settings) -> Result:
     n_unscored = int(in_data.sum()) - n_error - n
     if n == 0:
         return Result(name, "overall", None, None, None, 0, n_error, n_unscored)
+    value = float((table.column(name)[has] * counts).sum() / n)
     values = np.repeat(table.column(name)[has], counts)
     nouns = np.repeat(np.array(table.groups[Syntax.cluster])[has], counts)
     low, high = stats.mean_interval(values, settings, nouns.tolist())
-    return Result(name, "overall", float(values.mean()), low, high, n, n_error, n_unscored)
+    return Result(name, "overall", value, low, high, n, n_error, n_unscored)
 
 
 def _candidates_of(responses: Sequence[Response]) -> Candidates:
