@@ -74,13 +74,19 @@ def test_the_yaml_in_the_docs_is_accepted(tmp_path):
             assert load_runs(file)
 
 
-def test_every_lmassay_command_of_the_syntax_page_runs(smollm2, tmp_path):
+def test_the_commands_of_the_syntax_page_give_the_scores_in_the_readme(smollm2, tmp_path):
     (tmp_path / "examples").symlink_to(ROOT / "examples")
     commands = [line for block in blocks(SYNTAX, "sh") for line in block.splitlines() if line.startswith("lmassay ")]
     assert len(commands) >= 3
+    printed = ""
     for command in commands:
         done = lmassay(*shlex.split(command, comments=True)[1:], cwd=tmp_path)
         assert done.returncode == 0, (command, done.stderr)
+        printed += done.stdout
+    rows = [line for line in README.splitlines() if line.startswith(("  Simple ", "  Across "))]
+    assert len(rows) == 2
+    for row in rows:
+        assert row in printed
 
 
 def test_every_option_of_the_syntax_task_and_of_local_models_is_described():

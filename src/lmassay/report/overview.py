@@ -81,8 +81,12 @@ def _left_out(metrics: Sequence[str], overall: Found) -> list[tuple[str, str]]:
     found = {metric: overall[metric] for metric in metrics if metric in overall}
     if not found:
         return []
-    errors = max(result["n_error"] for result in found.values())
-    unscored = {metric: result["n_unscored"] for metric, result in found.items()}
-    same = len(set(unscored.values())) == 1
-    told = str(next(iter(unscored.values()))) if same else ", ".join(f"{m} {n}" for m, n in unscored.items())
-    return [("left out", f"{errors} in error; unscored: {told}")]
+    errors, unscored = (_by_metric({m: r[count] for m, r in found.items()}) for count in ("n_error", "n_unscored"))
+    return [("left out", f"in error: {errors}; unscored: {unscored}")]
+
+
+def _by_metric(counts: Mapping[str, int]) -> str:
+    """One number, or one for each metric where they count different things: rows, contexts."""
+    if len(set(counts.values())) == 1:
+        return str(next(iter(counts.values())))
+    return ", ".join(f"{metric} {count}" for metric, count in counts.items())
