@@ -15,7 +15,8 @@ import torch
 from transformers import AutoModelForCausalLM, AutoModelForMaskedLM, AutoTokenizer
 
 from lmassay.contracts import Model, ask
-from lmassay.errors import ConfigError, DataError, FatalModelError, UserError
+from lmassay.errors import ConfigError, DataError, FatalModelError
+from lmassay.models.hf import load
 from lmassay.models.hf.columns import candidate_columns
 from lmassay.models.hf.model import HuggingFace
 from lmassay.types import Generate, LogProbs, Slot
@@ -473,5 +474,17 @@ def test_the_command_runs_a_local_model_and_shows_its_manner(folder_of, tmp_path
     assert "prefix=none/<|endoftext|>" in done.stdout
 
 
-def test_errors_are_user_errors():
-    assert issubclass(DataError, UserError)
+@pytest.mark.parametrize(
+    ("wanted", "saved_as", "instructions", "chosen"),
+    [
+        ("auto", "float32", True, "float32"),
+        ("auto", "bfloat16", False, "float32"),
+        ("auto", "bfloat16", True, "bfloat16"),
+        ("auto", "float16", True, "float32"),
+        ("auto", None, True, "float32"),
+        ("bfloat16", "float32", False, "bfloat16"),
+    ],
+)
+def test_the_number_format_is_what_the_processor_is_good_at(monkeypatch, wanted, saved_as, instructions, chosen):
+    monkeypatch.setattr(load, "_cpu_knows_bfloat16", lambda: instructions)
+    assert load.choose_dtype(wanted, saved_as, torch.device("cpu")) == chosen
