@@ -97,7 +97,9 @@ class TransformersModel(MPEModel):
     ) -> None:
         super().__init__(config)
         self.device = _device()
-        self.model = model_cls.from_pretrained(config["name"], cache_dir=cache_dir).to(self.device).eval()
+        self.model = (
+            model_cls.from_pretrained(config["name"], cache_dir=cache_dir, use_safetensors=True).to(self.device).eval()
+        )
         self.tokenizer = tokenizer_cls.from_pretrained(config["name"], cache_dir=cache_dir)
         if add_padding_token:
             self.tokenizer.pad_token = self.tokenizer.eos_token
