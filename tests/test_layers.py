@@ -19,17 +19,29 @@ FILES = sorted(SOURCE.rglob("*.py"))
 # From the bottom up; a module may import from its own layer and those before it.
 LAYERS = [
     ("types", "errors", "builtins"),
-    ("registry", "options", "table", "data", "yamlfile", "stats", "provenance", "contracts"),
+    (
+        "registry",
+        "options",
+        "table",
+        "data",
+        "yamlfile",
+        "stats",
+        "combination",
+        "budget",
+        "locks",
+        "provenance",
+        "contracts",
+    ),
     ("models",),
-    ("robustness", "syntax"),
-    ("store", "config"),
-    ("runner", "comparison"),
+    ("robustness", "syntax", "bias"),
+    ("store", "records", "config"),
+    ("planning", "runner", "comparison"),
     ("report",),
     ("api",),
     ("cli", "__main__"),
 ]
 LEVEL = {name: level for level, names in enumerate(LAYERS) for name in names}
-ROOMS = {"robustness", "syntax"}
+ROOMS = {"robustness", "syntax", "bias"}
 # Library → the only places that may import it.
 HOMES = {
     "torch": ("models/hf/",),
@@ -44,7 +56,7 @@ HOMES = {
     "rich": ("cli/",),
     "httpx2": ("models/http.py",),
     "stamina": ("models/http.py",),
-    "sqlite3": ("store.py", "cli/doctor.py"),
+    "sqlite3": ("store.py", "locks.py", "cli/doctor.py"),
 }
 
 

@@ -6,8 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from lmassay.combination import combination_of, paired
 from lmassay.errors import UserError
-from lmassay.stats import Settings, paired_difference
+from lmassay.stats import Difference, Settings, paired_difference
 from lmassay.store import RunRecord, Store
 from lmassay.table import ScoreTable
 
@@ -29,6 +30,11 @@ class Comparison:
     p: float | None
     p_adjusted: float | None
     n: int
+
+    @property
+    def relative(self) -> float | None:
+        """The difference as a share of the base: what "falls by 43 %" means, unlike "falls by 43 points"."""
+        return self.difference / abs(self.base_mean) if self.base_mean else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +62,8 @@ def load_side(store: Store, record: RunRecord) -> Side:
 def compare_runs(base: Side, others: Sequence[Side], metrics: Sequence[str] | None = None) -> list[Comparison]:
     """Each other run against the base: the headline metrics of its task, or those named, in their order."""
     metrics = metrics or base.record.provenance.get("headline") or base.table.metrics
-    wanted = [m for m in metrics if base.table.has(m)]
+    combined = base.record.provenance.get("combinations", {})
+    wanted = [m for m in metrics if m in combined or base.table.has(m)]
     return _with_false_discovery_rate([row for other in others for row in _compare_pair(base, other, wanted)])
 
 
@@ -80,12 +87,10 @@ def caveats(base: Side, others: Sequence[Side]) -> list[str]:
 
 
 # What runs are usually compared over.
-_MAY_DIFFER = frozenset({"attack", "model", "limit", "seed"})
+_MAY_DIFFER = frozenset({"attack", "prompt", "model", "limit", "seed"})
 
 
 def _compare_pair(base: Side, other: Side, metrics: Sequence[str]) -> list[Comparison]:
-    import numpy as np
-
     if other.record.task != base.record.task:
         raise UserError(
             f"{other.record.id} is a {other.record.task} run, {base.record.id} a {base.record.task} run; "
@@ -96,39 +101,62 @@ def _compare_pair(base: Side, other: Side, metrics: Sequence[str]) -> list[Compa
     key = _key(base, other)
     rows = []
     for metric in metrics:
-        before, after = (_units(side, metric, key) for side in (base, other))
-        # Units that stand for another number of rows in the two runs would compare different rows.
-        shared = [unit for unit in before if unit in after and before[unit].weight == after[unit].weight]
-        if not shared:
-            continue
-        a, b = (np.array([units[unit].value for unit in shared]) for units in (before, after))
-        weights = np.array([before[unit].weight for unit in shared])
-        # Weights whose mean is 1 turn a weighted mean into a plain one.
-        weights = weights / weights.mean()
-        clusters = [before[unit].cluster for unit in shared]
-        found = paired_difference(a * weights, b * weights, settings, clusters if any(clusters) else None)
-        rows.append(
-            Comparison(
-                metric=metric,
-                base=base.record.id,
-                new=other.record.id,
-                base_label=base.name,
-                new_label=other.name,
-                base_mean=float((a * weights).mean()),
-                new_mean=float((b * weights).mean()),
-                difference=found.value,
-                low=found.low,
-                high=found.high,
-                p=found.p,
-                p_adjusted=None,
-                n=found.n,
-            )
-        )
+        found = _combined(base, other, metric, settings) if key is None else None
+        found = found or _mean_difference(base, other, metric, key, settings)
+        if found is not None:
+            rows.append(_row(base, other, metric, *found))
     if not rows:
         raise UserError(
             f"{base.record.id} and {other.record.id} share no example with a score; were they run on the same data?"
         )
     return rows
+
+
+def _row(base: Side, other: Side, metric: str, base_mean: float, new_mean: float, difference: Difference) -> Comparison:
+    return Comparison(
+        metric=metric,
+        base=base.record.id,
+        new=other.record.id,
+        base_label=base.name,
+        new_label=other.name,
+        base_mean=base_mean,
+        new_mean=new_mean,
+        difference=difference.value,
+        low=difference.low,
+        high=difference.high,
+        p=difference.p,
+        p_adjusted=None,
+        n=difference.n,
+    )
+
+
+def _combined(base: Side, other: Side, metric: str, settings: Settings) -> tuple[float, float, Difference] | None:
+    """A metric that is put together from columns in the same way by both runs."""
+    ours, theirs = (side.record.provenance.get("combinations", {}).get(metric) for side in (base, other))
+    if ours is None or ours != theirs:
+        return None
+    cluster = base.record.provenance.get("cluster")
+    return paired(base.table, other.table, combination_of(ours), cluster, settings)
+
+
+def _mean_difference(
+    base: Side, other: Side, metric: str, key: str | None, settings: Settings
+) -> tuple[float, float, Difference] | None:
+    """A metric that is a mean over examples, or over what stands for them."""
+    import numpy as np
+
+    before, after = (_units(side, metric, key) for side in (base, other))
+    # Units that stand for another number of rows in the two runs would compare different rows.
+    shared = [unit for unit in before if unit in after and before[unit].weight == after[unit].weight]
+    if not shared:
+        return None
+    a, b = (np.array([units[unit].value for unit in shared]) for units in (before, after))
+    weights = np.array([before[unit].weight for unit in shared])
+    # Weights whose mean is 1 turn a weighted mean into a plain one.
+    weights = weights / weights.mean()
+    clusters = [before[unit].cluster for unit in shared]
+    found = paired_difference(a * weights, b * weights, settings, clusters if any(clusters) else None)
+    return float((a * weights).mean()), float((b * weights).mean()), found
 
 
 @dataclass(frozen=True, slots=True)

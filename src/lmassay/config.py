@@ -36,6 +36,15 @@ _ENVIRONMENT = re.compile(r"\$\{[A-Z][A-Z0-9_]*\}")
 _REFERENCE = re.compile(r"\$\{([a-z_][a-z0-9_]*(?:\.[a-z0-9_]+)*)\}")
 
 
+class BudgetConfig(BaseModel):
+    """What all runs of a command together may spend on models behind an API."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    usd: float | None = Field(default=None, gt=0)
+    tokens: int | None = Field(default=None, ge=1, strict=True)
+
+
 class RunConfig(BaseModel):
     """One run, as the store keeps it."""
 
@@ -48,6 +57,7 @@ class RunConfig(BaseModel):
     limit: int | None = Field(default=None, ge=1, strict=True)
     confidence: float = Field(default=0.95, gt=0, lt=1)
     resamples: int = Field(default=2000, ge=100, le=1_000_000, strict=True)
+    budget: BudgetConfig | None = None
     base_dir: Path = Path()
 
     @property

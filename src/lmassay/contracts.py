@@ -54,7 +54,11 @@ class Model(Protocol):
 
     Optional: ``check()`` raises a UserError for what can be known before the first question; ``close()``;
     ``cached = False`` for models whose answers cost nothing and are looked up by place; ``label`` for tables;
-    ``sees_right = False`` for models that do not look behind a blank.
+    ``sees_right = False`` for models that do not look behind a blank; ``chunk`` for how many examples are asked about
+    at a time at least; ``prices`` (a Prices) for what tokens cost; ``heed(budget)``, called before the first question:
+    ask nothing more when ``budget.allows`` says no, yield what is in flight, then raise BudgetReached;
+    ``keep_in(folder)``, called before the first question: where the model may note what it must find again after a
+    crash. ``can`` may also hold "choices": the model keeps to the choices of a Generate request.
     """
 
     name: str

@@ -6,7 +6,8 @@ LmassayError
 │   ├── DataError        an input file: names file and line
 │   ├── PluginError      a scorer, perturbation, task or model that cannot be found, loaded or trusted
 │   ├── MissingExtra     an optional dependency: names the pip command
-│   └── StoreError       the results folder
+│   ├── StoreError       the results folder
+│   └── BudgetReached    nothing more may be spent: the run stops after what is in flight
 └── ModelError           one request failed for good: recorded with its example, the run goes on
     └── FatalModelError  every further request would fail too (wrong key): the run stops at once
 """
@@ -47,6 +48,10 @@ class MissingExtra(UserError):  # noqa: N818 - reads as what it is
 
 class StoreError(UserError):
     """The results folder cannot be used."""
+
+
+class BudgetReached(UserError):  # noqa: N818 - reads as what it is
+    """The budget is used up; what was answered is kept."""
 
 
 class ModelError(LmassayError):

@@ -6,16 +6,18 @@ import math
 import secrets
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import islice
 from typing import Any
 
-import lmassay
 from lmassay import provenance
+from lmassay.budget import Budget, Prices
 from lmassay.config import RunConfig
-from lmassay.contracts import Model, Task, ask, label_of
-from lmassay.errors import ConfigError, DataError, PluginError, StoreError
-from lmassay.options import split_spec
+from lmassay.contracts import ask
+from lmassay.errors import BudgetReached, ConfigError, DataError, PluginError, StoreError
+from lmassay.planning import Plan as Plan
+from lmassay.planning import model_identity
+from lmassay.planning import plan as plan
 from lmassay.store import NewRun, RunRecord, Store
 from lmassay.table import ScoreTable
 from lmassay.types import Example, Generate, Request, Response, Row, Score, Slot, digest, request_as_dict, request_key
@@ -25,89 +27,6 @@ Progress = Callable[[float, int | None], None]
 
 CHUNK = 1024
 MOST_CACHED_CANDIDATES = 64
-
-
-@dataclass(frozen=True, slots=True)
-class Plan:
-    """A run that was checked and can start."""
-
-    config: RunConfig
-    task: Task
-    model: Model | None
-    depends_on: Mapping[str, str]
-    """What the numbers depend on, by name: the parts of the signature."""
-
-    @property
-    def signature(self) -> str:
-        return provenance.signature(self.depends_on)
-
-    @property
-    def cluster(self) -> str | None:
-        """The group whose members are not independent of each other, if the task names one."""
-        name: str | None = getattr(self.task, "cluster", None)
-        return name
-
-    @property
-    def headline(self) -> list[str]:
-        """The metrics that tables and comparisons show unless told otherwise; none named means all."""
-        return list(getattr(self.task, "headline", ()))
-
-    @property
-    def weights(self) -> dict[str, str]:
-        """Metrics that are means over something else than examples: metric → the column that says over how many."""
-        return dict(getattr(self.task, "weights", {}))
-
-    @property
-    def pair_by(self) -> str | None:
-        """The group by which runs are paired that have no example in common."""
-        name: str | None = getattr(self.task, "pair_by", None)
-        return name
-
-    @property
-    def notes(self) -> list[str]:
-        """What the task and the model would have the user know before the run."""
-        notes = [getattr(part, "notes", None) for part in (self.task, self.model)]
-        return [note for told in notes if callable(told) for note in told()]
-
-    @property
-    def label(self) -> str:
-        return label_of(self.task)
-
-    @property
-    def model_label(self) -> str:
-        return "none" if self.model is None else label_of(self.model)
-
-    @property
-    def size(self) -> int | None:
-        """Examples in all, where the task knows without reading them."""
-        size = getattr(self.task, "size", None)
-        known = size() if callable(size) else None
-        return known if self.config.limit is None or known is None else min(known, self.config.limit)
-
-    @property
-    def requests_each(self) -> int | None:
-        """Requests an example, where the task knows."""
-        each: int | None = getattr(self.task, "requests_each", None)
-        return each
-
-
-def plan(config: RunConfig) -> Plan:
-    """Build task and model and check all that can be checked without asking anything."""
-    task = config.build_task()
-    model = config.build_model()
-    if not isinstance(task, Task):
-        raise PluginError(f"the task {config.task!r} lacks a method of the contract; see docs/extending.md")
-    if model is not None and not isinstance(model, Model):
-        raise PluginError(f"the model {config.model!r} lacks name, can or identity; see docs/extending.md")
-    _check_fit(task, model)
-    for part in (task, model):
-        check = getattr(part, "check", None)
-        if callable(check):
-            check()
-    check_model = getattr(task, "check_model", None)
-    if model is not None and callable(check_model):
-        check_model(model)
-    return Plan(config, task, model, _depends_on(config, task, model))
 
 
 def start(planned: Plan, store: Store, sweep: str = "", progress: Progress | None = None) -> RunRecord:
@@ -127,6 +46,7 @@ def start(planned: Plan, store: Store, sweep: str = "", progress: Progress | Non
             "cluster": planned.cluster,
             "headline": planned.headline,
             "weights": planned.weights,
+            "combinations": planned.combinations,
             "pair_by": planned.pair_by,
         },
         planned=planned.size,
@@ -159,9 +79,14 @@ def _work(planned: Plan, store: Store, run: str, progress: Progress | None) -> R
         if callable(close):
             stack.callback(close)
         store.set_status(run, "running")
+        over = ""
         try:
-            _Worker(planned, store, run, progress).work()
-            results = planned.task.aggregate(ScoreTable(store.score_rows(run)), planned.config.settings)
+            try:
+                _Worker(planned, store, run, progress).work()
+            except BudgetReached as reached:
+                over = str(reached)
+            table = ScoreTable(store.score_rows(run))
+            results = planned.task.aggregate(table, planned.config.settings) if len(table) else []
             store.set_results(run, [result.as_dict() for result in results])
         except BaseException as error:
             stopped = isinstance(error, KeyboardInterrupt)
@@ -171,13 +96,15 @@ def _work(planned: Plan, store: Store, run: str, progress: Progress | None) -> R
                 store.set_status(run, "cancelled" if stopped else "failed", why)
             error.add_note(f"what was answered is kept; go on with: lmassay resume {run} --results {store.folder}")
             raise
-        _finish(store, run)
+        _finish(store, run, over)
     return store.run(run)
 
 
-def _finish(store: Store, run: str) -> None:
+def _finish(store: Store, run: str, over: str) -> None:
     counts = store.count(run)
-    if counts["error"]:
+    if over:
+        store.set_status(run, "stopped", over)
+    elif counts["error"]:
         store.set_status(run, "incomplete", f"{counts['error']} examples in error")
     elif not counts["scored"]:
         store.set_status(run, "incomplete", f"none of {counts['unscored']} examples could be scored")
@@ -197,8 +124,27 @@ class _Worker:
         self.done = 0
         self.identity_digest = digest({} if self.model is None else model_identity(self.config, self.model))
         self.cached = getattr(self.model, "cached", True)
+        # Models behind an API say what they cost, or that it is unknown; what others take is not counted.
+        self.metered = hasattr(self.model, "prices")
+        self.prices: Prices | None = getattr(self.model, "prices", None)
+        self.budget = self._budget()
+        self.stopped: BudgetReached | None = None
+
+    def _budget(self) -> Budget:
+        """The command's budget, less what its other runs and earlier tries have spent."""
+        spent = self.store.spending(sweep=self.store.run(self.run).sweep)
+        limits = self.config.budget
+        budget = Budget(limits.usd, limits.tokens) if limits and self.metered else Budget()
+        if spent is not None:
+            budget.spent_usd, budget.answers = spent.usd or 0.0, spent.answers
+            budget.spent_tokens = spent.tokens_in + spent.tokens_out
+        return budget
 
     def work(self) -> None:
+        for hook, argument in (("heed", self.budget), ("keep_in", self.store.folder / "open")):
+            tell = getattr(self.model, hook, None)
+            if callable(tell):
+                tell(argument)
         finished = self.store.finished_ids(self.run)
         for chunk in self._chunks():
             todo = [(position, example) for position, example in chunk if example.id not in finished]
@@ -210,7 +156,7 @@ class _Worker:
             raise DataError(f"the task {self.task.name} has no examples; check its data")
 
     def _chunks(self) -> Iterator[list[tuple[int, Example]]]:
-        size = getattr(self.task, "chunk", CHUNK)
+        size = max(getattr(self.task, "chunk", CHUNK), getattr(self.model, "chunk", 0))
         seen: set[str] = set()
         examples = enumerate(islice(self.task.examples(), self.config.limit))
         while chunk := list(islice(examples, size)):
@@ -226,6 +172,8 @@ class _Worker:
         rows: list[tuple[int, Row]] = []
         judged: list[tuple[int, Example, list[Response]]] = []
         for (position, example), responses in zip(todo, answers, strict=True):
+            if responses is None:
+                continue
             failed = next((r for r in responses if not r.usable), None)
             if failed is None:
                 judged.append((position, example, responses))
@@ -236,8 +184,10 @@ class _Worker:
                 rows.append((position, Row(example, "unscored", Score(unscored=reason))))
         rows += self._judge(judged)
         self.store.add_rows(self.run, rows)
-        self.done += len(todo)
+        self.done += len(rows)
         self.progress(self.done, self.total)
+        if self.stopped is not None:
+            raise self.stopped
 
     def _judge(self, judged: Sequence[tuple[int, Example, list[Response]]]) -> Iterable[tuple[int, Row]]:
         if not judged:
@@ -264,16 +214,22 @@ class _Worker:
                 )
         return checked
 
-    def _answers(self, examples: Sequence[Example], asked: Sequence[Sequence[Request]]) -> list[list[Response]]:
-        """The responses to each example's requests: from the cache where known, each distinct question asked once."""
+    def _answers(self, examples: Sequence[Example], asked: Sequence[Sequence[Request]]) -> list[list[Response] | None]:
+        """The responses to each example's requests: from the cache where known, each distinct question asked once.
+
+        None for an example whose questions could not all be paid for.
+        """
         keys = [
             [self._key(request, example, place) for place, request in enumerate(requests)]
             for example, requests in zip(examples, asked, strict=True)
         ]
         flat = {key: request for ks, rs in zip(keys, asked, strict=True) for key, request in zip(ks, rs, strict=True)}
         known = self.store.cached(flat) if self.cached else {}
-        self._ask({key: request for key, request in flat.items() if key not in known}, known, len(examples))
-        return [[known[key] for key in ks] for ks in keys]
+        try:
+            self._ask({key: request for key, request in flat.items() if key not in known}, known, len(examples))
+        except BudgetReached as reached:
+            self.stopped = reached
+        return [[known[key] for key in ks] if all(key in known for key in ks) else None for ks in keys]
 
     def _ask(self, open_requests: dict[str, Request], known: dict[str, Response], examples: int) -> None:
         if not open_requests:
@@ -286,10 +242,17 @@ class _Worker:
             for place, response in ask(self.model, verb, [request for _, request in batch]):
                 key, request = batch[place]
                 known[key] = response
+                if self.metered:
+                    self._spend(response)
                 if self.cached and keeps(response) and fits_cache(request):
                     self.store.add_response(key, self.run, self.model.name, request_as_dict(request), response)
                 answered += 1
                 self.progress(self.done + examples * answered / len(open_requests), self.total)
+
+    def _spend(self, response: Response) -> None:
+        self.budget.spend(response, self.prices)
+        tokens = (response.tokens_in or 0, response.tokens_out or 0)
+        self.store.spend(self.run, response, self.prices.of(*tokens) if self.prices else None)
 
     def _requests(self, example: Example) -> list[Request]:
         """The task's requests; those that are sampled are told which draw they are."""
@@ -318,48 +281,3 @@ def fits_cache(request: Request) -> bool:
     """Hundreds of words a blank would fill a disk with answers that a local model gives again in milliseconds; what
     was made of them is in the rows."""
     return not isinstance(request, Slot) or len(request.candidates) <= MOST_CACHED_CANDIDATES
-
-
-def _check_fit(task: Task, model: Model | None) -> None:
-    if not task.needs:
-        return
-    if model is None:
-        can = _list(task.needs)
-        raise ConfigError(f"model: the task {task.name} needs a model that can {can}; see `lmassay models`")
-    silent = [verb for verb in sorted(model.can) if not callable(getattr(model, verb, None))]
-    if silent:
-        raise PluginError(f"the model {model.name} says that it can {_list(silent)}, but has no such method")
-    lacking = task.needs - model.can
-    if lacking:
-        raise ConfigError(
-            f"model: {model.name} cannot {_list(lacking)}, which the task {task.name} needs; it can {_list(model.can)}"
-        )
-
-
-def _depends_on(config: RunConfig, task: Task, model: Model | None) -> dict[str, str]:
-    parts: dict[str, Any] = {"lmassay": lmassay.__version__, "task": f"{task.name}.{task.version}", **task.signature()}
-    if model is not None:
-        identity = ",".join(f"{k}={v}" for k, v in model_identity(config, model).items() if k != "name")
-        parts["model"] = f"{model.name}({identity})"
-    parts |= {"limit": config.limit, "seed": config.seed, "ci": config.settings.signature()}
-    return {name: provenance.redact(provenance.plain(value)) for name, value in parts.items() if value is not None}
-
-
-def model_identity(config: RunConfig, model: Model) -> dict[str, Any]:
-    """What makes the model's answers its own; of a user's own class also its source and its options.
-
-    A class that forgets an option in ``identity`` must not be served the answers of another setting.
-    """
-    identity = dict(model.identity())
-    if not type(model).__module__.startswith("lmassay."):
-        _, options = split_spec(config.model or "", "model")
-        identity |= {"source": provenance.source_digest(type(model)), "options": digest(options)[:8]}
-    try:
-        digest(identity)
-    except (TypeError, ValueError) as error:
-        raise PluginError(f"the identity of the model {model.name} is no plain JSON: {error}") from None
-    return identity
-
-
-def _list(verbs: Iterable[str]) -> str:
-    return " and ".join(sorted(verbs))

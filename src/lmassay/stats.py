@@ -107,20 +107,20 @@ def _ratio_interval(
     if not _FEWEST <= len(sums) < FEW and len(sums) <= BOOTSTRAP_LIMIT:
         return _bootstrap((sums, sizes), _ratio_of_sums, settings)
     ratio = float(sums.sum() / sizes.sum())
-    return _around(ratio, (sums - ratio * sizes) / sizes.sum(), settings)
+    return interval_around(ratio, (sums - ratio * sizes) / sizes.sum(), settings)
 
 
 def linear_interval(
     estimate: float, contributions: NDArray[np.float64], settings: Settings = DEFAULT
 ) -> tuple[float | None, float | None]:
     """Interval of an estimate between 0 and 1 from what each independent cluster adds to its deviation."""
-    return _within_unit(*_around(estimate, contributions, settings))
+    return _within_unit(*interval_around(estimate, contributions, settings))
 
 
-def _around(
-    estimate: float, contributions: NDArray[np.float64], settings: Settings
+def interval_around(
+    estimate: float, contributions: NDArray[np.float64], settings: Settings = DEFAULT
 ) -> tuple[float | None, float | None]:
-    """Student's t on contributions that sum to zero."""
+    """The same for estimates of any range: Student's t on contributions that sum to zero."""
     if len(contributions) < _FEWEST:
         return None, None
     low, high = _t_interval(contributions * len(contributions), settings)

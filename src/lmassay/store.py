@@ -13,17 +13,20 @@ import re
 import secrets
 import sqlite3
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager, suppress
-from dataclasses import dataclass
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 from lmassay.errors import StoreError, did_you_mean
+from lmassay.locks import exclusive, is_held
+from lmassay.records import NewRun as NewRun
+from lmassay.records import RunRecord as RunRecord
+from lmassay.records import Spending
 from lmassay.types import Example, Response, Row, Score, canonical, response_as_dict, response_from_dict
 
 FILE = "lmassay.sqlite"
-SCHEMA = 1
+SCHEMA = 2
 _APPLICATION_ID = 0x6C6D6173  # "lmas"
 _TABLES = """
 CREATE TABLE runs (
@@ -43,55 +46,12 @@ CREATE TABLE rows (
 ) WITHOUT ROWID;
 CREATE INDEX rows_in_order ON rows (run, position);
 """
-
-
-@dataclass(frozen=True, slots=True)
-class NewRun:
-    """What is known of a run when it starts."""
-
-    id: str
-    sweep: str
-    name: str
-    task: str
-    model: str
-    label: str
-    config: Mapping[str, Any]
-    signature: str
-    provenance: Mapping[str, Any]
-    planned: int | None
-
-
-@dataclass(frozen=True, slots=True)
-class RunRecord:
-    """A run as the store knows it."""
-
-    id: str
-    sweep: str
-    name: str
-    task: str
-    model: str
-    label: str
-    status: str
-    config: Mapping[str, Any]
-    signature: str
-    provenance: Mapping[str, Any]
-    results: Sequence[Mapping[str, Any]]
-    note: str
-    planned: int | None
-    created: str
-    finished: str | None
-
-    def as_json(self) -> dict[str, Any]:
-        """What ``--json`` prints."""
-        return {
-            "run": self.id,
-            "task": self.task,
-            "model": self.model,
-            "label": self.label,
-            "status": self.status,
-            "signature": self.signature,
-            "results": list(self.results),
-        }
+# Since schema 2. A sum over many answers, one of whose prices is unknown, is unknown: that is what NULL does.
+_SPENDING = """
+CREATE TABLE IF NOT EXISTS spending (
+  run TEXT PRIMARY KEY, answers INTEGER NOT NULL, tokens_in INTEGER NOT NULL, tokens_out INTEGER NOT NULL, usd REAL
+) WITHOUT ROWID
+"""
 
 
 class Store:
@@ -178,23 +138,8 @@ class Store:
     @contextmanager
     def lock(self, run: str) -> Iterator[None]:
         """Hold a run for this process; the lock ends with the process, however it ends."""
-        file = self._lock_file(run)
-        try:
-            file.parent.mkdir(exist_ok=True)
-            # An exclusive SQLite transaction is the one lock that works alike on every platform. The wait outlasts a
-            # reader that looks whether the run is alive.
-            held = sqlite3.connect(file, timeout=2, isolation_level=None)
-            held.execute("BEGIN EXCLUSIVE")
-        except sqlite3.OperationalError as error:
-            if "locked" in str(error):
-                raise StoreError(f"another process is working on the run {run}; wait for it or stop it") from None
-            raise StoreError(f"cannot lock the run {run} in {self.folder}: {error}") from error
-        except OSError as error:
-            raise StoreError(f"cannot lock the run {run} in {self.folder}: {error.strerror or error}") from error
-        try:
+        with exclusive(self._lock_file(run), f"the run {run}"):
             yield
-        finally:
-            held.close()
 
     def forget_lock(self, run: str) -> None:
         """Tidy up after a run that is complete and will not be locked again; call it while holding the lock."""
@@ -229,6 +174,29 @@ class Store:
                 "INSERT OR REPLACE INTO responses VALUES (?, ?, ?, ?, ?, ?)",
                 (key, model, canonical(request), canonical(response_as_dict(response)), run, _now()),
             )
+
+    def spend(self, run: str, response: Response, usd: float | None) -> None:
+        """Count what an answer took, be it kept or not."""
+        with _plain_errors(self.file):
+            self._db.execute(
+                "INSERT INTO spending VALUES (?, 1, ?, ?, ?) ON CONFLICT (run) DO UPDATE SET answers = answers + 1,"
+                " tokens_in = tokens_in + excluded.tokens_in, tokens_out = tokens_out + excluded.tokens_out,"
+                " usd = usd + excluded.usd",
+                (run, response.tokens_in or 0, response.tokens_out or 0, usd),
+            )
+
+    def spending(self, *, run: str | None = None, sweep: str | None = None) -> Spending | None:
+        """What a run, or all runs of a command, asked of models behind an API; None if nothing."""
+        with _plain_errors(self.file):
+            if not self._db.execute("SELECT 1 FROM sqlite_master WHERE name = 'spending'").fetchone():
+                return None
+            found = self._db.execute(
+                "SELECT SUM(answers), SUM(tokens_in), SUM(tokens_out), SUM(usd), COUNT(*) - COUNT(usd) FROM spending"
+                " WHERE run = ? OR run IN (SELECT id FROM runs WHERE sweep = ?)",
+                (run, sweep),
+            ).fetchone()
+        answers, tokens_in, tokens_out, usd, unknown = found
+        return Spending(answers, tokens_in, tokens_out, None if unknown else usd) if answers else None
 
     # --- rows -----------------------------------------------------------------------------------------------------
 
@@ -318,7 +286,10 @@ class Store:
                     for statement in _TABLES.strip().split(";\n"):
                         self._db.execute(statement)
                     self._db.execute(f"PRAGMA application_id = {_APPLICATION_ID}")
-                    self._db.execute(f"PRAGMA user_version = {SCHEMA}")
+        if create and version < SCHEMA:
+            with self._transaction():
+                self._db.execute(_SPENDING)
+                self._db.execute(f"PRAGMA user_version = {SCHEMA}")
 
     @contextmanager
     def _transaction(self) -> Iterator[None]:
@@ -335,25 +306,12 @@ class Store:
         fields = dict(zip(_COLUMNS.split(", "), row, strict=True))
         for name in ("config", "provenance", "results"):
             fields[name] = json.loads(fields[name])
-        if fields["status"] == "running" and not self._is_locked(fields["id"]):
+        if fields["status"] == "running" and not is_held(self._lock_file(fields["id"])):
             fields["status"] = "interrupted"
         return RunRecord(**fields)
 
     def _lock_file(self, run: str) -> Path:
         return self.folder / ".locks" / run
-
-    def _is_locked(self, run: str) -> bool:
-        file = self._lock_file(run)
-        if not file.is_file():
-            return False
-        # Reading needs a shared lock only: a run that is just starting waits for it and goes on.
-        try:
-            with closing(sqlite3.connect(f"{file.resolve().as_uri()}?mode=ro", timeout=0, uri=True)) as reader:
-                reader.execute("SELECT COUNT(*) FROM sqlite_master").fetchone()
-        except sqlite3.Error as error:
-            # Not locked but gone: the run was finished and tidied up at this very moment.
-            return "locked" in str(error)
-        return False
 
 
 _COLUMNS = (

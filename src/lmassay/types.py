@@ -50,6 +50,8 @@ class Generate:
     max_tokens: int = 256
     temperature: float = 0.0
     stop: tuple[str, ...] = ()
+    choices: tuple[str, ...] = ()
+    """If any: the answer must be one of these texts, the one that the model finds most probable."""
     # Not part of what the model is asked, hence neither of equality nor of the cache key.
     place: Place | None = field(default=None, compare=False)
     draw: str = field(default="", compare=False)
@@ -58,11 +60,12 @@ class Generate:
 
 @dataclass(frozen=True, slots=True)
 class LogProbs:
-    """Ask for the log-probability of a continuation after a context."""
+    """Ask for the log-probability of a continuation after a context, or as the reply to chat messages."""
 
     verb: ClassVar[Verb] = "logprobs"
     context: str
     continuation: str
+    messages: tuple[tuple[str, str], ...] = ()
     place: Place | None = field(default=None, compare=False)
 
 

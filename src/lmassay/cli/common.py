@@ -61,6 +61,9 @@ def print_run(record: RunRecord, store: Store, *, everything: bool = False) -> N
         _print_overview(title, record, overview, store)
     for text, number in store.errors(record.id):
         click.echo(plain(f"error      {number} × {text}"))
+    spent = store.spending(run=record.id)
+    if spent is not None:
+        click.echo(plain(f"spent      {spent.told()}"))
     click.echo(plain(f"signature  {record.signature}"))
 
 

@@ -32,15 +32,21 @@ def compare(runs: Sequence[str], results: Path, as_json: bool) -> None:
     for caveat in told:
         warn(caveat)
     if as_json:
-        print_json({"base": base.id, "caveats": told, "comparisons": [asdict(row) for row in found]})
+        print_json(
+            {
+                "base": base.id,
+                "caveats": told,
+                "comparisons": [asdict(row) | {"relative": row.relative} for row in found],
+            }
+        )
         return
     several = len(others) > 1
-    columns = ("metric", "new", "base mean", "new mean", "difference", interval_title(base), "p", "n")
+    columns = ("metric", "new", "base mean", "new mean", "difference", interval_title(base), "relative", "p", "n")
     print_table(
-        f"against {base.id} ({base.label} on {base.model}); paired by example, test by flipping signs within pairs",
+        f"against {base.id} ({base.label} on {base.model}); paired by example; the test swaps the runs within pairs",
         (*columns, "p (FDR)") if several else columns,
         [_row(row, several) for row in found],
-        right=(2, 3, 4, 5, 6, 7, 8),
+        right=(2, 3, 4, 5, 6, 7, 8, 9),
     )
 
 
@@ -53,6 +59,7 @@ def _row(row: Comparison, several: bool) -> list[object]:
         number_text(row.new_mean),
         f"{row.difference:+.4f}",
         interval,
+        "n/a" if row.relative is None else f"{row.relative:+.1%}",
         p_text(row.p),
         row.n,
     ]

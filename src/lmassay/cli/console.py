@@ -12,7 +12,16 @@ from contextlib import contextmanager
 from typing import Any, Protocol
 
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    ProgressColumn,
+    Task,
+    TextColumn,
+    TimeElapsedColumn,
+    TimeRemainingColumn,
+)
 from rich.table import Table
 from rich.text import Text
 
@@ -96,6 +105,21 @@ class Advance(Protocol):
     def __call__(self, done: float, total: int | None, /) -> None: ...
 
 
+class _Rate(ProgressColumn):
+    """How many a second, once that can be told."""
+
+    def render(self, task: Task) -> Text:
+        return Text(f"{rate_text(task.speed)}" if task.speed else "")
+
+
+def rate_text(speed: float) -> str:
+    """
+    >>> rate_text(12.34), rate_text(0.05)
+    ('12.3/s', '3/min')
+    """
+    return f"{speed:.1f}/s" if speed >= 1 else f"{60 * speed:.0f}/min"
+
+
 @contextmanager
 def progress(what: str) -> Iterator[Advance]:
     """A bar on the terminal once work takes over a second; a line now and then where there is no terminal."""
@@ -108,6 +132,7 @@ def progress(what: str) -> Iterator[Advance]:
         TextColumn("{task.description}", markup=False),
         BarColumn(),
         MofNCompleteColumn(),
+        _Rate(),
         TimeElapsedColumn(),
         TimeRemainingColumn(),
         console=console,
@@ -142,7 +167,7 @@ def _line_now_and_then(what: str, started: float) -> Advance:
         if now - last >= _LINE_EVERY:
             last = now
             rate = done / (now - started)
-            left = f", {(total - done) / rate:.0f} s left" if total and rate > 0 else ""
+            left = f", {rate_text(rate)}, {(total - done) / rate:.0f} s left" if total and rate > 0 else ""
             say(f"{what}: {int(done)}{f' of {total}' if total else ''} after {now - started:.0f} s{left}")
 
     return advance

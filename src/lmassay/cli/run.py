@@ -45,6 +45,9 @@ def run(
         worst = 0
         for number, plan in enumerate(planned, 1):
             worst = max(worst, _run_one(plan, store, sweep, f"[{number}/{len(planned)}]"))
+            if store.runs()[-1].status == "stopped" and number < len(planned):
+                warn(f"the budget is used up: {len(planned) - number} further runs were not begun")
+                break
         return max(worst, show_records([r for r in store.runs() if r.sweep == sweep], store, as_json))
 
 
@@ -91,7 +94,7 @@ def show_records(records: Sequence[RunRecord], store: Store, as_json: bool) -> i
         print_run(records[0], store)
     else:
         print_runs(records)
-    unfinished = [record for record in records if record.status == "incomplete"]
+    unfinished = [record for record in records if record.status in ("incomplete", "stopped")]
     for record in unfinished:
         complain(f"{record.id}: {record.note}; try again with: lmassay resume {record.id} --results {store.folder}")
         for text, number in store.errors(record.id):

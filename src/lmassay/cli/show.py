@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import asdict
 from pathlib import Path
 
 import click
@@ -26,6 +27,8 @@ def show(run: str, everything: bool, provenance: bool, results: Path, as_json: b
     with Store(results) as store:
         record = store.run(run)
         document = record.as_json() | ({"errors": dict(store.errors(record.id))} if record.status != "done" else {})
+        spent = store.spending(run=record.id)
+        document |= {"spending": asdict(spent)} if spent else {}
         if not as_json:
             print_run(record, store, everything=everything)
     if provenance:
