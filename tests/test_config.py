@@ -93,7 +93,7 @@ model:
     assert "line 4: task.attack.rate: Input should be less than or equal to 1 (got 2)" in message
     assert "line 5: task.sucess_threshold: unknown key; did you mean 'success_threshold'?" in message
     assert "line 8: model.modle: unknown key; did you mean 'model'?" in message
-    assert "model.base_url: this key is required" in message
+    assert "model.model: this key is required" in message
 
 
 @pytest.mark.parametrize(

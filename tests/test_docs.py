@@ -13,6 +13,8 @@ from tests.helpers import ROOT, lmassay
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 ROBUSTNESS = (ROOT / "docs" / "robustness.md").read_text(encoding="utf-8")
 SYNTAX = (ROOT / "docs" / "syntax.md").read_text(encoding="utf-8")
+BIAS = (ROOT / "docs" / "bias.md").read_text(encoding="utf-8")
+API_MODELS = (ROOT / "docs" / "api-models.md").read_text(encoding="utf-8")
 PAGES = ["README.md", *sorted(f"docs/{page.name}" for page in (ROOT / "docs").glob("*.md"))]
 
 
@@ -67,8 +69,10 @@ def test_links_to_files_lead_somewhere(page):
 def test_the_yaml_in_the_docs_is_accepted(tmp_path):
     from lmassay.config import load_runs
 
-    for text in (README, ROBUSTNESS, SYNTAX):
+    for text in (README, ROBUSTNESS, SYNTAX, BIAS, API_MODELS):
         for block in blocks(text, "yaml"):
+            if "task:" not in block:
+                continue
             file = tmp_path / "c.yaml"
             file.write_text(block, encoding="utf-8")
             assert load_runs(file)
@@ -97,6 +101,42 @@ def test_every_option_of_the_syntax_task_and_of_local_models_is_described():
     for factory in (Syntax, HuggingFace):
         for name in options_model(factory).model_fields:
             assert f"`{name}" in SYNTAX or f"{name}:" in SYNTAX, name
+
+
+def test_the_commands_of_the_bias_page_run(smollm2, tmp_path):
+    (tmp_path / "examples").symlink_to(ROOT / "examples")
+    commands = [line for block in blocks(BIAS, "sh") for line in block.splitlines() if line.startswith("lmassay ")]
+    assert len(commands) == 3
+    for command in commands:
+        done = lmassay(*shlex.split(command, comments=True)[1:], cwd=tmp_path)
+        assert done.returncode == 0, (command, done.stderr)
+    assert "accuracy" in (tmp_path / "report.html").read_text(encoding="utf-8")
+
+
+def test_the_description_of_own_data_in_the_docs_has_keys_that_are_known():
+    import yaml
+
+    from lmassay.bias.described_keys import KEYS
+
+    (block,) = [block for block in blocks(BIAS, "yaml") if "task:" not in block]
+    assert set(yaml.safe_load(block)) <= set(KEYS)
+
+
+def test_every_option_of_the_bias_task_and_of_models_behind_an_api_is_described():
+    from lmassay.bias.task import Bias
+    from lmassay.builtins import BUILTINS
+    from lmassay.options import options_model
+    from lmassay.registry import current
+
+    for name in options_model(Bias).model_fields:
+        assert f"`{name}" in BIAS or name in ("label", "base_dir"), name
+    for kind in ("openai", "azure", "clova", "claude"):
+        assert f"| `{kind}` |" in API_MODELS
+        for name in options_model(current().get("model", kind, ROOT)).model_fields:
+            assert f"`{name}" in API_MODELS or f"{name}:" in API_MODELS, (kind, name)
+    for command in ("expand", "preprocess", "infer", "postprocess", "collect", "evaluate", "compare"):
+        assert f"`lmassay kobbq {command}`" in BIAS
+    assert set(BUILTINS["task"]) >= {"bias"}
 
 
 def test_every_builtin_is_described_in_the_docs():

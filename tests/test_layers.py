@@ -54,8 +54,9 @@ HOMES = {
     "jinja2": ("report/",),
     "click": ("cli/",),
     "rich": ("cli/",),
-    "httpx2": ("models/http.py",),
-    "stamina": ("models/http.py",),
+    "httpx2": ("models/api/",),
+    "openai": ("models/api/openai_sdk.py",),
+    "anthropic": ("models/api/anthropic_sdk.py",),
     "sqlite3": ("store.py", "locks.py", "cli/doctor.py"),
 }
 

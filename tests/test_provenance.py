@@ -18,6 +18,14 @@ def test_values_of_secret_variables_and_keys_by_their_shape_are_blanked_out(monk
     assert text == "a [redacted] b [redacted] c Bearer [redacted] d plain-value-here"
 
 
+def test_the_keys_of_kobbqs_own_programs_are_known_by_their_names(monkeypatch):
+    for name in ("CLAUDE", "OPENAI", "CLOVA"):
+        monkeypatch.setenv(name, f"value-of-{name}")
+    monkeypatch.setenv("OPENAI_ORG", "no-secret-at-all")
+    text = redact("value-of-CLAUDE value-of-OPENAI value-of-CLOVA no-secret-at-all")
+    assert text == "[redacted] [redacted] [redacted] no-secret-at-all"
+
+
 def test_a_key_on_the_command_line_is_not_kept(monkeypatch):
     monkeypatch.setattr("sys.argv", ["lmassay", "run", "--set", "model.x=sk-abcdefgh12345"])
     assert "sk-abc" not in str(snapshot())

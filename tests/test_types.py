@@ -93,3 +93,11 @@ def test_slots_differ_by_text_words_and_manner():
     assert len({digest(request_key(request)) for request in asked}) == len(asked)
     assert digest(request_key(asked[0])) == digest(request_key(Slot("x ", ".", ("a", "b"))))
     assert len(digest(request_key(Slot("x ", ".", ("word",) * 2000)))) < 100
+
+
+def test_what_is_kept_is_readable_and_survives_a_lone_surrogate():
+    from lmassay.types import compact
+
+    assert compact({"b": "손자", "a": 1}) == '{"a":1,"b":"손자"}'
+    assert json.loads(compact(["x\ud800", "손"])) == ["x\ud800", "손"]
+    compact(["x\ud800"]).encode("utf-8")

@@ -16,6 +16,13 @@ MASKED = ("bert", "roberta", "albert", "deberta-v2", "electra", "distilbert", "m
 CAUSAL = ("gpt2", "llama", "opt", "gpt_neox", "gemma2", "qwen2", "bloom")
 # Models that read one token after the other and cannot be given a tree.
 RECURRENT = ("mamba",)
+# Begins with the mark that the tokenizer would put before a text, too, and knows no system.
+TEMPLATE = (
+    "{{ bos_token }}{% for message in messages %}{% if message['role'] == 'system' %}"
+    "{{ raise_exception('System role not supported') }}{% endif %}"
+    "{{ message['role'] + ' says ' + message['content'] | trim + '.\\n' }}{% endfor %}"
+    "{% if add_generation_prompt %}{{ 'the author says\\n' }}{% endif %}"
+)
 
 
 def word_piece(lower: bool = True) -> Any:
@@ -81,12 +88,16 @@ def tokenizer_of(family: str) -> Any:
     return byte_level(mask=family == "roberta")
 
 
-def save_model(folder: Path, family: str, seed: int = 0, window: int = 64, reach: int | None = None) -> Path:
-    """A model of the family with its tokenizer in a folder; ``reach`` is how far local attention looks back."""
+def save_model(
+    folder: Path, family: str, seed: int = 0, window: int = 64, reach: int | None = None, template: str | None = None
+) -> Path:
+    """A model of the family with its tokenizer in a folder; ``reach`` is how far local attention looks back,
+    ``template`` how chat turns are written."""
     import torch
     from transformers import AutoConfig, AutoModelForCausalLM, AutoModelForMaskedLM
 
     tokenizer = tokenizer_of(family)
+    tokenizer.chat_template = template
     size = len(tokenizer)
     local = {} if reach is None else {"window_size" if family == "gpt_neo" else "sliding_window": reach}
     config = AutoConfig.for_model(family, **{**_sizes(family, size, window), **_special_ids(tokenizer), **local})

@@ -6,6 +6,7 @@ from typing import Final
 
 _SCORERS = "lmassay.robustness.scorers"
 _PERTURBATIONS = "lmassay.robustness.perturbations"
+_API = "lmassay.models.api"
 
 BUILTINS: Final[dict[str, dict[str, tuple[str, str]]]] = {
     "task": {
@@ -21,6 +22,10 @@ BUILTINS: Final[dict[str, dict[str, tuple[str, str]]]] = {
             "lmassay.syntax.sentences:MinimalPairs",
             "does it prefer the grammatical sentence? BLiMP and any other pairs",
         ),
+        "bias": (
+            "lmassay.bias.task:Bias",
+            "is it biased? KoBBQ's accuracy and diff-bias, BBQ's scores, data of your own",
+        ),
         "refining_tse": (
             "lmassay.syntax.tse_plugins:RefiningTse",
             "the syntax task with metrics in refining-tse's style; `lmassay tse` makes it",
@@ -28,9 +33,13 @@ BUILTINS: Final[dict[str, dict[str, tuple[str, str]]]] = {
     },
     "model": {
         "outputs": ("lmassay.models.outputs:Outputs", "answers already in hand, read from files"),
-        "openai": ("lmassay.models.openai_compatible:OpenAICompatible", "any OpenAI-compatible server, by base URL"),
+        "openai": (f"{_API}.openai_models:OpenAICompatible", "OpenAI, or any compatible server by base URL"),
+        "azure": (f"{_API}.openai_models:Azure", "a deployment of Azure OpenAI"),
+        "clova": (f"{_API}.openai_models:Clova", "CLOVA X through CLOVA Studio"),
+        "claude": (f"{_API}.claude:Claude", "Claude through Anthropic's API"),
         "hf": ("lmassay.models.hf.model:HuggingFace", "a local Hugging Face model: folder, GGUF file or hub name"),
         "smollm2": ("lmassay.models.hf.model:SmolLM2", "the default: a small real model; lmassay models get smollm2"),
+        "predictions": ("lmassay.bias.answers:Predictions", "answers of KoBBQ's second step, read from its file"),
         "mpe": ("lmassay.syntax.tse_model:MpeModel", "a class in refining-tse's style: word_to_index and predict"),
         "echo": ("lmassay.models.echo:Echo", "gives the prompt back; deterministic, for trying things out"),
     },

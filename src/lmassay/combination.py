@@ -6,7 +6,7 @@ is worked out within every label of a group and averaged over labels, so that ea
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     Mask = NDArray[np.bool_]
 
 _RESAMPLES_OF_TEST = 9999
+_SWAPS_AT_ONCE = 4_000_000
+_NOTHING = 1e-12
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +64,14 @@ class Sums:
         return (
             None if (totals == 0).any() else self.constant + float(np.dot(self.weights, self.sums.sum(axis=0) / totals))
         )
+
+    def shares(self) -> Floats:
+        """What each cluster adds to the deviation of the whole; they sum to zero."""
+        import numpy as np
+
+        totals = self.counts.sum(axis=0)
+        means = self.sums.sum(axis=0) / totals
+        return np.asarray(((self.sums - means * self.counts) / totals) @ self.weights)
 
     def by_label(self) -> Floats:
         """The value within each label; NaN where a column is empty."""
@@ -117,13 +127,21 @@ def combination_result(
         values = found.by_label()
         values = values[~np.isnan(values)]
         if not len(values):
-            return Result(metric, group, None, None, None, *counts)
-        low, high = stats.mean_interval(values, settings)
+            return _no_data(metric, group, found, counts)
+        is_rate = combination.bounds == (0.0, 1.0)
+        low, high = (stats.mean_interval if is_rate else stats.interval_of_mean)(values, settings)
         return Result(metric, group, float(values.mean()), *_inside(combination, low, high), *counts)
     value = found.whole()
     if value is None:
-        return Result(metric, group, None, None, None, *counts)
+        return _no_data(metric, group, found, counts)
     return Result(metric, group, value, *_interval(table, combination, found, value, where, cluster, settings), *counts)
+
+
+def _no_data(metric: str, group: str, found: Sums, counts: tuple[int, int, int]) -> Result:
+    """One column at least is empty: rows that have another one are not enough for a number."""
+    n, n_error, n_unscored = counts
+    least = int(found.counts.sum(axis=0).min()) if found.counts.size else 0
+    return Result(metric, group, None, None, None, least, n_error, n_unscored + n - least)
 
 
 def empty_labels(table: ScoreTable, combination: Combination, where: Mask) -> tuple[int, int]:
@@ -144,15 +162,14 @@ def paired(
     """
     import numpy as np
 
-    shared = {i for table in (base, new) for i, bad in zip(table.ids, table.in_error(), strict=True) if bad}
-    shared = set(base.ids) & set(new.ids) - shared
-    unit = combination.each or cluster
-    a, b = (
-        sums_of(
-            table, combination, _labels(table, unit), np.fromiter((i in shared for i in table.ids), bool, len(table))
-        )
-        for table in (base, new)
-    )
+    failed = {i for table in (base, new) for i, bad in zip(table.ids, table.in_error(), strict=True) if bad}
+    shared = set(base.ids) & set(new.ids) - failed
+
+    def sums(table: ScoreTable) -> Sums:
+        inside = np.fromiter((i in shared for i in table.ids), bool, len(table))
+        return sums_of(table, combination, _labels(table, combination.each or cluster), inside)
+
+    a, b = sums(base), sums(new)
     if a.labels != b.labels:
         return None
     if combination.each is not None:
@@ -165,10 +182,24 @@ def paired(
     left, right = a.whole(), b.whole()
     if left is None or right is None:
         return None
+    low, high = _paired_interval(a, b, combination, settings)
+    n = min(int(side.counts.sum()) for side in (a, b))
+    return left, right, Difference(right - left, low, high, _swap_p(a, b, settings), n)
+
+
+def _paired_interval(
+    a: Sums, b: Sums, combination: Combination, settings: Settings
+) -> tuple[float | None, float | None]:
+    import numpy as np
+
+    shares = b.shares() - a.shares()
+    if np.ptp(shares) < _NOTHING:
+        return None, None
+    if len(a.labels) < stats.FEW:
+        whole = [side.whole() or 0.0 for side in (a, b)]
+        return stats.interval_around(whole[1] - whole[0], shares, settings)
     samples = tuple(np.hstack([a.sums, a.counts, b.sums, b.counts]).T)
-    low, high = stats.interval(samples, _difference_of(combination), settings)
-    p = _swap_p(a, b, settings)
-    return left, right, Difference(right - left, low, high, p, len(shared))
+    return stats.interval(samples, _difference_of(combination), settings)
 
 
 def _labels(table: ScoreTable, group: str | None) -> Sequence[str]:
@@ -190,10 +221,11 @@ def _interval(
         (column,) = combination.terms
         clusters = table.clusters(column, cluster, where) if cluster else None
         return stats.mean_interval(table.values(column, where), settings, clusters)
+    shares = found.shares()
+    if np.ptp(shares) < _NOTHING:
+        # Clusters that all agree tell nothing of what another would be, however many rows each has.
+        return None, None
     if len(found.labels) < stats.FEW:
-        totals = found.counts.sum(axis=0)
-        means = found.sums.sum(axis=0) / totals
-        shares = ((found.sums - means * found.counts) / totals) @ found.weights
         return _inside(combination, *stats.interval_around(value, shares, settings))
     samples = tuple(np.hstack([found.sums, found.counts]).T)
     return _inside(combination, *stats.interval(samples, _value_of(combination), settings))
@@ -230,29 +262,42 @@ def _difference_of(combination: Combination) -> stats.Statistic:
 def _swap_p(a: Sums, b: Sums, settings: Settings) -> float | None:
     """How often swapping the runs within clusters, at random, makes a difference as large as the one found."""
     import numpy as np
-    from scipy.stats import permutation_test
 
-    clusters = len(a.labels)
-    if clusters < 2:
+    if len(a.labels) < 2:
         return None
-    sums, counts = np.vstack([a.sums, b.sums]), np.vstack([a.counts, b.counts])
-    changed = (a.sums != b.sums).any(axis=1) | (a.counts != b.counts).any(axis=1)
-    if not changed.any():
+    moved = np.hstack([b.sums - a.sums, b.counts - a.counts])
+    moved = moved[(moved != 0).any(axis=1)]
+    if not len(moved):
         return 1.0
+    totals = [np.concatenate([side.sums.sum(axis=0), side.counts.sum(axis=0)]) for side in (a, b)]
 
-    def difference(first: NDArray[np.int64], second: NDArray[np.int64], axis: int = -1) -> Floats:
+    def difference(shift: Floats) -> Floats:
         with np.errstate(invalid="ignore", divide="ignore"):
-            means = [sums[side].sum(axis=-2) / counts[side].sum(axis=-2) for side in (first, second)]
-        return np.asarray((means[1] - means[0]) @ a.weights)
+            left, right = (
+                (t[..., :width] / t[..., width:]) @ a.weights for t in (totals[0] + shift, totals[1] - shift)
+            )
+        return np.asarray(right - left)
 
-    first = np.arange(clusters)
-    found = permutation_test(
-        (first, first + clusters),
-        difference,
-        permutation_type="samples",
-        vectorized=True,
-        n_resamples=_RESAMPLES_OF_TEST,
-        batch=max(1, 1_000_000 // clusters),
-        rng=np.random.default_rng(settings.seed),
-    )
-    return float(found.pvalue)
+    width = a.sums.shape[1]
+    found = float(difference(np.zeros(2 * width)))
+    # A cluster that is the same in both runs changes nothing; of few others all swaps can be gone through.
+    exact = 2 ** len(moved) <= _RESAMPLES_OF_TEST
+    null = np.concatenate([difference(swaps @ moved) for swaps in _swaps(len(moved), exact, settings)])
+    null = null[~np.isnan(null)]
+    # Sums of the same numbers in another order are not quite the same.
+    slack, more = 1e-9 * max(1.0, abs(found)), 0 if exact else 1
+    tails = ((null <= found + slack).sum(), (null >= found - slack).sum())
+    return float(min(1.0, 2 * (min(tails) + more) / (len(null) + more)))
+
+
+def _swaps(clusters: int, exact: bool, settings: Settings) -> Iterator[NDArray[np.int64]]:
+    """Which clusters are swapped: all ways there are, or many drawn at random; so many at a time as memory has room."""
+    import numpy as np
+
+    if exact:
+        yield np.arange(2**clusters)[:, None] >> np.arange(clusters) & 1
+        return
+    rng = np.random.default_rng(settings.seed)
+    block = max(1, _SWAPS_AT_ONCE // clusters)
+    for start in range(0, _RESAMPLES_OF_TEST, block):
+        yield rng.integers(0, 2, (min(block, _RESAMPLES_OF_TEST - start), clusters))

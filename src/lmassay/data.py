@@ -99,6 +99,17 @@ def open_parallel(paths: Mapping[str, Path]) -> ParallelText:
     return ParallelText(files)
 
 
+def forbid_overwriting(outputs: Mapping[str, Path | None], inputs: Mapping[str, Path]) -> None:
+    """Raise if a file is to be written that is also read, or that another output is written to; keyed by option."""
+    seen = {path.resolve(): option for option, path in inputs.items()}
+    for option, path in outputs.items():
+        if path is None:
+            continue
+        if path.resolve() in seen:
+            raise DataError(f"{option} {path} would overwrite the file of {seen[path.resolve()]}; give another file")
+        seen[path.resolve()] = option
+
+
 def sha256(path: Path) -> str:
     """Hex digest of a file."""
     state = hashlib.sha256()

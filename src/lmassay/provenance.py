@@ -15,8 +15,20 @@ from typing import Any
 
 import lmassay
 
-_PACKAGES = ("numpy", "scipy", "sacrebleu", "numba", "torch", "transformers", "sentence-transformers", "httpx2")
-_SECRET_NAME = re.compile(r"KEY|TOKEN|SECRET|PASSW|CREDENTIAL", re.IGNORECASE)
+_PACKAGES = (
+    "numpy",
+    "scipy",
+    "sacrebleu",
+    "numba",
+    "torch",
+    "transformers",
+    "sentence-transformers",
+    "httpx2",
+    "openai",
+    "anthropic",
+)
+# The last three are what KoBBQ's own programs call their keys.
+_SECRET_NAME = re.compile(r"KEY|TOKEN|SECRET|PASSW|CREDENTIAL|^(CLAUDE|OPENAI|CLOVA)$", re.IGNORECASE)
 _SECRET_SHAPE = re.compile(r"\b(sk-[A-Za-z0-9_\-]{8,})|(?<=Bearer )\S+")
 _SHORTEST_SECRET = 8
 _in_use: set[str] = set()

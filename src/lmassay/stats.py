@@ -82,6 +82,11 @@ def _resampled_mean_interval(
     return _bootstrap((values,), _mean, settings)
 
 
+def interval_of_mean(values: NDArray[np.float64], settings: Settings = DEFAULT) -> tuple[float | None, float | None]:
+    """Interval of the mean of values that might be negative, though none of these is: not cut, not taken for rates."""
+    return _resampled_mean_interval(values, settings, None)
+
+
 def weighted_mean_interval(
     values: NDArray[np.float64],
     weights: NDArray[np.float64],

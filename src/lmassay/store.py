@@ -23,11 +23,12 @@ from lmassay.locks import exclusive, is_held
 from lmassay.records import NewRun as NewRun
 from lmassay.records import RunRecord as RunRecord
 from lmassay.records import Spending
-from lmassay.types import Example, Response, Row, Score, canonical, response_as_dict, response_from_dict
+from lmassay.types import Example, Response, Row, Score, canonical, compact, response_as_dict, response_from_dict
 
 FILE = "lmassay.sqlite"
 SCHEMA = 2
 _APPLICATION_ID = 0x6C6D6173  # "lmas"
+# Tables with texts keep their row numbers: without them, SQLite gives every row beyond a kilobyte a page of its own.
 _TABLES = """
 CREATE TABLE runs (
   id TEXT PRIMARY KEY, sweep TEXT NOT NULL, name TEXT NOT NULL, task TEXT NOT NULL, model TEXT NOT NULL,
@@ -38,12 +39,12 @@ CREATE TABLE runs (
 CREATE TABLE responses (
   key TEXT PRIMARY KEY, model TEXT NOT NULL, request TEXT NOT NULL, response TEXT NOT NULL, run TEXT NOT NULL,
   created TEXT NOT NULL
-) WITHOUT ROWID;
+);
 CREATE TABLE rows (
   run TEXT NOT NULL, id TEXT NOT NULL, position INTEGER NOT NULL, state TEXT NOT NULL, inputs TEXT NOT NULL,
   reference TEXT NOT NULL, groups TEXT NOT NULL, scores TEXT NOT NULL, unscored TEXT NOT NULL, details TEXT NOT NULL,
   error TEXT, PRIMARY KEY (run, id)
-) WITHOUT ROWID;
+);
 CREATE INDEX rows_in_order ON rows (run, position);
 """
 # Since schema 2. A sum over many answers, one of whose prices is unknown, is unknown: that is what NULL does.
@@ -172,7 +173,7 @@ class Store:
         with _plain_errors(self.file):
             self._db.execute(
                 "INSERT OR REPLACE INTO responses VALUES (?, ?, ?, ?, ?, ?)",
-                (key, model, canonical(request), canonical(response_as_dict(response)), run, _now()),
+                (key, model, compact(request), compact(response_as_dict(response)), run, _now()),
             )
 
     def spend(self, run: str, response: Response, usd: float | None) -> None:
@@ -211,12 +212,12 @@ class Store:
                         row.example.id,
                         position,
                         row.state,
-                        canonical(dict(row.example.inputs)),
-                        canonical(row.example.reference),
-                        canonical(dict(row.example.groups)),
-                        canonical(dict(row.score.values)),
-                        canonical(dict(row.score.unscored)),
-                        canonical(dict(row.score.details)),
+                        compact(dict(row.example.inputs)),
+                        compact(row.example.reference),
+                        compact(dict(row.example.groups)),
+                        compact(dict(row.score.values)),
+                        compact(dict(row.score.unscored)),
+                        compact(dict(row.score.details)),
                         row.error,
                     )
                     for position, row in rows

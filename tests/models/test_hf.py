@@ -139,6 +139,7 @@ def test_a_model_that_computes_no_numbers_is_told_at_once(tmp_path):
     for family, verb, request in (
         ("gpt2", "slot", Slot("The author ", ".", WORDS)),
         ("gpt2", "logprobs", LogProbs("", "The author")),
+        ("gpt2", "generate", Generate("The author", max_tokens=2)),
         ("bert", "logprobs", LogProbs("", "The author")),
     ):
         folder = save_model(tmp_path / f"{family}-{verb}", family)
@@ -381,7 +382,7 @@ def test_a_model_fits_the_contract_and_says_what_it_can(folder_of):
     masked, causal = HuggingFace(str(folder_of("bert"))), HuggingFace(str(folder_of("gpt2")))
     assert isinstance(masked, Model)
     assert (masked.can, masked.sees_right) == (frozenset({"slot", "logprobs"}), True)
-    assert (causal.can, causal.sees_right) == (frozenset({"slot", "logprobs", "generate"}), False)
+    assert (causal.can, causal.sees_right) == (frozenset({"slot", "logprobs", "generate", "choices"}), False)
 
 
 @pytest.mark.parametrize(

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import json
+import sys
 import threading
 
 import pytest
 
+from lmassay.budget import Prices
 from lmassay.contracts import ask
-from lmassay.errors import ConfigError, FatalModelError
-from lmassay.models.http import MAX_BODY
-from lmassay.models.openai_compatible import OpenAICompatible
+from lmassay.errors import ConfigError, FatalModelError, MissingExtra
+from lmassay.models.api.line import MAX_BODY
+from lmassay.models.api.openai_models import OpenAICompatible
+from lmassay.options import build
 from lmassay.types import Generate, Response
 from tests.servers import completion, failure, gzip_bomb, openai_server, prompt_of
 
@@ -66,6 +69,8 @@ def test_the_older_completions_api_a_system_prompt_and_parameters_are_sent():
         (completion(None, "content_filter"), "content_filter", None),
         (completion("half", "content_filter"), "content_filter", None),
         (completion(None, refusal="I won't"), "refusal", None),
+        (completion("", "length"), "length", None),
+        (failure(400, "context_length_exceeded"), "too_long", None),
     ],
 )
 def test_cut_empty_filtered_and_refused_answers_are_told_apart(reply, finish, text):
@@ -193,8 +198,11 @@ def test_what_can_be_known_beforehand_is_checked_without_a_connection(options):
 
 def test_openai_itself_needs_a_key(monkeypatch):
     monkeypatch.delenv("OPENAI_API_KEY", raising=False)
-    with pytest.raises(ConfigError, match="OPENAI_API_KEY is not set"):
-        OpenAICompatible(base_url="https://api.openai.com/v1", model="m").check()
+    monkeypatch.delenv("OPENAI", raising=False)
+    with pytest.raises(ConfigError, match="none of the environment variables OPENAI_API_KEY, OPENAI is set"):
+        OpenAICompatible(model="m").check()
+    with pytest.raises(ConfigError, match="the environment variable MINE is not set"):
+        OpenAICompatible(model="m", api_key_env="MINE").check()
 
 
 @pytest.mark.parametrize("key", ["two words", "curly ’ quote", "line\nbreak"])
@@ -280,3 +288,44 @@ def test_closing_early_stops_the_work_in_flight():
 def test_a_lone_surrogate_can_be_asked():
     with openai_server(lambda *_: completion("ok")) as server:
         assert answers(server.url, "\ud800")[0].text == "ok"
+
+
+def test_a_newer_model_gets_the_parameters_that_it_knows():
+    with openai_server() as server:
+        answers(server.url, "x", token_parameter="max_completion_tokens", temperature="omit")
+    assert server.bodies[0] == {
+        "model": "m",
+        "messages": [{"role": "user", "content": "x"}],
+        "max_completion_tokens": 9,
+    }
+    plain, omitted = (OpenAICompatible("m", temperature=t).identity() for t in ("send", "omit"))
+    assert plain != omitted, "answers at the server's own temperature are other answers"
+
+
+def test_a_model_that_refuses_a_parameter_ends_the_run_at_the_first_call():
+    told = "Unsupported parameter: 'max_tokens' is not supported with this model. Use 'max_completion_tokens' instead."
+    with openai_server(lambda *_: failure(400, told)) as server:
+        with pytest.raises(FatalModelError, match="set `token_parameter: max_completion_tokens`"):
+            answers(server.url, *"abcdefgh")
+        assert len(server.bodies) == 1
+
+
+def test_options_are_read_from_a_configuration(tmp_path):
+    spec = {"name": "openai", "model": "m", "base_url": "http://127.0.0.1:1/v1", "prices": {"input": 1, "output": 2.5}}
+    assert build("model", spec, tmp_path).prices == Prices(1.0, 2.5)
+    for prices in ({"input": 1}, {"input": 1, "output": 2, "cached": 3}, {"input": "x", "output": 1}):
+        with pytest.raises(ConfigError, match=r"model\.prices"):
+            build("model", {**spec, "prices": prices}, tmp_path)
+
+
+@pytest.mark.parametrize(
+    "spec", [{"name": "openai", "model": "m"}, {"name": "claude", "model": "m"}, {"name": "clova"}]
+)
+def test_without_its_sdk_a_model_names_the_pip_command(monkeypatch, tmp_path, spec):
+    for package in ("openai", "anthropic"):
+        monkeypatch.setitem(sys.modules, package, None)
+    model = build("model", {**spec, "base_url": "http://127.0.0.1:1/v1"}, tmp_path)
+    with pytest.raises(MissingExtra, match=r"pip install 'lmassay\[api\]'"):
+        model.check()
+    with pytest.raises(MissingExtra, match=r"pip install 'lmassay\[api\]'"):
+        list(ask(model, "generate", [Generate("x")]))

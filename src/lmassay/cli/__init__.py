@@ -27,6 +27,7 @@ _VERBS = {
     "tse": ("tse", "refining-tse's configurations, folders, table and plots."),
     "grammar": ("grammar", "Write minimal pairs from a grammar."),
     "verbs": ("verbs", "Build a list of verbs for EW and MW."),
+    "kobbq": ("kobbq", "KoBBQ's six steps with their own flags and files."),
     "tasks": ("listings", "List the evaluations."),
     "models": ("models", "List the kinds of model, fetch one, list those fetched."),
     "scorers": ("listings", "List the scorers."),

@@ -13,7 +13,7 @@ from rich.cells import cell_len
 
 from lmassay.cli.console import is_narrow, out, plain, print_table
 from lmassay.report.numbers import interval_text, short_text, value_text
-from lmassay.report.overview import Overview, overview_of
+from lmassay.report.overview import Overview, in_parts, overview_of
 from lmassay.store import RunRecord, Store
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -81,21 +81,38 @@ def _print_results(title: str, record: RunRecord) -> None:
 
 def _print_overview(title: str, record: RunRecord, overview: Overview, store: Store) -> None:
     """One row a group, one column a metric; what is left out is named with the way to see it."""
-    heads = ["n"] if len(overview.counted) == 1 else [f"n {metric}" for metric in overview.counted]
-    columns = ["group", *overview.metrics, *heads]
+    title = f"{title}; values with their {interval_title(record)}s"
+    for part in in_parts(overview, _fits):
+        _print_part(title, part)
+        title = ""
+    longest = max([10, *(len(name) for name, _ in overview.lines)])
+    for name, text in overview.lines:
+        click.echo(plain(f"{name:<{longest}} {text}"))
+    if overview.left_out:
+        where = "" if store.folder == _default_results() else f" --results {store.folder}"
+        command = f"lmassay show {record.id.rpartition('-')[2]} --all{where}"
+        click.echo(plain(f"{'more':<{longest}} {overview.left_out} further results: {command}"))
+
+
+def _print_part(title: str, overview: Overview) -> None:
+    columns = _overview_columns(overview)
     rows = _overview_rows(overview, " ")
     if sum(_widths(columns, rows)) > out().width:
         rows = _overview_rows(overview, "\n")
         room = out().width - sum(_widths(columns, rows)[1:])
         rows = [["\n".join(_folded(str(label), room)), *cells] for label, *cells in rows]
     numbers = range(1, len(columns))
-    print_table(f"{title}; values with their {interval_title(record)}s", columns, rows, right=numbers, whole=numbers)
-    for name, text in overview.lines:
-        click.echo(plain(f"{name:<10} {text}"))
-    if overview.left_out:
-        where = "" if store.folder == _default_results() else f" --results {store.folder}"
-        command = f"lmassay show {record.id.rpartition('-')[2]} --all{where}"
-        click.echo(plain(f"more       {overview.left_out} further results: {command}"))
+    print_table(title, columns, rows, right=numbers, whole=numbers)
+
+
+def _fits(overview: Overview) -> bool:
+    """True if the terminal has room for all columns and the beginning of a label."""
+    return sum(_widths(_overview_columns(overview), _overview_rows(overview, "\n"))[1:]) + _LEAST_LABEL <= out().width
+
+
+def _overview_columns(overview: Overview) -> list[str]:
+    heads = ["n"] if len(overview.counted) == 1 else [f"n {metric}" for metric in overview.counted]
+    return ["group", *overview.metrics, *heads]
 
 
 def _overview_rows(overview: Overview, between: str) -> list[list[object]]:

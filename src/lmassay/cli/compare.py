@@ -13,7 +13,7 @@ from lmassay.cli.console import print_json, print_table, warn
 from lmassay.comparison import Comparison, caveats, compare_runs, load_side
 from lmassay.errors import UserError
 from lmassay.report.numbers import number_text, p_text
-from lmassay.store import Store
+from lmassay.store import RunRecord, Store
 
 
 @click.command(epilog="Example: lmassay compare BASE NEW", short_help="Compare runs.")
@@ -43,11 +43,17 @@ def compare(runs: Sequence[str], results: Path, as_json: bool) -> None:
     several = len(others) > 1
     columns = ("metric", "new", "base mean", "new mean", "difference", interval_title(base), "relative", "p", "n")
     print_table(
-        f"against {base.id} ({base.label} on {base.model}); paired by example; the test swaps the runs within pairs",
+        f"against {base.id} ({base.label} on {base.model}); paired by example, tested by swaps within {_unit(base)}",
         (*columns, "p (FDR)") if several else columns,
         [_row(row, several) for row in found],
         right=(2, 3, 4, 5, 6, 7, 8, 9),
     )
+
+
+def _unit(base: RunRecord) -> str:
+    """What is not torn apart."""
+    cluster = base.provenance.get("cluster")
+    return f"each {cluster}" if cluster else "pairs"
 
 
 def _row(row: Comparison, several: bool) -> list[object]:

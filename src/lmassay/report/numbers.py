@@ -24,7 +24,7 @@ def interval_text(result: Mapping[str, Any], digits: int = 4) -> str:
 def short_text(result: Mapping[str, Any], between: str = " ") -> str:
     """Value and interval in one cell, three digits."""
     if result["value"] is None:
-        return "no data"
+        return value_text(result)
     if result["low"] is None or result["high"] is None:
         return f"{result['value']:.3f}"
     return f"{result['value']:.3f}{between}[{result['low']:.3f}, {result['high']:.3f}]"

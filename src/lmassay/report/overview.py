@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 from lmassay.report.numbers import short_text
@@ -45,6 +45,20 @@ def overview_of(record: RunRecord) -> Overview | None:
         lines=[*_left_out(metrics, overall), *((metric, short_text(overall[metric])) for metric in beside)],
         left_out=len(record.results) - listed,
     )
+
+
+def in_parts(overview: Overview, fits: Callable[[Overview], bool]) -> list[Overview]:
+    """The overview as one table, or as several with fewer metrics each where one would be too wide."""
+    if len(overview.metrics) == 1 or fits(overview):
+        return [overview]
+    sizes = range(len(overview.metrics) - 1, 0, -1)
+    most = next((size for size in sizes if fits(_only(overview, overview.metrics[:size]))), 1)
+    return [_only(overview, overview.metrics[:most]), *in_parts(_only(overview, overview.metrics[most:]), fits)]
+
+
+def _only(overview: Overview, metrics: Sequence[str]) -> Overview:
+    counted = _counted(metrics, [found for _, _, found in overview.rows if found])
+    return replace(overview, metrics=metrics, counted=counted)
 
 
 def _shown(groups: Sequence[str]) -> list[str]:

@@ -61,7 +61,8 @@ def _compared(
     store: Store, records: Sequence[RunRecord], metrics: Sequence[str] | None
 ) -> tuple[list[Comparison], list[str]]:
     """Each run against the first, where they have scores of the same examples; and those that share no example."""
-    if len(records) == 1:
+    if len(records) == 1 or (metrics is not None and not metrics):
+        # An empty list: the section compares by itself what is worth it.
         return [], []
     base, *others = [load_side(store, record) for record in records]
     shared = {other.record.id for other in others if share_examples(base, other)}

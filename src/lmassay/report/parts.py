@@ -118,7 +118,7 @@ class Section:
     blocks: Sequence[Block]
     examples: Sequence[Examples] = ()
     compared: Sequence[str] | None = None
-    """The metrics that runs are compared by; None leaves it to the task's headline."""
+    """The metrics that runs are compared by; None leaves it to the task's headline, none at all to the section."""
     comparison_note: str = ""
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
-from lmassay.report import minimal_pairs, robustness, syntax
+from lmassay.report import bias, minimal_pairs, robustness, syntax
 from lmassay.report.generic import section as results_as_they_are
 from lmassay.report.parts import Section
 from lmassay.store import RunRecord, Store
@@ -16,6 +16,7 @@ SECTIONS: Mapping[str, MakeSection] = {
     "syntax": syntax.section,
     "refining_tse": syntax.section,
     "minimal_pairs": minimal_pairs.section,
+    "bias": bias.section,
 }
 
 

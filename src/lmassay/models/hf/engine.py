@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal
 
@@ -14,6 +15,8 @@ from numpy.typing import NDArray
 
 from lmassay.errors import ModelError
 from lmassay.models.hf.causal import Causal
+from lmassay.models.hf.chat import Chat, Policy
+from lmassay.models.hf.choices import Chooser
 from lmassay.models.hf.columns import candidate_columns
 from lmassay.models.hf.generation import Generator
 from lmassay.models.hf.load import Loaded, choose_device, choose_dtype, load, read_tokenizer
@@ -36,6 +39,7 @@ class Manner:
     kind: Kind
     pll: Literal["within_word_l2r", "original"]
     position: Position
+    chat: Policy
     batch_tokens: int | None
     threads: int | None
 
@@ -66,7 +70,6 @@ class Engine:
         if manner.threads is not None:
             torch.set_num_threads(manner.threads)
         self._reader = self._make_reader()
-        self._generator = Generator(loaded, manner.batch_tokens)
 
     def slot(self, requests: Sequence[Slot]) -> Answered:
         """Words of one token at once; longer ones, where asked for, when all contexts have been read."""
@@ -101,7 +104,11 @@ class Engine:
         texts: list[Any] = []
         kept: list[int] = []
         for place, request in enumerate(requests):
-            text = self._reader.text(request)
+            try:
+                text = self._reader.text(request)
+            except ModelError as error:
+                yield place, error
+                continue
             if text is None:
                 yield place, Response(finish="empty")
             elif self._too_long(text):
@@ -117,18 +124,41 @@ class Engine:
                 yield kept[entry], Response(answer, tokens_in=self._reader.length(texts[entry]))
 
     def generate(self, requests: Sequence[Generate]) -> Answered:
-        return self._generator.generate(requests)
+        """Free answers are written, those among choices weighed."""
+        placed = dict(enumerate(requests))
+        yield from self._chooser.choose({place: request for place, request in placed.items() if request.choices})
+        yield from self._generator.generate(
+            {place: request for place, request in placed.items() if not request.choices}
+        )
 
     # --- inside -------------------------------------------------------------------------------------------------------
 
     def _make_reader(self) -> Reader:
-        manner, loaded = self._manner, self._loaded
-        on_cpu = _TREE_TOKENS if manner.kind == "causal" else _PADDED_TOKENS
-        tokens = manner.batch_tokens or (on_cpu if loaded.device.type == "cpu" else _ACCELERATOR_TOKENS)
+        manner = self._manner
         if manner.kind == "causal":
-            return CausalReader(Causal(loaded.model, loaded.device, tokens), self._words)
-        masked = Masked(loaded.model, loaded.device, tokens, self._words.tokenizer.pad_token_id or 0)
+            return CausalReader(self._causal, self._words, self._chat)
+        pad = self._words.tokenizer.pad_token_id or 0
+        masked = Masked(self._loaded.model, self._loaded.device, self._batch_tokens(_PADDED_TOKENS), pad)
         return MaskedReader(masked, self._words, manner.pll, manner.position)
+
+    def _batch_tokens(self, on_cpu: int) -> int:
+        return self._manner.batch_tokens or (on_cpu if self._loaded.device.type == "cpu" else _ACCELERATOR_TOKENS)
+
+    @cached_property
+    def _causal(self) -> Causal:
+        return Causal(self._loaded.model, self._loaded.device, self._batch_tokens(_TREE_TOKENS))
+
+    @cached_property
+    def _chat(self) -> Chat:
+        return Chat(self._words.tokenizer, self._manner.chat)
+
+    @cached_property
+    def _generator(self) -> Generator:
+        return Generator(self._loaded, self._causal, self._words, self._chat, self._manner.batch_tokens)
+
+    @cached_property
+    def _chooser(self) -> Chooser:
+        return Chooser(self._causal.score, self._words, self._chat, self._loaded.window)
 
     def _columns(self, request: Slot, logits: Logits) -> Candidates:
         # torch's softmax, as in the published system: numpy's may differ in the last bit, which decides ties.

@@ -1,109 +1,142 @@
-"""Text from a causal model: chat template where there is one, prompts of like length in one batch."""
+"""Text from a causal model: prompts that begin alike are neighbours and read once, others are batched by length."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import cached_property
 from typing import Any
 
 import torch
 
-from lmassay.errors import ModelError
+from lmassay.errors import FatalModelError, ModelError
 from lmassay.models.hf.batches import Batcher, by_padded_size
+from lmassay.models.hf.branches import Branches, search_along
+from lmassay.models.hf.causal import Causal
+from lmassay.models.hf.chat import Chat, Prompt
+from lmassay.models.hf.columns import NO_NUMBERS
+from lmassay.models.hf.draws import generator_of, gumbel
 from lmassay.models.hf.load import Loaded
-from lmassay.types import Finish, Generate, Response, digest, request_as_dict
+from lmassay.models.hf.trials import grows_branches
+from lmassay.models.hf.trie import Tokens, distinct_tokens, take_branches
+from lmassay.models.hf.walk import Walk, padded_at_left
+from lmassay.models.hf.words import Words
+from lmassay.types import Finish, Generate, Response
 
+# Tokens of prompts and answers that a batch keeps: padded ones, or those of the tree that they make.
 _CPU_TOKENS, _ACCELERATOR_TOKENS = 2048, 16384
+# Tokens of such a tree that are read at a time.
+_CPU_NODES, _ACCELERATOR_NODES = 384, 2048
+# Beginnings are shared where a tree keeps at most this part of what prompts and answers side by side would.
+_WORTH_SHARING = 0.9
 
 
 class Generator:
     """Continues prompts with a loaded model."""
 
-    def __init__(self, loaded: Loaded, batch_tokens: int | None) -> None:
-        self._loaded = loaded
-        usual = _CPU_TOKENS if loaded.device.type == "cpu" else _ACCELERATOR_TOKENS
-        self._batcher = Batcher(batch_tokens or usual)
+    def __init__(self, loaded: Loaded, causal: Causal, words: Words, chat: Chat, batch_tokens: int | None) -> None:
+        self._loaded, self._causal, self._words, self._chat = loaded, causal, words, chat
+        on_cpu = loaded.device.type == "cpu"
+        self._batcher = Batcher(batch_tokens or (_CPU_TOKENS if on_cpu else _ACCELERATOR_TOKENS))
+        self._nodes = _CPU_NODES if on_cpu else _ACCELERATOR_NODES
 
-    def generate(self, requests: Sequence[Generate]) -> Iterator[tuple[int, Response | ModelError]]:
-        """Answers as they are ready; requests with the same settings and room share batches."""
+    def generate(self, requests: Mapping[int, Generate]) -> Iterator[tuple[int, Response | ModelError]]:
+        """Answers as they are ready, by the places of the requests; those with the same settings share batches."""
         alike: dict[tuple[Any, ...], list[int]] = {}
-        prompts = [self._prompt(request) for request in requests]
-        for place, (request, prompt) in enumerate(zip(requests, prompts, strict=True)):
-            room = self._room(request, prompt)
+        prompts: dict[int, Tokens] = {}
+        for place, request in requests.items():
+            try:
+                prompts[place] = self._prompt(request)
+            except ModelError as error:
+                yield place, error
+                continue
+            room = self._room(request, prompts[place])
             if room < 1:
-                yield place, Response(finish="too_long", tokens_in=len(prompt))
+                yield place, Response(finish="too_long", tokens_in=len(prompts[place]))
             else:
                 alike.setdefault((room, request.temperature, request.stop), []).append(place)
         for (room, *_), places in alike.items():
-            order = sorted(places, key=lambda place: len(prompts[place]))
-            yield from zip(order, self._alike(requests, prompts, order, room), strict=True)
+            yield from self._alike(requests, prompts, places, room)
 
     def _alike(
-        self, requests: Sequence[Generate], prompts: Sequence[list[int]], order: Sequence[int], room: int
-    ) -> Iterator[Response | ModelError]:
+        self, requests: Mapping[int, Generate], prompts: Mapping[int, Tokens], places: Sequence[int], room: int
+    ) -> Iterator[tuple[int, Response | ModelError]]:
+        order = sorted(places, key=prompts.__getitem__)
+        ordered = [prompts[place] for place in order]
+        walk = self._walk(ordered, room)
+        if walk is None:
+            order.sort(key=lambda place: len(prompts[place]))
+
         def length(place: int) -> int:
             return len(prompts[place]) + room
 
+        def take(batch: Sequence[int], start: int, budget: int) -> int:
+            return take_branches(ordered, start, budget, room) if walk else by_padded_size(length)(batch, start, budget)
+
         def work(batch: Sequence[int]) -> Iterator[Response]:
-            return self._batch([prompts[place] for place in batch], [requests[place] for place in batch], room)
+            return self._batch([prompts[place] for place in batch], [requests[place] for place in batch], room, walk)
 
-        return self._batcher.run(order, by_padded_size(length), work)
+        yield from zip(order, self._batcher.run(order, take, work), strict=True)
 
-    def _room(self, request: Generate, prompt: list[int]) -> int:
+    def _walk(self, prompts: Sequence[Tokens], room: int) -> Walk | None:
+        """A way through sorted prompts, if it pays and the model can let answers grow out of a tree."""
+        answers = len(prompts) * room
+        if distinct_tokens(prompts) + answers > _WORTH_SHARING * (sum(map(len, prompts)) + answers):
+            return None
+        return Walk(self._loaded.model, self._loaded.device) if self._shares_prefixes else None
+
+    @cached_property
+    def _shares_prefixes(self) -> bool:
+        return self._causal.remembers and grows_branches(self._loaded.model, self._loaded.device)
+
+    def _room(self, request: Generate, prompt: Tokens) -> int:
         """New tokens that a prompt leaves room for; a neighbour in the batch must not take it away."""
         window = self._loaded.window
         return request.max_tokens if window is None else min(request.max_tokens, window - len(prompt))
 
-    def _prompt(self, request: Generate) -> list[int]:
-        tokenizer = self._loaded.tokenizer
-        if not request.messages:
-            return list(tokenizer(request.prompt)["input_ids"]) or [
-                tokenizer.bos_token_id or tokenizer.eos_token_id or 0
-            ]
-        messages = [{"role": role, "content": content} for role, content in request.messages]
-        if tokenizer.chat_template is None:
-            plain = "\n".join(f"{m['role']}: {m['content']}" for m in messages) + "\nassistant:"
-            return list(tokenizer(plain)["input_ids"])
-        text = tokenizer.apply_chat_template(messages, tokenize=False, add_generation_prompt=True)
-        return list(tokenizer(text, add_special_tokens=False)["input_ids"])
+    def _prompt(self, request: Generate) -> Tokens:
+        return self._words.prompt(self._chat.prompt(request.messages) if request.messages else Prompt(request.prompt))
 
-    def _batch(self, prompts: Sequence[list[int]], requests: Sequence[Generate], room: int) -> Iterator[Response]:
+    def _batch(
+        self, prompts: Sequence[Tokens], requests: Sequence[Generate], room: int, walk: Walk | None
+    ) -> Iterator[Response]:
         loaded, tokenizer, settings = self._loaded, self._loaded.tokenizer, requests[0]
         started = time.perf_counter()
-        longest = max(map(len, prompts))
         pad = tokenizer.pad_token_id if tokenizer.pad_token_id is not None else (tokenizer.eos_token_id or 0)
-        ids = torch.tensor([[pad] * (longest - len(p)) + p for p in prompts], device=loaded.device)
-        mask = torch.tensor([[0] * (longest - len(p)) + [1] * len(p) for p in prompts], device=loaded.device)
-        # Sampling is choosing the best after adding noise (see _gumbel), so the search itself is always greedy.
+        inputs = padded_at_left(prompts, loaded.device)
+        start = inputs["input_ids"].shape[1]
+        # Sampling is choosing the best after adding noise (see draws), so the search itself is always greedy.
         options: dict[str, Any] = {"do_sample": False, "temperature": None, "top_p": None, "top_k": None}
+        options["logits_processor"] = [_numbers]
         if settings.temperature > 0:
-            options["logits_processor"] = [_gumbel(requests, settings.temperature)]
+            options["logits_processor"] += [_disturbed(requests, settings.temperature)]
         if settings.stop:
-            options["stopping_criteria"] = [_stop_at(settings.stop, tokenizer, longest)]
+            options["stopping_criteria"] = [_stop_at(settings.stop, tokenizer, start)]
         with torch.inference_mode():
-            whole = loaded.model.generate(
-                input_ids=ids, attention_mask=mask, max_new_tokens=room, pad_token_id=pad, **options
-            )
+            if walk is not None:
+                branches = Branches(walk, loaded.model, loaded.device, prompts, self._nodes)
+                options["custom_generate"] = search_along(branches, pad)
+            whole = loaded.model.generate(**inputs, max_new_tokens=room, pad_token_id=pad, **options)
         seconds = (time.perf_counter() - started) / len(prompts)
         ends = _end_tokens(loaded)
-        for prompt, row in zip(prompts, whole[:, longest:].tolist(), strict=True):
+        for prompt, row in zip(prompts, whole[:, start:].tolist(), strict=True):
             yield _response(loaded, settings, row, ends, len(prompt), seconds)
 
 
-def _gumbel(requests: Sequence[Generate], temperature: float) -> Callable[..., torch.Tensor]:
-    """Noise that makes the largest logit a sample at this temperature (the Gumbel-max trick).
+def _numbers(ids: torch.Tensor, scores: torch.Tensor) -> torch.Tensor:
+    """The scores as they are; what is no number would be taken for the best."""
+    if bool(torch.isnan(scores).any()):
+        raise FatalModelError(NO_NUMBERS)
+    return scores
 
-    Each row has a generator of its own, seeded by its request and draw: neighbours and batch sizes change nothing.
-    """
-    generators = [
-        torch.Generator().manual_seed(int(digest(request_as_dict(request), request.draw)[:15], 16))
-        for request in requests
-    ]
+
+def _disturbed(requests: Sequence[Generate], temperature: float) -> Callable[..., torch.Tensor]:
+    """Noise that makes the largest logit a sample at this temperature; each row has a source of its own."""
+    generators = [generator_of(request) for request in requests]
 
     def disturb(ids: torch.Tensor, scores: torch.Tensor) -> torch.Tensor:
-        noise = torch.stack([torch.rand(scores.shape[-1], generator=generator) for generator in generators])
-        gumbel = -torch.log(-torch.log(noise.clamp(1e-20, 1 - 1e-7)))
-        return scores / temperature + gumbel.to(scores)
+        noise = torch.stack([gumbel(scores.shape[-1], generator) for generator in generators])
+        return scores / temperature + noise.to(scores)
 
     return disturb
 

@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 
 from lmassay.errors import ModelError
 from lmassay.models.hf.batches import Batcher, by_padded_size
-from lmassay.models.hf.causal import padded
 from lmassay.models.hf.heads import logits_at
+from lmassay.models.hf.walk import padded
 
 Outcome = TypeVar("Outcome")
 

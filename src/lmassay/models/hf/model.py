@@ -22,6 +22,8 @@ class HuggingFace:
     ``prefix`` is what stands before a text: ``auto`` (what the tokenizer itself puts there; before a text that is
     scored from its first token on, the token between documents), ``none``, ``bos``, ``eos`` or a token.
     ``leading_space`` puts a space before a text; left out, only before the blanks of RoBERTa-like models.
+    ``chat: auto`` writes messages by the model's own chat template, where it has one; ``never``, or without a template,
+    a single message is the bare text and several are a transcript.
     ``pll`` is how masked models score a text. ``position: counted`` reads blanks where refining-tse as released does.
     """
 
@@ -39,6 +41,7 @@ class HuggingFace:
         leading_space: bool | None = None,
         pll: Literal["within_word_l2r", "original"] = "within_word_l2r",
         position: Literal["found", "counted"] = "found",
+        chat: Literal["auto", "never"] = "auto",
         batch_tokens: Annotated[int, Field(ge=1)] | None = None,
         threads: Annotated[int, Field(ge=1)] | None = None,
         trust_remote_code: bool = False,
@@ -47,7 +50,7 @@ class HuggingFace:
         self._model, self._revision, self._base = model, revision, base_dir
         self._kind, self._device, self._dtype = kind, device, dtype
         self._prefix, self._leading_space = prefix, leading_space
-        self._pll, self._position = pll, position
+        self._pll, self._position, self._chat = pll, position, chat
         self._batch_tokens, self._threads = batch_tokens, threads
         self._trust_remote_code = trust_remote_code
         self.label = label or Path(model).name.removesuffix(".gguf") or self.name
@@ -64,7 +67,8 @@ class HuggingFace:
 
     @property
     def can(self) -> frozenset[str]:
-        return frozenset({"slot", "logprobs"} if self.kind == "masked" else {"slot", "logprobs", "generate"})
+        both = {"slot", "logprobs"}
+        return frozenset(both if self.kind == "masked" else both | {"generate", "choices"})
 
     @property
     def sees_right(self) -> bool:
@@ -77,6 +81,8 @@ class HuggingFace:
             raise ConfigError("model.position: a causal model has no blank to look for; leave it out")
         if self._prefix != "auto" and self.kind == "masked":
             raise ConfigError("model.prefix: a masked model reads a text between its own marks; leave it out")
+        if self._chat != "auto" and self.kind == "masked":
+            raise ConfigError("model.chat: a masked model does not chat; leave it out")
         if self.kind == "causal" and self.source.is_encoder:
             raise ConfigError(f"model.kind: {self.source.name} reads in both directions and cannot be read as causal")
 
@@ -88,6 +94,7 @@ class HuggingFace:
         own |= self._words.policy(self.kind == "masked")
         own |= {"pll": self._pll} if self.kind == "masked" else {}
         own |= {"position": self._position} if self._position != "found" else {}
+        own |= {"chat": self._chat} if self._chat != "auto" else {}
         own |= {"trust_remote_code": True} if self._trust_remote_code else {}
         return own
 
@@ -137,7 +144,7 @@ class HuggingFace:
                 self._folder, self.source, self._words, self.kind, self._device, self._dtype, self._trust_remote_code
             ),
             self._words,
-            engine.Manner(self.kind, self._pll, self._position, self._batch_tokens, self._threads),
+            engine.Manner(self.kind, self._pll, self._position, self._chat, self._batch_tokens, self._threads),
         )
 
     def _told(self, answers: Iterator[tuple[int, Response | ModelError]]) -> Iterator[Placed]:
@@ -155,6 +162,7 @@ class SmolLM2(HuggingFace):
         dtype: Literal["auto", "float32", "bfloat16", "float16"] = "auto",
         prefix: str = "auto",
         leading_space: bool | None = None,
+        chat: Literal["auto", "never"] = "auto",
         batch_tokens: Annotated[int, Field(ge=1)] | None = None,
         threads: Annotated[int, Field(ge=1)] | None = None,
     ) -> None:
@@ -165,6 +173,7 @@ class SmolLM2(HuggingFace):
             dtype=dtype,
             prefix=prefix,
             leading_space=leading_space,
+            chat=chat,
             batch_tokens=batch_tokens,
             threads=threads,
         )

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from lmassay.errors import ModelError
 from lmassay.models.hf.causal import Causal
+from lmassay.models.hf.chat import Chat
 from lmassay.models.hf.columns import log_probability
 from lmassay.models.hf.masked import Blank, Masked
 from lmassay.models.hf.words import Position, Words
@@ -35,7 +36,7 @@ class Reader(Protocol):
         """Whether a word at the blank is spelled as at the very beginning: nothing, not even a space, before it."""
 
     def text(self, request: LogProbs) -> Any | None:
-        """What is read for a text; None if there is nothing to score."""
+        """What is read for a text; None if there is nothing to score. Raises a ModelError for what cannot be read."""
 
     def length(self, read: Any) -> int:
         """Tokens that go into the model at once."""
@@ -55,8 +56,8 @@ class Reader(Protocol):
 class CausalReader:
     """Reads from the left."""
 
-    def __init__(self, causal: Causal, words: Words) -> None:
-        self._causal, self._words = causal, words
+    def __init__(self, causal: Causal, words: Words, chat: Chat) -> None:
+        self._causal, self._words, self._chat = causal, words, chat
 
     def context(self, request: Slot) -> Tokens:
         return self._words.left_context(request.left)
@@ -65,7 +66,10 @@ class CausalReader:
         return not request.left.strip() and not self._words.space_before_texts
 
     def text(self, request: LogProbs) -> tuple[Tokens, int] | None:
-        encoded = self._words.continuation(request.context, request.continuation)
+        if request.messages:
+            encoded = self._words.reply(self._chat.prompt(request.messages), request.continuation)
+        else:
+            encoded = self._words.continuation(request.context, request.continuation)
         # The very first token has nothing before it that could predict it.
         return None if len(encoded.ids) <= max(encoded.start, 1) else (encoded.ids, encoded.start)
 
@@ -109,6 +113,8 @@ class MaskedReader:
         return not request.left.strip() and not self._words.space_before_blanks
 
     def text(self, request: LogProbs) -> MaskedText | None:
+        if request.messages:
+            raise ModelError("a masked model does not chat; give a context, or take a causal model")
         text = MaskedText(*self._words.masked_text(request.context, request.continuation))
         return text if text.places else None
 

@@ -31,6 +31,8 @@ _TOKENIZER_FILES = (
     "tokenizer.model",
     "sentencepiece.bpe.model",
 )
+# What else has a say in the answers: how chat turns are written, and what ends or steers a generated text.
+_MANNER_FILES = ("chat_template.jinja", "generation_config.json")
 
 
 @dataclass(frozen=True)
@@ -100,7 +102,7 @@ class Source:
 
     @cached_property
     def fingerprint(self) -> str:
-        """A digest of weights, configuration and tokenizer: two folders with the same files are the same model."""
+        """A digest of all that has a say in the answers: two folders with the same files are the same model."""
         if self.is_gguf:
             return sha256(self.path)[:12]
         converted_from = read_card(self.path).get("sha256")
@@ -108,8 +110,8 @@ class Source:
             # Unpacked from a GGUF file, whose digest it keeps.
             return converted_from[:12]
         state = hashlib.sha256()
-        names = [*self._weights(), self.path / "config.json", *(self.path / n for n in _TOKENIZER_FILES)]
-        for file in names:
+        names = ("config.json", *_TOKENIZER_FILES, *_MANNER_FILES)
+        for file in [*self._weights(), *(self.path / name for name in names)]:
             if file.is_file():
                 state.update(f"{file.name}:{sha256(file)};".encode())
         return state.hexdigest()[:12]

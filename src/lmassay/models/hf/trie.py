@@ -17,12 +17,22 @@ Tokens = tuple[int, ...]
 
 @dataclass(frozen=True, slots=True)
 class Tree:
-    """A row of nodes, and for each sequence the nodes along its path."""
+    """A row of nodes behind a trunk that was read before; columns count the trunk first, then the nodes."""
 
     tokens: NDArray[np.int64]
     depths: NDArray[np.int64]
-    sees: NDArray[np.bool_]
+    owners: NDArray[np.int64]
+    """For each node the first sequence that it belongs to."""
     paths: list[NDArray[np.int64]]
+    """For each sequence the columns along its path."""
+    trunk: int
+
+    def sees(self) -> NDArray[np.bool_]:
+        """Which columns each node attends to: its ancestors and itself."""
+        seen = np.zeros((len(self.tokens), self.trunk + len(self.tokens)), dtype=bool)
+        for node, (owner, depth) in enumerate(zip(self.owners, self.depths, strict=True)):
+            seen[node, self.paths[owner][: depth + 1]] = True
+        return seen
 
 
 def common_prefix(a: Tokens, b: Tokens) -> int:
@@ -35,36 +45,61 @@ def common_prefix(a: Tokens, b: Tokens) -> int:
     return shared
 
 
+def distinct_tokens(sequences: Sequence[Tokens]) -> int:
+    """How many nodes the tree of sorted sequences has."""
+    before = ((), *sequences)
+    return sum(len(row) - common_prefix(last, row) for last, row in zip(before, sequences, strict=False))
+
+
 def take_nodes(sequences: Sequence[Tokens], start: int, budget: int) -> int:
     """Where the row that begins at ``start`` ends, if it may hold ``budget`` nodes; sequences must be sorted."""
-    end, nodes = start + 1, len(sequences[start])
-    while end < len(sequences):
-        nodes += len(sequences[end]) - common_prefix(sequences[end - 1], sequences[end])
-        if nodes > budget:
+    return _take(sequences, start, budget, len(sequences[start]))
+
+
+def take_new_nodes(sequences: Sequence[Tokens], start: int, budget: int) -> int:
+    """The same where the path of the sequence before is remembered: only what is new counts.
+
+    Behind a long sequence there is always some room: most that follow differ from it in a few tokens only.
+    """
+    known = common_prefix(sequences[start - 1], sequences[start]) if start else 0
+    return _take(sequences, start, budget, len(sequences[start]) - known, slack=budget // 4)
+
+
+def take_branches(sequences: Sequence[Tokens], start: int, budget: int, room: int) -> int:
+    """The same where behind each sequence ``room`` more tokens may grow; all are kept, hence counted."""
+    return _take(sequences, start, budget, len(sequences[start]) + room, slack=budget // 4, room=room)
+
+
+def _take(sequences: Sequence[Tokens], start: int, budget: int, first: int, slack: int = 0, room: int = 0) -> int:
+    end, nodes, most = start + 1, first, max(budget, first + slack)
+    while end < len(sequences) and budget > 1:
+        added = len(sequences[end]) - common_prefix(sequences[end - 1], sequences[end]) + room
+        nodes += added
+        # What adds nothing costs nothing, as long as there is memory for more than one at all.
+        if added and nodes > most:
             break
         end += 1
     return end
 
 
-def grow(sequences: Sequence[Tokens]) -> Tree:
-    """The tree of sorted sequences."""
+def grow(sequences: Sequence[Tokens], trunk: Tokens = ()) -> Tree:
+    """The tree of sorted sequences; what the first ones share with the trunk makes no nodes."""
     tokens: list[int] = []
-    parents: list[int] = []
     depths: list[int] = []
+    owners: list[int] = []
     paths: list[NDArray[np.int64]] = []
-    before: Tokens = ()
-    path: list[int] = []
-    for sequence in sequences:
+    before, path = trunk, list(range(len(trunk)))
+    for owner, sequence in enumerate(sequences):
         del path[common_prefix(before, sequence) :]
         for depth in range(len(path), len(sequence)):
-            parents.append(path[-1] if path else -1)
-            path.append(len(tokens))
+            path.append(len(trunk) + len(tokens))
             tokens.append(sequence[depth])
             depths.append(depth)
-        paths.append(np.array(path, dtype=np.int64))
+            owners.append(owner)
+        paths.append(_integers(path))
         before = sequence
-    sees = np.eye(len(tokens), dtype=bool)
-    for node, parent in enumerate(parents):
-        if parent >= 0:
-            sees[node] |= sees[parent]
-    return Tree(np.array(tokens, dtype=np.int64), np.array(depths, dtype=np.int64), sees, paths)
+    return Tree(_integers(tokens), _integers(depths), _integers(owners), paths, len(trunk))
+
+
+def _integers(values: Sequence[int]) -> NDArray[np.int64]:
+    return np.array(values, dtype=np.int64)

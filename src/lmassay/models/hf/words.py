@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lmassay.errors import ConfigError, DataError, ModelError
+from lmassay.models.hf.chat import Prompt
 
 # A word before the one that is asked about, so that it is spelled as inside a sentence.
 _BEFORE = "the"
@@ -123,8 +124,7 @@ class Words:
         # A token that holds nothing but the space before the word is needed to spell it, too.
         inside = [i for i, (_, end) in enumerate(found["offset_mapping"]) if end > len(before)]
         ids = tuple(int(found["input_ids"][i]) for i in inside)
-        unknown = self.tokenizer.unk_token_id
-        return ids if ids and (unknown is None or unknown not in ids) else None
+        return ids if self.knows(ids) else None
 
     def _entry(self, word: str) -> int | None:
         """WordPiece vocabularies list whole words. One that is listed counts, even if the tokenizer itself would split
@@ -175,6 +175,47 @@ class Words:
         start = next((i for i, (_, end) in enumerate(found["offset_mapping"]) if end > len(context)), len(ids))
         prefix = self.prefix(start > 0)
         return Encoded((*prefix, *ids), len(prefix) + start)
+
+    def prompt(self, prompt: Prompt) -> tuple[int, ...]:
+        """What a causal model reads before it goes on with a text of its own; never nothing."""
+        tokenizer = self.tokenizer
+        ids = self._ids(prompt.text) if prompt.templated else tuple(tokenizer(prompt.text)["input_ids"])
+        return ids or (tokenizer.bos_token_id or tokenizer.eos_token_id or 0,)
+
+    def behind(self, text: str, continuations: Sequence[str]) -> list[tuple[int, ...]]:
+        """The tokens of each continuation where the text before it keeps its own.
+
+        They are what the tokenizer makes of both together, unless it would join the last letters of the one and the
+        first of the other in one token, which a model that goes on with the text cannot do.
+        """
+        before = self._ids(text)
+        wholes = [self._ids(text + continuation) for continuation in continuations]
+        return [
+            whole[len(before) :] if whole[: len(before)] == before else self._on_a_new_line(continuation)
+            for whole, continuation in zip(wholes, continuations, strict=True)
+        ]
+
+    def _on_a_new_line(self, text: str) -> tuple[int, ...]:
+        """The tokens of a text that nothing is joined to, and that does not count as the beginning of all."""
+        found = self.tokenizer(f"\n{text}", add_special_tokens=False, return_offsets_mapping=True)
+        offsets = found["offset_mapping"]
+        if any(start < 1 < end for start, end in offsets):
+            return self._ids(text)
+        return tuple(token for token, (_, end) in zip(found["input_ids"], offsets, strict=True) if end > 1)
+
+    def reply(self, prompt: Prompt, continuation: str) -> Encoded:
+        """A continuation of chat turns; a template says itself what stands before it."""
+        if not prompt.templated:
+            # Without a template a reply is what comes next in the text: a blank stands between.
+            blank = " " if prompt.text[-1:].strip() and continuation[:1].strip() else ""
+            return self.continuation(prompt.text, blank + continuation)
+        ids = self._ids(prompt.text)
+        return Encoded((*ids, *self.behind(prompt.text, [continuation])[0]), len(ids))
+
+    def knows(self, ids: Sequence[int]) -> bool:
+        """Whether tokens spell something: there are any, and none stands for what the vocabulary lacks."""
+        unknown = self.tokenizer.unk_token_id
+        return bool(ids) and (unknown is None or unknown not in ids)
 
     def blank(self, left: str, right: str, position: Position) -> tuple[tuple[int, ...], int]:
         """A text with a mask for a masked model, and the place of the mask among its tokens."""

@@ -1,0 +1,133 @@
+"""The words by which an answer is told: Korean and English, written for lower-case text in which mentions are masked.
+
+A mention of a choice by its text is masked with :data:`TEXT`, one by its letter with :data:`LETTER`.
+"""
+
+from __future__ import annotations
+
+import re
+
+TEXT = "\ue000"
+LETTER = "\ue001"
+_MENTION = f"[{TEXT}{LETTER}]"
+DECORATION = " \t\"'*_()[]{}<>#~|$\\-=>→•·,:;.!?/"
+
+
+def _any(*alternatives: str) -> re.Pattern[str]:
+    return re.compile("|".join(alternatives))
+
+
+def _set(text: str) -> frozenset[str]:
+    return frozenset(text.split())
+
+
+# --- statements that it cannot be known ------------------------------------------------------------------------------
+# They speak of what the text tells. "I don't know" and "I cannot answer" speak of the model, as a refusal does: they
+# are the unknown choice only where that choice is worded in this way.
+_KNOWING = "(?:알|찾을|확정할|판단할|결정할|특정할|확인할|파악할|추론할|유추할|단정할|정할|구분할|판별할|짐작할|확신할)"
+_NOT_THERE = "없(?:는 (?:상황|문제|질문|내용|것|부분|경우)|(?!는|이|던|애))"
+_CANNOT = "(?:can ?not|can't|could not|couldn't)"
+CANNOT_BE_KNOWN = _any(
+    f"{_KNOWING} ?수(?:는|가|도)? ?{_NOT_THERE}",
+    "(?:정답|답)(?:은|이|을|를)? ?없(?:음|습|다|어|네)",
+    r"불분명|불명확|미상(?=\W|$)",
+    "정보(?:가|는)? ?(?:부족|불충분|충분(?:하지|치) ?않)",
+    r"\b(?:unknown|undetermined|indeterminate|undeterminable|indeterminable|unclear|unspecified)\b",
+    rf"\b{_CANNOT} be (?:\w+ly )?(?:determined|known|inferred|ascertained|decided|told|concluded)\b",
+    rf"\b(?:{_CANNOT}|impossible to|not possible to|unable to|no way to) (?:determine|know|infer|tell|conclude)\b",
+    r"\bnot (?:be )?(?:known|determinable|specified|clear|determined)\b",
+    r"(?:\bnot|n't)(?: [a-z]+){0,2} enough (?:info(?:rmation)?|context|details?|evidence|data)\b",
+    r"\b(?:insufficient|too little|inadequate) (?:info(?:rmation)?|context|details?|evidence|data)\b",
+)
+IS_NOT_KNOWN_TO_ME = _any("모르겠|모릅니|모름|모른다|몰라", r"\bdo(?: not|n't) know\b|\bnot sure\b|\bno idea\b")
+CANNOT_BE_ANSWERED = _any(
+    "답(?:변)?(?:을|를)? ?(?:할|드릴|내릴|고를) ?수(?:는|가)? ?없|대답할 ?수(?:는|가)? ?없",
+    r"\b(?:can ?not|can't|unable to) (?:be )?(?:answer(?:ed)?|say)\b|\bnot answerable\b|\bunanswerable\b",
+)
+
+# --- what is asserted, what is not -----------------------------------------------------------------------------------
+_NOT = "(?:아니|아닌|아닙|아님|아녔)"
+DENIED = _any(
+    rf"{_MENTION}[\"'*)\].]{{0,4}}(?:번|이|가|은|는|도)? ?{_NOT}|(?:답|것)(?:이|은|도)? ?{_NOT}",
+    "(?:맞|옳|적절하|알맞|올바르)지(?:는|도)? ?않|라고[^,]{0,20}(?:않|없)|틀[리린렸]|틀림(?!없)|오답|제외",
+    "(?:언급|근거|정보|단서|내용|증거)(?:이|가|은|는|도)? ?없|[다라]면(?=[ ,])",
+    rf"(?:\bnot|n't|\bcannot)(?: be)? (?:(?:the|a|an|option|choice|answer) )?[\"'(]?{_MENTION}",
+    r"(?:\bnot|n't)(?: be)? (?:the )?(?:correct|right|answer|best)\b|[인는은을던]지(?= |\Z)",
+    r"\bno (?:mention|evidence|indication|information|sign)\b|\b(?:rather than|instead of)\b",
+    r"\b(?:nor|neither|incorrect|wrong|except|unlikely|unlike|if|whether|none)\b",
+    r"\b(?:rul(?:e|ed|ing) out|eliminat(?:e|ed|ing))\b",
+)
+"""The choice is denied, doubted or set aside."""
+NEGATIVE = _any(
+    # "The one who does not eat meat is …" and "육식을 하지 않는 사람은 …" deny nothing of what follows.
+    r"(?P<aside>\b(?:who|that|which|person|one)\b(?: [a-z]+){0,1} (?:not|never|no|cannot|[a-z]{1,7}n't)\b)",
+    "않(?!는|은|던|았던|았을|을)|(?<!잘)못(?!한 |하는|했던|할 )|아니|아닙|아님",
+    "(?<!틀림)(?<!여지 )(?<!여지가 )없(?!는|던)",
+    r"\b(?:not|never|cannot|without)\b|n't\b|\bno\b(?! doubt)",
+)
+"""A sentence in the negative: to a question in the negative that is an answer, to another it is a denial."""
+NEGATIVE_QUESTION = _any("않|(?<!잘)못|없|아니|아닌|아닙|아님", r"\b(?:not|never|no|cannot|without)\b|n't\b")
+CLAUSE = _any(
+    # Behind these a new clause begins …
+    "(?:아니라|아니고|아니며|아닌|므로|으니|니까|지만|는데|인데|며|[해어아]서|[인는은을던]지)(?=[ ,])",
+    "(?<!그리)(?<![라다냐자])고(?=[ ,])",
+    # … and with these.
+    r"(?=\b(?:but|rather than|instead of|and not|so|therefore|thus|however|while|whereas|although|though|whether)\b)",
+    rf"(?<={_MENTION})(?=,? not (?:(?:the|a|an|option|choice) )?[\"'(]?{_MENTION})",
+    # A comma in a list of choices ends nothing.
+    rf";|(?<!{_MENTION}),|,(?! ?[\"'(]{{0,2}}{_MENTION})|\((?! ?{LETTER} ?\))",
+)
+EXPLANATION = re.compile(
+    r"(?:^|(?<=[\s.,;(*\"']))(?:왜냐하면|왜냐면|이유는|(?:이유|해설|설명|근거|풀이)(?=[ *]{0,3}:)"
+    r"|because\b|since\b|(?:explanation|reason|reasoning|rationale|justification)(?=[ *]{0,3}:)|the reason\b)"
+)
+CONCLUSION = re.compile(
+    r"[\W_]{0,6}(?:따라서|그러므로|그래서|그렇기 때문에|결론적으로|결국|종합하면|고로"
+    r"|therefore|thus|hence|so|in conclusion|in summary|overall|consequently)\b"
+)
+
+# --- where the answer is said to be ----------------------------------------------------------------------------------
+_WRAP = r"[\"'*_)\]>} ]{0,6}"
+_HERE = rf"(?=[(\[]?{_MENTION})"
+_THE_RIGHT_ONE = "(?:알맞은|맞는|옳은|적절한|올바른|해당하는) (?:것|답|보기|선택지|사람)"
+STATED_BEHIND = _any(
+    rf"(?:정답|해답|답안|답변|응답|답|결론|선택|{_THE_RIGHT_ONE}){_WRAP}"
+    rf"(?:(?:은|는|이)(?=[ \"'*(\[:{TEXT}{LETTER}])|[:=→-]|{_HERE})",
+    r"\b(?:answer|solution|conclusion|(?:correct|right|best|final|my|chosen) (?:choice|option|response|one))\b"
+    rf"{_WRAP}(?:(?:to (?:the|this|that|your) question )?(?:is|was|would be|should be|must be|will be|seems to be)\b"
+    rf"|[:=→-]|{_HERE})",
+    r"\bi(?:'d| would| will|'ll)? (?:choose|chose|pick|picked|select|selected|say|go with|answer|think|believe)\b",
+)
+_BEHIND = rf"{_MENTION}[\"'*)\].]{{0,4}}"
+STATED_BEFORE = _any(
+    f"{_BEHIND}(?:번|이|가|은|는|을|를|으로|로)? ?(?:가장 )?(?:정답|답(?=[이입으인])|맞|옳|적절|알맞|타당|올바)",
+    f"{_BEHIND}(?:번|이|가|은|는|을|를|으로|로)? ?(?:선택|고르|골라|골랐)",
+    f"{_BEHIND}(?:번|이)?라고 ?(?:생각|봅|본|판단|답|할 ?수 ?있)|{_BEHIND}(?:으로|로) ?(?:보|생각|판단|추론|추정)",
+    rf"{_BEHIND} (?:is|was|would be|must be|seems|seems to be|appears to be) (?:the )?(?:most )?"
+    r"(?:correct|right|best|answer|likely|appropriate|accurate)\b",
+)
+
+# --- around a mention ------------------------------------------------------------------------------------------------
+BEHIND_A_TEXT = frozenset("입이예인임일가은는을를의에와과도만로라요께으랑나부까보처뿐조마네죠지므였한들님다")
+BEHIND_A_LETTER = frozenset("입이예인임일가은는을를의에와과도만로라번요야다란보랑나였며면")
+RUN_ON = ("답은", "답이", "변은", "것은", "정답")
+"""Korean that people write without the blank that belongs behind it."""
+NO_ARTICLE_BEFORE = _set("""
+is was are were isn't wasn't because since as and or but nor not would could should must might may can will seems seem
+appears looks makes fits for so which in on at based given due over rather instead if that than from here there the a
+an this these my his her their it he she they has had does did to by with who
+""")
+"""An ``A`` before one of these is the letter, not the article."""
+ASKS_FOR_A_LETTER = ("answer", "answer is", "option", "choice", "letter", "답", "답은", "답이", "보기", "선택지")
+
+FILLERS = _set("""
+입니다 이다 입니다만 이에요 예요 이요 요 임 번 번입니다 번이다 번이요 이 가 은 는 을 를 와 과 또는 혹은 그리고 및
+이나 나 다 일 것 것입니다 정답 답 답변 보기 선택지 항목 option choice answer the a an it it's its is was and or both
+letter that would be must final correct he she they person one
+""")
+"""Words that may stand beside a mention without making a sentence of it."""
+WORD = re.compile(r"[a-z']*[a-z]|[가-힣]+|\d+|[^\W_]")
+ENTRY = re.compile(rf"(?:(?:option|choice|answer|보기|선택지) ?)?{LETTER}")
+EMPHASIS = re.compile(r"\*\*([^*]{1,300})\*\*|__([^_]{1,300})__")
+SENTENCE_END = re.compile(r"[.!?]{1,9}(?=[\s\"'*)\]}]|$)")
+NOT_APPLICABLE = re.compile(r"(?<![a-z])n ?/ ?a(?![a-z])")

@@ -1,0 +1,237 @@
+"""Asking by batch: requests go out in bulk, the answers are fetched when the provider has them."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections import Counter
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, TypeVar
+
+from lmassay.budget import Budget, Prices
+from lmassay.errors import BudgetReached, FatalModelError, ModelError
+from lmassay.models.api.background import Outbox, in_background
+from lmassay.models.api.batch_services import BatchService, Outcome
+from lmassay.models.api.crew import Answered
+from lmassay.models.api.dialects import Dialect
+from lmassay.models.api.failures import Failure, failure_of
+from lmassay.models.api.ledger import Entry, Ledger
+from lmassay.models.api.line import Line
+from lmassay.models.api.policy import Policy, in_words
+from lmassay.types import Generate, Response, digest, request_as_dict
+
+# Hundreds of megabytes may travel in one call.
+_TIMEOUT = 600.0
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Errand:
+    """All that asking by batch needs to know."""
+
+    service: BatchService
+    dialect: Dialect
+    policy: Policy
+    ledger: Ledger
+    identity: Mapping[str, object]
+    poll: float
+    most: int
+    budget: Budget | None = None
+    prices: Prices | None = None
+
+
+def answers_by_batch(
+    connect: Callable[[], AbstractAsyncContextManager[Line]], requests: Sequence[Generate], errand: Errand
+) -> Iterator[Answered]:
+    """Ask all requests by batch; yield (position, response) when a batch has ended.
+
+    Open batches that an earlier attempt left behind are collected first: what they hold is not paid for twice.
+    """
+
+    async def work(outbox: Outbox[Answered]) -> None:
+        async with connect() as line:
+            await _Messenger(line, requests, errand, outbox).work()
+
+    return in_background(work)
+
+
+class _Messenger:
+    def __init__(self, line: Line, requests: Sequence[Generate], errand: Errand, outbox: Outbox[Answered]) -> None:
+        self._line, self._requests, self._errand, self._outbox = line, requests, errand, outbox
+        self._places = custom_ids(requests, errand.identity)
+        self._ids = {place: custom_id for custom_id, place in self._places.items()}
+        # What was not yet answered, and of that what was not yet taken by the reader.
+        self._open = set(self._places)
+        self._untaken = set(self._places)
+        self._all_taken = asyncio.Event()
+        outbox.taken = self._taken
+
+    async def work(self) -> None:
+        entries = await self._left_behind()
+        held = {custom_id for entry in entries for custom_id in entry.requests}
+        rest = [custom_id for custom_id in self._places if custom_id not in held]
+        affordable = self._affordable(rest)
+        self._untaken -= set(rest[affordable:])
+        try:
+            if affordable:
+                self._errand.ledger.check()
+            for part in self._parts(rest[:affordable]):
+                entries.append(await self._submit(part))
+            await asyncio.gather(*(self._collect(entry) for entry in entries))
+            # A batch is forgotten when its answers are safe, not when they were fetched.
+            while self._untaken:
+                await self._all_taken.wait()
+        finally:
+            for entry in entries:
+                self._settle(entry)
+        if affordable < len(rest):
+            assert self._errand.budget is not None
+            raise BudgetReached(
+                f"the budget does not allow for a batch of more requests: {self._errand.budget.told()} are spent"
+            )
+
+    async def _left_behind(self) -> list[Entry]:
+        """Open batches that hold what is asked now; one that the provider no longer knows is forgotten."""
+        entries = []
+        for entry in self._errand.ledger.holding(self._places):
+            try:
+                await self._patiently(partial(self._errand.service.state, self._line, entry.batch))
+            except _GoneError:
+                self._errand.ledger.forget(entry.batch)
+            else:
+                entries.append(entry)
+        return entries
+
+    def _parts(self, ids: Sequence[str]) -> Iterator[list[str]]:
+        """Requests in bulks that the provider takes."""
+        service = self._errand.service
+        most = min(self._errand.most or service.most_requests, service.most_requests)
+        part: list[str] = []
+        size = 0
+        for custom_id in ids:
+            length = len(self._line_of(custom_id)) + 1
+            if part and (len(part) >= most or size + length > service.most_bytes):
+                yield part
+                part, size = [], 0
+            part.append(custom_id)
+            size += length
+        if part:
+            yield part
+
+    def _line_of(self, custom_id: str) -> bytes:
+        request = self._requests[self._places[custom_id]]
+        return self._errand.service.line(custom_id, self._errand.dialect.body(request))
+
+    async def _submit(self, part: Sequence[str]) -> Entry:
+        service = self._errand.service
+        lines = [self._line_of(custom_id) for custom_id in part]
+        payload = await self._patiently(partial(service.prepare, self._line, lines))
+        batch = await self._patiently(partial(service.create, self._line, payload), pays=True)
+        entry = Entry(batch, tuple(part))
+        self._errand.ledger.note(entry)
+        return entry
+
+    async def _collect(self, entry: Entry) -> None:
+        service = self._errand.service
+        look = partial(service.state, self._line, entry.batch)
+        while not (state := await self._patiently(look)).ended:
+            await asyncio.sleep(self._errand.poll)
+        for path in state.files:
+            raw = await self._patiently(partial(self._line.get, path))
+            for custom_id, outcome in service.results(raw):
+                self._put(custom_id, outcome)
+        for custom_id in entry.requests:
+            self._put(custom_id, Failure(state.reason or "the batch gave no answer to this request"))
+
+    def _put(self, custom_id: str, outcome: Outcome) -> None:
+        if custom_id not in self._open:
+            return
+        self._open.discard(custom_id)
+        place = self._places[custom_id]
+        self._outbox.put((place, self._read(self._requests[place], outcome)))
+
+    def _read(self, request: Generate, outcome: Outcome) -> Response:
+        if isinstance(outcome, Failure):
+            return Response(finish=outcome.finish) if outcome.finish else Response(error=outcome.told)
+        try:
+            return self._errand.dialect.read(request, outcome, None)
+        except ModelError as error:
+            return Response(error=str(error))
+
+    def _taken(self, answered: Answered) -> None:
+        self._untaken.discard(self._ids[answered[0]])
+        if not self._untaken:
+            self._all_taken.set()
+
+    def _settle(self, entry: Entry) -> None:
+        """Forget a batch whose answers are all safe; of another, keep what is not."""
+        left = tuple(i for i in entry.requests if i not in self._places or i in self._untaken)
+        if not left:
+            self._errand.ledger.forget(entry.batch)
+        elif left != entry.requests:
+            self._errand.ledger.note(Entry(entry.batch, left, entry.noted))
+
+    async def _patiently(self, call: Callable[[], Awaitable[T]], *, pays: bool = False) -> T:
+        """A call to the provider; failures that may pass are tried again a bounded number of times."""
+        tries = 0
+        while True:
+            tries += 1
+            try:
+                async with asyncio.timeout(max(_TIMEOUT, self._errand.policy.timeout)):
+                    return await call()
+            except Exception as error:
+                failure = failure_of(error)
+                if failure is None:
+                    raise
+            if failure.status == 404:
+                raise _GoneError(failure.told)
+            pause = self._errand.policy.pause(failure, tries)
+            if pays and failure.passing and not (failure.busy or failure.unreached):
+                told = "it is not known whether the provider took the batch; look there before you start again"
+                raise FatalModelError(f"{failure.told}; {told}")
+            if pause is None:
+                raise FatalModelError(in_words(failure, tries))
+            await asyncio.sleep(max(pause, min(self._errand.poll, 1.0)))
+
+    def _affordable(self, ids: Sequence[str]) -> int:
+        """How many of these fit into the budget even if each costs as much as it can."""
+        budget, prices = self._errand.budget, self._errand.prices
+        if budget is None:
+            return len(ids)
+        usd, tokens = budget.spent_usd, budget.spent_tokens
+        for count, custom_id in enumerate(ids):
+            request = self._requests[self._places[custom_id]]
+            tokens_in = _most_tokens(self._errand.dialect.body(request))
+            tokens += tokens_in + request.max_tokens
+            usd += prices.of(tokens_in, request.max_tokens) if prices else 0.0
+            over_usd = budget.usd is not None and usd > budget.usd
+            if over_usd or (budget.tokens is not None and tokens > budget.tokens):
+                return count
+        return len(ids)
+
+
+def _most_tokens(body: Mapping[str, Any]) -> int:
+    # In no usual tokenizer is a token shorter than two bytes on the average.
+    return len(json.dumps(body, ensure_ascii=False).encode("utf-8", "surrogatepass")) // 2
+
+
+class _GoneError(FatalModelError):
+    """The provider knows nothing of it."""
+
+
+def custom_ids(requests: Sequence[Generate], identity: Mapping[str, object]) -> dict[str, int]:
+    """An id for each request that is the same in the next attempt, and its position.
+
+    Equal sampled requests are different draws, told apart by what draw they are.
+    """
+    seen: Counter[str] = Counter()
+    places = {}
+    for place, request in enumerate(requests):
+        draw = [request.draw] if request.temperature > 0 else []
+        key = digest(dict(identity), request_as_dict(request), *draw)[:32]
+        seen[key] += 1
+        places[key if seen[key] == 1 else f"{key}-{seen[key]}"] = place
+    return places

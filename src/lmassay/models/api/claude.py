@@ -1,0 +1,64 @@
+"""Claude, through Anthropic's messages."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+from lmassay.budget import Prices
+from lmassay.models.api.anthropic_sdk import PACKAGE, anthropic_sdk
+from lmassay.models.api.base import ApiModel, Batching
+from lmassay.models.api.batch_services import ClaudeBatches
+from lmassay.models.api.dialects import ClaudeDialect, Temperature
+from lmassay.models.api.keys import Key, require_sdk
+from lmassay.models.api.line import MakeSdk, checked_host
+from lmassay.models.api.policy import Policy
+
+ANTHROPIC_URL = "https://api.anthropic.com"
+# The second name is that of KoBBQ's own programs.
+_KEYS = ("ANTHROPIC_API_KEY", "CLAUDE")
+
+
+class Claude(ApiModel):
+    """Claude by the name of the model; the key is in ANTHROPIC_API_KEY or CLAUDE."""
+
+    name = "claude"
+
+    def __init__(
+        self,
+        model: str,
+        base_url: str = ANTHROPIC_URL,
+        api_key_env: str = "",
+        system: str = "",
+        concurrency: int = 8,
+        timeout: float = 120.0,
+        tries: int = 6,
+        wait: float = 0.5,
+        label: str = "",
+        parameters: dict[str, Any] | None = None,
+        prices: Prices | None = None,
+        temperature: Temperature = "send",
+        batch: bool = False,
+        poll: float = 30.0,
+        batch_size: int = 0,
+    ) -> None:
+        super().__init__(
+            model=model,
+            label=label,
+            base_url=base_url,
+            dialect=ClaudeDialect(model, system, parameters or {}, temperature),
+            policy=Policy(concurrency, timeout, tries, wait),
+            prices=prices,
+            batching=Batching(ClaudeBatches(), poll, batch_size) if batch else None,
+        )
+        self._key = Key((api_key_env,) if api_key_env else _KEYS)
+
+    def check(self) -> None:
+        super().check()
+        if checked_host(self.base_url).endswith("anthropic.com"):
+            self._key.require()
+        self._key.value()
+        require_sdk(PACKAGE, f"the model {self.name}")
+
+    def make_sdk(self) -> MakeSdk:
+        return partial(anthropic_sdk, base_url=self.base_url, key=self._key.value())

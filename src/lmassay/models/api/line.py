@@ -1,0 +1,118 @@
+"""The connection to one server: an SDK's client over HTTP that reads no body without end."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager
+from typing import Any, Protocol, cast
+from urllib.parse import urlsplit
+
+import httpx2
+
+from lmassay.errors import ConfigError, ModelError
+from lmassay.models.api.policy import Policy
+from lmassay.provenance import redact
+
+# A generated text is small; more than this is a broken or hostile server.
+MAX_BODY = 16 << 20
+# The results of a batch are one file.
+MAX_BATCH_BODY = 512 << 20
+
+
+class Sdk(Protocol):
+    """What the clients of both SDKs have in common."""
+
+    async def get(self, path: str, *, cast_to: Any) -> Any: ...
+
+    async def post(self, path: str, *, cast_to: Any, **what: Any) -> Any: ...
+
+
+MakeSdk = Callable[[httpx2.AsyncClient], Sdk]
+
+
+class Line:
+    """Bytes out, bytes in. The SDK knows address, key and headers; its models of answers, which cost more time than
+    the rest of the call, are not used."""
+
+    def __init__(self, sdk: Sdk) -> None:
+        self._sdk = sdk
+
+    async def post(self, path: str, content: bytes, headers: Mapping[str, str] | None = None) -> bytes:
+        response = await self._sdk.post(
+            path, cast_to=httpx2.Response, content=content, options={"headers": dict(headers or {})}
+        )
+        return cast(bytes, response.content)
+
+    async def get(self, path: str) -> bytes:
+        response = await self._sdk.get(path, cast_to=httpx2.Response)
+        return cast(bytes, response.content)
+
+    async def upload(self, path: str, fields: Mapping[str, str], name: str, content: bytes) -> bytes:
+        """Leave a file with the provider."""
+        response = await self._sdk.post(
+            path,
+            cast_to=httpx2.Response,
+            body=dict(fields),
+            files=[("file", (name, content))],
+            options={"headers": {"Content-Type": "multipart/form-data"}},
+        )
+        return cast(bytes, response.content)
+
+
+@asynccontextmanager
+async def open_line(make: MakeSdk, base_url: str, policy: Policy, *, most: int = MAX_BODY) -> AsyncIterator[Line]:
+    """Connections for as long as the block lasts."""
+    limits = httpx2.Limits(max_connections=policy.concurrency, max_keepalive_connections=policy.concurrency)
+    # A proxy of the environment is for the world outside, not for a server on this machine.
+    trust_env = not is_loopback(base_url)
+    async with _BoundedClient(most, timeout=policy.timeout, limits=limits, trust_env=trust_env) as client:
+        yield Line(make(client))
+
+
+class _BoundedClient(httpx2.AsyncClient):
+    """Reads whole bodies, but not more than ``most`` bytes of one, however well it was packed."""
+
+    def __init__(self, most: int, **options: Any) -> None:
+        super().__init__(**options)
+        self._most = most
+
+    async def send(self, request: httpx2.Request, *, stream: bool = False, **options: Any) -> httpx2.Response:
+        response = await super().send(request, stream=True, **options)
+        try:
+            if self._is_short(response.headers):
+                await response.aread()
+                return response
+            raw = bytearray()
+            async for piece in response.aiter_bytes():
+                raw += piece
+                if len(raw) > self._most:
+                    raise ModelError(f"the server's answer is larger than {self._most >> 20} MiB")
+        finally:
+            await response.aclose()
+        headers = [(name, value) for name, value in response.headers.multi_items() if name != "content-encoding"]
+        return httpx2.Response(response.status_code, headers=headers, content=bytes(raw), request=request)
+
+    def _is_short(self, headers: httpx2.Headers) -> bool:
+        """A body that is not packed is as long as it says, or the connection breaks."""
+        length = headers.get("content-length", "")
+        return "content-encoding" not in headers and length.isdecimal() and int(length) <= self._most
+
+
+def is_loopback(url: str) -> bool:
+    """True for a server on this machine."""
+    host = urlsplit(url).hostname or ""
+    return host == "localhost" or host == "::1" or host.startswith("127.")
+
+
+def checked_host(base_url: str, option: str = "base_url") -> str:
+    """The host of an address that can be used; ``option`` is where it came from."""
+    try:
+        parts = urlsplit(base_url)
+        host, _ = parts.hostname or "", parts.port
+    except ValueError as error:
+        raise ConfigError(f"model.{option}: '{redact(base_url)}' is no address: {error}") from None
+    if parts.scheme not in ("http", "https") or not host:
+        raise ConfigError(f"model.{option}: '{redact(base_url)}' is no http(s) address, e.g. http://127.0.0.1:8000/v1")
+    if parts.username or parts.password or parts.query:
+        raise ConfigError(f"model.{option}: no user, password or query here; the key goes into an environment variable")
+    return host

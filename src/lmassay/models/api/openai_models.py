@@ -1,0 +1,198 @@
+"""OpenAI, Azure OpenAI, CLOVA X, and any other server that speaks OpenAI's protocol: vLLM, llama.cpp, Ollama …"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from functools import partial
+from typing import Any, Literal
+
+from lmassay.budget import Prices
+from lmassay.errors import ConfigError
+from lmassay.models.api.base import ApiModel, Batching
+from lmassay.models.api.batch_services import OpenAIBatches
+from lmassay.models.api.choices import Constrain
+from lmassay.models.api.dialects import OpenAIDialect, Temperature, TokenParameter
+from lmassay.models.api.keys import Key, first_set, require_sdk
+from lmassay.models.api.line import MakeSdk, checked_host
+from lmassay.models.api.openai_sdk import PACKAGE, azure_sdk, openai_sdk
+from lmassay.models.api.policy import Policy
+
+OPENAI_URL = "https://api.openai.com/v1"
+CLOVA_URL = "https://clovastudio.stream.ntruss.com/v1/openai"
+# The second names are those of KoBBQ's own programs.
+_OPENAI_KEYS = ("OPENAI_API_KEY", "OPENAI")
+_ORGANIZATIONS = ("OPENAI_ORG_ID", "OPENAI_ORG")
+_CLOVA_KEYS = ("CLOVA_API_KEY", "CLOVA")
+_AZURE_KEYS = ("AZURE_OPENAI_API_KEY", "API_KEY")
+_AZURE_ENDPOINTS = ("AZURE_OPENAI_ENDPOINT", "AZURE_ENDPOINT")
+_AZURE_VERSIONS = ("OPENAI_API_VERSION", "API_VERSION")
+
+
+class OpenAICompatible(ApiModel):
+    """A model behind a base URL. The key comes from an environment variable and is kept nowhere.
+
+    ``api: chat`` asks /chat/completions, ``api: completions`` the older /completions. ``constrain`` says how the server
+    keeps to choices: grammar (llama.cpp), structured_outputs or guided_choice (vLLM), json_schema (OpenAI).
+    """
+
+    name = "openai"
+
+    def __init__(
+        self,
+        model: str,
+        base_url: str = OPENAI_URL,
+        api: Literal["chat", "completions"] = "chat",
+        api_key_env: str = "",
+        organization_env: str = "",
+        system: str = "",
+        concurrency: int = 8,
+        timeout: float = 120.0,
+        tries: int = 6,
+        wait: float = 0.5,
+        label: str = "",
+        parameters: dict[str, Any] | None = None,
+        prices: Prices | None = None,
+        constrain: Constrain = "none",
+        token_parameter: TokenParameter = "max_tokens",  # noqa: S107 - no secret
+        temperature: Temperature = "send",
+        batch: bool = False,
+        poll: float = 30.0,
+        batch_size: int = 0,
+    ) -> None:
+        dialect = OpenAIDialect(model, api, system, parameters or {}, constrain, token_parameter, temperature)
+        super().__init__(
+            model=model,
+            label=label,
+            base_url=base_url,
+            dialect=dialect,
+            policy=Policy(concurrency, timeout, tries, wait),
+            prices=prices,
+            batching=Batching(OpenAIBatches(dialect.path), poll, batch_size) if batch else None,
+        )
+        self._key = Key((api_key_env,) if api_key_env else _OPENAI_KEYS)
+        self._organizations = (organization_env,) if organization_env else _ORGANIZATIONS
+        self._constrain = constrain
+
+    @property
+    def can(self) -> frozenset[str]:
+        return frozenset({"generate"} if self._constrain == "none" else {"generate", "choices"})
+
+    def check(self) -> None:
+        super().check()
+        if self._key.value() == "" and checked_host(self.base_url).endswith("openai.com"):
+            self._key.require()
+        require_sdk(PACKAGE, f"the model {self.name}")
+
+    def make_sdk(self) -> MakeSdk:
+        organization = first_set(self._organizations)[1]
+        return partial(openai_sdk, base_url=self.base_url, key=self._key.value(), organization=organization)
+
+
+class Clova(ApiModel):
+    """CLOVA X (HyperCLOVA X) through CLOVA Studio's OpenAI-compatible address; the key is in CLOVA_API_KEY or CLOVA."""
+
+    name = "clova"
+
+    def __init__(
+        self,
+        model: str = "HCX-005",
+        base_url: str = "",
+        api_key_env: str = "",
+        system: str = "",
+        concurrency: int = 4,
+        timeout: float = 120.0,
+        tries: int = 6,
+        wait: float = 0.5,
+        label: str = "",
+        parameters: dict[str, Any] | None = None,
+        prices: Prices | None = None,
+        token_parameter: TokenParameter = "max_tokens",  # noqa: S107 - no secret
+        temperature: Temperature = "send",
+    ) -> None:
+        super().__init__(
+            model=model,
+            label=label,
+            base_url=base_url or first_set(("CLOVA_URL",))[1] or CLOVA_URL,
+            dialect=OpenAIDialect(
+                model, "chat", system, parameters or {}, token_parameter=token_parameter, temperature=temperature
+            ),
+            policy=Policy(concurrency, timeout, tries, wait),
+            prices=prices,
+        )
+        self._key = Key((api_key_env,) if api_key_env else _CLOVA_KEYS)
+
+    def check(self) -> None:
+        super().check()
+        if checked_host(self.base_url).endswith("ntruss.com"):
+            self._key.require()
+        self._key.value()
+        require_sdk(PACKAGE, f"the model {self.name}")
+
+    def make_sdk(self) -> MakeSdk:
+        return partial(openai_sdk, base_url=self.base_url, key=self._key.value(), organization="")
+
+
+class Azure(ApiModel):
+    """A deployment of Azure OpenAI; ``model`` is the deployment's name.
+
+    Endpoint, key and version come from AZURE_OPENAI_ENDPOINT, AZURE_OPENAI_API_KEY and OPENAI_API_VERSION, or from
+    AZURE_ENDPOINT, API_KEY and API_VERSION.
+    """
+
+    name = "azure"
+
+    def __init__(
+        self,
+        model: str,
+        endpoint: str = "",
+        api_version: str = "",
+        api_key_env: str = "",
+        system: str = "",
+        concurrency: int = 8,
+        timeout: float = 120.0,
+        tries: int = 6,
+        wait: float = 0.5,
+        label: str = "",
+        parameters: dict[str, Any] | None = None,
+        prices: Prices | None = None,
+        constrain: Constrain = "none",
+        token_parameter: TokenParameter = "max_tokens",  # noqa: S107 - no secret
+        temperature: Temperature = "send",
+    ) -> None:
+        super().__init__(
+            model=model,
+            label=label,
+            base_url=endpoint or first_set(_AZURE_ENDPOINTS)[1],
+            dialect=OpenAIDialect(model, "chat", system, parameters or {}, constrain, token_parameter, temperature),
+            policy=Policy(concurrency, timeout, tries, wait),
+            prices=prices,
+        )
+        self._version = api_version or first_set(_AZURE_VERSIONS)[1]
+        self._key = Key((api_key_env,) if api_key_env else _AZURE_KEYS)
+        self._constrain = constrain
+
+    @property
+    def can(self) -> frozenset[str]:
+        return frozenset({"generate"} if self._constrain == "none" else {"generate", "choices"})
+
+    def identity(self) -> Mapping[str, Any]:
+        return {**super().identity(), "version": self._version}
+
+    def check(self) -> None:
+        if not self.base_url:
+            raise ConfigError(f"model.endpoint: give Azure's address here or in {' or '.join(_AZURE_ENDPOINTS)}")
+        if not self._version:
+            raise ConfigError(f"model.api_version: give it here or in {' or '.join(_AZURE_VERSIONS)}")
+        if not re.fullmatch(r"[\w.\-]+", self.model):
+            raise ConfigError(f"model.model: '{self.model}' is no name of a deployment of Azure")
+        if checked_host(self.base_url, "endpoint").endswith("azure.com"):
+            self._key.require()
+        self._key.value()
+        super().check()
+        require_sdk(PACKAGE, f"the model {self.name}")
+
+    def make_sdk(self) -> MakeSdk:
+        return partial(
+            azure_sdk, endpoint=self.base_url, deployment=self.model, version=self._version, key=self._key.value()
+        )

@@ -1,0 +1,49 @@
+"""The openai SDK: who is asked and with which key. Everything else is ours."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from lmassay.errors import MissingExtra
+
+if TYPE_CHECKING:
+    import httpx2
+
+    from lmassay.models.api.line import Sdk
+
+PACKAGE = "openai"
+# A server of one's own needs no key, but the SDK does.
+NO_KEY = "none"
+
+
+def openai_sdk(http: httpx2.AsyncClient, *, base_url: str, key: str, organization: str) -> Sdk:
+    """OpenAI itself, or a server that speaks its protocol."""
+    client: Sdk = _module().AsyncOpenAI(
+        api_key=key or NO_KEY,
+        base_url=base_url,
+        organization=organization or None,
+        max_retries=0,
+        http_client=http,
+    )
+    return client
+
+
+def azure_sdk(http: httpx2.AsyncClient, *, endpoint: str, deployment: str, version: str, key: str) -> Sdk:
+    """A deployment of Azure OpenAI."""
+    client: Sdk = _module().AsyncAzureOpenAI(
+        api_key=key or NO_KEY,
+        azure_endpoint=endpoint,
+        azure_deployment=deployment,
+        api_version=version,
+        max_retries=0,
+        http_client=http,
+    )
+    return client
+
+
+def _module() -> Any:
+    try:
+        import openai
+    except ImportError:
+        raise MissingExtra("a model behind OpenAI's protocol", "api") from None
+    return openai

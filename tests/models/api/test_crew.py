@@ -1,0 +1,159 @@
+"""Many questions at once over a live server: limits, budgets and early ends."""
+
+from __future__ import annotations
+
+import itertools
+import threading
+import time
+from collections import Counter
+
+import pytest
+
+from lmassay.budget import Budget, Prices
+from lmassay.contracts import ask
+from lmassay.errors import BudgetReached, FatalModelError
+from lmassay.models.api.openai_models import OpenAICompatible
+from lmassay.models.api.policy import MOST_FAILURES_IN_A_ROW
+from lmassay.types import Generate
+from tests.servers import completion, failure, openai_server, prompt_of
+
+
+def model_of(url, **options) -> OpenAICompatible:
+    return OpenAICompatible("m", base_url=url, **{"wait": 0.01, "tries": 4, "timeout": 5.0, **options})
+
+
+def requests(count) -> list[Generate]:
+    return [Generate(f"p{i}") for i in range(count)]
+
+
+def take(model, asked, got, budget=None) -> None:
+    """Read answers as the runner does: what they cost is counted before the next one is asked for."""
+    for answered in ask(model, "generate", asked):
+        if budget is not None:
+            budget.spend(answered[1], model.prices)
+        got.append(answered)
+
+
+def test_a_server_that_takes_two_at_a_time_is_not_pressed_and_everything_is_answered():
+    lock = threading.Lock()
+    out, most = 0, 2
+
+    def two_at_a_time(body, _):
+        nonlocal out
+        with lock:
+            if out >= most:
+                return failure(429, Retry_After="0.05")
+            out += 1
+        time.sleep(0.01)
+        with lock:
+            out -= 1
+        return completion("ok")
+
+    with openai_server(two_at_a_time) as server:
+        answers = dict(ask(model_of(server.url, concurrency=8), "generate", requests(120)))
+    assert [a.error for a in answers.values()] == [None] * 120
+    assert max(Counter(server.prompts).values()) <= 4
+
+
+def test_who_is_told_to_wait_does_not_keep_others_from_asking():
+    def reply(body, before):
+        return failure(429, Retry_After="1") if prompt_of(body) == "p1" and before == 0 else completion("ok")
+
+    with openai_server(reply) as server:
+        order = [place for place, _ in ask(model_of(server.url, concurrency=2), "generate", requests(9))]
+    assert order[-1] == 1, "all others were answered meanwhile"
+    assert len(order) == 9
+
+
+def test_while_everybody_is_refused_nobody_is_asked():
+    times = []
+
+    def reply(body, _):
+        times.append(time.monotonic())
+        return failure(429, Retry_After="0.4") if 1 < len(times) <= 8 else completion("ok")
+
+    with openai_server(reply) as server:
+        answers = dict(ask(model_of(server.url, concurrency=4, tries=6), "generate", requests(30)))
+    assert all(a.error is None for a in answers.values())
+    assert sum(later - earlier > 0.3 for earlier, later in itertools.pairwise(times)) >= 1
+
+
+def test_a_budget_is_used_up_to_its_last_answer_and_then_the_work_ends():
+    budget = Budget(tokens=126, usd=1.01)
+    prices = Prices(0.0, 20_000.0)  # an answer costs five tokens, and 0.04
+    got = []
+    with openai_server(latency=0.005) as server:
+        model = model_of(server.url, concurrency=8, prices=prices)
+        model.heed(budget)
+        with pytest.raises(BudgetReached, match=r"1\.0000 of 1\.01 USD and 125 of 126 tokens"):
+            take(model, requests(100), got, budget)
+        assert len(got) == len(server.bodies) == 25, "nothing was asked that is not yielded"
+
+
+def test_a_budget_that_is_gone_asks_nothing():
+    budget = Budget(tokens=10, spent_tokens=10, answers=2)
+    with openai_server() as server:
+        model = model_of(server.url)
+        model.heed(budget)
+        with pytest.raises(BudgetReached):
+            list(ask(model, "generate", requests(3)))
+        assert server.bodies == []
+
+
+def test_what_is_in_flight_is_yielded_before_a_fatal_error_ends_the_work():
+    def reply(body, _):
+        if prompt_of(body) == "p3":
+            return failure(401)
+        time.sleep(0.2 if prompt_of(body) in ("p1", "p2") else 0)
+        return completion("paid for")
+
+    got = []
+    with openai_server(reply) as server:
+        with pytest.raises(FatalModelError, match="the key was refused"):
+            take(model_of(server.url, concurrency=3), requests(50), got)
+        assert sorted(place for place, _ in got) == [0, 1, 2]
+        assert len(server.bodies) == 4
+
+
+def test_a_server_that_fails_everybody_is_given_up():
+    with openai_server(lambda body, _: completion("ok") if prompt_of(body) == "p0" else failure(500)) as server:
+        got = []
+        with pytest.raises(FatalModelError, match=f"{MOST_FAILURES_IN_A_ROW} requests in a row failed.*HTTP 500"):
+            take(model_of(server.url, tries=2, wait=0.001), requests(500), got)
+    assert MOST_FAILURES_IN_A_ROW <= len(got) <= MOST_FAILURES_IN_A_ROW + 8
+
+
+def test_the_account_is_out_of_credit():
+    body = b'{"error": {"code": "insufficient_quota", "message": "You exceeded your current quota"}}'
+    with openai_server(lambda *_: (429, {"Retry-After": "60"}, body)) as server:
+        with pytest.raises(FatalModelError, match="out of credit"):
+            list(ask(model_of(server.url), "generate", requests(9)))
+        assert len(server.bodies) == 1
+
+
+def test_a_model_that_has_answered_once_needs_no_first_question_the_second_time():
+    together = threading.Barrier(4, timeout=5)
+    first = True
+
+    def reply(body, _):
+        if not first:
+            together.wait()
+        return completion("ok")
+
+    with openai_server(reply) as server:
+        model = model_of(server.url, concurrency=4, tries=1)
+        list(ask(model, "generate", requests(2)))
+        first = False
+        assert all(a.error is None for _, a in ask(model, "generate", requests(4)))
+
+
+def test_a_bug_of_ours_is_shown_whole(monkeypatch):
+    with openai_server() as server:
+        model = model_of(server.url)
+        monkeypatch.setattr(type(model.dialect), "body", lambda *_: 1 / 0)
+        with pytest.raises(ZeroDivisionError):
+            list(ask(model, "generate", requests(3)))
+
+
+def test_no_request_at_all_is_no_answer_at_all():
+    assert list(ask(model_of("http://127.0.0.1:1/v1"), "generate", [])) == []

@@ -1,0 +1,124 @@
+"""What an error of a try means, and how long to wait."""
+
+from __future__ import annotations
+
+import httpx2
+import pytest
+
+from lmassay.models.api.failures import Failure, failure_of, failure_of_status, retry_after
+from lmassay.models.api.policy import Policy, in_words
+
+
+@pytest.mark.parametrize(
+    ("headers", "seconds"),
+    [
+        ({"retry-after": "3"}, 3.0),
+        ({"retry-after": "0.25"}, 0.25),
+        ({"retry-after-ms": "250", "retry-after": "9"}, 0.25),
+        ({"retry-after": "Thu, 01 Jan 1970 00:16:50 GMT"}, 10.0),
+        ({"retry-after": "Thu, 01 Jan 1970 00:00:00 GMT"}, 0.0),
+        ({"retry-after": "99999"}, 120.0),
+        ({"retry-after": "-5"}, None),
+        ({"retry-after": "nan"}, None),
+        ({"retry-after": "inf"}, None),
+        ({"retry-after": "soon"}, None),
+        ({}, None),
+    ],
+)
+def test_a_wait_is_read_as_seconds_milliseconds_or_a_date(headers, seconds):
+    assert retry_after(headers, now=1000.0) == seconds
+
+
+@pytest.mark.parametrize(
+    ("status", "body", "expected"),
+    [
+        (401, "", {"fatal": True}),
+        (402, "", {"fatal": True}),
+        (403, "", {"fatal": True}),
+        (404, "", {"fatal": True}),
+        (308, "", {"fatal": True}),
+        (429, '{"error": {"code": "insufficient_quota"}}', {"fatal": True}),
+        (429, '{"error": {"message": "slow down"}}', {"passing": True, "busy": True}),
+        (503, "", {"passing": True, "busy": True}),
+        (529, '{"error": {"type": "overloaded_error"}}', {"passing": True, "busy": True}),
+        (500, "", {"passing": True}),
+        (408, "", {"passing": True}),
+        (409, "", {"passing": True}),
+        (400, '{"error": {"message": "no"}}', {}),
+        (422, "", {}),
+        (400, '{"error": {"code": "content_filter"}}', {"finish": "content_filter"}),
+        (400, '{"error": {"code": "context_length_exceeded"}}', {"finish": "too_long"}),
+        (400, '{"error": {"message": "prompt is too long: 9 tokens > 8 maximum"}}', {"finish": "too_long"}),
+    ],
+)
+def test_each_status_is_what_it_is(status, body, expected):
+    failure = failure_of_status(status, {}, body.encode())
+    found = {name: getattr(failure, name) for name in ("passing", "busy", "fatal", "finish") if getattr(failure, name)}
+    assert found == expected
+
+
+@pytest.mark.parametrize(
+    ("body", "option"),
+    [
+        (
+            "Unsupported parameter: 'max_tokens' is not supported here. Use 'max_completion_tokens' instead.",
+            "token_parameter: max_completion_tokens",
+        ),
+        ("Unsupported value: 'temperature' does not support 0.0 with this model.", "temperature: omit"),
+        ("`temperature` is deprecated for this model.", "temperature: omit"),
+    ],
+)
+def test_a_parameter_that_a_newer_model_refuses_ends_the_run_and_names_the_option(body, option):
+    failure = failure_of_status(400, {}, body.encode())
+    assert failure.fatal
+    assert option in failure.told
+
+
+def test_a_server_that_says_not_to_retry_is_obeyed():
+    assert not failure_of_status(500, {"x-should-retry": "false"}, b"").passing
+
+
+def test_a_bug_is_no_failure():
+    assert failure_of(ValueError("ours")) is None
+    assert failure_of(TimeoutError()) == Failure("the server did not answer in time", passing=True)
+
+
+@pytest.mark.parametrize(
+    ("cause", "expected"),
+    [
+        (httpx2.ConnectError("refused"), {"unreached": True}),
+        (httpx2.ReadTimeout("x"), {}),
+        (httpx2.RemoteProtocolError("x"), {}),
+        (httpx2.DecodingError("x"), {}),
+    ],
+)
+def test_what_an_sdk_wraps_is_looked_at(cause, expected):
+    import anthropic
+    import openai
+
+    for sdk in (openai, anthropic):
+        wrapped = sdk.APIConnectionError(request=httpx2.Request("POST", "http://h"))
+        wrapped.__cause__ = cause
+        failure = failure_of(wrapped)
+        assert failure.passing
+        assert failure.unreached == expected.get("unreached", False)
+
+
+def test_waits_grow_and_end():
+    policy = Policy(8, 60.0, tries=4, wait=1.0)
+    failure = Failure("HTTP 500", passing=True)
+    waits = [policy.pause(failure, tries) for tries in (1, 2, 3, 4)]
+    assert waits[3] is None
+    assert 1 <= waits[0] <= 2 <= waits[1] <= 3
+    assert 4 <= waits[2] <= 5
+    assert policy.pause(Failure("HTTP 400"), 1) is None
+    assert in_words(failure, 4) == "HTTP 500 (tried 4 times)"
+    assert in_words(failure, 1) == "HTTP 500"
+
+
+def test_a_servers_own_wait_is_kept_but_not_believed_twice():
+    policy = Policy(8, 60.0, tries=6, wait=1.0)
+    failure = Failure("HTTP 429", passing=True, wait=0.1)
+    assert policy.pause(failure, 1) == 0.1
+    assert policy.pause(failure, 5) > 7
+    assert policy.pause(Failure("HTTP 429", passing=True, wait=100.0), 3) == 100.0
