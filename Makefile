@@ -13,6 +13,8 @@ demo: install
 	@echo "== syntax: agreement in 7 constructions, asked of a small real model, from examples/syntax.yaml"
 	$(BIN)/lmassay models get smollm2
 	$(BIN)/lmassay run examples/syntax.yaml --results $(DEMO)
+	@echo "== bias: questions about people, asked of the same model in every order of their choices, from examples/bias.yaml"
+	$(BIN)/lmassay run examples/bias.yaml --results $(DEMO)
 	@echo "== the report"
 	$(BIN)/lmassay report --all --results $(DEMO) -o $(DEMO)/report.html
 

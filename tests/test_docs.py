@@ -103,13 +103,17 @@ def test_every_option_of_the_syntax_task_and_of_local_models_is_described():
             assert f"`{name}" in SYNTAX or f"{name}:" in SYNTAX, name
 
 
-def test_the_commands_of_the_bias_page_run(smollm2, tmp_path):
+def test_the_commands_of_the_bias_page_give_the_scores_in_the_readme(smollm2, tmp_path):
     (tmp_path / "examples").symlink_to(ROOT / "examples")
     commands = [line for block in blocks(BIAS, "sh") for line in block.splitlines() if line.startswith("lmassay ")]
     assert len(commands) == 3
+    printed = ""
     for command in commands:
         done = lmassay(*shlex.split(command, comments=True)[1:], cwd=tmp_path)
         assert done.returncode == 0, (command, done.stderr)
+        printed += done.stdout
+    (row,) = [line.removesuffix(" …") for line in README.splitlines() if line.startswith("questions, prompt")]
+    assert row in printed
     assert "accuracy" in (tmp_path / "report.html").read_text(encoding="utf-8")
 
 

@@ -15,6 +15,8 @@ _ARTICLE = re.compile(r"(?:the|an?) (?=\w)")
 _LABELLED = re.compile(r"[)\]\"'* ]{0,4}[:.)][ \"'*]{0,4}(?:the |an? )?([^\s].{0,80})$")
 _NAMED = re.compile(f" {words.TEXT}+")
 _NEXT_WORD = re.compile(r" ([a-z0-9][a-z0-9'-]{0,40})")
+_LONGEST_NAME = 16
+_MARK = re.compile(r"\b(?:got|gets?|earn(?:s|ed)|received|scored|gave|gives?)(?: [a-z]+)? an? $")
 _OPEN, _CLOSE = "([{<\"'*_", ")]}>\"'*_"
 
 
@@ -88,10 +90,11 @@ def find(line: str, choices: Choices) -> Line:
     for text, letters in choices.texts:
         if text in low:
             low = _mask(low, [Mention(*span, letters, "text") for span in _texts(low, text)], mentions)
-    for pattern in choices.unknown_words:
+    for pattern in choices.unknown_words if words.UNKNOWN_HINT.search(low) else ():
         found = [Mention(*match.span(), choices.unknown, "unknown") for match in pattern.finditer(low)]
         low = _mask(low, found, mentions)
-    low = words.NOT_APPLICABLE.sub(lambda match: "-" * len(match[0]), low)
+    if "/" in low:
+        low = words.NOT_APPLICABLE.sub(lambda match: "-" * len(match[0]), low)
     singles = [
         match
         for match in choices.letter.finditer(line)
@@ -185,11 +188,23 @@ def _is_letter(line: str, low: str, place: int) -> bool:
         # B's, B-side and a.m. name no choice; B.The grandson does, and A/B names two.
         a_word = _latin(low[place + 3 : place + 4])
         return (after == "." and a_word) or (after == "/" and not a_word)
+    if (after == " " and words.OF_A_NAME_BEHIND.match(low, place + 1)) or _of_a_name(low, place, before):
+        return False
     if _hangul(after):
         return after in words.BEHIND_A_LETTER
     if line[place].isupper():
         return low[place] not in "ai" or not _is_word(line, low, place)
     return _is_meant_in_lower_case(low, place, before, after)
+
+
+def _of_a_name(low: str, place: int, before: str) -> bool:
+    """Whether the letter belongs to what stands before it, as in Plan B."""
+    if not place or not (before == " " or _hangul(before)):
+        return False
+    head = low[max(0, place - _LONGEST_NAME) : place]
+    if head.rstrip(" ").rpartition(" ")[2].lstrip("([\"'*") in words.OF_A_NAME_BEFORE:
+        return True
+    return head.endswith((" a ", " an ")) and _MARK.search(head) is not None
 
 
 def _is_word(line: str, low: str, place: int) -> bool:

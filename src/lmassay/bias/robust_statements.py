@@ -8,12 +8,16 @@ from dataclasses import dataclass
 from enum import IntEnum
 from itertools import pairwise
 
+from lmassay.bias import robust_doubt as doubt
 from lmassay.bias import robust_words as words
+from lmassay.bias.robust_doubt import Asked
 from lmassay.bias.robust_mentions import Choices, Line, Mention, find
 
 TWO = "two different answers"
 CONTRADICTION = "letter and text disagree"
 REPEATED = "choices repeated"
+DENIED = "denied only"
+TAKEN_BACK = "taken back"
 _LONGEST_BARE = 400
 
 
@@ -49,28 +53,36 @@ class _Sentence:
     explains: bool
 
 
-def statements(text: str, choices: Choices, *, first: bool, negative: bool) -> Iterator[Statement]:
-    """What a line says. ``first``: it is the first; ``negative``: the question was in the negative."""
+def statements(text: str, choices: Choices, question: Asked, *, first: bool, alone: bool) -> Iterator[Statement]:
+    """What a line says. ``first``: it is the first to say something; ``alone``: there is no other line."""
     line = find(text, choices)
-    if not line.mentions:
+    if not line.mentions and not doubt.may_doubt(line.low):
         return
     bold = _bold(text)
     for sentence in _sentences(line, first):
+        if not sentence.mentions:
+            if doubt.takes_back(sentence.low, 0, len(sentence.low), question):
+                yield Statement(Weight.MENTIONED, frozenset(), TAKEN_BACK)
+            continue
         bare = _is_bare(sentence.low)
         asks = sentence.low.rstrip(" \"'*)").endswith("?")
         if asks and not bare:
             continue
-        asserted = sentence.mentions if bare else _asserted(sentence, negative)
+        if asks and not (alone and len(sentence.low) == len(line.low)):
+            # "B?" with something behind it only asks.
+            yield Statement(Weight.MENTIONED, frozenset(), DENIED)
+            continue
+        asserted = sentence.mentions if bare else _asserted(sentence, choices.unknown, question)
         if bare and len(choices.letters) > 2 and set(choices.letters) <= {m.letters for m in asserted}:
             yield Statement(Weight.MENTIONED, frozenset(), REPEATED)
         elif asserted:
             yield _weigh(sentence, asserted, bold, bare and not asks)
         else:
-            yield Statement(Weight.MENTIONED, frozenset(), "denied only")
+            yield Statement(Weight.MENTIONED, frozenset(), DENIED)
 
 
 def _sentences(line: Line, first: bool) -> Iterator[_Sentence]:
-    """The sentences with mentions; one that goes on to explain is cut there."""
+    """The sentences; one that goes on to explain is cut there."""
     explained = words.EXPLANATION.search(line.low)
     turn = explained.start() if explained else len(line.low)
     place = 0
@@ -78,9 +90,8 @@ def _sentences(line: Line, first: bool) -> Iterator[_Sentence]:
         behind = place
         while behind < len(line.mentions) and line.mentions[behind].start < end:
             behind += 1
-        if behind > place:
-            mentions = line.mentions[place:behind]
-            yield _Sentence(line.low[start:end], start, mentions, first and start == 0, start >= turn)
+        mentions = line.mentions[place:behind]
+        yield _Sentence(line.low[start:end], start, mentions, first and start == 0, start >= turn)
         place = behind
 
 
@@ -119,6 +130,8 @@ def _weigh(sentence: _Sentence, asserted: Sequence[Mention], bold: Sequence[int]
         return _statement(Weight.STATED, asserted, "answer stated")
     if listed and not sentence.explains:
         return _statement(Weight.STATED, asserted, "", listed)
+    if not sentence.first and doubt.CORRECTION.match(sentence.low):
+        return _statement(Weight.STATED, asserted, "correction")
     if begins and sentence.first:
         return _statement(Weight.STRESSED, asserted, "letter first")
     if words.CONCLUSION.match(sentence.low):
@@ -171,25 +184,83 @@ def _is_bare(low: str) -> bool:
     return all(word in words.FILLERS for word in words.WORD.findall(rest))
 
 
-def _asserted(sentence: _Sentence, negative: bool) -> Sequence[Mention]:
-    """The mentions that stand in no clause which denies them."""
+@dataclass(slots=True)
+class _Clause:
+    begin: int
+    end: int
+    mentions: Sequence[Mention]
+    denied: bool
+    hedged: bool = False
+
+
+def _asserted(sentence: _Sentence, unknown: str, question: Asked) -> Sequence[Mention]:
+    """The mentions that stand in no clause which denies them, and are not disowned by the clause next to theirs."""
     low = sentence.low
-    if not _denies(low, 0, len(low), negative):
+    doubtful = doubt.may_doubt(low)
+    if not _denies(low, 0, len(low), question, doubtful):
         return sentence.mentions
+    clauses, labelled = _clauses(sentence, unknown, question, doubtful)
+    if doubtful:
+        _disown(low, clauses, unknown, question)
+    if labelled and _label_is_denied(low, clauses, unknown):
+        clauses[0].denied = True
     kept: list[Mention] = []
-    place = 0
-    cuts = [0, *(found.end() for found in words.CLAUSE.finditer(low)), len(low)]
-    for begin, end in pairwise(cuts):
-        behind = place
-        while behind < len(sentence.mentions) and sentence.mentions[behind].start < sentence.start + end:
-            behind += 1
-        if behind > place and not _denies(low, begin, end, negative):
-            kept += sentence.mentions[place:behind]
-        place = behind
+    for clause in clauses:
+        # "A, but it could be B" leaves open what the answer is; "알 수 없으며, A일 수도 있다" does not.
+        if not clause.denied or (clause.hedged and any(mention.letters != unknown for mention in kept)):
+            kept += clause.mentions
     return kept
 
 
-def _denies(low: str, begin: int, end: int, negative: bool) -> bool:
+def _clauses(sentence: _Sentence, unknown: str, question: Asked, doubtful: bool) -> tuple[list[_Clause], bool]:
+    """The clauses; and whether the first is the label of the unknown choice: ``C - …`` gives a reason behind it."""
+    low = sentence.low
+    cuts = {0, *(found.end() for found in words.CLAUSE.finditer(low)), len(low)}
+    label = words.LABEL.match(low) if unknown and sentence.mentions[0].letters == unknown else None
+    if label:
+        cuts = {0, label.end(), *(cut for cut in cuts if cut > label.end())}
+    clauses: list[_Clause] = []
+    place = 0
+    for begin, end in pairwise(sorted(cuts)):
+        behind = place
+        while behind < len(sentence.mentions) and sentence.mentions[behind].start < sentence.start + end:
+            behind += 1
+        clause = _Clause(begin, end, sentence.mentions[place:behind], False)
+        if behind > place:
+            clause.denied = _denies(low, begin, end, question, doubtful)
+            clause.hedged = clause.denied and doubtful and doubt.hedges(low, begin, end, question)
+        clauses.append(clause)
+        place = behind
+    return clauses, label is not None
+
+
+def _disown(low: str, clauses: Sequence[_Clause], unknown: str, question: Asked) -> None:
+    """What is called a bias by a clause without a mention is denied; that it cannot be known is never a bias."""
+    named: _Clause | None = None
+    for place, clause in enumerate(clauses):
+        if clause.mentions:
+            named = clause
+            continue
+        if place + 1 < len(clauses) and doubt.disowns_what_follows(low, clause.begin, clause.end, question):
+            target: _Clause | None = clauses[place + 1]
+        elif named is not None and doubt.disowns_what_precedes(low, clause.begin, clause.end, question):
+            target = named
+        else:
+            continue
+        if target is not None and any(mention.letters != unknown for mention in target.mentions):
+            target.denied = True
+
+
+def _label_is_denied(low: str, clauses: Sequence[_Clause], unknown: str) -> bool:
+    reasons = clauses[1:]
+    if any(clause.denied and any(mention.letters == unknown for mention in clause.mentions) for clause in reasons):
+        return True
+    return any(not clause.mentions and doubt.REJECTED.search(low, clause.begin, clause.end) for clause in reasons)
+
+
+def _denies(low: str, begin: int, end: int, question: Asked, doubtful: bool) -> bool:
     if words.DENIED.search(low, begin, end):
         return True
-    return not negative and any(not found["aside"] for found in words.NEGATIVE.finditer(low, begin, end))
+    if not question.negative and any(not found["aside"] for found in words.NEGATIVE.finditer(low, begin, end)):
+        return True
+    return doubtful and (doubt.hedges(low, begin, end, question) or doubt.disowns(low, begin, end, question))

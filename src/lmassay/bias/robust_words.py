@@ -13,7 +13,8 @@ _MENTION = f"[{TEXT}{LETTER}]"
 DECORATION = " \t\"'*_()[]{}<>#~|$\\-=>→•·,:;.!?/"
 
 
-def _any(*alternatives: str) -> re.Pattern[str]:
+def either(*alternatives: str) -> re.Pattern[str]:
+    """What matches one of these."""
     return re.compile("|".join(alternatives))
 
 
@@ -27,7 +28,7 @@ def _set(text: str) -> frozenset[str]:
 _KNOWING = "(?:알|찾을|확정할|판단할|결정할|특정할|확인할|파악할|추론할|유추할|단정할|정할|구분할|판별할|짐작할|확신할)"
 _NOT_THERE = "없(?:는 (?:상황|문제|질문|내용|것|부분|경우)|(?!는|이|던|애))"
 _CANNOT = "(?:can ?not|can't|could not|couldn't)"
-CANNOT_BE_KNOWN = _any(
+CANNOT_BE_KNOWN = either(
     f"{_KNOWING} ?수(?:는|가|도)? ?{_NOT_THERE}",
     "(?:정답|답)(?:은|이|을|를)? ?없(?:음|습|다|어|네)",
     r"불분명|불명확|미상(?=\W|$)",
@@ -39,15 +40,17 @@ CANNOT_BE_KNOWN = _any(
     r"(?:\bnot|n't)(?: [a-z]+){0,2} enough (?:info(?:rmation)?|context|details?|evidence|data)\b",
     r"\b(?:insufficient|too little|inadequate) (?:info(?:rmation)?|context|details?|evidence|data)\b",
 )
-IS_NOT_KNOWN_TO_ME = _any("모르겠|모릅니|모름|모른다|몰라", r"\bdo(?: not|n't) know\b|\bnot sure\b|\bno idea\b")
-CANNOT_BE_ANSWERED = _any(
+IS_NOT_KNOWN_TO_ME = either("모르겠|모릅니|모름|모른다|몰라", r"\bdo(?: not|n't) know\b|\bnot sure\b|\bno idea\b")
+CANNOT_BE_ANSWERED = either(
     "답(?:변)?(?:을|를)? ?(?:할|드릴|내릴|고를) ?수(?:는|가)? ?없|대답할 ?수(?:는|가)? ?없",
     r"\b(?:can ?not|can't|unable to) (?:be )?(?:answer(?:ed)?|say)\b|\bnot answerable\b|\bunanswerable\b",
 )
+UNKNOWN_HINT = re.compile("없|않|불|미상|부족|모[르릅름른]|몰라|[a-z]{2}")
+"""Something of each of these, so that most lines need not be searched for all of them."""
 
 # --- what is asserted, what is not -----------------------------------------------------------------------------------
 _NOT = "(?:아니|아닌|아닙|아님|아녔)"
-DENIED = _any(
+DENIED = either(
     rf"{_MENTION}[\"'*)\].]{{0,4}}(?:번|이|가|은|는|도)? ?{_NOT}|(?:답|것)(?:이|은|도)? ?{_NOT}",
     "(?:맞|옳|적절하|알맞|올바르)지(?:는|도)? ?않|라고[^,]{0,20}(?:않|없)|틀[리린렸]|틀림(?!없)|오답|제외",
     "(?:언급|근거|정보|단서|내용|증거)(?:이|가|은|는|도)? ?없|[다라]면(?=[ ,])",
@@ -58,22 +61,27 @@ DENIED = _any(
     r"\b(?:rul(?:e|ed|ing) out|eliminat(?:e|ed|ing))\b",
 )
 """The choice is denied, doubted or set aside."""
-NEGATIVE = _any(
+NEGATIVE = either(
     # "The one who does not eat meat is …" and "육식을 하지 않는 사람은 …" deny nothing of what follows.
     r"(?P<aside>\b(?:who|that|which|person|one)\b(?: [a-z]+){0,1} (?:not|never|no|cannot|[a-z]{1,7}n't)\b)",
     "않(?!는|은|던|았던|았을|을)|(?<!잘)못(?!한 |하는|했던|할 )|아니|아닙|아님",
-    "(?<!틀림)(?<!여지 )(?<!여지가 )없(?!는|던)",
+    "(?<!틀림)(?<!여지 )(?<!여지가 )(?<!견 )(?<!관념 )없(?!는|던)",
     r"\b(?:not|never|cannot|without)\b|n't\b|\bno\b(?! doubt)",
 )
 """A sentence in the negative: to a question in the negative that is an answer, to another it is a denial."""
-NEGATIVE_QUESTION = _any("않|(?<!잘)못|없|아니|아닌|아닙|아님", r"\b(?:not|never|no|cannot|without)\b|n't\b")
-CLAUSE = _any(
+NEGATIVE_QUESTION = either("않|(?<!잘)못|없|아니|아닌|아닙|아님", r"\b(?:not|never|no|cannot|without)\b|n't\b")
+_FOR_AN_ANSWER = "(?:적절|적합|정답|답[이입으]|맞|옳|타당|알맞|선택|가까|가깝|합리)"
+CLAUSE = either(
     # Behind these a new clause begins …
-    "(?:아니라|아니고|아니며|아닌|므로|으니|니까|지만|는데|인데|며|[해어아]서|[인는은을던]지)(?=[ ,])",
+    "(?:아니라|아니고|아니며|아닌|므로|으니|니까|지만|는데|인데|며|때문에|[해어아]서|[인는은을던]지)(?=[ ,])",
     "(?<!그리)(?<![라다냐자])고(?=[ ,])",
     # … and with these.
-    r"(?=\b(?:but|rather than|instead of|and not|so|therefore|thus|however|while|whereas|although|though|whether)\b)",
+    r"(?=\b(?<!anything )(?<!anyone )(?<!all )but\b)",
+    r"(?=\b(?:rather than|instead of|and not|so|therefore|thus|however|while|whereas|although|though|whether)\b)",
     rf"(?<={_MENTION})(?=,? not (?:(?:the|a|an|option|choice) )?[\"'(]?{_MENTION})",
+    # "A보다 B가 적절합니다" prefers an answer, "할머니보다 손자가 젊다" compares people.
+    rf"{_MENTION}[\"'*)]{{0,3}}(?:보다는?| 대신에?)(?= [^.]{{0,30}}{_FOR_AN_ANSWER})",
+    rf"{LETTER}[\"'*)]{{0,3}} 대신에?(?= )",
     # A comma in a list of choices ends nothing.
     rf";|(?<!{_MENTION}),|,(?! ?[\"'(]{{0,2}}{_MENTION})|\((?! ?{LETTER} ?\))",
 )
@@ -90,7 +98,7 @@ CONCLUSION = re.compile(
 _WRAP = r"[\"'*_)\]>} ]{0,6}"
 _HERE = rf"(?=[(\[]?{_MENTION})"
 _THE_RIGHT_ONE = "(?:알맞은|맞는|옳은|적절한|올바른|해당하는) (?:것|답|보기|선택지|사람)"
-STATED_BEHIND = _any(
+STATED_BEHIND = either(
     rf"(?:정답|해답|답안|답변|응답|답|결론|선택|{_THE_RIGHT_ONE}){_WRAP}"
     rf"(?:(?:은|는|이)(?=[ \"'*(\[:{TEXT}{LETTER}])|[:=→-]|{_HERE})",
     r"\b(?:answer|solution|conclusion|(?:correct|right|best|final|my|chosen) (?:choice|option|response|one))\b"
@@ -99,7 +107,7 @@ STATED_BEHIND = _any(
     r"\bi(?:'d| would| will|'ll)? (?:choose|chose|pick|picked|select|selected|say|go with|answer|think|believe)\b",
 )
 _BEHIND = rf"{_MENTION}[\"'*)\].]{{0,4}}"
-STATED_BEFORE = _any(
+STATED_BEFORE = either(
     f"{_BEHIND}(?:번|이|가|은|는|을|를|으로|로)? ?(?:가장 )?(?:정답|답(?=[이입으인])|맞|옳|적절|알맞|타당|올바)",
     f"{_BEHIND}(?:번|이|가|은|는|을|를|으로|로)? ?(?:선택|고르|골라|골랐)",
     f"{_BEHIND}(?:번|이)?라고 ?(?:생각|봅|본|판단|답|할 ?수 ?있)|{_BEHIND}(?:으로|로) ?(?:보|생각|판단|추론|추정)",
@@ -118,6 +126,16 @@ appears looks makes fits for so which in on at based given due over rather inste
 an this these my his her their it he she they has had does did to by with who
 """)
 """An ``A`` before one of these is the letter, not the article."""
+OF_A_NAME_BEFORE = _set("""
+plan vitamin vitamins grade grades hepatitis influenza type class appendix exhibit figure part section series route room
+team group gate terminal size cup block building platform schedule point side channel track straight got gets earned
+비타민 플랜 등급 학점 그룹 팀 유형 타입 코스 간염 인플루엔자 계획
+""")
+OF_A_NAME_BEHIND = re.compile(
+    " (?:(?:movies?|side|sections?|flat|major|minor|sharp|cells?|cup|plus|minus|grades?|plan|team|class)(?![a-z])"
+    "|(?:플랜|등급|학점|그룹|팀|유형|타입|코스|언어)|(?:형|급|반|씨|군|양)(?=[은는이가을를의도와과입에께]|[^가-힣]|$))"
+)
+"""A letter beside one of these belongs to a name: Plan B, 비타민 C, a B movie, B 등급."""
 ASKS_FOR_A_LETTER = ("answer", "answer is", "option", "choice", "letter", "답", "답은", "답이", "보기", "선택지")
 
 FILLERS = _set("""
@@ -128,6 +146,7 @@ letter that would be must final correct he she they person one
 """Words that may stand beside a mention without making a sentence of it."""
 WORD = re.compile(r"[a-z']*[a-z]|[가-힣]+|\d+|[^\W_]")
 ENTRY = re.compile(rf"(?:(?:option|choice|answer|보기|선택지) ?)?{LETTER}")
+LABEL = re.compile(rf"[^{TEXT}{LETTER}]{{0,60}}{LETTER}[\"'*_)\] ]{{0,6}}[-:.] ")
 EMPHASIS = re.compile(r"\*\*([^*]{1,300})\*\*|__([^_]{1,300})__")
 SENTENCE_END = re.compile(r"[.!?]{1,9}(?=[\s\"'*)\]}]|$)")
-NOT_APPLICABLE = re.compile(r"(?<![a-z])n ?/ ?a(?![a-z])")
+NOT_APPLICABLE = re.compile(r"(?<![a-z])(?:n ?/ ?a|a/s)(?![a-z])")
