@@ -7,7 +7,7 @@ import pytest
 from lmassay import runner
 from lmassay.budget import Budget, Prices
 from lmassay.config import RunConfig
-from lmassay.errors import BudgetReached, ConfigError
+from lmassay.errors import BudgetReached, ConfigError, FatalModelError
 from lmassay.store import Store
 from lmassay.types import Example, Generate, Response, Result, Score
 
@@ -146,6 +146,68 @@ def test_an_unknown_price_makes_the_cost_unknown_not_zero(plug_ins, tmp_path):
         record = runner.start(plan, store)
         assert store.spending(run=record.id).usd is None
         assert "cost unknown" in store.spending(run=record.id).told()
+
+
+def test_failures_that_took_nothing_do_not_make_others_look_cheap():
+    budget = Budget(tokens=1000)
+    for _ in range(40):
+        budget.spend(Response(error="no"), None)
+    budget.spend(Response("x", tokens_in=400, tokens_out=100), None)
+    assert not budget.allows(1)
+
+
+class Silent(Paid):
+    """A model whose server tells no token counts."""
+
+    name = "silent"
+
+    def generate(self, requests):
+        for place, request in enumerate(requests):
+            self.asked.append(request.prompt)
+            yield place, Response("x")
+
+
+class Refusing(Paid):
+    """Refuses every question, and fails for good at the fifth of a life."""
+
+    name = "refusing"
+    left = 5
+
+    def generate(self, requests):
+        for place, request in enumerate(requests):
+            if Refusing.left == 0:
+                raise FatalModelError("the server went away")
+            Refusing.left -= 1
+            self.asked.append(request.prompt)
+            yield place, Response(None, finish="refusal", tokens_in=1, tokens_out=1)
+
+
+def own(tmp_path, name):
+    file = tmp_path / "other.py"
+    file.write_text(f"from tests.test_budget import {name}\n", encoding="utf-8")
+    return f"{file}:{name}"
+
+
+def test_a_server_that_tells_no_tokens_cannot_keep_a_budget_and_costs_are_unknown(plug_ins, tmp_path):
+    pair = (plug_ins[0], own(tmp_path, "Silent"))
+    with Store(tmp_path / "r", create=True) as store:
+        with pytest.raises(FatalModelError, match="does not say how many tokens"):
+            runner.start(runner.plan(config(pair, budget={"tokens": 100})), store)
+        assert len(Paid.asked) == 1
+        record = runner.start(runner.plan(config(pair, seed=1)), store)
+        assert store.spending(run=record.id).usd is None
+
+
+def test_a_refusal_is_paid_for_once_though_the_run_breaks_off(plug_ins, tmp_path):
+    pair = (plug_ins[0], own(tmp_path, "Refusing"))
+    with Store(tmp_path / "r", create=True) as store:
+        with pytest.raises(FatalModelError):
+            runner.start(runner.plan(config(pair)), store)
+        Refusing.left = 100
+        runner.resume(store.run("latest"), store)
+        assert len(Paid.asked) == len(set(Paid.asked)) == 10
+        runner.start(runner.plan(config(pair)), store)
+        assert len(Paid.asked) == 20, "another run asks afresh"
 
 
 def test_a_store_of_the_first_schema_is_read_and_taken_on(tmp_path):

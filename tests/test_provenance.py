@@ -40,3 +40,12 @@ def test_the_digest_of_a_source_changes_with_the_source():
 
     assert source_digest(one) != source_digest(two)
     assert source_digest(len) == "src:unknown"
+
+
+def test_a_key_in_an_address_is_blanked_out_too():
+    from lmassay.provenance import redact, remember_secret
+
+    remember_secret("my/secret+key==")
+    assert redact("see https://x/?k=my%2Fsecret%2Bkey%3D%3D or my/secret+key==") == (
+        "see https://x/?k=[redacted] or [redacted]"
+    )

@@ -33,12 +33,16 @@ class Budget:
     _lock: threading.Lock = field(default_factory=threading.Lock, repr=False, compare=False)
 
     def spend(self, response: Response, prices: Prices | None) -> None:
-        """Count an answer, be it a good one or not."""
+        """Count an answer, be it a good one or not; a failure that took no tokens says nothing of what others cost."""
         tokens_in, tokens_out = response.tokens_in or 0, response.tokens_out or 0
         with self._lock:
-            self.answers += 1
+            self.answers += 1 if tokens_in or tokens_out else 0
             self.spent_tokens += tokens_in + tokens_out
             self.spent_usd += prices.of(tokens_in, tokens_out) if prices else 0.0
+
+    @property
+    def limited(self) -> bool:
+        return self.usd is not None or self.tokens is not None
 
     def allows(self, in_flight: int) -> bool:
         """Whether one more question may go out while some are unanswered; these are taken to cost as much as usual."""

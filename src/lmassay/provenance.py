@@ -12,6 +12,7 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import lmassay
 
@@ -87,7 +88,7 @@ def redact(text: str) -> str:
     named = {value for name, value in os.environ.items() if _SECRET_NAME.search(name)}
     for value in sorted(_in_use | named, key=len, reverse=True):
         if len(value) >= _SHORTEST_SECRET:
-            text = text.replace(value, "[redacted]")
+            text = text.replace(value, "[redacted]").replace(quote(value, safe=""), "[redacted]")
     return _SECRET_SHAPE.sub("[redacted]", text)
 
 

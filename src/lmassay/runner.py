@@ -14,7 +14,7 @@ from lmassay import provenance
 from lmassay.budget import Budget, Prices
 from lmassay.config import RunConfig
 from lmassay.contracts import ask
-from lmassay.errors import BudgetReached, ConfigError, DataError, PluginError, StoreError
+from lmassay.errors import BudgetReached, ConfigError, DataError, FatalModelError, PluginError, StoreError
 from lmassay.planning import Plan as Plan
 from lmassay.planning import model_identity
 from lmassay.planning import plan as plan
@@ -225,6 +225,10 @@ class _Worker:
         ]
         flat = {key: request for ks, rs in zip(keys, asked, strict=True) for key, request in zip(ks, rs, strict=True)}
         known = self.store.cached(flat) if self.cached else {}
+        if self.cached:
+            # What this run was told and no other is to be told: a refusal, an empty answer.
+            own = {self._own(key): key for key in flat if key not in known}
+            known |= {own[key]: response for key, response in self.store.cached(own).items()}
         try:
             self._ask({key: request for key, request in flat.items() if key not in known}, known, len(examples))
         except BudgetReached as reached:
@@ -244,15 +248,27 @@ class _Worker:
                 known[key] = response
                 if self.metered:
                     self._spend(response)
-                if self.cached and keeps(response) and fits_cache(request):
-                    self.store.add_response(key, self.run, self.model.name, request_as_dict(request), response)
+                if self.cached and response.error is None and fits_cache(request):
+                    kept = key if keeps(response) else self._own(key)
+                    self.store.add_response(kept, self.run, self.model.name, request_as_dict(request), response)
+                self._require_usage(response)
                 answered += 1
                 self.progress(self.done + examples * answered / len(open_requests), self.total)
+
+    def _own(self, key: str) -> str:
+        return digest(key, self.run)
 
     def _spend(self, response: Response) -> None:
         self.budget.spend(response, self.prices)
         tokens = (response.tokens_in or 0, response.tokens_out or 0)
-        self.store.spend(self.run, response, self.prices.of(*tokens) if self.prices else None)
+        unknown = self.prices is None or _lacks_usage(response)
+        self.store.spend(self.run, response, None if unknown or self.prices is None else self.prices.of(*tokens))
+
+    def _require_usage(self, response: Response) -> None:
+        if self.metered and self.budget.limited and _lacks_usage(response):
+            raise FatalModelError(
+                "the server does not say how many tokens it took, so the budget cannot be kept; leave the budget out"
+            )
 
     def _requests(self, example: Example) -> list[Request]:
         """The task's requests; those that are sampled are told which draw they are."""
@@ -270,6 +286,10 @@ class _Worker:
             # A sampled answer belongs to this run, example and place alone: a repeat must be asked afresh.
             parts += [self.run, example.id, place]
         return digest(*parts)
+
+
+def _lacks_usage(response: Response) -> bool:
+    return response.error is None and response.tokens_in is None and response.tokens_out is None
 
 
 def keeps(response: Response) -> bool:

@@ -247,6 +247,47 @@ def test_a_file_with_other_columns_is_not_touched(tmp_path):
     assert path.read_bytes() == b"a\tb\r\n1\t2\r\n"
 
 
+@pytest.mark.parametrize(
+    "content", [b"a line of mine\nand half a line", "time\ttopic".encode("utf-16"), b"\xef\xbb\xbftime"]
+)
+def test_a_file_that_is_not_ours_is_left_as_it_is(tmp_path, content):
+    path = tmp_path / "p.tsv"
+    path.write_bytes(content)
+    with pytest.raises(DataError), Predictions(path, "t").opened():
+        pass
+    assert path.read_bytes() == content
+
+
+@pytest.mark.parametrize("model", ["[a, b]", "", "5", "{model: x}"])
+def test_a_configuration_without_one_model_is_a_clear_mistake(data, model):
+    file = data.with_name("m.yaml")
+    file.write_text(f"model: {model}\n", encoding="utf-8")
+    done, _ = infer(data, None, "--model-config", file)
+    assert (done.returncode, "Traceback" in done.stderr) == (2, False)
+    assert "give a name or one mapping" in done.stderr
+
+
+def test_a_base_url_beside_a_configuration_is_heeded(data):
+    file = data.with_name("m.yaml")
+    file.write_text("model: {name: openai, model: m, base_url: 'http://127.0.0.1:9/v1'}\n", encoding="utf-8")
+    with openai_server(lambda body, _: completion("A")) as server:
+        done, _ = infer(data, server, "--model-config", file, "--set", "parameters.seed=7")
+    assert done.returncode == 0, done.stderr
+    assert {body["seed"] for body in server.bodies} == {7}
+
+
+def test_notes_stay_readable_after_a_crash(data):
+    with openai_server(lambda body, _: completion("A")) as server:
+        _, path = infer(data, server)
+        notes = path.with_name(f"{path.stem}.notes.jsonl")
+        notes.write_bytes(notes.read_bytes()[:-9])
+        path.write_bytes(path.read_bytes()[:-1])
+        infer(data, server)
+    lines = notes.read_text(encoding="utf-8").splitlines()
+    assert json.loads(lines[-1])["finish"] == "stop"
+    assert len(lines) == 4
+
+
 def test_a_lone_surrogate_or_a_nul_in_an_answer_breaks_no_file(tmp_path):
     with Predictions(tmp_path / "p.tsv", "t").opened() as predictions:
         predictions.add(Question("g", "A", "p"), "x\ud800\0")
@@ -264,6 +305,7 @@ def test_a_lone_surrogate_or_a_nul_in_an_answer_breaks_no_file(tmp_path):
         ),
         ("gpt-4", {"AZURE_ENDPOINT": "e", "OPENAI": "k"}, {"name": "openai", "model": "gpt-4"}),
         ("cluade-instant-1.2", {}, {"name": "claude", "model": "claude-instant-1.2"}),
+        ("gpt-4", {"AZURE_OPENAI_ENDPOINT": "e"}, {"name": "azure", "model": "gpt-4"}),
         ("clova-x", {}, {"name": "clova"}),
         ("HCX-007", {}, {"name": "clova", "model": "HCX-007"}),
         ("KoAlpaca-Polyglot-12.8B", {}, {"name": "hf", "model": "beomi/KoAlpaca-Polyglot-12.8B"}),

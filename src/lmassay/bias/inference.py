@@ -5,6 +5,7 @@ The file is the record: an answer that stands in it is never asked again.
 
 from __future__ import annotations
 
+import codecs
 import csv
 import io
 import json
@@ -20,7 +21,7 @@ from lmassay.bias.kobbq_files import file_name_of
 from lmassay.budget import Budget, Prices
 from lmassay.contracts import Model, ask
 from lmassay.data import atomic_write, require_file
-from lmassay.errors import DataError
+from lmassay.errors import DataError, FatalModelError
 from lmassay.locks import exclusive
 from lmassay.types import Generate, Place, Response
 
@@ -60,7 +61,7 @@ def read_questions(path: Path) -> list[Question]:
         prefix = document["prefix"]
         found = [Question(entry[-1], entry[-2], prefix + entry[0]) for entry in document["data"]]
         whole = all(isinstance(text, str) for q in found for text in (q.guid, q.truth, q.prompt))
-    except (ValueError, LookupError, TypeError):
+    except (ValueError, LookupError, TypeError, RecursionError):
         whole, found = False, []
     if not whole:
         raise DataError(f"{path} is no file of `lmassay kobbq preprocess` (--evaluation-json-path); make it again")
@@ -118,7 +119,7 @@ class Predictions:
     def in_order(self, questions: Sequence[Question]) -> None:
         """Put a complete file into the order of the questions; answers come in any order."""
         place = {question.guid: number for number, question in enumerate(questions)}
-        header, *rows = _records(self.path)
+        header, *rows = _records(self.path, self.path.stat().st_size)
         at = self._columns.index("guid")
         ordered = sorted(rows, key=lambda row: place.get(row[at], len(place)))
         if ordered == rows:
@@ -140,9 +141,12 @@ class Predictions:
     def _read(self) -> None:
         if not self.path.exists():
             return
-        self._take_broken_row_away()
-        records = _records(self.path)
+        whole = _whole_rows(self.path)
+        records = _records(self.path, whole)
         if not records:
+            if self.path.stat().st_size and not self.path.read_bytes().startswith(HEADER[0].encode()):
+                raise DataError(f"{self.path} is no predictions file; move it away or choose another --output-dir")
+            self._take_broken_row_away(whole)
             return
         header = tuple(records[0])
         if header not in (HEADER, (*HEADER, _PREDICTION)):
@@ -156,12 +160,13 @@ class Predictions:
                 raise DataError(
                     f"{self.path}, row {number}: {len(record)} columns instead of {len(header)}; mend or delete the row"
                 )
+        # Only now, for a file that is not ours is left as it is.
+        self._take_broken_row_away(whole)
         self._columns = header
         self._line_end = "\r\n" if self.path.read_bytes().split(b"\n", 1)[0].endswith(b"\r") else "\n"
         self.done = {record[HEADER.index("guid")] for record in records[1:]}
 
-    def _take_broken_row_away(self) -> None:
-        whole = _whole_rows(self.path)
+    def _take_broken_row_away(self, whole: int) -> None:
         with self.path.open("r+b") as stream:
             stream.seek(whole)
             broken = stream.read()
@@ -187,9 +192,12 @@ def _whole_rows(path: Path) -> int:
     return end
 
 
-def _records(path: Path) -> list[list[str]]:
+def _records(path: Path, size: int) -> list[list[str]]:
+    raw = path.read_bytes()[:size]
+    if raw.startswith(codecs.BOM_UTF8):
+        raise DataError(f"{path}, line 1: a byte order mark stands before the columns; save the file without it")
     try:
-        text = path.read_bytes().decode("utf-8")
+        text = raw.decode("utf-8")
     except UnicodeDecodeError as error:
         line = error.object[: error.start].count(b"\n") + 1
         raise DataError(f"{path}, line {line}: not UTF-8; move the file away, or convert it") from None
@@ -236,6 +244,10 @@ def infer(
         told.tokens_out += response.tokens_out or 0
         budget.spend(response, prices)
         note(question, response)
+        if budget.limited and response.error is None and response.tokens_in is None and response.tokens_out is None:
+            raise FatalModelError(
+                "the server does not say how many tokens it took, so the budget cannot be kept; leave the budget out"
+            )
         progress(known + told.asked, len(questions))
 
 

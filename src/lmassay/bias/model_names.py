@@ -10,6 +10,8 @@ from typing import Any
 
 _KOALPACA = "beomi/KoAlpaca-Polyglot-12.8B"
 _OPENAI_NAMES = re.compile(r"(gpt-|chatgpt|davinci|text-|o\d)", re.IGNORECASE)
+_OPENAI_KEYS = ("OPENAI", "OPENAI_API_KEY")
+_AZURE_ENDPOINTS = ("AZURE_ENDPOINT", "AZURE_OPENAI_ENDPOINT")
 _STRIPPED = frozenset({"openai", "azure", "clova"})
 
 
@@ -28,13 +30,13 @@ def model_spec(name: str, environment: Mapping[str, str] = os.environ) -> dict[s
         return {"name": "hf", "model": _KOALPACA}
     if low == "smollm2":
         return {"name": "smollm2"}
-    if "/" in name or Path(name).exists():
+    if "/" in name:
         return {"name": "hf", "model": name}
-    has_openai = any(environment.get(variable) for variable in ("OPENAI", "OPENAI_API_KEY"))
-    if environment.get("AZURE_ENDPOINT") and not has_openai:
-        return {"name": "azure", "model": name}
+    has_openai, has_azure = (any(map(environment.get, names)) for names in (_OPENAI_KEYS, _AZURE_ENDPOINTS))
     if _OPENAI_NAMES.match(name):
-        return {"name": "openai", "model": name}
+        return {"name": "azure" if has_azure and not has_openai else "openai", "model": name}
+    if has_azure and not has_openai and not Path(name).exists():
+        return {"name": "azure", "model": name}
     return {"name": "hf", "model": name}
 
 

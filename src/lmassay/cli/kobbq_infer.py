@@ -56,6 +56,8 @@ def infer(
     from lmassay.bias.model_names import strips_answers
     from lmassay.budget import Budget
 
+    if not model_name.strip():
+        raise UserError("--model-name: the name is empty")
     if data_path.suffix != ".json":
         raise UserError(f"--data-path {data_path}: give the .json file of `lmassay kobbq preprocess`")
     questions = inference.read_questions(data_path)
@@ -81,7 +83,7 @@ def infer(
                     max_tokens=max_tokens,
                     strip=strips_answers(spec["name"]),
                     budget=budget,
-                    note=lambda q, r: notes.write(json.dumps(inference.answer_note(q, r)) + "\n"),
+                    note=lambda q, r: notes.write(json.dumps(inference.answer_note(q, r)).encode() + b"\n"),
                     progress=advance,
                     told=told,
                 )
@@ -112,7 +114,10 @@ def _spec(name: str, base_url: str | None, config: Path | None, overrides: Seque
     if config is not None:
         document, _ = read_mapping(config)
         found = document.get("model", document)
-        spec = {"name": found} if isinstance(found, str) else dict(found)
+        spec = {"name": found} if isinstance(found, str) else found
+        if not isinstance(spec, dict) or not isinstance(spec.get("name"), str):
+            raise UserError(f"{config}: model: give a name or one mapping with a name")
+        spec = spec if base_url is None else {**spec, "base_url": base_url}
     elif base_url is not None:
         spec = {"name": "openai", "model": name, "base_url": base_url}
     else:
@@ -121,7 +126,12 @@ def _spec(name: str, base_url: str | None, config: Path | None, overrides: Seque
         key, equals, text = override.partition("=")
         if not equals:
             raise UserError(f"--set {override}: write key=value, e.g. --set concurrency=4")
-        spec[key.strip().removeprefix("model.")] = set_value(text, override)
+        key, _, inner = key.strip().removeprefix("model.").partition(".")
+        value: Any = set_value(text, override)
+        if inner:
+            known = spec.get(key)
+            value = {**(known if isinstance(known, dict) else {}), inner: value}
+        spec = {**spec, key: value}
     return spec
 
 
@@ -143,7 +153,12 @@ def _built(spec: dict[str, Any], budget_usd: float | None, config: Path | None) 
 
 def _notes(predictions: Path) -> Any:
     """Beside the predictions: how each answer ended and how many tokens it took."""
-    return predictions.with_name(f"{predictions.name.removesuffix('.tsv')}.notes.jsonl").open("a", encoding="utf-8")
+    path = predictions.with_name(f"{predictions.name.removesuffix('.tsv')}.notes.jsonl")
+    stream = path.open("a+b", buffering=0)
+    if stream.tell() and path.read_bytes()[-1:] != b"\n":
+        # A crash broke the last note off; the next one gets a line of its own.
+        stream.write(b"\n")
+    return stream
 
 
 def _account(told: Any, prices: Any) -> None:

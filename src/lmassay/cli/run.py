@@ -44,8 +44,9 @@ def run(
         sweep = runner.new_sweep()
         worst = 0
         for number, plan in enumerate(planned, 1):
-            worst = max(worst, _run_one(plan, store, sweep, f"[{number}/{len(planned)}]"))
-            if store.runs()[-1].status == "stopped" and number < len(planned):
+            code, stopped = _run_one(plan, store, sweep, f"[{number}/{len(planned)}]")
+            worst = max(worst, code)
+            if stopped and number < len(planned):
                 warn(f"the budget is used up: {len(planned) - number} further runs were not begun")
                 break
         return max(worst, show_records([r for r in store.runs() if r.sweep == sweep], store, as_json))
@@ -64,19 +65,19 @@ def plan_all(configs: Sequence[Path], overrides: Sequence[str], limit: int | Non
     return planned
 
 
-def _run_one(planned: Plan, store: Store, sweep: str, count: str) -> int:
-    """One run of a sweep; if it fails, the others go on."""
+def _run_one(planned: Plan, store: Store, sweep: str, count: str) -> tuple[int, bool]:
+    """One run of a sweep: its exit code, and whether the budget stopped it. If it fails, the others go on."""
     what = f"{count} {planned.task.name}: {planned.label} on {planned.model_label}"
     say(what)
     for note in planned.notes:
         warn(note)
     try:
         with progress(what) as advance, plug_in_output_aside():
-            runner.start(planned, store, sweep, advance)
+            record = runner.start(planned, store, sweep, advance)
     except LmassayError as error:
         complain(str(error), getattr(error, "__notes__", []))
-        return EXIT_FAILED
-    return 0
+        return EXIT_FAILED, False
+    return 0, record.status == "stopped"
 
 
 @contextmanager

@@ -30,6 +30,7 @@ METRICS = (
 HEADER = ("model", "category", *METRICS)
 Mode = Literal["test", "all"]
 T = TypeVar("T")
+_Known = Mapping[bytes, tuple[bytes, ...]]
 _COLUMNS = ("sample_id", "label_annotation", "choices", "biased_answer", "answer", "prediction")
 _HEAD = re.compile(rb"[^-]+-[0-9]+[a-d]")
 _ID = re.compile(_HEAD.pattern + rb"-[^-]*-(?:amb|dis)-[^-]*(?:-[^-]*)?")
@@ -135,34 +136,32 @@ def _rows(table: Table, unknown: bytes) -> _Rows:
     templates = sorted({template for _, template, _ in found.values()})
     names = sorted(set(labels))
     category, template = _places(categories), _places(templates)
+    known = _known(table, lists)
     side = _numbers({head: 1 if version in "bd" else 2 for head, (_, _, version) in found.items()}, heads)
     return _Rows(
-        cell=np.where(ambiguous, 0, side) * _OUTCOMES + _outcomes(table, unknown, lists, biased, answers, predictions),
+        cell=np.where(ambiguous, 0, side) * _OUTCOMES
+        + _outcomes(table, unknown, known, lists, biased, answers, predictions),
         label=_numbers(_places(names), labels),
         category=_numbers({head: category[name] for head, (name, _, _) in found.items()}, heads),
         template=_numbers({head: template[name] for head, (_, name, _) in found.items()}, heads),
         labels=[name.decode() for name in names],
         categories=categories,
         templates=templates,
-        misfits=tuple(_misfits(table, unknown, lists, biased, answers)),
+        misfits=tuple(_misfits(table, unknown, known, lists, biased, answers)),
     )
 
 
 def _misfits(
-    table: Table, unknown: bytes, lists: Sequence[bytes], biased: Sequence[bytes], answers: Sequence[bytes]
+    table: Table, unknown: bytes, known: _Known, lists: list[bytes], biased: list[bytes], answers: list[bytes]
 ) -> Iterator[str]:
     """Rows that the original counts without a word, but whose numbers mean nothing."""
-    known = {written: parse_choice_bytes(written) for written in set(lists)}
     if not any(unknown in choices for choices in known.values()):
         told = unknown.decode()
         yield f"{table.path}: no row has the choice '{told}'; the prompt or its id is not that of the first step"
-    odd = {
-        entry
-        for entry in set(zip(lists, biased, answers, strict=True))
-        if not {entry[1], entry[2]}.issubset(known[entry[0]])
-    }
-    if odd:
-        rows = [row for row, entry in enumerate(zip(lists, biased, answers, strict=True)) if entry in odd]
+    choices = list(map(known.__getitem__, lists))
+    if not (all(map(contains, choices, biased)) and all(map(contains, choices, answers))):
+        each = zip(choices, biased, answers, strict=True)
+        rows = [row for row, (texts, against, right) in enumerate(each) if not {against, right}.issubset(texts)]
         yield f"{table.where(rows[0])}: biased_answer or answer is none of the choices ({len(rows)} such rows)"
 
 
@@ -204,11 +203,8 @@ def _version(head: bytes) -> tuple[str, str, str]:
     return text.partition("-")[0], text[:-1], text[-1]
 
 
-def _outcomes(table: Table, unknown: bytes, *columns: list[bytes]) -> NDArray[np.int64]:
-    """0 for out of choice; 1, 3, 5 for unknown, biased, counter-biased, and one more if it is right."""
-    lists, stereotypes, answers, predictions = columns
-    for column in (stereotypes, answers):
-        b"\n".join(set(column)).decode()
+def _known(table: Table, lists: list[bytes]) -> _Known:
+    """Each list of choices as it is written, and its texts."""
     known: dict[bytes, tuple[bytes, ...]] = {}
     for written in set(lists):
         try:
@@ -218,6 +214,14 @@ def _outcomes(table: Table, unknown: bytes, *columns: list[bytes]) -> NDArray[np
         except ValueError as error:
             raise DataError(f"{table.where(lists.index(written))}: {error}; correct the row") from None
     b"\n".join(known).decode()
+    return known
+
+
+def _outcomes(table: Table, unknown: bytes, known: _Known, *columns: list[bytes]) -> NDArray[np.int64]:
+    """0 for out of choice; 1, 3, 5 for unknown, biased, counter-biased, and one more if it is right."""
+    lists, stereotypes, answers, predictions = columns
+    for column in (stereotypes, answers):
+        b"\n".join(set(column)).decode()
 
     def each(found: Iterable[bool]) -> NDArray[np.bool_]:
         return np.fromiter(found, bool, table.count)
