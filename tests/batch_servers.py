@@ -27,6 +27,12 @@ class Batches:
     created: list[list[dict[str, Any]]] = field(default_factory=list)
     """The requests of each batch."""
     files: dict[str, bytes] = field(default_factory=dict)
+    inputs: list[str] = field(default_factory=list)
+    """Of each of OpenAI's batches, the file of requests."""
+    gone: bool = False
+    """The results were deleted."""
+    spoiled: bool = False
+    """A line of the results cannot be read."""
     asked: dict[str, int] = field(default_factory=dict)
     lock: threading.Lock = field(default_factory=threading.Lock)
 
@@ -38,6 +44,8 @@ class Batches:
                 if self.upload_faults:
                     return self.upload_faults.pop(0)
                 return self._upload(raw)
+            if path == "/v1/batches" and method == "GET":
+                return self._list()
             if path == "/v1/batches":
                 return self._create_openai(json.loads(raw))
             if path == "/v1/messages/batches":
@@ -46,6 +54,8 @@ class Batches:
                 )
             if method != "GET":
                 return None
+            if self.gone and path.endswith(("/content", "/results")):
+                return 404, JSON, b'{"error": {"message": "no such file"}}'
             if found := re.fullmatch(r"/v1/files/(.+)/content", path):
                 return self._content(found[1], answer)
             if found := re.fullmatch(r"/v1/batches/batch-(\d+)", path):
@@ -74,7 +84,12 @@ class Batches:
         assert order["completion_window"] == "24h"
         rows = [json.loads(line) for line in self.files[order["input_file_id"]].splitlines()]
         assert all(row["url"] == order["endpoint"] == "/v1/chat/completions" for row in rows)
+        self.inputs.append(order["input_file_id"])
         return self._reply({"id": self._create(rows), "status": "validating"})
+
+    def _list(self) -> Reply:
+        rows = [{"id": f"batch-{number}", "input_file_id": file} for number, file in enumerate(self.inputs)]
+        return self._reply({"object": "list", "data": rows[::-1], "has_more": False})
 
     def _ended(self, number: int) -> bool:
         key = f"batch-{number}"
@@ -108,8 +123,7 @@ class Batches:
             elif kind == "err" and fate == "expired":
                 error = {"code": "batch_expired", "message": "not done in 24 hours"}
                 rows.append({"custom_id": row["custom_id"], "response": None, "error": error})
-        # The order of answers is not that of requests.
-        return 200, JSON, b"".join(json.dumps(row).encode() + b"\n" for row in reversed(rows))
+        return self._lines(rows)
 
     def _claude_results(self, number: int, answer: Answer) -> Reply:
         rows = []
@@ -121,4 +135,11 @@ class Batches:
             elif fate == "errored":
                 result["error"] = {"type": "error", "error": {"type": "invalid_request", "message": "no such thing"}}
             rows.append({"custom_id": row["custom_id"], "result": result})
-        return 200, JSON, b"".join(json.dumps(row).encode() + b"\n" for row in reversed(rows))
+        return self._lines(rows)
+
+    def _lines(self, rows: list[dict[str, Any]]) -> Reply:
+        # The order of answers is not that of requests.
+        lines = [json.dumps(row).encode() for row in reversed(rows)]
+        if self.spoiled:
+            lines[0] = lines[0][:20]
+        return 200, JSON, b"\n".join(lines) + b"\n"

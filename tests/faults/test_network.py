@@ -16,6 +16,7 @@ import pytest
 
 from lmassay.contracts import ask
 from lmassay.errors import FatalModelError
+from lmassay.models.api import policy
 from lmassay.models.api.claude import Claude
 from lmassay.models.api.line import MAX_BODY
 from lmassay.models.api.openai_models import Azure, Clova, OpenAICompatible
@@ -28,6 +29,7 @@ from tests.servers import completion, failure, message, openai_server, prompt_of
 
 KEY = "sentinel-key-0123456789"
 TRIES = 4
+LONG = b"%x\r\n%s\r\n0\r\n\r\n" % (MAX_BODY + 1, b" " * (MAX_BODY + 1))
 BOMB = servers.gzip_bomb(MAX_BODY + 1)
 
 # Every fault with a word of the error that names it if it never ends; None for one that is an answer.
@@ -48,6 +50,9 @@ FAULTS = {
     "a length too long": (servers.TOO_LONG, "the connection broke"),
     "a bad packing": ((200, {"Content-Encoding": "gzip"}, b"not gzip"), "could not be unpacked"),
     "a bomb": (BOMB, "larger than 16 MiB"),
+    "two lengths": ((200, {"Transfer-Encoding": "chunked", "Content-Length": "9"}, LONG), "larger than 16 MiB"),
+    "an odd charset": ((500, {"Content-Type": "text/html; charset=hex"}, b"<p>oops"), "HTTP 500"),
+    "an error in an answer": ((200, servers.JSON, b'{"error": {"code": 500}}'), "in it but an error"),
     "a bad request": (failure(400, f"no {KEY}"), "HTTP 400"),
     "no choice": ((200, servers.JSON, b'{"choices": [], "content": 7}'), "in it"),
 }
@@ -65,6 +70,7 @@ def provider(name, server):
 
 @pytest.fixture(autouse=True)
 def keys(monkeypatch):
+    monkeypatch.setattr(policy, "BUSY_PATIENCE", 0.0)
     for variable in ("OPENAI_API_KEY", "CLAUDE", "CLOVA", "API_KEY"):
         monkeypatch.setenv(variable, KEY)
 

@@ -84,7 +84,7 @@ def test_cut_empty_filtered_and_refused_answers_are_told_apart(reply, finish, te
     [
         failure(429, Retry_After="0.01"),
         failure(429, retry_after_ms="5"),
-        failure(429, Retry_After="Wed, 21 Oct 2026 07:28:00 GMT"),
+        failure(429, Retry_After="Wed, 21 Oct 2020 07:28:00 GMT"),
         failure(500),
         failure(503),
         (200, {}, b"<html>busy</html>"),

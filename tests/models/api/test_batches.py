@@ -15,6 +15,7 @@ from lmassay.errors import BudgetReached, ConfigError, FatalModelError
 from lmassay.models.api.batch import custom_ids
 from lmassay.models.api.batch_services import ClaudeBatches, OpenAIBatches
 from lmassay.models.api.claude import Claude
+from lmassay.models.api.ledger import Ledger
 from lmassay.models.api.openai_models import OpenAICompatible
 from lmassay.types import Generate, Response
 from tests.batch_servers import Batches
@@ -201,6 +202,104 @@ def test_a_batch_that_may_have_been_created_is_not_created_again(provider, fault
             asked(model_of(provider, server), "ab")
         creations = [path for path in server.paths if path.startswith("POST") and "batches" in path]
         assert len(creations) == 1
+
+
+@pytest.mark.parametrize("fault", [CLOSE_MID_BODY, failure(500), HTML, (200, {}, b"{}")])
+def test_a_batch_that_was_created_unheard_is_found_again_at_openai(fault, tmp_path):
+    office = Deaf(fault)
+    with openai_server(answer_of("openai"), office=office) as server:
+        with pytest.raises(FatalModelError, match=r"not known whether.*delete .*intent-"):
+            asked(model_of("openai", server, tmp_path), "ab")
+        assert [a.text for a in asked(model_of("openai", server, tmp_path), "ab")] == ["A", "B"]
+    assert len(office.created) == 1
+    assert list(tmp_path.iterdir()) == []
+
+
+class Deaf(Batches):
+    """Takes the first batch and does not say so."""
+
+    def __init__(self, fault):
+        super().__init__()
+        self.fault = fault
+
+    def serve(self, method, path, raw, answer):
+        reply = super().serve(method, path, raw, answer)
+        if method == "POST" and path.endswith("/batches") and self.fault is not None:
+            reply, self.fault = self.fault, None
+        return reply
+
+
+def test_a_batch_that_openai_does_not_list_is_created(tmp_path):
+    office = Batches(faults=[failure(500)])
+    with openai_server(answer_of("openai"), office=office) as server:
+        with pytest.raises(FatalModelError, match="not known whether"):
+            asked(model_of("openai", server, tmp_path), "ab")
+        assert [a.text for a in asked(model_of("openai", server, tmp_path), "ab")] == ["A", "B"]
+    assert len(office.created) == 1
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_where_no_list_tells_it_is_the_user_who_decides(tmp_path):
+    office = Deaf(failure(500))
+    with openai_server(answer_of("claude"), office=office) as server:
+        for _ in range(2):
+            with pytest.raises(FatalModelError, match=r"not known whether.*delete .*intent-"):
+                asked(model_of("claude", server, tmp_path), "ab")
+            assert len(office.created) == 1
+        (intent,) = tmp_path.iterdir()
+        intent.unlink()
+        assert [a.text for a in asked(model_of("claude", server, tmp_path), "ab")] == ["A", "B"]
+
+
+def test_a_list_that_fails_is_no_proof_that_there_is_no_batch(tmp_path):
+    office = Deaf(failure(500))
+    with openai_server(answer_of("openai"), office=office) as server:
+        for _ in range(2):
+            with pytest.raises(FatalModelError, match="not known whether"):
+                asked(model_of("openai", server, tmp_path), "ab")
+            office.faults = [failure(500)] * OPTIONS["tries"]
+    assert len(office.created) == 1
+    assert len(list(tmp_path.iterdir())) == 1
+
+
+@pytest.mark.parametrize("provider", PROVIDERS)
+@pytest.mark.parametrize("fault", [failure(400), failure(401), failure(429, Retry_After="3600")])
+def test_a_batch_that_was_refused_leaves_no_doubt(provider, fault, tmp_path):
+    office = Batches(faults=[fault])
+    with openai_server(answer_of(provider), office=office) as server:
+        with pytest.raises(FatalModelError, match="HTTP 4"):
+            asked(model_of(provider, server, tmp_path), "ab")
+        assert list(tmp_path.iterdir()) == []
+        assert [a.text for a in asked(model_of(provider, server, tmp_path), "ab")] == ["A", "B"]
+
+
+@pytest.mark.parametrize("provider", PROVIDERS)
+def test_results_that_the_provider_no_longer_has_are_errors_and_the_batch_is_settled(provider, tmp_path):
+    with openai_server(answer_of(provider), office=Batches(gone=True)) as server:
+        answers = asked(model_of(provider, server, tmp_path), "ab")
+    assert [a.error for a in answers] == ["the provider no longer has the results of this batch"] * 2
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("provider", PROVIDERS)
+def test_a_line_that_cannot_be_read_costs_its_own_request_only(provider, tmp_path):
+    with openai_server(answer_of(provider), office=Batches(spoiled=True)) as server:
+        first, second, last = asked(model_of(provider, server, tmp_path), "abc")
+    assert (first.text, second.text) == ("A", "B")
+    assert "gave no answer" in last.error
+
+
+def test_a_note_is_removed_only_if_it_was_read_and_is_old(tmp_path):
+    old, cut = tmp_path / "batch-0.json", tmp_path / "batch-1.json"
+    old.write_text(json.dumps({"batch": "b", "requests": ["r"], "noted": 1.0}))
+    cut.write_text("{cut")
+    assert Ledger(tmp_path).holding(["r"]) == []
+    assert list(tmp_path.iterdir()) == [cut]
+    closed = tmp_path / "batch-2.json"
+    closed.mkdir()  # cannot be read as a file, not even by root
+    with pytest.raises(FatalModelError, match=r"cannot read .*batch-2\.json"):
+        Ledger(tmp_path).holding(["r"])
+    assert closed.exists()
 
 
 @pytest.mark.parametrize("provider", PROVIDERS)

@@ -12,8 +12,9 @@ import pytest
 from lmassay.budget import Budget, Prices
 from lmassay.contracts import ask
 from lmassay.errors import BudgetReached, FatalModelError
+from lmassay.models.api import policy
 from lmassay.models.api.openai_models import OpenAICompatible
-from lmassay.models.api.policy import MOST_FAILURES_IN_A_ROW
+from lmassay.models.api.policy import MOST_FAILURES_IN_A_ROW, Policy
 from lmassay.types import Generate
 from tests.servers import completion, failure, openai_server, prompt_of
 
@@ -157,3 +158,76 @@ def test_a_bug_of_ours_is_shown_whole(monkeypatch):
 
 def test_no_request_at_all_is_no_answer_at_all():
     assert list(ask(model_of("http://127.0.0.1:1/v1"), "generate", [])) == []
+
+
+def test_a_bug_in_dealing_with_a_failure_loses_no_question(monkeypatch):
+    monkeypatch.setattr(Policy, "pause", lambda *_, **__: 1 / 0)
+    with openai_server(lambda *_: failure(500)) as server, pytest.raises(ZeroDivisionError):
+        list(ask(model_of(server.url), "generate", requests(3)))
+
+
+def test_a_busy_spell_longer_than_all_tries_is_sat_out(monkeypatch):
+    monkeypatch.setattr(policy, "BUSY_PATIENCE", 30.0)
+    start = time.monotonic()
+
+    def reply(*_):
+        return completion("ok") if time.monotonic() - start > 0.8 else failure(429, Retry_After="0.01")
+
+    with openai_server(reply) as server:
+        model = model_of(server.url, tries=2, concurrency=2)
+        assert [a.error for _, a in ask(model, "generate", requests(6))] == [None] * 6
+
+
+def test_a_server_that_is_busy_for_ever_is_given_up(monkeypatch):
+    monkeypatch.setattr(policy, "LONGEST_BUSY_PATIENCE", 0.3)
+    with openai_server(lambda *_: failure(429)) as server:
+        answers = dict(ask(model_of(server.url, concurrency=1, tries=2), "generate", requests(2)))
+    assert all("HTTP 429" in a.error for a in answers.values())
+
+
+def test_a_server_that_asks_to_come_in_an_hour_ends_the_work_with_what_is_in_flight():
+    def reply(body, _):
+        if prompt_of(body) == "p3":
+            return failure(429, Retry_After="3600")
+        time.sleep(0.2 if prompt_of(body) in ("p1", "p2") else 0)
+        return completion("paid for")
+
+    got = []
+    told = r"asks to wait 1 h \(HTTP 429.*resume"
+    with openai_server(reply) as server, pytest.raises(FatalModelError, match=told):
+        take(model_of(server.url, concurrency=3), requests(50), got)
+    assert sorted(place for place, _ in got) == [0, 1, 2]
+
+
+@pytest.mark.parametrize("status", [403, 404])
+def test_what_is_denied_after_the_first_success_is_that_questions_own_error(status):
+    with openai_server(lambda body, _: failure(status) if prompt_of(body) == "p2" else completion("ok")) as server:
+        answers = dict(ask(model_of(server.url), "generate", requests(6)))
+    assert [place for place, a in answers.items() if a.error] == [2]
+
+
+def test_a_server_that_denies_everything_after_the_first_success_is_given_up():
+    told = f"{MOST_FAILURES_IN_A_ROW} requests in a row"
+    reply = failure(403)
+    with (
+        openai_server(lambda body, _: completion("ok") if prompt_of(body) == "p0" else reply) as server,
+        pytest.raises(FatalModelError, match=told),
+    ):
+        list(ask(model_of(server.url), "generate", requests(200)))
+
+
+def test_a_moderated_question_is_a_filtered_one():
+    reply = failure(403, "your input was flagged by moderation")
+    with openai_server(lambda body, _: reply if prompt_of(body) == "p0" else completion("ok")) as server:
+        answers = dict(ask(model_of(server.url), "generate", requests(3)))
+    assert (answers[0].finish, answers[0].error) == ("content_filter", None)
+    assert answers[1].text == answers[2].text == "ok"
+
+
+def test_a_server_that_breaks_for_all_is_asked_nothing_new():
+    with openai_server(lambda body, _: completion("ok") if prompt_of(body) == "p0" else failure(500)) as server:
+        stream = ask(model_of(server.url, concurrency=4, tries=3, wait=0.4), "generate", requests(300))
+        next(stream)
+        next(stream)
+        assert len(set(server.prompts)) <= 10
+        stream.close()

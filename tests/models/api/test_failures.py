@@ -5,7 +5,9 @@ from __future__ import annotations
 import httpx2
 import pytest
 
-from lmassay.models.api.failures import Failure, failure_of, failure_of_status, retry_after
+from lmassay.errors import ConfigError
+from lmassay.models.api import policy as policies
+from lmassay.models.api.failures import Failure, excerpt, failure_of, failure_of_status, retry_after
 from lmassay.models.api.policy import Policy, in_words
 
 
@@ -17,7 +19,7 @@ from lmassay.models.api.policy import Policy, in_words
         ({"retry-after-ms": "250", "retry-after": "9"}, 0.25),
         ({"retry-after": "Thu, 01 Jan 1970 00:16:50 GMT"}, 10.0),
         ({"retry-after": "Thu, 01 Jan 1970 00:00:00 GMT"}, 0.0),
-        ({"retry-after": "99999"}, 120.0),
+        ({"retry-after": "99999"}, 99999.0),
         ({"retry-after": "-5"}, None),
         ({"retry-after": "nan"}, None),
         ({"retry-after": "inf"}, None),
@@ -36,6 +38,8 @@ def test_a_wait_is_read_as_seconds_milliseconds_or_a_date(headers, seconds):
         (402, "", {"fatal": True}),
         (403, "", {"fatal": True}),
         (404, "", {"fatal": True}),
+        (403, '{"error": {"message": "your input was flagged"}}', {"finish": "content_filter"}),
+        (403, '{"error": {"message": "Your account was flagged"}}', {"fatal": True}),
         (308, "", {"fatal": True}),
         (429, '{"error": {"code": "insufficient_quota"}}', {"fatal": True}),
         (429, '{"error": {"message": "slow down"}}', {"passing": True, "busy": True}),
@@ -122,3 +126,38 @@ def test_a_servers_own_wait_is_kept_but_not_believed_twice():
     assert policy.pause(failure, 1) == 0.1
     assert policy.pause(failure, 5) > 7
     assert policy.pause(Failure("HTTP 429", passing=True, wait=100.0), 3) == 100.0
+
+
+def test_a_busy_server_is_not_given_up_by_number_of_tries_alone(monkeypatch):
+    monkeypatch.setattr(policies, "BUSY_PATIENCE", 180.0)
+    monkeypatch.setattr(policies, "LONGEST_BUSY_PATIENCE", 600.0)
+    policy = Policy(8, 60.0, tries=4, wait=1.0)
+    busy = Failure("HTTP 429", passing=True, busy=True)
+    assert policy.pause(busy, 4, busy_for=179.0) is not None
+    assert policy.pause(busy, 4, busy_for=180.0) is None
+    assert policy.pause(busy, 9, uncounted=6, busy_for=599.0) is not None
+    assert policy.pause(busy, 9, uncounted=6, busy_for=600.0) is None
+    assert policy.pause(busy, 5000, busy_for=1.0) <= 61.0
+
+
+@pytest.mark.parametrize(
+    ("wait", "told"), [("3600", "wait 1 h (HTTP 429: no)"), ("121", "wait 3 min"), ("5400", "wait 1.5 h")]
+)
+def test_a_server_that_asks_to_come_much_later_ends_the_run(wait, told):
+    failure = failure_of_status(429, {"retry-after": wait}, b"no")
+    assert failure.fatal
+    assert told in failure.told
+    assert "go on later with resume" in failure.told
+    assert not failure_of_status(429, {"retry-after": "120"}, b"no").fatal
+
+
+@pytest.mark.parametrize("bad", [{"timeout": float("inf")}, {"wait": float("inf")}, {"wait": float("nan")}])
+def test_waits_without_end_are_refused(bad):
+    with pytest.raises(ConfigError, match="finite"):
+        Policy(**{"concurrency": 8, "timeout": 60.0, "tries": 4, "wait": 1.0, **bad}).check()
+
+
+@pytest.mark.parametrize("before", ["x" * 190, "x " * 95, " " * 19_990, " " * 50_000, "\n" * 199])
+def test_an_excerpt_never_shows_half_a_key(monkeypatch, before):
+    monkeypatch.setenv("SOME_KEY", "0123456789abcdefghij")
+    assert "0123" not in excerpt(f"{before} 0123456789abcdefghij and more".encode())

@@ -17,7 +17,7 @@ KEY = "sentinel-key-0123456789"
 VARIABLES = (
     *("OPENAI_API_KEY", "OPENAI", "OPENAI_ORG_ID", "OPENAI_ORG", "CLOVA_API_KEY", "CLOVA", "CLOVA_URL", "CLAUDE"),
     *("AZURE_OPENAI_API_KEY", "API_KEY", "AZURE_OPENAI_ENDPOINT", "AZURE_ENDPOINT", "OPENAI_API_VERSION"),
-    *("API_VERSION", "ANTHROPIC_API_KEY"),
+    *("API_VERSION", "ANTHROPIC_API_KEY", "OPENAI_PROJECT_ID"),
 )
 
 
@@ -161,7 +161,7 @@ def test_claude_gets_system_turns_as_system_and_its_text_is_cut_at_white_space()
     assert (response.text, response.finish) == ("B", "stop")
 
 
-@pytest.mark.parametrize("body", [b"{}", b'{"content": 7}', b"[1]", b'{"type": "error"}'])
+@pytest.mark.parametrize("body", [b"{}", b'{"content": 7}', b"[1]"])
 def test_a_message_without_content_is_an_error_at_once(body):
     with openai_server(lambda *_: (200, {}, body)) as server:
         assert "has no content in it" in answer_of(Claude("m", base_url=server.root)).error
@@ -201,3 +201,53 @@ def test_every_provider_is_a_model_and_says_what_it_can():
 def test_an_answer_to_a_model_that_thinks_aloud_is_not_its_thoughts():
     with openai_server(lambda *_: completion("B", reasoning_content="A or B? B.")) as server:
         assert answer_of(OpenAICompatible("m", base_url=server.url)).text == "B"
+
+
+def test_organization_and_project_are_told_to_openai_alone(monkeypatch):
+    monkeypatch.setenv("OPENAI_ORG_ID", "org-1")
+    monkeypatch.setenv("OPENAI_PROJECT_ID", "proj-1")
+    with openai_server() as server:
+        answer_of(OpenAICompatible("m", base_url=server.url))
+        answer_of(Clova(base_url=server.url))
+        answer_of(Azure("d", endpoint=server.root, api_version="v"))
+    told = [(h.get("Openai-Organization"), h.get("Openai-Project")) for h in server.headers]
+    assert told == [("org-1", "proj-1"), (None, None), (None, None)]
+
+
+@pytest.mark.parametrize("kind", [OpenAICompatible, Claude])
+@pytest.mark.parametrize(
+    "error",
+    [
+        {"error": {"code": 502, "message": "the server behind failed"}},
+        {"error": {"code": 429, "message": "no"}},
+        {"type": "error", "error": {"type": "overloaded_error", "message": "Overloaded"}},
+    ],
+)
+def test_an_error_under_a_good_status_is_tried_again_and_then_named(kind, error):
+    whole = completion if kind is OpenAICompatible else message
+    for good_after, expected in ((2, None), (99, "in it but an error")):
+        with openai_server(
+            lambda _, before, n=good_after: whole("ok") if before >= n else (200, {}, json.dumps(error).encode())
+        ) as server:
+            url = server.url if kind is OpenAICompatible else server.root
+            response = answer_of(kind("m", base_url=url, tries=3, wait=0.01))
+            assert len(server.bodies) == 3
+        assert response.text == "ok" if expected is None else expected in response.error
+
+
+def test_a_key_in_an_answer_is_blanked_out_and_a_short_one_is_a_word(monkeypatch):
+    monkeypatch.setenv("OPENAI", KEY)
+    with openai_server(lambda *_: completion(f"your key is {KEY}.")) as server:
+        assert answer_of(OpenAICompatible("m", base_url=server.url)).text == "your key is [redacted]."
+    monkeypatch.setenv("OPENAI", "none")
+    with openai_server(lambda *_: completion("none")) as server:
+        assert answer_of(OpenAICompatible("m", base_url=server.url)).text == "none"
+
+
+@pytest.mark.parametrize("count", [-1, 1 << 40, True, 1.5])
+def test_a_count_of_tokens_that_cannot_be_is_not_taken(count):
+    body = json.loads(completion("ok")[2])
+    body["usage"]["prompt_tokens"] = count
+    with openai_server(lambda *_: (200, {}, json.dumps(body).encode())) as server:
+        response = answer_of(OpenAICompatible("m", base_url=server.url))
+    assert (response.text, response.tokens_in, response.tokens_out) == ("ok", None, 2)

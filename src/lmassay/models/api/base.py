@@ -19,6 +19,7 @@ from lmassay.models.api.batch_services import BatchService
 from lmassay.models.api.crew import Answered, Ask, Orders, answers_as_they_arrive
 from lmassay.models.api.dialects import Dialect
 from lmassay.models.api.failures import read_json
+from lmassay.models.api.keys import Key
 from lmassay.models.api.ledger import Ledger
 from lmassay.models.api.line import MAX_BATCH_BODY, MAX_BODY, Line, MakeSdk, checked_host, open_line
 from lmassay.models.api.policy import Policy
@@ -48,6 +49,7 @@ class ApiModel:
     """A model behind an API. Its class says who is asked, with which key and in which dialect."""
 
     name = ""
+    _key: Key
 
     def __init__(
         self,
@@ -125,6 +127,7 @@ class ApiModel:
             most=batching.most,
             budget=self._budget,
             prices=self.prices,
+            blanked=self._key.blanked,
         )
 
     def _line(self, most: int) -> AbstractAsyncContextManager[Line]:
@@ -146,6 +149,7 @@ class ApiModel:
                 content = json.dumps(self.dialect.body(request)).encode("ascii")
                 started = time.monotonic()
                 raw = await line.post(self.dialect.path, content, headers)
-                return self.dialect.read(request, read_json(raw), time.monotonic() - started)
+                response = self.dialect.read(request, read_json(raw), time.monotonic() - started)
+                return self._key.blanked(response)
 
             yield ask

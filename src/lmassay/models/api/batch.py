@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import math
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
@@ -17,14 +18,15 @@ from lmassay.models.api.background import Outbox, in_background
 from lmassay.models.api.batch_services import BatchService, Outcome
 from lmassay.models.api.crew import Answered
 from lmassay.models.api.dialects import Dialect
-from lmassay.models.api.failures import Failure, failure_of
-from lmassay.models.api.ledger import Entry, Ledger
+from lmassay.models.api.failures import ErrorInAnswerError, Failure, failure_of
+from lmassay.models.api.ledger import Entry, Intent, Ledger
 from lmassay.models.api.line import Line
 from lmassay.models.api.policy import Policy, in_words
 from lmassay.types import Generate, Response, digest, request_as_dict
 
 # Hundreds of megabytes may travel in one call.
 _TIMEOUT = 600.0
+_NO_RESULTS = "the provider no longer has the results of this batch"
 T = TypeVar("T")
 
 
@@ -39,6 +41,8 @@ class Errand:
     identity: Mapping[str, object]
     poll: float
     most: int
+    blanked: Callable[[Response], Response]
+    """Takes the key out of an answer that repeats it."""
     budget: Budget | None = None
     prices: Prices | None = None
 
@@ -103,7 +107,29 @@ class _Messenger:
                 self._errand.ledger.forget(entry.batch)
             else:
                 entries.append(entry)
+        for intent in self._errand.ledger.intents(self._places):
+            if not any(set(intent.requests) <= set(entry.requests) for entry in entries):
+                entries += await self._begun(intent)
+            self._errand.ledger.drop(intent)
         return entries
+
+    async def _begun(self, intent: Intent) -> list[Entry]:
+        """The batch that an earlier attempt was about to create when it ended, if it did create it."""
+        try:
+            batch = await self._patiently(partial(self._errand.service.find, self._line, intent.mark))
+        except FatalModelError as error:
+            raise self._unknown(str(error), intent) from None
+        if batch is None:
+            return []
+        entry = Entry(batch, intent.requests)
+        self._errand.ledger.note(entry)
+        return [entry]
+
+    def _unknown(self, why: str, intent: Intent) -> FatalModelError:
+        told = "it is not known whether the provider took the batch; look there before you start again"
+        path = self._errand.ledger.path_of(intent)
+        remedy = f", and delete {path} to have its requests sent anew" if path is not None else ""
+        return FatalModelError(f"{why}; {told}{remedy}")
 
     def _parts(self, ids: Sequence[str]) -> Iterator[list[str]]:
         """Requests in bulks that the provider takes."""
@@ -129,9 +155,19 @@ class _Messenger:
         service = self._errand.service
         lines = [self._line_of(custom_id) for custom_id in part]
         payload = await self._patiently(partial(service.prepare, self._line, lines))
-        batch = await self._patiently(partial(service.create, self._line, payload), pays=True)
+        # Whoever dies from here on leaves word that there may be a batch.
+        intent = Intent(service.mark(payload), tuple(part))
+        self._errand.ledger.intend(intent)
+        try:
+            batch = await self._patiently(partial(service.create, self._line, payload), pays=True)
+        except _MaybeTakenError as error:
+            raise self._unknown(str(error), intent) from None
+        except FatalModelError:
+            self._errand.ledger.drop(intent)
+            raise
         entry = Entry(batch, tuple(part))
         self._errand.ledger.note(entry)
+        self._errand.ledger.drop(intent)
         return entry
 
     async def _collect(self, entry: Entry) -> None:
@@ -139,12 +175,17 @@ class _Messenger:
         look = partial(service.state, self._line, entry.batch)
         while not (state := await self._patiently(look)).ended:
             await asyncio.sleep(self._errand.poll)
+        reason = state.reason
         for path in state.files:
-            raw = await self._patiently(partial(self._line.get, path))
+            try:
+                raw = await self._patiently(partial(self._line.get, path))
+            except _GoneError:
+                reason = reason or _NO_RESULTS
+                continue
             for custom_id, outcome in service.results(raw):
                 self._put(custom_id, outcome)
         for custom_id in entry.requests:
-            self._put(custom_id, Failure(state.reason or "the batch gave no answer to this request"))
+            self._put(custom_id, Failure(reason or "the batch gave no answer to this request"))
 
     def _put(self, custom_id: str, outcome: Outcome) -> None:
         if custom_id not in self._open:
@@ -157,7 +198,9 @@ class _Messenger:
         if isinstance(outcome, Failure):
             return Response(finish=outcome.finish) if outcome.finish else Response(error=outcome.told)
         try:
-            return self._errand.dialect.read(request, outcome, None)
+            return self._errand.blanked(self._errand.dialect.read(request, outcome, None))
+        except ErrorInAnswerError as error:
+            return self._read(request, error.failure)
         except ModelError as error:
             return Response(error=str(error))
 
@@ -176,7 +219,9 @@ class _Messenger:
 
     async def _patiently(self, call: Callable[[], Awaitable[T]], *, pays: bool = False) -> T:
         """A call to the provider; failures that may pass are tried again a bounded number of times."""
-        tries = 0
+        tries = busy_tries = 0
+        busy_since = math.inf
+        clock = asyncio.get_running_loop().time
         while True:
             tries += 1
             try:
@@ -188,10 +233,13 @@ class _Messenger:
                     raise
             if failure.status == 404:
                 raise _GoneError(failure.told)
-            pause = self._errand.policy.pause(failure, tries)
-            if pays and failure.passing and not (failure.busy or failure.unreached):
-                told = "it is not known whether the provider took the batch; look there before you start again"
-                raise FatalModelError(f"{failure.told}; {told}")
+            if failure.busy:
+                busy_tries, busy_since = busy_tries + 1, min(busy_since, clock())
+                pause = self._errand.policy.pause(failure, tries, busy_for=clock() - busy_since)
+            else:
+                pause = self._errand.policy.pause(failure, tries, uncounted=busy_tries)
+            if pays and not _surely_not_taken(failure):
+                raise _MaybeTakenError(failure.told)
             if pause is None:
                 raise FatalModelError(in_words(failure, tries))
             await asyncio.sleep(max(pause, min(self._errand.poll, 1.0)))
@@ -216,6 +264,15 @@ class _Messenger:
 def _most_tokens(body: Mapping[str, Any]) -> int:
     # In no usual tokenizer is a token shorter than two bytes on the average.
     return len(json.dumps(body, ensure_ascii=False).encode("utf-8", "surrogatepass")) // 2
+
+
+class _MaybeTakenError(FatalModelError):
+    """The provider was asked to create a batch, and its answer does not tell whether it did."""
+
+
+def _surely_not_taken(failure: Failure) -> bool:
+    refused = failure.status is not None and 300 <= failure.status < 500 and not failure.passing
+    return failure.busy or failure.unreached or refused
 
 
 class _GoneError(FatalModelError):

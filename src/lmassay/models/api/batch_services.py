@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, ClassVar, Protocol
 from urllib.parse import quote
@@ -13,6 +14,8 @@ from lmassay.models.api.failures import Failure, excerpt, failure_of_status, rea
 from lmassay.models.api.line import Line
 from lmassay.provenance import redact
 
+# Of the list of batches, the newest first: a hundred batches each.
+_MOST_PAGES = 100
 Outcome = Any
 """What became of one request: the body of an answer, or the Failure that stands in its place."""
 
@@ -41,6 +44,12 @@ class BatchService(Protocol):
     async def create(self, line: Line, payload: bytes) -> str:
         """Create the batch, which is what costs; its id."""
 
+    def mark(self, payload: bytes) -> str:
+        """By what a batch can be found again whose id was never told; empty if it cannot."""
+
+    async def find(self, line: Line, mark: str) -> str | None:
+        """The id of the batch with this mark; None if there is none. Raises where that cannot be known."""
+
     async def state(self, line: Line, batch: str) -> State: ...
 
     def results(self, raw: bytes) -> Iterator[tuple[str, Outcome]]:
@@ -66,6 +75,26 @@ class OpenAIBatches:
 
     async def create(self, line: Line, payload: bytes) -> str:
         return _id_of(await line.post("/batches", payload))
+
+    def mark(self, payload: bytes) -> str:
+        return str(json.loads(payload)["input_file_id"])
+
+    async def find(self, line: Line, mark: str) -> str | None:
+        after = ""
+        for _ in range(_MOST_PAGES):
+            page = _object(await line.get(f"/batches?limit=100{after}"))
+            rows = page.get("data")
+            if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
+                break
+            for row in rows:
+                if row.get("input_file_id") == mark and isinstance(row.get("id"), str):
+                    return str(row["id"])
+            if not page.get("has_more"):
+                return None
+            if not rows or not isinstance(rows[-1].get("id"), str):
+                break
+            after = f"&after={quote(rows[-1]['id'], safe='')}"
+        raise ModelError("the provider's list of batches cannot be read")
 
     async def state(self, line: Line, batch: str) -> State:
         row = _object(await line.get(f"/batches/{quote(batch, safe='')}"))
@@ -102,6 +131,12 @@ class ClaudeBatches:
 
     async def create(self, line: Line, payload: bytes) -> str:
         return _id_of(await line.post("/v1/messages/batches", payload))
+
+    def mark(self, payload: bytes) -> str:
+        return ""
+
+    async def find(self, line: Line, mark: str) -> str | None:
+        raise ModelError("a batch was begun of which the provider never told the id")
 
     async def state(self, line: Line, batch: str) -> State:
         path = f"/v1/messages/batches/{quote(batch, safe='')}"
@@ -142,8 +177,10 @@ def _id_of(raw: bytes) -> str:
 
 def _rows(raw: bytes) -> Iterator[dict[str, Any]]:
     for text in raw.splitlines():
-        if text.strip():
-            yield _object(text)
+        # A line that cannot be read must not cost those after it; its request is told to have got no answer.
+        with suppress(ModelError):
+            if text.strip():
+                yield _object(text)
 
 
 def _reason(status: str, errors: Any) -> str:

@@ -7,7 +7,7 @@ import heapq
 import math
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import AbstractAsyncContextManager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from lmassay.budget import Budget
 from lmassay.errors import BudgetReached, FatalModelError, LmassayError
@@ -21,6 +21,8 @@ Answered = tuple[int, Response]
 Ask = Callable[[Generate], Awaitable[Response]]
 # Turns of the event loop until a request that was begun is on its way, headers and body.
 _TURNS_TO_GO_OUT = 3
+# Key and address are known to be good once there was an answer: then these are about one question.
+_ABOUT_ONE_QUESTION = (403, 404)
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,13 +61,18 @@ class _Question:
     place: int
     request: Generate = field(compare=False)
     tries: int = field(default=0, compare=False)
+    busy_tries: int = field(default=0, compare=False)
+    """Those to which the server said that it is too busy."""
+    lone_tries: int = field(default=0, compare=False)
+    """Of these, the ones sent alone to see whether it still is."""
+    busy_since: float = field(default=math.inf, compare=False)
 
 
 class _Crew:
     def __init__(self, ask: Ask, requests: Sequence[Generate], orders: Orders, outbox: Outbox[Answered]) -> None:
         self._ask, self._outbox = ask, outbox
         self._policy, self._budget, self._place = orders.policy, orders.budget, orders.place
-        self._proved = self._reached = orders.proved
+        self._proved = self._reached = self._succeeded = orders.proved
         self._limiter = Limiter(orders.policy.concurrency)
         self._fresh = iter(_Question(0.0, place, request) for place, request in enumerate(requests))
         self._next: _Question | None = next(self._fresh, None)
@@ -74,6 +81,7 @@ class _Crew:
         # In flight, or answered and not yet taken.
         self._unsaved = 0
         self._failed_in_a_row = 0
+        self._broken_in_a_row = 0
         self._ending: LmassayError | None = None
         self._bug: Exception | None = None
         self._changed = asyncio.Event()
@@ -138,7 +146,9 @@ class _Crew:
                     heapq.heappush(self._waiting, question)
             return chosen
         # Until one question was answered, it goes alone, also when it has to wait.
-        if self._waiting and not self._proved:
+        # Nor is a server that fails everybody asked new questions while old ones wait.
+        crowd = len(self._waiting) + len(self._tasks)
+        if self._waiting and (not self._proved or crowd >= self._policy.concurrency <= self._broken_in_a_row):
             return None
         fresh, self._next = self._next, next(self._fresh, None)
         return fresh
@@ -149,11 +159,21 @@ class _Crew:
     def _send(self, question: _Question) -> None:
         self._unsaved += 1
         question.tries += 1
-        task = self._loop.create_task(self._try(question, self._limiter.sent()))
+        lone = self._limiter.trying
+        task = self._loop.create_task(self._try(question, self._limiter.sent(), lone))
         self._tasks.add(task)
         task.add_done_callback(self._returned)
 
-    async def _try(self, question: _Question, ticket: int) -> None:
+    async def _try(self, question: _Question, ticket: int, lone: bool) -> None:
+        try:
+            failure = await self._attempt(question)
+            if failure is not None:
+                self._fail(question, ticket, failure, lone)
+        except Exception as bug:
+            # No matter of the network: shown whole. A question must never be lost in silence.
+            self._bug = self._bug or bug
+
+    async def _attempt(self, question: _Question) -> Failure | None:
         try:
             # The clients' own time-outs start anew with every byte, so a server that drips would never be given up.
             async with asyncio.timeout(self._policy.timeout):
@@ -161,26 +181,28 @@ class _Crew:
         except Exception as error:
             failure = failure_of(error)
             if failure is None:
-                # No matter of the network: shown whole, as any bug is.
-                self._bug = error
-                return
-            self._fail(question, ticket, failure)
-        else:
-            self._limiter.answered()
-            self._answer(question, response)
+                raise
+            return failure
+        self._broken_in_a_row = 0
+        self._limiter.answered()
+        self._answer(question, response)
+        return None
 
-    def _fail(self, question: _Question, ticket: int, failure: Failure) -> None:
+    def _fail(self, question: _Question, ticket: int, failure: Failure, lone: bool) -> None:
         if failure.unreached and not self._reached:
             # Nothing ever answered there: every further request would fail the same way, slowly.
             told = f"no server answers at {self._place}: {failure.told}; is it running?"
             failure = Failure(told, fatal=True)
         self._reached = self._reached or not failure.unreached
-        pause = self._policy.pause(failure, question.tries)
+        if self._succeeded and failure.status in _ABOUT_ONE_QUESTION:
+            failure = replace(failure, fatal=False)
+        pause = self._pause(question, failure, lone)
         if failure.busy:
             self._limiter.refused(ticket, self._loop.time(), pause or failure.wait or 0.0)
         elif failure.finish is not None:
             self._limiter.answered()
         else:
+            self._broken_in_a_row += failure.passing
             self._limiter.failed()
         if failure.fatal:
             self._unsaved -= 1
@@ -194,8 +216,19 @@ class _Crew:
             question.due = self._loop.time() + pause
             self._put_back(question)
 
+    def _pause(self, question: _Question, failure: Failure, lone: bool) -> float | None:
+        if not failure.busy:
+            return self._policy.pause(failure, question.tries, uncounted=question.busy_tries)
+        now = self._loop.time()
+        question.busy_tries += 1
+        question.lone_tries += lone
+        question.busy_since = min(question.busy_since, now)
+        busy_for = now - question.busy_since
+        return self._policy.pause(failure, question.tries, uncounted=question.lone_tries, busy_for=busy_for)
+
     def _answer(self, question: _Question, response: Response) -> None:
         self._proved = self._reached = True
+        self._succeeded = self._succeeded or response.error is None
         self._outbox.put((question.place, response))
         self._failed_in_a_row = 0 if response.error is None else self._failed_in_a_row + 1
         if self._failed_in_a_row >= MOST_FAILURES_IN_A_ROW and self._ending is None:

@@ -10,6 +10,7 @@ from typing import Any, Literal, Protocol
 
 from lmassay.errors import ConfigError, ModelError
 from lmassay.models.api.choices import Constrain, as_parameters, further_tokens, unwrapped
+from lmassay.models.api.failures import refuse_error
 from lmassay.provenance import redact
 from lmassay.types import Finish, Generate, Response, canonical, digest
 
@@ -99,6 +100,7 @@ class OpenAIDialect:
         return {"messages": [{"role": role, "content": content} for role, content in turns], **common}
 
     def read(self, request: Generate, data: Any, seconds: float | None) -> Response:
+        refuse_error(data, "choice")
         try:
             choice = data["choices"][0]
             message = choice.get("message") or {}
@@ -152,6 +154,7 @@ class ClaudeDialect:
         }
 
     def read(self, request: Generate, data: Any, seconds: float | None) -> Response:
+        refuse_error(data, "content")
         try:
             text = _text(data["content"])
             finish: Finish = _CLAUDE_FINISHES.get(data.get("stop_reason") or "end_turn", "stop")
@@ -192,7 +195,8 @@ def _text(content: Any) -> str | None:
 
 
 def _whole(value: Any) -> int | None:
-    return value if isinstance(value, int) else None
+    # No server means less than nothing, or more than a database can count.
+    return value if type(value) is int and 0 <= value < 1 << 40 else None
 
 
 def _excerpt(data: Any) -> str:

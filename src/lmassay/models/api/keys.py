@@ -5,10 +5,14 @@ from __future__ import annotations
 import importlib.util
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from lmassay.errors import ConfigError, MissingExtra
 from lmassay.provenance import remember_secret
+from lmassay.types import Response
+
+# Shorter ones are the place-holders of local servers, and words of answers.
+_SHORTEST_KEY = 8
 
 
 def first_set(names: Sequence[str]) -> tuple[str, str]:
@@ -33,6 +37,13 @@ class Key:
             if not (value.isascii() and value.isprintable() and " " not in value):
                 raise ConfigError(f"the key in {name} has blanks or odd characters in it; copy it again")
         return value
+
+    def blanked(self, response: Response) -> Response:
+        """The response without the key, which a server may repeat in its answer."""
+        _, value = first_set(self.variables)
+        if len(value) < _SHORTEST_KEY or not isinstance(response.answer, str) or value not in response.answer:
+            return response
+        return replace(response, answer=response.answer.replace(value, "[redacted]"))
 
     def require(self) -> None:
         if not self.value():

@@ -37,6 +37,11 @@ class Limiter:
         return 1 if self._trying else min(self._most, int(self._limit))
 
     @property
+    def trying(self) -> bool:
+        """Everybody was refused; one request goes alone, to see."""
+        return self._trying
+
+    @property
     def in_flight(self) -> int:
         return self._in_flight
 

@@ -81,6 +81,7 @@ class _BoundedClient(httpx2.AsyncClient):
         try:
             if self._is_short(response.headers):
                 await response.aread()
+                response.encoding = "utf-8"
                 return response
             raw = bytearray()
             async for piece in response.aiter_bytes():
@@ -90,12 +91,15 @@ class _BoundedClient(httpx2.AsyncClient):
         finally:
             await response.aclose()
         headers = [(name, value) for name, value in response.headers.multi_items() if name != "content-encoding"]
-        return httpx2.Response(response.status_code, headers=headers, content=bytes(raw), request=request)
+        whole = httpx2.Response(response.status_code, headers=headers, content=bytes(raw), request=request)
+        whole.encoding = "utf-8"
+        return whole
 
     def _is_short(self, headers: httpx2.Headers) -> bool:
         """A body that is not packed is as long as it says, or the connection breaks."""
         length = headers.get("content-length", "")
-        return "content-encoding" not in headers and length.isdecimal() and int(length) <= self._most
+        packed = "content-encoding" in headers or "transfer-encoding" in headers
+        return not packed and length.isdecimal() and int(length) <= self._most
 
 
 def is_loopback(url: str) -> bool:

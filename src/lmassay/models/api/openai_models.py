@@ -23,6 +23,7 @@ CLOVA_URL = "https://clovastudio.stream.ntruss.com/v1/openai"
 # The second names are those of KoBBQ's own programs.
 _OPENAI_KEYS = ("OPENAI_API_KEY", "OPENAI")
 _ORGANIZATIONS = ("OPENAI_ORG_ID", "OPENAI_ORG")
+_PROJECTS = ("OPENAI_PROJECT_ID",)
 _CLOVA_KEYS = ("CLOVA_API_KEY", "CLOVA")
 _AZURE_KEYS = ("AZURE_OPENAI_API_KEY", "API_KEY")
 _AZURE_ENDPOINTS = ("AZURE_OPENAI_ENDPOINT", "AZURE_ENDPOINT")
@@ -86,7 +87,9 @@ class OpenAICompatible(ApiModel):
 
     def make_sdk(self) -> MakeSdk:
         organization = first_set(self._organizations)[1]
-        return partial(openai_sdk, base_url=self.base_url, key=self._key.value(), organization=organization)
+        project = first_set(_PROJECTS)[1]
+        key = self._key.value()
+        return partial(openai_sdk, base_url=self.base_url, key=key, organization=organization, project=project)
 
 
 class Clova(ApiModel):
@@ -130,7 +133,7 @@ class Clova(ApiModel):
         require_sdk(PACKAGE, f"the model {self.name}")
 
     def make_sdk(self) -> MakeSdk:
-        return partial(openai_sdk, base_url=self.base_url, key=self._key.value(), organization="")
+        return partial(openai_sdk, base_url=self.base_url, key=self._key.value(), organization="", project="")
 
 
 class Azure(ApiModel):

@@ -16,21 +16,15 @@ PACKAGE = "openai"
 NO_KEY = "none"
 
 
-def openai_sdk(http: httpx2.AsyncClient, *, base_url: str, key: str, organization: str) -> Sdk:
+def openai_sdk(http: httpx2.AsyncClient, *, base_url: str, key: str, organization: str, project: str) -> Sdk:
     """OpenAI itself, or a server that speaks its protocol."""
-    client: Sdk = _module().AsyncOpenAI(
-        api_key=key or NO_KEY,
-        base_url=base_url,
-        organization=organization or None,
-        max_retries=0,
-        http_client=http,
-    )
-    return client
+    client = _module().AsyncOpenAI(api_key=key or NO_KEY, base_url=base_url, max_retries=0, http_client=http)
+    return _belonging_to(client, organization, project)
 
 
 def azure_sdk(http: httpx2.AsyncClient, *, endpoint: str, deployment: str, version: str, key: str) -> Sdk:
     """A deployment of Azure OpenAI."""
-    client: Sdk = _module().AsyncAzureOpenAI(
+    client = _module().AsyncAzureOpenAI(
         api_key=key or NO_KEY,
         azure_endpoint=endpoint,
         azure_deployment=deployment,
@@ -38,7 +32,14 @@ def azure_sdk(http: httpx2.AsyncClient, *, endpoint: str, deployment: str, versi
         max_retries=0,
         http_client=http,
     )
-    return client
+    return _belonging_to(client, "", "")
+
+
+def _belonging_to(client: Any, organization: str, project: str) -> Sdk:
+    # Left to itself, the SDK tells those of the environment to everybody.
+    client.organization, client.project = organization or None, project or None
+    sdk: Sdk = client
+    return sdk
 
 
 def _module() -> Any:

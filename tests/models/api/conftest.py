@@ -1,0 +1,13 @@
+"""Servers here are busy for moments, not for minutes."""
+
+from __future__ import annotations
+
+import pytest
+
+from lmassay.models.api import policy
+
+
+@pytest.fixture(autouse=True)
+def impatience(monkeypatch):
+    monkeypatch.setattr(policy, "BUSY_PATIENCE", 0.0)
+    monkeypatch.setattr(policy, "LONGEST_BUSY_PATIENCE", 5.0)
