@@ -121,7 +121,7 @@ def simulate(server, requests: int, concurrency: int) -> Outcome:
 def test_two_refusals_in_a_hundred_cost_little(concurrency):
     outcome = simulate(Sometimes(0.02), 6840, concurrency)
     # A refusal at the very beginning makes the way up to many at a time a slow one.
-    beginning = 0.4 if concurrency <= 16 else 70 * LATENCY
+    beginning = 0.4 if concurrency <= 16 else 140 * LATENCY
     assert outcome.seconds < 1.12 * 6840 * LATENCY / concurrency + beginning
     assert outcome.failed == 0
 
