@@ -17,6 +17,7 @@ PROMPT = "{id}\tdoc\tChoose {id}.\tContext: \tQuestion: \tA: \tB: \tC: \tAnswer:
 
 MODEL = """
 import hashlib
+from dataclasses import replace
 from lmassay.budget import Prices
 from lmassay.types import Continuation, Response
 
@@ -74,6 +75,10 @@ class Made:
 
 class Paid(Made):
     prices = Prices(1.0, 2.0)
+
+    def generate(self, requests):
+        for response in super().generate(requests):
+            yield replace(response, tokens_in=10, tokens_out=1)
 """
 
 

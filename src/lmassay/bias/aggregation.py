@@ -65,7 +65,9 @@ def _coverage(table: ScoreTable, metric: str, combination: Combination, group: s
 
 def _consistency(table: ScoreTable, group: str, where: Mask, settings: Settings) -> list[Result]:
     """How often a question gets the same answer in every order of its choices; 1 unless the order matters."""
-    orders = np.array([int(count) for count in table.groups.get("orders", [])])[where]
+    if "orders" not in table.groups:
+        return []
+    orders = np.array([int(count) for count in table.groups["orders"]])[where]
     if not len(orders) or orders.max() < 2:
         return []
     questions, first, codes = np.unique(

@@ -201,11 +201,14 @@ def _records(path: Path, size: int) -> list[list[str]]:
     except UnicodeDecodeError as error:
         line = error.object[: error.start].count(b"\n") + 1
         raise DataError(f"{path}, line {line}: not UTF-8; move the file away, or convert it") from None
-    csv.field_size_limit(1 << 30)
+    usual = csv.field_size_limit(1 << 30)
     try:
         return list(csv.reader(io.StringIO(text, newline=""), delimiter="\t", strict=True))
     except csv.Error as error:
         raise DataError(f"{path}: {error}; mend the file or move it away") from None
+    finally:
+        # The limit is the whole process's.
+        csv.field_size_limit(usual)
 
 
 def infer(
