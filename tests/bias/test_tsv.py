@@ -101,7 +101,7 @@ def test_a_last_line_without_its_end_is_noted(tmp_path, data, complete):
         (b"id\tb\n1\t2\n3", "line 3: the row has 1 cells, the header 2: it was cut off; mend it"),
         (b'id\tb\n1\t2\n3\t"4\n5\t6\n', "line 3: a quoted cell begins in this row and has no end; mend it"),
         (b'id\tb\n1\t"2\n2"\n3\t"4', "line 4: a quoted cell begins in this row and has no end; mend it"),
-        (b'id\t"b\n1\t2\n', "line 1: a quoted cell of the header has no end"),
+        (b'id\t"b\n1\t2\n', "line 1: a quoted cell begins in this row and has no end; add the quote to the header"),
         (b"id\tb\n1\t2\n3\t\0\n", "line 3: a NUL byte"),
         (b"id\t\xff\n1\t2\n", "line 1: the header is not UTF-8"),
     ],

@@ -193,16 +193,7 @@ def read_table(
 
 def _header(path: Path, data: bytes) -> tuple[tuple[str, ...], int]:
     """The names of the columns, and where the body starts."""
-    names, start = [], 0
-    while True:
-        found = _CELL.match(data, start)
-        if found is None:
-            raise DataError(f"{path}, line 1: a quoted cell of the header has no end; add the quote")
-        quoted, tail, simple, separator = found.groups()
-        names.append(simple if quoted is None else quoted.replace(b'""', b'"') + tail)
-        start = found.end()
-        if separator != b"\t":
-            break
+    names, start = _quoted_record(path, data, 0, 1, "add the quote to the header")
     try:
         return tuple(name.decode() for name in names), start
     except UnicodeDecodeError:

@@ -41,12 +41,14 @@ def compare(runs: Sequence[str], results: Path, as_json: bool) -> None:
         )
         return
     several = len(others) > 1
-    columns = ("metric", "new", "base mean", "new mean", "difference", interval_title(base), "relative", "p", "n")
+    # One run has its name in the title; several need a column for it, and their tests are many.
+    new = "" if several else f"{others[0].name} "
+    columns = ("base mean", "new mean", "difference", interval_title(base), "relative", "p", "n")
     print_table(
-        f"against {base.id} ({base.label} on {base.model}); paired by example, tested by swaps within {_unit(base)}",
-        (*columns, "p (FDR)") if several else columns,
+        f"{new}against {base.id} ({sides[0].name}); paired by example, tested by swaps within {_unit(base)}",
+        ("metric", "new", *columns, "p (FDR)") if several else ("metric", *columns),
         [_row(row, several) for row in found],
-        right=(2, 3, 4, 5, 6, 7, 8, 9),
+        right=range(2 if several else 1, 10),
     )
 
 
@@ -59,8 +61,6 @@ def _unit(base: RunRecord) -> str:
 def _row(row: Comparison, several: bool) -> list[object]:
     interval = "n/a" if row.low is None else f"[{number_text(row.low)}, {number_text(row.high)}]"
     cells: list[object] = [
-        row.metric,
-        row.new_label,
         number_text(row.base_mean),
         number_text(row.new_mean),
         f"{row.difference:+.4f}",
@@ -69,4 +69,4 @@ def _row(row: Comparison, several: bool) -> list[object]:
         p_text(row.p),
         row.n,
     ]
-    return [*cells, p_text(row.p_adjusted)] if several else cells
+    return [row.metric, row.new_label, *cells, p_text(row.p_adjusted)] if several else [row.metric, *cells]

@@ -10,7 +10,7 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 from lmassay.budget import Budget, Prices
 from lmassay.errors import ConfigError
@@ -19,7 +19,7 @@ from lmassay.models.api.batch_services import BatchService
 from lmassay.models.api.crew import Answered, Ask, Orders, answers_as_they_arrive
 from lmassay.models.api.dialects import Dialect
 from lmassay.models.api.failures import read_json
-from lmassay.models.api.keys import Key
+from lmassay.models.api.keys import Key, require_sdk
 from lmassay.models.api.ledger import Ledger
 from lmassay.models.api.line import MAX_BATCH_BODY, MAX_BODY, Line, MakeSdk, checked_host, open_line
 from lmassay.models.api.policy import Policy
@@ -49,7 +49,11 @@ class ApiModel:
     """A model behind an API. Its class says who is asked, with which key and in which dialect."""
 
     name = ""
-    _key: Key
+    package: ClassVar[str]
+    """The SDK."""
+    home: ClassVar[str]
+    """The provider's own host, which no one is let into without a key."""
+    address_option: ClassVar[str] = "base_url"
 
     def __init__(
         self,
@@ -59,6 +63,7 @@ class ApiModel:
         base_url: str,
         dialect: Dialect,
         policy: Policy,
+        key: Key,
         prices: Prices | None,
         batching: Batching | None = None,
     ) -> None:
@@ -71,6 +76,7 @@ class ApiModel:
         # A batch costs half.
         self.prices = prices if prices is None or batching is None else Prices(prices.input / 2, prices.output / 2)
         self._policy = policy
+        self._key = key
         self._batching = batching
         self._budget: Budget | None = None
         self._folder: Path | None = None
@@ -78,7 +84,7 @@ class ApiModel:
 
     @property
     def can(self) -> frozenset[str]:
-        return frozenset({"generate"})
+        return frozenset({"generate", "choices"} if self.dialect.keeps_to_choices else {"generate"})
 
     def make_sdk(self) -> MakeSdk:
         """The SDK's client over a connection; the key is read now."""
@@ -88,8 +94,10 @@ class ApiModel:
         return {"name": self.name, "model": self.model, "url": self.base_url, **self.dialect.identity()}
 
     def check(self) -> None:
-        """What can be known without a connection; a class adds its key and its SDK."""
-        checked_host(self.base_url)
+        """What can be known without a connection."""
+        if checked_host(self.base_url, self.address_option).endswith(self.home):
+            self._key.require()
+        self._key.value()
         self._policy.check()
         self.dialect.check()
         if self._batching is not None:
@@ -98,6 +106,7 @@ class ApiModel:
             for value in (self.prices.input, self.prices.output):
                 if not 0 <= value < math.inf:
                     raise ConfigError("model.prices: money for a million tokens, input and output, at least 0")
+        require_sdk(self.package, f"the model {self.name}")
 
     def heed(self, budget: Budget) -> None:
         """Ask nothing more when the budget does not allow it."""

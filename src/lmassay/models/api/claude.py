@@ -10,8 +10,8 @@ from lmassay.models.api.anthropic_sdk import PACKAGE, anthropic_sdk
 from lmassay.models.api.base import ApiModel, Batching
 from lmassay.models.api.batch_services import ClaudeBatches
 from lmassay.models.api.dialects import ClaudeDialect, Temperature
-from lmassay.models.api.keys import Key, require_sdk
-from lmassay.models.api.line import MakeSdk, checked_host
+from lmassay.models.api.keys import Key
+from lmassay.models.api.line import MakeSdk
 from lmassay.models.api.policy import Policy
 
 ANTHROPIC_URL = "https://api.anthropic.com"
@@ -22,7 +22,7 @@ _KEYS = ("ANTHROPIC_API_KEY", "CLAUDE")
 class Claude(ApiModel):
     """Claude by the name of the model; the key is in ANTHROPIC_API_KEY or CLAUDE."""
 
-    name = "claude"
+    name, package, home = "claude", PACKAGE, "anthropic.com"
 
     def __init__(
         self,
@@ -48,17 +48,10 @@ class Claude(ApiModel):
             base_url=base_url,
             dialect=ClaudeDialect(model, system, parameters or {}, temperature),
             policy=Policy(concurrency, timeout, tries, wait),
+            key=Key((api_key_env,) if api_key_env else _KEYS),
             prices=prices,
             batching=Batching(ClaudeBatches(), poll, batch_size) if batch else None,
         )
-        self._key = Key((api_key_env,) if api_key_env else _KEYS)
-
-    def check(self) -> None:
-        super().check()
-        if checked_host(self.base_url).endswith("anthropic.com"):
-            self._key.require()
-        self._key.value()
-        require_sdk(PACKAGE, f"the model {self.name}")
 
     def make_sdk(self) -> MakeSdk:
         return partial(anthropic_sdk, base_url=self.base_url, key=self._key.value())

@@ -41,6 +41,9 @@ class Dialect(Protocol):
     @property
     def path(self) -> str: ...
 
+    @property
+    def keeps_to_choices(self) -> bool: ...
+
     def check(self) -> None:
         """Raise a ConfigError for what cannot be sent."""
 
@@ -65,6 +68,10 @@ class OpenAIDialect:
     constrain: Constrain = "none"
     token_parameter: TokenParameter = "max_tokens"  # noqa: S105 - no secret
     temperature: Temperature = "send"
+
+    @property
+    def keeps_to_choices(self) -> bool:
+        return self.constrain != "none"
 
     @property
     def path(self) -> str:
@@ -125,6 +132,10 @@ class ClaudeDialect:
     system: str = ""
     parameters: Mapping[str, Any] = field(default_factory=dict)
     temperature: Temperature = "send"
+
+    @property
+    def keeps_to_choices(self) -> bool:
+        return False
 
     @property
     def path(self) -> str:

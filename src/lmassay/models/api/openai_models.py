@@ -13,8 +13,8 @@ from lmassay.models.api.base import ApiModel, Batching
 from lmassay.models.api.batch_services import OpenAIBatches
 from lmassay.models.api.choices import Constrain
 from lmassay.models.api.dialects import OpenAIDialect, Temperature, TokenParameter
-from lmassay.models.api.keys import Key, first_set, require_sdk
-from lmassay.models.api.line import MakeSdk, checked_host
+from lmassay.models.api.keys import Key, first_set
+from lmassay.models.api.line import MakeSdk
 from lmassay.models.api.openai_sdk import PACKAGE, azure_sdk, openai_sdk
 from lmassay.models.api.policy import Policy
 
@@ -37,7 +37,7 @@ class OpenAICompatible(ApiModel):
     keeps to choices: grammar (llama.cpp), structured_outputs or guided_choice (vLLM), json_schema (OpenAI).
     """
 
-    name = "openai"
+    name, package, home = "openai", PACKAGE, "openai.com"
 
     def __init__(
         self,
@@ -68,22 +68,11 @@ class OpenAICompatible(ApiModel):
             base_url=base_url,
             dialect=dialect,
             policy=Policy(concurrency, timeout, tries, wait),
+            key=Key((api_key_env,) if api_key_env else _OPENAI_KEYS),
             prices=prices,
             batching=Batching(OpenAIBatches(dialect.path), poll, batch_size) if batch else None,
         )
-        self._key = Key((api_key_env,) if api_key_env else _OPENAI_KEYS)
         self._organizations = (organization_env,) if organization_env else _ORGANIZATIONS
-        self._constrain = constrain
-
-    @property
-    def can(self) -> frozenset[str]:
-        return frozenset({"generate"} if self._constrain == "none" else {"generate", "choices"})
-
-    def check(self) -> None:
-        super().check()
-        if self._key.value() == "" and checked_host(self.base_url).endswith("openai.com"):
-            self._key.require()
-        require_sdk(PACKAGE, f"the model {self.name}")
 
     def make_sdk(self) -> MakeSdk:
         organization = first_set(self._organizations)[1]
@@ -95,7 +84,7 @@ class OpenAICompatible(ApiModel):
 class Clova(ApiModel):
     """CLOVA X (HyperCLOVA X) through CLOVA Studio's OpenAI-compatible address; the key is in CLOVA_API_KEY or CLOVA."""
 
-    name = "clova"
+    name, package, home = "clova", PACKAGE, "ntruss.com"
 
     def __init__(
         self,
@@ -121,16 +110,9 @@ class Clova(ApiModel):
                 model, "chat", system, parameters or {}, token_parameter=token_parameter, temperature=temperature
             ),
             policy=Policy(concurrency, timeout, tries, wait),
+            key=Key((api_key_env,) if api_key_env else _CLOVA_KEYS),
             prices=prices,
         )
-        self._key = Key((api_key_env,) if api_key_env else _CLOVA_KEYS)
-
-    def check(self) -> None:
-        super().check()
-        if checked_host(self.base_url).endswith("ntruss.com"):
-            self._key.require()
-        self._key.value()
-        require_sdk(PACKAGE, f"the model {self.name}")
 
     def make_sdk(self) -> MakeSdk:
         return partial(openai_sdk, base_url=self.base_url, key=self._key.value(), organization="", project="")
@@ -143,7 +125,8 @@ class Azure(ApiModel):
     AZURE_ENDPOINT, API_KEY and API_VERSION.
     """
 
-    name = "azure"
+    name, package, home = "azure", PACKAGE, "azure.com"
+    address_option = "endpoint"
 
     def __init__(
         self,
@@ -169,15 +152,10 @@ class Azure(ApiModel):
             base_url=endpoint or first_set(_AZURE_ENDPOINTS)[1],
             dialect=OpenAIDialect(model, "chat", system, parameters or {}, constrain, token_parameter, temperature),
             policy=Policy(concurrency, timeout, tries, wait),
+            key=Key((api_key_env,) if api_key_env else _AZURE_KEYS),
             prices=prices,
         )
         self._version = api_version or first_set(_AZURE_VERSIONS)[1]
-        self._key = Key((api_key_env,) if api_key_env else _AZURE_KEYS)
-        self._constrain = constrain
-
-    @property
-    def can(self) -> frozenset[str]:
-        return frozenset({"generate"} if self._constrain == "none" else {"generate", "choices"})
 
     def identity(self) -> Mapping[str, Any]:
         return {**super().identity(), "version": self._version}
@@ -189,11 +167,7 @@ class Azure(ApiModel):
             raise ConfigError(f"model.api_version: give it here or in {' or '.join(_AZURE_VERSIONS)}")
         if not re.fullmatch(r"[\w.\-]+", self.model):
             raise ConfigError(f"model.model: '{self.model}' is no name of a deployment of Azure")
-        if checked_host(self.base_url, "endpoint").endswith("azure.com"):
-            self._key.require()
-        self._key.value()
         super().check()
-        require_sdk(PACKAGE, f"the model {self.name}")
 
     def make_sdk(self) -> MakeSdk:
         return partial(
