@@ -33,19 +33,24 @@ LAYERS = [
         "contracts",
     ),
     ("models",),
-    ("robustness", "syntax", "bias"),
-    ("store", "records", "config"),
-    ("planning", "runner", "comparison"),
+    ("robustness", "syntax", "bias", "fewshot"),
+    ("store", "records", "config", "executors"),
+    ("planning", "runner", "sweep", "comparison"),
     ("report",),
     ("api",),
     ("cli", "__main__"),
 ]
 LEVEL = {name: level for level, names in enumerate(LAYERS) for name in names}
-ROOMS = {"robustness", "syntax", "bias"}
+ROOMS = {"robustness", "syntax", "bias", "fewshot"}
 # Library → the only places that may import it.
 HOMES = {
-    "torch": ("models/hf/",),
-    "transformers": ("models/hf/",),
+    "torch": ("models/hf/", "fewshot/methods/"),
+    "transformers": ("models/hf/", "fewshot/methods/"),
+    "peft": ("fewshot/methods/lora.py",),
+    "sklearn": ("fewshot/methods/",),
+    "safetensors": ("models/hf/", "fewshot/methods/"),
+    "distributed": ("executors.py",),
+    "optuna": ("cli/search.py",),
     "gguf": ("models/hf/",),
     "huggingface_hub": ("models/hf/", "cli/models.py"),
     "matplotlib": ("report/",),

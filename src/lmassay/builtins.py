@@ -7,6 +7,7 @@ from typing import Final
 _SCORERS = "lmassay.robustness.scorers"
 _PERTURBATIONS = "lmassay.robustness.perturbations"
 _API = "lmassay.models.api"
+_METHODS = "lmassay.fewshot.methods"
 
 BUILTINS: Final[dict[str, dict[str, tuple[str, str]]]] = {
     "task": {
@@ -25,6 +26,10 @@ BUILTINS: Final[dict[str, dict[str, tuple[str, str]]]] = {
         "bias": (
             "lmassay.bias.task:Bias",
             "is it biased? KoBBQ's accuracy and diff-bias, BBQ's scores, data of your own",
+        ),
+        "fewshot": (
+            "lmassay.fewshot.task:FewShot",
+            "does it learn from a few examples? FewNLU's methods under its protocol",
         ),
         "refining_tse": (
             "lmassay.syntax.tse_plugins:RefiningTse",
@@ -61,5 +66,20 @@ BUILTINS: Final[dict[str, dict[str, tuple[str, str]]]] = {
         "diacritics": (f"{_PERTURBATIONS}:diacritics", "drop accents, or add one"),
         "wordswap": (f"{_PERTURBATIONS}:wordswap", "swap two neighbouring words"),
         "worddrop": (f"{_PERTURBATIONS}:worddrop", "leave out a word"),
+    },
+    "method": {
+        "sequence_classifier": (f"{_METHODS}.classifier:SequenceClassifier", "a classifier head, all weights trained"),
+        "pet": (f"{_METHODS}.pet:Pet", "patterns and verbalizers (PET); lm_training adds a masked-word loss"),
+        "ptuning": (f"{_METHODS}.ptuning:PTuning", "PET with continuous prompt tokens: raw, lstm or mlp"),
+        "adapet": (f"{_METHODS}.adapet:Adapet", "decoupled label loss and label-conditioned masked words (ADAPET)"),
+        "lora": (f"{_METHODS}.lora:Lora", "PET's loss on low-rank adapters, the model frozen (extra: fewshot)"),
+        "prompt_tuning": (f"{_METHODS}.prompt_tuning:PromptTuning", "only prompt embeddings trained, the model frozen"),
+        "sentence_encoder": (f"{_METHODS}.sentence_encoder:SentenceEncoder", "SetFit's way: contrast, then a head"),
+        "icl": ("lmassay.fewshot.icl:InContext", "in-context learning: demonstrations, no training, any model"),
+        "majority": ("lmassay.fewshot.baselines:Majority", "the most frequent label of the training examples"),
+        "random": ("lmassay.fewshot.baselines:Random", "a label at random, by the shares in the training examples"),
+    },
+    "trainer": {
+        "fewshot": ("lmassay.fewshot.trainer:teach", "teaches a model by a few-shot method and tests it"),
     },
 }

@@ -24,7 +24,7 @@ import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from lmassay.errors import ConfigError, LmassayError, PluginError, did_you_mean
-from lmassay.options import Spec, build, inner_model, options_model, problems, split_spec
+from lmassay.options import Spec, build, inner_model, nested_kind, options_model, problems, split_spec
 from lmassay.registry import current
 from lmassay.stats import Settings
 from lmassay.yamlfile import Lines, read_mapping
@@ -171,36 +171,37 @@ def _combinations(data: dict[str, Any], base: Path, locate: typing.Callable[[str
         yield dict(combination)
 
 
-def _spec_choices(kind: str, value: Any, base: Path) -> Iterator[Any]:
-    """Every task or model that a value stands for: a list of them, and lists among their options."""
+def _spec_choices(kind: str, value: Any, base: Path, key: str = "") -> Iterator[Any]:
+    """Every plug-in that a value stands for: a list of them, and lists among their options."""
+    key = key or kind
     for spec in value if isinstance(value, list) else [value]:
         if spec is None or isinstance(spec, str):
             yield spec
             continue
         if not isinstance(spec, dict) or "name" not in spec:
-            raise ConfigError(f"{kind}: give a name, or a mapping with the key 'name'; got {spec!r}")
+            raise ConfigError(f"{key}: give a name, or a mapping with the key 'name'; got {spec!r}")
         for name in spec["name"] if isinstance(spec["name"], list) else [spec["name"]]:
             if not isinstance(name, str):
-                raise ConfigError(f"{kind}.name: must be a string; got {name!r}")
-            model = options_model(_plugin(kind, name, base))
-            yield from _dict_choices({**spec, "name": name}, model, kind, skip=("name",))
+                raise ConfigError(f"{key}.name: must be a string; got {name!r}")
+            model = options_model(_plugin(kind, name, base, key))
+            yield from _dict_choices({**spec, "name": name}, model, key, base, skip=("name",))
 
 
-def _plugin(kind: str, name: str, base: Path) -> Any:
+def _plugin(kind: str, name: str, base: Path, key: str = "") -> Any:
     try:
         return current().get(kind, name, base)
     except PluginError as error:
-        raise PluginError(f"{kind}.name: {error}") from error
+        raise PluginError(f"{key or kind}.name: {error}") from error
 
 
 def _dict_choices(
-    data: dict[str, Any], model: type[BaseModel], path: str, skip: Sequence[str] = ()
+    data: dict[str, Any], model: type[BaseModel], path: str, base: Path, skip: Sequence[str] = ()
 ) -> Iterator[dict[str, Any]]:
     axes = []
     for key, value in data.items():
         field = model.model_fields.get(key)
         inside = f"{path}.{key}"
-        choices = [value] if key in skip or field is None else list(_choices(value, field.annotation, inside))
+        choices = [value] if key in skip or field is None else list(_choices(value, field, inside, base))
         if not choices:
             raise ConfigError(f"{inside}: the list is empty; give at least one value")
         axes.append([(key, choice) for choice in choices])
@@ -208,14 +209,18 @@ def _dict_choices(
         yield dict(combination)
 
 
-def _choices(value: Any, annotation: Any, path: str) -> Iterator[Any]:
-    if isinstance(value, list) and not _takes_list(annotation):
-        for item in value:
-            yield from _choices(item, annotation, path)
+def _choices(value: Any, field: Any, path: str, base: Path) -> Iterator[Any]:
+    plug_in = nested_kind(field)
+    if plug_in is not None:
+        yield from _spec_choices(plug_in, value, base, path)
         return
-    model = inner_model(annotation)
+    if isinstance(value, list) and not _takes_list(field.annotation):
+        for item in value:
+            yield from _choices(item, field, path, base)
+        return
+    model = inner_model(field.annotation)
     if isinstance(value, dict) and model is not None:
-        yield from _dict_choices(value, model, path)
+        yield from _dict_choices(value, model, path, base)
         return
     yield value
 
@@ -232,18 +237,22 @@ def _takes_list(annotation: Any) -> bool:
     return isinstance(kind, type) and issubclass(kind, Sequence | set | frozenset) and not issubclass(kind, str | bytes)
 
 
-def _option_mistakes(kind: str, spec: Spec | None, base: Path) -> list[str]:
+def _option_mistakes(kind: str, spec: Spec | None, base: Path, key: str = "") -> list[str]:
     if spec is None:
         return []
+    key = key or kind
     try:
-        name, options = split_spec(spec, kind)
-        model = options_model(_plugin(kind, name, base))
+        name, options = split_spec(spec, key)
+        model = options_model(_plugin(kind, name, base, key))
         model.model_validate(options)
     except ValidationError as error:
-        return problems(error, model, kind)
+        return problems(error, model, key)
     except LmassayError as error:
         return [str(error)]
-    return []
+    inner = [(n, nested_kind(field)) for n, field in model.model_fields.items() if n in options]
+    return [
+        line for n, plug_in in inner if plug_in for line in _option_mistakes(plug_in, options[n], base, f"{key}.{n}")
+    ]
 
 
 def _resolve_references(value: Any, root: Mapping[str, Any], path: str = "") -> Any:

@@ -26,7 +26,7 @@ class Task(Protocol):
     version: int
     """Raise it when the same inputs may score differently than before."""
     needs: frozenset[str]
-    """Verbs the model must know: generate, logprobs, slot; empty if none is asked."""
+    """Verbs the model must know: generate, logprobs, slot, train; empty if none is asked."""
 
     def examples(self) -> Iterator[Example]:
         """All examples, in a stable order, with unique ids. May be called more than once."""
@@ -58,7 +58,8 @@ class Model(Protocol):
     at a time at least; ``prices`` (a Prices) for what tokens cost; ``heed(budget)``, called before the first question:
     ask nothing more when ``budget.allows`` says no, yield what is in flight, then raise BudgetReached;
     ``keep_in(folder)``, called before the first question: where the model may note what it must find again after a
-    crash. ``can`` may also hold "choices": the model keeps to the choices of a Generate request.
+    crash. ``can`` may also hold "choices": the model keeps to the choices of a Generate request; and "train": its
+    weights can be had by a trainer, who is another plug-in (see ``Train``), so there is no method of that name.
     """
 
     name: str

@@ -11,6 +11,7 @@ import os
 import re
 import typing
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,21 @@ from lmassay.registry import current
 Spec = str | Mapping[str, Any]
 _ENVIRONMENT = re.compile(r"\$\{([A-Z][A-Z0-9_]*)\}")
 _INJECTED = "base_dir"
+
+
+@dataclass(frozen=True, slots=True)
+class Nested:
+    """Marks an option that is itself a plug-in with options: ``method: Annotated[Spec, Nested("method")]``.
+
+    Its options are checked with the configuration, and lists among them are a sweep.
+    """
+
+    kind: str
+
+
+def nested_kind(field: Any) -> str | None:
+    """The kind of plug-in that a field of an options model names, if it is marked so."""
+    return next((mark.kind for mark in field.metadata if isinstance(mark, Nested)), None)
 
 
 def split_spec(spec: Spec, key: str) -> tuple[str, dict[str, Any]]:

@@ -112,7 +112,7 @@ def _check_fit(task: Task, model: Model | None) -> None:
     if model is None:
         can = _list(task.needs)
         raise ConfigError(f"model: the task {task.name} needs a model that can {can}; see `lmassay models`")
-    verbs = sorted(model.can - {"choices"})
+    verbs = sorted(model.can - {"choices", "train"})
     silent = [verb for verb in verbs if not callable(getattr(model, verb, None))]
     if silent:
         raise PluginError(f"the model {model.name} says that it can {_list(silent)}, but has no such method")

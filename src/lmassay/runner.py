@@ -15,12 +15,25 @@ from lmassay.budget import Budget, Prices
 from lmassay.config import RunConfig
 from lmassay.contracts import ask
 from lmassay.errors import BudgetReached, ConfigError, DataError, FatalModelError, PluginError, StoreError
+from lmassay.executors import Crew, Here, Order, perform
 from lmassay.planning import Plan as Plan
 from lmassay.planning import model_identity
 from lmassay.planning import plan as plan
 from lmassay.store import NewRun, RunRecord, Store
 from lmassay.table import ScoreTable
-from lmassay.types import Example, Generate, Request, Response, Row, Score, Slot, digest, request_as_dict, request_key
+from lmassay.types import (
+    Example,
+    Generate,
+    Request,
+    Response,
+    Row,
+    Score,
+    Slot,
+    Train,
+    digest,
+    request_as_dict,
+    request_key,
+)
 
 Progress = Callable[[float, int | None], None]
 """Called with examples done (a fraction counts) and examples in all, if known."""
@@ -31,9 +44,51 @@ MOST_CACHED_CANDIDATES = 64
 
 def start(planned: Plan, store: Store, sweep: str = "", progress: Progress | None = None) -> RunRecord:
     """Run a plan from the beginning."""
-    new = NewRun(
+    new = _new_run(planned, store, sweep or new_sweep())
+    with store.lock(new.id):
+        store.add_run(new)
+        return _work(planned, store, new.id, progress)
+
+
+def register(planned: Plan, store: Store, sweep: str) -> RunRecord:
+    """Record a run that waits for its turn, so that it can be taken up even if its turn never comes."""
+    new = _new_run(planned, store, sweep)
+    store.add_run(new, "waiting")
+    return store.run(new.id)
+
+
+def begin(
+    planned: Plan,
+    record: RunRecord,
+    store: Store,
+    progress: Progress | None = None,
+    failed: Mapping[str, Response] | None = None,
+) -> RunRecord:
+    """Do a run that waits, or what is left of one that was broken off; ``failed`` trainings are not tried again."""
+    with store.lock(record.id):
+        return _work(planned, store, record.id, progress, failed)
+
+
+def resume(record: RunRecord, store: Store, progress: Progress | None = None) -> RunRecord:
+    """Finish a run that was interrupted, cancelled, failed or left examples in error."""
+    return begin(replan(record), record, store, progress)
+
+
+def replan(record: RunRecord) -> Plan:
+    """The plan of a run in the store, if its inputs are what they were."""
+    planned = plan(RunConfig.model_validate(record.config))
+    if planned.signature != record.signature:
+        raise StoreError(
+            f"the inputs of {record.id} have changed since it began, so its parts would not fit; start a new run\n"
+            f"  then: {record.signature}\n  now:  {planned.signature}"
+        )
+    return planned
+
+
+def _new_run(planned: Plan, store: Store, sweep: str) -> NewRun:
+    return NewRun(
         id=store.new_id(planned.label),
-        sweep=sweep or new_sweep(),
+        sweep=sweep,
         name=planned.config.name,
         task=planned.task.name,
         model=planned.model_label,
@@ -48,24 +103,10 @@ def start(planned: Plan, store: Store, sweep: str = "", progress: Progress | Non
             "weights": planned.weights,
             "combinations": planned.combinations,
             "pair_by": planned.pair_by,
+            "notes": planned.notes,
         },
         planned=planned.size,
     )
-    with store.lock(new.id):
-        store.add_run(new)
-        return _work(planned, store, new.id, progress)
-
-
-def resume(record: RunRecord, store: Store, progress: Progress | None = None) -> RunRecord:
-    """Finish a run that was interrupted, cancelled, failed or left examples in error."""
-    planned = plan(RunConfig.model_validate(record.config))
-    if planned.signature != record.signature:
-        raise StoreError(
-            f"the inputs of {record.id} have changed since it began, so its parts would not fit; start a new run\n"
-            f"  then: {record.signature}\n  now:  {planned.signature}"
-        )
-    with store.lock(record.id):
-        return _work(planned, store, record.id, progress)
 
 
 def new_sweep() -> str:
@@ -73,7 +114,13 @@ def new_sweep() -> str:
     return secrets.token_hex(4)
 
 
-def _work(planned: Plan, store: Store, run: str, progress: Progress | None) -> RunRecord:
+def _work(
+    planned: Plan,
+    store: Store,
+    run: str,
+    progress: Progress | None,
+    failed: Mapping[str, Response] | None = None,
+) -> RunRecord:
     with ExitStack() as stack:
         close = getattr(planned.model, "close", None)
         if callable(close):
@@ -82,7 +129,7 @@ def _work(planned: Plan, store: Store, run: str, progress: Progress | None) -> R
         over = ""
         try:
             try:
-                _Worker(planned, store, run, progress).work()
+                Worker(planned, store, run, progress, failed).work()
             except BudgetReached as reached:
                 over = str(reached)
             table = ScoreTable(store.score_rows(run))
@@ -113,10 +160,17 @@ def _finish(store: Store, run: str, over: str) -> None:
         store.forget_lock(run)
 
 
-class _Worker:
+class Worker:
     """The loop of one run."""
 
-    def __init__(self, planned: Plan, store: Store, run: str, progress: Progress | None) -> None:
+    def __init__(
+        self,
+        planned: Plan,
+        store: Store,
+        run: str,
+        progress: Progress | None = None,
+        failed: Mapping[str, Response] | None = None,
+    ) -> None:
         self.task, self.model, self.config = planned.task, planned.model, planned.config
         self.store, self.run = store, run
         self.total = planned.size
@@ -129,6 +183,8 @@ class _Worker:
         self.prices: Prices | None = getattr(self.model, "prices", None)
         self.budget = self._budget()
         self.stopped: BudgetReached | None = None
+        self.failed = failed or {}
+        self.crew: Crew = Here()
 
     def _budget(self) -> Budget:
         """The command's budget, less what its other runs and earlier tries have spent."""
@@ -146,7 +202,7 @@ class _Worker:
             if callable(tell):
                 tell(argument)
         finished = self.store.finished_ids(self.run)
-        for chunk in self._chunks():
+        for chunk in self.chunks():
             todo = [(position, example) for position, example in chunk if example.id not in finished]
             self.done += len(chunk) - len(todo)
             self.progress(self.done, self.total)
@@ -155,7 +211,7 @@ class _Worker:
         if self.done == 0:
             raise DataError(f"the task {self.task.name} has no examples; check its data")
 
-    def _chunks(self) -> Iterator[list[tuple[int, Example]]]:
+    def chunks(self) -> Iterator[list[tuple[int, Example]]]:
         size = max(getattr(self.task, "chunk", CHUNK), getattr(self.model, "chunk", 0))
         seen: set[str] = set()
         examples = enumerate(islice(self.task.examples(), self.config.limit))
@@ -220,7 +276,7 @@ class _Worker:
         None for an example whose questions could not all be paid for.
         """
         keys = [
-            [self._key(request, example, place) for place, request in enumerate(requests)]
+            [self.key(request, example, place) for place, request in enumerate(requests)]
             for example, requests in zip(examples, asked, strict=True)
         ]
         flat = {key: request for ks, rs in zip(keys, asked, strict=True) for key, request in zip(ks, rs, strict=True)}
@@ -229,6 +285,7 @@ class _Worker:
             # What this run was told and no other is to be told: a refusal, an empty answer.
             own = {self._own(key): key for key in flat if key not in known}
             known |= {own[key]: response for key, response in self.store.cached(own).items()}
+        known |= {key: self.failed[key] for key in flat if key in self.failed}
         try:
             self._ask({key: request for key, request in flat.items() if key not in known}, known, len(examples))
         except BudgetReached as reached:
@@ -238,22 +295,58 @@ class _Worker:
     def _ask(self, open_requests: dict[str, Request], known: dict[str, Response], examples: int) -> None:
         if not open_requests:
             return
-        if self.model is None:
+        if self.model is None and any(not isinstance(request, Train) for request in open_requests.values()):
             raise ConfigError(f"the task {self.task.name} asks a question, but the configuration names no model")
         answered = 0
         for verb in sorted({request.verb for request in open_requests.values()}):
-            batch = [(key, request) for key, request in open_requests.items() if request.verb == verb]
-            for place, response in ask(self.model, verb, [request for _, request in batch]):
-                key, request = batch[place]
+            batch = {key: request for key, request in open_requests.items() if request.verb == verb}
+            for key, request, response in self._asked(verb, batch):
                 known[key] = response
                 if self.metered:
                     self._spend(response)
                 if self.cached and response.error is None and fits_cache(request):
-                    kept = key if keeps(response) else self._own(key)
-                    self.store.add_response(kept, self.run, self.model.name, request_as_dict(request), response)
+                    self.keep(key, request, response)
                 self._require_usage(response)
-                answered += 1
+                answered += key in open_requests
                 self.progress(self.done + examples * answered / len(open_requests), self.total)
+
+    def _asked(self, verb: str, batch: Mapping[str, Request]) -> Iterator[tuple[str, Request, Response]]:
+        """Each request with its key and answer; of trainings also those that had to come before."""
+        if verb == "train":
+            orders = self.orders(batch)
+            known = {**self.store.cached(orders), **{key: self.failed[key] for key in orders if key in self.failed}}
+            for key, response in perform(orders, known, self.crew):
+                yield key, orders[key].request, response
+            return
+        assert self.model is not None
+        keys = list(batch)
+        for place, response in ask(self.model, verb, [batch[key] for key in keys]):
+            yield keys[place], batch[keys[place]], response
+
+    def keep(self, key: str, request: Request, response: Response) -> None:
+        """Remember an answer: for all, or for this run alone."""
+        name = "" if self.model is None else self.model.name
+        self.store.add_response(
+            key if keeps(response) else self._own(key), self.run, name, request_as_dict(request), response
+        )
+
+    def orders(self, batch: Mapping[str, Request]) -> dict[str, Order]:
+        """Trainings and all that must come before them, by key."""
+        orders: dict[str, Order] = {}
+
+        def add(key: str, request: Train) -> None:
+            if key in orders:
+                return
+            earlier = {self._key_of(training): training for training in request.after}
+            for other, training in earlier.items():
+                add(other, training)
+            after = tuple(self._key_of(training) for training in request.after)
+            orders[key] = Order(key, request, self.config.model, self.config.base_dir, after)
+
+        for key, request in batch.items():
+            assert isinstance(request, Train)
+            add(key, request)
+        return orders
 
     def _own(self, key: str) -> str:
         return digest(key, self.run)
@@ -278,14 +371,16 @@ class _Worker:
                 asked[place] = replace(request, draw=digest(self.config.seed, self.run, example.id, place))
         return asked
 
-    def _key(self, request: Request, example: Example, place: int) -> str:
+    def key(self, request: Request, example: Example, place: int) -> str:
         if not self.cached:
             return f"{example.id}/{place}"
-        parts: list[Any] = [self.identity_digest, request_key(request), self.config.seed]
         if isinstance(request, Generate) and request.temperature > 0:
             # A sampled answer belongs to this run, example and place alone: a repeat must be asked afresh.
-            parts += [self.run, example.id, place]
-        return digest(*parts)
+            return self._key_of(request, self.run, example.id, place)
+        return self._key_of(request)
+
+    def _key_of(self, request: Request, *more: Any) -> str:
+        return digest(self.identity_digest, request_key(request), self.config.seed, *more)
 
 
 def _lacks_usage(response: Response) -> bool:

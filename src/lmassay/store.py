@@ -84,12 +84,12 @@ class Store:
         """An id for a run that starts now: sortable, readable, safe as a file name."""
         return f"{datetime.now(UTC):%Y%m%d-%H%M%S}-{_slug(label)}-{secrets.token_hex(3)}"
 
-    def add_run(self, run: NewRun) -> None:
-        """Record a run that starts now; hold its lock before, so that nobody takes it for a dead one."""
+    def add_run(self, run: NewRun, status: str = "running") -> None:
+        """Record a run that starts now (hold its lock before, so that nobody takes it for a dead one) or waits."""
         with _plain_errors(self.file):
             self._db.execute(
                 "INSERT INTO runs (id, sweep, name, task, model, label, status, config, signature, provenance, planned,"
-                " created) VALUES (?, ?, ?, ?, ?, ?, 'running', ?, ?, ?, ?, ?)",
+                " created) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
                 (
                     run.id,
                     run.sweep,
@@ -97,6 +97,7 @@ class Store:
                     run.task,
                     run.model,
                     run.label,
+                    status,
                     canonical(run.config),
                     run.signature,
                     canonical(run.provenance),
@@ -106,7 +107,7 @@ class Store:
             )
 
     def set_status(self, run: str, status: str, note: str = "") -> None:
-        finished = None if status == "running" else datetime.now(UTC).isoformat(timespec="seconds")
+        finished = None if status in ("running", "waiting") else datetime.now(UTC).isoformat(timespec="seconds")
         with _plain_errors(self.file):
             self._db.execute(
                 "UPDATE runs SET status = ?, note = ?, finished = ? WHERE id = ?", (status, note, finished, run)
@@ -141,6 +142,13 @@ class Store:
         """Hold a run for this process; the lock ends with the process, however it ends."""
         with exclusive(self._lock_file(run), f"the run {run}"):
             yield
+
+    @contextmanager
+    def lock_sweep(self, sweep: str) -> Iterator[None]:
+        """Hold all runs of a command for this process, those that wait included."""
+        with exclusive(self._lock_file(f"sweep-{sweep}"), f"the sweep {sweep}"):
+            yield
+            self.forget_lock(f"sweep-{sweep}")
 
     def forget_lock(self, run: str) -> None:
         """Tidy up after a run that is complete and will not be locked again; call it while holding the lock."""

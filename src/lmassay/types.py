@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     Column = Sequence[float | None] | NDArray[np.float64]
 
-Verb = Literal["generate", "logprobs", "slot"]
+Verb = Literal["generate", "logprobs", "slot", "train"]
 State = Literal["scored", "unscored", "error"]
 Finish = Literal["stop", "length", "content_filter", "refusal", "empty", "too_long"]
 
@@ -86,7 +86,30 @@ class Slot:
     place: Place | None = field(default=None, compare=False)
 
 
-Request = Generate | LogProbs | Slot
+@dataclass(frozen=True, slots=True)
+class Train:
+    """Ask that something be learned: a piece of work that any process can do, and whose outcome is kept.
+
+    ``by`` names the trainer that does it, ``spec`` says what is to be learned, ``after`` are trainings whose outcomes
+    it builds upon.
+    """
+
+    verb: ClassVar[Verb] = "train"
+    by: str
+    spec: Mapping[str, Any]
+    after: tuple[Train, ...] = ()
+    where: Mapping[str, Any] = field(default_factory=dict, compare=False)
+    """Where the data lie on this machine, which is no part of what is asked."""
+    key: str = field(init=False, compare=False, repr=False)
+    """What tells trainings apart, without the model."""
+
+    def __post_init__(self) -> None:
+        # Made once: what comes before is shared by many, and has others before it.
+        own = digest({"by": self.by, "spec": self.spec, "after": [earlier.key for earlier in self.after]})
+        object.__setattr__(self, "key", own)
+
+
+Request = Generate | LogProbs | Slot | Train
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,7 +179,14 @@ def _plain(value: float | None) -> float | None:
     return None if value is None or math.isnan(value) else float(value)
 
 
-Answer = str | Continuation | Candidates
+@dataclass(frozen=True, slots=True)
+class Trained:
+    """Answer to Train: what came of it, as plain JSON."""
+
+    outcome: Mapping[str, Any]
+
+
+Answer = str | Continuation | Candidates | Trained
 
 
 @dataclass(frozen=True, slots=True)
@@ -249,12 +279,17 @@ def digest(*values: Any) -> str:
 
 def request_as_dict(request: Request) -> dict[str, Any]:
     """What the model is asked, without the place it is asked from."""
+    if isinstance(request, Train):
+        earlier = [training.key for training in request.after]
+        return {"verb": request.verb, "by": request.by, "spec": dict(request.spec), "after": earlier}
     fields = {f.name: getattr(request, f.name) for f in dataclasses.fields(request) if f.compare}
     return {"verb": request.verb, **fields}
 
 
 def request_key(request: Request) -> dict[str, Any]:
     """What tells requests apart. A list of candidate words is shared by many blanks: it is hashed once."""
+    if isinstance(request, Train):
+        return {"verb": request.verb, "training": request.key}
     if not isinstance(request, Slot):
         return request_as_dict(request)
     key = dataclasses.replace(request, candidates=())
@@ -274,6 +309,8 @@ def response_as_dict(response: Response) -> dict[str, Any]:
         row["answer"] = {"total": answer.total, "tokens": list(answer.tokens)}
     elif isinstance(answer, Candidates):
         row["answer"] = {"candidates": [[c.logprob, c.rank, c.mass_above, c.mass_below] for c in answer]}
+    elif isinstance(answer, Trained):
+        row["answer"] = {"outcome": dict(answer.outcome)}
     return {name: value for name, value in row.items() if value is not None}
 
 
@@ -282,6 +319,8 @@ def response_from_dict(row: Mapping[str, Any]) -> Response:
     answer: Any = row.get("answer")
     if isinstance(answer, dict) and "candidates" in answer:
         answer = candidates_of(Candidate(*c) for c in answer["candidates"])
+    elif isinstance(answer, dict) and "outcome" in answer:
+        answer = Trained(answer["outcome"])
     elif isinstance(answer, dict):
         answer = Continuation(answer["total"], tuple(answer["tokens"]))
     return Response(**{**row, "answer": answer})

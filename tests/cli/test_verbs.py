@@ -103,7 +103,7 @@ def test_perturb_writes_the_same_number_of_lines(folder):
     assert (folder / "adv.txt").read_bytes() == (folder / "adv2.txt").read_bytes()
 
 
-@pytest.mark.parametrize("verb", ["tasks", "models", "scorers", "perturbations"])
+@pytest.mark.parametrize("verb", ["tasks", "models", "scorers", "perturbations", "methods"])
 def test_listings_name_what_there_is(verb):
     document = json.loads(lmassay(verb, "--json").stdout)
     assert document[verb]

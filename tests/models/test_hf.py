@@ -381,8 +381,8 @@ def test_a_model_is_known_by_its_weights_and_manner(folder_of, tmp_path):
 def test_a_model_fits_the_contract_and_says_what_it_can(folder_of):
     masked, causal = HuggingFace(str(folder_of("bert"))), HuggingFace(str(folder_of("gpt2")))
     assert isinstance(masked, Model)
-    assert (masked.can, masked.sees_right) == (frozenset({"slot", "logprobs"}), True)
-    assert (causal.can, causal.sees_right) == (frozenset({"slot", "logprobs", "generate", "choices"}), False)
+    assert (masked.can, masked.sees_right) == (frozenset({"slot", "logprobs", "train"}), True)
+    assert (causal.can, causal.sees_right) == (frozenset({"slot", "logprobs", "train", "generate", "choices"}), False)
 
 
 @pytest.mark.parametrize(

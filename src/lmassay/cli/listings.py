@@ -1,4 +1,4 @@
-"""``lmassay tasks``, ``models``, ``scorers``, ``perturbations``"""
+"""``lmassay tasks``, ``models``, ``scorers``, ``perturbations``, ``methods``"""
 
 from __future__ import annotations
 
@@ -49,3 +49,4 @@ tasks = _listing("task")
 models = _listing("model")
 scorers = _listing("scorer")
 perturbations = _listing("perturbation")
+methods = _listing("method")

@@ -2,34 +2,47 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import click
 
 from lmassay import runner
-from lmassay.cli.common import json_option, results_option
-from lmassay.cli.console import progress, say
-from lmassay.cli.run import plug_in_output_aside, show_records
-from lmassay.store import FILE, Store
+from lmassay.cli.common import chosen_runs, json_option, results_option
+from lmassay.cli.console import say
+from lmassay.cli.crew import Hands, crew_options
+from lmassay.cli.run import plug_in_output_aside, show_records, work_through
+from lmassay.store import FILE, RunRecord, Store
+from lmassay.sweep import Entry
 
 
-@click.command(epilog="Example: lmassay resume latest", short_help="Finish a run.")
-@click.argument("run", metavar="RUN")
+@click.command(epilog="Example: lmassay resume", short_help="Finish what was broken off.")
+@click.argument("run", metavar="[RUN]", required=False, default="latest")
 @click.option("--budget-usd", type=click.FloatRange(min=0, min_open=True), help="A new limit instead of the run's own.")
 @click.option("--budget-tokens", type=click.IntRange(min=1), help="The same in tokens.")
+@crew_options
 @results_option
 @json_option
-def resume(run: str, budget_usd: float | None, budget_tokens: int | None, results: Path, as_json: bool) -> int:
-    """Take a run up where it stopped: judged examples stay, answers in the store are not asked again, errors are."""
+def resume(
+    run: str, budget_usd: float | None, budget_tokens: int | None, hands: Hands, results: Path, as_json: bool
+) -> int:
+    """Finish a run, or every run of the latest command: judged examples, answers and trainings in the store stay."""
+    budget = {"usd": budget_usd, "tokens": budget_tokens} if budget_usd or budget_tokens else None
     with Store(results, create=(results / FILE).is_file()) as store:
-        record = store.run(run)
-        if record.status == "done":
-            say(f"{record.id} is complete; nothing to do")
-            return show_records([record], store, as_json)
-        if budget_usd is not None or budget_tokens is not None:
-            budget = {"usd": budget_usd, "tokens": budget_tokens}
-            record = replace(record, config={**record.config, "budget": budget})
-        with progress(f"{record.task}: {record.label} on {record.model}") as advance, plug_in_output_aside():
-            finished = runner.resume(record, store, advance)
-        return show_records([finished], store, as_json)
+        chosen = chosen_runs(store, [] if run == "latest" else [run])
+        left = [_with_budget(record, budget) for record in chosen if record.status != "done"]
+        if not left:
+            say(f"{chosen[0].id if len(chosen) == 1 else 'every run of the latest command'} is complete; nothing to do")
+            return show_records(chosen, store, as_json)
+        with store.lock_sweep(left[0].sweep):
+            with plug_in_output_aside():
+                entries = [Entry(runner.replan(record), record) for record in left]
+            worst = work_through(entries, store, hands)
+            ids = {record.id for record in chosen}
+            return max(worst, show_records([r for r in store.runs() if r.id in ids], store, as_json))
+
+
+def _with_budget(record: RunRecord, budget: Mapping[str, Any] | None) -> RunRecord:
+    return record if budget is None else replace(record, config={**record.config, "budget": budget})

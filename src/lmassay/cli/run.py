@@ -12,13 +12,17 @@ import click
 from lmassay import runner
 from lmassay.cli.common import json_option, print_run, print_runs, results_option
 from lmassay.cli.console import complain, print_json, print_table, progress, say, warn
+from lmassay.cli.crew import Hands, crew_options
+from lmassay.cli.protocol import print_verdicts
 from lmassay.config import read_config
 from lmassay.errors import LmassayError, UserError
 from lmassay.runner import Plan
 from lmassay.store import RunRecord, Store
+from lmassay.sweep import Ahead, Entry, register_all, train_ahead, wants_training
 
 EXIT_WITH_ERRORS = 1
 EXIT_FAILED = 2
+_MOST_TOLD = 3
 
 
 @click.command(
@@ -29,10 +33,17 @@ EXIT_FAILED = 2
 @click.option("--limit", type=click.IntRange(min=1), help="Use the first N examples only.")
 @click.option("--set", "overrides", metavar="KEY=VALUE", multiple=True, help="Override a key; repeatable.")
 @click.option("--dry-run", is_flag=True, help="Check and show the plan; ask nothing, write nothing.")
+@crew_options
 @results_option
 @json_option
 def run(
-    configs: Sequence[Path], limit: int | None, overrides: Sequence[str], dry_run: bool, results: Path, as_json: bool
+    configs: Sequence[Path],
+    limit: int | None,
+    overrides: Sequence[str],
+    dry_run: bool,
+    hands: Hands,
+    results: Path,
+    as_json: bool,
 ) -> int:
     """Run every combination of a configuration's lists; answers already in the results folder are not asked again."""
     with plug_in_output_aside():
@@ -40,16 +51,35 @@ def run(
     if dry_run:
         show_plan(planned, as_json)
         return 0
-    with Store(results, create=True) as store:
-        sweep = runner.new_sweep()
-        worst = 0
-        for number, plan in enumerate(planned, 1):
-            code, stopped = _run_one(plan, store, sweep, f"[{number}/{len(planned)}]")
-            worst = max(worst, code)
-            if stopped and number < len(planned):
-                warn(f"the budget is used up: {len(planned) - number} further runs were not begun")
-                break
+    sweep = runner.new_sweep()
+    with Store(results, create=True) as store, store.lock_sweep(sweep):
+        entries = register_all(planned, store, sweep)
+        worst = work_through(entries, store, hands)
         return max(worst, show_records([r for r in store.runs() if r.sweep == sweep], store, as_json))
+
+
+def work_through(entries: Sequence[Entry], store: Store, hands: Hands) -> int:
+    """Do the runs of a sweep, or what is left of them: trainings first, side by side, then run after run."""
+    ahead = _train(entries, store, hands) if wants_training(entries) else Ahead()
+    worst = 0
+    for number, entry in enumerate(entries, 1):
+        code, stopped = _run_one(entry, store, ahead, f"[{number}/{len(entries)}]")
+        worst = max(worst, code)
+        if stopped and number < len(entries):
+            warn(f"the budget is used up: {len(entries) - number} further runs were not begun")
+            break
+    return worst
+
+
+def _train(entries: Sequence[Entry], store: Store, hands: Hands) -> Ahead:
+    for note in dict.fromkeys(note for entry in entries for note in entry.plan.notes):
+        warn(note)
+    try:
+        with hands.crew() as crew, progress("trainings") as advance, plug_in_output_aside():
+            return train_ahead(entries, store, crew, advance)
+    except BaseException as error:
+        error.add_note(f"trainings that were finished are kept; go on with: lmassay resume --results {store.folder}")
+        raise
 
 
 def plan_all(configs: Sequence[Path], overrides: Sequence[str], limit: int | None = None) -> list[Plan]:
@@ -65,15 +95,16 @@ def plan_all(configs: Sequence[Path], overrides: Sequence[str], limit: int | Non
     return planned
 
 
-def _run_one(planned: Plan, store: Store, sweep: str, count: str) -> tuple[int, bool]:
+def _run_one(entry: Entry, store: Store, ahead: Ahead, count: str) -> tuple[int, bool]:
     """One run of a sweep: its exit code, and whether the budget stopped it. If it fails, the others go on."""
+    planned = entry.plan
     what = f"{count} {planned.task.name}: {planned.label} on {planned.model_label}"
     say(what)
-    for note in planned.notes:
+    for note in [] if ahead.done or ahead.failed else planned.notes:
         warn(note)
     try:
         with progress(what) as advance, plug_in_output_aside():
-            record = runner.start(planned, store, sweep, advance)
+            record = runner.begin(planned, entry.record, store, advance, ahead.failed)
     except LmassayError as error:
         complain(str(error), getattr(error, "__notes__", []))
         return EXIT_FAILED, False
@@ -95,11 +126,15 @@ def show_records(records: Sequence[RunRecord], store: Store, as_json: bool) -> i
         print_run(records[0], store)
     else:
         print_runs(records)
+        print_verdicts(store, records)
     unfinished = [record for record in records if record.status in ("incomplete", "stopped")]
-    for record in unfinished:
+    for record in unfinished[:_MOST_TOLD]:
         complain(f"{record.id}: {record.note}; try again with: lmassay resume {record.id} --results {store.folder}")
         for text, number in store.errors(record.id):
             say(f"  {number} × {text}")
+    if len(unfinished) > _MOST_TOLD:
+        more = len(unfinished) - _MOST_TOLD
+        complain(f"{more} more runs are not complete; try all again with: lmassay resume --results {store.folder}")
     return EXIT_WITH_ERRORS if unfinished else 0
 
 

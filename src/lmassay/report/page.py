@@ -48,7 +48,7 @@ def _section(store: Store, records: Sequence[RunRecord]) -> dict[str, Any]:
     return {
         "task": records[0].task,
         "records": records,
-        "errors": {record.id: store.errors(record.id) for record in records},
+        "errors": {record.id: [] if section.tells_errors else store.errors(record.id) for record in records},
         "blocks": section.blocks,
         "examples": section.examples,
         "comparisons": comparisons,

@@ -120,6 +120,8 @@ class Section:
     compared: Sequence[str] | None = None
     """The metrics that runs are compared by; None leaves it to the task's headline, none at all to the section."""
     comparison_note: str = ""
+    tells_errors: bool = False
+    """True where the section itself lists the examples in error."""
 
 
 def name(text: str, *small: str) -> Cell:

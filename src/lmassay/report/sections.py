@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
-from lmassay.report import bias, minimal_pairs, robustness, syntax
+from lmassay.report import bias, fewshot, minimal_pairs, robustness, syntax
 from lmassay.report.generic import section as results_as_they_are
 from lmassay.report.parts import Section
 from lmassay.store import RunRecord, Store
@@ -17,6 +17,7 @@ SECTIONS: Mapping[str, MakeSection] = {
     "refining_tse": syntax.section,
     "minimal_pairs": minimal_pairs.section,
     "bias": bias.section,
+    "fewshot": fewshot.section,
 }
 
 

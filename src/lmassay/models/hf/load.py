@@ -76,7 +76,7 @@ def load(folder: Path, tokenizer: Any, kind: Kind, device: torch.device, dtype: 
     if kind == "masked" and tokenizer.mask_token_id is None:
         raise DataError(f"the tokenizer in {folder} has no mask token, which a masked model needs")
     model.eval().to(device)
-    return Loaded(model, tokenizer, device, _window(model, tokenizer))
+    return Loaded(model, tokenizer, device, window_of(model, tokenizer))
 
 
 def read_tokenizer(folder: Path, trust_remote_code: bool) -> Any:
@@ -116,7 +116,7 @@ def _model(folder: Path, kind: Kind, dtype: str, trust_remote_code: bool) -> Any
     return model
 
 
-def _window(model: Any, tokenizer: Any) -> int | None:
+def window_of(model: Any, tokenizer: Any) -> int | None:
     config = model.config.get_text_config()
     longest = getattr(config, "max_position_embeddings", None) or getattr(config, "n_positions", None)
     if longest is not None and config.model_type in ("roberta", "xlm-roberta", "camembert", "longformer", "mpnet"):

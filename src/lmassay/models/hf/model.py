@@ -67,7 +67,7 @@ class HuggingFace:
 
     @property
     def can(self) -> frozenset[str]:
-        both = {"slot", "logprobs"}
+        both = {"slot", "logprobs", "train"}
         return frozenset(both if self.kind == "masked" else both | {"generate", "choices"})
 
     @property
@@ -109,6 +109,36 @@ class HuggingFace:
     def generate(self, requests: Sequence[Generate]) -> Iterator[Placed]:
         return self._told(self._engine.generate(requests))
 
+    # --- for those who train it -------------------------------------------------------------------------------------
+
+    @cached_property
+    def folder(self) -> Path:
+        """Config, tokenizer and safetensors weights; of a GGUF file what it was turned into."""
+        if not self.source.is_gguf:
+            return self.source.path
+        self._engine_module()
+        from lmassay.models.hf.gguf import converted
+
+        return converted(self.source.path)
+
+    @property
+    def device(self) -> str:
+        """As asked for: auto, cpu, cuda:1 …"""
+        return self._device
+
+    @property
+    def dtype(self) -> str:
+        """The number format that was asked for, or is chosen for this machine."""
+        return str(self._engine_module().numbers(self.source, self._device, self._dtype)["dtype"])
+
+    @property
+    def threads(self) -> int | None:
+        return self._threads
+
+    @property
+    def trust_remote_code(self) -> bool:
+        return self._trust_remote_code
+
     # --- inside -----------------------------------------------------------------------------------------------------
 
     def _engine_module(self) -> Any:
@@ -121,18 +151,9 @@ class HuggingFace:
         return engine
 
     @cached_property
-    def _folder(self) -> Path:
-        if not self.source.is_gguf:
-            return self.source.path
-        self._engine_module()
-        from lmassay.models.hf.gguf import converted
-
-        return converted(self.source.path)
-
-    @cached_property
     def _words(self) -> Any:
         words = self._engine_module().open_words(
-            self._folder, self._prefix, self._leading_space, self._trust_remote_code
+            self.folder, self._prefix, self._leading_space, self._trust_remote_code
         )
         return words
 
@@ -141,7 +162,7 @@ class HuggingFace:
         engine = self._engine_module()
         return engine.Engine(
             engine.open_model(
-                self._folder, self.source, self._words, self.kind, self._device, self._dtype, self._trust_remote_code
+                self.folder, self.source, self._words, self.kind, self._device, self._dtype, self._trust_remote_code
             ),
             self._words,
             engine.Manner(self.kind, self._pll, self._position, self._chat, self._batch_tokens, self._threads),

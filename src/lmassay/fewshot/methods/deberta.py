@@ -1,0 +1,94 @@
+"""DeBERTa-v2 and v3 as masked language models: the enhanced mask decoder of their pre-training, and frozen parts."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+
+FAMILY = "deberta-v2"
+
+
+def is_deberta(network: Any) -> bool:
+    """Whether a masked language model is a DeBERTa-v2 or v3."""
+    config = getattr(network, "config", None)
+    return getattr(config, "model_type", None) == FAMILY and hasattr(network, "deberta")
+
+
+def has_trained_head(network: Any) -> bool:
+    """Whether the head is the one of the published weights (``lm_predictions``), which the decoder was trained with.
+
+    transformers' ``legacy=True`` makes another (``cls.predictions``), which has no place in those files.
+    """
+    return hasattr(network, "lm_predictions")
+
+
+def lm_hidden(network: Any, inputs: Mapping[str, Any]) -> torch.Tensor:
+    """What the language-model head reads, lines × places × width, by the enhanced mask decoder.
+
+    The last layer reads twice: first from the states before it, then once more with its own output as queries, keys
+    and values still from the states before it (DeBERTa, section 3.2; absolute positions are added where there are any).
+    """
+    body = network.deberta
+    states = body(**{**inputs, "output_hidden_states": True, "return_dict": True}).hidden_states
+    before, after = states[-2], states[-1]
+    encoder = body.encoder
+    last = encoder.layer[-1]
+    given = inputs.get("attention_mask")
+    mask = torch.ones(before.shape[:2], device=before.device, dtype=torch.long) if given is None else given
+    context = {
+        "attention_mask": encoder.get_attention_mask(mask),
+        "relative_pos": encoder.get_rel_pos(before),
+        "rel_embeddings": encoder.get_rel_embedding(),
+    }
+    positions = _absolute_positions(body.embeddings, inputs, before.shape[1])
+    if positions is None and not (encoder.conv is not None and len(encoder.layer) == 1):
+        # Without absolute positions the first reading is what the encoder ended with: no need to compute it again.
+        first = after
+    else:
+        first = last(before, query_states=before if positions is None else before + positions, **context)[0]
+    second: torch.Tensor = last(before, query_states=first, **context)[0]
+    return second
+
+
+def _absolute_positions(embeddings: Any, inputs: Mapping[str, Any], length: int) -> torch.Tensor | None:
+    if embeddings.position_embeddings is None:
+        return None
+    ids = inputs.get("position_ids")
+    vectors = embeddings.position_embeddings(embeddings.position_ids[:, :length] if ids is None else ids)
+    return vectors if embeddings.embed_proj is None else embeddings.embed_proj(vectors)
+
+
+def lm_logits(network: Any, hidden: torch.Tensor) -> torch.Tensor:
+    """The head's logits of hidden states, whatever the shape before the last dimension."""
+    if has_trained_head(network):
+        logits: torch.Tensor = network.lm_predictions(hidden, network.get_input_embeddings())
+    else:
+        logits = network.cls(hidden)
+    return logits
+
+
+def summed_loss(logits: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
+    """The original's masked-language-model loss: a sum, in which targets of 0 (and below) do not count.
+
+    Every other family averages, and counts a padding target as any other.
+    """
+    counted = targets > 0
+    loss: torch.Tensor = torch.nn.functional.cross_entropy(logits[counted], targets[counted].long(), reduction="sum")
+    return loss
+
+
+def freeze(network: Any) -> list[str]:
+    """Keep word embeddings, language-model head and the first third of the layers as they are; names what is frozen."""
+    parts: list[Any] = [network.get_input_embeddings()]
+    layers = network.deberta.encoder.layer
+    parts += layers[: len(layers) // 3]
+    # A sequence classifier has neither.
+    if hasattr(network, "lm_predictions"):
+        parts.append(network.lm_predictions.lm_head)
+    elif hasattr(network, "cls"):
+        parts.append(network.cls)
+    for part in parts:
+        part.requires_grad_(False)
+    return [name for name, parameter in network.named_parameters() if not parameter.requires_grad]

@@ -1,0 +1,84 @@
+"""PET: fine-tuning through a pattern's mask (Schick and Schütze 2021), with or without an auxiliary language model."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from lmassay.errors import ConfigError
+from lmassay.fewshot.methods import deberta
+from lmassay.fewshot.methods.causal import CausalCloze
+from lmassay.fewshot.methods.cloze import Reading
+from lmassay.fewshot.methods.contract import Lesson
+from lmassay.fewshot.methods.learner import Learner
+from lmassay.fewshot.methods.mlm import MlmBeside, riddles
+from lmassay.fewshot.methods.mlm_reference import Rhythm, reference_riddles
+from lmassay.fewshot.methods.multimask import learner_for
+from lmassay.fewshot.methods.network import Network, open_network
+from lmassay.fewshot.methods.options import Training
+
+
+@dataclass(kw_only=True)
+class Pet(Training):
+    """Cross-entropy over the label words at the mask of ``pattern``.
+
+    ``lm_training`` adds masked language modelling of ``unlabeled_batch_size`` unlabeled examples a micro-batch.
+    ``alpha`` weighs the two as PET does, alpha · PET + (1 - alpha) · MLM; ``sum`` is FewNLU's plain sum, whose alpha
+    had no effect. ``decoding_strategy``: in which order a text of several tokens is read (COPA, WSC, ReCoRD).
+    """
+
+    pattern: Annotated[int, Field(ge=0)] = 0
+    lm_training: bool = False
+    alpha: Annotated[float, Field(gt=0, le=1)] | Literal["sum"] = "sum"
+    unlabeled_batch_size: Annotated[int, Field(ge=1)] = 4
+    decoding_strategy: Literal["default", "ltr", "parallel"] = "default"
+
+    @property
+    def uses_unlabeled(self) -> bool:
+        return self.lm_training
+
+    def learner(self, lesson: Lesson) -> Learner:
+        net = open_network(lesson.model, reference=self.reference)
+        reading = self.reading(lesson, pattern=self.pattern, mode="cloze")
+        inner: Learner
+        if net.kind == "causal" and lesson.task.kind == "labels":
+            inner = CausalCloze(net, lesson.task, reading, temperature=self.temperature)
+        else:
+            inner = learner_for(
+                lesson.task,
+                net,
+                reading,
+                decoding_strategy=self.decoding_strategy,
+                reference=self.reference,
+                eval_batch_size=self.eval_batch,
+                temperature=self.temperature,
+            )
+        if not self.lm_training:
+            return inner
+        if not lesson.unlabeled:
+            raise ConfigError(
+                f"lm_training: {lesson.task.name} has no unlabeled examples here; give them, or leave it out"
+            )
+        return self._beside(inner, net, reading, lesson)
+
+    def _beside(self, inner: Learner, net: Network, reading: Reading, lesson: Lesson) -> MlmBeside:
+        items = inner.encode(lesson.unlabeled, training=False)
+        net.check_lengths(items)
+        seeds = {"seed": lesson.seed, "sampler_seed": lesson.sampler_seed}
+        size, length = self.unlabeled_batch_size, reading.max_seq_length
+        if self.reference:
+            rhythm = self._rhythm(len(lesson.train), has_dev=bool(lesson.dev))
+            drawn = reference_riddles(items, net, size, rhythm, max_seq_length=length, **seeds)
+        else:
+            drawn = riddles(items, net, size, **seeds)
+        weights = (1.0, 1.0) if self.alpha == "sum" else (self.alpha, 1 - self.alpha)
+        return MlmBeside(inner, net, drawn, weights, summed=self.reference and net.family == deberta.FAMILY)
+
+    def _rhythm(self, n_train: int, *, has_dev: bool) -> Rhythm:
+        parts, gathered = -(-n_train // self.micro_batch), max(1, self.batch_size // self.micro_batch)
+        hyper = self.hyper()
+        total = hyper.max_steps or parts // gathered * hyper.epochs
+        look = int(hyper.eval_ratios[0] * total) * gathered
+        return Rhythm(parts, look if has_dev and look else None)

@@ -1,0 +1,125 @@
+"""Continuous prompts: vectors that are learned, in the places of a pattern where no word stands."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, Literal, get_args
+
+import numpy as np
+import torch
+
+from lmassay.errors import ConfigError, did_you_mean
+
+Head = Literal["raw", "lstm", "mlp"]
+HEADS: tuple[str, ...] = get_args(Head)
+NAME = "prompt_encoder"
+"""What the encoder is called inside a network."""
+SLOT = -2
+"""The id of a slot in the input of a prompted network: no vocabulary has it (and -1 is the lacking mask)."""
+
+
+class PromptEncoder(torch.nn.Module):  # type: ignore[misc]  # torch is Any where it is not installed
+    """One vector a slot, as wide as the word embeddings of the network that reads them.
+
+    ``raw`` learns the vectors themselves, starting from words drawn from the vocabulary; ``mlp`` and ``lstm`` pass them
+    through a small network first, so that the slots of a prompt are learned together (P-tuning, section 3.2).
+    Names and sizes of the weights are FewNLU's.
+    """
+
+    def __init__(self, slots: int, head: str, words: torch.Tensor, *, seed: int = 42) -> None:
+        super().__init__()
+        if slots < 1:
+            raise ConfigError(f"a prompt needs 1 slot or more, not {slots}; choose a pattern with prompt slots")
+        if head not in HEADS:
+            raise ConfigError(f"prompt_encoder_head_type: there is no '{head}'{did_you_mean(head, HEADS)}")
+        self.slots = slots
+        self.head = head
+        width = words.shape[1]
+        with seeded(seed):
+            self.prompt_embeddings = torch.nn.Embedding(slots, width)
+            if head == "lstm":
+                self.lstm_head = torch.nn.LSTM(width, width, num_layers=2, bidirectional=True, batch_first=True)
+                self.mlp_head = _two_layers(2 * width, width)
+            elif head == "mlp":
+                self.mlp = _two_layers(width, width)
+        if head == "raw":
+            self.start_from(words, drawn_words(len(words), slots, seed))
+
+    def start_from(self, words: torch.Tensor, tokens: Sequence[int]) -> None:
+        """Begin with the vectors of these tokens."""
+        with torch.no_grad():
+            rows = words[torch.as_tensor(tokens, device=words.device)]
+            self.prompt_embeddings.weight.copy_(rows)
+
+    def forward(self) -> torch.Tensor:
+        """The vectors: slots × width."""
+        vectors: torch.Tensor = self.prompt_embeddings.weight
+        if self.head == "lstm":
+            vectors = self.mlp_head(self.lstm_head(vectors.unsqueeze(0))[0]).squeeze(0)
+        elif self.head == "mlp":
+            vectors = self.mlp(vectors)
+        return vectors
+
+
+def _two_layers(incoming: int, width: int) -> torch.nn.Sequential:
+    return torch.nn.Sequential(torch.nn.Linear(incoming, width), torch.nn.ReLU(), torch.nn.Linear(width, width))
+
+
+def drawn_words(vocabulary: int, slots: int, seed: int) -> list[int]:
+    """Tokens to start from, with repetition; numpy's older generator, so that the draws are the original's."""
+    return [int(token) for token in np.random.RandomState(seed).choice(vocabulary, slots)]
+
+
+@contextmanager
+def seeded(seed: int) -> Iterator[None]:
+    """New weights that depend on the seed alone; the random numbers of everybody else go on as if nothing was drawn."""
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        yield
+
+
+def put_in(embedded: torch.Tensor, slots: torch.Tensor, vectors: torch.Tensor) -> torch.Tensor:
+    """Word embeddings (lines × places × width) with the vectors in the slots, the first of a line into its first slot.
+
+    >>> put_in(torch.zeros(1, 3, 1), torch.tensor([[True, False, True]]), torch.tensor([[1.0], [2.0]])).tolist()
+    [[[1.0], [0.0], [2.0]]]
+    """
+    which = (slots.cumsum(1) - 1)[slots]
+    return embedded.index_put((slots,), vectors.to(embedded.dtype)[which])
+
+
+class Slots:
+    """Puts the vectors of an encoder where a network's input has a SLOT, before the word embeddings go on.
+
+    Done at the embedding layer, it holds for every family, task and loss; a slot's id is never looked up.
+    """
+
+    def __init__(self, network: Any, encoder: PromptEncoder) -> None:
+        self._embedding = network.get_input_embeddings()
+        self._encoder = encoder.to(self._embedding.weight.device)
+        filler = getattr(self._embedding, "padding_idx", None)
+        self._filler = 0 if filler is None else filler
+        self._slots: torch.Tensor | None = None
+        # Among the network's own modules, the encoder is trained, kept and moved with it.
+        network.add_module(NAME, encoder)
+        self._hooks = [
+            self._embedding.register_forward_pre_hook(self._hide),
+            self._embedding.register_forward_hook(self._fill),
+        ]
+
+    def remove(self) -> None:
+        """Leave the embedding layer as it was; the encoder stays."""
+        for hook in self._hooks:
+            hook.remove()
+
+    def _hide(self, module: torch.nn.Module, arguments: tuple[Any, ...]) -> tuple[Any, ...]:
+        ids = arguments[0]
+        self._slots = ids == SLOT
+        return (ids.masked_fill(self._slots, self._filler), *arguments[1:])
+
+    def _fill(self, module: torch.nn.Module, arguments: tuple[Any, ...], embedded: torch.Tensor) -> torch.Tensor:
+        slots, self._slots = self._slots, None
+        if slots is None or not bool(slots.any()):
+            return embedded
+        return put_in(embedded, slots, self._encoder())

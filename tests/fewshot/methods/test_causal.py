@@ -1,0 +1,64 @@
+"""PET with models that read from left to right."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+
+from lmassay.errors import ConfigError
+from lmassay.fewshot.examples import InputExample
+from lmassay.fewshot.methods.causal import CausalCloze, prompt
+from lmassay.fewshot.methods.cloze import Reading
+from lmassay.fewshot.methods.network import open_network
+from lmassay.fewshot.tasks import NluTask
+from tests.fewshot.methods.conftest import Opened
+
+
+def test_what_stands_behind_the_answer_is_moved_to_the_front() -> None:
+    assert prompt('"the author laughs"? ', ', "the author laughs near people."') == (
+        '"the author laughs near people." "the author laughs"?'
+    )
+
+
+def test_punctuation_behind_the_answer_is_dropped() -> None:
+    assert prompt("Is it raining? Answer: ", ".") == "Is it raining? Answer:"
+
+
+@pytest.mark.parametrize("family", ["gpt2", "llama"])
+def test_label_logits_are_those_of_the_words_after_the_prompt(tiny: Opened, rte: NluTask, family: str) -> None:
+    net = open_network(tiny(family))
+    learner = CausalCloze(net, rte, Reading(pattern=5))
+    net.module.eval()
+    examples = rte.examples("train")[:4]
+    items = learner.encode(examples, training=True)
+    before, _ = rte.cloze_text(examples[0], 5)
+    with torch.no_grad():
+        alone = net.module(torch.tensor([net.tokenizer(before.strip()).input_ids])).logits[0, -1]
+        found = learner.logits(items)[0]
+    expected = [alone[net.tokenizer.encode(f" {word}", add_special_tokens=False)[-1]].item() for word in ("Yes", "No")]
+    assert np.allclose(found.numpy(), expected, atol=1e-4)
+
+
+def test_a_text_that_is_too_long_loses_its_beginning(tiny: Opened, rte: NluTask) -> None:
+    net = open_network(tiny("llama"))
+    whole = CausalCloze(net, rte, Reading(pattern=5)).encode(rte.examples("train")[:1], training=True)[0]
+    short = CausalCloze(net, rte, Reading(pattern=5, max_seq_length=12)).encode(
+        rte.examples("train")[:1], training=True
+    )[0]
+    assert len(short) == 12
+    assert short.ids == [whole.ids[0], *whole.ids[-11:]]
+
+
+def test_a_word_of_several_tokens_is_refused_by_name(tiny: Opened, rte: NluTask) -> None:
+    class Wordy:
+        labels = rte.labels
+
+        def verbalize(self, label: str, pattern: int) -> list[str]:
+            return ["unquestionably"]
+
+        def cloze_text(self, example: InputExample, pattern: int) -> tuple[str, str]:
+            return "", ""
+
+    with pytest.raises(ConfigError, match="'unquestionably' must be one token, but this tokenizer makes"):
+        CausalCloze(open_network(tiny("gpt2")), Wordy(), Reading())  # type: ignore[arg-type]

@@ -1,0 +1,134 @@
+"""P-tuning against FewNLU, which was run on tiny random ALBERT models (its only family of that size that could)."""
+
+from __future__ import annotations
+
+import json
+import zlib
+
+import numpy as np
+import pytest
+
+pytest.importorskip("torch", reason="the hf extra is not installed")
+pytest.importorskip("sentencepiece", reason="the fewshot extra is not installed")
+
+import torch
+from transformers import AlbertConfig, AlbertForMaskedLM, AlbertTokenizer
+
+from lmassay.fewshot.methods.contract import Lesson
+from lmassay.fewshot.methods.engine import scores
+from lmassay.fewshot.methods.prompt_encoder import HEADS, PromptEncoder
+from lmassay.fewshot.methods.ptuning import PTuning
+from lmassay.fewshot.tasks import open_task
+from lmassay.models.hf.model import HuggingFace
+from tests.conftest import shared_folder
+
+SHARED = shared_folder()
+GOLD = None if SHARED is None else SHARED / "gold" / "fewnlu"
+pytestmark = pytest.mark.skipif(GOLD is None, reason="the shared folder with the reference outputs is not there")
+TOLERANCE = 2e-6
+FOLDERS = {"boolq": "BoolQ", "cb": "CB", "multirc": "MultiRC", "rte": "RTE", "wic": "WiC"}
+
+
+def gold(name):
+    return json.loads((GOLD / f"{name}.json").read_text(encoding="utf-8")) if GOLD is not None else {}
+
+
+RUNS = sorted(gold("ptuning").get("model", ()))
+TRAINED = sorted(name for name in gold("train_trajectories") if name.startswith("ptuning/"))
+
+
+def values(name, shape):
+    """The weights of all models in the gold values: a function of their names."""
+    drawn = np.random.RandomState(zlib.crc32(name.encode()) & 0x7FFFFFFF).standard_normal(tuple(shape)) * 0.08
+    norm = "LayerNorm.weight" in name or name.endswith("layer_norm.weight")
+    return torch.from_numpy((drawn + norm).astype(np.float32))
+
+
+@torch.no_grad()
+def fill(module):
+    for name, parameter in module.named_parameters():
+        parameter.copy_(values(name, parameter.shape))
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory):
+    """ALBERT with a row for the prompt's id, which the original looks up."""
+    folder = tmp_path_factory.mktemp("albert_pad")
+    config = AlbertConfig.from_pretrained(GOLD / "tiny_albert")
+    config.vocab_size += 1
+    network = AlbertForMaskedLM(config)
+    fill(network)
+    network.save_pretrained(folder)
+    AlbertTokenizer.from_pretrained(GOLD / "tiny_albert").save_pretrained(folder)
+    return HuggingFace(str(folder), device="cpu")
+
+
+class Filled(PTuning):
+    """With the prompt encoder's weights of the original's runs."""
+
+    def learner(self, lesson):
+        learner = super().learner(lesson)
+        fill(learner.encoder)
+        return learner
+
+
+def task_of(name):
+    return open_task(f"superglue/{name}", SHARED / "data" / "fewglue" / FOLDERS[name], SHARED)
+
+
+@pytest.mark.parametrize("length", [1, 3])
+@pytest.mark.parametrize("head", HEADS)
+def test_the_prompt_encoder_gives_the_originals_vectors(head, length):
+    expected = gold("ptuning")["prompt_encoder"][f"{head}/len{length}"]
+    encoder = PromptEncoder(length, head, values("weight", (50, 8)), seed=3)
+    assert [[name, list(p.shape)] for name, p in encoder.named_parameters()] == expected["params"]
+    if head != "raw":
+        fill(encoder)
+    assert np.abs(encoder().detach().numpy().ravel() - expected["out"]).max() < 1e-7
+
+
+@pytest.mark.parametrize("run", RUNS)
+def test_logits_and_loss_are_the_originals(model, run):
+    expected = gold("ptuning")["model"][run]
+    name, _, pattern, head = run.split("/")
+    task = task_of(name)
+    method = Filled(
+        pattern=int(pattern[1:]),
+        prompt_encoder_head_type=head,
+        max_seq_length=expected["L"],
+        reference=True,
+    )
+    lesson = Lesson(task, model, task.examples("train")[:4])
+    learner = method.learner(lesson)
+    items = learner.encode(lesson.train, training=True)
+    assert [item.label for item in items] == expected["labels"]
+    found = scores(learner, items, batch_size=3)
+    assert np.abs(found - expected["logits"]).max() < TOLERANCE
+    assert learner.loss(items).item() == pytest.approx(expected["loss"], abs=TOLERANCE)
+
+
+@pytest.mark.parametrize("run", TRAINED)
+def test_nine_updates_are_the_originals(model, run):
+    expected = gold("train_trajectories")[run]
+    *_, name, pattern, head = run.split("/")
+    task = task_of(name)
+    examples = task.examples("train")
+    method = Filled(
+        pattern=int(pattern[1:]),
+        prompt_encoder_head_type=head,
+        learning_rate=1e-3,
+        embedding_learning_rate=1e-2,
+        max_steps=8,
+        batch_size=8,
+        micro_batch=4,
+        eval_ratios=0.5,
+        max_seq_length=128,
+        reference=True,
+    )
+    fitted = method.fit(Lesson(task, model, examples[:16], examples[16:24], sampler_seed=42))
+    # The original divides by the number of micro-batches once more before it writes a loss down.
+    assert fitted.course.losses == pytest.approx([2 * loss for loss in expected["loss"]], abs=1e-5)
+    assert fitted.course.learning_rates == pytest.approx(expected["lr"])
+    assert [dev["acc"] for _, dev in fitted.course.curve] == expected["dev"]
+    final = fitted.logits(examples[16:20])
+    assert np.abs(final - expected["final_logits_dev0_3"]).max() < 1e-5

@@ -1,0 +1,70 @@
+"""ReCoRD against PET's own code, run on a tiny random BERT: FewNLU never got it to run."""
+
+from __future__ import annotations
+
+import pytest
+
+pytest.importorskip("torch", reason="the hf extra is not installed")
+
+import torch
+
+from lmassay.fewshot.methods.cloze import Reading
+from lmassay.fewshot.methods.learner import Item
+from lmassay.fewshot.methods.multimask import learner_for
+from lmassay.fewshot.methods.record import answer_of
+from lmassay.fewshot.tasks import open_task
+from tests.conftest import shared_folder
+from tests.published.test_fewnlu_copa_wsc import DECODINGS, gold, gold_network
+
+pytestmark = pytest.mark.skipif(shared_folder() is None, reason="the shared folder with the gold values is not there")
+
+
+@pytest.fixture(scope="module")
+def network(shared):
+    return gold_network(shared)
+
+
+@pytest.fixture(scope="module")
+def task(shared):
+    return open_task("record", shared / "data" / "fewglue")
+
+
+@pytest.mark.parametrize("reference", [False, True])
+def test_the_hinges_of_one_question_are_those_of_pet(shared, network, task, reference):
+    run = gold(shared, "pet_record")["train"]
+    record = learner_for(task, network, Reading(0, 512), reference=reference)
+    for ids, texts, marks, loss in zip(
+        run["input_ids"], run["candidates"], run["candidate_labels"], run["loss_each"], strict=True
+    ):
+        masks = [place for place, token in enumerate(ids) if token == network.tokenizer.mask_token_id]
+        extra = {"texts": texts, "right": [mark == 1 for mark in marks]}
+        item = Item(ids, [0] * len(ids), masks, label=1, extra=extra)
+        assert record.loss([item]).item() == pytest.approx(loss, abs=1e-5)
+
+
+def test_training_examples_are_encoded_as_by_pet(shared, network, task):
+    run = gold(shared, "pet_record")["train"]
+    record = learner_for(task, network, Reading(0, 512))
+    items = record.encode(task.examples("train")[:3], training=True)
+    mask = network.tokenizer.mask_token_id
+    # PET leaves to the order of a set which answer of a question comes first and which wrong entities are drawn, and
+    # with them the number of masks and the room for the passage.
+    assert {tuple(item.extra["texts"][0]) for item in items} == {tuple(texts[0]) for texts in run["candidates"]}
+    for item, ids, texts in zip(items, run["input_ids"], run["candidates"], strict=True):
+        assert len(item.extra["texts"]) == len(texts)
+        assert item.ids[:60] == ids[:60]
+        assert item.ids[item.masks[-1] + 1 :] == ids[len(ids) - ids[::-1].index(mask) :]
+
+
+@pytest.mark.parametrize("decoding", DECODINGS)
+def test_entities_score_as_in_pet(shared, network, task, decoding):
+    run = gold(shared, "pet_record")["eval"][decoding]
+    record = learner_for(task, network, Reading(0, 512), decoding_strategy=decoding)
+    items = record.encode(task.examples("dev32")[:3], training=False)
+    with torch.no_grad():
+        found = record.gaps.scores(items, [item.extra["texts"] for item in items])
+        logits = record.logits(items)
+    for item, scores, known, row, predicted in zip(items, found, run["choices"], logits, run["pred"], strict=True):
+        assert dict(zip(item.extra["names"], scores, strict=True)) == pytest.approx(known["choices"], abs=5e-5)
+        assert row.argmax().item() == predicted[0].index(1)
+        assert answer_of(item) == max(known["choices"], key=known["choices"].__getitem__)

@@ -1,0 +1,19 @@
+"""The order in which FewNLU draws its training examples."""
+
+from __future__ import annotations
+
+import json
+from itertools import islice
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("torch", reason="the hf extra is not installed")
+
+from lmassay.fewshot.methods.sampler import epochs
+
+
+@pytest.mark.parametrize("seed", ["10", "42"])
+def test_three_epochs_come_in_the_published_order(shared: Path, seed: str) -> None:
+    gold = json.loads((shared / "gold" / "fewnlu" / "sampler.json").read_text(encoding="utf-8"))[seed]
+    assert list(islice(epochs(16, int(seed)), 3)) == gold
