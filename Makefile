@@ -15,6 +15,8 @@ demo: install
 	$(BIN)/lmassay run examples/syntax.yaml --results $(DEMO)
 	@echo "== bias: questions about people, asked of the same model in every order of their choices, from examples/bias.yaml"
 	$(BIN)/lmassay run examples/bias.yaml --results $(DEMO)
+	@echo "== few-shot: the same model is shown a few reviews before it is asked, from examples/fewshot.yaml"
+	$(BIN)/lmassay run examples/fewshot.yaml --results $(DEMO)
 	@echo "== the report"
 	$(BIN)/lmassay report --all --results $(DEMO) -o $(DEMO)/report.html
 

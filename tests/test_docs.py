@@ -14,6 +14,7 @@ README = (ROOT / "README.md").read_text(encoding="utf-8")
 ROBUSTNESS = (ROOT / "docs" / "robustness.md").read_text(encoding="utf-8")
 SYNTAX = (ROOT / "docs" / "syntax.md").read_text(encoding="utf-8")
 BIAS = (ROOT / "docs" / "bias.md").read_text(encoding="utf-8")
+FEWSHOT = (ROOT / "docs" / "fewshot.md").read_text(encoding="utf-8")
 API_MODELS = (ROOT / "docs" / "api-models.md").read_text(encoding="utf-8")
 PAGES = ["README.md", *sorted(f"docs/{page.name}" for page in (ROOT / "docs").glob("*.md"))]
 
@@ -69,7 +70,7 @@ def test_links_to_files_lead_somewhere(page):
 def test_the_yaml_in_the_docs_is_accepted(tmp_path):
     from lmassay.config import load_runs
 
-    for text in (README, ROBUSTNESS, SYNTAX, BIAS, API_MODELS):
+    for text in (README, ROBUSTNESS, SYNTAX, BIAS, FEWSHOT, API_MODELS):
         for block in blocks(text, "yaml"):
             if "task:" not in block:
                 continue
@@ -149,3 +150,37 @@ def test_every_builtin_is_described_in_the_docs():
     for kind in ("scorer", "perturbation"):
         for name in BUILTINS[kind]:
             assert f"`{name}`" in ROBUSTNESS, name
+
+
+def test_the_commands_of_the_few_shot_page_give_the_scores_in_the_readme(smollm2, tmp_path):
+    (tmp_path / "examples").symlink_to(ROOT / "examples")
+    commands = [line for line in blocks(FEWSHOT, "sh")[0].splitlines() if line.startswith("lmassay ")]
+    assert len(commands) == 4
+    printed = ""
+    for command in commands:
+        done = lmassay(*shlex.split(command, comments=True)[1:], cwd=tmp_path)
+        assert done.returncode == 0, (command, done.stderr)
+        printed += done.stdout
+    rows = [line.removesuffix(" …") for line in README.splitlines() if line.startswith("reviews ")]
+    assert len(rows) == 2
+    for row in rows:
+        assert row in printed
+    assert "Few-shot" in (tmp_path / "report.html").read_text(encoding="utf-8")
+
+
+def test_every_option_of_the_few_shot_task_and_every_method_is_described():
+    from lmassay.builtins import BUILTINS
+    from lmassay.fewshot.task import FewShot
+    from lmassay.options import options_model
+
+    for name in [*options_model(FewShot).model_fields, *BUILTINS["method"]]:
+        assert f"`{name}" in FEWSHOT or name == "label", name
+
+
+def test_the_task_in_the_few_shot_page_is_the_shipped_one(tmp_path):
+    from lmassay.fewshot.tasks import open_task
+
+    (block,) = [text for text in blocks(FEWSHOT, "yaml") if text.startswith("name: mrpc")]
+    file = tmp_path / "mrpc.yaml"
+    file.write_text(block.replace("data/", f"{ROOT}/examples/fewshot/data/"), encoding="utf-8")
+    assert open_task(file).examples("train") == open_task(ROOT / "examples" / "fewshot" / "mrpc.yaml").examples("train")

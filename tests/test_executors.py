@@ -52,11 +52,31 @@ def outcomes(found: dict[str, Response]) -> dict[str, Any]:
 def test_what_comes_before_is_done_once_and_handed_on():
     first, second = training("first"), training("second")
     last, other = training("last", first, second), training("other", first)
-    known: dict[str, Response] = {}
-    done = [key for key, _ in perform(orders(last, other), known, Here())]
+    found = dict(perform(orders(last, other), {}, Here()))
+    done = list(found)
     assert len(done) == 4
     assert done.index(first.key) < done.index(last.key)
-    assert outcomes(known)["last"] == ["first", "second"]
+    assert outcomes(found)["last"] == ["first", "second"]
+
+
+def test_only_what_others_build_upon_stays_in_memory():
+    first = training("first")
+    last = training("last", first)
+    known: dict[str, Response] = {}
+    list(perform(orders(last), known, Here()))
+    assert known[first.key].answer == Trained({"name": "first", "given": []})
+    assert known[last.key].answer == Trained({})
+
+
+@pytest.mark.parametrize("error", [RuntimeError("out of memory"), KeyError("x"), SystemExit(0)])
+def test_whatever_goes_wrong_in_a_training_costs_that_training_only(error):
+    def broken(model, spec, *, where, given, told):
+        raise error
+
+    current().add("trainer", "broken", broken)
+    wanted = [Train("broken", {"name": "bad"}), training("fine")]
+    found = dict(perform(orders(*wanted), {}, Here()))
+    assert [bool(response.error) for response in found.values()] == [True, False]
 
 
 def test_what_is_known_is_not_done_again():
@@ -148,3 +168,24 @@ def test_only_the_training_that_kills_its_process_is_given_up():
         "the process that did this training died 2 times: was it out of memory?"
     ]
     assert crew.renewed == 2
+
+
+class BreaksAtTheDoor(Here):
+    """A pool that is found broken when the next training is handed in."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.broken = True
+
+    def submit(self, job):
+        if self.broken:
+            raise BrokenProcessPool
+        return super().submit(job)
+
+    def renew(self) -> None:
+        self.broken = False
+
+
+def test_a_pool_that_breaks_between_two_trainings_is_renewed():
+    found = dict(perform(orders(training("a"), training("b")), {}, BreaksAtTheDoor()))
+    assert set(outcomes(found)) == {"a", "b"}

@@ -7,6 +7,7 @@ for it keeps the outcome: the store has one writer.
 from __future__ import annotations
 
 import json
+import multiprocessing
 import os
 import signal
 import threading
@@ -20,7 +21,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 import lmassay
-from lmassay.errors import ConfigError, LmassayError, MissingExtra, PluginError, failure
+from lmassay.errors import ConfigError, LmassayError, MissingExtra, StoreError, failure
 from lmassay.options import Spec, build
 from lmassay.registry import current
 from lmassay.types import Response, Train, Trained, canonical, response_as_dict, response_from_dict
@@ -78,6 +79,16 @@ def carry_out(job: Mapping[str, Any], told: Callable[[float], None] | None = Non
             return response_as_dict(Response(error=str(error)))
         except OSError as error:
             return response_as_dict(Response(error=f"{error.strerror or error}: {error.filename or 'a file'}"))
+        except SystemExit:
+            return response_as_dict(Response(error="the method asked to end the program (sys.exit)"))
+        except KeyboardInterrupt:
+            # Ctrl-C reaches the main thread of the parent only; elsewhere somebody's code has raised it.
+            if not _in_worker():
+                raise
+            return response_as_dict(Response(error="the method raised KeyboardInterrupt"))
+        except Exception as error:
+            # Whatever it is, it costs this training and not the sweep.
+            return response_as_dict(Response(error=f"the training failed: {failure(error)}"))
         return response_as_dict(Response(Trained(outcome), seconds=round(time.monotonic() - started, 3)))
 
 
@@ -85,16 +96,13 @@ def _trained(job: Mapping[str, Any], told: Callable[[float], None]) -> Mapping[s
     base = Path(job["base_dir"])
     train = current().get("trainer", job["by"], base)
     model = None if job["model"] is None else _model(canonical(job["model"]), base)
-    try:
-        outcome: Mapping[str, Any] = train(model, job["spec"], where=job["where"], given=job["given"], told=told)
-        canonical(outcome)
-    except (LmassayError, OSError):
-        raise
-    except Exception as error:
-        if getattr(train, "__module__", "").startswith("lmassay."):
-            raise
-        raise PluginError(f"the trainer {job['by']} failed: {failure(error)}") from error
+    outcome: Mapping[str, Any] = train(model, job["spec"], where=job["where"], given=job["given"], told=told)
+    canonical(outcome)
     return outcome
+
+
+def _in_worker() -> bool:
+    return multiprocessing.parent_process() is not None or threading.current_thread() is not threading.main_thread()
 
 
 @lru_cache(maxsize=1)
@@ -109,6 +117,7 @@ def perform(orders: Mapping[str, Order], known: dict[str, Response], crew: Crew)
     process is given up.
     """
     waiting = {key: order for key, order in orders.items() if key not in known}
+    handed_on = {earlier for order in waiting.values() for earlier in order.after}
     running: dict[Future[dict[str, Any]], Order] = {}
     deaths: dict[str, int] = {}
     while waiting or running:
@@ -118,10 +127,14 @@ def perform(orders: Mapping[str, Order], known: dict[str, Response], crew: Crew)
         if not running:
             continue
         done, _ = wait(running, return_when=FIRST_COMPLETED)
+        if any(future.cancelled() for future in done):
+            raise StoreError("the scheduler is gone, and with it the trainings it had; start it again, then resume")
         for future in [future for future in done if not isinstance(future.exception(), BrokenExecutor)]:
             order = running.pop(future)
-            known[order.key] = _response(future)
-            yield order.key, known[order.key]
+            response = _response(future)
+            # Outcomes may be large: only what others build upon stays in memory.
+            known[order.key] = response if order.key in handed_on or not response.usable else _DONE
+            yield order.key, response
             done.discard(future)
         if done:
             guilty = 1 if len(running) == 1 else 0
@@ -155,14 +168,24 @@ def _hand_out(
         if failed is not None:
             yield order, Response(error=f"a training that this one builds upon failed: {failed.error}")
             continue
-        running[crew.submit(order.job(known))] = order
+        try:
+            running[crew.submit(order.job(known))] = order
+        except BrokenExecutor:
+            # A process died just now: those that run in the others will say so, and this one has its turn later.
+            waiting[key] = order
+            if not running:
+                crew.renew()
+            return
 
 
 def _response(future: Future[dict[str, Any]]) -> Response:
     error = future.exception()
     if error is not None and type(error).__name__ == "KilledWorker":
-        return Response(error=f"the workers that did this training died, one after the other: {error}")
+        return Response(error="the workers that did this training died, one after the other: out of memory?")
     return response_from_dict(future.result())
+
+
+_DONE = Response(Trained({}))
 
 
 def _outcome(response: Response) -> Mapping[str, Any]:
@@ -196,8 +219,6 @@ class Processes:
         self._pool: ProcessPoolExecutor | None = None
 
     def submit(self, job: dict[str, Any]) -> Future[dict[str, Any]]:
-        import multiprocessing
-
         if self._pool is None:
             # A forked process would inherit the threads of torch and SQLite half alive.
             context = multiprocessing.get_context("spawn")
@@ -217,8 +238,9 @@ class Processes:
 
 
 def _settle(parent: int) -> None:
-    """Ctrl-C is the parent's to heed; and a worker whose parent is gone would train for nobody."""
+    """Ctrl-C is the parent's to heed, standard output its own; a worker whose parent is gone would train for nobody."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    os.dup2(2, 1)
 
     def watch() -> None:
         while os.getppid() == parent:
@@ -239,7 +261,7 @@ class Cluster:
         try:
             self._client = Client(scheduler, timeout=10)
         except (OSError, ValueError, TimeoutError) as error:
-            raise ConfigError(f"--scheduler: there is no Dask scheduler at {scheduler}: {failure(error)}") from error
+            raise ConfigError(f"--scheduler: there is no Dask scheduler at {scheduler}") from error
         try:
             self._check()
             self._executor = self._client.get_executor(pure=False)

@@ -50,11 +50,12 @@ def start(planned: Plan, store: Store, sweep: str = "", progress: Progress | Non
         return _work(planned, store, new.id, progress)
 
 
-def register(planned: Plan, store: Store, sweep: str) -> RunRecord:
-    """Record a run that waits for its turn, so that it can be taken up even if its turn never comes."""
-    new = _new_run(planned, store, sweep)
-    store.add_run(new, "waiting")
-    return store.run(new.id)
+def register(planned: Sequence[Plan], store: Store, sweep: str) -> list[RunRecord]:
+    """Record runs that wait for their turn, so that they can be taken up even if it never comes."""
+    new = [_new_run(plan, store, sweep) for plan in planned]
+    store.add_waiting(new)
+    records = {record.id: record for record in store.runs()}
+    return [records[run.id] for run in new]
 
 
 def begin(

@@ -106,6 +106,12 @@ class Store:
                 ),
             )
 
+    def add_waiting(self, runs: Sequence[NewRun]) -> None:
+        """Record runs that wait for their turn, all or none."""
+        with _plain_errors(self.file), self._transaction():
+            for run in runs:
+                self.add_run(run, "waiting")
+
     def set_status(self, run: str, status: str, note: str = "") -> None:
         finished = None if status in ("running", "waiting") else datetime.now(UTC).isoformat(timespec="seconds")
         with _plain_errors(self.file):
@@ -175,6 +181,12 @@ class Store:
                 if row is not None:
                     found[key] = response_from_dict(json.loads(row[0]))
         return found
+
+    def has(self, keys: Iterable[str]) -> set[str]:
+        """Those of the keys whose answers are known."""
+        with _plain_errors(self.file):
+            found = (self._db.execute("SELECT key FROM responses WHERE key = ?", (key,)).fetchone() for key in keys)
+            return {row[0] for row in found if row is not None}
 
     def add_response(self, key: str, run: str, model: str, request: Mapping[str, Any], response: Response) -> None:
         """Keep an answer at once: it may have been paid for."""
@@ -346,8 +358,8 @@ def _plain_errors(file: Path) -> Iterator[None]:
         yield
     except sqlite3.OperationalError as error:
         text = str(error)
-        if "full" in text:
-            text = "the disk is full; free some space, then `lmassay resume`"
+        if "full" in text or "disk I/O" in text:
+            text = f"{text}: the disk is full or the file may not grow; make room, then `lmassay resume`"
         elif "locked" in text:
             text = "another process holds the file; try again when it is done"
         raise StoreError(f"{file}: {text}") from error

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from lmassay.executors import Crew, Order, perform
-from lmassay.runner import Plan, Progress, Worker, register
+from lmassay.runner import Plan, Progress, Worker, begin, register
 from lmassay.store import RunRecord, Store
-from lmassay.types import Request, Response, Train
+from lmassay.types import Request, Response, Train, Trained
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,41 +26,68 @@ class Ahead:
 
     done: int = 0
     failed: dict[str, Response] = field(default_factory=dict)
+    begun: set[str] = field(default_factory=set)
+    """The runs that are done or failed by now: all their trainings were known."""
 
 
 def register_all(plans: Sequence[Plan], store: Store, sweep: str) -> list[Entry]:
     """Record every run, so that a sweep that is killed can be finished from the store alone."""
-    return [Entry(plan, register(plan, store, sweep)) for plan in plans]
+    return [Entry(plan, record) for plan, record in zip(plans, register(plans, store, sweep), strict=True)]
 
 
-def wants_training(entries: Sequence[Entry]) -> bool:
-    return any(getattr(entry.plan.task, "trains", False) for entry in entries)
+def trains(plan: Plan) -> bool:
+    """Whether a run asks for trainings."""
+    return bool(getattr(plan.task, "trains", False))
 
 
 def train_ahead(entries: Sequence[Entry], store: Store, crew: Crew, progress: Progress | None = None) -> Ahead:
-    """Do all open trainings of all runs at once, as many side by side as the crew has room for.
+    """Do all open trainings of all runs, as many side by side as the crew has room for.
 
-    A training that several runs ask for is done once. Outcomes are kept as they come; the runs then find them.
+    A training that several runs ask for is done once. Outcomes are kept as they come, and a run is judged as soon as
+    all of its trainings are there.
     """
     orders: dict[str, Order] = {}
     workers: dict[str, Worker] = {}
+    open_keys: dict[str, set[str]] = {}
     for entry in entries:
-        if getattr(entry.plan.task, "trains", False):
+        if trains(entry.plan):
             worker = Worker(entry.plan, store, entry.record.id)
-            for key, order in worker.orders(_open_trainings(worker)).items():
+            found = worker.orders(_open_trainings(worker))
+            open_keys[entry.record.id] = set(found)
+            for key, order in found.items():
                 orders.setdefault(key, order)
                 workers.setdefault(key, worker)
-    known = store.cached(orders)
+    known = _known(store, orders)
     ahead, total = Ahead(), len(orders) - len(known)
+    by_run = {entry.record.id: entry for entry in entries}
+
+    def judge(settled: set[str]) -> None:
+        for run, keys in list(open_keys.items()):
+            keys -= settled
+            if not keys:
+                del open_keys[run]
+                ahead.begun.add(run)
+                begin(by_run[run].plan, by_run[run].record, store, failed=ahead.failed)
+
+    judge(set(known))
     for key, response in perform(orders, known, crew):
         ahead.done += 1
         if response.usable:
             workers[key].keep(key, orders[key].request, response)
         else:
             ahead.failed[key] = response
+        judge({key})
         if progress is not None:
             progress(ahead.done, total)
     return ahead
+
+
+def _known(store: Store, orders: Mapping[str, Order]) -> dict[str, Response]:
+    """The outcomes that are there; of those that nothing is built upon, only that they are."""
+    there = store.has(orders)
+    handed_on = {key for order in orders.values() if order.key not in there for key in order.after}
+    nothing: dict[str, Any] = {}
+    return {key: Response(Trained(nothing)) for key in there} | store.cached(there & handed_on)
 
 
 def _open_trainings(worker: Worker) -> Mapping[str, Request]:

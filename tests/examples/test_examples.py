@@ -120,3 +120,28 @@ def test_the_perturbation_works_from_the_command_line_and_from_a_configuration(t
     assert lmassay("run", "c.yaml", cwd=tmp_path).returncode == 0
     row = json.loads(lmassay("export", "latest", cwd=tmp_path).stdout)
     assert row["details"]["adv_src"] == changed
+
+
+def test_a_few_shot_method_of_ones_own_is_swept_like_any_other(tmp_path):
+    method = {"name": str(EXAMPLES / "fewshot" / "my_method.py:SharedWords"), "power": [1, 2]}
+    task = {"name": "fewshot", "data": str(EXAMPLES / "fewshot" / "reviews.yaml"), "labelled": ["train"]}
+    config = write_config(tmp_path / "c.yaml", {"task": {**task, "method": ["majority", method]}, "resamples": 200})
+    done = lmassay("run", config, "--results", tmp_path / "results", "--json")
+    assert done.returncode == 0, done.stderr
+    runs = json.loads(done.stdout)["runs"]
+    assert [run["status"] for run in runs] == ["done"] * 3
+    assert {(r["n"], r["n_error"]) for run in runs for r in run["results"][:1]} == {(4, 0)}
+    assert len({run["results"][0]["value"] for run in runs}) == 3
+
+
+def test_the_task_in_fewnlus_style_and_the_yaml_one_are_learned_alike(tmp_path):
+    folder = EXAMPLES / "fewshot"
+    accuracy = []
+    for data, data_dir in ((folder / "mrpc.yaml", None), (f"{folder / 'mrpc.py'}:mrpc", str(folder / "data" / "mrpc"))):
+        task = {"name": "fewshot", "data": str(data), "labelled": ["train"], "splits": {"k": 2}}
+        method = str(folder / "my_method.py:SharedWords")
+        config = {"task": {**task, "method": method, "data_dir": data_dir}, "resamples": 200}
+        done = lmassay("run", write_config(tmp_path / "c.yaml", config), "--results", tmp_path / "results", "--json")
+        assert done.returncode == 0, done.stderr
+        accuracy.append(json.loads(done.stdout)["results"][0]["value"])
+    assert accuracy[0] == accuracy[1]

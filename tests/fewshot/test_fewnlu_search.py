@@ -15,7 +15,7 @@ COUNTS = {"pet": (232, 2), "pet_mlm": (232, 2), "adapet": (232, 2), "ptuning": (
 COUNTS |= {"semi_single": (14, 1), "semi_cross": (14, 1)}
 
 
-@pytest.mark.parametrize("family", ["albert"])
+@pytest.mark.parametrize("family", ["albert", "deberta"])
 @pytest.mark.parametrize("name", COUNTS)
 def test_a_search_goes_through_as_many_configurations_as_the_script(name, family):
     configurations, at_once = COUNTS[name]

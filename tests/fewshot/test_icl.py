@@ -93,3 +93,29 @@ def test_choices_are_taken_by_their_word(task):
     ((question,),) = method.questions(lesson(task), task.examples("dev")[:1])
     assert question.choices == ("true", "false")
     assert method.logits(task, task.examples("dev")[0], [Response("false")]) == [0.0, 1.0]
+
+
+def test_an_answer_that_is_no_choice_is_neither_right_nor_wrong(task, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "talker.py").write_text(TALKER, encoding="utf-8")
+    options = {"name": "fewshot", "data": "rte", "data_dir": "data", "labelled": ["train"], "splits": {"k": 2}}
+    method = {"name": "icl", "pattern": 4, "shots": 0, "answer_by": "choices"}
+    for answer, state in (("banana", "unscored"), ("True.", "scored")):
+        model = {"name": "talker.py:Model", "answer": answer}
+        (run,) = evaluate({"task": {**options, "method": method}, "model": model, "resamples": 200})
+        assert {row["state"] for row in run.rows()} == {state}
+
+
+TALKER = """
+class Model:
+    name, can = "talker", frozenset({"generate", "choices"})
+
+    def __init__(self, answer: str):
+        self.answer = answer
+
+    def identity(self):
+        return {"name": self.name, "answer": self.answer}
+
+    def generate(self, requests):
+        return [self.answer for _ in requests]
+"""

@@ -10,8 +10,11 @@ import pytest
 
 from lmassay import compare, evaluate
 from lmassay.config import expand
-from lmassay.errors import ConfigError, DataError, UserError
+from lmassay.errors import ConfigError, DataError, PluginError, UserError
+from lmassay.fewshot import outcomes
+from lmassay.fewshot.regimes import Regime
 from lmassay.fewshot.task import FewShot, Splits
+from lmassay.registry import Registry, current
 from lmassay.runner import plan
 from tests.fewshot.toys import METHOD, rows, trained, write_data
 
@@ -81,8 +84,6 @@ def test_the_same_training_is_done_once_for_two_runs(folder):
 def test_another_source_of_the_method_is_another_training(folder):
     evaluate(config(toy(folder)))
     (folder / "toy.py").write_text(METHOD + "\n# changed\n", encoding="utf-8")
-    from lmassay.registry import Registry, current
-
     with Registry(current()).active():
         evaluate(config(toy(folder)))
     assert len(trained(folder)) == 4
@@ -165,3 +166,102 @@ def test_runs_are_compared_split_by_split(folder):
 
 def test_the_splits_are_those_of_fewnlu():
     assert Splits() == Splits(strategy="multi_splits", k=4, ratio=0.5)
+
+
+def test_a_regime_for_labels_does_not_fit_answers_that_are_texts(shared):
+    options = {
+        "data": "superglue/record",
+        "data_dir": shared / "data" / "fewglue",
+        "method": "majority",
+        "test": "dev32",
+    }
+    with pytest.raises(ConfigError, match="ensemble does not fit"):
+        FewShot(**options, regime=Regime(name="ensemble")).check()
+
+
+def test_no_labelled_example_of_wsc_is_lost(shared):
+    found = FewShot(data="wsc", data_dir=shared / "data" / "fewglue", method="pet", splits=Splits(strategy="fixed"))
+    (example,) = found.examples()
+    assert len(example.inputs["train"]) == 64
+
+
+def test_of_a_wsc_pair_a_cloze_learns_from_the_right_one(shared, tmp_path):
+    (tmp_path / "train.jsonl").write_bytes((shared / "gold" / "fewnlu" / "wsc_pairs_train.jsonl").read_bytes())
+    (tmp_path / "val.jsonl").write_bytes((shared / "data" / "fewglue" / "WSC" / "val.jsonl").read_bytes())
+    options = {"data": "wsc", "data_dir": tmp_path, "labelled": ["train"], "splits": Splits(strategy="fixed")}
+    (example,) = FewShot(**options, method="pet").examples()
+    assert len(example.inputs["train"]) == 32
+
+
+def test_a_choice_that_is_not_there_is_no_other_intervals(folder):
+    choices = [{"every": 0.5, "step": 3}, {"every": 1.0, "step": 6}]
+    assert outcomes._choice({"choices": choices}, 1.0)["step"] == 6
+    with pytest.raises(PluginError, match=r"interval 0\.25"):
+        outcomes._choice({"choices": choices}, 0.25)
+
+
+STUDENT = """
+import numpy as np
+
+
+class Student:
+    needs = frozenset()
+
+    def fit(self, lesson):
+        return self
+
+    def logits(self, examples):
+        return np.tile([ANSWER], (len(examples), 1))
+"""
+
+
+def test_a_changed_student_is_another_training(folder):
+    scores = []
+    for answer in ("0, 1", "1, 0"):
+        (folder / "student.py").write_text(STUDENT.replace("ANSWER", f"{answer}"), encoding="utf-8")
+        regime = {"name": "distillation", "student": "student.py:Student"}
+        with Registry(current()).active():
+            (run,) = evaluate(config(toy(folder), regime=regime, test_examples=7))
+        scores.append(run["acc"].value)
+    assert scores[0] == pytest.approx(1 - scores[1])
+    assert scores[0] != scores[1]
+
+
+def test_an_option_spelled_otherwise_or_at_its_default_is_the_same_training(folder):
+    evaluate(config(toy(folder)))
+    evaluate(config(toy(folder, weight=1.0)))
+    evaluate(config(toy(folder, weight="1")))
+    assert len(trained(folder)) == 2
+
+
+def test_a_class_without_any_labelled_example_is_reported(folder):
+    lines = [{**row, "label": "entailment"} for row in rows(16)]
+    (folder / "data" / "train.jsonl").write_text("".join(json.dumps(row) + "\n" for row in lines))
+    (found,) = expand(config(), folder)
+    assert any("'not_entailment' to train on" in note for note in plan(found).notes)
+
+
+def test_an_extra_file_is_checked_before_anything_is_trained(folder):
+    (found,) = expand(config(toy(folder), extra="nothing.jsonl"), folder)
+    with pytest.raises(ConfigError, match=r"task\.extra: there is no file"):
+        plan(found)
+
+
+def test_a_regime_that_does_not_fit_its_method_is_told_by_its_key(folder):
+    (found,) = expand(config(toy(folder), regime={"name": "noisy_student", "cross": True}), folder)
+    with pytest.raises(ConfigError, match=r"task\.regime\.name: the method .* cannot be made noisy"):
+        plan(found)
+
+
+def test_a_mistake_in_the_student_is_told_before_its_teachers_are_trained(folder):
+    regime = {"name": "distillation", "student": {"name": "icl", "shotz": 3}}
+    (found,) = expand(config(toy(folder), regime=regime), folder)
+    with pytest.raises(ConfigError, match=r"task\.regime\.student\.shotz: unknown key"):
+        plan(found)
+
+
+def test_test_examples_without_labels_are_told(folder):
+    lines = [{key: value for key, value in row.items() if key != "label"} for row in rows(6)]
+    (folder / "data" / "test.jsonl").write_text("".join(json.dumps(row) + "\n" for row in lines))
+    (found,) = expand(config(test="test"), folder)
+    assert any("6 of 6 test examples have no label" in note for note in plan(found).notes)

@@ -224,3 +224,10 @@ def test_every_glue_pattern_has_a_gap_and_words_for_every_label(name):
         assert "First text" in before + after
         assert all(task.verbalize(label, pattern) for label in task.labels)
     assert task.patterns["ptuning"] == [1, 2, 4]
+
+
+def test_half_a_surrogate_pair_is_refused_by_the_name_of_its_example(tmp_path):
+    row = '{"premise": "a\\ud800b", "hypothesis": "c", "label": "entailment", "idx": 0}\n'
+    (tmp_path / "train.jsonl").write_text(row, encoding="utf-8")
+    with pytest.raises(DataError, match="train-0 holds half a surrogate pair"):
+        open_task("rte", tmp_path).examples("train")

@@ -1,4 +1,4 @@
-"""ADAPET against FewNLU, which was run on a tiny random BERT: draws, losses and gradients."""
+"""ADAPET against FewNLU, which was run on tiny random models: draws, losses and gradients."""
 
 from __future__ import annotations
 
@@ -9,31 +9,30 @@ pytest.importorskip("torch", reason="the hf extra is not installed")
 import torch
 
 from lmassay.fewshot.methods.adapet_learner import AdapetHyper, AdapetLearner
-from lmassay.fewshot.methods.adapet_masks import Draws
 from lmassay.fewshot.methods.cloze import Reading
-from tests.conftest import shared_folder
-from tests.published.test_fewnlu_copa_wsc import gold, gold_network, gold_task
+from tests.published.fewnlu_gold import ABSENT, GOLD, family_in, gold, gold_task, network
 
-pytestmark = pytest.mark.skipif(shared_folder() is None, reason="the shared folder with the gold values is not there")
-ONE_WORD = ("boolq", "cb", "rte", "wic", "multirc")
+pytestmark = pytest.mark.skipif(GOLD is None, reason=ABSENT)
+RUNS = gold("adapet")
+ONE_WORD = [key for key, values in RUNS.items() if "label_probs" in values]
 SEED = 7
 """Of the original's two global generators when the values were taken."""
 TOLERANCE = 5e-6
 
 
 @pytest.fixture
-def run(shared, tmp_path, request):
+def run(tmp_path, request):
     """A gold run, the learner that repeats it, the examples of its label loss and of its guess."""
-    values = gold(shared, "adapet")[f"{request.param}/bert/p0"]
-    task = gold_task(shared, request.param, tmp_path)
-    learner = AdapetLearner(gold_network(shared), task, Reading(0, values["L"]), AdapetHyper(reference=True))
-    learner.draws = Draws(SEED)
+    values, name, pattern = RUNS[request.param], request.param.split("/")[0], int(request.param.rsplit("/p", 1)[1])
+    task = gold_task(name, tmp_path)
+    hyper = AdapetHyper(reference=True, draw_seed=SEED)
+    learner = AdapetLearner(network(family_in(request.param)), task, Reading(pattern, values["L"]), hyper)
     items = learner.encode(task.examples("train")[:40], training=True)
     labelled, guessed = items[:4], items[4:8]
-    if request.param in ("copa", "wsc"):
+    if name in ("copa", "wsc"):
         # The original can do these one by one only.
         labelled = items[:1]
-    if request.param == "wsc":
+    if name == "wsc":
         for item in items:
             del item.extra["again"]
         # The example was encoded once more there, when chance gave it three masks more.
@@ -42,12 +41,17 @@ def run(shared, tmp_path, request):
     return values, learner, labelled, guessed
 
 
+def test_no_run_is_left_out():
+    assert len(RUNS) >= 7
+    assert len(ONE_WORD) >= 5
+
+
 def gradient_norm(learner):
     grown = [p.grad for p in learner.network.parameters() if p.grad is not None]
     return torch.stack([gradient.double().norm() for gradient in grown]).norm().item()
 
 
-@pytest.mark.parametrize("run", [*ONE_WORD, "copa", "wsc"], indirect=True)
+@pytest.mark.parametrize("run", RUNS, indirect=True)
 def test_both_losses_and_their_gradients_are_those_of_the_original(run):
     values, learner, labelled, guessed = run
     label = learner.label_loss(labelled)
@@ -70,7 +74,7 @@ def test_labels_have_the_probabilities_of_the_original(run):
     assert learner.label_loss(labelled).item() == pytest.approx(values["decoupled_loss"], abs=TOLERANCE)
 
 
-@pytest.mark.parametrize("run", [*ONE_WORD, "copa", "wsc"], indirect=True)
+@pytest.mark.parametrize("run", RUNS, indirect=True)
 def test_labels_and_hidden_words_are_drawn_as_by_the_original(run):
     values, learner, _, guessed = run
     hidden = learner.hide(guessed)

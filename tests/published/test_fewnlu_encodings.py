@@ -1,46 +1,43 @@
-"""Encodings of the running FewNLU: every task, mode, pattern and window, token for token."""
+"""Encodings of the running FewNLU: every family, task, mode, pattern and window, token for token."""
 
 from __future__ import annotations
 
 import hashlib
 import json
-import shutil
 
 import pytest
 
-from lmassay.errors import ConfigError, DataError
-from lmassay.fewshot.tasks import open_task
+pytest.importorskip("transformers", reason="the hf extra is not installed")
+
+from lmassay.errors import ConfigError, DataError, UserError
+from tests.published.fewnlu_gold import gold_task, of_families, tokenizer
 
 TASKS = ("boolq", "cb", "copa", "multirc", "rte", "wic", "wsc")
-
-
-@pytest.fixture(scope="module")
-def gold(shared):
-    return json.loads((shared / "gold" / "fewnlu" / "encodings_bert.json").read_text(encoding="utf-8"))
+KNOWN = of_families("encodings")
+CASES = [(family, name) for family, gold in KNOWN.items() for name in sorted({key.split("/")[0] for key in gold})]
 
 
 @pytest.fixture(scope="module")
 def tasks(shared, tmp_path_factory):
     """FewGLUE's training files, and FewNLU's own one for WSC."""
-    pairs = tmp_path_factory.mktemp("wsc")
-    shutil.copy(shared / "gold" / "fewnlu" / "wsc_pairs_train.jsonl", pairs / "train.jsonl")
-    fewglue = shared / "data" / "fewglue"
-    return {name: open_task(name, pairs if name == "wsc" else fewglue) for name in (*TASKS, "record")}
-
-
-def tokenizer(shared, name, **options):
-    transformers = pytest.importorskip("transformers", reason="the hf extra is not installed")
-    return transformers.AutoTokenizer.from_pretrained(shared / "gold" / "fewnlu" / name, **options)
+    return {name: gold_task(name, tmp_path_factory.mktemp(name)) for name in (*TASKS, "record")}
 
 
 @pytest.fixture(scope="module")
-def bert(shared):
-    return tokenizer(shared, "tiny_bert", do_lower_case=False)
+def words(shared):
+    """The tokenizer of a family."""
+    made = {}
+    return lambda family: made.setdefault(family, made.get(family) or tokenizer(family))
 
 
 @pytest.fixture(scope="module")
-def albert(shared):
-    return tokenizer(shared, "tiny_albert")
+def bert(words):
+    return words("bert")
+
+
+@pytest.fixture(scope="module")
+def albert(words):
+    return words("albert")
 
 
 def training_examples(task):
@@ -54,20 +51,18 @@ def parts_of(key):
     return name, mode, int(pattern[1:]), int(window[1:])
 
 
-def combinations(gold, name):
-    found = {key: value for key, value in gold.items() if key.startswith(f"{name}/")}
-    assert found
-    return found.items()
+def combinations(family, name):
+    return [(key, value) for key, value in KNOWN[family].items() if key.startswith(f"{name}/")]
 
 
-@pytest.mark.parametrize("name", TASKS)
-def test_every_encoding_equals_fewnlus(name, gold, tasks, bert):
+@pytest.mark.parametrize(("family", "name"), CASES)
+def test_every_encoding_equals_fewnlus(family, name, tasks, words):
     task = tasks[name]
-    for key, expected in combinations(gold, name):
+    for key, expected in combinations(family, name):
         if "error" in expected:
             continue
         _, mode, pattern, window = parts_of(key)
-        pvp = task.pvp(bert, mode=mode, pattern_id=pattern, max_seq_length=window)
+        pvp = task.pvp(words(family), mode=mode, pattern_id=pattern, max_seq_length=window)
         encoded = [pvp.encode(example) for example in training_examples(task)]
         rows = [[e.ids, e.types, e.masks, e.prompts] for e in encoded]
         assert len(rows) == expected["n"], key
@@ -78,40 +73,55 @@ def test_every_encoding_equals_fewnlus(name, gold, tasks, bert):
         assert hashlib.sha256(text.encode()).hexdigest()[:16] == expected["sha"], key
 
 
-@pytest.mark.parametrize("name", TASKS)
-def test_every_verbalizer_equals_fewnlus(name, gold, tasks, bert):
+@pytest.mark.parametrize(("family", "name"), CASES)
+def test_every_verbalizer_equals_fewnlus(family, name, tasks, words):
     task = tasks[name]
-    for key, expected in combinations(gold, name):
+    for key, expected in combinations(family, name):
         if "verbalizers" in expected:
             _, mode, pattern, window = parts_of(key)
-            pvp = task.pvp(bert, mode=mode, pattern_id=pattern, max_seq_length=window)
+            pvp = task.pvp(words(family), mode=mode, pattern_id=pattern, max_seq_length=window)
             assert {label: pvp.words(label) for label in task.labels} == expected["verbalizers"], key
             assert pvp.label_token_ids() == expected["m2c"], key
 
 
-def test_patterns_that_fewnlu_declares_and_lacks_are_refused_with_those_there_are(gold, tasks, bert):
-    missing = [key for key, value in gold.items() if "TypeError" in value.get("error", "")]
+@pytest.mark.parametrize("family", KNOWN)
+def test_patterns_that_fewnlu_declares_and_lacks_are_refused_with_those_there_are(family, tasks, words):
+    missing = [key for key, value in KNOWN[family].items() if "TypeError" in value.get("error", "")]
     assert len(missing) == 16
     for key in missing:
         name, mode, pattern, _ = parts_of(key)
         assert pattern not in tasks[name].patterns[mode]
         with pytest.raises(ConfigError, match=f"superglue/{name} has no {mode} pattern {pattern}; it has "):
-            tasks[name].pvp(bert, mode=mode, pattern_id=pattern)
+            tasks[name].pvp(words(family), mode=mode, pattern_id=pattern)
 
 
-def test_what_does_not_fit_the_window_is_named_where_fewnlu_breaks_down(gold, tasks, bert):
-    too_long = [key for key, value in gold.items() if "ValueError" in value.get("error", "")]
-    assert {parts_of(key)[0] for key in too_long} == {"multirc"}
+@pytest.mark.parametrize("family", KNOWN)
+def test_what_does_not_fit_the_window_is_named_where_fewnlu_breaks_down(family, tasks, words):
+    too_long = [key for key, value in KNOWN[family].items() if "ValueError" in value.get("error", "")]
     for key in too_long:
         name, mode, pattern, window = parts_of(key)
-        pvp = tasks[name].pvp(bert, mode=mode, pattern_id=pattern, max_seq_length=window)
-        with pytest.raises(DataError, match=r"train-p\d+-q\d+-\d+: what may not be shortened has \d+ tokens"):
+        pvp = tasks[name].pvp(words(family), mode=mode, pattern_id=pattern, max_seq_length=window)
+        with pytest.raises(DataError, match=r"train-\S+: what may not be shortened has \d+ tokens"):
             [pvp.encode(example) for example in tasks[name].examples("train")]
 
 
-def test_all_combinations_of_the_gold_are_covered(gold):
-    assert len(gold) == 232
-    assert {parts_of(key)[0] for key in gold} == set(TASKS)
+@pytest.mark.parametrize("family", KNOWN)
+def test_whatever_fewnlu_breaks_down_on_is_told_plainly(family, tasks, words):
+    def read(name, mode, pattern, window):
+        pvp = tasks[name].pvp(words(family), mode=mode, pattern_id=pattern, max_seq_length=window)
+        return [(pvp.encode(example), pvp.label_token_ids()) for example in tasks[name].examples("train")]
+
+    for key, value in KNOWN[family].items():
+        if "error" in value:
+            with pytest.raises(UserError):
+                read(*parts_of(key))
+
+
+def test_all_combinations_of_the_gold_are_covered(shared):
+    assert "bert" in KNOWN
+    for gold in KNOWN.values():
+        assert len(gold) >= 232
+        assert {parts_of(key)[0] for key in gold} == set(TASKS)
 
 
 @pytest.mark.parametrize("name", [*TASKS, "record"])

@@ -13,15 +13,16 @@ from lmassay.fewshot.methods.learner import Item
 from lmassay.fewshot.methods.multimask import learner_for
 from lmassay.fewshot.methods.record import answer_of
 from lmassay.fewshot.tasks import open_task
-from tests.conftest import shared_folder
-from tests.published.test_fewnlu_copa_wsc import DECODINGS, gold, gold_network
+from tests.published import fewnlu_gold
+from tests.published.fewnlu_gold import ABSENT, GOLD, gold
+from tests.published.test_fewnlu_copa_wsc import DECODINGS
 
-pytestmark = pytest.mark.skipif(shared_folder() is None, reason="the shared folder with the gold values is not there")
+pytestmark = pytest.mark.skipif(GOLD is None, reason=ABSENT)
 
 
 @pytest.fixture(scope="module")
-def network(shared):
-    return gold_network(shared)
+def network():
+    return fewnlu_gold.network("bert")
 
 
 @pytest.fixture(scope="module")
@@ -30,8 +31,8 @@ def task(shared):
 
 
 @pytest.mark.parametrize("reference", [False, True])
-def test_the_hinges_of_one_question_are_those_of_pet(shared, network, task, reference):
-    run = gold(shared, "pet_record")["train"]
+def test_the_hinges_of_one_question_are_those_of_pet(network, task, reference):
+    run = gold("pet_record")["train"]
     record = learner_for(task, network, Reading(0, 512), reference=reference)
     for ids, texts, marks, loss in zip(
         run["input_ids"], run["candidates"], run["candidate_labels"], run["loss_each"], strict=True
@@ -42,8 +43,8 @@ def test_the_hinges_of_one_question_are_those_of_pet(shared, network, task, refe
         assert record.loss([item]).item() == pytest.approx(loss, abs=1e-5)
 
 
-def test_training_examples_are_encoded_as_by_pet(shared, network, task):
-    run = gold(shared, "pet_record")["train"]
+def test_training_examples_are_encoded_as_by_pet(network, task):
+    run = gold("pet_record")["train"]
     record = learner_for(task, network, Reading(0, 512))
     items = record.encode(task.examples("train")[:3], training=True)
     mask = network.tokenizer.mask_token_id
@@ -57,8 +58,8 @@ def test_training_examples_are_encoded_as_by_pet(shared, network, task):
 
 
 @pytest.mark.parametrize("decoding", DECODINGS)
-def test_entities_score_as_in_pet(shared, network, task, decoding):
-    run = gold(shared, "pet_record")["eval"][decoding]
+def test_entities_score_as_in_pet(network, task, decoding):
+    run = gold("pet_record")["eval"][decoding]
     record = learner_for(task, network, Reading(0, 512), decoding_strategy=decoding)
     items = record.encode(task.examples("dev32")[:3], training=False)
     with torch.no_grad():

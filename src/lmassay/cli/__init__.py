@@ -15,6 +15,7 @@ from lmassay.errors import LmassayError
 # Verb → (module, help line). The order is the order of the help page.
 _VERBS = {
     "run": ("run", "Run a configuration: every combination of its lists."),
+    "search": ("search", "Search for the options with the best dev score."),
     "check": ("check", "Check a configuration without asking anything."),
     "resume": ("resume", "Finish a run that was interrupted or left errors."),
     "ls": ("ls", "List the runs in a results folder."),

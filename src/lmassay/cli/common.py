@@ -136,7 +136,7 @@ def _folded(label: str, room: int) -> list[str]:
     return textwrap.wrap(label, max(room, _LEAST_LABEL), subsequent_indent=f"{indent} ") or [label]
 
 
-def print_runs(records: Sequence[RunRecord]) -> None:
+def print_runs(records: Sequence[RunRecord], store: Store) -> None:
     """Several runs in one table: a row each, a column a metric (the spread of a metric is left to ``lmassay show``)."""
     narrow = is_narrow()
     overall = [{r["metric"]: r for r in record.results if r["group"] == "overall"} for record in records]
@@ -147,8 +147,7 @@ def print_runs(records: Sequence[RunRecord]) -> None:
     rows = []
     for record, found in zip(records, overall, strict=True):
         cells = [short_text(found[m], "\n" if narrow else " ") if m in found else "" for m in shown]
-        first = next(iter(record.results), {"n": 0, "n_error": 0, "n_unscored": 0})
-        n, errors, unscored = first["n"], first["n_error"], first["n_unscored"]
+        n, errors, unscored = _counts(record, store)
         counts = [f"{n}\n{errors}/{unscored}"] if folded else [n, errors, unscored]
         names = [f"{record.label}\n{record.model}"] if narrow else [record.label, record.model]
         # Enough of the id to name the run by.
@@ -163,6 +162,15 @@ def print_runs(records: Sequence[RunRecord]) -> None:
         right=numbers,
         whole=(*numbers, len(heads)),
     )
+
+
+def _counts(record: RunRecord, store: Store) -> tuple[int, int, int]:
+    """Of the first result; a run without any has its examples counted."""
+    first = next(iter(record.results), None)
+    if first is not None:
+        return first["n"], first["n_error"], first["n_unscored"]
+    found = store.count(record.id)
+    return found["scored"], found["error"], found["unscored"]
 
 
 def _columns(records: Sequence[RunRecord], overall: Sequence[Mapping[str, Any]]) -> list[str]:

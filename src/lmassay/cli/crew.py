@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, TypeVar, cast
@@ -12,6 +12,8 @@ import click
 
 from lmassay.errors import ConfigError
 from lmassay.executors import Cluster, Crew, Here, Processes
+from lmassay.runner import Plan
+from lmassay.sweep import trains
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -25,9 +27,9 @@ class Hands:
     scheduler: str | None = None
 
     @contextmanager
-    def crew(self) -> Iterator[Crew]:
-        """The crew, sent home at the end however that comes."""
-        crew = self._made()
+    def crew(self, plans: Sequence[Plan] | None = None) -> Iterator[Crew]:
+        """The crew, unless none of the plans asks for trainings; sent home at the end however that comes."""
+        crew = self._made() if plans is None or any(trains(plan) for plan in plans) else Here()
         try:
             yield crew
         finally:
@@ -42,6 +44,8 @@ class Hands:
             return Cluster(self.scheduler)
         if self.scheduler is not None:
             raise ConfigError(f"--scheduler goes with --executor dask, not with {self.executor}")
+        if self.executor == "here" and (self.workers or 1) > 1:
+            raise ConfigError("--executor here: this is one process; leave it out to have several --workers")
         if self.executor == "processes" or (self.workers or 1) > 1:
             return Processes(self.workers or 2)
         return Here()

@@ -112,7 +112,7 @@ class _Command:
                 raise UserError(
                     f"--do_eval: the trainings in {self.folder} are of other flags or data; give those, or --do_train"
                 )
-            record = found[-1] if found else register(plan, store, new_sweep())
+            record = found[-1] if found else register([plan], store, new_sweep())[0]
             with store.lock_sweep(record.sweep):
                 return self._work(plan, record, store)
 
@@ -204,7 +204,8 @@ class _Command:
 
         code = 0
         if self.values["do_train"] and record.status != "done":
-            code = work_through([Entry(plan, record)], store, self.hands)
+            with self.hands.crew() as crew:
+                code = work_through([Entry(plan, record)], store, crew)
             record = store.run(record.id)
         trained = _Trained.of(plan, record, store)
         if trained.missing and not self.values["do_train"]:

@@ -36,10 +36,10 @@ def resume(
         if not left:
             say(f"{chosen[0].id if len(chosen) == 1 else 'every run of the latest command'} is complete; nothing to do")
             return show_records(chosen, store, as_json)
-        with store.lock_sweep(left[0].sweep):
-            with plug_in_output_aside():
-                entries = [Entry(runner.replan(record), record) for record in left]
-            worst = work_through(entries, store, hands)
+        with plug_in_output_aside():
+            entries = [Entry(runner.replan(record), record) for record in left]
+        with hands.crew([entry.plan for entry in entries]) as crew, store.lock_sweep(left[0].sweep):
+            worst = work_through(entries, store, crew)
             ids = {record.id for record in chosen}
             return max(worst, show_records([r for r in store.runs() if r.id in ids], store, as_json))
 

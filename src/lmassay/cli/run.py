@@ -16,13 +16,15 @@ from lmassay.cli.crew import Hands, crew_options
 from lmassay.cli.protocol import print_verdicts
 from lmassay.config import read_config
 from lmassay.errors import LmassayError, UserError
+from lmassay.executors import Crew
 from lmassay.runner import Plan
 from lmassay.store import RunRecord, Store
-from lmassay.sweep import Ahead, Entry, register_all, train_ahead, wants_training
+from lmassay.sweep import Ahead, Entry, register_all, train_ahead, trains
 
 EXIT_WITH_ERRORS = 1
 EXIT_FAILED = 2
 _MOST_TOLD = 3
+_MOST_NOTES = 12
 
 
 @click.command(
@@ -52,32 +54,42 @@ def run(
         show_plan(planned, as_json)
         return 0
     sweep = runner.new_sweep()
-    with Store(results, create=True) as store, store.lock_sweep(sweep):
+    with Store(results, create=True) as store, hands.crew(planned) as crew, store.lock_sweep(sweep):
         entries = register_all(planned, store, sweep)
-        worst = work_through(entries, store, hands)
+        worst = work_through(entries, store, crew)
         return max(worst, show_records([r for r in store.runs() if r.sweep == sweep], store, as_json))
 
 
-def work_through(entries: Sequence[Entry], store: Store, hands: Hands) -> int:
+def work_through(entries: Sequence[Entry], store: Store, crew: Crew) -> int:
     """Do the runs of a sweep, or what is left of them: trainings first, side by side, then run after run."""
-    ahead = _train(entries, store, hands) if wants_training(entries) else Ahead()
+    ahead = _train(entries, store, crew)
+    left = [entry for entry in entries if entry.record.id not in ahead.begun]
     worst = 0
-    for number, entry in enumerate(entries, 1):
-        code, stopped = _run_one(entry, store, ahead, f"[{number}/{len(entries)}]")
+    for number, entry in enumerate(left, 1):
+        code, stopped = _run_one(entry, store, ahead, f"[{number}/{len(left)}]")
         worst = max(worst, code)
-        if stopped and number < len(entries):
-            warn(f"the budget is used up: {len(entries) - number} further runs were not begun")
+        if stopped and number < len(left):
+            warn(f"the budget is used up: {len(left) - number} further runs were not begun")
             break
     return worst
 
 
-def _train(entries: Sequence[Entry], store: Store, hands: Hands) -> Ahead:
-    for note in dict.fromkeys(note for entry in entries for note in entry.plan.notes):
+def _train(entries: Sequence[Entry], store: Store, crew: Crew) -> Ahead:
+    training = [entry for entry in entries if trains(entry.plan)]
+    if not training:
+        return Ahead()
+    notes = list(dict.fromkeys(note for entry in training for note in entry.plan.notes))
+    for note in notes[:_MOST_NOTES]:
         warn(note)
+    if len(notes) > _MOST_NOTES:
+        warn(f"and {len(notes) - _MOST_NOTES} more of this kind; lmassay protocol tells all")
     try:
-        with hands.crew() as crew, progress("trainings") as advance, plug_in_output_aside():
-            return train_ahead(entries, store, crew, advance)
+        with progress("trainings") as advance, plug_in_output_aside():
+            return train_ahead(training, store, crew, advance)
     except BaseException as error:
+        for entry in training if isinstance(error, KeyboardInterrupt) else []:
+            if store.run(entry.record.id).status in ("waiting", "running"):
+                store.set_status(entry.record.id, "cancelled", "stopped by the user")
         error.add_note(f"trainings that were finished are kept; go on with: lmassay resume --results {store.folder}")
         raise
 
@@ -100,7 +112,7 @@ def _run_one(entry: Entry, store: Store, ahead: Ahead, count: str) -> tuple[int,
     planned = entry.plan
     what = f"{count} {planned.task.name}: {planned.label} on {planned.model_label}"
     say(what)
-    for note in [] if ahead.done or ahead.failed else planned.notes:
+    for note in planned.notes:
         warn(note)
     try:
         with progress(what) as advance, plug_in_output_aside():
@@ -125,7 +137,7 @@ def show_records(records: Sequence[RunRecord], store: Store, as_json: bool) -> i
     elif len(records) == 1:
         print_run(records[0], store)
     else:
-        print_runs(records)
+        print_runs(records, store)
         print_verdicts(store, records)
     unfinished = [record for record in records if record.status in ("incomplete", "stopped")]
     for record in unfinished[:_MOST_TOLD]:

@@ -23,13 +23,13 @@ from lmassay.executors import Crew
 from lmassay.report.numbers import interval_text, number_text
 from lmassay.runner import Plan
 from lmassay.store import RunRecord, Store
-from lmassay.sweep import Ahead, register_all, train_ahead, wants_training
+from lmassay.sweep import register_all, train_ahead, trains
 
 SCORE = "dev"
 
 
 @click.command(
-    epilog="Example: lmassay search examples/fewshot/search.yaml --trials 20 --workers 2",
+    epilog="Example: lmassay search examples/fewshot.yaml --trials 6 --workers 2",
     short_help="Search for good options.",
 )
 @click.argument("config", metavar="CONFIG", type=click.Path(path_type=Path))
@@ -66,16 +66,18 @@ def search(
     Every trial is a run of one sweep in the results folder. The same search started again goes over what is there at
     no cost, and on from where it was broken off.
     """
+    optuna = _optuna()
     with plug_in_output_aside():
         space = Space(read_config(config, overrides))
-        if not space.check():
-            raise ConfigError(f"{config}: there is nothing to search: no list and no range among its options")
+        _check_searchable(space)
+        grid = space.grid() if sampler == "grid" else []
     sweep = runner.new_sweep()
     with ExitStack() as stack:
         store = stack.enter_context(Store(results, create=True))
         stack.enter_context(store.lock_sweep(sweep))
-        found = _Search(space, store, sweep, stack.enter_context(hands.crew()), trials)
-        _optimise(found, trials, sampler, seed)
+        many = min(trials, len(grid)) if grid else trials
+        found = _Search(space, store, sweep, stack.enter_context(hands.crew()), many)
+        _optimise(optuna, found, grid, sampler, seed)
         return _shown(found, as_json)
 
 
@@ -121,16 +123,10 @@ class _Search:
     def _plan(self, config: RunConfig) -> Plan:
         try:
             with plug_in_output_aside():
-                plan = runner.plan(config)
-                if not self.scores:
-                    _check_searchable(plan)
+                return runner.plan(config)
         except UserError as error:
-            located = UserError(self.space.file.locate(str(error)))
-            if not self.scores:
-                raise located from error
-            complain(str(located))
+            complain(self.space.file.locate(str(error)))
             raise _NoScoreError from error
-        return plan
 
     def _run(self, plan: Plan, count: str) -> float | None:
         what = f"{count} {plan.task.name}: {plan.label} on {plan.model_label}"
@@ -143,12 +139,17 @@ class _Search:
         self.runs[plan.signature] = entries[0].record.id
         try:
             with progress(what) as advance, plug_in_output_aside():
-                trains = wants_training(entries)
-                ahead = train_ahead(entries, self.store, self.crew, advance) if trains else Ahead()
-                record = runner.begin(plan, entries[0].record, self.store, None if trains else advance, ahead.failed)
+                if trains(plan):
+                    train_ahead(entries, self.store, self.crew, advance)
+                    record = self.store.run(entries[0].record.id)
+                else:
+                    record = runner.begin(plan, entries[0].record, self.store, advance)
         except LmassayError as error:
             complain(str(error), getattr(error, "__notes__", []))
             return None
+        except BaseException as error:
+            error.add_note(f"what was trained is kept; start the search again with --results {self.store.folder}")
+            raise
         self.stopped = record.status == "stopped"
         dev = _overall(record, SCORE)
         if record.status != "done" or dev is None or dev["value"] is None:
@@ -158,34 +159,46 @@ class _Search:
         return float(dev["value"])
 
 
-def _check_searchable(plan: Plan) -> None:
+def _check_searchable(space: Space) -> None:
+    """The first run is planned, so that a mistake shows before anything is trained."""
+    first = space.checked()
+    try:
+        plan = runner.plan(first)
+    except UserError as error:
+        raise UserError(space.file.locate(str(error))) from error
     if SCORE not in plan.headline:
         raise ConfigError(
-            f"task: {plan.task.name} has no dev score to search by; the task fewshot has. Compare runs of others by "
-            "lmassay run and lmassay compare"
+            space.file.locate(
+                f"task: {plan.task.name} has no dev score to search by, only fewshot has; for others: lmassay run, "
+                "then lmassay compare"
+            )
         )
-    first = next(iter(plan.task.examples()), None)
-    if first is not None and not first.inputs.get("dev"):
-        raise ConfigError("task.splits: these splits have no dev examples, so no configuration can be preferred")
+    example = next(iter(plan.task.examples()), None)
+    if example is not None and not example.inputs.get("dev"):
+        why = "task.splits: they leave no dev examples, so that no configuration could be preferred to another"
+        raise ConfigError(space.file.locate(why))
 
 
-def _optimise(found: _Search, trials: int, sampler: str, seed: int) -> None:
+def _optuna() -> Any:
     try:
         import optuna
     except ImportError as error:
         raise MissingExtra("lmassay search", "search") from error
     optuna.logging.set_verbosity(optuna.logging.ERROR)
-    grid = found.space.grid() if sampler == "grid" else []
-    found.planned = min(trials, len(grid)) if grid else trials
+    return optuna
+
+
+def _optimise(optuna: Any, found: _Search, grid: Sequence[RunConfig], sampler: str, seed: int) -> None:
+    numbers = range(len(grid))
     chosen = {
         "tpe": lambda: optuna.samplers.TPESampler(seed=seed),
         "random": lambda: optuna.samplers.RandomSampler(seed=seed),
-        "grid": lambda: optuna.samplers.GridSampler({"combination": range(len(grid))}, seed=seed),
+        "grid": lambda: optuna.samplers.GridSampler({"combination": numbers}, seed=seed),
     }[sampler]()
 
     def objective(trial: Any) -> float:
         if grid:
-            config = grid[trial.suggest_categorical("combination", range(len(grid)))]
+            config = grid[trial.suggest_categorical("combination", numbers)]
         else:
             with plug_in_output_aside():
                 config = found.space.drawn(_Drawn(trial))

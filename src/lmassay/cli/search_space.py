@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import typing
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
@@ -73,18 +74,17 @@ class Space:
         """Every combination."""
         return expand(self._spread(Range.values), self.base, self.file.locate, self.file.path.stem)
 
-    def check(self) -> int:
-        """Whatever can be wrong with the values that are searched, found before anything is trained.
-
-        Returns how many questions are open at once in the widest case: 0 if there is nothing to search.
-        """
+    def checked(self) -> RunConfig:
+        """The first of all runs. What can be wrong with the values that are searched is told."""
         noted = _Noted()
-        self.drawn(noted)
+        first = self.drawn(noted)
+        if not noted.asked:
+            raise ConfigError(f"{self.file.path}: there is nothing to search: no list and no range among its options")
         ends = self._spread(lambda between, name: [between.low, between.high])
         if _size(ends) <= MOST_CHECKED:
             # Ranges by their ends: what fits both fits all between.
             expand(ends, self.base, self.file.locate, self.file.path.stem)
-        return noted.asked
+        return first
 
     # --- inside -------------------------------------------------------------------------------------------------------
 
@@ -136,6 +136,9 @@ def _spec(kind: str, value: Any, key: str, name: str, base: Path, chooser: Choos
     """A plug-in with its options. ``key`` is where it stands in the file, ``name`` tells also which entry of a list."""
     if isinstance(value, list):
         return _of_list(value, key, name, chooser, lambda item, inner: _spec(kind, item, key, inner, base, chooser))
+    if isinstance(value, dict) and isinstance(value.get("name"), list):
+        named = [{**value, "name": each} for each in value["name"]]
+        return _spec(kind, named, key, name, base, chooser)
     if not isinstance(value, dict) or not isinstance(value.get("name"), str):
         return value  # a bare name; what is neither is told when the run is checked
     try:
@@ -238,10 +241,8 @@ def _number(value: Any, key: str, whole: bool) -> float | None:
         return None
     if isinstance(value, str):
         # YAML reads 1e-5 as text: it wants 1.0e-5.
-        try:
+        with suppress(ValueError):
             value = float(value)
-        except ValueError:
-            pass
     if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
         raise ConfigError(f"{key}: must be a number (got {value!r})")
     if whole and value != int(value):
@@ -255,9 +256,10 @@ def _check_searched(key: str) -> None:
 
 
 def _not_searched(key: str) -> str:
+    what = key.rpartition(".")[2]
     return (
-        f"{key}: dev scores of different {key.rpartition('.')[2]} cannot be compared, so a search takes one value here; "
-        "several: lmassay run"
+        f"{key}: dev scores of different {what} cannot be compared, so a search takes one value here; for several, "
+        "use lmassay run"
     )
 
 

@@ -129,12 +129,6 @@ def _refuse(wish: Wish) -> None:
             f"--arch_method {wish['arch_method']}: a training that is alone in its split has nobody to teach it; give "
             "several --pattern_ids or --repetitions, or --use_brother_fold_logits to be taught by the other splits"
         )
-    ratio, steps = wish["every_eval_ratio"], wish["max_steps"]
-    if steps > 0 and 0 < ratio * steps < 1 and wish["few_shot_setting"] != "fix_setting":
-        reasons.append(
-            f"--every_eval_ratio: {ratio:g} of {steps} updates is less than one, so the dev examples would never be "
-            f"looked at; give {1 / steps:.2g} or more, or 1 to take the last weights"
-        )
     if reasons:
         raise ConfigError("\n".join(reasons))
 
@@ -183,9 +177,15 @@ def _method(wish: Wish) -> dict[str, Any]:
     options = {"name": name, **_loop(wish)}
     options |= {flag: wish[flag] for flag, methods in _OWN.items() if name in methods}
     if wish["lm_training"]:
-        options |= {"lm_training": True, "unlabeled_batch_size": wish["per_gpu_unlabeled_batch_size"]}
+        options |= {"lm_training": True, "unlabeled_batch_size": _unlabeled_batch(wish)}
         options |= {"alpha": wish["alpha"]} if wish.has("alpha") else {}
     return options
+
+
+def _unlabeled_batch(wish: Wish) -> int:
+    """Unlabeled examples of an update; the original's loop counts those of a micro-batch."""
+    times = 1 if wish["reference"] else wish["gradient_accumulation_steps"]
+    return int(wish["per_gpu_unlabeled_batch_size"] * times)
 
 
 def _loop(wish: Wish) -> dict[str, Any]:

@@ -75,7 +75,7 @@ class Writer:
         if self.evaluated:
             _write(self.folder / found.folder / "result_test.txt", lines)
         first = next(iter(found.trainings.values()))[0]
-        return Summary(_means(dev), _means(test), lines, len(self._labelled(first.spec)))
+        return Summary(_means(dev), _means(test), lines, len(trainer.labelled_of(self.task, first.spec)))
 
     def _choice(self, trainings: Sequence[Train]) -> dict[str, Any]:
         """The chosen weights of a training; of several, their logits averaged and judged anew."""
@@ -114,13 +114,8 @@ class Writer:
         return {"test": choice["test"], "dev": choice["dev"]}
 
     def _dev(self, spec: Mapping[str, Any]) -> list[InputExample]:
-        labelled = self._labelled(spec)
+        labelled = trainer.labelled_of(self.task, spec)
         return [labelled[place] for place in spec["dev"]]
-
-    def _labelled(self, spec: Mapping[str, Any]) -> list[InputExample]:
-        examples = trainer.labelled_examples(self.task, spec["labelled"])
-        limit = spec.get("labelled_first")
-        return trainer.restricted(examples, limit["first"], limit["seed"]) if limit else examples
 
     def _predictions(self, examples: Sequence[InputExample], logits: Sequence[Sequence[float]]) -> list[str]:
         labels = self.task.labels
@@ -134,11 +129,8 @@ class Writer:
             if not given or any(outcome is None for outcome in given):
                 continue
             spec = training.spec
-            labelled = self._labelled(spec)
-            own = [labelled[place] for place in spec["train"]]
-            own += trainer._extra(self.task, training.where.get("extra"))
-            unlabeled = trainer.unlabeled_examples(self.task, spec.get("unlabeled"))
-            taught = trainer._taught(own, unlabeled, self.task, spec, [o for o in given if o is not None])
+            own, unlabeled = trainer.material(self.task, spec, training.where, unlabeled=True)
+            taught, _ = trainer.taught(own, unlabeled, self.task, spec, [o for o in given if o is not None])
             name = f"p{seat.pattern}-f{seat.fold}-i{seat.repetition}-unlabeled-train.jsonl"
             lines = [json.dumps(_example(example), ensure_ascii=False) for example in taught[len(own) :]]
             _write(self.folder / found.folder / "next-gen-train-data" / name, lines)

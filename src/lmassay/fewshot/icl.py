@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import string
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -17,6 +18,10 @@ if TYPE_CHECKING:
     from lmassay.fewshot.tasks import NluTask
 
 _BETWEEN = "\n\n"
+
+
+class NoChoiceError(Exception):
+    """A model did not keep to the choices it was given."""
 
 
 class InContext:
@@ -67,8 +72,10 @@ class InContext:
         """The score of each label; the largest is the prediction."""
         words = self._candidates(task, example)
         if self._answer_by == "choices":
-            chosen = responses[0].text.strip()
-            scores = [1.0 if word == chosen else 0.0 for word in words]
+            chosen = _bare(responses[0].text)
+            scores = [1.0 if _bare(word) == chosen else 0.0 for word in words]
+            if not any(scores):
+                raise NoChoiceError(f"the answer '{responses[0].text[:40]}' is none of {', '.join(words)[:80]}")
         else:
             scores = [self._score(response) for response in responses]
         return _by_label(task, example, scores)
@@ -119,6 +126,10 @@ class InContext:
                     chosen.append(stack.pop())
         rng.shuffle(chosen)
         return chosen
+
+
+def _bare(text: str) -> str:
+    return text.strip().strip(string.punctuation).strip().casefold()
 
 
 def _by_label(task: NluTask, example: InputExample, scores: Sequence[float]) -> list[float]:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from lmassay import stats
 from lmassay.data import sha256
+from lmassay.errors import PluginError
 from lmassay.fewshot.examples import InputExample
 from lmassay.fewshot.metrics import judged
 from lmassay.types import Result, Score
@@ -62,6 +63,7 @@ def score(
         "n_test": len(tested),
         "curve": found[0].get("curve", []),
         "losses": found[0].get("losses", []),
+        **({"notes": found[0]["notes"]} if "notes" in found[0] else {}),
         "predictions": [max(range(len(row)), key=row.__getitem__) for row in test_logits],
     }
     return Score(values, unscored, details)
@@ -69,7 +71,13 @@ def score(
 
 def _choice(outcome: Mapping[str, Any], every: float | None) -> Mapping[str, Any]:
     choices: Sequence[Mapping[str, Any]] = outcome["choices"]
-    return next((choice for choice in choices if every is not None and choice["every"] == every), choices[0])
+    if every is None:
+        return choices[0]
+    found = next((choice for choice in choices if choice["every"] == every), None)
+    # Without a dev set there is one choice, whatever the intervals.
+    if found is None and len(choices) > 1:
+        raise PluginError(f"the method's classifier has no choice for the interval {every:g}, which its options name")
+    return found or choices[0]
 
 
 def _average(values: Mapping[str, float]) -> float:

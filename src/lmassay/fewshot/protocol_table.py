@@ -31,7 +31,7 @@ ABBREVIATIONS = {
 TASKS = ("boolq", "rte", "wic", "cb", "multirc", "wsc", "copa", "record")
 _TITLES = dict(zip(TASKS, ("BoolQ", "RTE", "WiC", "CB", "MultiRC", "WSC", "COPA", "ReCoRD"), strict=True))
 # MultiRC's accuracy over answers counts for selection, but is not shown.
-SHOWN = {"cb": ("acc", "f1-macro"), "multirc": ("f1", "em"), "record": ("f1", "em")}
+SHOWN = {"cb": ("acc", "f1-macro"), "multirc": ("f1", "em"), "record": ("acc", "f1")}
 _METRIC_TITLES = {"acc": "acc", "f1-macro": "F1", "f1": "F1a", "em": "EM"}
 AVERAGE = "Avg"
 

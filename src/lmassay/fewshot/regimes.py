@@ -24,9 +24,9 @@ class Regime(BaseModel):
 
     ``default``: every training stands for itself. ``ensemble``: those of a split (patterns, repetitions) answer
     together, by the mean of their logits. ``distillation``: they label the unlabeled examples softly, and a ``student``
-    learns from those. ``self_training``: each labels the unlabeled examples for its own next generation. ``ipet``:
-    the others of its split (``cross``: of all splits) do, and each generation learns from ``scale_factor`` times as
-    many. ``noisy_student``: the same with whole words dropped from the second generation on.
+    learns from those at a ``temperature``. ``self_training``: each labels the unlabeled examples for its own next
+    generation. ``ipet``: the others of its split (``cross``: of all splits) do, and each generation learns from
+    ``scale_factor`` times as many. ``noisy_student``: the same with whole words dropped from the second generation on.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)

@@ -51,6 +51,8 @@ class Unit:
 
     group: str
     label: str
+    pair: str = ""
+    """Which pair of a right and a wrong example it belongs to (WSC); where none is named, the group is one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +73,7 @@ def units_of(
     examples: Sequence[InputExample],
     group: Callable[[InputExample], str] | None = None,
     label: Callable[[InputExample], str | None] = _label,
+    pair: Callable[[InputExample], str] | None = None,
 ) -> list[Unit]:
     """The units of examples. Without ``group`` each stands alone, as FewNLU has it for ReCoRD, where questions leak."""
     units = []
@@ -78,7 +81,8 @@ def units_of(
         found = label(example)
         if found is None:
             raise DataError(f"example '{example.guid}' has no label: only labelled examples can be split")
-        units.append(Unit(f"#{place}" if group is None else group(example), found))
+        together = f"#{place}" if group is None else group(example)
+        units.append(Unit(together, found, "" if pair is None else pair(example)))
     return units
 
 
@@ -120,7 +124,7 @@ def make_splits(
 
     ``stratify`` gives every label its share of both parts, as far as whole groups allow; a group counts for the label
     that most of its examples have. ``features`` are for "model_informed": a row an example. ``pairs`` takes one example
-    of a group with both right and wrong ones, for WSC's sentences with two referents each: any in dev and, to train,
+    of a pair with both right and wrong ones, for WSC's sentences with two referents each: any in dev and, to train,
     the right one ("cloze", where only referents are learned) or any ("classifier").
     """
     name = strategy_name(strategy)
@@ -209,12 +213,17 @@ def _members(
     if pairs == "all":
         return tuple(i for g in parts.train for i in groups[g]), tuple(i for g in parts.dev for i in groups[g])
 
-    def taken(group: int, cloze: bool) -> tuple[int, ...]:
-        members = groups[group]
+    def taken(group: int, cloze: bool) -> list[int]:
+        found: dict[str, list[int]] = {}
+        for place in groups[group]:
+            found.setdefault(units[place].pair, []).append(place)
+        return [place for members in found.values() for place in one_of(members, cloze)]
+
+    def one_of(members: list[int], cloze: bool) -> list[int]:
         right = [place for place in members if units[place].label == _TRUE]
         if not right or len(right) == len(members):
             return members
-        return (right[0] if cloze else members[int(rng.random() * len(members))],)
+        return [right[0] if cloze else members[int(rng.random() * len(members))]]
 
     train = tuple(place for group in parts.train for place in taken(group, pairs == "cloze"))
     return train, tuple(place for group in parts.dev for place in taken(group, False))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import ClassVar
 
 from lmassay.errors import DataError
@@ -24,7 +25,8 @@ class WscProcessor(RowProcessor):
                 label = name.partition("_")[0].capitalize()
                 if self.label(target, set_type) not in (label, None):
                     raise DataError(f"{row.where}: the label in '{name}' must be {label.lower()}")
-                yield self._example(row, target, f"{set_type}-{label.lower()}-{idx}", label, idx)
+                found = self._example(row, target, f"{set_type}-{label.lower()}-{idx}", label, idx)
+                yield replace(found, meta={**found.meta, "pair": f"{set_type}-{idx}"})
         else:
             yield self._example(row, row.inner("target"), f"{set_type}-{idx}", self.label(row, set_type), idx)
 
@@ -39,7 +41,6 @@ class WscProcessor(RowProcessor):
             "span1_index": _candidate(words, target.number("span1_index"), candidate),
             "span2_index": place,
             "group": " ".join(text.lower().split()),
-            "pair": str(idx),
         }
         return InputExample(guid=guid, text_a=" ".join(words), label=label, meta=meta, idx=idx)
 

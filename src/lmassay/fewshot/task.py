@@ -15,14 +15,16 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from lmassay import provenance
 from lmassay.errors import ConfigError
-from lmassay.fewshot import outcomes, regimes, trainer
+from lmassay.fewshot import checks, outcomes, regimes, trainer
 from lmassay.fewshot.examples import InputExample
+from lmassay.fewshot.icl import NoChoiceError
 from lmassay.fewshot.leaks import gaps, leaks, repeats
 from lmassay.fewshot.methods.contract import Lesson
 from lmassay.fewshot.metrics import judged
 from lmassay.fewshot.splits import Split, Unit, make_splits, strategy_name, units_of
 from lmassay.fewshot.tasks import NluTask, open_task
-from lmassay.options import Nested, Spec, build, split_spec
+from lmassay.options import Nested, Spec, build, expand_environment, options_model, split_spec
+from lmassay.registry import current
 from lmassay.stats import Settings
 from lmassay.table import ScoreTable
 from lmassay.types import Example, Request, Response, Result, Score, Train, Trained, digest
@@ -48,8 +50,9 @@ class FewShot:
 
     ``data`` is ``superglue/rte`` and the like (files in ``data_dir``), a .yaml that describes a task of your own, or
     ``file.py:name`` with classes in FewNLU's style. ``labelled`` are the files whose examples are split, ``test``
-    is the file that is tested on. ``unlabeled`` and ``test_examples`` limit those files. ``sampler_seeds`` are the
-    orders of the repetitions' training examples.
+    is the file that is tested on. ``labelled_examples``, ``unlabeled`` and ``test_examples`` limit those files.
+    ``extra`` is a file with more to train on, whose labels ``relabel_extra`` leaves to the teachers of later
+    generations. ``sampler_seeds`` are the orders of the repetitions' training examples.
     """
 
     name = "fewshot"
@@ -63,10 +66,12 @@ class FewShot:
         splits: Splits = Splits(),  # noqa: B008 - frozen
         regime: regimes.Regime = regimes.Regime(),  # noqa: B008 - frozen
         labelled: list[Literal["train", "dev32"]] = ["train", "dev32"],  # noqa: B006 - never written to
+        labelled_examples: Annotated[int, Field(ge=2)] | None = None,
         test: Part = "dev",
         test_examples: Annotated[int, Field(ge=1)] | None = None,
         unlabeled: Annotated[int, Field(ge=1)] | None = None,
         extra: Path | None = None,
+        relabel_extra: bool = False,
         seed: Annotated[int, Field(ge=0)] = 42,
         sampler_seeds: list[int] = [42],  # noqa: B006 - never written to
         label: str = "",
@@ -74,7 +79,8 @@ class FewShot:
     ) -> None:
         self._data, self._data_dir, self._base = data, data_dir, base_dir
         self._method_spec, self._options, self._regime = method, splits, regime
-        self._labelled, self._extra = labelled, extra
+        self._labelled, self._extra, self._relabel = labelled, extra, relabel_extra
+        self._first = None if labelled_examples is None else {"first": labelled_examples, "seed": seed}
         self._test = {"part": test, "first": test_examples, "seed": seed}
         self._unlabeled = None if unlabeled is None else {"first": unlabeled, "seed": seed}
         self._seed, self._sampler_seeds = seed, sampler_seeds
@@ -115,27 +121,30 @@ class FewShot:
                 raise ConfigError(
                     f"task.regime: {self._method_name} trains nothing, so there is no {self._regime.name}"
                 )
-        wants = self._regime.uses_unlabeled or getattr(self._method, "uses_unlabeled", False)
-        if wants and not self._task.has("unlabeled"):
-            raise ConfigError(
-                f"task.method: this needs unlabeled examples, and {self._data} has none; put unlabeled.jsonl beside "
-                "the other files"
-            )
+        checks.check_unlabeled(self._data, self._task, self._method, self._regime)
+        checks.check_regime(self._task, self._method_name, self._method, self._regime)
+        if self._distils:
+            build("method", self._regime.student, self._base, "task.regime.student")
+        if self._extra is not None:
+            if not self._extra.is_file():
+                raise ConfigError(f"task.extra: there is no file {self._extra}")
+            trainer.extra_examples(self._task, str(self._extra))
         if len(self._sampler_seeds) < self._regime.repetitions:
             raise ConfigError(
                 f"task.sampler_seeds: {self._regime.repetitions} repetitions need as many seeds; got "
                 f"{len(self._sampler_seeds)}"
             )
-        if self._regime.patterns and not hasattr(self._method, "pattern"):
-            raise ConfigError(f"task.regime.patterns: the method {self._method_name} has no pattern; leave them out")
         check = getattr(self._method, "check_task", None)
         if callable(check):
             check(self._task)
         if strategy_name(self._options.strategy) != "model_informed":
-            self._check_lessons()
+            checks.check_lessons(self._method, self._splits)
 
     def check_model(self, model: Any) -> None:
         self._model = model
+        check = getattr(self._method, "check_model", None)
+        if callable(check):
+            check(model)
 
     def notes(self) -> list[str]:
         if strategy_name(self._options.strategy) == "model_informed":
@@ -143,7 +152,8 @@ class FewShot:
         strategy = strategy_name(self._options.strategy)
         # A cloze learns from right referents only, so wrong ones are missing by design.
         parts = ("dev",) if self._pairs == "cloze" else ("train", "dev")
-        told = [*gaps(self._splits, self._units, parts=parts), *repeats(self._splits)]
+        missing = gaps(self._splits, self._units, labels=self._task.labels, parts=parts)
+        told = [*missing, *repeats(self._splits), *checks.without_labels(self._tested)]
         grouped = units_of(self._all, self._task.group)
         told += [
             f"split {number}: {many} groups of examples that belong together are in train and in dev"
@@ -151,6 +161,12 @@ class FewShot:
             if many
         ]
         return [f"{self._task.name}, {strategy}: {note}" for note in told]
+
+    def _untested(self) -> list[str]:
+        without = sum(example.label is None for example in self._tested)
+        return [f"{without} of {len(self._tested)} test examples have no label: nothing is scored on test"] * bool(
+            without
+        )
 
     def size(self) -> int | None:
         if strategy_name(self._options.strategy) == "model_informed":
@@ -188,7 +204,7 @@ class FewShot:
         return {
             "data": f"{self._task.dataset}/{self._task.name}.{digest(self._task.digests())[:8]}",
             "splits": f"{strategy}.k{self._options.k}.r{self._options.ratio:g}{options}",
-            "method": f"{self._method_name}.{digest(spec, self._regime.model_dump(mode='json'))[:8]}",
+            "method": f"{self._method_name}.{digest(spec, self._regime_parts())[:8]}",
             "regime": self._regime.name,
             "test": f"{self._test['part']}{self._test['first'] or ''}",
             "init": f"{self._seed}.{'-'.join(map(str, self._sampler_seeds[: self._regime.repetitions]))}",
@@ -202,11 +218,16 @@ class FewShot:
 
     @cached_property
     def _all(self) -> list[InputExample]:
-        return trainer.labelled_examples(self._task, [part for part in self._labelled if self._task.has(part)])
+        return trainer.labelled_of(self._task, {"labelled": self._parts, "labelled_first": self._first})
+
+    @property
+    def _parts(self) -> list[str]:
+        return [part for part in self._labelled if self._task.has(part)]
 
     @cached_property
     def _units(self) -> list[Unit]:
-        return units_of(self._all, self._task.group if self._options.grouped else self._task.original_group)
+        group = self._task.group if self._options.grouped else self._task.original_group
+        return units_of(self._all, group, pair=self._task.pair)
 
     @cached_property
     def _splits(self) -> list[Split]:
@@ -226,15 +247,6 @@ class FewShot:
             features=features,
             pairs=self._pairs,
         )
-
-    def _check_lessons(self) -> None:
-        check = getattr(self._method, "check_lesson", None)
-        for split in self._splits:
-            if callable(check):
-                try:
-                    check(len(split.train), has_dev=bool(split.dev))
-                except ConfigError as error:
-                    raise ConfigError(f"task.method.{error}") from None
 
     @property
     def _pairs(self) -> Literal["all", "cloze", "classifier"]:
@@ -283,18 +295,36 @@ class FewShot:
             "version": trainer.VERSION,
             "data": self._data,
             "files": self._task.digests(),
-            "labelled": [part for part in self._labelled if self._task.has(part)],
+            "labelled": self._parts,
             "test": self._test,
             "unlabeled": self._unlabeled,
             "seed": self._seed,
             "sampler_seed": self._sampler_seeds[seat.repetition],
         }
+        spec |= {} if self._first is None else {"labelled_first": self._first}
         spec |= {} if self._extra is None else {"extra": outcomes.file_digest(self._extra)}
-        own = not type(self._method).__module__.startswith("lmassay.")
-        spec |= {"source": provenance.source_digest(type(self._method))} if own else {}
-        identity = getattr(self._method, "identity", None)
-        spec |= {"identity": identity()} if callable(identity) else {}
-        return {**spec, **special, "method": method}
+        spec |= {"relabel": True} if self._relabel else {}
+        return {**spec, **special, **self._identified(method)}
+
+    def _regime_parts(self) -> dict[str, Any]:
+        student = self._identified(self._regime.student) if self._distils else {}
+        return {**self._regime.model_dump(mode="json"), "student": student}
+
+    @property
+    def _distils(self) -> bool:
+        return self._regime.name == "distillation"
+
+    def _identified(self, spec: Spec) -> dict[str, Any]:
+        """A method as part of a training: its options in one spelling, and what else makes its result its own."""
+        name, options = split_spec(spec, "task.method")
+        factory = current().get("method", name, self._base)
+        checked = options_model(factory).model_validate(expand_environment(options, "task.method"))
+        found: dict[str, Any] = {"method": {"name": name, **checked.model_dump(mode="json", exclude_defaults=True)}}
+        made = self._method if spec is self._method_spec else build("method", spec, self._base, "task.method")
+        own = not type(made).__module__.startswith("lmassay.")
+        found |= {"source": provenance.source_digest(type(made))} if own else {}
+        identity = getattr(made, "identity", None)
+        return found | ({"identity": identity()} if callable(identity) else {})
 
     def _asked(self, example: Example) -> tuple[Lesson, list[InputExample]]:
         """The lesson of a split whose questions go to the model, and whom it is asked about: dev, then test."""
@@ -316,10 +346,16 @@ class FewShot:
 
     def _judge_answers(self, example: Example, answers: Sequence[Response]) -> Score:
         lesson, examples = self._asked(example)
-        logits, left = [], list(answers)
+        logits, left, odd = [], list(answers), []
         for asked, about in zip(self._method.questions(lesson, examples), examples, strict=True):
-            logits.append(self._method.logits(self._task, about, left[: len(asked)]))
+            try:
+                logits.append(self._method.logits(self._task, about, left[: len(asked)]))
+            except NoChoiceError as error:
+                odd.append(str(error))
             del left[: len(asked)]
+        if odd:
+            # Neither right nor wrong: the model was not able to say.
+            return Score(unscored={"answer": f"{len(odd)} of {len(examples)} answers are no choice, e.g. {odd[0]}"})
         many = len(lesson.dev)
         outcome = {
             "n_train": len(lesson.train),

@@ -99,10 +99,14 @@ class NluTask:
     def original_group(self, example: InputExample) -> str:
         """FewNLU's own groups: MultiRC by question, COPA with its mirrored copy, WSC by pair, all else apart."""
         if self.dataset == "superglue" and self.name == "multirc":
-            return f"question-{example.meta['question_idx']}"
+            return f"passage-{example.meta['passage_idx']}-question-{example.meta['question_idx']}"
         if self.dataset == "superglue" and self.name in ("copa", "wsc"):
             return f"pair-{example.guid.partition('-')[0]}-{example.idx}"
         return example.guid
+
+    def pair(self, example: InputExample) -> str:
+        """A right and a wrong example that were made from one row (WSC) have the same; all others stand alone."""
+        return str(example.meta.get("pair", example.guid))
 
     def question(self, example: InputExample) -> str | None:
         """The question an answer belongs to, for exact match; None in tasks without questions."""
@@ -167,6 +171,8 @@ class NluTask:
         if not examples:
             raise DataError(f"{where}: there are no examples in {self.data_dir}; the file must have at least one")
         for example in examples:
+            if not is_utf8(f"{example.text_a}{example.text_b or ''}"):
+                raise DataError(f"{where}: {example.guid} holds half a surrogate pair, which is no text; mend the file")
             if example.label is not None and example.label not in self.labels:
                 raise DataError(
                     f"{where}: {example.guid} has the label {example.label!r}; the labels are {', '.join(self.labels)}"
@@ -174,6 +180,10 @@ class NluTask:
             if example.label is None and part not in ("test", "unlabeled"):
                 raise DataError(f"{where}: {example.guid} has no label; the labels are {', '.join(self.labels)}")
         return examples
+
+
+def is_utf8(text: str) -> bool:
+    return not any("\ud800" <= character <= "\udfff" for character in text)
 
 
 _DATASETS = {

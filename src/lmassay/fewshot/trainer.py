@@ -6,7 +6,7 @@ import random
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from lmassay.errors import DataError, LmassayError, ModelError, PluginError, failure
 from lmassay.fewshot import selftraining
@@ -15,12 +15,14 @@ from lmassay.fewshot.methods.contract import Choice, Lesson
 from lmassay.fewshot.metrics import judged
 from lmassay.fewshot.processors import Part
 from lmassay.fewshot.tasks import NluTask, open_task
-from lmassay.options import build
+from lmassay.options import build, options_model, split_spec
+from lmassay.registry import current
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
+T = TypeVar("T")
 VERSION = 1
 """Raise it when the same training may come out differently than before."""
 
@@ -37,34 +39,57 @@ def teach(
     base = Path(where["base_dir"])
     task = open_task(spec["data"], None if where["data_dir"] is None else Path(where["data_dir"]), base)
     check_files(task, spec["files"])
-    method = build("method", _with_noise(spec), base, "task.method")
-    labelled = labelled_examples(task, spec["labelled"])
-    train = [labelled[place] for place in spec["train"]]
-    unlabeled = unlabeled_examples(task, spec.get("unlabeled")) if wants_unlabeled(method, spec) else []
-    train += _extra(task, where.get("extra"))
-    train = _taught(train, unlabeled, task, spec, given)
+    method = _method(spec, base)
+    labelled = labelled_of(task, spec)
+    train, unlabeled = material(task, spec, where, unlabeled=wants_unlabeled(method, spec))
+    train, notes = taught(train, unlabeled, task, spec, given)
     lesson = Lesson(
         task=task,
         model=model,
         train=train,
         dev=[labelled[place] for place in spec["dev"]],
         unlabeled=unlabeled if getattr(method, "uses_unlabeled", False) else [],
+        asked=test_examples(task, spec),
         seed=spec["seed"],
         sampler_seed=spec["sampler_seed"],
         told=told,
     )
-    fitted = _fitted(method, lesson, spec)
+    fitted = _by_name(method, lambda: method.fit(lesson))
     return {
         "n_train": len(train),
         "n_dev": len(lesson.dev),
+        **({"notes": notes} if notes else {}),
         **_course(fitted),
-        "choices": _choices(fitted, lesson, spec, unlabeled),
+        "choices": _by_name(method, lambda: _choices(fitted, lesson, spec, unlabeled)),
     }
 
 
 def labelled_examples(task: NluTask, parts: Sequence[Part]) -> list[InputExample]:
     """All that may be learned from or selected by, in the order of the files."""
     return [example for part in parts for example in task.with_mirrored(task.examples(part))]
+
+
+def labelled_of(task: NluTask, spec: Mapping[str, Any]) -> list[InputExample]:
+    """The examples that a run's splits point into: all labelled ones, or so many of them."""
+    examples = labelled_examples(task, spec["labelled"])
+    limit = spec.get("labelled_first")
+    return restricted(examples, limit["first"], limit["seed"]) if limit else examples
+
+
+def material(
+    task: NluTask, spec: Mapping[str, Any], where: Mapping[str, Any], *, unlabeled: bool
+) -> tuple[list[InputExample], list[InputExample]]:
+    """What there is before any teacher: training examples, and the unlabeled ones if wanted.
+
+    The extra examples are learned from as they are or, ``relabel``, stand among those that teachers label.
+    """
+    labelled = labelled_of(task, spec)
+    train = [labelled[place] for place in spec["train"]]
+    extra = extra_examples(task, where.get("extra"))
+    pool = unlabeled_examples(task, spec.get("unlabeled")) if unlabeled else []
+    if spec.get("relabel"):
+        return train, pool + [replace(example, label=None) for example in extra] if unlabeled else pool
+    return train + extra, pool
 
 
 def unlabeled_examples(task: NluTask, wanted: Mapping[str, Any] | None) -> list[InputExample]:
@@ -105,39 +130,44 @@ def check_files(task: NluTask, digests: Mapping[str, str]) -> None:
         )
 
 
-def _with_noise(spec: Mapping[str, Any]) -> Any:
-    method = spec["method"]
-    if not spec.get("noise"):
-        return method
-    options = {"name": method} if isinstance(method, str) else dict(method)
-    return {**options, "spatial_dropout": spec["noise"]}
+def _method(spec: Mapping[str, Any], base: Path) -> Any:
+    """The method with what its regime adds: noise, and a student's temperature unless it names its own."""
+    name, options = split_spec(spec["method"], "task.method")
+    if spec.get("noise"):
+        options["spatial_dropout"] = spec["noise"]
+    known = options_model(current().get("method", name, base)).model_fields
+    if spec.get("soft") and "temperature" in known:
+        options.setdefault("temperature", spec["soft"]["temperature"])
+    return build("method", {"name": name, **options}, base, "task.method")
 
 
-def _extra(task: NluTask, path: str | None) -> list[InputExample]:
+def extra_examples(task: NluTask, path: str | None) -> list[InputExample]:
+    """Further examples to train on, from a file in the task's format."""
     return [] if path is None else task.processor._create_examples(path, "train")
 
 
-def _taught(
+def taught(
     train: list[InputExample],
     unlabeled: list[InputExample],
     task: NluTask,
     spec: Mapping[str, Any],
     given: Sequence[Mapping[str, Any]],
-) -> list[InputExample]:
-    """The examples that are learned from: the given ones, and what earlier trainings make of the unlabeled."""
+) -> tuple[list[InputExample], list[str]]:
+    """The examples that are learned from, the given ones and what earlier trainings make of the unlabeled; and what
+    could not be had."""
     teachers = [selftraining.Teacher(_unlabeled_logits(outcome)) for outcome in given]
     if spec.get("soft"):
         soft = selftraining.merged_logits(teachers).tolist()
-        return [replace(example, logits=logits) for example, logits in zip(unlabeled, soft, strict=True)]
+        return [replace(example, logits=logits) for example, logits in zip(unlabeled, soft, strict=True)], []
     pseudo = spec.get("pseudo")
     if not pseudo:
-        return train
+        return train, []
     new = int(len(train) * pseudo["scale"] - len(train))
     sizes = selftraining.label_sizes([str(example.label) for example in train], task.labels, new)
     recipe = selftraining.Recipe(pseudo["logits_percentage"], pseudo["n_most_likely"])
     luck = selftraining.chance(spec["seed"] + pseudo["draw"])
     drawn = selftraining.draw(teachers, task.labels, sizes, luck, recipe)
-    return train + [replace(unlabeled[pick.index], label=pick.label) for pick in drawn.examples]
+    return train + [replace(unlabeled[pick.index], label=pick.label) for pick in drawn.examples], list(drawn.notes)
 
 
 def _unlabeled_logits(outcome: Mapping[str, Any]) -> NDArray[np.float64]:
@@ -146,10 +176,11 @@ def _unlabeled_logits(outcome: Mapping[str, Any]) -> NDArray[np.float64]:
     return np.asarray(outcome["choices"][0]["unlabeled_logits"], dtype=np.float64)
 
 
-def _fitted(method: Any, lesson: Lesson, spec: Mapping[str, Any]) -> Any:
+def _by_name(method: Any, work: Callable[[], T]) -> T:
+    """What a method's own code does; a failure in a class of the user's own names it."""
     try:
-        return method.fit(lesson)
-    except LmassayError:
+        return work()
+    except (LmassayError, OSError):
         raise
     except Exception as error:
         if type(method).__module__.startswith("lmassay."):
@@ -188,7 +219,7 @@ def _choices(
 
 
 def _tested(fitted: Any, lesson: Lesson, spec: Mapping[str, Any], unlabeled: Sequence[InputExample]) -> dict[str, Any]:
-    task, tested = lesson.task, test_examples(lesson.task, spec)
+    task, tested = lesson.task, lesson.asked
     found: dict[str, Any] = {}
     for name, examples in (("test", tested), ("dev", lesson.dev)):
         logits = _logits(fitted, examples, task) if examples else []

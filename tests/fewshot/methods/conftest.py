@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import zlib
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -12,55 +11,25 @@ import pytest
 
 pytest.importorskip("torch", reason="the hf extra is not installed")
 
-import numpy as np
-import torch
-
 from lmassay.fewshot.tasks import NluTask, open_task
 from lmassay.models.hf.model import HuggingFace
 from tests import tiny_models
+from tests.published import fewnlu_gold
 
 Opened = Callable[..., HuggingFace]
 _SUBJECTS = ("the author", "the pilot", "the surgeon", "some dancers", "a customer", "the teacher", "people", "guards")
 _WORDS = ("Yes", "No", "true", "false", "laughs", "swims")
 
 
-def fill(module: Any) -> Any:
-    """Weights that are a function of each parameter's name, as those of the gold values."""
-    with torch.no_grad():
-        for name, parameter in module.named_parameters():
-            state = np.random.RandomState(zlib.crc32(name.encode()) & 0x7FFFFFFF)
-            values = state.standard_normal(tuple(parameter.shape)) * 0.08
-            if "LayerNorm.weight" in name or name.endswith("layer_norm.weight"):
-                values += 1.0
-            parameter.copy_(torch.from_numpy(values.astype("float32")))
-    return module
-
-
-def save_gold_model(gold: Path, family: str, folder: Path) -> Path:
-    """tiny_bert or tiny_albert of the gold values as a model folder."""
-    from transformers import AlbertTokenizer, AutoConfig, AutoModelForMaskedLM, BertTokenizer
-
-    source = gold / f"tiny_{family}"
-    module = fill(AutoModelForMaskedLM.from_config(AutoConfig.from_pretrained(source)))
-    tokenizer: Any
-    if family == "bert":
-        tokenizer = BertTokenizer(str(source / "vocab.txt"), do_lower_case=False)
-    else:
-        tokenizer = AlbertTokenizer.from_pretrained(source)
-    module.save_pretrained(folder)
-    tokenizer.save_pretrained(folder)
-    return folder
-
-
 @pytest.fixture(scope="session")
 def gold_model(shared: Path, tmp_path_factory: pytest.TempPathFactory) -> Opened:
-    """``gold_model("bert")``: the model behind the gold values."""
+    """``gold_model("bert")``, or albert or albert_pad: the model behind the gold values."""
     made: dict[str, Path] = {}
 
     def open_gold(family: str) -> HuggingFace:
         if family not in made:
             folder = tmp_path_factory.mktemp(f"gold-{family}")
-            made[family] = save_gold_model(shared / "gold" / "fewnlu", family, folder)
+            made[family] = fewnlu_gold.save_model(family, folder)
         return HuggingFace(str(made[family]))
 
     return open_gold

@@ -46,10 +46,32 @@ def test_epochs_count_every_batch_of_the_set() -> None:
     assert taught(Lines(), some_items(18), max_steps=None, epochs=3).course.updates == 9
 
 
-def test_warmup_rises_from_zero_and_then_falls() -> None:
+def test_warmup_rises_from_the_first_update_on_and_then_falls() -> None:
     rates = taught(Lines(), max_steps=8, warmup_ratio=0.25).course.learning_rates
-    assert rates[:3] == pytest.approx([0.0, 0.05, 0.1])
+    assert rates[:3] == pytest.approx([0.1 / 3, 0.2 / 3, 0.1])
     assert rates[3:] == pytest.approx([0.1 * left / 6 for left in (5, 4, 3, 2, 1)])
+
+
+def test_in_the_reference_the_first_update_of_a_warmup_has_no_effect() -> None:
+    rates = taught(Lines(), max_steps=8, warmup_ratio=0.25, reference=True).course.learning_rates
+    assert rates[:3] == pytest.approx([0.0, 0.05, 0.1])
+
+
+@pytest.mark.parametrize(
+    ("n", "micro", "batch", "updates"),
+    # Epochs of 3 micro-batches where an update takes 8; of 5 where it takes 2; of 2 and one an update.
+    [(6, 2, 16, 3), (18, 4, 8, 9), (6, 8, 4, 9)],
+)
+def test_the_reference_ends_with_the_epochs_that_it_thinks_are_enough(
+    n: int, micro: int, batch: int, updates: int
+) -> None:
+    options = {"max_steps": 8, "micro_batch": micro, "batch_size": batch, "reference": True}
+    assert taught(Lines(), some_items(n), **options).course.updates == updates
+
+
+def test_examples_that_never_make_an_update_of_the_reference_are_told() -> None:
+    with pytest.raises(ConfigError, match="1 examples are less than one update of 8; lower batch_size"):
+        taught(Lines(), some_items(1), max_steps=2, batch_size=8, micro_batch=1, reference=True)
 
 
 @pytest.mark.parametrize("n", [16, 14, 5])

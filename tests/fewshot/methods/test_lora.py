@@ -78,13 +78,30 @@ def test_a_new_classifier_learns_beside_the_adapters(tmp_path, family):
     assert fitted.logits(lesson.dev).shape == (4, 2)
 
 
+@pytest.mark.parametrize("family", ["bert", "albert"])
+def test_layers_that_the_checkpoint_lacks_are_trained_and_saved(tmp_path, family):
+    method = Lora(head="classifier", **{**QUICK, "max_steps": 4})
+    lesson = lesson_of(tmp_path, model_of(family))
+    fitted = method.fit(lesson)
+    assert any("pooler" in name for name in fitted.net.drawn)
+    parts = dict(fitted.net.module.named_modules())
+    (pooler,) = (part for name, part in parts.items() if "pooler" in name and hasattr(part, "modules_to_save"))
+    drawn, trained = pooler.original_module.weight, pooler.modules_to_save["default"].weight
+    assert not torch.equal(drawn, trained)
+    fitted.save(tmp_path / "saved")
+    with safe_open(tmp_path / "saved" / "adapter_model.safetensors", framework="pt") as weights:
+        (name,) = (name for name in weights.keys() if "pooler" in name and name.endswith("weight"))  # noqa: SIM118
+        assert torch.equal(weights.get_tensor(name), trained)
+
+
 @pytest.mark.parametrize("head", ["cloze", "classifier"])
 def test_only_what_was_trained_is_saved(tmp_path, head):
     fitted = Lora(head=head, **QUICK).fit(lesson_of(tmp_path, model_of("bert")))
     fitted.save(tmp_path / "saved")
     with safe_open(tmp_path / "saved" / "adapter_model.safetensors", framework="pt") as weights:
         names = list(weights.keys())
-    assert all("lora_" in name or "classifier" in name for name in names)
+    # The checkpoint has no pooler: the classifier's is new, too.
+    assert all("lora_" in name or "classifier" in name or "pooler" in name for name in names)
     assert any("classifier" in name for name in names) is (head == "classifier")
     assert not (tmp_path / "saved" / "model.safetensors").exists()
 

@@ -92,6 +92,24 @@ def test_a_riddle_without_a_question_costs_nothing(tiny: Opened, rte: NluTask) -
     assert MlmBeside(cloze, cloze.net, iter([])).language_loss(riddle).item() == 0.0
 
 
+def test_an_update_reads_no_more_of_a_riddle_at_once_than_of_its_examples(tiny: Opened, rte: NluTask) -> None:
+    cloze = learner(tiny, rte)
+    items = cloze.encode(rte.examples("train"), training=True)
+    riddle = next(riddles(items, cloze.net, 7, seed=1, sampler_seed=2))
+    sizes = []
+
+    class Watched(MlmBeside):
+        def language_loss(self, riddle: Riddle) -> torch.Tensor:
+            sizes.append(len(riddle.batch.ids))
+            return super().language_loss(riddle)
+
+    with torch.no_grad():
+        found = sum(Watched(cloze, cloze.net, iter([riddle])).losses([items[:3], items[3:5]]))
+        expected = cloze.loss(items[:5]) + MlmBeside(cloze, cloze.net, iter([])).language_loss(riddle)
+    assert max(sizes) <= 3
+    assert float(found) == pytest.approx(expected.item(), abs=1e-5)
+
+
 def test_riddles_follow_their_seeds_and_go_on_without_end(tiny: Opened, rte: NluTask) -> None:
     cloze = learner(tiny, rte)
     items = cloze.encode(rte.examples("train")[:5], training=False)

@@ -13,7 +13,7 @@ import torch
 from lmassay.errors import ConfigError, DataError
 from lmassay.fewshot.methods.batches import collate
 from lmassay.fewshot.methods.learner import Item
-from lmassay.fewshot.methods.network import DebertaNetwork, open_network
+from lmassay.fewshot.methods.network import DebertaNetwork, Network, open_network
 from lmassay.models.hf.model import HuggingFace
 from tests.fewshot.methods.conftest import Opened
 from tests.tiny_models import CAUSAL, MASKED
@@ -68,6 +68,26 @@ def test_a_classifier_has_a_new_head_that_follows_the_seed(tiny: Opened) -> None
 def test_the_head_of_albert_has_the_eps_of_its_weights_unless_fewnlu_is_repeated(tiny: Opened) -> None:
     assert open_network(tiny("albert")).module.predictions.LayerNorm.eps == 1e-12
     assert open_network(tiny("albert"), reference=True).module.predictions.LayerNorm.eps == 1e-5
+
+
+def test_a_network_made_in_memory_can_be_as_in_fewnlus_time(tiny: Opened) -> None:
+    opened = open_network(tiny("albert"))
+    for reference, eps in ((False, 1e-12), (True, 1e-5)):
+        net = Network(opened.module, opened.tokenizer, "masked", opened.device, reference=reference)
+        assert net.module.predictions.LayerNorm.eps == eps
+
+
+def test_a_saved_classifier_is_taught_on_if_it_is_said_what_it_reads_like(tmp_path: Path, tiny: Opened) -> None:
+    saved = open_network(tiny("bert"), "classifier", 2)
+    saved.module.save_pretrained(tmp_path)
+    saved.tokenizer.save_pretrained(tmp_path)
+    with pytest.raises(DataError, match=r"no language model.*kind: masked"):
+        open_network(HuggingFace(str(tmp_path)), "classifier", 2)
+    opened = open_network(HuggingFace(str(tmp_path), kind="masked"), "classifier", 2)
+    assert opened.drawn == ()
+    assert torch.equal(opened.module.classifier.weight, saved.module.classifier.weight)
+    with pytest.raises(DataError, match=r"lack .* parts of a masked language model"):
+        open_network(HuggingFace(str(tmp_path), kind="masked"))
 
 
 def test_deberta_with_the_head_of_its_pretraining_reads_by_the_enhanced_decoder(tmp_path: Path, tiny: Opened) -> None:

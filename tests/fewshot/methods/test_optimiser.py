@@ -69,5 +69,9 @@ def test_the_schedule_scales_every_group_by_its_own_rate() -> None:
     assert [group["lr"] for group in optimiser.param_groups] == pytest.approx([0.02, 0.1])
 
 
+def test_a_warmup_may_begin_above_zero() -> None:
+    assert [linear(update, 4, 2, from_zero=False) for update in range(4)] == pytest.approx([1 / 3, 2 / 3, 1, 1 / 2])
+
+
 def test_the_schedule_never_falls_below_zero() -> None:
     assert [linear(update, 3, 0) for update in range(5)] == pytest.approx([1, 2 / 3, 1 / 3, 0, 0])

@@ -11,7 +11,8 @@ import numpy as np
 import pytest
 import torch
 
-from lmassay.errors import ConfigError, ModelError
+from lmassay.errors import ConfigError, LmassayError, ModelError
+from lmassay.fewshot.methods.adapet import Adapet
 from lmassay.fewshot.methods.cloze import Cloze, Reading, Verbalizer
 from lmassay.fewshot.methods.contract import Fitted, Lesson
 from lmassay.fewshot.methods.losses import distillation_loss, label_loss
@@ -193,3 +194,22 @@ def test_a_fixed_deberta_keeps_its_first_layers(tiny: Opened, rte: NluTask) -> N
 def test_other_families_cannot_be_fixed_like_deberta(tiny: Opened, rte: NluTask) -> None:
     with pytest.raises(ConfigError, match="the model is a bert and no DeBERTa"):
         Pet(**QUICK, fix_deberta=True).fit(lesson(rte, tiny("bert")))
+
+
+def test_what_cannot_be_read_at_test_is_told_before_the_training(tiny: Opened, rte: NluTask) -> None:
+    long = replace(rte.examples("dev")[0], text_a="the author laughs " * 400)
+    shares: list[float] = []
+    with pytest.raises(LmassayError, match="the model reads at most 64"):
+        Pet(**{**QUICK, "max_seq_length": 1000}).fit(lesson(rte, tiny("bert"), asked=[long], told=shares.append))
+    assert not shares
+
+
+def test_a_pattern_that_is_not_there_is_told_without_a_model(rte: NluTask) -> None:
+    with pytest.raises(ConfigError, match="rte has no pattern 7; it has 0, 1"):
+        Pet().check_pattern(rte, 7)
+
+
+def test_a_method_for_masked_models_says_so_before_anything_is_loaded(tiny: Opened) -> None:
+    Adapet().check_model(tiny("bert"))
+    with pytest.raises(ConfigError, match="take a masked model"):
+        Adapet().check_model(tiny("gpt2"))

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING
 
 import torch
 
@@ -38,6 +38,8 @@ class AdapetHyper:
     accumulation: int = 1
     """Micro-batches an update; matters to ``reference`` only."""
     reference: bool = False
+    draw_seed: int | None = None
+    """Of what is drawn in training; without, the seed of the patterns."""
 
 
 class AdapetLearner(Learner):
@@ -49,8 +51,6 @@ class AdapetLearner(Learner):
     WSC in batches; padding has the tokenizer's id (quirk 18); what two choices share is found by their tokens, not by
     their probabilities (quirk 17). Always as in the original: of several words for a label the first one counts.
     """
-
-    regroups: ClassVar[bool] = False  # A mean over the hidden words of a micro-batch; and they are drawn in order.
 
     def __init__(
         self, net: Network, task: NluTask, reading: Reading, hyper: AdapetHyper, *, eval_batch_size: int = 32
@@ -67,7 +67,7 @@ class AdapetLearner(Learner):
         self._words: list[int] = []
         if isinstance(self._pet, Cloze):
             self._words = [tokens[0] for tokens in self._pet.pvp.label_token_ids()]
-        self.draws = masks.Draws(reading.seed)
+        self.draws = masks.Draws(reading.seed if hyper.draw_seed is None else hyper.draw_seed)
 
     def encode(self, examples: Sequence[InputExample], *, training: bool) -> list[Item]:
         if training:
@@ -84,12 +84,27 @@ class AdapetLearner(Learner):
 
     def loss(self, items: Sequence[Item]) -> torch.Tensor:
         label, guess = self.label_loss(items), self.guess_loss(self.hide(items))
-        balance = self.hyper.balance_alpha
-        mine, theirs = (1.0, 1.0) if balance == UNBALANCED else (1 - balance, balance)
+        mine, theirs = self._balance()
         if not self.hyper.reference:
             return mine * label + theirs * guess
         # The value is the one that is shown, the gradient the one that arrives.
         return mine * label.detach() + theirs * guess + self.hyper.accumulation * (label - label.detach())
+
+    def losses(self, groups: Sequence[Sequence[Item]]) -> Iterator[torch.Tensor]:
+        """Drawn once for the update; each of the two losses is a mean over what it counts in all of it."""
+        mine, theirs = self._balance()
+        hidden = iter(self.hide([item for group in groups for item in group]))
+        drawn = [[next(hidden) for _ in group] for group in groups]
+        tokens = _shares([self._label_tokens(group) for group in groups])
+        words = _shares([sum(len(one.places) for one in of_group) for of_group in drawn])
+        for group, of_group, label_share, guess_share in zip(groups, drawn, tokens, words, strict=True):
+            label, guess = self.label_loss(group), self.guess_loss(of_group)
+            yield mine * label_share * label + theirs * guess_share * guess
+
+    def _balance(self) -> tuple[float, float]:
+        """What the label loss and the guess count."""
+        balance = self.hyper.balance_alpha
+        return (1.0, 1.0) if balance == UNBALANCED else (1 - balance, balance)
 
     # --- label loss ---------------------------------------------------------------------------------------------
 
@@ -100,14 +115,23 @@ class AdapetLearner(Learner):
         if self._kind == "referent":
             costs = self._costs(items, [[item.extra["target"]] for item in items])
             return losses.decoupled_texts(costs, [[True]] * len(items))
-        texts = [item.extra["texts"] for item in items]
-        most = self.hyper.max_num_lbl_tok
-        kept = [losses.telling([text[:most] for text in of_item]) for of_item in texts]
         costs = [
-            [cost[places] for cost, places in zip(of_item, of_places, strict=True)]
-            for of_item, of_places in zip(self._costs(items, texts), kept, strict=True)
+            [cost[places] for cost, places in zip(of_item, self._telling(item), strict=True)]
+            for item, of_item in zip(items, self._costs(items, [item.extra["texts"] for item in items]), strict=True)
         ]
         return losses.decoupled_texts(costs, [losses.right_texts(item) for item in items])
+
+    def _label_tokens(self, items: Sequence[Item]) -> int:
+        """Over how many tokens the label loss is a mean."""
+        if self._words:
+            return len(items) * len(self._words)
+        if self._kind == "referent":
+            return sum(min(len(item.extra["target"]), self.hyper.max_num_lbl_tok) for item in items)
+        return sum(len(places) for item in items for places in self._telling(item))
+
+    def _telling(self, item: Item) -> list[list[int]]:
+        """The places of each text's tokens that count."""
+        return losses.telling([text[: self.hyper.max_num_lbl_tok] for text in item.extra["texts"]])
 
     def label_log_probabilities(self, items: Sequence[Item]) -> torch.Tensor:
         """Items × labels, over the whole vocabulary; the head is run at the masks only."""
@@ -136,6 +160,11 @@ class AdapetLearner(Learner):
         """The label-conditioned loss over the hidden words."""
         log_p = masks.hidden_log_probabilities(self.net, hidden)
         return losses.conditioned(log_p, [one.told.right for one in hidden], [len(one.places) for one in hidden])
+
+
+def _shares(counts: Sequence[int]) -> list[float]:
+    """What each part counts in a mean over all."""
+    return [count / max(1, sum(counts)) for count in counts]
 
 
 def _check_labels(examples: Sequence[InputExample]) -> None:

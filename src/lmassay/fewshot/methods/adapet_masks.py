@@ -104,7 +104,7 @@ def hidden_log_probabilities(net: Network, hidden: Sequence[Hidden]) -> torch.Te
     batch = collate(items, net.pad_id, net.device)
     batch = replace(batch, attention=(batch.ids != net.pad_id).long())
     states = net.hidden(batch)
-    rows = torch.tensor([row for row, one in enumerate(hidden) for _ in one.places], device=net.device)
-    columns = torch.tensor([place for one in hidden for place in one.places], device=net.device)
-    words = torch.tensor([one.told.ids[place] for one in hidden for place in one.places], device=net.device)
+    cells = [(row, place, one.told.ids[place]) for row, one in enumerate(hidden) for place in one.places]
+    # A micro-batch may have nothing hidden.
+    rows, columns, words = torch.tensor(cells, dtype=torch.long, device=net.device).view(-1, 3).unbind(dim=1)
     return net.decode(states[rows, columns]).log_softmax(dim=-1).gather(1, words[:, None])[:, 0]

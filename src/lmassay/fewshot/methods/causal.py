@@ -1,7 +1,8 @@
 """PET with a causal model: the cloze becomes a left-to-right prompt, and the label's word comes next.
 
 What stands behind the mask is moved in front of the text before it, for the model cannot see ahead; where that is only
-punctuation it is dropped. A word for a label must be one token (with the space before it): others are refused by name.
+punctuation it is dropped. A word for a label must be one token, with the space before it or, where the prompt ends in
+an opening bracket or quote, without: others are refused by name.
 Texts that are too long lose tokens at their beginning, so that question and cue stay.
 """
 
@@ -24,7 +25,11 @@ from lmassay.fewshot.tokens import Words
 if TYPE_CHECKING:
     from lmassay.fewshot.tasks import NluTask
 
-_OPENING = "\"'(["
+_OPENING = "\"'([{“‘«"
+_EITHER = "\"'"
+"""What opens and closes alike: it opens where nothing, a space or something opening stands before it."""
+_ENDS = "opening"
+"""Where an item keeps what opens at the end of its prompt."""
 
 
 class CausalCloze(Learner):
@@ -33,12 +38,9 @@ class CausalCloze(Learner):
     def __init__(self, net: Network, task: NluTask, reading: Reading, *, temperature: float = 2.0) -> None:
         self.net, self.task, self.reading, self.temperature = net, task, reading, temperature
         self.network: torch.nn.Module = net.module
-        words = Words(net.tokenizer)
-        tokens = [
-            [_one_token(word, words, net.tokenizer) for word in task.verbalize(label, reading.pattern)]
-            for label in task.labels
-        ]
-        self.verbalizer = Verbalizer(tokens, net.device)
+        self.verbalizer = self._verbalizer("")
+        self._behind: dict[str, Verbalizer] = {"": self.verbalizer}
+        """The words as they stand behind nothing (a space) or behind a bracket or quote."""
 
     def encode(self, examples: Sequence[InputExample], *, training: bool) -> list[Item]:
         return [self._item(example) for example in examples]
@@ -50,12 +52,27 @@ class CausalCloze(Learner):
         states = self.net.hidden(collate(items, self.net.pad_id, self.net.device))
         last = torch.tensor([len(item) - 1 for item in items], device=states.device)
         states = states[torch.arange(len(items), device=states.device), last]
-        return self.verbalizer.labels(self.net.decode(states, self.verbalizer.rows))
+        endings = [item.extra.get(_ENDS, "") for item in items]
+        found = states.new_zeros(len(items), len(self.task.labels), dtype=torch.float32)
+        for ending in sorted(set(endings)):
+            places = [place for place, other in enumerate(endings) if other == ending]
+            spoken = self._behind[ending]
+            found[places] = spoken.labels(self.net.decode(states[places], spoken.rows))
+        return found
+
+    def _verbalizer(self, opening: str) -> Verbalizer:
+        words = Words(self.net.tokenizer)
+        of_labels = [self.task.verbalize(label, self.reading.pattern) for label in self.task.labels]
+        tokens = [[_one_token(word, opening, words, self.net.tokenizer) for word in spoken] for spoken in of_labels]
+        return Verbalizer(tokens, self.net.device)
 
     def _item(self, example: InputExample) -> Item:
         before, after = self.task.cloze_text(example, self.reading.pattern)
-        ids = list(self.net.tokenizer(prompt(before, after)).input_ids)
-        tokenizer = self.net.tokenizer
+        text, tokenizer = prompt(before, after), self.net.tokenizer
+        ids = list(tokenizer(text).input_ids)
+        ending = opening(text)
+        if ending not in self._behind:
+            self._behind[ending] = self._verbalizer(ending)
         if ids and ids[-1] in (tokenizer.eos_token_id, tokenizer.sep_token_id):
             # Some tokenizers end every text, which nothing could follow.
             ids.pop()
@@ -65,7 +82,8 @@ class CausalCloze(Learner):
         if surplus > 0:
             start = 1 if ids[0] in (tokenizer.bos_token_id, tokenizer.cls_token_id) else 0
             ids = ids[:start] + ids[start + surplus :]
-        return Item(ids, [0] * len(ids), label=place_of(example.label, self.task.labels), logits=example.logits)
+        label = place_of(example.label, self.task.labels)
+        return Item(ids, [0] * len(ids), label=label, logits=example.logits, extra={_ENDS: ending})
 
 
 def prompt(before: str, after: str) -> str:
@@ -82,12 +100,28 @@ def prompt(before: str, after: str) -> str:
     return f"{behind} {before.strip()}".strip()
 
 
-def _one_token(word: str, words: Words, tokenizer: Any) -> int:
-    ids = words.ids(word)
-    if len(ids) != 1:
-        tokens = ", ".join(tokenizer.convert_ids_to_tokens(ids)) or "none"
-        raise ConfigError(
-            f"verbalizer: the word '{word}' must be one token, but this tokenizer makes {len(ids)} of it: {tokens}; "
-            "choose another word or another pattern"
-        )
-    return ids[0]
+def opening(text: str) -> str:
+    """The bracket or quote that opens at the text's end, behind which a word has no space; empty without one.
+
+    >>> opening("Sense (1) ("), opening('He said "'), opening('He said "no"'), opening("Answer:")
+    ('(', '"', '', '')
+    """
+    last, before = text[-1:], text[-2:-1]
+    if not last or last not in _OPENING:
+        return ""
+    closes = last in _EITHER and before and not before.isspace() and before not in _OPENING
+    return "" if closes else last
+
+
+def _one_token(word: str, opening: str, words: Words, tokenizer: Any) -> int:
+    ids, lead = words.ids(opening + word), words.ids(opening) if opening else []
+    if ids[: len(lead)] == lead:
+        ids = ids[len(lead) :]
+        if len(ids) == 1:
+            return ids[0]
+    tokens = ", ".join(tokenizer.convert_ids_to_tokens(ids)) or "none"
+    where = f", right behind the {opening} at the end of the prompt," if opening else ""
+    raise ConfigError(
+        f"verbalizer: the word '{word}'{where} must be one token, but this tokenizer makes {len(ids)} of it: {tokens}; "
+        "choose another word or another pattern"
+    )

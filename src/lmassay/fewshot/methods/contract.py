@@ -41,6 +41,8 @@ class Lesson:
     train: Sequence[InputExample]
     dev: Sequence[InputExample] = ()
     unlabeled: Sequence[InputExample] = ()
+    asked: Sequence[InputExample] = ()
+    """What the classifier will be asked about: examples that cannot be read are to be told before the training."""
     seed: int = 42
     """Weights of new parts, dropout, masks that are drawn."""
     sampler_seed: int = 42

@@ -40,7 +40,7 @@ class Hyper:
     batch_size: int = 16
     """Examples an update."""
     micro_batch: int = 4
-    """Examples that go through the network at once."""
+    """Examples that go through the network at once: a matter of memory; but for dropout the numbers stay the same."""
     eval_batch: int = 32
     learning_rate: float = 1e-5
     weight_decay: float = 0.01
@@ -72,14 +72,6 @@ class Taught:
             put(self.weights[choice.step], self.parameters)
 
 
-@dataclass(frozen=True, slots=True)
-class _Part:
-    """A micro-batch and what its mean loss counts in the update."""
-
-    items: list[Item]
-    share: float
-
-
 def train(
     learner: Learner, items: Sequence[Item], look: Look | None, hyper: Hyper, *, sampler_seed: int, told: Told
 ) -> Taught:
@@ -96,11 +88,12 @@ def train(
     curve: list[tuple[int, dict[str, float]]] = []
     try:
         learner.network.train()
-        for update, parts in enumerate(islice(_updates(learner, items, hyper, sampler_seed), plan.updates), start=1):
-            share = linear(update - 1, plan.total, plan.warmup)
+        for update, groups in enumerate(islice(_updates(learner, items, hyper, sampler_seed), plan.updates), start=1):
+            share = linear(update - 1, plan.total, plan.warmup, from_zero=hyper.reference)
             set_rate(optimiser, share)
             rates.append(hyper.learning_rate * share)
-            losses.append(_step(learner, parts, optimiser, list(parameters.values()), hyper.max_grad_norm, update))
+            found = _parts(learner, groups) if hyper.reference else learner.losses(groups)
+            losses.append(_step(found, optimiser, list(parameters.values()), hyper.max_grad_norm, update))
             looking = [watch for watch in watched if watch.looks_at(update)]
             if looking and look is not None:
                 dev = look()
@@ -164,27 +157,42 @@ class _Plan:
         if hyper.max_steps is not None and hyper.max_steps < 1:
             raise ConfigError(f"max_steps: must be at least 1, got {hyper.max_steps}; leave it out to use epochs")
         if hyper.reference:
-            parts, gathered = -(-n // hyper.micro_batch), max(1, hyper.batch_size // hyper.micro_batch)
+            parts, gathered = rhythm(n, hyper)
             total = hyper.max_steps or parts // gathered * hyper.epochs
-            updates = hyper.max_steps + 1 if hyper.max_steps else parts * hyper.epochs // gathered
+            # So many epochs would do if each ended with an update; with few examples they do not.
+            epochs = hyper.max_steps // max(1, parts // gathered) + 1 if hyper.max_steps else hyper.epochs
+            updates = parts * epochs // gathered
+            updates = min(updates, hyper.max_steps + 1) if hyper.max_steps else updates
         else:
             total = updates = hyper.max_steps or -(-n // hyper.batch_size) * hyper.epochs
-        if total < 1:
+        if total < 1 or updates < 1:
             raise ConfigError(f"{n} examples are less than one update of {hyper.batch_size}; lower batch_size")
         return cls(total, updates, int(total * hyper.warmup_ratio))
 
 
-def _updates(learner: Learner, items: Sequence[Item], hyper: Hyper, seed: int) -> Iterator[list[_Part]]:
+def rhythm(n: int, hyper: Hyper) -> tuple[int, int]:
+    """FewNLU's micro-batches an epoch, and how many of them make an update."""
+    size = min(hyper.micro_batch, hyper.batch_size)
+    return -(-n // size), hyper.batch_size // size
+
+
+def _updates(learner: Learner, items: Sequence[Item], hyper: Hyper, seed: int) -> Iterator[list[list[Item]]]:
     """The micro-batches of one update after the other."""
     n, size = len(items), min(hyper.micro_batch, hyper.batch_size)
     if hyper.reference:
-        drawn, gathered = batches(n, size, seed), max(1, hyper.batch_size // size)
+        drawn, (_, gathered) = batches(n, size, seed), rhythm(n, hyper)
         while True:
-            yield [_Part([items[place] for place in next(drawn)], 1 / gathered) for _ in range(gathered)]
+            yield [[items[place] for place in next(drawn)] for _ in range(gathered)]
     for places in batches(n, hyper.batch_size, seed):
         update = [items[place] for place in places]
         groups = by_length(update, size) if learner.regroups else _in_order(len(update), size)
-        yield [_Part([update[place] for place in group], len(group) / len(update)) for group in groups]
+        yield [[update[place] for place in group] for group in groups]
+
+
+def _parts(learner: Learner, groups: Sequence[Sequence[Item]]) -> Iterator[torch.Tensor]:
+    """As FewNLU has it: every micro-batch counts alike."""
+    for group in groups:
+        yield learner.loss(group) / len(groups)
 
 
 def _in_order(n: int, size: int) -> list[list[int]]:
@@ -192,17 +200,11 @@ def _in_order(n: int, size: int) -> list[list[int]]:
 
 
 def _step(
-    learner: Learner,
-    parts: Sequence[_Part],
-    optimiser: Any,
-    parameters: list[torch.nn.Parameter],
-    max_norm: float,
-    update: int,
+    losses: Iterator[torch.Tensor], optimiser: Any, parameters: list[torch.nn.Parameter], max_norm: float, update: int
 ) -> float:
     optimiser.zero_grad(set_to_none=True)
     total: torch.Tensor | None = None
-    for part in parts:
-        loss = learner.loss(part.items) * part.share
+    for loss in losses:
         loss.backward()
         total = loss.detach() if total is None else total + loss.detach()
     assert total is not None

@@ -64,6 +64,10 @@ class FittedNetwork:
         with seeded(self._seed, self.net.device, self.net.threads):
             return scores(self.learner, self._items(examples), self._eval_batch)
 
+    def remember(self, examples: Sequence[InputExample], items: list[Item]) -> None:
+        """Tokens that are there already."""
+        self._read[tuple(map(id, examples))] = (list(examples), items)
+
     def _items(self, examples: Sequence[InputExample]) -> list[Item]:
         """Tokens, made once for examples that are asked about under several choices."""
         key = tuple(map(id, examples))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -31,6 +31,8 @@ class Item:
     """Soft labels of a teacher."""
     extra: dict[str, Any] = field(default_factory=dict)
     """What a task with several masks needs: tokens of the choices, of the span …"""
+    weight: float = field(default=1.0, repr=False)
+    """What it counts in a mean loss: 1 where that is a mean over items, its tokens where it is one over tokens."""
 
     def __len__(self) -> int:
         return len(self.ids)
@@ -44,8 +46,8 @@ class Learner(ABC):
     """The language model, with its tokenizer and device."""
 
     regroups: ClassVar[bool] = True
-    """Whether the loss is a mean over items, so that those of one update may be grouped by length; a loss over the
-    whole batch (one hinge a batch) says no."""
+    """Whether the items of one update may be grouped by length; a loss that is no weighed mean over items (one hinge
+    for a whole micro-batch) says no."""
 
     @abstractmethod
     def encode(self, examples: Sequence[InputExample], *, training: bool) -> list[Item]:
@@ -53,7 +55,17 @@ class Learner(ABC):
 
     @abstractmethod
     def loss(self, items: Sequence[Item]) -> torch.Tensor:
-        """The mean loss of a micro-batch, ready for ``backward``."""
+        """The mean loss of a micro-batch over its items, each with its weight; ready for ``backward``."""
+
+    def losses(self, groups: Sequence[Sequence[Item]]) -> Iterator[torch.Tensor]:
+        """The loss of a whole update in parts that add up to it, one for each micro-batch, made when it is asked for.
+
+        However the update is cut, the sum is the same. Who draws or counts anything beyond the items does so for the
+        whole update at once.
+        """
+        whole = weight_of(item for group in groups for item in group)
+        for group in groups:
+            yield self.loss(group) * (weight_of(group) / whole)
 
     @abstractmethod
     def logits(self, items: Sequence[Item]) -> torch.Tensor:
@@ -67,3 +79,8 @@ class Learner(ABC):
         for name, parameter in self.network.named_parameters():
             if parameter.requires_grad:
                 yield name, parameter, None
+
+
+def weight_of(items: Iterable[Item]) -> float:
+    """What the items count together in a mean loss."""
+    return sum(item.weight for item in items)

@@ -29,7 +29,7 @@ class Lora(Training):
 
     What is added counts ``alpha`` / ``r``. ``target_modules`` are the layers' names; left out, the projections for
     queries and values, whatever the family calls them. ``head: classifier`` takes a new classification head instead of
-    the pattern's words and trains that, too.
+    the pattern's words and trains that, too, with whatever else the checkpoint lacks (BERT's pooler, often).
     """
 
     pattern: Annotated[int, Field(ge=0)] = 0
@@ -52,13 +52,13 @@ class Lora(Training):
         return inner_learner(self, lesson, net, self.reading(lesson, pattern=self.pattern, mode="cloze"))
 
     def adapt(self, net: Network) -> None:
-        """Put the matrices into the network; everything else is frozen (but a new classification head)."""
+        """Put the matrices into the network; everything else is frozen (but a new classifier, and what was drawn)."""
         try:
             from peft import LoraConfig
         except ImportError:
             raise MissingExtra("LoRA", "fewshot") from None
         names = self._targets(net.module)
-        new_parts = head_parts(net.module) if self.head == "classifier" else []
+        new_parts = fresh_parts(net, names) if self.head == "classifier" else []
         net.module.add_adapter(
             LoraConfig(
                 r=self.r,
@@ -87,6 +87,14 @@ def head_parts(module: Any) -> list[str]:
     """The names of what a classifier has beside the transformer."""
     parts = [(name, part) for name, part in module.named_children() if part is not module.base_model]
     return [name for name, part in parts if next(part.parameters(), None) is not None]
+
+
+def fresh_parts(net: Network, adapted: list[str]) -> list[str]:
+    """The head, and further layers that the checkpoint did not have: frozen random numbers would be of no use."""
+    head = head_parts(net.module)
+    layers = {name.rpartition(".")[0] for name in net.drawn}
+    apart = {layer for layer in layers if layer.split(".")[0] not in head and layer.rsplit(".", 1)[-1] not in adapted}
+    return [*head, *sorted(apart - {""})]
 
 
 def _is_matrix(part: Any) -> bool:

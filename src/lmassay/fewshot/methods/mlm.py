@@ -30,9 +30,20 @@ class Riddle:
     columns: torch.Tensor
     targets: torch.Tensor
 
+    def parts(self, size: int) -> list[Riddle]:
+        """The riddle in parts of at most ``size`` rows."""
+        return [self._part(start, start + size) for start in range(0, len(self.batch.ids), size)]
+
+    def _part(self, start: int, stop: int) -> Riddle:
+        rows = slice(start, stop)
+        batch = Batch(self.batch.ids[rows], self.batch.types[rows], self.batch.attention[rows])
+        asked = (self.rows >= start) & (self.rows < stop)
+        return Riddle(batch, self.rows[asked] - start, self.columns[asked], self.targets[asked])
+
 
 class MlmBeside(Learner):
-    """A learner whose loss has masked language modelling added to it: each micro-batch takes the next riddle.
+    """A learner whose loss has masked language modelling added to it: each update takes the next riddle, in
+    parts no larger than its micro-batches. In FewNLU's loop (``loss``) each micro-batch takes one.
 
     ``weights`` are those of the learner's own loss and of the language model's; ``summed`` is FewNLU's DeBERTa, whose
     loss is a sum over tokens.
@@ -59,6 +70,16 @@ class MlmBeside(Learner):
     def loss(self, items: Sequence[Item]) -> torch.Tensor:
         own, language = self._weights
         return own * self.inner.loss(items) + language * self.language_loss(next(self._riddles))
+
+    def losses(self, groups: Sequence[Sequence[Item]]) -> Iterator[torch.Tensor]:
+        own, language = self._weights
+        for loss in self.inner.losses(groups):
+            yield own * loss
+        riddle = next(self._riddles)
+        # No more at once than of the labelled examples, for which the memory was enough.
+        for part in riddle.parts(max(map(len, groups))):
+            if len(part.targets):
+                yield language * len(part.targets) / len(riddle.targets) * self.language_loss(part)
 
     def logits(self, items: Sequence[Item]) -> torch.Tensor:
         return self.inner.logits(items)

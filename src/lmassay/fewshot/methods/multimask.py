@@ -7,7 +7,7 @@ becomes a label is a rule of their own (``copa``, ``wsc``, ``record``).
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import torch
 
@@ -45,8 +45,6 @@ class MultiMask(Learner):
 
     Continuous prompt slots keep their places when masks are trimmed: their ids travel with the item.
     """
-
-    regroups: ClassVar[bool] = False  # Means over the tokens of a micro-batch: its items must stay together.
 
     def __init__(self, net: Network, pvp: Any, rule: Rule, *, decoding: str = "default", batch_size: int = 32) -> None:
         self.net, self.pvp, self.rule = net, pvp, rule

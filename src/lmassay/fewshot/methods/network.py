@@ -30,13 +30,28 @@ _REFERENCE_ALBERT_EPS = 1e-5
 
 
 class Network:
-    """A transformer with its tokenizer on a device. ``module`` holds the parameters."""
+    """A transformer with its tokenizer on a device. ``module`` holds the parameters.
+
+    ``drawn`` names those that no file had; ``reference``: numbers as in FewNLU's time.
+    """
 
     def __init__(
-        self, module: Any, tokenizer: Any, kind: Kind, device: torch.device, dtype: str = "float32", threads: int = 1
+        self,
+        module: Any,
+        tokenizer: Any,
+        kind: Kind,
+        device: torch.device,
+        dtype: str = "float32",
+        threads: int = 1,
+        *,
+        drawn: Sequence[str] = (),
+        reference: bool = False,
     ) -> None:
         self.module, self.tokenizer, self.kind = module.to(device), tokenizer, kind
         self.device, self.dtype, self.threads = device, dtype, threads
+        self.drawn = tuple(drawn)
+        if reference and self.family == "albert" and hasattr(module, "predictions"):
+            module.predictions.LayerNorm.eps = _REFERENCE_ALBERT_EPS
         self._head: Head | None = None
         self.pad_id = padding(tokenizer)
         self.window = window_of(module, tokenizer)
@@ -134,12 +149,10 @@ def open_network(model: Any, head: HeadKind = "lm", n_labels: int | None = None,
     tokenizer = read_tokenizer(model.folder, model.trust_remote_code)
     if head == "lm" and model.kind == "masked" and tokenizer.mask_token_id is None:
         raise DataError(f"the tokenizer in {model.folder} has no mask token, which a masked model needs")
-    module = _module(model, head, n_labels, tokenizer)
-    if reference and head == "lm" and module.config.model_type == "albert":
-        module.predictions.LayerNorm.eps = _REFERENCE_ALBERT_EPS
+    module, drawn = _module(model, head, n_labels, tokenizer)
     enhanced = head == "lm" and deberta.is_deberta(module) and deberta.has_trained_head(module)
     family = DebertaNetwork if enhanced else Network
-    return family(module, tokenizer, model.kind, device, dtype, model.threads or 1)
+    return family(module, tokenizer, model.kind, device, dtype, model.threads or 1, drawn=drawn, reference=reference)
 
 
 def _training_dtype(chosen: str, device: torch.device) -> str:
@@ -150,7 +163,8 @@ def _training_dtype(chosen: str, device: torch.device) -> str:
     return chosen
 
 
-def _module(model: Any, head: HeadKind, n_labels: int | None, tokenizer: Any) -> Any:
+def _module(model: Any, head: HeadKind, n_labels: int | None, tokenizer: Any) -> tuple[Any, list[str]]:
+    """The transformer, and the names of its parameters that were drawn for want of saved ones."""
     family: Any = AutoModelForMaskedLM if model.kind == "masked" else AutoModelForCausalLM
     family = AutoModelForSequenceClassification if head == "classifier" else family
     common = {"trust_remote_code": model.trust_remote_code, "local_files_only": True}
@@ -183,7 +197,7 @@ def _module(model: Any, head: HeadKind, n_labels: int | None, tokenizer: Any) ->
             f"the weights in {model.folder} lack {len(missing)} parts of a {model.kind} language model ({missing[0]} "
             "…), which would be filled with random numbers; take a checkpoint that has its language-model head"
         )
-    return module
+    return module, missing
 
 
 def _holds(folder: Path, name: str) -> bool:

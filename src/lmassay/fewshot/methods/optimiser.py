@@ -89,14 +89,18 @@ def make_optimiser(
     return torch.optim.AdamW(listed, lr=learning_rate, eps=epsilon, foreach=True)
 
 
-def linear(update: int, total: int, warmup: int) -> float:
+def linear(update: int, total: int, warmup: int, *, from_zero: bool = True) -> float:
     """The share of the learning rate at an update (counted from 0): up in ``warmup`` updates, then down to 0.
+
+    ``from_zero`` is how transformers has it: the first update of a warm-up has no effect.
 
     >>> [linear(update, total=4, warmup=2) for update in range(5)]
     [0.0, 0.5, 1.0, 0.5, 0.0]
+    >>> [linear(update, total=4, warmup=1, from_zero=False) for update in range(2)]
+    [0.5, 1.0]
     """
     if update < warmup:
-        return update / warmup
+        return update / warmup if from_zero else (update + 1) / (warmup + 1)
     return max(0.0, (total - update) / max(1, total - warmup))
 
 

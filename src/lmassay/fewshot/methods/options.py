@@ -15,7 +15,7 @@ A method adds its own options as fields and says what learns::
 from abc import ABC, abstractmethod
 from contextlib import ExitStack
 from dataclasses import dataclass
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 from pydantic import Field
 
@@ -30,6 +30,9 @@ from lmassay.fewshot.methods.network import Network
 from lmassay.fewshot.methods.noise import WordNoise
 from lmassay.fewshot.methods.weights import seeded
 from lmassay.fewshot.metrics import judged
+
+if TYPE_CHECKING:
+    from lmassay.fewshot.tasks import NluTask
 
 _Count = Annotated[int, Field(ge=1)]
 _Share = Annotated[float, Field(gt=0, le=1)]
@@ -46,6 +49,9 @@ class Training(ABC):
     ``temperature`` is for soft labels; ``spatial_dropout`` leaves out features of the input embeddings in training;
     ``fix_deberta`` keeps a DeBERTa's word embeddings, head and first third of layers as they are.
     """
+
+    masked_only: ClassVar[bool] = False
+    reads_patterns: ClassVar[bool] = True
 
     max_seq_length: Annotated[int, Field(ge=8)] = 256
     max_steps: _Count = 250
@@ -87,8 +93,12 @@ class Training(ABC):
             net.check_lengths(items)
             hyper = self.hyper()
             look = self._look(learner, lesson)
+            asked = learner.encode(lesson.asked, training=False)
+            net.check_lengths(asked)
             taught = train(learner, items, look, hyper, sampler_seed=lesson.sampler_seed, told=lesson.told)
-        return FittedNetwork(learner, net, taught, hyper.eval_batch, lesson.seed)
+        fitted = FittedNetwork(learner, net, taught, hyper.eval_batch, lesson.seed)
+        fitted.remember(lesson.asked, asked)
+        return fitted
 
     def hyper(self) -> Hyper:
         chosen: Literal["adamw", "hf_adamw"] = "hf_adamw" if self.reference else "adamw"
@@ -108,6 +118,22 @@ class Training(ABC):
             optimiser=chosen if self.optimiser == "auto" else self.optimiser,
             reference=self.reference,
         )
+
+    def check_pattern(self, task: "NluTask", pattern: int) -> None:
+        """A pattern must be one of the task's; numbers of slots are another matter."""
+        if not self.reads_patterns:
+            return
+        known = task.patterns.get("cloze", [])
+        if known and pattern not in known:
+            raise ConfigError(f"{task.name} has no pattern {pattern}; it has {', '.join(map(str, known))}")
+
+    def check_model(self, model: Any) -> None:
+        """Whether a model can be taught in this way."""
+        if self.masked_only and getattr(model, "kind", "masked") == "causal":
+            raise ConfigError(
+                f"task.method: {type(self).__name__} fills words in inside a text, which a model that reads from left "
+                "to right cannot; take a masked model, or pet"
+            )
 
     def check_lesson(self, n_train: int, *, has_dev: bool) -> None:
         """What would fail in every training of such a size, told before any is begun."""

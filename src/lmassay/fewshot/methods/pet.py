@@ -12,6 +12,7 @@ from lmassay.fewshot.methods import deberta
 from lmassay.fewshot.methods.causal import CausalCloze
 from lmassay.fewshot.methods.cloze import Reading
 from lmassay.fewshot.methods.contract import Lesson
+from lmassay.fewshot.methods.engine import rhythm
 from lmassay.fewshot.methods.learner import Learner
 from lmassay.fewshot.methods.mlm import MlmBeside, riddles
 from lmassay.fewshot.methods.mlm_reference import Rhythm, reference_riddles
@@ -24,7 +25,8 @@ from lmassay.fewshot.methods.options import Training
 class Pet(Training):
     """Cross-entropy over the label words at the mask of ``pattern``.
 
-    ``lm_training`` adds masked language modelling of ``unlabeled_batch_size`` unlabeled examples a micro-batch.
+    ``lm_training`` adds masked language modelling of ``unlabeled_batch_size`` unlabeled examples an update (with
+    ``reference`` a micro-batch, as in FewNLU); left out, as many as there are labelled ones.
     ``alpha`` weighs the two as PET does, alpha · PET + (1 - alpha) · MLM; ``sum`` is FewNLU's plain sum, whose alpha
     had no effect. ``decoding_strategy``: in which order a text of several tokens is read (COPA, WSC, ReCoRD).
     """
@@ -32,7 +34,7 @@ class Pet(Training):
     pattern: Annotated[int, Field(ge=0)] = 0
     lm_training: bool = False
     alpha: Annotated[float, Field(gt=0, le=1)] | Literal["sum"] = "sum"
-    unlabeled_batch_size: Annotated[int, Field(ge=1)] = 4
+    unlabeled_batch_size: Annotated[int, Field(ge=1)] | None = None
     decoding_strategy: Literal["default", "ltr", "parallel"] = "default"
 
     @property
@@ -67,7 +69,8 @@ class Pet(Training):
         items = inner.encode(lesson.unlabeled, training=False)
         net.check_lengths(items)
         seeds = {"seed": lesson.seed, "sampler_seed": lesson.sampler_seed}
-        size, length = self.unlabeled_batch_size, reading.max_seq_length
+        labelled = min(self.micro_batch, self.batch_size) if self.reference else self.batch_size
+        size, length = self.unlabeled_batch_size or labelled, reading.max_seq_length
         if self.reference:
             rhythm = self._rhythm(len(lesson.train), has_dev=bool(lesson.dev))
             drawn = reference_riddles(items, net, size, rhythm, max_seq_length=length, **seeds)
@@ -77,8 +80,8 @@ class Pet(Training):
         return MlmBeside(inner, net, drawn, weights, summed=self.reference and net.family == deberta.FAMILY)
 
     def _rhythm(self, n_train: int, *, has_dev: bool) -> Rhythm:
-        parts, gathered = -(-n_train // self.micro_batch), max(1, self.batch_size // self.micro_batch)
         hyper = self.hyper()
+        parts, gathered = rhythm(n_train, hyper)
         total = hyper.max_steps or parts // gathered * hyper.epochs
         look = int(hyper.eval_ratios[0] * total) * gathered
         return Rhythm(parts, look if has_dev and look else None)

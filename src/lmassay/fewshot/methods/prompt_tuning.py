@@ -5,7 +5,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field
 
@@ -25,6 +25,8 @@ class PromptTuning(Training):
     pattern's number says). They start as words of the vocabulary, or (``start: labels``) as the words of the labels
     followed by words of the vocabulary. Such a prompt wants a higher learning rate than the weights of a network.
     """
+
+    reads_patterns: ClassVar[bool] = False
 
     pattern: Annotated[int, Field(ge=0)] = 0
     n_tokens: Annotated[int, Field(ge=1)] = 20

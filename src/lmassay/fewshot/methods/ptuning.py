@@ -5,7 +5,7 @@
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 import torch
 from pydantic import Field
@@ -116,6 +116,8 @@ class PTuning(Training):
     them. Works with every family whose word embeddings can be read, for tasks with words and with texts as answers.
     With a causal model and words as answers the slots stand before the prompt of the first pattern.
     """
+
+    reads_patterns: ClassVar[bool] = False
 
     pattern: Annotated[int, Field(ge=1)] = 1
     prompt_encoder_head_type: Literal["raw", "lstm", "mlp"] = "raw"

@@ -55,6 +55,8 @@ def watches(ratios: Sequence[float], total: int, patience: int, *, has_dev: bool
     """One watch a ratio. Without a dev set, or with ratio 1, the last weights are taken."""
     if not has_dev:
         return [Watch(None, None, patience)]
+    if len(set(ratios)) != len(ratios):
+        raise ConfigError(f"eval_ratios: a ratio stands there twice: {', '.join(f'{ratio:g}' for ratio in ratios)}")
     made = []
     for ratio in ratios:
         if not 0 < ratio <= 1:
@@ -65,7 +67,7 @@ def watches(ratios: Sequence[float], total: int, patience: int, *, has_dev: bool
                 f"eval_ratios: {ratio} of {total} updates is less than one update, so the dev set would never be "
                 f"looked at; the smallest possible is {_smallest(total)}, or train longer (max_steps)"
             )
-        made.append(Watch(None, None, patience) if ratio == 1 else Watch(ratio, every, patience))
+        made.append(Watch(ratio, None if ratio == 1 else every, patience))
     return made
 
 

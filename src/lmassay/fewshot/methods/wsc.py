@@ -56,6 +56,7 @@ class Referent:
         surplus = len(item.masks) - len(span) if self._masked and self._count_padding else 0
         item.extra["span"] = span
         item.extra["target"] = [*span, *[self._pad_id] * surplus]
+        item.weight = len(item.extra["target"])
         return item
 
     def loss(self, gaps: Gaps, items: Sequence[Item]) -> torch.Tensor:

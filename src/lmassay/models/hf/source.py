@@ -75,8 +75,8 @@ class Source:
                 return "causal"
         if heads and not any(head.endswith("Model") for head in heads):
             raise DataError(
-                f"{self.name} is a {heads[0]}, which is no language model; take a masked or a causal one "
-                "(of ELECTRA the generator)"
+                f"{self.name} is a {heads[0]}, which is no language model; take a masked or a causal one (of ELECTRA "
+                "the generator); to train it as a classifier, say what it reads like (kind: masked, or causal)"
             )
         return "masked" if self.config.get("model_type") in _MASKED_FAMILIES else "causal"
 
@@ -91,7 +91,6 @@ class Source:
         """What can be known before anything is loaded."""
         if self.is_gguf:
             return
-        _ = self.kind
         if not any((self.path / name).is_file() for name in _TOKENIZER_FILES):
             raise DataError(f"{self.path} has no tokenizer; put tokenizer.json (or vocab.txt …) beside the weights")
         if not self._weights():

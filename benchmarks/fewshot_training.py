@@ -1,0 +1,139 @@
+"""A whole training of PET against FewNLU's loop, on the same splits.
+
+    python benchmarks/fewshot.py training [--tasks rte wic] [--updates 21] [--test-examples 277]
+
+K = 2 splits of 64 examples of FewGLUE, 21 updates of 16, a look at the dev set every 4, the test at the end, a random
+BERT of 11M parameters. CPU seconds of one thread. What both need to import counts for both.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import torch
+from benchmarks.fewshot_common import (
+    FOLDERS,
+    SMALL,
+    WINDOW,
+    clocked,
+    fewglue,
+    headline,
+    save_bert,
+    task_of,
+    verdict,
+)
+from benchmarks.fewshot_original import Original, Trained
+
+from lmassay.fewshot import trainer
+from lmassay.fewshot.methods import fitted, options
+from lmassay.fewshot.task import FewShot, Splits
+from lmassay.models.hf.model import HuggingFace
+from lmassay.types import Train
+
+TARGETS = {"rte": 5.5, "wic": 12.0}
+EVERY = 4
+PARTS = ("train", "dev", "test")
+
+
+@contextmanager
+def watched(module: Any, name: str, spent: dict[str, float], part: str) -> Iterator[None]:
+    """Add up the CPU seconds of a function."""
+    inner: Callable[..., Any] = getattr(module, name)
+
+    def outer(*arguments: Any, **more: Any) -> Any:
+        outcome, took = clocked(lambda: inner(*arguments, **more))
+        spent[part] += took.cpu
+        return outcome
+
+    setattr(module, name, outer)
+    try:
+        yield
+    finally:
+        setattr(module, name, inner)
+
+
+def task_spec(name: str, method: Mapping[str, Any], test_examples: int | None) -> FewShot:
+    return FewShot(
+        name,
+        {"name": "pet", "max_seq_length": WINDOW, "patience": 1000, **method},
+        data_dir=fewglue() / FOLDERS[name],
+        splits=Splits(k=2),
+        test_examples=test_examples,
+    )
+
+
+def trainings(task: FewShot) -> list[Train]:
+    found = [request for example in task.examples() for request in task.requests(example)]
+    return [request for request in found if isinstance(request, Train)]
+
+
+def ours(model: HuggingFace, request: Train) -> tuple[dict[str, Any], dict[str, float]]:
+    """What a training of a sweep does, with the CPU seconds of its parts."""
+    spent = dict.fromkeys(PARTS, 0.0)
+    with watched(options, "scores", spent, "dev"), watched(fitted, "scores", spent, "test"):
+        outcome, took = clocked(lambda: trainer.teach(model, request.spec, where=request.where))
+    spent["train"] = took.cpu - spent["dev"] - spent["test"]
+    return outcome, spent
+
+
+def theirs(folder: Path, name: str, request: Train, updates: int) -> Trained:
+    task = task_of(name)
+    labelled = trainer.labelled_examples(task, request.spec["labelled"])
+    train, dev = ([labelled[place] for place in request.spec[part]] for part in ("train", "dev"))
+    original = Original(folder, task, folder.with_name("checkpoint"), max_steps=updates - 1, every=EVERY)
+    return original.run(train, dev, trainer.test_examples(task, request.spec))
+
+
+def compare(name: str, folder: Path, updates: int, test_examples: int | None, imports: float) -> bool:
+    method = {"max_steps": updates, "eval_ratios": (EVERY + 0.5) / updates}
+    sums = [dict.fromkeys(PARTS, 0.0), dict.fromkeys(PARTS, 0.0)]
+    for number, request in enumerate(trainings(task_spec(name, method, test_examples))):
+        outcome, mine = ours(HuggingFace(str(folder), device="cpu", threads=1), request)
+        trained = theirs(folder, name, request, updates)
+        choice = outcome["choices"][0]
+        print(
+            f"{FOLDERS[name]}, split {number}: {outcome['updates']} and {trained.updates} updates, "
+            f"{len(outcome['curve'])} looks, {trained.saves} checkpoints written by the original, test "
+            f"{_plain(choice['test'])} and {_plain(trained.test)} on {len(choice['test_logits'])}"
+        )
+        for total, found in zip(sums, (mine, trained.cpu), strict=True):
+            for part in PARTS:
+                total[part] += found[part]
+        for who, found in (("lmassay ", mine), ("original", trained.cpu)):
+            print(f"  {who} " + ", ".join(f"{part} {found[part]:.1f}" for part in PARTS) + " CPU-s", flush=True)
+    for part in PARTS:
+        print(f"  {part}: {sums[1][part] / sums[0][part]:.2f} times as fast")
+    mine_all, theirs_all = (sum(total.values()) for total in sums)
+    print(f"  all: {mine_all:.1f} against {theirs_all:.1f} CPU-s, {theirs_all / mine_all:.2f} without imports")
+    return verdict(f"with {imports:.1f} CPU-s of imports", (theirs_all + imports) / (mine_all + imports), TARGETS[name])
+
+
+def _plain(metrics: Mapping[str, float]) -> str:
+    return ", ".join(f"{name} {value:.3f}" for name, value in metrics.items())
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--tasks", nargs="+", choices=TARGETS, default=list(TARGETS))
+    parser.add_argument("--updates", type=int, default=21, help="in a training (default: %(default)s)")
+    parser.add_argument("--test-examples", type=int, help="instead of all: 277 of RTE, 638 of WiC")
+    options_ = parser.parse_args(argv)
+    imports = time.process_time()
+    torch.set_num_threads(1)
+    print(headline())
+    with tempfile.TemporaryDirectory() as scratch:
+        folder = Path(scratch) / "bert"
+        print(f"BERT of {save_bert(folder, SMALL)}, K = 2, {options_.updates} updates of 16, dev every {EVERY}")
+        met = [compare(name, folder, options_.updates, options_.test_examples, imports) for name in options_.tasks]
+    return 0 if all(met) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
