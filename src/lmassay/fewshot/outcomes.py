@@ -54,7 +54,7 @@ def score(
     values |= {f"dev_{metric}": value for metric, value in on_dev.items()}
     values |= {"dev": _average(on_dev)} if on_dev else {}
     values |= {"updates": float(found[0]["updates"])} if "updates" in found[0] else {}
-    values |= {"chosen_step": float(first["step"])} if "step" in first else {}
+    values |= {"chosen_step": float(first["step"])} if "updates" in found[0] and "step" in first else {}
     unscored = {} if on_dev else {"dev": "no dev examples: the last weights were taken"}
     unscored |= {} if on_test else {"test": "the test examples have no labels"}
     details = {
