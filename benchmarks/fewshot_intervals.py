@@ -59,6 +59,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     for ratio, choice in zip((FINE, COARSE), both["choices"], strict=True):
         print(f"  every {round(ratio * options.updates)}: weights of update {choice['step']}, dev {choice['dev']}")
     print(f"  choices, dev and test logits equal those of two trainings: {'yes' if all(same) else 'NO'}")
+    done = [f"{found['updates']} updates, {len(found['curve'])} looks" for found in (both, fine)]
+    print(f"  work: both {done[0]}; finer alone {done[1]}")
     print(f"  CPU-s: both {cpu_both:.1f}, finer alone {cpu_fine:.1f}, coarser alone {cpu_coarse:.1f}", end="")
     print(f"; two trainings would take {(cpu_fine + cpu_coarse) / cpu_both:.2f} times as much")
     return 0 if verdict("both against the finer alone", cpu_both / cpu_fine, MOST, most=True) and all(same) else 1

@@ -75,16 +75,12 @@ class Cloze(Learner):
         return label_loss(self.logits(items), items, self.temperature)
 
     def logits(self, items: Sequence[Item]) -> torch.Tensor:
-        states = self.at_masks(self.net.hidden(self.batch(items)), items)
+        places = torch.tensor([_only_mask(item) for item in items], device=self.net.device)
+        states = self.net.hidden_at(self.batch(items), places)
         return self.verbalizer.labels(self.net.decode(states, self.verbalizer.rows))
 
     def batch(self, items: Sequence[Item]) -> Batch:
         return collate(items, self.net.pad_id, self.net.device)
-
-    def at_masks(self, states: torch.Tensor, items: Sequence[Item]) -> torch.Tensor:
-        """The hidden state at each item's mask: items × size."""
-        places = torch.tensor([_only_mask(item) for item in items], device=states.device)
-        return states[torch.arange(len(items), device=states.device), places]
 
 
 def item_of(example: InputExample, pvp: Any, labels: Sequence[str]) -> Item:

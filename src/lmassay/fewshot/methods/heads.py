@@ -14,6 +14,22 @@ from lmassay.errors import DataError
 Step = Callable[[torch.Tensor], torch.Tensor]
 
 
+class _FewRows(torch.autograd.Function):  # type: ignore[misc]  # torch is Any where it is not installed
+    """Some rows of the input embeddings, their gradient told by these rows alone.
+
+    As a whole matrix, nearly all zeros, it would cost as much as that of all words of the text; it is added to that.
+    """
+
+    @staticmethod
+    def forward(ctx: Any, weight: torch.Tensor, rows: torch.Tensor) -> torch.Tensor:
+        ctx.rows, ctx.shape = rows, weight.shape
+        return weight[rows]
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: torch.Tensor) -> tuple[torch.Tensor, None]:
+        return torch.sparse_coo_tensor(ctx.rows.unsqueeze(0), gradients[0], ctx.shape, check_invariants=False), None
+
+
 @dataclass(frozen=True, slots=True)
 class Head:
     """What stands between the last hidden state and the vocabulary: a transformation, then one row a word."""
@@ -24,11 +40,17 @@ class Head:
     finish: Step
     """What some families do to the logits at last."""
 
-    def logits(self, states: torch.Tensor, rows: torch.Tensor | None = None) -> torch.Tensor:
-        """The logits of all words, or of those whose ids are given in a vector."""
+    def logits(
+        self, states: torch.Tensor, rows: torch.Tensor | None = None, inputs: torch.Tensor | None = None
+    ) -> torch.Tensor:
+        """The logits of all words, or of those whose ids are given in a vector.
+
+        ``inputs`` are the input embeddings, which get a gradient through the text in any case.
+        """
         weight, bias = self.weight(), self.bias()
         if rows is not None:
-            weight, bias = weight[rows], None if bias is None else bias[rows]
+            few = _FewRows.apply(weight, rows) if weight is inputs else weight[rows]
+            weight, bias = few, None if bias is None else bias[rows]
         return self.finish(torch.nn.functional.linear(self.transform(states), weight, bias))
 
 

@@ -19,6 +19,7 @@ from lmassay.errors import ConfigError, DataError, failure
 from lmassay.fewshot.methods import deberta
 from lmassay.fewshot.methods.batches import Batch
 from lmassay.fewshot.methods.heads import Head, causal_head, masked_head
+from lmassay.fewshot.methods.last_layer import last_layer, only_at
 from lmassay.fewshot.methods.learner import Item
 from lmassay.models.hf.load import choose_device, read_tokenizer, window_of
 
@@ -49,7 +50,7 @@ class Network:
     ) -> None:
         self.module, self.tokenizer, self.kind = module.to(device), tokenizer, kind
         self.device, self.dtype, self.threads = device, dtype, threads
-        self.drawn = tuple(drawn)
+        self.drawn, self.reference = tuple(drawn), reference
         if reference and self.family == "albert" and hasattr(module, "predictions"):
             module.predictions.LayerNorm.eps = _REFERENCE_ALBERT_EPS
         self._head: Head | None = None
@@ -101,10 +102,19 @@ class Network:
             states: torch.Tensor = self.backbone(**self.inputs(batch, embeds)).last_hidden_state
         return states
 
+    def hidden_at(self, batch: Batch, places: torch.Tensor) -> torch.Tensor:
+        """The last hidden state at one position a row: rows × size."""
+        layer = None if self.reference else last_layer(self.module)
+        if layer is None:
+            return self.hidden(batch)[torch.arange(len(places), device=places.device), places]
+        with only_at(layer, places), self.precision():
+            states: torch.Tensor = self.backbone(**self.inputs(batch)).last_hidden_state
+        return states[:, 0]
+
     def decode(self, states: torch.Tensor, rows: torch.Tensor | None = None) -> torch.Tensor:
         """Logits of the words with the ids ``rows`` (of all words without) for hidden states, in float32."""
         with self.precision():
-            return self.head.logits(states, rows).float()
+            return self.head.logits(states, rows, self.words.weight).float()
 
     def classify(self, batch: Batch, embeds: torch.Tensor | None = None) -> torch.Tensor:
         """The logits of a classification head."""

@@ -86,7 +86,7 @@ def make_optimiser(
     ]
     if kind == "hf_adamw":
         return HfAdamW(listed, epsilon)
-    return torch.optim.AdamW(listed, lr=learning_rate, eps=epsilon, foreach=True)
+    return torch.optim.AdamW(listed, lr=learning_rate, eps=epsilon, fused=True)
 
 
 def linear(update: int, total: int, warmup: int, *, from_zero: bool = True) -> float:
