@@ -165,7 +165,7 @@ def test_the_commands_of_the_few_shot_page_give_the_scores_in_the_readme(smollm2
     assert len(rows) == 2
     for row in rows:
         assert row in printed
-    assert "Few-shot" in (tmp_path / "report.html").read_text(encoding="utf-8")
+    assert "Stability over K" in (tmp_path / "report.html").read_text(encoding="utf-8")
 
 
 def test_every_option_of_the_few_shot_task_and_every_method_is_described():
