@@ -271,8 +271,9 @@ class Cluster:
 
     @property
     def room(self) -> int:
-        """One more than there are workers, so that none waits for us; new workers are taken on."""
-        return max(1, sum(int(threads) for threads in self._client.nthreads().values())) + 1
+        """As many as there are workers, each of which does one training at a time: a training that is handed out early
+        might wait for a busy worker while another is idle. New workers are taken on."""
+        return max(1, len(self._client.nthreads()))
 
     def submit(self, job: dict[str, Any]) -> Future[dict[str, Any]]:
         future: Future[dict[str, Any]] = self._executor.submit(carry_out, job)
