@@ -11,10 +11,10 @@ from pydantic import Field
 from lmassay.errors import ConfigError, MissingExtra
 from lmassay.fewshot.methods.classifier import Classifier
 from lmassay.fewshot.methods.contract import Lesson
+from lmassay.fewshot.methods.inner import inner_learner
 from lmassay.fewshot.methods.learner import Learner
 from lmassay.fewshot.methods.network import Network, open_network
 from lmassay.fewshot.methods.options import Training
-from lmassay.fewshot.methods.ptuning import inner_learner
 
 # What families call the projections for queries and values (some keep them in one matrix); the paper adapts these.
 QUERY_AND_VALUE = frozenset(

@@ -9,14 +9,13 @@ from pydantic import Field
 
 from lmassay.errors import ConfigError
 from lmassay.fewshot.methods import deberta
-from lmassay.fewshot.methods.causal import CausalCloze
 from lmassay.fewshot.methods.cloze import Reading
 from lmassay.fewshot.methods.contract import Lesson
 from lmassay.fewshot.methods.engine import rhythm
+from lmassay.fewshot.methods.inner import inner_learner
 from lmassay.fewshot.methods.learner import Learner
 from lmassay.fewshot.methods.mlm import MlmBeside, riddles
 from lmassay.fewshot.methods.mlm_reference import Rhythm, reference_riddles
-from lmassay.fewshot.methods.multimask import learner_for
 from lmassay.fewshot.methods.network import Network, open_network
 from lmassay.fewshot.methods.options import Training
 
@@ -44,19 +43,7 @@ class Pet(Training):
     def learner(self, lesson: Lesson) -> Learner:
         net = open_network(lesson.model, reference=self.reference)
         reading = self.reading(lesson, pattern=self.pattern, mode="cloze")
-        inner: Learner
-        if net.kind == "causal" and lesson.task.kind == "labels":
-            inner = CausalCloze(net, lesson.task, reading, temperature=self.temperature)
-        else:
-            inner = learner_for(
-                lesson.task,
-                net,
-                reading,
-                decoding_strategy=self.decoding_strategy,
-                reference=self.reference,
-                eval_batch_size=self.eval_batch,
-                temperature=self.temperature,
-            )
+        inner = inner_learner(self, lesson, net, reading)
         if not self.lm_training:
             return inner
         if not lesson.unlabeled:

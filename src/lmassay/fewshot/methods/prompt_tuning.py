@@ -11,10 +11,11 @@ from pydantic import Field
 
 from lmassay.errors import ConfigError
 from lmassay.fewshot.methods.contract import Lesson
+from lmassay.fewshot.methods.inner import inner_learner
 from lmassay.fewshot.methods.network import open_network
 from lmassay.fewshot.methods.options import Training
 from lmassay.fewshot.methods.prompt_encoder import PromptEncoder, drawn_words
-from lmassay.fewshot.methods.ptuning import Prompted, inner_learner, shortened
+from lmassay.fewshot.methods.ptuning import Prompted, shortened
 
 
 @dataclass(kw_only=True)

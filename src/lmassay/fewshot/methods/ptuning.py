@@ -12,11 +12,10 @@ from pydantic import Field
 
 from lmassay.errors import ConfigError
 from lmassay.fewshot.examples import InputExample
-from lmassay.fewshot.methods.causal import CausalCloze
 from lmassay.fewshot.methods.cloze import Reading
 from lmassay.fewshot.methods.contract import Lesson
+from lmassay.fewshot.methods.inner import inner_learner
 from lmassay.fewshot.methods.learner import Item, Learner
-from lmassay.fewshot.methods.multimask import learner_for
 from lmassay.fewshot.methods.network import Network, open_network
 from lmassay.fewshot.methods.options import Training
 from lmassay.fewshot.methods.prompt_encoder import NAME, SLOT, PromptEncoder, Slots
@@ -90,21 +89,6 @@ def fronted(item: Item, slots: int, *, behind: set[int]) -> Item:
         types=[*item.types[:start], *[item.types[0] if item.types else 0] * slots, *item.types[start:]],
         masks=[place + slots for place in item.masks],
         prompts=[*new, *[place + slots for place in item.prompts]],
-    )
-
-
-def inner_learner(method: Any, lesson: Lesson, net: Network, reading: Reading) -> Learner:
-    """PET's learner for the task and the network, by the options that methods on top of it share."""
-    if net.kind == "causal" and lesson.task.kind == "labels":
-        return CausalCloze(net, lesson.task, reading, temperature=method.temperature)
-    return learner_for(
-        lesson.task,
-        net,
-        reading,
-        decoding_strategy=method.decoding_strategy,
-        reference=method.reference,
-        eval_batch_size=method.eval_batch,
-        temperature=method.temperature,
     )
 
 
