@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-import importlib
+import importlib.util
+import keyword
 import sys
 from typing import Any
 
@@ -14,6 +15,8 @@ from lmassay.errors import LmassayError
 
 # Verb → (module, help line). The order is the order of the help page.
 _VERBS = {
+    "card": ("card", "Ask all four questions of a model and write one report."),
+    "init": ("init", "Write a commented configuration to start from."),
     "run": ("run", "Run a configuration: every combination of its lists."),
     "search": ("search", "Search for the options with the best dev score."),
     "check": ("check", "Check a configuration without asking anything."),
@@ -22,7 +25,9 @@ _VERBS = {
     "show": ("show", "Show a run's results."),
     "compare": ("compare", "Compare runs on the examples they share."),
     "export": ("export", "Write a run's examples and scores as JSON lines or CSV."),
+    "import": ("import_", "Take results of another harness into a results folder."),
     "report": ("report", "Write an HTML report of one or more runs."),
+    "view": ("view", "Look at a results folder in Datasette."),
     "protocol": ("protocol", "Judge few-shot runs: test, dev-test correlation, stability."),
     "teapot": ("teapot", "TEAPOT's own command line, as it was."),
     "perturb": ("perturb", "Write an adversarial version of a text file."),
@@ -37,6 +42,7 @@ _VERBS = {
     "perturbations": ("listings", "List the perturbations."),
     "methods": ("listings", "List the few-shot methods."),
     "doctor": ("doctor", "Tell what is installed, what is missing and how to get it."),
+    "completion": ("completion", "Print the shell's completion script."),
 }
 
 EXIT_USER_ERROR = 2
@@ -52,8 +58,12 @@ class _Verbs(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in _VERBS:
             return None
-        module = importlib.import_module(f"lmassay.cli.{_VERBS[cmd_name][0]}")
-        command: click.Command = getattr(module, cmd_name)
+        path = f"lmassay.cli.{_VERBS[cmd_name][0]}"
+        if importlib.util.find_spec(path) is None:
+            return None
+        module = importlib.import_module(path)
+        # A verb that is a keyword of Python has an underscore after its name, as its module has.
+        command: click.Command = getattr(module, f"{cmd_name}_" if keyword.iskeyword(cmd_name) else cmd_name)
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
