@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-import base64
-import hashlib
 import json
 from collections.abc import Sequence
 from datetime import UTC, datetime
-from importlib.resources import files
 from typing import Any
 
-from jinja2 import Environment, PackageLoader, StrictUndefined, select_autoescape
+from markupsafe import Markup
 
 import lmassay
 from lmassay.comparison import Comparison, compare_runs, load_side, share_examples
 from lmassay.errors import UserError
-from lmassay.report.numbers import number_text, p_text
 from lmassay.report.sections import section_of
+from lmassay.report.shell import document, environment
 from lmassay.store import RunRecord, Store
 
 
@@ -24,22 +21,20 @@ def render(store: Store, records: Sequence[RunRecord]) -> str:
     """The page as text."""
     if not records:
         raise UserError("there is nothing to report; see `lmassay ls`")
-    style = files("lmassay.report").joinpath("templates/page.css").read_text(encoding="utf-8")
-    environment = Environment(
-        loader=PackageLoader("lmassay.report"), autoescape=select_autoescape(default=True), undefined=StrictUndefined
-    )
-    environment.globals |= {f.__name__: f for f in (number_text, p_text)}
     tasks = list(dict.fromkeys(record.task for record in records))
     sections = [_section(store, [r for r in records if r.task == task]) for task in tasks]
-    return environment.get_template("page.html").render(
-        version=lmassay.__version__,
-        written=datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
-        style=style,
-        style_hash=base64.b64encode(hashlib.sha256(style.encode()).digest()).decode(),
-        sections=sections,
-        records=records,
-        json=lambda value: json.dumps(value, indent=2, ensure_ascii=False),
+    body = (
+        environment()
+        .get_template("page.html")
+        .render(
+            version=lmassay.__version__,
+            written=datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
+            sections=sections,
+            records=records,
+            json=lambda value: json.dumps(value, indent=2, ensure_ascii=False),
+        )
     )
+    return document(f"lmassay report: {', '.join(tasks)}", Markup(body))  # noqa: S704 - the template escaped it
 
 
 def _section(store: Store, records: Sequence[RunRecord]) -> dict[str, Any]:
