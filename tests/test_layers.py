@@ -28,6 +28,7 @@ LAYERS = [
         "stats",
         "combination",
         "budget",
+        "caching",
         "locks",
         "provenance",
         "contracts",

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from lmassay import runner
+from lmassay.caching import fits_cache
 from lmassay.comparison import caveats, compare_runs, load_side
 from lmassay.config import RunConfig
 from lmassay.contracts import ask
@@ -274,9 +275,9 @@ def test_plain_strings_are_answers():
 
 
 def test_long_lists_of_candidates_are_not_kept_but_short_ones_are():
-    assert runner.fits_cache(Slot("x ", ".", ("a", "b")))
-    assert not runner.fits_cache(Slot("x ", ".", tuple(str(i) for i in range(1000))))
-    assert runner.fits_cache(Generate("x"))
+    assert fits_cache(Slot("x ", ".", ("a", "b")))
+    assert not fits_cache(Slot("x ", ".", tuple(str(i) for i in range(1000))))
+    assert fits_cache(Generate("x"))
 
 
 @pytest.mark.parametrize("value", [float("nan"), float("inf"), None, "x"])
@@ -406,3 +407,15 @@ def test_a_class_that_is_no_task_is_refused(registry):
     registry.add("task", "nothing", type("Nothing", (), {}))
     with pytest.raises(PluginError, match="lacks a method"):
         planned(task="nothing")
+
+
+def test_a_reader_can_be_shown_what_was_asked_and_answered(store, model):
+    model.refuse, model.fail = {"bb"}, {"ccc"}
+    record = runner.start(planned(), store)
+    found = {
+        i: [(request["prompt"], response.answer, response.finish) for request, response in asked]
+        for i, asked in store.asked(record.id)
+    }
+    assert found["0"] == [("a", "aa", "stop")]
+    assert found["1"] == [("bb", None, "refusal")]
+    assert found["3"] == []

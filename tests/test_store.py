@@ -174,3 +174,23 @@ def test_two_stores_can_write_to_one_file(tmp_path):
             one.add_response(f"a{number}", "r", "m", {}, Response("x"))
             two.add_response(f"b{number}", "r", "m", {}, Response("x"))
         assert len(one.cached([f"{k}{n}" for k in "ab" for n in range(50)])) == 100
+
+
+def test_what_was_asked_of_an_example_is_found_with_its_answers(store):
+    run = new_run(store)
+    store.add_response("k", run, "m", {"verb": "generate", "prompt": "1 + 1 ="}, Response("2"))
+    rows = [(place, Row(Example(i, {}), "scored")) for place, i in enumerate("ba")]
+    store.add_rows(run, rows, {"a": ["k", "gone"], "b": []})
+    assert list(store.asked(run)) == [("b", []), ("a", [({"verb": "generate", "prompt": "1 + 1 ="}, Response("2"))])]
+
+
+def test_a_store_of_an_earlier_version_has_no_record_of_what_was_asked(store):
+    run = new_run(store)
+    store.add_rows(run, [(0, Row(Example("a", {}), "scored"))])
+    with sqlite3.connect(store.file) as db:
+        db.execute("DROP TABLE asked")
+        db.execute("PRAGMA user_version = 2")
+    assert list(store.asked(run)) == [("a", [])]
+    with Store(store.folder, create=True) as upgraded:
+        upgraded.add_rows(run, [(0, Row(Example("a", {}), "scored"))], {"a": ["k"]})
+        assert list(upgraded.asked(run)) == [("a", [])]

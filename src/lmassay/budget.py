@@ -62,3 +62,8 @@ class Budget:
 
 def _fits(spent: float, limit: float | None, share: float) -> bool:
     return limit is None or (spent < limit and spent * (1 + share) <= limit)
+
+
+def lacks_usage(response: Response) -> bool:
+    """True for an answer that does not say how many tokens it took."""
+    return response.error is None and response.tokens_in is None and response.tokens_out is None

@@ -11,7 +11,8 @@ from itertools import islice
 from typing import Any
 
 from lmassay import provenance
-from lmassay.budget import Budget, Prices
+from lmassay.budget import Budget, Prices, lacks_usage
+from lmassay.caching import fits_cache, keeps
 from lmassay.config import RunConfig
 from lmassay.contracts import ask
 from lmassay.errors import BudgetReached, ConfigError, DataError, FatalModelError, PluginError, StoreError
@@ -21,25 +22,12 @@ from lmassay.planning import model_identity
 from lmassay.planning import plan as plan
 from lmassay.store import NewRun, RunRecord, Store
 from lmassay.table import ScoreTable
-from lmassay.types import (
-    Example,
-    Generate,
-    Request,
-    Response,
-    Row,
-    Score,
-    Slot,
-    Train,
-    digest,
-    request_as_dict,
-    request_key,
-)
+from lmassay.types import Example, Generate, Request, Response, Row, Score, Train, digest, request_as_dict, request_key
 
 Progress = Callable[[float, int | None], None]
 """Called with examples done (a fraction counts) and examples in all, if known."""
 
 CHUNK = 1024
-MOST_CACHED_CANDIDATES = 64
 
 
 def start(planned: Plan, store: Store, sweep: str = "", progress: Progress | None = None) -> RunRecord:
@@ -225,7 +213,10 @@ class Worker:
 
     def _process(self, todo: Sequence[tuple[int, Example]]) -> None:
         asked = [self._requests(example) for _, example in todo]
-        answers = self._answers([example for _, example in todo], asked)
+        keys = [
+            [self.key(request, e, n) for n, request in enumerate(rs)] for (_, e), rs in zip(todo, asked, strict=True)
+        ]
+        answers = self._answers(keys, asked)
         rows: list[tuple[int, Row]] = []
         judged: list[tuple[int, Example, list[Response]]] = []
         for (position, example), responses in zip(todo, answers, strict=True):
@@ -240,11 +231,29 @@ class Worker:
                 reason = {"answer": f"no answer: {failed.finish}"}
                 rows.append((position, Row(example, "unscored", Score(unscored=reason))))
         rows += self._judge(judged)
-        self.store.add_rows(self.run, rows)
+        self.store.add_rows(self.run, rows, self._trace([example for _, example in todo], keys, asked, answers))
         self.done += len(rows)
         self.progress(self.done, self.total)
         if self.stopped is not None:
             raise self.stopped
+
+    def _trace(
+        self,
+        examples: Sequence[Example],
+        keys: Sequence[Sequence[str]],
+        asked: Sequence[Sequence[Request]],
+        answers: Sequence[Sequence[Response] | None],
+    ) -> dict[str, list[str]]:
+        """Under which keys the answers to each example are kept: readers want to see them."""
+        return {
+            example.id: [
+                key if keeps(response) else self._own(key)
+                for key, request, response in zip(ks, requests, responses, strict=True)
+                if fits_cache(request) and not isinstance(request, Train)
+            ]
+            for example, ks, requests, responses in zip(examples, keys, asked, answers, strict=True)
+            if responses is not None and self.cached
+        }
 
     def _judge(self, judged: Sequence[tuple[int, Example, list[Response]]]) -> Iterable[tuple[int, Row]]:
         if not judged:
@@ -271,15 +280,13 @@ class Worker:
                 )
         return checked
 
-    def _answers(self, examples: Sequence[Example], asked: Sequence[Sequence[Request]]) -> list[list[Response] | None]:
+    def _answers(
+        self, keys: Sequence[Sequence[str]], asked: Sequence[Sequence[Request]]
+    ) -> list[list[Response] | None]:
         """The responses to each example's requests: from the cache where known, each distinct question asked once.
 
         None for an example whose questions could not all be paid for.
         """
-        keys = [
-            [self.key(request, example, place) for place, request in enumerate(requests)]
-            for example, requests in zip(examples, asked, strict=True)
-        ]
         flat = {key: request for ks, rs in zip(keys, asked, strict=True) for key, request in zip(ks, rs, strict=True)}
         known = self.store.cached(flat) if self.cached else {}
         if self.cached:
@@ -288,7 +295,7 @@ class Worker:
             known |= {own[key]: response for key, response in self.store.cached(own).items()}
         known |= {key: self.failed[key] for key in flat if key in self.failed}
         try:
-            self._ask({key: request for key, request in flat.items() if key not in known}, known, len(examples))
+            self._ask({key: request for key, request in flat.items() if key not in known}, known, len(asked))
         except BudgetReached as reached:
             self.stopped = reached
         return [[known[key] for key in ks] if all(key in known for key in ks) else None for ks in keys]
@@ -355,11 +362,11 @@ class Worker:
     def _spend(self, response: Response) -> None:
         self.budget.spend(response, self.prices)
         tokens = (response.tokens_in or 0, response.tokens_out or 0)
-        unknown = self.prices is None or _lacks_usage(response)
+        unknown = self.prices is None or lacks_usage(response)
         self.store.spend(self.run, response, None if unknown or self.prices is None else self.prices.of(*tokens))
 
     def _require_usage(self, response: Response) -> None:
-        if self.metered and self.budget.limited and _lacks_usage(response):
+        if self.metered and self.budget.limited and lacks_usage(response):
             raise FatalModelError(
                 "the server does not say how many tokens it took, so the budget cannot be kept; leave the budget out"
             )
@@ -382,18 +389,3 @@ class Worker:
 
     def _key_of(self, request: Request, *more: Any) -> str:
         return digest(self.identity_digest, request_key(request), self.config.seed, *more)
-
-
-def _lacks_usage(response: Response) -> bool:
-    return response.error is None and response.tokens_in is None and response.tokens_out is None
-
-
-def keeps(response: Response) -> bool:
-    """Only answers are remembered; an error, a refusal or an empty answer may be different the next time."""
-    return response.usable and response.finish in ("stop", "length")
-
-
-def fits_cache(request: Request) -> bool:
-    """Hundreds of words a blank would fill a disk with answers that a local model gives again in milliseconds; what
-    was made of them is in the rows."""
-    return not isinstance(request, Slot) or len(request.candidates) <= MOST_CACHED_CANDIDATES

@@ -26,7 +26,7 @@ from lmassay.records import Spending
 from lmassay.types import Example, Response, Row, Score, canonical, compact, response_as_dict, response_from_dict
 
 FILE = "lmassay.sqlite"
-SCHEMA = 2
+SCHEMA = 3
 _APPLICATION_ID = 0x6C6D6173  # "lmas"
 # Tables with texts keep their row numbers: without them, SQLite gives every row beyond a kilobyte a page of its own.
 _TABLES = """
@@ -53,6 +53,8 @@ CREATE TABLE IF NOT EXISTS spending (
   run TEXT PRIMARY KEY, answers INTEGER NOT NULL, tokens_in INTEGER NOT NULL, tokens_out INTEGER NOT NULL, usd REAL
 ) WITHOUT ROWID
 """
+# Since schema 3: under which keys the answers to an example's questions are kept.
+_ASKED = "CREATE TABLE IF NOT EXISTS asked (run TEXT, id TEXT, keys TEXT NOT NULL, PRIMARY KEY (run, id)) WITHOUT ROWID"
 
 
 class Store:
@@ -221,9 +223,15 @@ class Store:
 
     # --- rows -----------------------------------------------------------------------------------------------------
 
-    def add_rows(self, run: str, rows: Iterable[tuple[int, Row]]) -> None:
-        """Keep a batch of judged examples, all or none."""
+    def add_rows(
+        self, run: str, rows: Iterable[tuple[int, Row]], asked: Mapping[str, Sequence[str]] | None = None
+    ) -> None:
+        """Keep a batch of judged examples, all or none; ``asked`` has the keys of the answers to each."""
         with _plain_errors(self.file), self._transaction():
+            self._db.executemany(
+                "INSERT OR REPLACE INTO asked VALUES (?, ?, ?)",
+                ((run, i, compact(list(keys))) for i, keys in (asked or {}).items() if keys),
+            )
             self._db.executemany(
                 "INSERT OR REPLACE INTO rows VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
                 (
@@ -266,6 +274,20 @@ class Store:
         with _plain_errors(self.file):
             for i, state, groups, scores, error in self._db.execute(query, (run,)):
                 yield Row(Example(i, {}, None, json.loads(groups)), state, Score(json.loads(scores)), error)
+
+    def asked(self, run: str) -> Iterator[tuple[str, list[tuple[dict[str, Any], Response]]]]:
+        """What each example of a run made the model be asked, with the answers, as far as they are here; in order."""
+        with _plain_errors(self.file):
+            has = self._db.execute("SELECT 1 FROM sqlite_master WHERE name = 'asked'").fetchone()
+            keys = "(SELECT keys FROM asked WHERE asked.run = rows.run AND asked.id = rows.id)" if has else "NULL"
+            query = f"SELECT id, {keys} FROM rows WHERE run = ? ORDER BY position"  # noqa: S608
+            for i, listed in self._db.execute(query, (run,)):
+                yield i, [pair for key in json.loads(listed or "[]") for pair in self._asked(key)]
+
+    def _asked(self, key: str) -> Iterator[tuple[dict[str, Any], Response]]:
+        query = "SELECT request, response FROM responses WHERE key = ?"
+        for request, response in self._db.execute(query, (key,)):
+            yield json.loads(request), response_from_dict(json.loads(response))
 
     def count(self, run: str) -> dict[str, int]:
         """Rows by state."""
@@ -310,6 +332,7 @@ class Store:
         if create and version < SCHEMA:
             with self._transaction():
                 self._db.execute(_SPENDING)
+                self._db.execute(_ASKED)
                 self._db.execute(f"PRAGMA user_version = {SCHEMA}")
 
     @contextmanager
