@@ -1,0 +1,109 @@
+"""The code blocks of a page, and what the comment before one asks of the tests.
+
+A page is run from top to bottom in a folder of its own, into which ``examples/`` is linked. What is run:
+
+- ```` ```sh ```` – the block, by bash; the first command that fails ends it. Needs no ``$``; ends with exit code 0.
+- ```` ```console ```` – lines with ``$ `` are run, one after the other; what stands below each must be printed by it.
+- ```` ```python ```` – with ``>>>`` as a doctest; else where ``<!-- run -->`` stands before it.
+
+Comments on the lines before a block, one a line:
+
+- ``<!-- needs: smollm2, shared -->``: what must be at hand, or the block is left out; NEEDS in running.py has the list.
+- ``<!-- prints -->`` before a ```` ```text ```` block: its lines occur in what the run block above it printed; ``…``
+  stands for anything.
+- ``<!-- exits: 1 -->``: the only command of the block ends with this exit code.
+- ``<!-- until: listening -->``: the only command of the block does not end; it is stopped when this was printed.
+- ``<!-- run -->``: before a ```` ```python ```` block: it is run as a program.
+- ``<!-- file: NAME -->``: the block is a whole file. One in ``examples/`` has exactly this text; any other is written
+  into the folder of the page before what comes below is run.
+- ``<!-- part: NAME -->``: the block is a piece of this file in ``examples/``.
+"""
+
+from __future__ import annotations
+
+import re
+import textwrap
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from tests.helpers import ROOT
+
+PAGES = ["README.md", *sorted(str(page.relative_to(ROOT)) for page in (ROOT / "docs").rglob("*.md"))]
+KNOWN = frozenset({"needs", "prints", "exits", "until", "run", "file", "part"})
+_FENCE = re.compile(r"^(?P<indent> *)(?P<fence>```+|~~~+)(?P<language>[\w+-]*)")
+_NOTE = re.compile(r"<!--\s*([a-z]+)(?:\s*:\s*(.*?))?\s*-->\s*$")
+
+
+@dataclass(frozen=True)
+class Block:
+    """One fenced block: its text, and the notes that stand before it."""
+
+    page: str
+    line: int
+    language: str
+    text: str
+    notes: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def where(self) -> str:
+        return f"{self.page}:{self.line}"
+
+    @property
+    def needs(self) -> list[str]:
+        return [name.strip() for name in self.notes.get("needs", "").split(",") if name.strip()]
+
+
+def page_text(page: str) -> str:
+    return (ROOT / page).read_text(encoding="utf-8")
+
+
+def blocks_of(text: str, page: str = "page") -> list[Block]:
+    """All fenced blocks of a page, in order."""
+    return list(_blocks(text.splitlines(), page))
+
+
+def _blocks(lines: list[str], page: str) -> Iterator[Block]:
+    notes: dict[str, str] = {}
+    number = 0
+    while number < len(lines):
+        line = lines[number]
+        opened = _FENCE.match(line)
+        noted = _NOTE.match(line.strip())
+        number += 1
+        if noted and noted[1] in KNOWN:
+            notes[noted[1]] = noted[2] or ""
+        elif opened:
+            first = number
+            while number < len(lines) and lines[number].strip() != opened["fence"]:
+                number += 1
+            text = textwrap.dedent("".join(f"{inner}\n" for inner in lines[first:number]))
+            yield Block(page, first, opened["language"], text, notes)
+            notes, number = {}, number + 1
+        elif notes and line.strip() and not line.strip().startswith("<!--"):
+            raise AssertionError(f"{page}:{number}: a note ({', '.join(notes)}) with no block below it")
+
+
+def texts(page: str, language: str) -> list[str]:
+    """The texts of a page's blocks in one language."""
+    return [block.text for block in blocks_of(page_text(page), page) if block.language == language]
+
+
+def prose_of(text: str) -> str:
+    """A page without its fenced blocks."""
+    kept, fence = [], ""
+    for line in text.splitlines():
+        opened = _FENCE.match(line)
+        if fence:
+            fence = "" if line.strip() == fence else fence
+        elif opened:
+            fence = opened["fence"]
+        else:
+            kept.append(line)
+    return "\n".join(kept)
+
+
+def shown_file(block: Block) -> Path | None:
+    """The file in examples/ that a block shows, whole or in part."""
+    name = block.notes.get("file") or block.notes.get("part") or ""
+    return ROOT / name if name.startswith("examples/") else None

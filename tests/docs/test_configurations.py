@@ -1,0 +1,44 @@
+"""The configurations, data descriptions and Python in the docs are accepted."""
+
+from __future__ import annotations
+
+import ast
+
+import pytest
+
+from tests.docs.blocks import PAGES, blocks_of, page_text, shown_file, texts
+from tests.helpers import ROOT
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_the_yaml_in_the_page_is_accepted(page, tmp_path):
+    from lmassay.config import load_runs
+
+    for block in texts(page, "yaml"):
+        if any(line.startswith("task:") for line in block.splitlines()):
+            file = tmp_path / "c.yaml"
+            file.write_text(block, encoding="utf-8")
+            assert load_runs(file)
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_the_python_in_the_page_is_python(page):
+    for block in blocks_of(page_text(page), page):
+        if block.language == "python" and ">>> " not in block.text:
+            try:
+                ast.parse(block.text)
+            except SyntaxError as error:
+                raise AssertionError(f"{block.where}: {error}") from error
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_a_file_that_the_page_shows_is_the_file_in_examples(page):
+    for block in blocks_of(page_text(page), page):
+        file = shown_file(block)
+        if file is None:
+            continue
+        text = file.read_text(encoding="utf-8")
+        if "file" in block.notes:
+            assert block.text == text, f"{block.where}: not what {file.relative_to(ROOT)} holds"
+        else:
+            assert block.text in text, f"{block.where}: no part of {file.relative_to(ROOT)}"

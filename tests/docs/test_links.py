@@ -1,0 +1,86 @@
+"""Links lead somewhere, headings included; files and commands that are named exist."""
+
+from __future__ import annotations
+
+import re
+from functools import cache
+from pathlib import Path
+
+import click
+import pytest
+
+from tests.docs.blocks import PAGES, page_text, prose_of
+from tests.helpers import ROOT
+
+_LINK = re.compile(r"!?\[[^\]]*\]\(\s*<?([^)\s>]+)>?(?:\s+\"[^\"]*\")?\s*\)")
+_NAMED_FILE = re.compile(r"`((?:examples|tests|benchmarks|docs)/[\w./-]+)`")
+_COMMAND = re.compile(r"`(lmassay [a-z][^`]*)`")
+
+
+def slug(heading: str) -> str:
+    """What GitHub and the site call a heading: small letters, no punctuation, a hyphen for each space."""
+    plain = re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", heading.strip()).replace("`", "").replace("*", "")
+    return re.sub(r"[^\w\- ]", "", plain.lower()).replace(" ", "-")
+
+
+@cache
+def anchors(page: Path) -> set[str]:
+    text = page.read_text(encoding="utf-8")
+    seen: dict[str, int] = {}
+    names = set(re.findall(r"<a (?:id|name)=\"([^\"]+)\"", text)) | set(re.findall(r"\{ ?#([\w-]+) ?\}", text))
+    for heading in re.findall(r"^#+ +(.+?)(?: *\{.*\})?$", prose_of(text), re.MULTILINE):
+        name = slug(heading)
+        names.add(f"{name}-{seen[name]}" if name in seen else name)
+        seen[name] = seen.get(name, 0) + 1
+    return names
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_links_lead_somewhere(page):
+    for target in _LINK.findall(prose_of(page_text(page))):
+        if re.match(r"(https?|mailto):", target):
+            continue
+        path, _, anchor = target.partition("#")
+        file = (ROOT / page).parent / path if path else ROOT / page
+        assert file.exists(), f"{page}: {target}"
+        if anchor:
+            assert anchor in anchors(file.resolve()), f"{page}: {target}; there is {sorted(anchors(file.resolve()))}"
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_files_that_are_named_are_there(page):
+    for name in _NAMED_FILE.findall(page_text(page)):
+        found = list(ROOT.glob(name)) if "*" in name else [ROOT / name]
+        assert found, name
+        assert found[0].exists(), name
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_commands_in_the_text_name_verbs_and_options_that_exist(page):
+    for command in _COMMAND.findall(prose_of(page_text(page))):
+        _check_command(command.split()[1:], f"{page}: `{command}`")
+
+
+def _check_command(words: list[str], where: str) -> None:
+    from lmassay.cli import app
+
+    found: click.Command = app
+    context = click.Context(app)
+    while isinstance(found, click.Group) and words and re.fullmatch(r"[a-z][a-z_-]*", words[0]):
+        inner = found.get_command(context, words[0])
+        assert inner is not None, f"{where}: there is no {words[0]!r}"
+        found, words = inner, words[1:]
+    if found.context_settings.get("ignore_unknown_options") or found.context_settings.get("allow_extra_args"):
+        return
+    known = {name for parameter in found.get_params(context) for name in (*parameter.opts, *parameter.secondary_opts)}
+    for word in words:
+        if re.match(r"--[a-z]", word):
+            assert word.partition("=")[0].rstrip(",;.:") in known, f"{where}: there is no option {word}"
+
+
+def test_a_link_to_a_heading_that_is_not_there_would_be_found(tmp_path):
+    page = tmp_path / "page.md"
+    page.write_text(
+        "# Reading `lmassay run`'s *output*\n\n```sh\n# no heading\n```\n\n## A\n\n## A\n", encoding="utf-8"
+    )
+    assert anchors(page) == {"reading-lmassay-runs-output", "a", "a-1"}

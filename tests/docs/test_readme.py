@@ -1,0 +1,24 @@
+"""The README's own promises."""
+
+from __future__ import annotations
+
+import re
+
+from tests.docs.blocks import blocks_of, page_text
+from tests.docs.running import EXEMPT, commands
+from tests.helpers import ROOT
+
+README = page_text("README.md")
+
+
+def test_make_has_the_targets_that_the_readme_names():
+    makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
+    targets = re.findall(r"^make (\w+)", README, flags=re.MULTILINE)
+    assert targets[:2] == ["demo", "test"]
+    for target in targets:
+        assert re.search(rf"^{target}:", makefile, flags=re.MULTILINE), target
+
+
+def test_the_readme_shows_commands_that_can_be_run():
+    shown = [line for block in blocks_of(README) if block.language == "sh" for line in commands(block)]
+    assert sum(not EXEMPT.match(line) for line in shown) >= 4
