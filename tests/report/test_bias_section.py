@@ -402,7 +402,7 @@ def test_nothing_of_data_answers_or_names_becomes_markup(tmp_path):
         prompts.write_text(prompts.read_text().replace("doc", name))
         run(tmp_path, nasty, prompts=str(prompts), prompt_id=[1, 2])
     text = page(tmp_path)
-    for tag in ("<script", "<b>", "<i>", "<u>"):
+    for tag in ("<script>alert", "<script>I", "x<script>", "<b>", "<i>", "<u>"):
         assert tag not in text
     assert "&lt;script&gt;I would rather not" in text
     assert text.count("<svg") == 2 * 2 + 4 + 2, "categories of two families, spread, arrows"

@@ -24,7 +24,7 @@ def document(title: str, body: Markup, *, browser: bool = False) -> str:
     >>> "<script" in document("a <b>", Markup("<p>text</p>"))
     False
     """
-    style, script = _template("page.css"), _template("browser.js") if browser else ""
+    style, script = _template("page.css"), _script() if browser else ""
     policy = ["default-src 'none'", f"style-src {_source(style)}"]
     policy += [f"script-src {_source(script)}"] if script else []
     policy += ["base-uri 'none'", "form-action 'none'"]
@@ -53,6 +53,11 @@ def environment() -> Environment:
     blocks = made.get_template("blocks.html").module
     made.globals |= {name: getattr(blocks, name) for name in ("cell", "table", "show")}
     return made
+
+
+def _script() -> str:
+    parts = map(_template, ("rows.js", "filters.js", "browser.js"))
+    return '"use strict";\n(() => {\n' + "\n".join(parts) + "})();\n"
 
 
 def _template(name: str) -> str:

@@ -1,0 +1,297 @@
+// The example browser. Only the rows in view are in the document, and all that comes from data is put there as text, never
+// as markup.
+
+const SPARE = 8; // rows beyond those in view
+
+function widthOf({ kind, title }) {
+  const column = make("col", undefined, kind);
+  if (kind === "score") column.style.width = `${Math.max(5, 0.5 * title.length + 2)}rem`;
+  return column;
+}
+
+class Browser {
+  constructor(root, data) {
+    this.root = root;
+    this.data = data;
+    this.form = root.querySelector("form");
+    this.scroller = root.querySelector(".rows");
+    this.table = this.scroller.querySelector("table");
+    this.detail = root.querySelector(".detail");
+    this.count = root.querySelector(".count");
+    this.filters = new Filters(this.form, data);
+    this.orders = new Map();
+    this.columns = [];
+    this.view = new Uint32Array(0);
+    this.sort = { title: "", down: false };
+    this.chosen = -1; // a row of the data
+    this.height = 34;
+    this.from = -1;
+    this.makeColumns();
+    this.listen();
+    this.form.hidden = false;
+    root.querySelector(".panes").hidden = false;
+    this.refresh();
+  }
+
+  makeColumns() {
+    const { columns, texts, scores } = this.data;
+    const fixed = (kind, of) => ({ title: kind, kind, of });
+    this.id = fixed("id", columns.id);
+    this.first = fixed("text", Int32Array.from(texts, (of) => (of.length ? of[1] : -1)));
+    this.run = fixed("run", columns.run);
+    this.state = fixed("state", columns.state);
+    this.scores = scores.map(({ name, of }) => {
+      const tasks = new Set();
+      of.forEach((value, row) => Number.isNaN(value) || tasks.add(columns.task[row]));
+      return { title: name, kind: "score", of, tasks };
+    });
+  }
+
+  listen() {
+    let waiting = 0;
+    this.form.addEventListener("submit", (event) => event.preventDefault());
+    this.form.addEventListener("reset", () => {
+      // The form is cleared after this event.
+      setTimeout(() => {
+        this.filters.follow("all");
+        this.sort = { title: "", down: false };
+        this.refresh();
+      });
+    });
+    this.form.addEventListener("input", (event) => {
+      clearTimeout(waiting);
+      if (event.target.name === "search") {
+        waiting = setTimeout(() => this.refresh(), 60);
+      } else {
+        this.filters.follow(event.target.name);
+        this.refresh();
+      }
+    });
+    let frame = 0;
+    const later = (anew) => {
+      cancelAnimationFrame(frame);
+      frame = requestAnimationFrame(() => this.draw(anew));
+    };
+    this.scroller.addEventListener("scroll", () => later(false), { passive: true });
+    new ResizeObserver(() => later(true)).observe(this.scroller);
+    this.table.addEventListener("keydown", (event) => this.onKey(event));
+    this.table.tBodies[0].addEventListener("click", (event) => {
+      const row = event.target.closest("tr[data-place]");
+      if (row) this.choose(Number(row.dataset.place), true);
+    });
+  }
+
+  text(value) {
+    return value < 0 ? "" : visible(this.data.strings[value]);
+  }
+
+  // What is in view follows from the controls and the order alone.
+  refresh() {
+    const began = performance.now();
+    const rows = this.filters.rows();
+    this.pickColumns();
+    const column = this.columns.find((c) => c.title === this.sort.title);
+    this.view = this.arranged(rows, column);
+    const by = column ? `, by ${visible(column.title)} ${this.sort.down ? "downwards" : "upwards"}` : "";
+    this.count.textContent = `${counted(this.view.length)} of ${counted(this.data.size)} shown${by}${this.view.length ? "; choose a row to see the whole of it" : ""}`;
+    this.table.setAttribute("aria-rowcount", this.view.length + 1);
+    this.drawHeads();
+    this.scroller.scrollTop = 0;
+    this.draw(true);
+    performance.measure("lmassay browser", { start: began, end: performance.now() });
+  }
+
+  arranged(rows, column) {
+    const found = [];
+    const take = (row) => rows[row] && found.push(row);
+    if (!column) {
+      for (let row = 0; row < rows.length; row++) take(row);
+      return Uint32Array.from(found);
+    }
+    if (!this.orders.has(column)) this.orders.set(column, ordered(this.data, column.of));
+    const { has, without } = this.orders.get(column);
+    if (this.sort.down) for (let i = has.length - 1; i >= 0; i--) take(has[i]);
+    else has.forEach(take);
+    without.forEach(take);
+    return Uint32Array.from(found);
+  }
+
+  // Scores of the evaluations that are in view; no column that says the same in every row.
+  pickColumns() {
+    const { task, run, state } = this.filters.wanted;
+    const { columns } = this.data;
+    let within = task === "" ? -1 : Number(task);
+    if (run !== "") within = columns.task[columns.run.indexOf(Number(run))];
+    this.columns = [this.id, this.first];
+    if (run === "" && this.filters.has("run")) this.columns.push(this.run);
+    if (state === "" && this.filters.has("state")) this.columns.push(this.state);
+    this.columns.push(...this.scores.filter((score) => within < 0 || score.tasks.has(within)));
+  }
+
+  // Upwards, downwards, then as they came.
+  sortBy({ title }) {
+    if (this.sort.title !== title) this.sort = { title, down: false };
+    else this.sort = this.sort.down ? { title: "", down: false } : { title, down: true };
+    this.refresh();
+  }
+
+  drawHeads() {
+    const row = make("tr");
+    row.setAttribute("aria-rowindex", 1);
+    for (const column of this.columns) {
+      const head = make("th", undefined, column.kind);
+      const button = make("button", visible(column.title));
+      const direction = this.sort.down ? "descending" : "ascending";
+      button.type = "button";
+      button.addEventListener("click", () => this.sortBy(column));
+      head.scope = "col";
+      head.setAttribute("aria-sort", column.title === this.sort.title ? direction : "none");
+      head.append(button);
+      row.append(head);
+    }
+    const focused = [...this.table.tHead.querySelectorAll("button")].indexOf(document.activeElement);
+    this.table.querySelector("colgroup").replaceChildren(...this.columns.map(widthOf));
+    this.table.tHead.replaceChildren(row);
+    if (focused >= 0 && focused < this.columns.length) row.cells[focused].firstChild.focus({ preventScroll: true });
+  }
+
+  draw(anew) {
+    const from = Math.max(0, Math.floor(this.scroller.scrollTop / this.height) - SPARE);
+    if (!anew && from === this.from) return;
+    this.from = from;
+    const upto = Math.min(this.view.length, from + Math.ceil(this.scroller.clientHeight / this.height) + 2 * SPARE);
+    const rows = [this.space(from)];
+    for (let place = from; place < upto; place++) rows.push(this.line(place));
+    rows.push(this.space(this.view.length - upto));
+    this.table.tBodies[0].replaceChildren(...rows);
+    const tall = rows.length > 2 ? rows[1].getBoundingClientRect().height : this.height;
+    if (tall && Math.abs(tall - this.height) > 0.5) {
+      this.height = tall;
+      this.draw(true);
+    }
+  }
+
+  // Room for rows that are not drawn.
+  space(many) {
+    const row = make("tr", undefined, "space");
+    const cell = make("td");
+    row.setAttribute("aria-hidden", "true");
+    cell.colSpan = this.columns.length;
+    cell.style.height = `${many * this.height}px`;
+    row.append(cell);
+    return row;
+  }
+
+  line(place) {
+    const of = this.view[place];
+    const row = make("tr");
+    row.id = `${this.root.id}-row-${of}`;
+    row.dataset.place = place;
+    row.setAttribute("aria-rowindex", place + 2);
+    row.setAttribute("aria-selected", String(of === this.chosen));
+    for (const column of this.columns) {
+      const value = column.of[of];
+      const shown = column.kind === "score" ? rounded(value) : this.text(value).slice(0, 160).replace(/\s+/g, " ");
+      const cell = make(column.kind === "id" ? "th" : "td", shown, column.kind);
+      if (column.kind === "id") cell.scope = "row";
+      row.append(cell);
+    }
+    if (this.text(this.state.of[of]) === "error") row.className = "failed";
+    return row;
+  }
+
+  onKey(event) {
+    if (event.target !== this.table || event.ctrlKey || event.metaKey || event.altKey || !this.view.length) return;
+    const page = Math.max(1, Math.floor(this.scroller.clientHeight / this.height) - 2);
+    const now = this.view.indexOf(this.chosen);
+    const last = this.view.length - 1;
+    const to = { ArrowDown: now + 1, ArrowUp: now - 1, PageDown: now + page, PageUp: now - page, Home: 0, End: last }[event.key];
+    if (event.key === "Escape" && now >= 0) this.close();
+    if (to === undefined) return;
+    event.preventDefault();
+    this.choose(Math.min(last, Math.max(0, to)), false);
+  }
+
+  choose(place, reveal) {
+    const { scroller, detail } = this;
+    this.chosen = this.view[place];
+    const top = place * this.height;
+    const bottom = top + this.height + this.table.tHead.getBoundingClientRect().height;
+    if (top < scroller.scrollTop) scroller.scrollTop = top;
+    else if (bottom > scroller.scrollTop + scroller.clientHeight) scroller.scrollTop = bottom - scroller.clientHeight;
+    this.draw(true);
+    this.table.setAttribute("aria-activedescendant", `${this.root.id}-row-${this.chosen}`);
+    this.tell(this.chosen);
+    detail.hidden = false;
+    // On a narrow screen the example stands below the table.
+    if (reveal && detail.getBoundingClientRect().top > innerHeight * 0.75) detail.scrollIntoView({ block: "start" });
+  }
+
+  close() {
+    this.chosen = -1;
+    this.detail.hidden = true;
+    this.table.removeAttribute("aria-activedescendant");
+    this.draw(true);
+    this.table.focus({ preventScroll: true });
+    this.scroller.scrollIntoView({ block: "nearest" });
+  }
+
+  // The whole example.
+  tell(row) {
+    const { columns, texts, names, scores, groups } = this.data;
+    const searched = terms(this.filters.wanted.search);
+    const list = make("dl");
+    const add = (name, text, kind) => {
+      const shown = make("dd", undefined, kind);
+      shown.dir = "auto";
+      mark(shown, text, searched);
+      list.append(make("dt", visible(name)), shown);
+    };
+    for (let i = 0; i < texts[row].length; i += 2) {
+      const name = names[texts[row][i]];
+      add(name, this.text(texts[row][i + 1]), name === "error" ? "error" : "");
+    }
+    const within = groups.filter((group) => group.of[row] >= 0).map((group) => `${group.name}: ${this.text(group.of[row])}`);
+    if (within.length) add("groups", visible(within.join("\n")), "numbers");
+    const title = make("h3");
+    mark(title, this.text(columns.id[row]), searched);
+    const about = [columns.task, columns.run, columns.state].map((column) => this.text(column[row])).join(" · ");
+    const given = make("ul", undefined, "given");
+    for (const { name, of } of scores) if (!Number.isNaN(of[row])) given.append(make("li", `${visible(name)} ${rounded(of[row])}`));
+    const button = make("button", "close");
+    button.type = "button";
+    button.addEventListener("click", () => this.close());
+    this.detail.replaceChildren(button, title, make("p", about, "about"), given, list);
+    this.detail.scrollTop = 0;
+  }
+}
+
+async function open(root) {
+  const count = root.querySelector(".count");
+  const source = root.querySelector('script[type="application/gzip"]');
+  const told = count.textContent;
+  if (!("DecompressionStream" in window)) {
+    count.textContent = `${told}: this browser is too old to unpack them. lmassay export RUN --format csv -o rows.csv writes them to a file.`;
+    return;
+  }
+  count.textContent = `${told} are being read …`;
+  try {
+    new Browser(root, await read(await unpack(source.textContent)));
+    source.remove();
+    root.dataset.ready = "true";
+  } catch (error) {
+    count.textContent = `The examples cannot be read (${error.message}). Is the file complete?`;
+  }
+}
+
+// Read when the reader comes near, not before: a page with many examples opens as fast as one without.
+const near = new IntersectionObserver(
+  (entries) => {
+    for (const entry of entries.filter((e) => e.isIntersecting)) {
+      near.unobserve(entry.target);
+      open(entry.target);
+    }
+  },
+  { rootMargin: "1000px" },
+);
+for (const root of document.querySelectorAll("section.browser")) near.observe(root);

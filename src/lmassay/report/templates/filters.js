@@ -1,0 +1,94 @@
+// The controls above the table, and which rows they let through.
+
+const MOST_VALUES = 500; // of a group that is offered as a filter
+
+class Filters {
+  constructor(form, data) {
+    this.controls = form.elements;
+    this.data = data;
+    this.searched = new Map();
+    this.kinds = data.groups.filter((group) => {
+      const values = new Set(group.of).size;
+      return values > 1 && values <= MOST_VALUES;
+    });
+    this.offer("task", data.columns.task, "all");
+    // Scores differ by evaluation: the first one to begin with, all on demand.
+    if (this.has("task")) this.controls.task.selectedIndex = 1;
+    this.offer("state", data.columns.state, "all");
+    this.offerRuns();
+    this.offerKinds();
+  }
+
+  get wanted() {
+    return Object.fromEntries(["task", "run", "state", "kind", "value", "search"].map((name) => [name, this.controls[name].value]));
+  }
+
+  // True where there is something to choose between.
+  has(name) {
+    return this.controls[name].length > 2;
+  }
+
+  // What can be chosen depends on what was chosen before it.
+  follow(changed) {
+    if (changed === "task" || changed === "all") this.offerRuns();
+    if (changed !== "state" && changed !== "value") this.offerKinds();
+  }
+
+  // An option for each value, with how many rows have it.
+  offer(name, column, all) {
+    const select = this.controls[name];
+    const before = select.value;
+    const many = new Map();
+    for (const value of column) if (value >= 0) many.set(value, (many.get(value) || 0) + 1);
+    const told = ([value, rows]) => new Option(`${visible(this.data.strings[value]) || "(empty)"} (${counted(rows)})`, value);
+    select.replaceChildren(new Option(all, ""), ...[...many].map(told));
+    select.value = before !== "" && many.has(Number(before)) ? before : "";
+    select.closest("label").hidden = many.size < 2;
+  }
+
+  offerRuns() {
+    const { task } = this.wanted;
+    const { run, task: tasks } = this.data.columns;
+    this.offer("run", task === "" ? run : run.filter((_, row) => tasks[row] === Number(task)), "all");
+  }
+
+  // Groups that tell the rows of the chosen evaluation and run apart, and the values of the chosen one.
+  offerKinds() {
+    const { kind: select, value } = this.controls;
+    const { task, run, kind: before } = this.wanted;
+    const rows = this.rows({ task, run });
+    const useful = this.kinds.filter((group) => new Set(group.of.filter((of, row) => rows[row] && of >= 0)).size > 1);
+    const numbers = useful.map((group) => String(this.data.groups.indexOf(group)));
+    select.replaceChildren(new Option("any", ""), ...useful.map((group, place) => new Option(visible(group.name), numbers[place])));
+    select.value = numbers.includes(before) ? before : "";
+    select.closest("label").hidden = !useful.length;
+    const chosen = select.value !== "";
+    if (chosen) this.offer("value", this.data.groups[Number(select.value)].of.filter((_, row) => rows[row]), "any");
+    else value.replaceChildren(new Option("any", ""));
+    value.closest("label").hidden = !chosen;
+  }
+
+  // A 1 for each row that is let through.
+  rows({ task = "", run = "", state = "", kind = "", value = "", search = "" } = this.wanted) {
+    const rows = new Uint8Array(this.data.size).fill(1);
+    const keep = (column, wanted) => {
+      for (let row = 0; row < rows.length; row++) if (column[row] !== wanted) rows[row] = 0;
+    };
+    for (const [name, wanted] of Object.entries({ task, run, state })) if (wanted !== "") keep(this.data.columns[name], Number(wanted));
+    if (kind !== "" && value !== "") keep(this.data.groups[Number(kind)].of, Number(value));
+    for (const term of terms(search)) {
+      const hits = this.containing(term);
+      for (let row = 0; row < rows.length; row++) rows[row] &= hits[row];
+    }
+    return rows;
+  }
+
+  // The words typed before are not looked for again.
+  containing(term) {
+    if (!this.searched.has(term)) {
+      if (this.searched.size > 20) this.searched.clear();
+      this.searched.set(term, containing(this.data, term));
+    }
+    return this.searched.get(term);
+  }
+}
