@@ -36,8 +36,8 @@ LAYERS = [
     ("models",),
     ("robustness", "syntax", "bias", "fewshot"),
     ("store", "records", "config", "executors"),
-    ("planning", "runner", "sweep", "comparison"),
-    ("report",),
+    ("planning", "runner", "sweep", "comparison", "flips", "gate"),
+    ("report", "interchange"),
     ("api",),
     ("cli", "__main__"),
 ]
@@ -55,6 +55,7 @@ HOMES = {
     "gguf": ("models/hf/",),
     "huggingface_hub": ("models/hf/", "cli/models.py"),
     "matplotlib": ("report/",),
+    "typst": ("report/figure_images.py",),
     "sentence_transformers": ("robustness/scorers/semantic.py",),
     "numba": ("robustness/kernels/",),
     "jinja2": ("report/",),
@@ -63,6 +64,10 @@ HOMES = {
     "httpx2": ("models/api/",),
     "openai": ("models/api/openai_sdk.py",),
     "anthropic": ("models/api/anthropic_sdk.py",),
+    "datasette": ("interchange/viewer.py",),
+    "uvicorn": ("interchange/viewer.py",),
+    "pandas": ("interchange/frames.py", "api.py"),
+    "polars": ("interchange/frames.py", "api.py"),
     "sqlite3": ("store.py", "locks.py", "cli/doctor.py"),
 }
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 from lmassay.combination import combination_of, paired
-from lmassay.errors import UserError
+from lmassay.errors import UserError, did_you_mean
 from lmassay.stats import Difference, Settings, paired_difference
 from lmassay.store import RunRecord, Store
 from lmassay.table import ScoreTable
@@ -30,6 +30,10 @@ class Comparison:
     p: float | None
     p_adjusted: float | None
     n: int
+    units: int = 0
+    """What the test takes for independent: the pairs, or the clusters they belong to."""
+    changed: int = 0
+    """Those of the units that are not the same in both runs; the others tell nothing of which run is better."""
 
     @property
     def relative(self) -> float | None:
@@ -55,23 +59,57 @@ class Side:
         return parts
 
 
-def load_side(store: Store, record: RunRecord) -> Side:
-    return Side(record, ScoreTable(store.score_rows(record.id)))
+def load_side(store: Store, record: RunRecord, groups: Mapping[str, str] | None = None) -> Side:
+    """A run with its scores, or with those of the examples that have the labels named, such as ``category: Age``."""
+    wanted = groups or {}
+    rows = (
+        row
+        for row in store.score_rows(record.id)
+        if all(row.example.groups.get(kind) == label for kind, label in wanted.items())
+    )
+    return Side(record, ScoreTable(rows))
 
 
 def compare_runs(base: Side, others: Sequence[Side], metrics: Sequence[str] | None = None) -> list[Comparison]:
     """Each other run against the base: the headline metrics of its task, or those named, in their order."""
-    metrics = metrics or base.record.provenance.get("headline") or base.table.metrics
-    combined = base.record.provenance.get("combinations", {})
-    wanted = [m for m in metrics if m in combined or base.table.has(m)]
-    return _with_false_discovery_rate([row for other in others for row in _compare_pair(base, other, wanted)])
+    metrics = metrics or headline(base)
+    known = set(comparable(base))
+    wanted = [metric for metric in metrics if metric in known]
+    return with_false_discovery_rate([row for other in others for row in _compare_pair(base, other, wanted)])
+
+
+def headline(side: Side) -> Sequence[str]:
+    """The metrics that a run's task puts first; all of a task that does not say, those it reports first."""
+    found: Sequence[str] = side.record.provenance.get("headline") or ()
+    reported = [r["metric"] for r in side.record.results if side.table.has(r["metric"])]
+    return found or list(dict.fromkeys([*reported, *side.table.metrics]))
+
+
+def comparable(side: Side) -> list[str]:
+    """The metrics that a run can be compared by: those an example has, and those put together from them."""
+    return list(dict.fromkeys([*side.record.provenance.get("combinations", {}), *side.table.metrics]))
+
+
+def known_metrics(base: Side, others: Sequence[Side], names: Iterable[str]) -> list[str]:
+    """The names, each once, if all runs have such a metric; the first that a run does not have is told."""
+    wanted = list(dict.fromkeys(names))
+    for name in wanted:
+        for side in (base, *others):
+            known = comparable(side)
+            if name in known:
+                continue
+            if any(result["metric"] == name for result in side.record.results):
+                shown = ", ".join(comparable(base))
+                raise UserError(f"'{name}' is no mean over examples, so runs cannot be paired by it; known: {shown}")
+            raise UserError(f"{side.record.id} has no metric '{name}'{did_you_mean(name, known)}")
+    return wanted
 
 
 def share_examples(base: Side, other: Side) -> bool:
     """True if two runs of one task have an example in common, or what their task pairs by."""
     if base.record.task != other.record.task:
         return False
-    key = _key(base, other)
+    key = pairing_key(base, other)
     return not set(_keys(base, key)).isdisjoint(_keys(other, key))
 
 
@@ -79,6 +117,7 @@ def caveats(base: Side, others: Sequence[Side]) -> list[str]:
     """What a reader should know before trusting a comparison: other scorers or thresholds, unfinished runs."""
     told = [f"{side.record.id} is {side.record.status}" for side in (base, *others) if side.record.status != "done"]
     for other in others:
+        told += _coverage(base, other)
         ours, theirs = base.depends_on, other.depends_on
         names = [n for n in dict.fromkeys([*ours, *theirs]) if n not in _MAY_DIFFER and ours.get(n) != theirs.get(n)]
         if names:
@@ -87,7 +126,45 @@ def caveats(base: Side, others: Sequence[Side]) -> list[str]:
 
 
 # What runs are usually compared over.
-_MAY_DIFFER = frozenset({"attack", "prompt", "model", "limit", "seed"})
+_MAY_DIFFER = frozenset({"attack", "prompt", "model", "method", "regime", "limit", "seed"})
+
+
+def _coverage(base: Side, other: Side) -> list[str]:
+    """How much of the two runs a comparison leaves out."""
+    key = pairing_key(base, other)
+    ours, theirs = set(_keys(base, key)), set(_keys(other, key))
+    shared = len(ours & theirs)
+    if not shared or (shared == len(ours) and shared == len(theirs)):
+        return []
+    what = "examples" if key is None else f"values of '{key}', by which they are paired,"
+    names = f"{base.record.id} ({len(ours):,}) and {other.record.id} ({len(theirs):,})"
+    return [f"of the {what} of {names}, {shared:,} are in both; the others are left out"]
+
+
+def told_otherwise(base: Side, others: Sequence[Side], rows: Sequence[Comparison]) -> list[str]:
+    """Metrics that a task sums up otherwise than as a mean over examples, which is what is compared."""
+    told = []
+    for side in (base, *others):
+        combined = side.record.provenance.get("combinations", {})
+        for row in rows:
+            reported = _reported(side, row.metric)
+            # Where a part of the run is compared, its mean must be another one.
+            whole = side.record.id in (row.base, row.new) and row.n == len(side.table.by_id(row.metric))
+            mean = row.base_mean if side.record.id == row.base else row.new_mean
+            if whole and row.metric not in combined and reported is not None and abs(reported - mean) > _SAME:
+                told.append(
+                    f"{side.record.id} reports {row.metric} {reported:.4f}, which its task sums up otherwise than as "
+                    f"the mean over examples that is compared here, {mean:.4f}"
+                )
+    return list(dict.fromkeys(told))
+
+
+_SAME = 1e-9
+
+
+def _reported(side: Side, metric: str) -> float | None:
+    found = (r["value"] for r in side.record.results if r["metric"] == metric and r["group"] == "overall")
+    return next(found, None)
 
 
 def _compare_pair(base: Side, other: Side, metrics: Sequence[str]) -> list[Comparison]:
@@ -98,13 +175,13 @@ def _compare_pair(base: Side, other: Side, metrics: Sequence[str]) -> list[Compa
         )
     config = base.record.config
     settings = Settings(config.get("confidence", 0.95), config.get("resamples", 2000), config.get("seed", 0))
-    key = _key(base, other)
+    key = pairing_key(base, other)
     rows = []
     for metric in metrics:
         found = _combined(base, other, metric, settings) if key is None else None
         found = found or _mean_difference(base, other, metric, key, settings)
         if found is not None:
-            rows.append(_row(base, other, metric, *found))
+            rows.append(_row(base, other, metric, found))
     if not rows:
         raise UserError(
             f"{base.record.id} and {other.record.id} share no example with a score; were they run on the same data?"
@@ -112,40 +189,72 @@ def _compare_pair(base: Side, other: Side, metrics: Sequence[str]) -> list[Compa
     return rows
 
 
-def _row(base: Side, other: Side, metric: str, base_mean: float, new_mean: float, difference: Difference) -> Comparison:
+@dataclass(frozen=True, slots=True)
+class _Found:
+    """Both means, their difference, on how many independent units it was tested, and how many of them changed."""
+
+    base_mean: float
+    new_mean: float
+    difference: Difference
+    units: int
+    changed: int
+
+
+def _row(base: Side, other: Side, metric: str, found: _Found) -> Comparison:
+    difference = found.difference
     return Comparison(
         metric=metric,
         base=base.record.id,
         new=other.record.id,
         base_label=base.name,
         new_label=other.name,
-        base_mean=base_mean,
-        new_mean=new_mean,
+        base_mean=found.base_mean,
+        new_mean=found.new_mean,
         difference=difference.value,
         low=difference.low,
         high=difference.high,
         p=difference.p,
         p_adjusted=None,
         n=difference.n,
+        units=found.units,
+        changed=found.changed,
     )
 
 
-def _combined(base: Side, other: Side, metric: str, settings: Settings) -> tuple[float, float, Difference] | None:
+def _combined(base: Side, other: Side, metric: str, settings: Settings) -> _Found | None:
     """A metric that is put together from columns in the same way by both runs."""
     ours, theirs = (side.record.provenance.get("combinations", {}).get(metric) for side in (base, other))
     if ours is None or ours != theirs:
         return None
     cluster = base.record.provenance.get("cluster")
-    return paired(base.table, other.table, combination_of(ours), cluster, settings)
+    combination = combination_of(ours)
+    found = paired(base.table, other.table, combination, cluster, settings)
+    if found is None:
+        return None
+    units, changed = _clusters_of(base, other, combination.terms, combination.each or cluster)
+    return _Found(*found, len(units), len(changed))
 
 
-def _mean_difference(
-    base: Side, other: Side, metric: str, key: str | None, settings: Settings
-) -> tuple[float, float, Difference] | None:
+def _clusters_of(base: Side, other: Side, columns: Iterable[str], group: str | None) -> tuple[set[str], set[str]]:
+    """The clusters of shared examples that have a score in one of the columns, and those where one differs."""
+    shared = set(base.table.ids) & set(other.table.ids)
+    labels = base.table.groups.get(group, base.table.ids) if group else base.table.ids
+    label_of = dict(zip(base.table.ids, labels, strict=True))
+    has: set[str] = set()
+    differ: set[str] = set()
+    for column in columns:
+        before, after = base.table.by_id(column), other.table.by_id(column)
+        found = (before.keys() | after.keys()) & shared
+        has |= found
+        differ |= {i for i in found if before.get(i) != after.get(i)}
+    return {label_of[i] for i in has}, {label_of[i] for i in differ}
+
+
+def _mean_difference(base: Side, other: Side, metric: str, key: str | None, settings: Settings) -> _Found | None:
     """A metric that is a mean over examples, or over what stands for them."""
     import numpy as np
 
-    before, after = (_units(side, metric, key) for side in (base, other))
+    before, after = (units_of(side, metric, key) for side in (base, other))
     # Units that stand for another number of rows in the two runs would compare different rows.
     shared = [unit for unit in before if unit in after and before[unit].weight == after[unit].weight]
     if not shared:
@@ -156,11 +265,13 @@ def _mean_difference(
     weights = weights / weights.mean()
     clusters = [before[unit].cluster for unit in shared]
     found = paired_difference(a * weights, b * weights, settings, clusters if any(clusters) else None)
-    return float((a * weights).mean()), float((b * weights).mean()), found
+    names = clusters if any(clusters) else shared
+    changed = {name for name, same in zip(names, a == b, strict=True) if not same}
+    return _Found(float((a * weights).mean()), float((b * weights).mean()), found, len(set(names)), len(changed))
 
 
 @dataclass(frozen=True, slots=True)
-class _Unit:
+class Unit:
     """What is paired: an example, or the examples that share a label; ``weight`` rows."""
 
     value: float
@@ -168,18 +279,34 @@ class _Unit:
     cluster: str
 
 
-def _key(base: Side, other: Side) -> str | None:
+def pairing_key(base: Side, other: Side) -> str | None:
     """None if the runs share examples; else the group that their task pairs by."""
     group: str | None = base.record.provenance.get("pair_by")
     shares = not set(base.table.ids).isdisjoint(other.table.ids)
     return group if not shares and group in base.table.groups and group in other.table.groups else None
 
 
+def unit_names(side: Side, key: str | None) -> dict[str, str]:
+    """All that a run could be paired by, with the state of it: scored, unscored or error; any score makes it scored."""
+    import numpy as np
+
+    table = side.table
+    has = np.zeros(len(table), dtype=bool)
+    for metric in table.metrics:
+        has |= ~np.isnan(table.column(metric))
+    states: dict[str, str] = {}
+    for unit, scored, failed in zip(_keys(side, key), has, table.in_error(), strict=True):
+        if scored or states.get(unit) != "scored":
+            states[unit] = "scored" if scored else "error" if failed else states.get(unit, "unscored")
+    return states
+
+
 def _keys(side: Side, key: str | None) -> Sequence[str]:
     return side.table.ids if key is None else side.table.groups[key]
 
 
-def _units(side: Side, metric: str, key: str | None) -> dict[str, _Unit]:
+def units_of(side: Side, metric: str, key: str | None) -> dict[str, Unit]:
+    """What a run is paired by, with its scores; without those that have none."""
     import numpy as np
 
     table = side.table
@@ -195,13 +322,14 @@ def _units(side: Side, metric: str, key: str | None) -> dict[str, _Unit]:
             sums[unit] = (total + float(value * weight), count + float(weight), first)
     # Without weights, averages over examples that share a label count alike, however many a run has of it.
     return {
-        unit: _Unit(total / count, 1.0 if weight_column is None else count, label)
+        unit: Unit(total / count, 1.0 if weight_column is None else count, label)
         for unit, (total, count, label) in sums.items()
         if count
     }
 
 
-def _with_false_discovery_rate(rows: Sequence[Comparison]) -> list[Comparison]:
+def with_false_discovery_rate(rows: Sequence[Comparison]) -> list[Comparison]:
+    """The rows with their p-values adjusted for how many there are (Benjamini and Hochberg)."""
     from scipy.stats import false_discovery_control
 
     tested = [row for row in rows if row.p is not None]

@@ -3,70 +3,152 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict
+from contextlib import ExitStack
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
-from lmassay.cli.common import interval_title, json_option, results_option
-from lmassay.cli.console import print_json, print_table, warn
-from lmassay.comparison import Comparison, caveats, compare_runs, load_side
-from lmassay.errors import UserError
-from lmassay.report.numbers import number_text, p_text
-from lmassay.store import RunRecord, Store
+from lmassay.cli.common import json_option, results_option
+from lmassay.cli.console import print_json, say, warn
+from lmassay.errors import UserError, did_you_mean
+from lmassay.gate import ALPHA, parse_condition
+
+if TYPE_CHECKING:
+    from lmassay.report.compared import Source
+    from lmassay.store import Store
+
+_FEW = 10
 
 
-@click.command(epilog="Example: lmassay compare BASE NEW", short_help="Compare runs.")
-@click.argument("runs", metavar="RUN RUN...", nargs=-1, required=True)
+def _how_many(_: click.Context, __: click.Parameter, value: str | None) -> int | None:
+    if value is None or value.isdecimal():
+        return None if value is None else int(value)
+    # Without a number, the option takes what follows for one.
+    raise UserError(f"--flips '{value}' is no number; write --flips behind the runs, or --flips {_FEW}")
+
+
+@click.command(epilog='Example: lmassay compare BASE NEW --fail-if "accuracy<-0.02"', short_help="Compare runs.")
+@click.argument("runs", metavar="BASE NEW...", nargs=-1, required=True)
+@click.option("--metric", "metrics", metavar="NAME", multiple=True, help="Compare by this metric, not by the headline.")
+@click.option("--group", "groups", metavar="KIND=LABEL", multiple=True, help="Only examples of a group: category=Age.")
+@click.option(
+    "--flips",
+    "most",
+    metavar="[N]",
+    is_flag=False,
+    flag_value=str(_FEW),
+    callback=_how_many,
+    help=f"List examples whose score changed: N of each kind, {_FEW} if no N is given.",
+)
+@click.option("-o", "--output", type=click.Path(path_type=Path, dir_okay=False), help="Also write a page about it.")
+@click.option(
+    "--fail-if",
+    "conditions",
+    metavar="CONDITION",
+    multiple=True,
+    help='Exit with 1 if so and significant: "accuracy<-0.02", "accuracy<-2%".',
+)
+@click.option(
+    "--alpha",
+    type=click.FloatRange(0, 1, min_open=True, max_open=True),
+    default=ALPHA,
+    show_default=True,
+    help="What p must be below to be significant.",
+)
+@click.option("--allow-incomplete", is_flag=True, help="Let --fail-if judge runs with errors, and unfinished ones.")
+@click.option(
+    "--base-results", type=click.Path(path_type=Path, file_okay=False), help="Folder that holds BASE, if another."
+)
 @results_option
 @json_option
-def compare(runs: Sequence[str], results: Path, as_json: bool) -> None:
-    """Compare each further run with the first, on the examples both have: difference, its interval, paired test."""
+def compare(
+    runs: Sequence[str],
+    metrics: Sequence[str],
+    groups: Sequence[str],
+    most: int | None,
+    output: Path | None,
+    conditions: Sequence[str],
+    alpha: float,
+    allow_incomplete: bool,
+    base_results: Path | None,
+    results: Path,
+    as_json: bool,
+) -> int:
+    """Compare each NEW run with BASE on the examples both have: difference, its interval, paired test, flips.
+
+    --fail-if makes it a gate: exit 1 if a difference is beyond the threshold and significant, 0 if not, 2 if that
+    cannot be judged. With several conditions or runs, p is adjusted for their number.
+    """
+    from lmassay.cli.compare_print import document, print_compared
+    from lmassay.report.compared import Gate, compare_sources
+    from lmassay.store import Store
+
+    gate = Gate([parse_condition(text) for text in conditions], alpha, allow_incomplete)
+    part = _parsed_groups(groups)
     if len(runs) < 2:
         raise UserError("give at least two runs: the first is what the others are compared with; see `lmassay ls`")
-    with Store(results) as store:
-        sides = [load_side(store, store.run(name)) for name in runs]
-    found = compare_runs(sides[0], sides[1:])
-    told = caveats(sides[0], sides[1:])
-    base, others = sides[0].record, sides[1:]
-    for caveat in told:
-        warn(caveat)
-    if as_json:
-        print_json(
-            {
-                "base": base.id,
-                "caveats": told,
-                "comparisons": [asdict(row) | {"relative": row.relative} for row in found],
-            }
-        )
-        return
-    several = len(others) > 1
-    # One run has its name in the title; several need a column for it, and their tests are many.
-    new = "" if several else f"{others[0].name} "
-    columns = ("base mean", "new mean", "difference", interval_title(base), "relative", "p", "n")
-    print_table(
-        f"{new}against {base.id} ({sides[0].name}); paired by example, tested by swaps within {_unit(base)}",
-        ("metric", "new", *columns, "p (FDR)") if several else ("metric", *columns),
-        [_row(row, several) for row in found],
-        right=range(2 if several else 1, 10),
-    )
+    with ExitStack() as stack:
+        store = stack.enter_context(Store(results))
+        base_store = store if base_results is None else stack.enter_context(Store(base_results))
+        sources = _sources([base_store, *[store] * (len(runs) - 1)], runs, part)
+        found = compare_sources(sources, metrics, part, gate)
+        for caveat in found.caveats:
+            warn(caveat)
+        if as_json:
+            print_json(document(found, most))
+        else:
+            print_compared(found, most)
+        if output is not None:
+            from lmassay.data import atomic_write
+            from lmassay.report.compare_page import render
+
+            page = render(found)
+            with atomic_write(output) as stream:
+                stream.write(page)
+            say(f"page written to {output.resolve()}")
+    if found.verdict is None:
+        return 0
+    if found.verdict.state == "cannot judge":
+        raise UserError(f"the gate cannot judge: {found.verdict.why_not}")
+    return found.verdict.exit_code
 
 
-def _unit(base: RunRecord) -> str:
-    """What is not torn apart."""
-    cluster = base.provenance.get("cluster")
-    return f"each {cluster}" if cluster else "pairs"
+def _parsed_groups(groups: Sequence[str]) -> dict[str, str]:
+    found = {}
+    for group in groups:
+        kind, sign, label = group.partition("=")
+        if not sign or not kind.strip():
+            raise UserError(f"--group '{group}' cannot be read; write KIND=LABEL, such as category=Age")
+        found[kind.strip()] = label.strip()
+    return found
 
 
-def _row(row: Comparison, several: bool) -> list[object]:
-    interval = "n/a" if row.low is None else f"[{number_text(row.low)}, {number_text(row.high)}]"
-    cells: list[object] = [
-        number_text(row.base_mean),
-        number_text(row.new_mean),
-        f"{row.difference:+.4f}",
-        interval,
-        "n/a" if row.relative is None else f"{row.relative:+.1%}",
-        p_text(row.p),
-        row.n,
-    ]
-    return [row.metric, row.new_label, *cells, p_text(row.p_adjusted)] if several else [row.metric, *cells]
+def _sources(stores: Sequence[Store], runs: Sequence[str], part: dict[str, str]) -> list[Source]:
+    from lmassay.comparison import load_side
+    from lmassay.report.compared import Source, part_text
+    from lmassay.report.parts import titles
+
+    records = [store.run(name) for store, name in zip(stores, runs, strict=True)]
+    ids = [record.id for record in records]
+    twice = next((run for run in ids if ids.count(run) > 1), None)
+    if twice is not None:
+        raise UserError(f"{twice} is given twice; a run compared with itself tells nothing")
+    sources = []
+    for store, record, title in zip(stores, records, titles(records), strict=True):
+        side = load_side(store, record, part)
+        if part and not side.table.ids:
+            known = _known_groups(load_side(store, record).table.groups, part)
+            raise UserError(f"{record.id} has no example with {part_text(part)}{known}")
+        sources.append(Source(store, side, title))
+    return sources
+
+
+def _known_groups(groups: dict[str, list[str]], part: dict[str, str]) -> str:
+    """What might have been meant: the first kind, or label of a kind, that no example has."""
+    for kind, label in part.items():
+        if kind not in groups:
+            return did_you_mean(kind, groups)
+        if label not in groups[kind]:
+            return did_you_mean(label, set(groups[kind]))
+    return ""

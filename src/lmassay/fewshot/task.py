@@ -57,6 +57,9 @@ class FewShot:
 
     name = "fewshot"
     version = 1
+    # Patterns and repetitions of a split are no independent trials; a method without patterns has splits all the same.
+    cluster = "split"
+    pair_by = "split"
 
     def __init__(
         self,

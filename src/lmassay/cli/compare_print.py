@@ -1,0 +1,124 @@
+"""What ``lmassay compare`` prints: tables for people, a document for programs."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import Any
+
+import click
+
+from lmassay.cli.common import interval_title
+from lmassay.cli.console import is_narrow, plain, print_table
+from lmassay.comparison import Comparison
+from lmassay.flips import Flips
+from lmassay.gate import Verdict
+from lmassay.report.changed import answers
+from lmassay.report.compared import Compared
+from lmassay.report.numbers import number_text, p_text
+
+_SHORT, _SHORT_IF_NARROW = 60, 24
+
+
+def document(found: Compared, most: int | None) -> dict[str, Any]:
+    """All of it as JSON; the examples of the flips as many as were asked for."""
+    return {
+        "base": found.base.side.record.id,
+        "groups": dict(found.groups),
+        "caveats": list(found.caveats),
+        "comparisons": [asdict(row) | {"relative": row.relative} for row in found.rows],
+        "flips": [_flips_document(found, flips, most or 0) for flips in found.flips],
+        "gate": found.verdict.as_json() if found.verdict else None,
+    }
+
+
+def print_compared(found: Compared, most: int | None) -> None:
+    """The table of differences, the flips if they were asked for, and the verdict of the gate."""
+    _print_differences(found)
+    if most is not None:
+        for flips in found.flips:
+            _print_flips(found, flips, most)
+    if found.verdict is not None:
+        _print_verdict(found, found.verdict)
+
+
+def _print_differences(found: Compared) -> None:
+    base, several = found.base.side, len(found.others) > 1
+    # One run has its name in the title; several need a column for it.
+    new = "" if several else f"{found.others[0].side.name} "
+    part = f", examples with {found.part}" if found.part else ""
+    tests, relative = len(found.rows) > 1, not is_narrow()
+    columns = ["base mean", "new mean", "difference", interval_title(base.record)]
+    columns += [*(["relative"] if relative else []), "p", *(["p (FDR)"] if tests else []), "n"]
+    heads = ["metric", *(["new"] if several else []), *columns]
+    print_table(
+        f"{new}against {base.record.id} ({base.name}){part}; {found.manner}",
+        heads,
+        [_row(row, several=several, relative=relative, tests=tests) for row in found.rows],
+        right=range(2 if several else 1, len(heads)),
+    )
+
+
+def _row(row: Comparison, *, several: bool, relative: bool, tests: bool) -> list[object]:
+    share = "n/a" if row.relative is None else f"{row.relative:+.1%}"
+    return [
+        row.metric,
+        *([row.new_label] if several else []),
+        number_text(row.base_mean),
+        number_text(row.new_mean),
+        f"{row.difference:+.4f}",
+        "n/a" if row.low is None else f"[{number_text(row.low)}, {number_text(row.high)}]",
+        *([share] if relative else []),
+        p_text(row.p),
+        *([p_text(row.p_adjusted)] if tests else []),
+        row.n,
+    ]
+
+
+def _print_flips(found: Compared, flips: Flips, most: int) -> None:
+    which = f" of {found.title(flips.new)}" if len(found.others) > 1 else ""
+    rose, fell = len(flips.risen), len(flips.fallen)
+    if flips.is_rate:
+        counts = f"{fell:,} from 1 to 0, {rose:,} from 0 to 1, {flips.both_one:,} both 1, {flips.both_zero:,} both 0"
+        counts += f"; McNemar's exact p {p_text(flips.p)}" if flips.p is not None else ""
+    else:
+        counts = f"{fell:,} fell, {rose:,} rose, {flips.n - len(flips.changes):,} unchanged"
+    title = f"flips in {flips.metric}{which}: {counts}; {flips.left_out.told()}"
+    click.echo("")
+    if not flips.changes or not most:
+        click.echo(plain(title))
+        return
+    texts = _answers(found, flips, most)
+    rows = [
+        (c.id, f"{c.before:g}", f"{c.after:g}", *map(_in_short, texts.get(c.id, ("", "")))) for c in flips.first(most)
+    ]
+    print_table(title, ("id", "before", "after", "base", "new"), rows, right=(1, 2))
+
+
+def _print_verdict(found: Compared, verdict: Verdict) -> None:
+    click.echo("")
+    for check in verdict.checks:
+        which = f" ({found.title(check.row.new)})" if len(found.others) > 1 else ""
+        click.echo(plain(f"{check.state.upper()}  {check.condition}{which}: {check.why}"))
+    if verdict.checks:
+        click.echo(plain(f"the gate {verdict.how()}"))
+
+
+def _flips_document(found: Compared, flips: Flips, most: int) -> dict[str, Any]:
+    shown = flips.as_json(most)
+    texts = _answers(found, flips, most)
+    for example in shown["examples"]:
+        example["base_answer"], example["new_answer"] = texts.get(example["id"], ("", ""))
+    return shown
+
+
+def _answers(found: Compared, flips: Flips, most: int) -> dict[str, tuple[str, str]]:
+    changes = flips.first(most)
+    new = next(source for source in found.others if source.side.record.id == flips.new)
+    return answers(found.base, new, changes) if changes else {}
+
+
+def _in_short(text: str) -> str:
+    """One line of it."""
+    most = _SHORT_IF_NARROW if is_narrow() else _SHORT
+    line = " ".join(text.split())
+    return line if len(line) <= most else f"{line[: most - 1]}…"

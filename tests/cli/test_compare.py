@@ -1,0 +1,249 @@
+"""``lmassay compare``: what it prints, what a program gets, and its exit codes."""
+
+from __future__ import annotations
+
+import json
+import re
+
+import pytest
+
+from lmassay.cli import main
+from tests.compare_kit import add, failed, rates, scored
+from tests.report.small_runs import NASTY
+
+
+@pytest.fixture
+def compare(capsys, tmp_path):
+    """Runs the command in this process; gives exit code, standard output and standard error."""
+
+    def run(*arguments, results=tmp_path):
+        with pytest.raises(SystemExit) as stop:
+            main(["compare", *map(str, arguments), "--results", str(results)])
+        shown = capsys.readouterr()
+        return stop.value.code, shown.out, shown.err
+
+    return run
+
+
+@pytest.fixture
+def folder(tmp_path):
+    """A base run, one that is much worse, and one that is nearly the same; all with a category."""
+    groups = [{"category": "Age" if i < 20 else "Faith"} for i in range(40)]
+    add(tmp_path, "run-base", rates([1] * 30 + [0] * 10, groups=groups))
+    add(tmp_path, "run-worse", rates([0] * 15 + [1] * 15 + [0] * 10, groups=groups))
+    add(tmp_path, "run-alike", rates([1] * 28 + [0] * 12, groups=groups))
+    return tmp_path
+
+
+def test_a_difference_is_printed_with_all_that_it_rests_on(folder, compare):
+    code, out, err = compare("base", "worse")
+    assert (code, err) == (0, "")
+    assert "label on model run-worse against run-base (label on model run-base); paired by example" in out
+    cells = out.splitlines()[-1]
+    assert re.fullmatch(
+        r"accuracy +0\.7500 +0\.3750 +-0\.3750 +\[-0\.\d+, -0\.\d+\] +-50\.0% +< 0\.0001 +40 *", cells
+    ), cells
+
+
+def test_flips_are_printed_on_demand_with_their_answers(folder, compare):
+    code, out, _ = compare("base", "worse", "--flips", "2")
+    assert code == 0
+    assert "flips in accuracy: 15 from 1 to 0, 0 from 0 to 1, 15 both 1, 10 both 0; McNemar's exact p < 0.0001" in out
+    assert [line.split() for line in out.splitlines()[-2:]] == [
+        ["0", "1", "0", "accuracy", "1", "accuracy", "0"],
+        ["1", "1", "0", "accuracy", "1", "accuracy", "0"],
+    ]
+    _, out, _ = compare("base", "worse", "--flips")
+    assert sum(line.endswith(("accuracy 1  accuracy 0", "accuracy 0")) for line in out.splitlines()) == 10
+
+
+def test_flips_without_a_number_before_the_runs_are_told(folder, compare):
+    code, _, err = compare("--flips", "base", "worse")
+    assert code == 2
+    assert "error: --flips 'base' is no number; write --flips behind the runs" in err
+
+
+def test_json_has_differences_flips_and_the_verdict(folder, compare):
+    code, out, err = compare("base", "worse", "--json", "--flips", 1, "--fail-if", "accuracy<-0.02")
+    document = json.loads(out)
+    assert (code, err) == (1, "")
+    assert document["comparisons"][0]["difference"] == -0.375
+    (flips,) = document["flips"]
+    assert (flips["fallen"], flips["risen"], flips["both_one"], flips["both_zero"]) == (15, 0, 15, 10)
+    assert flips["examples"] == [
+        {"id": "0", "before": 1.0, "after": 0.0, "base_answer": "accuracy 1", "new_answer": "accuracy 0"}
+    ]
+    assert document["gate"]["verdict"] == "fail"
+    assert document["gate"]["checks"][0]["new"] == "run-worse"
+    _, out, _ = compare("base", "worse", "--json")
+    assert json.loads(out)["flips"][0]["examples"] == []
+    assert json.loads(out)["gate"] is None
+
+
+def test_other_metrics_than_the_headline_can_be_named(compare, tmp_path):
+    rows = [scored(i, **{"accuracy": 1.0, "ew@top0.95": i / 10}) for i in range(8)]
+    for run in ("base", "new"):
+        add(tmp_path, run, rows, headline=["accuracy"])
+    assert "ew@top0.95" not in compare("base", "new")[1]
+    code, out, _ = compare("base", "new", "--metric", "ew@top0.95", "--fail-if", "ew@top0.95<-0.1")
+    assert code == 0
+    assert "ew@top0.95" in out
+    code, _, err = compare("base", "new", "--metric", "acuracy")
+    assert code == 2
+    assert err == "error: base has no metric 'acuracy'; did you mean 'accuracy'?\n"
+
+
+def test_a_group_can_be_compared_alone(folder, compare):
+    code, out, _ = compare("base", "worse", "--group", "category=Age")
+    assert code == 0
+    assert "examples with category=Age" in out
+    assert out.splitlines()[-1].split()[-1] == "20"
+    assert "-0.7500" in out
+
+
+@pytest.mark.parametrize(
+    ("group", "told"),
+    [
+        ("category=Agee", "no example with category=Agee; did you mean 'Age'?"),
+        ("categories=Age", "did you mean 'category'?"),
+        ("Age", "--group 'Age' cannot be read; write KIND=LABEL"),
+    ],
+)
+def test_a_group_that_is_not_there_is_one_line(folder, compare, group, told):
+    code, _, err = compare("base", "worse", "--group", group)
+    assert code == 2
+    assert told in err
+    assert len(err.splitlines()) == 1
+
+
+def test_several_runs_and_metrics_have_p_adjusted(folder, compare):
+    _, out, _ = compare("base", "worse", "alike")
+    assert "p (FDR)" in out
+    assert "p (FDR)" not in compare("base", "worse")[1]
+
+
+def test_answers_cannot_steer_the_terminal(compare, tmp_path):
+    add(tmp_path, "base", [scored("\x1b[31mred", accuracy=1.0), scored("b", accuracy=1.0)])
+    add(tmp_path, "new", [scored("\x1b[31mred", accuracy=0.0), scored("b", accuracy=1.0)])
+    assert "\x1b" not in compare("base", "new", "--flips")[1]
+
+
+# --- the gate ---------------------------------------------------------------------------------------------------------
+
+
+def test_the_gate_fails_on_a_significant_drop(folder, compare):
+    code, out, err = compare("base", "worse", "--fail-if", "accuracy<-0.02")
+    assert (code, err) == (1, "")
+    assert "FAIL  accuracy<-0.02: the difference is -0.3750, below -0.02, and significant" in out
+
+
+def test_the_gate_passes_where_a_drop_is_not_significant_and_says_why(folder, compare):
+    code, out, err = compare("base", "alike", "--fail-if", "accuracy < -0.02")
+    assert (code, err) == (0, "")
+    assert "PASS  accuracy<-0.02: the difference is -0.0500, below -0.02, but not significant (0.7500 → 0.7000" in out
+    assert "2 of 40 pairs changed, and at least 6 must for a difference to be significant" in out
+
+
+def test_the_gate_takes_several_conditions_and_says_that_p_is_adjusted(folder, compare):
+    code, out, _ = compare("base", "alike", "worse", "--fail-if", "accuracy<-0.02", "--fail-if", "accuracy>0.5")
+    assert code == 1
+    assert out.count("PASS") == 3
+    assert "FAIL  accuracy<-0.02 (model run-worse)" in out
+    assert "after adjustment for 2 tests (false discovery rate)" in out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (("base", "worse", "--fail-if", "accurcy<-0.02"), "run-base has no metric 'accurcy'; did you mean 'accuracy'?"),
+        (("base", "worse", "--fail-if", "accuracy-0.02"), "--fail-if 'accuracy-0.02' cannot be read"),
+        (("base", "worse", "--fail-if", "accuracy<0.02"), "did you mean 'accuracy<-0.02'?"),
+        (("base", "base", "--fail-if", "accuracy<0"), "run-base is given twice; a run compared with itself"),
+        (("base", "--fail-if", "accuracy<0"), "give at least two runs"),
+        (("base", "nowhere", "--fail-if", "accuracy<0"), "there is no run 'nowhere'"),
+    ],
+)
+def test_a_gate_that_cannot_judge_is_one_line_and_exit_code_2(folder, compare, arguments, told):
+    code, out, err = compare(*arguments)
+    assert (code, out) == (2, "")
+    assert told in err
+    assert len(err.splitlines()) == 1
+
+
+def test_runs_without_a_shared_example_are_refused(folder, compare):
+    add(folder, "run-other", [scored(f"x{i}", accuracy=1.0) for i in range(10)])
+    code, _, err = compare("base", "other", "--fail-if", "accuracy<-0.02")
+    assert code == 2
+    assert "share no example with a score" in err
+
+
+def test_runs_of_different_tasks_are_refused(folder, compare):
+    add(folder, "run-other", [scored(0, success=1.0)], task="other")
+    code, _, err = compare("base", "other", "--fail-if", "accuracy<-0.02")
+    assert code == 2
+    assert "run-other is a other run, run-base a quiz run; compare runs of one task" in err
+
+
+def test_an_unfinished_run_is_judged_only_if_allowed(folder, compare):
+    rows = [*rates([0] * 39), failed(39)]
+    add(folder, "run-half", rows, status="incomplete", note="1 examples in error")
+    code, out, err = compare("base", "half", "--fail-if", "accuracy<-0.02", "--json")
+    assert code == 2
+    assert "error: the gate cannot judge: run-half is incomplete (1 examples in error)" in err
+    assert json.loads(out)["gate"]["verdict"] == "cannot judge"
+    code, _, err = compare("base", "half", "--fail-if", "accuracy<-0.02", "--allow-incomplete")
+    assert code == 1
+    assert "warning: run-half is incomplete" in err
+
+
+def test_the_base_run_may_be_in_another_folder(folder, compare, tmp_path_factory):
+    new = tmp_path_factory.mktemp("new")
+    add(new, "today", rates([0] * 15 + [1] * 15 + [0] * 10), model="tomorrow's model")
+    code, out, _ = compare("base", "latest", "--base-results", folder, "--fail-if", "accuracy<-0.02", results=new)
+    assert code == 1
+    assert "against run-base" in out
+    code, _, err = compare("run-base", "latest", "--fail-if", "accuracy<-0.02", results=new)
+    assert code == 2
+    assert "there is no run 'run-base'" in err
+
+
+# --- the page ---------------------------------------------------------------------------------------------------------
+
+
+def test_the_page_has_verdict_differences_figure_flips_and_examples(folder, compare, tmp_path):
+    page = tmp_path / "compare.html"
+    code, _, err = compare("base", "worse", "-o", page, "--fail-if", "accuracy<-0.02")
+    assert code == 1
+    assert "page written to" in err
+    text = page.read_text(encoding="utf-8")
+    for heading in ("Verdict", "What is compared", "Differences", "Flips", "Examples that changed", "Provenance"):
+        assert f"<h2>{heading}</h2>" in text
+    assert '<line class="zero"' in text
+    assert '<circle class="full"' in text
+    assert "both 1: 15, both 0: 10" in text
+    assert "default-src 'none'" in text
+    assert "http://" not in text
+    assert "https://" not in text
+
+
+def test_the_page_is_written_even_if_the_gate_cannot_judge(folder, compare, tmp_path):
+    add(folder, "run-half", rates([0] * 30), status="interrupted")
+    code, _, _ = compare("base", "half", "-o", tmp_path / "c.html", "--fail-if", "accuracy<-0.02")
+    assert code == 2
+    text = (tmp_path / "c.html").read_text(encoding="utf-8")
+    assert "It cannot judge: run-half is interrupted" in text
+    assert "Mind: run-half is interrupted." in text
+
+
+def test_everything_on_the_page_is_escaped(compare, tmp_path):
+    groups = {NASTY: NASTY}
+    for run, value in (("base", 1.0), ("new", 0.0)):
+        rows = [scored(f"{NASTY}{i}", groups, **{NASTY: value, "other": 5 * value}) for i in range(8)]
+        add(tmp_path, run, rows, model=f"{NASTY} {run}")
+    code, _, _ = compare("base", "new", "-o", tmp_path / "c.html", "--group", f"{NASTY}={NASTY}")
+    assert code == 0
+    text = (tmp_path / "c.html").read_text(encoding="utf-8")
+    assert NASTY not in text
+    assert "&lt;script&gt;alert(1)&lt;/script&gt;0" in text
+    # A metric beyond 1 has a scale of its own.
+    assert text.count("<svg") == 2

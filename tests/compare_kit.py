@@ -1,0 +1,70 @@
+"""Runs to compare, in a moment: rows as a task leaves them, without a task."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from lmassay.comparison import Side, load_side
+from lmassay.records import NewRun, RunRecord
+from lmassay.store import Store
+from lmassay.table import ScoreTable
+from lmassay.types import Example, Row, Score
+
+
+def scored(i: object, groups: Mapping[str, str] | None = None, /, **scores: float) -> Row:
+    """An example with scores, and an answer that tells them."""
+    said = " ".join(f"{name} {value:g}" for name, value in scores.items())
+    return Row(
+        Example(str(i), {"question": f"question {i}"}, None, groups or {}),
+        "scored",
+        Score(scores, {}, {"answer": said}),
+    )
+
+
+def failed(i: object) -> Row:
+    return Row(Example(str(i), {}), "error", error="HTTP 500")
+
+
+def unscored(i: object, metric: str = "accuracy") -> Row:
+    return Row(Example(str(i), {}), "unscored", Score(unscored={metric: "refused"}))
+
+
+def rates(values: Iterable[int], metric: str = "accuracy", groups: Sequence[Mapping[str, str]] = ()) -> list[Row]:
+    """One example for each value, numbered from 0."""
+    return [scored(i, groups[i] if groups else {}, **{metric: float(value)}) for i, value in enumerate(values)]
+
+
+def add(folder: Path, run: str, rows: Iterable[Row], **more: Any) -> str:
+    """Put a run into a results folder; ``more``: status, note, task, model, results, and parts of the provenance."""
+    status, note, task = more.pop("status", "done"), more.pop("note", ""), more.pop("task", "quiz")
+    model, results = more.pop("model", f"model {run}"), more.pop("results", [])
+    config = {"confidence": 0.95, "resamples": 200, "seed": 0, **more.pop("config", {})}
+    provenance = {"signature": {"data": "one"}, "command": ["run", "x.yaml"], **more}
+    with Store(folder, create=True) as store:
+        store.add_run(NewRun(run, run, "", task, model, "label", config, "signature", provenance, None))
+        store.add_rows(run, list(enumerate(rows)))
+        store.set_results(run, results)
+        store.set_status(run, status, note)
+    return run
+
+
+def sides(folder: Path, *runs: str) -> list[Side]:
+    with Store(folder) as store:
+        return [load_side(store, store.run(run)) for run in runs]
+
+
+def side(run: str, rows: Iterable[Row], **more: Any) -> Side:
+    """A run that is in no folder."""
+    status, note, task = more.pop("status", "done"), more.pop("note", ""), more.pop("task", "quiz")
+    results = more.pop("results", [])
+    config = {"confidence": 0.95, "resamples": 200, "seed": 0, **more.pop("config", {})}
+    provenance = {"signature": {"data": "one"}, **more}
+    names = (run, run, "", task, f"model {run}", "label", status)
+    return Side(RunRecord(*names, config, "s", provenance, results, note, None, "", None), ScoreTable(rows))
+
+
+def two(before: Iterable[Row], after: Iterable[Row], **more: Any) -> list[Side]:
+    """A base run and a new one."""
+    return [side("base", before, **more), side("new", after, **more)]
