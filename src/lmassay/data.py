@@ -126,8 +126,13 @@ def atomic_write(path: Path, *, newline: str = "\n") -> Iterator[IO[str]]:
         raise DataError(f"{path} is a folder; give the name of a file to write")
     if path.exists() and not path.is_file():
         # A pipe or a device cannot be replaced, only written to.
-        with path.open("w", encoding="utf-8", errors="backslashreplace", newline=newline) as stream:
-            yield stream
+        try:
+            with path.open("w", encoding="utf-8", errors="backslashreplace", newline=newline) as stream:
+                yield stream
+        except BrokenPipeError:
+            raise
+        except OSError as error:
+            raise DataError(f"cannot write {path}: {error.strerror or error}") from error
         return
     # A link stays a link: what it points to is written.
     path = path.resolve()

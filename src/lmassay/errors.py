@@ -18,6 +18,9 @@ import difflib
 import traceback
 from collections.abc import Iterable
 
+_LEAST_BEGINNING = 3
+_MOST_KNOWN = 20
+
 
 class LmassayError(Exception):
     """Base of all errors raised on purpose."""
@@ -69,14 +72,31 @@ def failure(error: BaseException) -> str:
     return f"{error!r}{place}"
 
 
+def closest(name: str, known: Iterable[str]) -> str | None:
+    """The one of ``known`` that was probably meant, if there is one.
+
+    >>> closest("chfr", ["chrf", "bleu"]), closest("acc", ["accuracy_amb", "bleu"]), closest("x", ["chrf"])
+    ('chrf', 'accuracy_amb', None)
+    """
+    by_lower = {text.lower(): text for text in sorted(known, reverse=True)}
+    lower = name.lower()
+    near = difflib.get_close_matches(lower, sorted(by_lower), n=1, cutoff=0.6)
+    longer = [text for text in sorted(by_lower) if len(lower) >= _LEAST_BEGINNING and text.startswith(lower)]
+    found = [*near, *longer]
+    return by_lower[found[0]] if found else None
+
+
 def did_you_mean(name: str, known: Iterable[str]) -> str:
-    """A hint such as ``; did you mean 'chrf'?``, or nothing.
+    """A hint such as ``; did you mean 'chrf'?``, or what there is.
 
     >>> did_you_mean("chfr", ["chrf", "bleu"])
     "; did you mean 'chrf'?"
+    >>> did_you_mean("x", ["chrf", "bleu"])
+    '; known: bleu, chrf'
     """
     known = sorted(known)
-    close = difflib.get_close_matches(name.lower(), known, n=1, cutoff=0.6)
-    if close:
-        return f"; did you mean '{close[0]}'?"
-    return f"; known: {', '.join(known)}" if known else ""
+    meant = closest(name, known)
+    if meant is not None:
+        return f"; did you mean '{meant}'?"
+    more = f" and {len(known) - _MOST_KNOWN} more" if len(known) > _MOST_KNOWN else ""
+    return f"; known: {', '.join(known[:_MOST_KNOWN])}{more}" if known else ""

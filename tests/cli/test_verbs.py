@@ -9,6 +9,7 @@ import json
 import pytest
 
 from tests.helpers import ROOT, lmassay, write_config, write_lines
+from tests.terminal import in_terminal
 
 
 @pytest.fixture(scope="module")
@@ -212,10 +213,10 @@ def test_results_go_to_standard_output_even_with_a_progress_bar(tmp_path):
     write_lines(tmp_path / "src.txt", ["one two three four"])
     task = {"name": "robustness", "src": "src.txt", "attack": {"name": "a [/x] b", "perturb": "wordswap"}}
     write_config(tmp_path / "c.yaml", {"task": task, "model": "slow.py:Slow"})
-    done = lmassay("run", "c.yaml", "--json", cwd=tmp_path, env={"FORCE_COLOR": "1"})
+    done = in_terminal("run", "c.yaml", "--json", cwd=tmp_path, stdout_aside=True)
     assert json.loads(done.stdout)["status"] == "done"
-    assert "━" in done.stderr, "the bar was shown"
-    assert "Traceback" not in done.stderr
+    assert "━" in done.screen, "the bar was shown"
+    assert "Traceback" not in done.screen
 
 
 def test_a_change_anywhere_in_the_file_of_an_own_model_asks_it_again(tmp_path):

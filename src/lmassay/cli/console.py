@@ -8,7 +8,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any, Protocol
 
 from rich.console import Console
@@ -31,6 +31,7 @@ _SHOW_AFTER = 1.0
 _LINE_EVERY = 30.0
 _WIDE = 140
 _WIDTH_OF_FILES = 200
+_shared: Console | None = None
 
 
 def out() -> Console:
@@ -47,7 +48,18 @@ def is_narrow() -> bool:
 
 
 def err() -> Console:
-    return Console(stderr=True, highlight=False)
+    return _shared or Console(stderr=True, highlight=False)
+
+
+def share(console: Console | None) -> None:
+    """Let a display that stays on the screen have all that is said go through its console, lest it be garbled."""
+    global _shared
+    _shared = console
+
+
+def is_live() -> bool:
+    """Whether a display can stay on the screen and move."""
+    return _is_live(err())
 
 
 def plain(text: object) -> str:
@@ -57,17 +69,23 @@ def plain(text: object) -> str:
 
 def say(text: str) -> None:
     """A line for the user that is no result."""
-    err().print(Text(plain(text)), soft_wrap=True)
+    _tell(Text(plain(text)))
 
 
 def warn(text: str) -> None:
-    err().print(Text("warning: ", style="yellow") + Text(plain(text)), soft_wrap=True)
+    _tell(Text("warning: ", style="yellow") + Text(plain(text)))
 
 
 def complain(text: str, notes: Sequence[str] = ()) -> None:
-    err().print(Text("error: ", style="bold red") + Text(plain(text)), soft_wrap=True)
+    _tell(Text("error: ", style="bold red") + Text(plain(text)))
     for note in notes:
         say(note)
+
+
+def _tell(text: Text) -> None:
+    # A log file on a full disk is no reason to give up the work that it tells of.
+    with suppress(OSError):
+        err().print(text, soft_wrap=True)
 
 
 def print_json(document: Any) -> None:
@@ -125,7 +143,7 @@ def progress(what: str) -> Iterator[Advance]:
     """A bar on the terminal once work takes over a second; a line now and then where there is no terminal."""
     console = err()
     started = time.monotonic()
-    if not console.is_terminal:
+    if not _is_live(console):
         yield _line_now_and_then(what, started)
         return
     bar = Progress(
@@ -156,6 +174,11 @@ def progress(what: str) -> Iterator[Advance]:
         timer.cancel()
         timer.join()
         bar.stop()
+
+
+def _is_live(console: Console) -> bool:
+    """Whether a bar can move: FORCE_COLOR makes a file colourful, but no terminal."""
+    return console.is_terminal and not console.is_dumb_terminal and sys.stderr.isatty()
 
 
 def _line_now_and_then(what: str, started: float) -> Advance:
