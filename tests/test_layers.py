@@ -68,7 +68,7 @@ HOMES = {
     "uvicorn": ("interchange/viewer.py",),
     "pandas": ("interchange/frames.py", "api.py"),
     "polars": ("interchange/frames.py", "api.py"),
-    "sqlite3": ("store.py", "locks.py", "cli/doctor.py"),
+    "sqlite3": ("store.py", "locks.py", "cli/completion.py", "cli/doctor.py"),
 }
 
 

@@ -11,6 +11,7 @@ from click.shell_completion import CompletionItem
 
 import lmassay
 from lmassay.cli import ending
+from lmassay.cli.completion import offer_runs
 from lmassay.cli.console import complain
 from lmassay.cli.mistakes import usage_mistake
 from lmassay.errors import LmassayError
@@ -76,6 +77,7 @@ class _Verbs(click.Group):
         module = importlib.import_module(path)
         # A verb that is a keyword of Python has an underscore after its name, as its module has.
         command: click.Command = getattr(module, f"{cmd_name}_" if keyword.iskeyword(cmd_name) else cmd_name)
+        offer_runs(command)
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:

@@ -8,6 +8,7 @@ from typing import Any
 
 import click
 
+from lmassay.cli.completion import offer
 from lmassay.cli.console import print_table, say
 from lmassay.data import atomic_write
 from lmassay.errors import ConfigError
@@ -28,7 +29,7 @@ def grammar() -> None:
     epilog="Example: lmassay grammar write marvin-linzen -o pairs --only simple_agrmt,sent_comp",
     short_help="Write one file of pairs a construction.",
 )
-@click.argument("source", metavar="GRAMMAR")
+@click.argument("source", metavar="GRAMMAR", shell_complete=offer(shipped_grammars))
 @click.option(
     "-o",
     "--out",
@@ -54,7 +55,7 @@ def write(source: str, folder: Path, seed: int, most: int | None, only: str | No
 @grammar.command(
     epilog="Example: lmassay grammar show korean", short_help="Show a grammar's constructions with two pairs each."
 )
-@click.argument("source", metavar="GRAMMAR")
+@click.argument("source", metavar="GRAMMAR", shell_complete=offer(shipped_grammars))
 def show(source: str) -> None:
     """Show what GRAMMAR writes: how many pairs, how many nouns to cluster by, and two pairs of each construction.
 

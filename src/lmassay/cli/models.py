@@ -9,6 +9,7 @@ from typing import Any
 import click
 
 from lmassay.cli.common import json_option
+from lmassay.cli.completion import offer
 from lmassay.cli.console import print_json, print_table, say
 from lmassay.cli.listings import models as listing
 from lmassay.errors import MissingExtra, UserError, did_you_mean
@@ -33,7 +34,7 @@ def models(context: click.Context, as_json: bool) -> None:
 
 
 @models.command(epilog="Example: lmassay models get smollm2", short_help="Fetch a model and print its folder.")
-@click.argument("name")
+@click.argument("name", shell_complete=offer(lambda: embedded.EMBEDDED))
 @click.option("--revision", help="Branch, tag or commit of a model on the hub; its main branch if left out.")
 @click.option("--gguf", is_flag=True, help="The GGUF file itself, e.g. for llama.cpp's server; print its path.")
 def get(name: str, revision: str | None, gguf: bool) -> None:

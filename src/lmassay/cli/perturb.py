@@ -7,6 +7,8 @@ from pathlib import Path
 
 import click
 
+from lmassay.builtins import BUILTINS
+from lmassay.cli.completion import offer
 from lmassay.cli.console import progress, say
 from lmassay.config import set_value
 from lmassay.data import atomic_write, open_text
@@ -18,7 +20,7 @@ from lmassay.robustness.perturbations.base import DEFAULT_RATE, make_perturber
     epilog="Example: lmassay perturb keyboard --in src.fr --out adv.fr --rate 0.2 --set layout=azerty",
     short_help="Write an adversarial text file.",
 )
-@click.argument("name")
+@click.argument("name", shell_complete=offer(lambda: BUILTINS["perturbation"]))
 @click.option("--in", "source", required=True, type=click.Path(path_type=Path), help="Text file, a sentence a line.")
 @click.option("--out", "target", required=True, type=click.Path(path_type=Path), help="File to write.")
 @click.option("--rate", type=float, default=DEFAULT_RATE, show_default=True, help="Share of words that are changed.")
