@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import io
+import os
+import sys
+from collections.abc import Mapping, Sequence
+from importlib import import_module
+from importlib.util import find_spec
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
@@ -11,29 +17,161 @@ from lmassay.cli.common import chosen_runs, results_option
 from lmassay.cli.console import say
 from lmassay.data import atomic_write
 from lmassay.errors import UserError
-from lmassay.store import Store
+from lmassay.store import RunRecord, Store
+
+if TYPE_CHECKING:
+    from lmassay.report.figure_files import FigureFile, FigureFormat
+    from lmassay.report.formats.content import Picture, Pictures
+    from lmassay.report.parts import Block
+
+_SUFFIXES = {"": "html", ".html": "html", ".htm": "html", ".md": "md", ".markdown": "md", ".tex": "tex", ".csv": "csv"}
+_FORMATS = ("html", "md", "tex", "csv")
+# What a document in each format can show, the better one first.
+_SHOWS: Mapping[str, Sequence[FigureFormat]] = {"md": ("svg", "png"), "tex": ("pdf", "png")}
+_STANDARD_OUTPUT = Path("-")
 
 
-@click.command(epilog="Example: lmassay report latest -o report.html", short_help="Write an HTML report.")
+@click.command(epilog="Example: lmassay report --all -o report.html", short_help="Write a report: page, text or table.")
 @click.argument("runs", metavar="[RUN]...", nargs=-1)
 @click.option(
     "-o",
     "--output",
-    type=click.Path(path_type=Path),
-    default=Path("report.html"),
-    show_default=True,
-    help="Page to write.",
+    type=click.Path(path_type=Path, allow_dash=True),
+    help="File to write, or a folder for it; - is standard output.  [default: report.html, or as --format says]",
+)
+@click.option(
+    "--format",
+    "form",
+    type=click.Choice(_FORMATS),
+    help="A page, Markdown, LaTeX, or all results as CSV.  [default: as -o ends]",
+)
+@click.option("--fragment", is_flag=True, help="LaTeX: the tables alone, to put into a document of yours.")
+@click.option("--figures", type=click.Path(path_type=Path, file_okay=False), help="Write each figure to this folder.")
+@click.option(
+    "--figure-format",
+    "figure_formats",
+    type=click.Choice(("svg", "png", "pdf")),
+    multiple=True,
+    help="How figures are written; may be given several times.  [default: svg; with LaTeX pdf]",
 )
 @click.option("--all", "every", is_flag=True, help="Report all runs in the folder.")
 @results_option
-def report(runs: Sequence[str], output: Path, every: bool, results: Path) -> None:
-    """Write one self-contained page: tables, figures, examples, provenance. No RUN: all of the last command's."""
-    from lmassay.report.page import render
+def report(
+    runs: Sequence[str],
+    output: Path | None,
+    form: str | None,
+    fragment: bool,
+    figures: Path | None,
+    figure_formats: Sequence[FigureFormat],
+    every: bool,
+    results: Path,
+) -> None:
+    """Write what runs have shown: one self-contained page with tables, figures, examples and provenance, or the same
+    tables as Markdown or LaTeX, or all results as CSV. No RUN: all of the last command's.
 
+    --figures writes the figures to files; a report in Markdown or LaTeX that is written with them shows them. Alone, it
+    writes nothing else.
+    """
     if every and runs:
         raise UserError("--all reports every run; leave out either it or the names")
+    if figure_formats and figures is None:
+        raise UserError("--figure-format goes with --figures FOLDER")
+    alone = figures is not None and output is None and form is None
+    form = form or _form_of(output)
+    if fragment and form != "tex":
+        raise UserError("--fragment goes with --format tex")
+    target = _target(output, form)
     with Store(results) as store:
-        page = render(store, store.runs() if every else chosen_runs(store, runs))
-    with atomic_write(output) as stream:
-        stream.write(page)
-    say(f"report written to {output.resolve()}")
+        records = store.runs() if every else chosen_runs(store, runs)
+        pictures: Pictures = {}
+        if figures is not None:
+            wanted = figure_formats or (("pdf",) if form == "tex" else ("svg",))
+            files = _write_figures(store, records, figures, wanted)
+            pictures = _pictures(files, figures, [f for f in _SHOWS.get(form, ()) if f in wanted], target)
+        text = "" if alone else _text(store, records, "fragment" if fragment else form, pictures)
+    if not alone:
+        _write(text, target)
+
+
+def _form_of(output: Path | None) -> str:
+    if output is None or output.is_dir():
+        return "html"
+    if output.suffix.lower() not in _SUFFIXES:
+        raise UserError(f"{output} ends like no report; give --format {', '.join(_FORMATS[:-1])} or {_FORMATS[-1]}")
+    return _SUFFIXES[output.suffix.lower()]
+
+
+def _target(output: Path | None, form: str) -> Path:
+    if output is None:
+        return Path(f"report.{form}")
+    return output / f"report.{form}" if output.is_dir() else output
+
+
+def _overview(store: Store, records: Sequence[RunRecord]) -> Sequence[Block]:
+    """What a reader wants to know first."""
+    if find_spec("lmassay.report.headlines") is None:
+        return ()
+    found: Sequence[Block] = import_module("lmassay.report.headlines").headlines(store, records)
+    return found
+
+
+def _text(store: Store, records: Sequence[RunRecord], form: str, pictures: Pictures) -> str:
+    if form == "html":
+        from lmassay.report.page import render
+
+        return render(store, records, overview=_overview(store, records))
+    if form == "csv":
+        from lmassay.report.formats.results_csv import results_csv
+
+        return results_csv(records)
+    from lmassay.report.formats import latex, markdown
+    from lmassay.report.formats.content import chapters
+
+    found = chapters(store, records, _overview(store, records))
+    if form == "fragment":
+        return latex.fragment(found)
+    return latex.document(found, pictures) if form == "tex" else markdown.markdown(found, pictures)
+
+
+def _write_figures(
+    store: Store, records: Sequence[RunRecord], folder: Path, formats: Sequence[FigureFormat]
+) -> list[FigureFile]:
+    from lmassay.report.figure_files import figure_files, write_figures
+    from lmassay.report.formats.content import chapters
+
+    files = figure_files(chapters(store, records, _overview(store, records)))
+    if not files:
+        say("there is no figure in this report")
+        return []
+    write_figures(files, folder, formats)
+    say(f"{len(files)} figure{'' if len(files) == 1 else 's'} written to {folder.resolve()} as {' and '.join(formats)}")
+    return files
+
+
+def _pictures(
+    files: Sequence[FigureFile], folder: Path, formats: Sequence[FigureFormat], target: Path
+) -> dict[str, Picture]:
+    """Where a report finds its figures: beside it."""
+    if not formats:
+        return {}
+    from lmassay.report.formats.content import Picture
+
+    base = Path() if target == _STANDARD_OUTPUT else target.parent
+    found = {}
+    for file in files:
+        path = folder.resolve() / f"{file.name}.{formats[0]}"
+        beside = Path(os.path.relpath(path, base.resolve())).as_posix()
+        found[str(file.figure.drawing)] = Picture(beside, file.drawing.title)
+    return found
+
+
+def _write(text: str, target: Path) -> None:
+    if target == _STANDARD_OUTPUT:
+        if isinstance(sys.stdout, io.TextIOWrapper):
+            # Data, not words for a person: UTF-8 whatever the console shows.
+            sys.stdout.reconfigure(encoding="utf-8", errors="backslashreplace", newline="")
+        sys.stdout.write(text)
+        return
+    with atomic_write(target) as stream:
+        stream.write(text)
+    say(f"report written to {target.resolve()}")

@@ -83,7 +83,7 @@ def _methods(found: Sequence[JudgedStudy]) -> Table:
                     name(study.method, *([study.model] if study.model != "none" else [])),
                     Cell(short_name(arm), [f"K = {arm.arm.k}"], kind="text"),
                     *(_method_cell(arm, task, part) for task, part in zip(tasks, row.cells[:-1], strict=True)),
-                    Cell(mean.text(), [f"{len(tasks)} tasks"] if mean.parts else []),
+                    Cell(mean.text(), [f"{len(tasks)} task{'' if len(tasks) == 1 else 's'}"] if mean.parts else []),
                 ]
             )
         )

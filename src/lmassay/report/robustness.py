@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from lmassay.report import svg
 from lmassay.report.generic import section as results_as_they_are
-from lmassay.report.numbers import number_text
+from lmassay.report.numbers import number_text, short_text
 from lmassay.report.parts import (
     Block,
     Body,
@@ -92,7 +92,15 @@ def success_figure(records: Sequence[RunRecord]) -> Figure | None:
     for record in records:
         result = overall(record, "success")
         if result is not None:
-            bars.append(svg.Bar(f"{record.label} · {record.model}", result["value"], result["low"], result["high"]))
+            bars.append(
+                svg.Bar(
+                    f"{record.label} · {record.model}",
+                    result["value"],
+                    result["low"],
+                    result["high"],
+                    short_text(result),
+                )
+            )
     if not bars:
         return None
     drawing = svg.rows_with_intervals(bars, "success rate", "Success rate of each attack with its interval")
@@ -147,7 +155,9 @@ def scatter_figure(record: RunRecord, seen: Glance) -> Figure | None:
     with_reference = y_metric == "d_tgt"
     region = svg.above_diagonal(threshold) if with_reference else svg.below_ray(threshold)
     law = f"s_src + d_tgt > {threshold:g}" if with_reference else f"s_src / s_tgt > {threshold:g}"
-    drawing = svg.scatter(points, region, "s_src", y_metric, f"s_src against {y_metric} for {record.label}")
+    drawing = svg.scatter(
+        points, region, "s_src", y_metric, f"{record.label} on {record.model}: s_src against {y_metric}"
+    )
     count = f"{len(shown)} of {seen.scored} sentences" if len(shown) < seen.scored else f"{len(shown)} sentences"
     return Figure(drawing, f"{record.label} on {record.model}: {count}; shaded where the attack succeeds ({law}).")
 

@@ -58,12 +58,13 @@ class Region:
 
 @dataclass(frozen=True, slots=True)
 class Bar:
-    """A value with its interval in a row plot."""
+    """A value with its interval in a row plot; ``told`` is written at the end of its row."""
 
     label: str
     value: float | None
     low: float | None
     high: float | None
+    told: str = ""
 
 
 def scatter(points: Sequence[Point], region: Region, x_label: str, y_label: str, description: str) -> Markup:
@@ -102,7 +103,10 @@ def rows_with_intervals(bars: Sequence[Bar], x_label: str, description: str) -> 
         parts.append(f'<text class="tick" x="{at}" y="{base + 16}" text-anchor="middle">{tick / 10:g}</text>')
     for number, bar in enumerate(bars):
         y = top + row * number
-        parts.append(f'<text class="label" x="{left}" y="{y + 14}">{clipped(bar.label, 60)}</text>')
+        parts.append(f'<text class="label" x="{left}" y="{y + 14}">{clipped(bar.label, 42 if bar.told else 60)}</text>')
+        if bar.told:
+            end = f'x="{left + plot}" y="{y + 14}" text-anchor="end"'
+            parts.append(f'<text class="tick" {end}>{escape(bar.told)}</text>')
         if bar.low is not None and bar.high is not None:
             parts.append(f'<line class="whisker" x1="{x(bar.low)}" y1="{y + 25}" x2="{x(bar.high)}" y2="{y + 25}"/>')
         if bar.value is not None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from lmassay.report import syntax_curves
+from lmassay.report import syntax_curves, syntax_heatmap
 from lmassay.report.generic import results_table
 from lmassay.report.generic import section as results_as_they_are
 from lmassay.report.numbers import number_text
@@ -60,6 +60,7 @@ def section(store: Store, records: Sequence[RunRecord]) -> Section:
         blocks += _tables(names, members)
         blocks += _notes(members)
         blocks += [results_table(run.record, own) for system in members for run in system.runs if (own := _own(run))]
+        blocks += syntax_heatmap.blocks(names, members)
         blocks += syntax_curves.blocks(names, members[:MOST_SYSTEMS])
     if len(runs) > MOST_SYSTEMS:
         blocks.append(Note(f"Curves and examples of the first {MOST_SYSTEMS} runs only; report the others themselves."))

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 
 from lmassay.report import curves
 from lmassay.report.numbers import interval_text, number_text
-from lmassay.report.parts import Block, Figure, Figures, Folded, Note
+from lmassay.report.parts import Block, Figure, Figures, Folded, Note, in_short
 from lmassay.report.svg import MOST_SERIES
 from lmassay.report.syntax_runs import System
 
@@ -57,7 +57,10 @@ def _figures(of: str, lines: Sequence[_Line], metrics: Sequence[tuple[str, str]]
     figures = []
     for panel in _panels(lines):
         for metric, title in metrics:
-            drawing = curves.drawing([_curve(line, metric) for line in panel], title, f"{title} over the cut-off, {of}")
+            what = f"{title} over the cut-off, {of}"
+            # Where there are several panels, each is told by its first line.
+            what += f", {in_short([name for name, _, _ in panel])}" if len(panel) < len(lines) else ""
+            drawing = curves.drawing([_curve(line, metric) for line in panel], title, what)
             figures.append(Figure(drawing, _CAPTIONS[metric].format(of=of)))
     return Figures(figures, "middle")
 
