@@ -55,6 +55,7 @@ class Browser {
       setTimeout(() => {
         this.filters.follow("all");
         this.sort = { title: "", down: false };
+        this.close();
         this.refresh();
       });
     });
@@ -232,6 +233,11 @@ class Browser {
     this.detail.hidden = true;
     this.table.removeAttribute("aria-activedescendant");
     this.draw(true);
+  }
+
+  // On a narrow screen the table is out of sight by now.
+  backToTable() {
+    this.close();
     this.table.focus({ preventScroll: true });
     this.scroller.scrollIntoView({ block: "nearest" });
   }
@@ -260,7 +266,7 @@ class Browser {
     for (const { name, of } of scores) if (!Number.isNaN(of[row])) given.append(make("li", `${visible(name)} ${rounded(of[row])}`));
     const button = make("button", "close");
     button.type = "button";
-    button.addEventListener("click", () => this.close());
+    button.addEventListener("click", () => this.backToTable());
     this.detail.replaceChildren(button, title, make("p", about, "about"), given, list);
     this.detail.scrollTop = 0;
   }

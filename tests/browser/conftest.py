@@ -1,0 +1,52 @@
+"""A real chromium, driven without a window; nothing is downloaded for it."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from selenium.webdriver import Chrome
+
+FLAGS = [
+    "--headless=new",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-dev-shm-usage",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+    "--no-first-run",
+]
+# Kept in the page from its first moment: what the policy of the page had to stop.
+WATCH = (
+    "window.stopped = []; addEventListener('securitypolicyviolation', (e) => window.stopped.push(e.violatedDirective));"
+)
+
+
+@pytest.fixture(scope="module")
+def chromium(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Chrome]:
+    webdriver = pytest.importorskip("selenium.webdriver", reason="selenium is not installed")
+    browser = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+    driver = shutil.which("chromedriver")
+    if browser is None or driver is None:
+        pytest.skip("there is no chromium with its chromedriver to open the page in")
+    from selenium.webdriver.chrome.service import Service
+
+    options = webdriver.ChromeOptions()
+    options.binary_location = browser
+    for flag in (*FLAGS, f"--user-data-dir={tmp_path_factory.mktemp('profile')}"):
+        options.add_argument(flag)
+    options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
+    made = webdriver.Chrome(options=options, service=Service(driver))
+    try:
+        made.execute_cdp_cmd("Page.addScriptToEvaluateOnNewDocument", {"source": WATCH})
+        # The browser's own first page asks for this and that; it is no page of ours.
+        made.get("about:blank")
+        made.get_log("performance")
+        yield made
+    finally:
+        made.quit()

@@ -1,0 +1,242 @@
+"""The page in a real browser: 50,000 rows, some hostile, are sorted, filtered, searched, opened; nothing leaves."""
+
+from __future__ import annotations
+
+import json
+import time
+from typing import Any
+
+import pytest
+
+from tests.browser.many_rows import HOSTILE, MANY, fill, page
+
+ROWS = ".rows tbody tr[data-place]"
+SURROGATE = "\ud800"
+HEADS = "[...document.querySelectorAll('.rows thead button')]"
+
+
+class Reader:
+    """What a person does with the page."""
+
+    def __init__(self, driver: Any, url: str) -> None:
+        self.driver, self.url = driver, url
+
+    def js(self, script: str, *arguments: Any) -> Any:
+        return self.driver.execute_script(script, *arguments)
+
+    def until(self, condition: str, seconds: float = 30) -> None:
+        end = time.monotonic() + seconds
+        while not self.js(f"return {condition}"):
+            assert time.monotonic() < end, f"{condition} did not come true"
+            time.sleep(0.02)
+
+    def open(self) -> None:
+        self.resize(1280)
+        self.driver.get(self.url)
+
+    def resize(self, width: int) -> None:
+        size = {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": width < 600}
+        self.driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
+
+    def come_to_examples(self) -> None:
+        self.js("document.querySelector('#examples').scrollIntoView()")
+        self.until("document.querySelector('#examples').dataset.ready === 'true'")
+
+    def set(self, name: str, value: str) -> None:
+        """A control by hand: a value, or the beginning of an option's text."""
+        script = """
+          const [name, value] = arguments;
+          const control = document.querySelector(`.controls [name=${name}]`);
+          if (control.options) control.value = [...control.options].find((o) => o.text.startsWith(value)).value;
+          else control.value = value;
+          control.dispatchEvent(new Event("input", { bubbles: true }));
+        """
+        before = self.js("return performance.getEntriesByType('measure').length")
+        self.js(script, name, value)
+        self.until(f"performance.getEntriesByType('measure').length > {before}")
+
+    def sort(self, title: str) -> None:
+        self.js(f"{HEADS}.find((button) => button.textContent === arguments[0]).click()", title)
+
+    def column(self, title: str) -> list[str]:
+        script = f"""
+          const at = {HEADS}.findIndex((button) => button.textContent === arguments[0]);
+          return [...document.querySelectorAll(arguments[1])].map((row) => row.cells[at].textContent);
+        """
+        found: list[str] = self.js(script, title, ROWS)
+        return found
+
+    def choose(self, place: int) -> str:
+        self.js(f"document.querySelectorAll('{ROWS}')[arguments[0]].click()", place)
+        # The wire between driver and browser cannot carry a lone surrogate.
+        return str(self.js("return document.querySelector('.detail').textContent.toWellFormed()"))
+
+    @property
+    def count(self) -> str:
+        return str(self.js("return document.querySelector('.count').textContent")).partition(";")[0]
+
+    def milliseconds(self) -> list[float]:
+        """How long each answer to a click or key took so far."""
+        found: list[float] = self.js("return performance.getEntriesByType('measure').map((m) => m.duration)")
+        return found
+
+
+@pytest.fixture(scope="module")
+def url(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("many")
+    fill(folder)
+    (folder / "page.html").write_text(page(folder), encoding="utf-8")
+    return (folder / "page.html").as_uri()
+
+
+@pytest.fixture(scope="module")
+def opened(chromium, url):
+    reader = Reader(chromium, url)
+    reader.open()
+    reader.come_to_examples()
+    return reader
+
+
+@pytest.fixture
+def reader(opened):
+    opened.js("document.querySelector('.controls').reset()")
+    opened.until("document.querySelector('.count').textContent.startsWith('50,000 of 50,000')")
+    return opened
+
+
+def test_a_page_of_50000_rows_opens_before_its_examples_are_read(chromium, url):
+    reader = Reader(chromium, url)
+    reader.open()
+    assert reader.js("return document.querySelector('#examples').dataset.ready") is None
+    assert reader.js("return performance.getEntriesByType('navigation')[0].domInteractive") < 3000
+
+
+def test_all_rows_are_there_but_few_of_them_are_drawn(reader):
+    assert reader.count == f"{MANY:,} of {MANY:,} shown"
+    assert 10 < reader.js(f"return document.querySelectorAll('{ROWS}').length") < 80
+    reader.js("document.querySelector('.rows').scrollTop = 1e9")
+    reader.until(f"[...document.querySelectorAll('{ROWS}')].pop().getAttribute('aria-rowindex') === '{MANY + 1}'")
+
+
+def test_a_click_on_a_head_sorts_upwards_downwards_and_back(reader):
+    before = reader.column("id")
+    reader.set("task", "robustness")
+    reader.sort("s_src")
+    upwards = [float(text) for text in reader.column("s_src")]
+    assert upwards == sorted(upwards)
+    assert reader.js("return document.querySelector('[aria-sort=ascending]').textContent") == "s_src"
+    reader.sort("s_src")
+    downwards = [float(text) for text in reader.column("s_src")]
+    assert downwards == sorted(downwards, reverse=True)
+    assert downwards[0] > 0.99 > 0.01 > upwards[0]
+    reader.sort("s_src")
+    reader.set("task", "all")
+    assert reader.column("id") == before
+
+
+def test_numbers_in_ids_sort_as_numbers_and_rows_without_a_score_come_last(reader):
+    reader.set("task", "robustness")
+    reader.sort("id")
+    assert reader.column("id")[8:11] == ["9-s", "10-s", "11-s"]
+    reader.set("task", "bias")
+    for _ in range(2):
+        reader.sort("ooc")
+        assert "" not in reader.column("ooc")
+    reader.js("document.querySelector('.rows').scrollTop = 1e9")
+    reader.until(f"[...document.querySelectorAll('{ROWS}')].pop().className === 'failed'")
+
+
+def test_filters_narrow_each_other(reader):
+    reader.set("state", "error")
+    assert reader.count == "500 of 50,000 shown"
+    reader.set("run", "bias </script><script>window.injected = 2</script> on a plain model")
+    assert reader.count == "250 of 50,000 shown"
+    reader.set("kind", "category")
+    reader.set("value", "category 3")
+    assert 0 < int(reader.count.split()[0]) < 60
+
+
+def test_a_search_looks_into_prompts_answers_ids_and_groups(reader):
+    reader.set("search", '"answer 4321"')
+    assert reader.count.startswith("2 of")
+    reader.set("search", '"answer 4321" plain')
+    assert reader.count.startswith("1 of")
+    reader.set("search", "q-777")
+    assert set(reader.column("id")[:2]) == {"q-777", "q-7770"}
+    reader.set("search", "no such words anywhere")
+    assert reader.count == "0 of 50,000 shown"
+
+
+def test_a_row_opens_with_all_its_texts_and_what_was_searched_is_marked(reader):
+    reader.set("search", '"answer 4242"')
+    text = reader.choose(0)
+    for part in ("q-4242", "context", "question", "answer 4242", "read as", "A: one", "right: A: one", "accuracy_amb"):
+        assert part in text
+    assert "answer 4242" in reader.js("return [...document.querySelectorAll('.detail mark')].map((m) => m.textContent)")
+    reader.set("search", "q-47")
+    assert "the server is on fire" in reader.choose(0)
+
+
+def test_keys_move_through_the_rows(reader):
+    from selenium.webdriver.common.keys import Keys
+
+    table = reader.driver.find_element("css selector", ".rows table")
+    reader.js("arguments[0].focus()", table)
+    table.send_keys(Keys.ARROW_DOWN, Keys.ARROW_DOWN)
+    assert reader.js("return document.querySelector('.detail h3').textContent") == "q-1"
+    table.send_keys(Keys.END)
+    assert reader.js("return document.querySelector('.detail h3').textContent") == f"{MANY * 3 // 5}-s"
+    assert reader.js(
+        "return document.getElementById(arguments[0].getAttribute('aria-activedescendant')) !== null", table
+    )
+    table.send_keys(Keys.ESCAPE)
+    assert reader.js("return document.querySelector('.detail').hidden")
+
+
+@pytest.mark.parametrize("text", HOSTILE)
+def test_hostile_texts_are_shown_as_text(reader, text):
+    reader.set("search", f'"{text.partition(SURROGATE)[0]}"')
+    shown = text.replace("\x00", "\u2400").replace("\x1b", "\u241b").replace(SURROGATE, "\ufffd")
+    assert shown in reader.choose(0)
+
+
+def test_nothing_lags(reader):
+    """The best of three: a machine that does other things at the same time is no fault of the page."""
+    for number in range(3):
+        reader.js("performance.clearMeasures()")
+        for title in ("id", "text", "s_src"):
+            reader.sort(title)
+        reader.set("state", "scored")
+        reader.set("search", f"winter letter {number}")
+        slowest = max(reader.milliseconds())
+        if slowest < 200:
+            return
+        reader.set("state", "all")
+    pytest.fail(f"an answer took {slowest:.0f} ms")
+
+
+@pytest.mark.parametrize("width", [360, 768, 1280])
+def test_the_page_never_scrolls_sideways(reader, width):
+    reader.resize(width)
+    reader.choose(2)
+    assert reader.js("return innerWidth") == width
+    assert reader.js("return document.documentElement.scrollWidth") <= width
+
+
+def test_nothing_of_the_data_ran_and_nothing_left_the_page(chromium, url):
+    """The last test of the module: it looks back on all before it."""
+    reader = Reader(chromium, url)
+    reader.open()
+    reader.come_to_examples()
+    for text in HOSTILE:
+        reader.set("search", f'"{text.partition(SURROGATE)[0]}"')
+        reader.choose(0)
+    assert reader.js("return window.injected") is None
+    assert reader.js("return document.querySelectorAll('img, iframe, object, embed, link, svg[onload]').length") == 0
+    assert reader.js("return document.scripts.length") == 1
+    assert reader.js("return window.stopped") == []
+    assert [entry for entry in chromium.get_log("browser") if entry["level"] in ("SEVERE", "WARNING")] == []
+    messages = [json.loads(entry["message"])["message"] for entry in chromium.get_log("performance")]
+    asked = {m["params"]["request"]["url"] for m in messages if m["method"] == "Network.requestWillBeSent"}
+    assert asked == {url}
+    assert not [m for m in messages if m["method"] == "Network.webSocketCreated"]
