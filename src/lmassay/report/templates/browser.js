@@ -31,6 +31,8 @@ class Browser {
     this.form.hidden = false;
     root.querySelector(".panes").hidden = false;
     this.refresh();
+    // Texts take longest to order: it is done before anybody asks for it.
+    for (const column of [this.id, this.first]) whenIdle(() => this.order(column));
   }
 
   makeColumns() {
@@ -102,6 +104,11 @@ class Browser {
     performance.measure("lmassay browser", { start: began, end: performance.now() });
   }
 
+  order(column) {
+    if (!this.orders.has(column)) this.orders.set(column, ordered(this.data, column.of));
+    return this.orders.get(column);
+  }
+
   arranged(rows, column) {
     const found = [];
     const take = (row) => rows[row] && found.push(row);
@@ -109,8 +116,7 @@ class Browser {
       for (let row = 0; row < rows.length; row++) take(row);
       return Uint32Array.from(found);
     }
-    if (!this.orders.has(column)) this.orders.set(column, ordered(this.data, column.of));
-    const { has, without } = this.orders.get(column);
+    const { has, without } = this.order(column);
     if (this.sort.down) for (let i = has.length - 1; i >= 0; i--) take(has[i]);
     else has.forEach(take);
     without.forEach(take);

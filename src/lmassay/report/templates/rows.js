@@ -2,6 +2,8 @@
 // list of texts.
 
 const pause = () => new Promise((resolve) => setTimeout(resolve));
+// Safari has no requestIdleCallback.
+const whenIdle = (work) => (window.requestIdleCallback ? requestIdleCallback(work) : setTimeout(work, 500));
 const counted = new Intl.NumberFormat("en").format;
 const rounded = (value) => (Number.isNaN(value) ? "" : Number.isInteger(value) ? String(value) : value.toFixed(4));
 const searchable = (text) => text.normalize("NFC").toLowerCase();
@@ -16,8 +18,16 @@ function make(tag, text, name) {
 }
 
 async function unpack(base64) {
-  const bytes = Uint8Array.from(atob(base64), (sign) => sign.charCodeAt(0));
-  const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("gzip"));
+  const pieces = [];
+  const size = 1 << 20; // a multiple of four, so that each piece is base64 of its own
+  for (let at = 0; at < base64.length; at += size) {
+    const signs = atob(base64.slice(at, at + size));
+    const bytes = new Uint8Array(signs.length);
+    for (let i = 0; i < bytes.length; i++) bytes[i] = signs.charCodeAt(i);
+    pieces.push(bytes);
+    await pause();
+  }
+  const stream = new Blob(pieces).stream().pipeThrough(new DecompressionStream("gzip"));
   return (await new Response(stream).text()).split("\n");
 }
 
@@ -69,10 +79,11 @@ function ordered(data, column) {
 
 // The place of each text among all of its column. Numbers inside a text count as numbers: 9 before 10.
 function ranks(data, column) {
-  const keys = [...new Set(column)].filter((value) => value >= 0);
-  const told = new Map(keys.map((value) => [value, data.found[value].slice(0, 80).replace(/\d+/g, (d) => d.padStart(10, "0"))]));
-  const sorted = [...told].sort((a, b) => (a[1] < b[1] ? -1 : a[1] > b[1] ? 1 : a[0] - b[0]));
-  const rank = new Map(sorted.map(([value], place) => [value, place]));
+  const values = [...new Set(column)].filter((value) => value >= 0);
+  const padded = (text) => text.slice(0, 60).replace(/\d+/g, (digits) => digits.padStart(10, "0"));
+  // Without a function of ours to compare them, strings are sorted several times as fast.
+  const keys = values.map((value) => `${padded(data.found[value])}\u0001${value}`).sort();
+  const rank = new Map(keys.map((key, place) => [Number(key.slice(key.lastIndexOf("\u0001") + 1)), place]));
   return Float64Array.from(column, (value) => (value < 0 ? NaN : rank.get(value)));
 }
 
