@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from lmassay.comparison import compare_runs
 from lmassay.errors import UserError
 from lmassay.gate import Condition, fewest_units, judge, parse_condition
-from tests.compare_kit import failed, rates, scored, side, two
+from tests.compare_kit import failed, rates, scored, side, two, unscored
 
 
 def verdict(sides, *conditions, **options):
@@ -168,7 +168,7 @@ def test_a_drop_on_so_few_examples_that_nothing_is_significant_cannot_be_judged(
 def test_no_drop_on_so_few_examples_passes_with_a_warning():
     found = verdict(fallen(5, 0), "accuracy<-0.02")
     assert found.exit_code == 0
-    assert "with 5 pairs no difference could be significant: take more examples" in found.checks[0].why
+    assert "with 5 pairs no difference could be significant: at least 6 are needed" in found.checks[0].why
 
 
 def test_runs_that_are_the_same_pass_and_say_how_many_must_change():
@@ -240,6 +240,14 @@ def test_examples_in_error_in_the_new_run_are_refused():
     found = verdict([base, new], "accuracy<-0.02")
     assert found.exit_code == 2
     assert "new has 1 example in error" in found.why_not
+
+
+def test_examples_that_lost_their_score_are_told_for_no_test_sees_them():
+    base, _ = fallen(40, 0)
+    new = side("new", [*rates([1] * 30), *(unscored(i) for i in range(30, 40))])
+    found = verdict([base, new], "accuracy<-0.02")
+    assert (found.state, found.checks[0].lost) == ("pass", 10)
+    assert "10 examples with a score in the base run have none in the new one" in found.checks[0].why
 
 
 @pytest.mark.parametrize(("alpha", "least"), [(0.05, 6), (0.01, 8), (0.5, 3), (0.9, 2)])

@@ -8,12 +8,13 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from statistics import NormalDist
 from typing import Any, Literal
 
 from lmassay.comparison import Comparison, Side, with_false_discovery_rate
 from lmassay.errors import UserError
+from lmassay.flips import scores_of
 
 State = Literal["pass", "fail", "cannot judge"]
 ALPHA = 0.05
@@ -86,6 +87,8 @@ class Check:
     p: float | None
     detectable: float | None
     why: str
+    lost: int = 0
+    """Examples with a score in the base run and none in the new one: they are in no pair, so no test sees them."""
 
     def as_json(self) -> dict[str, Any]:
         return {
@@ -101,6 +104,7 @@ class Check:
             "units": self.row.units,
             "changed": self.row.changed,
             "detectable": self.detectable,
+            "lost": self.lost,
         }
 
 
@@ -170,7 +174,10 @@ def judge(
                 )
     confidence = float(base.record.config.get("confidence", 0.95))
     checks = [
-        _check(condition, found[condition.metric, other.record.id], len(tested), alpha, confidence)
+        _with_lost(
+            _check(condition, found[condition.metric, other.record.id], len(tested), alpha, confidence),
+            _lost(base, other, condition.metric),
+        )
         for condition in conditions
         for other in others
     ]
@@ -196,6 +203,26 @@ def detectable(row: Comparison, alpha: float, confidence: float) -> float | None
     normal = NormalDist()
     error = (row.high - row.low) / 2 / normal.inv_cdf(0.5 + confidence / 2)
     return error * (normal.inv_cdf(1 - alpha / 2) + normal.inv_cdf(_POWER))
+
+
+def _lost(base: Side, other: Side, metric: str) -> int:
+    """Of the examples that both runs have; where they are paired by something else, there are none."""
+    shared = set(other.table.ids)
+    return len(
+        {
+            i
+            for score in scores_of(base, metric)
+            for i in base.table.by_id(score).keys() - other.table.by_id(score).keys()
+            if i in shared
+        }
+    )
+
+
+def _with_lost(check: Check, lost: int) -> Check:
+    if not lost:
+        return check
+    told = f"{lost:,} example{'' if lost == 1 else 's'} with a score in the base run have none in the new one"
+    return replace(check, lost=lost, why=f"{check.why}; {told}")
 
 
 def _unfinished(sides: Sequence[Side]) -> str:
@@ -258,7 +285,7 @@ def _power(row: Comparison, seen: float | None, alpha: float) -> str:
     """What could have been found, so that nobody takes a pass for a proof."""
     least = fewest_units(alpha)
     if row.units < least:
-        return f"with {_units(row)} no difference could be significant: take more examples"
+        return f"with {_units(row)} no difference could be significant: at least {least} are needed"
     if seen is None:
         return f"{row.changed} of {_units(row)} changed, and at least {least} must for a difference to be significant"
     return f"a difference of about {seen:.4f} would be found in 4 of 5 such comparisons"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any
 
@@ -12,21 +13,24 @@ from lmassay.cli.console import is_narrow, plain, print_table
 from lmassay.comparison import Comparison
 from lmassay.flips import Flips
 from lmassay.gate import Verdict
-from lmassay.report.changed import answers
+from lmassay.report.changed import read_both
 from lmassay.report.compared import Compared
 from lmassay.report.numbers import number_text, p_text
 
-_SHORT, _SHORT_IF_NARROW = 60, 24
+Answers = Mapping[str, tuple[str, str]]
+"""What both runs answered, by id."""
+_SHORT, _SHORT_IF_NARROW = 60, 20
 
 
 def document(found: Compared, most: int | None) -> dict[str, Any]:
     """All of it as JSON; the examples of the flips as many as were asked for."""
+    texts = _answers(found, most or 0)
     return {
         "base": found.base.side.record.id,
         "groups": dict(found.groups),
         "caveats": list(found.caveats),
         "comparisons": [asdict(row) | {"relative": row.relative} for row in found.rows],
-        "flips": [_flips_document(found, flips, most or 0) for flips in found.flips],
+        "flips": [_flips_document(flips, most or 0, texts[flips.new]) for flips in found.flips],
         "gate": found.verdict.as_json() if found.verdict else None,
     }
 
@@ -35,8 +39,9 @@ def print_compared(found: Compared, most: int | None) -> None:
     """The table of differences, the flips if they were asked for, and the verdict of the gate."""
     _print_differences(found)
     if most is not None:
+        texts = _answers(found, most)
         for flips in found.flips:
-            _print_flips(found, flips, most)
+            _print_flips(found, flips, most, texts[flips.new])
     if found.verdict is not None:
         _print_verdict(found, found.verdict)
 
@@ -47,7 +52,8 @@ def _print_differences(found: Compared) -> None:
     new = "" if several else f"{found.others[0].side.name} "
     part = f", examples with {found.part}" if found.part else ""
     tests, relative = len(found.rows) > 1, not is_narrow()
-    columns = ["base mean", "new mean", "difference", interval_title(base.record)]
+    means = ["base", "new"] if is_narrow() and not several else ["base mean", "new mean"]
+    columns = [*means, "difference", interval_title(base.record)]
     columns += [*(["relative"] if relative else []), "p", *(["p (FDR)"] if tests else []), "n"]
     heads = ["metric", *(["new"] if several else []), *columns]
     print_table(
@@ -74,7 +80,7 @@ def _row(row: Comparison, *, several: bool, relative: bool, tests: bool) -> list
     ]
 
 
-def _print_flips(found: Compared, flips: Flips, most: int) -> None:
+def _print_flips(found: Compared, flips: Flips, most: int, texts: Answers) -> None:
     which = f" of {found.title(flips.new)}" if len(found.others) > 1 else ""
     rose, fell = len(flips.risen), len(flips.fallen)
     if flips.is_rate:
@@ -87,11 +93,14 @@ def _print_flips(found: Compared, flips: Flips, most: int) -> None:
     if not flips.changes or not most:
         click.echo(plain(title))
         return
-    texts = _answers(found, flips, most)
+    shown = flips.first(most)
+    answered = ("base", "new") if any(change.id in texts for change in shown) else ()
     rows = [
-        (c.id, f"{c.before:g}", f"{c.after:g}", *map(_in_short, texts.get(c.id, ("", "")))) for c in flips.first(most)
+        (c.id, f"{c.before:g}", f"{c.after:g}", *(map(_in_short, texts.get(c.id, ("", ""))) if answered else ()))
+        for c in shown
     ]
-    print_table(title, ("id", "before", "after", "base", "new"), rows, right=(1, 2))
+    what = "id" if flips.paired_by == "example" else flips.paired_by
+    print_table(title, (what, "before", "after", *answered), rows, right=(1, 2))
 
 
 def _print_verdict(found: Compared, verdict: Verdict) -> None:
@@ -103,18 +112,21 @@ def _print_verdict(found: Compared, verdict: Verdict) -> None:
         click.echo(plain(f"the gate {verdict.how()}"))
 
 
-def _flips_document(found: Compared, flips: Flips, most: int) -> dict[str, Any]:
+def _flips_document(flips: Flips, most: int, texts: Answers) -> dict[str, Any]:
     shown = flips.as_json(most)
-    texts = _answers(found, flips, most)
     for example in shown["examples"]:
         example["base_answer"], example["new_answer"] = texts.get(example["id"], ("", ""))
     return shown
 
 
-def _answers(found: Compared, flips: Flips, most: int) -> dict[str, tuple[str, str]]:
-    changes = flips.first(most)
-    new = next(source for source in found.others if source.side.record.id == flips.new)
-    return answers(found.base, new, changes) if changes else {}
+def _answers(found: Compared, most: int) -> dict[str, Answers]:
+    """By run, read once for all that are listed."""
+    return {
+        source.side.record.id: read_both(
+            found.base, source, (change for flips in found.flips_of(source) for change in flips.first(most))
+        ).answers()
+        for source in found.others
+    }
 
 
 def _in_short(text: str) -> str:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 from lmassay.flips import Change, Flips
 from lmassay.report.browser import Shown, shown_rows
@@ -14,33 +14,49 @@ Texts = Sequence[tuple[str, str]]
 _ANSWERS = ("answer", "output on perturbed", "output")
 
 
-def changed_examples(base: Source, new: Source, found: Sequence[Flips]) -> Iterator[Shown]:
-    """One row an example: by how much each score changed, texts that both runs share once, others of either run.
+@dataclass(frozen=True, slots=True)
+class Both:
+    """What two runs have to show of some examples, by id."""
 
-    Runs that are paired by something else than the example show their rows as they are.
-    """
-    by_id: dict[str, dict[str, Change]] = {}
-    for one in found:
-        for change in one.changes:
-            by_id.setdefault(change.id, {})[one.metric] = change
-    key = next((one.paired_by for one in found if one.paired_by != "example"), None)
-    if key is not None:
-        for source in (base, new):
-            rows = shown_rows(source.store, source.side.record, source.title)
-            yield from (row for row in rows if row.groups.get(key) in by_id)
-        return
-    before = {row.id: row for row in shown_rows(base.store, base.side.record, base.title) if row.id in by_id}
-    for after in shown_rows(new.store, new.side.record, new.title):
-        if after.id in by_id and after.id in before:
-            yield _merged(before[after.id], after, by_id[after.id])
+    before: Mapping[str, Shown]
+    after: Mapping[str, Shown]
+
+    def answers(self) -> dict[str, tuple[str, str]]:
+        """What the two runs answered, or else the first text that differs but for the prompt."""
+        return {i: _answer(self.before[i].texts, row.texts) for i, row in self.after.items() if i in self.before}
+
+    def merged(self, found: Sequence[Flips]) -> list[Shown]:
+        """One row an example: how much each score changed, texts that both runs share once, others of either run."""
+        by_id: dict[str, dict[str, Change]] = {}
+        for flips in found:
+            for change in flips.changes:
+                by_id.setdefault(change.id, {})[flips.metric] = change
+        return [
+            _merged(self.before[i], row, by_id[i]) for i, row in self.after.items() if i in self.before and i in by_id
+        ]
 
 
-def answers(base: Source, new: Source, changes: Sequence[Change]) -> dict[str, tuple[str, str]]:
-    """What the two runs answered, by id, or else the first text that differs but for the prompt."""
+def read_both(base: Source, new: Source, changes: Iterable[Change]) -> Both:
+    """The rows of the changed examples; none where runs are paired by something else than examples."""
     wanted = {change.id for change in changes}
-    before = {row.id: row.texts for row in shown_rows(base.store, base.side.record, base.title) if row.id in wanted}
-    after = {row.id: row.texts for row in shown_rows(new.store, new.side.record, new.title) if row.id in wanted}
-    return {i: _answer(before[i], after[i]) for i in before if i in after}
+    if not wanted:
+        return Both({}, {})
+    before, after = (
+        {row.id: row for row in shown_rows(run.store, run.side.record, run.title) if row.id in wanted}
+        for run in (base, new)
+    )
+    return Both(before, after)
+
+
+def rows_of_pairs(base: Source, new: Source, found: Sequence[Flips]) -> list[Shown]:
+    """Runs that are paired by something else than the example show the rows that changed as they are."""
+    labels = {flips.paired_by: {change.id for flips in found for change in flips.changes} for flips in found}
+    return [
+        row
+        for run in (base, new)
+        for row in shown_rows(run.store, run.side.record, run.title)
+        if any(row.groups.get(key) in changed for key, changed in labels.items())
+    ]
 
 
 def _answer(before: Texts, after: Texts) -> tuple[str, str]:

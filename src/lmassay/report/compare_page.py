@@ -12,8 +12,8 @@ import lmassay
 from lmassay.comparison import Comparison
 from lmassay.flips import Change, Flips
 from lmassay.gate import Verdict
-from lmassay.report.browser import browser
-from lmassay.report.changed import answers, changed_examples
+from lmassay.report.browser import Shown, browser
+from lmassay.report.changed import Both, read_both, rows_of_pairs
 from lmassay.report.compare_figure import Drawn, drawing, on_one_scale
 from lmassay.report.compared import Compared, Source
 from lmassay.report.numbers import number_text, p_text
@@ -29,18 +29,23 @@ class _Section:
     heading: str
     blocks: Sequence[Block]
 
+    @property
+    def anchor(self) -> str:
+        return self.heading.lower().replace(" ", "-")
+
 
 def render(found: Compared) -> str:
     """The page as text."""
     names = ", ".join(source.title for source in found.others)
     told = f"{names} against {found.base.title}"
+    both = [_read(found, source) for source in found.others]
     sections = [
         *([_Section("Verdict", _verdict(found.verdict, found))] if found.verdict else []),
         _Section("What is compared", _runs(found)),
         _Section("Differences", _differences(found)),
-        _Section("Flips", _flips(found)),
+        _Section("Flips", _flips(found, both)),
     ]
-    changed = (row for source in found.others for row in changed_examples(found.base, source, found.flips_of(source)))
+    changed = (row for source, read in zip(found.others, both, strict=True) for row in _changed(found, source, read))
     reproduced = [
         (
             source.side.record,
@@ -62,6 +67,17 @@ def render(found: Compared) -> str:
         )
     )
     return document(f"lmassay compare: {told}", Markup(body), browser=True)  # noqa: S704 - the template escaped it
+
+
+def _read(found: Compared, source: Source) -> Both:
+    listed = (change for flips in found.flips_of(source) if flips.paired_by == "example" for change in flips.changes)
+    return read_both(found.base, source, listed)
+
+
+def _changed(found: Compared, source: Source, read: Both) -> list[Shown]:
+    flips = found.flips_of(source)
+    by_pair = [one for one in flips if one.paired_by != "example"]
+    return rows_of_pairs(found.base, source, by_pair) if by_pair else read.merged(flips)
 
 
 # --- sections ---------------------------------------------------------------------------------------------------------
@@ -151,7 +167,7 @@ def _figure(found: Compared, rows: Sequence[Comparison]) -> Figure:
     return Figure(drawing(drawn, f"difference to {found.base.title}", f"Differences in {what}"), caption)
 
 
-def _flips(found: Compared) -> list[Block]:
+def _flips(found: Compared, both: Sequence[Both]) -> list[Block]:
     if not found.flips:
         return [Note("No score of an example can be followed from one run to the other.")]
     several = len(found.others) > 1
@@ -180,15 +196,15 @@ def _flips(found: Compared) -> list[Block]:
         "Examples whose score is another one in the new run. Those in error or without a score in either run are left "
         "out, never counted as flips. McNemar's exact test: for scores that are 0 or 1, of examples without clusters."
     )
-    return [Table(caption, [head], [Body(lines)]), *_listed(found)]
+    return [Table(caption, [head], [Body(lines)]), *_listed(found, both)]
 
 
-def _listed(found: Compared) -> list[Block]:
+def _listed(found: Compared, both: Sequence[Both]) -> list[Block]:
     """The first of each, to read without a script and in print."""
     blocks: list[Block] = []
-    for source in found.others:
+    for source, read in zip(found.others, both, strict=True):
         listed = [(flips, flips.first(_MOST_LISTED)) for flips in found.flips_of(source)]
-        texts = answers(found.base, source, [change for _, changes in listed for change in changes])
+        texts = read.answers()
         for flips, changes in listed:
             if changes:
                 blocks.append(Folded(_summary(flips, changes, source, found), [_changes(changes, texts)]))
