@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
-    from lmassay.api import Run, compare, evaluate, load_run
+    from lmassay.api import Run, all_runs, compare, evaluate, load_run, results_frame
     from lmassay.contracts import Model, Task
     from lmassay.errors import LmassayError, UserError
     from lmassay.registry import register
@@ -48,12 +48,14 @@ _HOMES = {
     "Task": "lmassay.contracts",
     "UserError": "lmassay.errors",
     "ZeroOne": "lmassay.robustness.scorers.exact",
+    "all_runs": "lmassay.api",
     "compare": "lmassay.api",
     "evaluate": "lmassay.api",
     "load_run": "lmassay.api",
     "perturbation": "lmassay.robustness.perturbations.base",
     "register": "lmassay.registry",
     "register_scorer": "lmassay.robustness.scorers.base",
+    "results_frame": "lmassay.api",
     "scorer": "lmassay.robustness.scorers.base",
 }
 
@@ -78,12 +80,14 @@ __all__ = [
     "Task",
     "UserError",
     "ZeroOne",
+    "all_runs",
     "compare",
     "evaluate",
     "load_run",
     "perturbation",
     "register",
     "register_scorer",
+    "results_frame",
     "scorer",
 ]
 

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from lmassay import runner
 from lmassay.comparison import Comparison, Side, compare_runs, load_side
 from lmassay.config import expand, load_runs
+from lmassay.interchange.frames import Library, example_columns, frame, result_columns
 from lmassay.report.export import row_as_dict
 from lmassay.store import RunRecord, Store
 from lmassay.types import Result
+
+if TYPE_CHECKING:
+    import pandas
+    import polars
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +51,20 @@ class Run:
         with Store(self.folder) as store:
             yield from (row_as_dict(row) for row in store.rows(self.id))
 
+    def to_pandas(self) -> pandas.DataFrame:
+        """A row an example: ``id``, ``state``, ``score.*``, ``group.*``, ``input.*``, reference, answer, error."""
+        made: pandas.DataFrame = frame(self._columns(), "pandas")
+        return made
+
+    def to_polars(self) -> polars.DataFrame:
+        """The same as a polars data frame."""
+        made: polars.DataFrame = frame(self._columns(), "polars")
+        return made
+
+    def _columns(self) -> dict[str, list[Any]]:
+        with Store(self.folder) as store:
+            return example_columns(store, self.id)
+
 
 def evaluate(config: str | Path | Mapping[str, Any], results: str | Path = "results") -> list[Run]:
     """Run a configuration, given as a file or a mapping; one Run for every combination of its lists."""
@@ -63,6 +82,17 @@ def load_run(run: str, results: str | Path = "results") -> Run:
     """A run by its id, part of it, or ``latest``."""
     with Store(Path(results)) as store:
         return Run(Path(results), store.run(run))
+
+
+def all_runs(results: str | Path = "results") -> list[Run]:
+    """All runs of a results folder, oldest first."""
+    with Store(Path(results)) as store:
+        return [Run(Path(results), record) for record in store.runs()]
+
+
+def results_frame(runs: Iterable[Run], library: Library = "pandas") -> Any:
+    """The results of several runs as one data frame: a row a metric and group, with interval and counts."""
+    return frame(result_columns(run.record for run in runs), library)
 
 
 def compare(base: Run, *others: Run) -> list[Comparison]:

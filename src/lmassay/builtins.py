@@ -8,6 +8,7 @@ _SCORERS = "lmassay.robustness.scorers"
 _PERTURBATIONS = "lmassay.robustness.perturbations"
 _API = "lmassay.models.api"
 _METHODS = "lmassay.fewshot.methods"
+_INTERCHANGE = "lmassay.interchange.lm_eval_import"
 
 BUILTINS: Final[dict[str, dict[str, tuple[str, str]]]] = {
     "task": {
@@ -35,6 +36,10 @@ BUILTINS: Final[dict[str, dict[str, tuple[str, str]]]] = {
             "lmassay.syntax.tse_plugins:RefiningTse",
             "the syntax task with metrics in refining-tse's style; `lmassay tse` makes it",
         ),
+        "lm_eval": (
+            f"{_INTERCHANGE}:logged_task",
+            "a sample log of lm-evaluation-harness, judged; `lmassay import` makes it",
+        ),
     },
     "model": {
         "outputs": ("lmassay.models.outputs:Outputs", "answers already in hand, read from files"),
@@ -46,6 +51,7 @@ BUILTINS: Final[dict[str, dict[str, tuple[str, str]]]] = {
         "smollm2": ("lmassay.models.hf.model:SmolLM2", "the default: a small real model; lmassay models get smollm2"),
         "predictions": ("lmassay.bias.answers:Predictions", "answers of KoBBQ's second step, read from its file"),
         "mpe": ("lmassay.syntax.tse_model:MpeModel", "a class in refining-tse's style: word_to_index and predict"),
+        "lm_eval": (f"{_INTERCHANGE}:LoggedModel", "answers in a sample log of lm-evaluation-harness"),
         "echo": ("lmassay.models.echo:Echo", "gives the prompt back; deterministic, for trying things out"),
     },
     "scorer": {

@@ -50,7 +50,7 @@ def bbq_items(paths: Sequence[Path]) -> Dataset:
     """The questions of BBQ's files, with the answer that the stereotype suggests where it can be told."""
     if not paths:
         raise DataError("no BBQ file is given; name at least one .jsonl file")
-    items = list(checked((_item(record), record.where) for path in paths for record in read_records(path, "BBQ")))
+    items = list(checked((item_of(record), record.where) for path in paths for record in read_records(path, "BBQ")))
     return Dataset("bbq", items, "en", digest([sha256(path) for path in paths]), kind="bbq", notes=bias_notes(items))
 
 
@@ -93,7 +93,8 @@ def biased_answer(
     return others[0] if len(others) == 1 else None
 
 
-def _item(record: Record) -> Item:
+def item_of(record: Record) -> Item:
+    """A row of BBQ as an item."""
     groups = [_names(record, answer) for answer in _ANSWERS]
     unknown = [place for place, names in enumerate(groups) if _UNKNOWN in names[1:]]
     if len(unknown) != 1:

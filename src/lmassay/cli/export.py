@@ -11,27 +11,87 @@ import click
 from lmassay.cli.common import results_option
 from lmassay.cli.console import say
 from lmassay.data import atomic_write
+from lmassay.errors import UserError
 from lmassay.report.export import write_csv, write_jsonl
-from lmassay.store import Store
+from lmassay.store import RunRecord, Store
 
 _WRITERS = {"jsonl": write_jsonl, "csv": write_csv}
+_LM_EVAL, _EVERY_EVAL_EVER = "lm-eval", "every-eval-ever"
+_RELATIONSHIPS = ("first_party", "third_party", "collaborative", "other")
 
 
 @click.command(epilog="Example: lmassay export latest --format csv -o rows.csv", short_help="Write a run's rows.")
 @click.argument("run", metavar="RUN")
-@click.option("--format", "form", type=click.Choice(sorted(_WRITERS)), default="jsonl", show_default=True)
-@click.option("-o", "--output", type=click.Path(path_type=Path), help="File to write; standard output if not given.")
+@click.option(
+    "--format",
+    "form",
+    type=click.Choice([*sorted(_WRITERS), _LM_EVAL, _EVERY_EVAL_EVER]),
+    default="jsonl",
+    show_default=True,
+    help="Rows as JSON lines or CSV; logs of lm-evaluation-harness; Every Eval Ever's schema.",
+)
+@click.option(
+    "-o",
+    "--output",
+    type=click.Path(path_type=Path),
+    help="File to write, standard output if not given; a folder for lm-eval, either for every-eval-ever.",
+)
+@click.option("--organization", default="unknown", show_default=True, help="every-eval-ever: who ran the evaluation.")
+@click.option(
+    "--relationship",
+    type=click.Choice(_RELATIONSHIPS),
+    default="other",
+    show_default=True,
+    help="every-eval-ever: how the evaluator stands to the model's developer.",
+)
 @results_option
-def export(run: str, form: str, output: Path | None, results: Path) -> None:
-    """Write every example of a run with its state, scores, texts and error."""
+def export(run: str, form: str, output: Path | None, organization: str, relationship: str, results: Path) -> None:
+    """Write every example of a run with its state, scores, texts and error, or the run in the form of other tools."""
     with Store(results) as store:
         record = store.run(run)
-        if output is None:
-            if isinstance(sys.stdout, io.TextIOWrapper):
-                # Data, not words for a person: UTF-8 whatever the console shows.
-                sys.stdout.reconfigure(encoding="utf-8", newline="")
-            _WRITERS[form](lambda: store.rows(record.id), sys.stdout)
-            return
-        with atomic_write(output, newline="") as stream:
-            count = _WRITERS[form](lambda: store.rows(record.id), stream)
-        say(f"{count} rows of {record.id} written to {output}")
+        if form == _LM_EVAL:
+            _export_logs(store, record, _needed(output, form, "FOLDER"))
+        elif form == _EVERY_EVAL_EVER:
+            _export_evaluation(store, record, _needed(output, form, "FILE.json"), organization, relationship)
+        else:
+            _export_rows(store, record, form, output)
+
+
+def _export_rows(store: Store, record: RunRecord, form: str, output: Path | None) -> None:
+    if output is None:
+        if isinstance(sys.stdout, io.TextIOWrapper):
+            # Data, not words for a person: UTF-8 whatever the console shows.
+            sys.stdout.reconfigure(encoding="utf-8", newline="")
+        _WRITERS[form](lambda: store.rows(record.id), sys.stdout)
+        return
+    with atomic_write(output, newline="") as stream:
+        count = _WRITERS[form](lambda: store.rows(record.id), stream)
+    say(f"{count} rows of {record.id} written to {output}")
+
+
+def _export_logs(store: Store, record: RunRecord, folder: Path) -> None:
+    from lmassay.interchange.lm_eval_export import write_logs
+
+    if folder.is_file():
+        raise UserError(f"-o {folder} is a file; lm-evaluation-harness's logs are several: give a folder")
+    written = write_logs(store, record, folder)
+    for file in written.files:
+        click.echo(str(file))
+    left = f"; {written.left_out} examples without a score are not among them" if written.left_out else ""
+    say(f"{written.samples} samples of {record.id} written{left}")
+
+
+def _export_evaluation(store: Store, record: RunRecord, target: Path, organization: str, relationship: str) -> None:
+    from lmassay.interchange.every_eval_ever import Evaluator, write_evaluation
+
+    written = write_evaluation(store, record, target, Evaluator(organization, relationship))
+    click.echo(str(written.file))
+    if written.samples:
+        click.echo(str(written.samples))
+    say(f"{written.results} results and {written.instances} instances of {record.id} written")
+
+
+def _needed(output: Path | None, form: str, what: str) -> Path:
+    if output is None:
+        raise UserError(f"--format {form} writes files; say where with -o {what}")
+    return output

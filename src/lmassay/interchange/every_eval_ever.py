@@ -1,0 +1,250 @@
+"""A run in the schema of Every Eval Ever (github.com/evaleval/every_eval_ever), version 0.2.2.
+
+``eval.schema.json`` describes one document a run with its results, ``instance_level_eval.schema.json`` one JSON object
+an example and result in a companion file. What the schema demands and a run does not know is said to be unknown.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+import shlex
+import uuid
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import lmassay
+from lmassay.data import atomic_write
+from lmassay.errors import UserError
+from lmassay.interchange.every_eval_ever_rows import Instance, instance_of
+from lmassay.interchange.metric_facts import facts_of
+from lmassay.store import RunRecord, Store
+
+SCHEMA_VERSION = "0.2.2"
+RELATIONSHIPS = ("first_party", "third_party", "collaborative", "other")
+# Metrics that mean the same everywhere keep their plain name; others say whose they are.
+_COMMON = ("accuracy", "exact_match", "f1_macro")
+_LOCAL = ("hf", "smollm2")
+_CLOSED = ("azure", "clova", "claude")
+
+
+@dataclass(frozen=True, slots=True)
+class Evaluator:
+    """Who stands behind the numbers."""
+
+    organization: str = "unknown"
+    relationship: str = "other"
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """What an export has made."""
+
+    file: Path
+    samples: Path | None
+    results: int
+    instances: int
+
+
+def write_evaluation(store: Store, record: RunRecord, target: Path, evaluator: Evaluator) -> Written:
+    """Write the document and its companion: to a .json file, or under a folder as their data store lays it out."""
+    results = [result for result in record.results if result["value"] is not None]
+    if not results:
+        raise UserError(f"{record.id} has no results to hand on; it is {record.status}")
+    file, stated = _places(record, target)
+    samples = file.with_name(f"{file.stem}_samples.jsonl")
+    judged = _judged_by_example(store, record, results)
+    state, count = hashlib.sha256(), 0
+    if judged:
+        with atomic_write(samples) as stream:
+            for instance in _instances(store, record, judged):
+                line = json.dumps(instance, allow_nan=False) + "\n"
+                state.update(line.encode("ascii"))
+                stream.write(line)
+                count += 1
+    document = _document(store, record, results, evaluator)
+    if count:
+        document["detailed_evaluation_results"] = {
+            "format": "jsonl",
+            "file_path": stated.removesuffix(".json") + "_samples.jsonl",
+            "hash_algorithm": "sha256",
+            "checksum": state.hexdigest(),
+            "total_rows": count,
+        }
+    with atomic_write(file) as stream:
+        stream.write(json.dumps(document, indent=2, allow_nan=False) + "\n")
+    return Written(file, samples if count else None, len(results), count)
+
+
+def _places(record: RunRecord, target: Path) -> tuple[Path, str]:
+    """Where the document goes, and under which path it speaks of itself."""
+    if target.suffix == ".json":
+        return target, target.name
+    # The same run has the same name each time, in the form of a random one, which the data store asks for.
+    name = uuid.UUID(bytes=hashlib.sha256(record.id.encode()).digest()[:16], version=4)
+    developer, model = _developer(record), record.model.rpartition("/")[2]
+    inside = "/".join(["data", *(_part(text) for text in (record.task, developer, model)), f"{name}.json"])
+    return target / inside, inside
+
+
+def _document(
+    store: Store, record: RunRecord, results: Sequence[Mapping[str, Any]], evaluator: Evaluator
+) -> dict[str, Any]:
+    return {
+        "schema_version": SCHEMA_VERSION,
+        "evaluation_id": evaluation_id(record),
+        "evaluation_timestamp": record.finished or record.created,
+        "retrieved_timestamp": str(datetime.now(UTC).timestamp()),
+        "source_metadata": {
+            "source_name": "lmassay",
+            "source_type": "evaluation_run",
+            "source_organization_name": evaluator.organization,
+            "evaluator_relationship": evaluator.relationship,
+        },
+        "eval_library": _library(record),
+        "model_info": _model(record),
+        "evaluation_results": [_result(record, result, _generation(store, record)) for result in results],
+    }
+
+
+def evaluation_id(record: RunRecord) -> str:
+    """What tells this evaluation from others; it stays the same when a run is exported again."""
+    return f"{record.task}/{record.model}/{record.id}"
+
+
+def result_id(result: Mapping[str, Any]) -> str:
+    return f"{result['metric']}|{result['group']}"
+
+
+def _library(record: RunRecord) -> dict[str, Any]:
+    signature: Mapping[str, str] = record.provenance.get("signature", {})
+    versions: Mapping[str, str] = record.provenance.get("versions", {})
+    details = {"signature": record.signature, "run": record.id}
+    own = versions.get("lmassay", lmassay.__version__)
+    details |= {f"note_{n}": str(note) for n, note in enumerate(record.provenance.get("notes", []), 1)}
+    if "imported" not in signature:
+        return {"name": "lmassay", "version": own, "additional_details": details}
+    name, _, version = signature["imported"].partition("-")
+    return {"name": name, "version": version, "additional_details": details | {"imported_by": f"lmassay {own}"}}
+
+
+def _model(record: RunRecord) -> dict[str, Any]:
+    spec = record.config.get("model")
+    kind = spec if isinstance(spec, str) else str((spec or {}).get("name", "none"))
+    versions: Mapping[str, str] = record.provenance.get("versions", {})
+    identity = record.provenance.get("signature", {}).get("model", "")
+    details = {"kind": kind, "identity": identity, "deployment_type": "unknown", "model_availability": "unknown"}
+    info: dict[str, Any] = {"name": record.model, "id": record.model, "developer": _developer(record)}
+    if kind in _LOCAL:
+        details["deployment_type"] = "self_deployed"
+        info["inference_engine"] = {"name": "transformers", "version": versions.get("transformers", "unknown")}
+    elif kind in _CLOSED:
+        details |= {"deployment_type": "externally_managed", "model_availability": "closed_weights"}
+        info["inference_platform"] = {"claude": "anthropic"}.get(kind, kind)
+    return {**info, "additional_details": details}
+
+
+def _developer(record: RunRecord) -> str:
+    developer, slash, _ = record.model.strip("/").partition("/")
+    return developer if slash and not record.model.startswith("/") else "unknown"
+
+
+def _result(record: RunRecord, result: Mapping[str, Any], generation: Mapping[str, Any]) -> dict[str, Any]:
+    metric, group = result["metric"], result["group"]
+    facts = facts_of(metric)
+    config: dict[str, Any] = {
+        "evaluation_description": f"{metric} of {record.task} ({record.label}), {group}",
+        "metric_id": metric if metric in _COMMON else f"lmassay.{record.task}.{metric}",
+        "metric_name": metric,
+        "lower_is_better": facts.lower_is_better,
+    }
+    # A metric without bounds has no type: the schema would want bounds for it.
+    if facts.bounds is not None and facts.bounds[0] <= result["value"] <= facts.bounds[1]:
+        low, high = facts.bounds
+        config |= {"score_type": "continuous", "min_score": low, "max_score": high}
+    if facts.ideal is not None:
+        config["additional_details"] = {"ideal": f"{facts.ideal:g}"}
+    counts = {name: str(result[name]) for name in ("n", "n_error", "n_unscored")}
+    details: dict[str, Any] = {"score": result["value"], "details": counts, "uncertainty": {"num_samples": result["n"]}}
+    if result["low"] is not None and result["high"] is not None:
+        details["uncertainty"]["confidence_interval"] = {
+            "lower": result["low"],
+            "upper": result["high"],
+            "confidence_level": float(record.config.get("confidence", 0.95)),
+            "method": record.provenance.get("signature", {}).get("ci", "see the signature"),
+        }
+    name = f"{record.task}.{_part(record.label)}"
+    return {
+        "evaluation_result_id": result_id(result),
+        "evaluation_name": name if group == "overall" else f"{name}.{group}",
+        "source_data": _data(record),
+        "evaluation_timestamp": record.finished or record.created,
+        "metric_config": config,
+        "score_details": details,
+        "generation_config": dict(generation),
+    }
+
+
+def _data(record: RunRecord) -> dict[str, Any]:
+    """The data are known to us by what they hash to, not by where they were published."""
+    signature: Mapping[str, str] = record.provenance.get("signature", {})
+    known = {name: signature[name] for name in ("data", "src", "ref", "prompt", "attack") if name in signature}
+    version = {"source_version": known["data"]} if "data" in known else {}
+    return {"dataset_name": record.label, "source_type": "other", **version, "additional_details": known}
+
+
+def _generation(store: Store, record: RunRecord) -> dict[str, Any]:
+    command = record.provenance.get("command") or []
+    arguments: dict[str, Any] = {"execution_command": shlex.join(["lmassay", *command])}
+    for _, asked in store.asked(record.id):
+        first = next((request for request, _ in asked if request["verb"] == "generate"), None)
+        if first is not None:
+            arguments |= {"temperature": float(first.get("temperature", 0.0)), "max_tokens": int(first["max_tokens"])}
+        break
+    details = {"seed": str(record.config.get("seed", 0)), "limit": str(record.config.get("limit"))}
+    return {"generation_args": arguments, "additional_details": details}
+
+
+def _judged_by_example(
+    store: Store, record: RunRecord, results: Sequence[Mapping[str, Any]]
+) -> list[tuple[Mapping[str, Any], bool]]:
+    """Overall results that are shares of right and wrong examples, with which of both is good."""
+    wanted = {result["metric"]: result for result in results if result["group"] == "overall"}
+    headline = record.provenance.get("headline") or list(wanted)
+    found: dict[str, bool] = {}
+    for row in store.score_rows(record.id):
+        for metric, value in row.score.values.items():
+            found[metric] = found.get(metric, True) and value in (0.0, 1.0)
+    return [(wanted[m], facts_of(m).lower_is_better) for m in headline if m in wanted and found.get(m)]
+
+
+def _instances(
+    store: Store, record: RunRecord, judged: Sequence[tuple[Mapping[str, Any], bool]]
+) -> Iterator[dict[str, Any]]:
+    for row, (_, asked) in zip(store.rows(record.id), store.asked(record.id), strict=True):
+        if row.state != "scored":
+            continue
+        instance: Instance = instance_of(record.task, row, asked)
+        for result, lower_is_better in judged:
+            score = row.score.values.get(result["metric"])
+            if score is None:
+                continue
+            yield {
+                "schema_version": SCHEMA_VERSION,
+                "evaluation_id": evaluation_id(record),
+                "model_id": record.model,
+                "evaluation_name": f"{record.task}.{_part(record.label)}",
+                "evaluation_result_id": result_id(result),
+                **instance,
+                "evaluation": {"score": score, "is_correct": (score == 1.0) != lower_is_better},
+            }
+
+
+def _part(text: str) -> str:
+    """A name that any file system takes."""
+    plain = re.sub(r"[^A-Za-z0-9._-]+", "-", text).strip(".-")[:80]
+    return plain if plain and plain.lower() != "data" else f"x-{plain}"

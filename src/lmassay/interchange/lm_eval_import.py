@@ -1,0 +1,143 @@
+"""A sample log of lm-evaluation-harness as a run of ours: which of our tasks judges it, and whose answers it holds.
+
+Both are plug-ins like any other, so that an imported run is planned, judged, stored and resumed like any other::
+
+    task:  {name: lm_eval, samples: [samples_blimp_x.jsonl]}
+    model: {name: lm_eval, samples: [samples_blimp_x.jsonl], model: gpt2}
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from lmassay.config import RunConfig
+from lmassay.errors import DataError
+from lmassay.interchange.lm_eval_log import Log, Sample, Totals, read_log, read_totals, totals_beside
+from lmassay.interchange.logged_metrics import LoggedMetrics
+from lmassay.interchange.logged_pairs import LoggedPairs, are_pairs
+from lmassay.interchange.logged_questions import LoggedQuestions, are_questions
+from lmassay.provenance import redact
+from lmassay.types import Continuation, Generate, LogProbs, Place, Response
+
+_UNKNOWN = "unknown"
+
+
+def logged_task(
+    samples: list[Path],
+    filter: str = "",
+    task: str = "",
+    results: Path | None = None,
+) -> LoggedPairs | LoggedQuestions | LoggedMetrics:
+    """The task that judges logs: minimal pairs and BBQ's questions by ours, others by the metrics they hold."""
+    logs = _logs(samples, filter, task)
+    totals = [_totals(log, results) for log in logs]
+    imported = {"imported": "+".join(dict.fromkeys(_writer(found).replace(" ", "-") for found in totals))}
+    notes = [_origin(log, found) for log, found in zip(logs, totals, strict=True)]
+    if all(are_pairs(log) for log in logs):
+        return LoggedPairs(logs, imported, notes)
+    if len(logs) > 1:
+        raise DataError("only logs of minimal pairs are read together as one run; import the others one by one")
+    if are_questions(logs[0]):
+        return LoggedQuestions(logs[0], imported, notes)
+    return LoggedMetrics(logs[0], imported, totals[0], notes)
+
+
+class LoggedModel:
+    """Whoever was asked by the harness: its answers are looked up in the log, by file, line and request."""
+
+    name = "lm_eval"
+    can = frozenset({"generate", "logprobs"})
+    cached = False
+
+    def __init__(
+        self,
+        samples: list[Path],
+        model: str = "",
+        filter: str = "",
+        task: str = "",
+        results: Path | None = None,
+    ) -> None:
+        self._logs = _logs(samples, filter, task)
+        self._totals = [_totals(log, results) for log in self._logs]
+        named = list(dict.fromkeys(totals.model for totals in self._totals if totals and totals.model))
+        if not model and len(named) > 1:
+            raise DataError(f"the logs are of several models ({', '.join(named)}); import those of one at a time")
+        if not model and not named:
+            raise DataError(
+                f"{samples[0]}: there is no results_*.json beside it that tells which model was asked; "
+                "give --model NAME or --totals FILE"
+            )
+        self.label = redact(model or named[0])
+        self._samples: dict[str, Sample] = {f"{s.file}:{s.line}": s for log in self._logs for s in log.samples}
+
+    def identity(self) -> Mapping[str, Any]:
+        known = next((totals for totals in self._totals if totals), None)
+        told = {} if known is None else {"source": known.source, **known.identity}
+        return {"name": self.name, "model": self.label, **{k: v for k, v in told.items() if v}}
+
+    def logprobs(self, requests: Sequence[LogProbs]) -> Iterator[Response]:
+        for request in requests:
+            sample, number = self._answered(request.place)
+            found = sample.log_likelihoods()
+            if found is None:
+                raise DataError(f"{sample.where}: there are no log-likelihoods")
+            # How many tokens it was is not told; those who need it ask the log.
+            yield Response(Continuation(found[number], (found[number],)))
+
+    def generate(self, requests: Sequence[Generate]) -> Iterator[Response]:
+        for request in requests:
+            sample, number = self._answered(request.place)
+            texts = sample.texts()
+            if texts is None:
+                raise DataError(f"{sample.where}: there is no generated text")
+            yield Response(texts[number]) if texts[number] else Response(finish="empty")
+
+    def _answered(self, place: Place | None) -> tuple[Sample, int]:
+        if place is None or str(place.key) not in self._samples:
+            raise DataError("this model answers what its logs were asked; use it with the task lm_eval")
+        return self._samples[str(place.key)], int(place.role)
+
+
+def configuration(
+    samples: Sequence[Path], *, model: str = "", filter_name: str = "", task: str = "", results: Path | None = None
+) -> RunConfig:
+    """The run that an import makes, as it could be written in a YAML file."""
+    where = {"samples": [str(path.resolve()) for path in samples], "filter": filter_name, "task": task}
+    where |= {"results": str(results.resolve())} if results else {}
+    told = {name: value for name, value in where.items() if value}
+    asked = {"model": model} if model else {}
+    return RunConfig(
+        name="import", task={"name": "lm_eval", **told}, model={"name": "lm_eval", **told, **asked}, base_dir=Path.cwd()
+    )
+
+
+def grouped(samples: Sequence[Path], filter_name: str = "", task: str = "") -> list[list[Path]]:
+    """Which logs make one run: all minimal pairs do, as constructions; every other log is a run of its own."""
+    paths = list(dict.fromkeys(path.resolve() for path in samples))
+    pairs = [path for path in paths if are_pairs(read_log(path, filter_name, task))]
+    return [*([pairs] if pairs else []), *([path] for path in paths if path not in pairs)]
+
+
+def _logs(samples: Sequence[Path], filter_name: str, task: str) -> list[Log]:
+    if not samples:
+        raise DataError("no log is given; name a samples_*.jsonl")
+    return [read_log(path, filter_name, task) for path in samples]
+
+
+def _totals(log: Log, results: Path | None) -> Totals | None:
+    path = results or totals_beside(log.path)
+    return None if path is None else read_totals(path, log.task, log.filter)
+
+
+def _writer(totals: Totals | None) -> str:
+    """Which program wrote a log."""
+    if totals and totals.source == "lmassay":
+        return " ".join(totals.harness.split()[:2])
+    return f"lm_eval {(totals.harness if totals else '') or _UNKNOWN}"
+
+
+def _origin(log: Log, totals: Totals | None) -> str:
+    version = f", task version {totals.task_version}" if totals and totals.task_version else ""
+    return f"imported from {log.path.name} (sha-256 {log.sha256}), written by {_writer(totals)}{version}"

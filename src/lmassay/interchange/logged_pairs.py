@@ -1,0 +1,146 @@
+"""Minimal pairs in a log of another harness, judged by our own task from the log-likelihoods that it holds."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from functools import cached_property
+from typing import Any
+
+from lmassay.errors import DataError
+from lmassay.interchange.lm_eval_log import Log, Sample
+from lmassay.syntax.pairs import NUMBER_OF_LABEL, Pair, pair_of
+from lmassay.syntax.sentences import MinimalPairs
+from lmassay.types import Example, LogProbs, Place, Request, Response, Score, digest
+
+_NO_TOKENS = "the log does not tell how many tokens the sentences have"
+_CLUSTER = "cluster"
+
+
+def are_pairs(log: Log) -> bool:
+    """True if every sample compares a good with a bad sentence by their log-likelihoods."""
+    return all(_order(sample) is not None for sample in log.samples)
+
+
+class LoggedPairs(MinimalPairs):
+    """The minimal pairs of one or several logs. A pair has the id that it has in a run of ours on the same file."""
+
+    def __init__(self, logs: Sequence[Log], imported: Mapping[str, str], notes: Sequence[str] = ()) -> None:
+        super().__init__(data="log", label=logs[0].task if len(logs) == 1 else f"{len(logs)} constructions")
+        self._logs, self._imported, self._notes = logs, imported, notes
+        if all(_CLUSTER in _groups_of(sample) for log in logs for sample in log.samples):
+            self.cluster = _CLUSTER
+
+    def check(self) -> None:
+        for log in self._logs:
+            for sample in log.samples:
+                _pair(sample)
+        if len(self._logged) < self.size():
+            raise DataError("two pairs have one id; import the logs one by one")
+
+    def notes(self) -> list[str]:
+        judged = [sample for sample in self._logged.values() if isinstance(sample.metrics.get("acc"), int | float)]
+        other = sum(_is_right(sample) != bool(sample.metrics["acc"]) for sample in judged)
+        # The harness takes the first of two equal sentences, which is the good one.
+        told = [
+            f"{other} of {len(judged)} pairs are right or wrong otherwise than in the log, which counts ties as right"
+        ]
+        return [*self._notes, *(told if other else [])]
+
+    def size(self) -> int:
+        return sum(len(log.samples) for log in self._logs)
+
+    def examples(self) -> Iterator[Example]:
+        for name, sample in self._logged.items():
+            pair = _pair(sample)
+            groups = _groups_of(sample) or self._groups(_construction(sample, self._task_of[sample.file]), pair)
+            yield Example(name, self._inputs(pair), pair.good, groups)
+
+    def requests(self, example: Example) -> Sequence[Request]:
+        """As they were asked, with the space that the harness puts before a sentence."""
+        if "problem" in example.inputs:
+            return []
+        sample = self._logged[example.id]
+        order = _order(sample)
+        assert order is not None
+        key = f"{sample.file}:{sample.line}"
+        return [LogProbs(sample.asked[n][0], sample.asked[n][1], place=Place(str(n), key)) for n in order]
+
+    def score(self, examples: Sequence[Example], responses: Sequence[Sequence[Response]]) -> list[Score]:
+        judged = super().score(examples, responses)
+        return [self._in_tokens(self._logged[e.id], score) for e, score in zip(examples, judged, strict=True)]
+
+    def signature(self) -> Mapping[str, Any]:
+        data = digest([[log.task, log.sha256] for log in self._logs])[:8]
+        return {"data": data, "method": "sentence", **self._imported}
+
+    # --- inside -------------------------------------------------------------------------------------------------------
+
+    @cached_property
+    def _task_of(self) -> dict[Any, str]:
+        return {log.path: log.task for log in self._logs}
+
+    @cached_property
+    def _logged(self) -> dict[str, Sample]:
+        """Samples by the id of their example."""
+        found: dict[str, Sample] = {}
+        for log in self._logs:
+            for number, sample in enumerate(log.samples):
+                pair = _pair(sample)
+                own = digest(_construction(sample, log.task), pair.good, pair.bad)[:16]
+                key = str(sample.ours.get("id") or own)
+                while key in found:
+                    key = f"{key}-{number + 1}"
+                found[key] = sample
+        return found
+
+    @staticmethod
+    def _in_tokens(sample: Sample, score: Score) -> Score:
+        """The score with the numbers of tokens where the log has them, and without what would need them elsewhere."""
+        details = dict(score.details)
+        good, bad = details.pop("tokens_good", None), details.pop("tokens_bad", None)
+        if good is None or bad is None:
+            return score
+        values = {metric: value for metric, value in score.values.items() if metric != "accuracy_token"}
+        counts = sample.ours.get("tokens")
+        if not isinstance(counts, list) or len(counts) != 2 or not all(type(n) is int and n > 0 for n in counts):
+            return replace(score, values=values, unscored={"accuracy_token": _NO_TOKENS}, details=details)
+        means = [details[f"logprob_{side}"] / n for side, n in zip(("good", "bad"), counts, strict=True)]
+        values["accuracy_token"] = float(means[0] > means[1])
+        return replace(score, values=values, details=details | {"tokens_good": counts[0], "tokens_bad": counts[1]})
+
+
+def _order(sample: Sample) -> tuple[int, int] | None:
+    """Which request is about the good, which about the bad sentence; None if this is no such comparison."""
+    good, bad = (sample.doc.get(f"sentence_{side}") for side in ("good", "bad"))
+    if not isinstance(good, str) or not isinstance(bad, str) or sample.log_likelihoods() is None:
+        return None
+    asked = [str(request[1]).strip() for request in sample.asked]
+    if len(sample.answers) != 2 or sorted(asked) != sorted((good.strip(), bad.strip())):
+        return None
+    return (0, 1) if asked[0] == good.strip() else (1, 0)
+
+
+def _is_right(sample: Sample) -> bool:
+    numbers, order = sample.log_likelihoods(), _order(sample)
+    assert numbers is not None
+    assert order is not None
+    return numbers[order[0]] > numbers[order[1]]
+
+
+def _pair(sample: Sample) -> Pair:
+    # A label of another kind of task is no grammatical number.
+    label = sample.doc.get("label")
+    own = type(label) is int and label in NUMBER_OF_LABEL
+    doc = {name: value for name, value in sample.doc.items() if name != "label" or own}
+    return pair_of(doc, str(sample.file), sample.line)
+
+
+def _construction(sample: Sample, task: str) -> str:
+    """The name of the file that such a pair comes from: BLiMP's are called like the UID of their rows."""
+    return str(sample.doc.get("UID") or task.removeprefix("blimp_"))
+
+
+def _groups_of(sample: Sample) -> dict[str, str]:
+    groups = sample.ours.get("groups")
+    return {str(k): str(v) for k, v in groups.items()} if isinstance(groups, dict) else {}

@@ -1,0 +1,134 @@
+"""A results folder in Datasette: tables, facets and ready-made queries in the browser, on this machine alone.
+
+Nothing can be written: the file is opened read-only, no query writes, plug-ins that happen to be installed are not
+loaded, and requests that were meant for another host are refused, so that no page elsewhere can read along.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import os
+import socket
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+from lmassay.errors import MissingExtra, StoreError, UserError
+from lmassay.interchange.view_metadata import DATABASE, METADATA
+from lmassay.store import FILE, Store
+
+_SETTINGS = {"allow_download": False, "sql_time_limit_ms": 5000, "default_page_size": 50, "allow_csv_stream": True}
+_NAMES = ("localhost", "127.0.0.1", "[::1]")
+
+Scope = dict[str, Any]
+App = Callable[[Scope, Any, Any], Awaitable[None]]
+
+
+class Viewer:
+    """A server that is bound to its port and waits to be run."""
+
+    def __init__(self, folder: Path, host: str = "127.0.0.1", port: int = 0) -> None:
+        _require_loopback(host)
+        with Store(folder):
+            # It is there, and it is ours.
+            pass
+        app = _application(folder)
+        self._socket = _bound(host, port)
+        self.port: int = self._socket.getsockname()[1]
+        self.url = f"http://{f'[{host}]' if ':' in host else host}:{self.port}/{DATABASE}"
+        self._app = _only_for_here(app, self.port)
+
+    def run(self, started: Callable[[str], None]) -> None:
+        """Serve until stopped; ``started`` is called with the address once it answers."""
+        import uvicorn
+
+        class Server(uvicorn.Server):
+            async def startup(server, sockets: list[socket.socket] | None = None) -> None:  # noqa: N805
+                await super().startup(sockets=sockets)
+                started(self.url)
+
+        config = uvicorn.Config(self._app, log_level="error", lifespan="on", workers=1)
+        try:
+            Server(config).run(sockets=[self._socket])
+        finally:
+            self._socket.close()
+
+
+def _application(folder: Path) -> App:
+    # Read when datasette is imported: an empty list loads no installed plug-in.
+    os.environ["DATASETTE_LOAD_PLUGINS"] = ""
+    try:
+        from datasette.app import Datasette
+        from datasette.database import Database
+    except ModuleNotFoundError as error:
+        raise MissingExtra("lmassay view", "view") from error
+
+    class ReadOnly(Database):  # type: ignore[misc]  # datasette has no types
+        def connect(self, write: bool = False) -> Any:
+            if write:
+                raise PermissionError("lmassay view does not write")
+            return super().connect()
+
+        async def execute(self, *arguments: Any, **options: Any) -> Any:
+            return await super().execute(*arguments, **{**options, "log_sql_errors": False})
+
+    _quieten()
+    site = Datasette([], memory=False, metadata=METADATA, settings=_SETTINGS)
+    # Where nothing can be written beside the file, SQLite must be told that nobody else does either.
+    site.add_database(ReadOnly(site, str((folder / FILE).resolve()), is_mutable=os.access(folder, os.W_OK)), DATABASE)
+    site.remove_database("_memory")
+    app: App = site.app()
+    return app
+
+
+def _quieten() -> None:
+    """A slip in a query of one's own is shown on the page; the terminal need not fill with a traceback for it."""
+    # To be imported after the application, which loads it as one of its own plug-ins.
+    from datasette import handle_exception
+
+    handle_exception.rich = None
+
+
+def _only_for_here(app: App, port: int) -> App:
+    """Refuse what is no reading, and requests whose Host is a name that somebody else pointed at this machine."""
+    known = {f"{name}:{port}".encode() for name in _NAMES}
+
+    async def guarded(scope: Scope, receive: Any, send: Any) -> None:
+        if scope["type"] == "http" and dict(scope["headers"]).get(b"host") not in known:
+            await _refuse(send, 421, "this server answers on 127.0.0.1 and localhost only")
+        elif scope["type"] == "http" and scope["method"] not in ("GET", "HEAD"):
+            await _refuse(send, 405, "this server only shows; nothing can be written")
+        else:
+            await app(scope, receive, send)
+
+    return guarded
+
+
+async def _refuse(send: Any, status: int, why: str) -> None:
+    await send({"type": "http.response.start", "status": status, "headers": [(b"content-type", b"text/plain")]})
+    await send({"type": "http.response.body", "body": f"{why}\n".encode()})
+
+
+def _require_loopback(host: str) -> None:
+    try:
+        inside = host == "localhost" or ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        inside = False
+    if not inside:
+        raise UserError(
+            f"--host {host}: results are shown on this machine only (127.0.0.1); to look from another, use a tunnel, "
+            "e.g. ssh -L 8001:127.0.0.1:8001"
+        )
+
+
+def _bound(host: str, port: int) -> socket.socket:
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    opened = socket.socket(family, socket.SOCK_STREAM)
+    try:
+        # A port that was in use a moment ago may be taken again.
+        opened.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        opened.bind((host, port))
+    except OSError as error:
+        opened.close()
+        raise StoreError(f"port {port} of {host} cannot be had ({error.strerror}); give another with --port") from error
+    return opened

@@ -1,0 +1,119 @@
+"""`lmassay import`, `lmassay export` and `lmassay view` as a user meets them."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+
+import pytest
+
+from lmassay.cli import main
+from tests.interchange.kit import PARADIGM, copied_log, log, pairs_run, samples, write_log
+
+PAIRS = f"blimp_{PARADIGM}"
+
+
+@dataclass(frozen=True)
+class Done:
+    returncode: int
+    stdout: str
+    stderr: str
+
+
+@pytest.fixture
+def lmassay(capfd):
+    """The command in this process, which spares a test the start of another."""
+
+    def call(*arguments: object) -> Done:
+        with pytest.raises(SystemExit) as stop:
+            main([str(argument) for argument in arguments])
+        return Done(int(stop.value.code or 0), *capfd.readouterr())
+
+    return call
+
+
+def test_an_imported_log_can_be_shown_compared_and_reported(lmassay, tmp_path):
+    ours = pairs_run(tmp_path)
+    done = lmassay("import", log(PAIRS), "--results", ours.folder, "--json")
+    assert done.returncode == 0, done.stderr
+    run = json.loads(done.stdout)["run"]
+    assert "imported from" in done.stderr
+    shown = lmassay("show", run, "--results", ours.folder)
+    assert "0.375" in shown.stdout
+    compared = lmassay("compare", ours.id, run, "--results", ours.folder, "--json")
+    assert compared.returncode == 0, compared.stderr
+    assert '"accuracy"' in compared.stdout
+    report = lmassay("report", run, "--results", ours.folder, "-o", tmp_path / "report.html")
+    assert report.returncode == 0, report.stderr
+    assert "tiny" in (tmp_path / "report.html").read_text(encoding="utf-8")
+
+
+def test_logs_of_several_tasks_become_several_runs(lmassay, tmp_path):
+    done = lmassay("import", log(PAIRS), log("my_bbq"), log("my_bbq_generate"), "--results", tmp_path, "--json")
+    assert done.returncode == 0, done.stderr
+    assert [run["task"] for run in json.loads(done.stdout)["runs"]] == ["minimal_pairs", "bias", "bias"]
+
+
+def test_one_bad_log_among_several_leaves_the_folder_as_it_was(lmassay, tmp_path):
+    bad = write_log(tmp_path, [*samples(PAIRS)[:3], '{"doc_id": 3, "doc":'])
+    done = lmassay("import", log(PAIRS), bad, "--results", tmp_path / "results")
+    assert done.returncode == 2
+    assert done.stderr.startswith("error: ")
+    assert "line 4" in done.stderr
+    assert "Traceback" not in done.stderr
+    assert not (tmp_path / "results").exists()
+
+
+def test_a_filter_is_asked_for_by_name(lmassay, tmp_path):
+    done = lmassay("import", log("sums"), "--results", tmp_path)
+    assert done.returncode == 2
+    assert "choose with --filter" in done.stderr
+    assert lmassay("import", log("sums"), "--filter", "strict-match", "--results", tmp_path).returncode == 0
+
+
+def test_totals_and_model_can_be_given(lmassay, tmp_path):
+    path = copied_log(tmp_path / "logs", PAIRS)
+    (totals,) = path.parent.glob("results_*.json")
+    moved = totals.rename(tmp_path / "totals.json")
+    assert lmassay("import", path, "--results", tmp_path / "r").returncode == 2
+    done = lmassay("import", path, "--totals", moved, "--model", "acme/x", "--results", tmp_path / "r", "--json")
+    assert json.loads(done.stdout)["model"] == "acme/x"
+    assert "imported:lm_eval-0.4.13" in json.loads(done.stdout)["signature"]
+
+
+def test_an_export_goes_round_by_the_command_line(lmassay, tmp_path):
+    ours = pairs_run(tmp_path)
+    done = lmassay("export", ours.id, "--results", ours.folder, "--format", "lm-eval", "-o", tmp_path / "logs")
+    assert done.returncode == 0, done.stderr
+    assert "6 samples" in done.stderr
+    assert "2 examples without a score are not among them" in done.stderr
+    written = done.stdout.split()
+    back = lmassay("import", written[0], "--results", tmp_path / "back", "--json")
+    found = {r["metric"]: r["value"] for r in json.loads(back.stdout)["results"]}
+    assert found == {r.metric: r.value for r in ours.results}
+
+
+def test_every_eval_ever_is_written_with_its_companion(lmassay, tmp_path):
+    ours = pairs_run(tmp_path)
+    done = lmassay(
+        "export", ours.id, "--results", ours.folder, "--format", "every-eval-ever", "-o", tmp_path / "e.json",
+        "--organization", "Acme",
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert (tmp_path / "e_samples.jsonl").is_file()
+    document = json.loads((tmp_path / "e.json").read_text(encoding="utf-8"))
+    assert document["source_metadata"]["source_organization_name"] == "Acme"
+
+
+@pytest.mark.parametrize("form", ["lm-eval", "every-eval-ever"])
+def test_formats_of_several_files_need_a_place(lmassay, tmp_path, form):
+    ours = pairs_run(tmp_path)
+    done = lmassay("export", ours.id, "--results", ours.folder, "--format", form)
+    assert done.returncode == 2
+    assert "say where with -o" in done.stderr
+
+
+def test_a_view_beyond_this_machine_is_refused(lmassay, tmp_path):
+    done = lmassay("view", "--host", "0.0.0.0", "--results", tmp_path)
+    assert done.returncode == 2
+    assert "on this machine only" in done.stderr

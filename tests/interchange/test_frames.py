@@ -1,0 +1,85 @@
+"""Runs as data frames."""
+
+from __future__ import annotations
+
+import sys
+
+import pytest
+
+import lmassay
+from lmassay.errors import MissingExtra, UserError
+from lmassay.interchange.frames import _columns, frame
+from tests.interchange.kit import generated_run, pairs_run
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory):
+    return pairs_run(tmp_path_factory.mktemp("pairs"))
+
+
+def test_pandas_has_a_row_an_example_with_scores_groups_inputs_and_error(run):
+    pytest.importorskip("pandas")
+    table = run.to_pandas()
+    assert len(table) == 8
+    assert list(table.columns[:2]) == ["id", "state"]
+    scored = table[table["state"] == "scored"]
+    assert scored["score.accuracy"].mean() == run["accuracy"].value
+    assert set(table["group.phenomenon"]) == {"subject_verb_agreement"}
+    assert scored["input.good"].iloc[0] == "The author laughs."
+    assert set(table[table["state"] == "error"]["error"]) == {"the server is down"}
+    assert table[table["state"] == "error"]["score.accuracy"].isna().all()
+
+
+def test_polars_has_the_same(run):
+    polars = pytest.importorskip("polars")
+    pytest.importorskip("pandas")
+    table = run.to_polars()
+    assert table.columns == list(run.to_pandas().columns)
+    assert table["score.accuracy"].dtype == polars.Float64
+    assert table["score.accuracy"].mean() == run["accuracy"].value
+    assert table["error"].null_count() == 6
+
+
+def test_what_was_answered_stands_beside_what_was_asked(tmp_path):
+    pytest.importorskip("pandas")
+    table = generated_run(tmp_path).to_pandas()
+    assert table["answer"].str.len().min() > 10
+    assert table["reference"].iloc[0] == "The little cat sleeps under the old table."
+
+
+def test_results_of_several_runs_are_one_table(run):
+    pytest.importorskip("pandas")
+    table = lmassay.results_frame(lmassay.all_runs(run.folder))
+    assert list(table.columns[:7]) == ["run", "task", "label", "model", "status", "metric", "group"]
+    row = table[(table["metric"] == "accuracy") & (table["group"] == "overall")].iloc[0]
+    assert (row["value"], row["low"], row["n"], row["n_error"]) == (run["accuracy"].value, run["accuracy"].low, 6, 2)
+    polars = pytest.importorskip("polars")
+    assert isinstance(lmassay.results_frame([run], "polars"), polars.DataFrame)
+
+
+@pytest.mark.parametrize("library", ["pandas", "polars"])
+def test_a_library_that_is_missing_is_named_with_the_pip_command(run, library, monkeypatch):
+    monkeypatch.setitem(sys.modules, library, None)
+    with pytest.raises(MissingExtra, match=r"pip install 'lmassay\[tables\]'"):
+        getattr(run, f"to_{library}")()
+
+
+def test_an_unknown_library_is_refused():
+    with pytest.raises(UserError, match="there is no library 'numpy'"):
+        frame({}, "numpy")
+
+
+@pytest.mark.parametrize("library", ["pandas", "polars"])
+def test_columns_of_mixed_kinds_become_text_and_missing_values_stay_missing(library):
+    pytest.importorskip(library)
+    rows = [
+        {"id": "a", "input.x": 1, "input.y": True},
+        {"id": "b", "input.x": "one", "input.z": [1, {"a": 2}]},
+        {"id": "c", "score.m": 0.5, "input.x": None},
+    ]
+    columns = _columns(rows, ("id",), ("error",))
+    assert list(columns) == ["id", "score.m", "input.x", "input.y", "input.z", "error"]
+    assert columns["input.x"] == ["1", "one", None]
+    assert columns["input.y"] == [True, None, None]
+    assert columns["input.z"] == [None, '[1, {"a": 2}]', None]
+    assert len(frame(columns, library)) == 3

@@ -1,0 +1,123 @@
+"""Runs of ours as logs of lm-evaluation-harness, and back."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+
+import pytest
+
+from lmassay import runner
+from lmassay.api import evaluate
+from lmassay.errors import UserError
+from lmassay.interchange.lm_eval_export import _safe, write_logs
+from lmassay.interchange.lm_eval_import import configuration, grouped
+from lmassay.store import Store
+from tests.helpers import ROOT
+from tests.interchange.kit import PARADIGM, generated_run, pairs_run, samples
+
+
+def exported(run, folder):
+    with Store(run.folder) as store:
+        return write_logs(store, run.record, folder)
+
+
+def taken_back(files, folder):
+    """Rows and results of a log, imported."""
+    logs = [path for path in files if path.suffix == ".jsonl"]
+    with Store(folder, create=True) as store:
+        (paths,) = grouped(logs)
+        record = runner.start(runner.plan(configuration(paths)), store)
+        return record, {row.example.id: row for row in store.rows(record.id)}
+
+
+def lines(path):
+    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+
+
+def test_a_log_has_the_keys_and_hashes_of_the_harness_in_its_order(tmp_path):
+    written = exported(pairs_run(tmp_path), tmp_path / "out")
+    assert [path.relative_to(tmp_path / "out").parts[0] for path in written.files] == ["acme__lengths-1b"] * 2
+    assert written.files[0].name.startswith(f"samples_blimp_{PARADIGM}_20")
+    real, ours = samples(f"blimp_{PARADIGM}")[0], lines(written.files[0])[0]
+    assert [k for k in ours if k not in ("acc_norm", "lmassay")] == list(real)
+    assert ours["doc"]["sentence_good"] == real["doc"]["sentence_good"]
+    assert ours["target_hash"] == real["target_hash"]
+    assert ours["prompt_hash"] == real["prompt_hash"]
+    assert ours["doc_hash"] == hashlib.sha256(json.dumps(ours["doc"], indent=2).encode()).hexdigest()
+    assert list(ours["arguments"]) == list(real["arguments"])
+    assert [len(answer) for answer in ours["filtered_resps"]] == [2, 2]
+
+
+def test_totals_have_what_the_harness_prints_its_table_from(tmp_path):
+    run = pairs_run(tmp_path)
+    written = exported(run, tmp_path / "out")
+    totals = json.loads(written.files[-1].read_text(encoding="utf-8"))
+    task = f"blimp_{PARADIGM}"
+    assert totals["results"][task]["acc,none"] == run["accuracy"].value
+    assert totals["results"][task]["acc_stderr,none"] > 0
+    assert totals["n-samples"][task] == {"original": 6, "effective": 6}
+    for key in ("versions", "n-shot", "higher_is_better", "group_subtasks", "config", "model_name", "lm_eval_version"):
+        assert key in totals
+
+
+def test_examples_in_error_are_no_samples_and_are_counted(tmp_path):
+    written = exported(pairs_run(tmp_path), tmp_path / "out")
+    assert (written.samples, written.left_out) == (6, 2)
+    assert "pilot" not in written.files[0].read_text(encoding="utf-8")
+
+
+def test_a_round_trip_gives_equal_scores_and_results(tmp_path):
+    run = pairs_run(tmp_path)
+    record, back = taken_back(exported(run, tmp_path / "out").files, tmp_path / "back")
+    with Store(run.folder) as store:
+        ours = {row.example.id: row for row in store.rows(run.id) if row.state == "scored"}
+    assert {name: row.score.values for name, row in back.items()} == {n: r.score.values for n, r in ours.items()}
+    assert {n: r.score.details for n, r in back.items()} == {n: r.score.details for n, r in ours.items()}
+    wanted = {(r.metric, r.group): (r.value, r.low, r.high, r.n) for r in run.results}
+    assert {(r["metric"], r["group"]): (r["value"], r["low"], r["high"], r["n"]) for r in record.results} == wanted
+    assert record.provenance["signature"]["imported"].startswith("lmassay-")
+
+
+def test_many_constructions_with_clusters_come_back_as_one_run_with_the_same_intervals(tmp_path):
+    run = pairs_run(tmp_path, {"a": "english:simple", "b c": "english:across_pp"}, clusters="noun", max_per_file=12)
+    written = exported(run, tmp_path / "out")
+    assert len(written.files) == 3
+    assert all("samples_minimal_pairs_" in path.name for path in written.files[:-1])
+    record, _ = taken_back(written.files, tmp_path / "back")
+    found = {(r["metric"], r["group"]): (r["value"], r["low"], r["high"]) for r in record.results}
+    assert found == {(r.metric, r.group): (r.value, r.low, r.high) for r in run.results}
+
+
+def test_generated_texts_have_the_general_form_and_come_back_with_equal_scores(tmp_path):
+    run = generated_run(tmp_path)
+    written = exported(run, tmp_path / "out")
+    first = lines(written.files[0])[0]
+    prompt, how = first["arguments"]["gen_args_0"].values()
+    assert "chat" in prompt
+    assert how["do_sample"] is False
+    assert first["filtered_resps"][0] == first["resps"][0][0]
+    record, back = taken_back(written.files, tmp_path / "back")
+    assert record.task == "lm_eval"
+    rows = {row["id"]: row["scores"] for row in run.rows()}
+    assert {name: dict(row.score.values) for name, row in back.items()} == rows
+    success = next(r for r in record.results if r["metric"] == "success")
+    assert (success["value"], success["low"]) == (run["success"].value, run["success"].low)
+
+
+def test_a_run_whose_answers_such_logs_have_no_place_for_is_refused(tmp_path):
+    task = {"name": "syntax", "data": "english:simple", "max_per_file": 2}
+    model = {"name": f"{ROOT / 'examples/my_slot_model.py'}:Bigrams", "text": str(ROOT / "examples/data/ref.en")}
+    (run,) = evaluate({"task": task, "model": model}, tmp_path / "ours")
+    with pytest.raises(UserError, match=r"cannot be written as a log .* --format jsonl"):
+        exported(run, tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize("name", ["../../etc", "CON", "a:b\\c", "x" * 400, "..", "<script>"])
+def test_a_model_name_never_leads_out_of_the_folder(tmp_path, name):
+    safe = _safe(name)
+    assert (tmp_path / safe).resolve().parent == tmp_path.resolve()
+    assert safe.upper() != "CON"
+    assert not set(safe) & set('<>:"/\\|?*')
+    assert len(safe) <= 120

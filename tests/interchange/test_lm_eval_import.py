@@ -1,0 +1,219 @@
+"""Logs of lm-evaluation-harness as runs of ours."""
+
+from __future__ import annotations
+
+import json
+import math
+
+import pytest
+
+from lmassay import runner
+from lmassay.data import sha256
+from lmassay.errors import DataError
+from lmassay.interchange.lm_eval_import import configuration, grouped
+from lmassay.interchange.lm_eval_log import read_log
+from lmassay.store import Store
+from tests.interchange.kit import PARADIGM, log, pairs_run, samples, write_log
+
+PAIRS = f"blimp_{PARADIGM}"
+
+
+def imported(folder, *paths, **options):
+    """The record and the rows of an import."""
+    plan = runner.plan(configuration(paths, **options))
+    with Store(folder, create=True) as store:
+        record = runner.start(plan, store)
+        return record, list(store.rows(record.id))
+
+
+def overall(record):
+    return {r["metric"]: r for r in record.results if r["group"] == "overall"}
+
+
+def test_pairs_are_judged_by_our_task_from_the_likelihoods_of_the_log(tmp_path):
+    record, rows = imported(tmp_path / "results", log(PAIRS))
+    assert (record.task, record.model, record.status) == ("minimal_pairs", "tiny", "done")
+    accuracy = overall(record)["accuracy"]
+    assert accuracy["value"] == 0.375
+    assert accuracy["low"] < 0.375 < accuracy["high"]
+    for row, sample in zip(rows, samples(PAIRS), strict=True):
+        good, bad = (float(answer[0]) for answer in sample["filtered_resps"])
+        assert row.score.values["accuracy"] == sample["acc"]
+        assert row.score.values["margin"] == good - bad
+        assert row.example.groups["phenomenon"] == "subject_verb_agreement"
+        assert "tokens" in row.score.unscored["accuracy_token"]
+
+
+def test_characters_are_counted_as_in_our_own_runs_without_the_space_that_the_harness_adds(tmp_path):
+    _, rows = imported(tmp_path / "results", log(PAIRS))
+    for row, sample in zip(rows, samples(PAIRS), strict=True):
+        means = [
+            float(a[0]) / len(sample["doc"][s])
+            for a, s in zip(sample["filtered_resps"], ("sentence_good", "sentence_bad"), strict=True)
+        ]
+        assert row.score.values["accuracy_char"] == float(means[0] > means[1])
+
+
+def test_an_imported_run_pairs_by_example_with_ours_on_the_same_data(tmp_path):
+    from lmassay.comparison import compare_runs, load_side
+
+    ours = pairs_run(tmp_path)
+    imported(ours.folder, log(PAIRS))
+    with Store(ours.folder) as store:
+        mine, theirs = (load_side(store, record) for record in store.runs())
+        assert set(mine.table.ids) == set(theirs.table.ids)
+        rows = {row.metric: row for row in compare_runs(mine, [theirs])}
+    # Two pairs of ours are in error.
+    assert rows["accuracy"].n == 6
+    assert rows["accuracy"].low is not None
+
+
+def test_the_record_tells_that_and_whence_it_was_imported(tmp_path):
+    record, _ = imported(tmp_path / "results", log(PAIRS))
+    notes = "\n".join(record.provenance["notes"])
+    assert sha256(log(PAIRS)) in notes
+    assert log(PAIRS).name in notes
+    assert record.provenance["signature"]["imported"] == "lm_eval-0.4.13"
+    assert "model=tiny" in record.signature
+
+
+def test_a_good_sentence_that_was_asked_about_second_is_still_the_good_one(tmp_path):
+    rows = samples(PAIRS)
+    for row in rows:
+        first, second = row["arguments"].values()
+        row["arguments"] = {"gen_args_0": second, "gen_args_1": first}
+        row["filtered_resps"].reverse()
+    record, judged = imported(tmp_path / "results", write_log(tmp_path, rows), model="m")
+    assert overall(record)["accuracy"]["value"] == 0.375
+    assert judged[0].score.details["logprob_good"] == float(samples(PAIRS)[0]["filtered_resps"][0][0])
+
+
+def test_ties_count_as_wrong_here_and_the_difference_to_the_log_is_told(tmp_path):
+    rows = samples(PAIRS)
+    rows[0] |= {"filtered_resps": [["-1.0", "False"], ["-1.0", "False"]], "acc": 1.0}
+    record, judged = imported(tmp_path / "results", write_log(tmp_path, rows), model="m")
+    assert judged[0].score.values["accuracy"] == 0.0
+    assert any(
+        "1 of 8 pairs are right or wrong otherwise than in the log" in note for note in record.provenance["notes"]
+    )
+
+
+def test_all_logs_of_pairs_make_one_run_and_other_logs_a_run_each(tmp_path):
+    other = samples(PAIRS)
+    for sample in other:
+        sample["doc"]["UID"] = "another"
+    second = write_log(tmp_path, other, "blimp_another")
+    totals = json.loads(next(log(PAIRS).parent.glob("results_*.json")).read_text(encoding="utf-8"))
+    totals["results"]["blimp_another"] = {}
+    (tmp_path / "results_2026-01-31T09-30-00.000001.json").write_text(json.dumps(totals), encoding="utf-8")
+    groups = grouped([log("my_bbq"), log(PAIRS), second])
+    assert groups == [[log(PAIRS), second], [log("my_bbq")]]
+    record, rows = imported(tmp_path / "results", *groups[0])
+    assert len(rows) == len({row.example.id for row in rows}) == 16
+    assert {r["group"] for r in record.results} == {"overall", f"paradigm={PARADIGM}", "paradigm=another"}
+
+
+def test_questions_of_bbq_are_judged_by_our_task_and_agree_with_the_harness(tmp_path):
+    record, rows = imported(tmp_path / "results", log("my_bbq"))
+    found = overall(record)
+    assert record.task == "bias"
+    # What the harness says of the same log.
+    assert found["accuracy_amb"]["value"] == 1.0
+    assert found["accuracy_dis"]["value"] == 0.0
+    assert found["s_dis"]["value"] == 1.0
+    assert rows[0].example.id == "Age-1-0"
+    assert rows[0].score.details["role"] == "unknown"
+
+
+def test_generated_answers_to_questions_are_read_by_our_parsers(tmp_path):
+    rows = samples("my_bbq_generate")
+    for row in rows:
+        row["resps"], row["filtered_resps"] = [["It was the grandson."]], ["It was the grandson."]
+    path = write_log(tmp_path, rows)
+    record, judged = imported(tmp_path / "results", path, model="m")
+    assert record.task == "bias"
+    grandson = [row for row in judged if "The grandson" in row.example.inputs["choices"]]
+    assert {row.score.details["letter"] for row in grandson} == {"B"}
+
+
+def test_a_task_that_we_do_not_have_keeps_the_metrics_of_its_log_and_says_so(tmp_path):
+    record, rows = imported(tmp_path / "results", log("sums"), filter_name="flexible-extract")
+    assert (record.task, record.label) == ("lm_eval", "sums")
+    assert overall(record)["exact_match"]["value"] == 0.0
+    assert overall(record)["exact_match"]["high"] > 0.3
+    assert record.provenance["notes"][0].startswith("there is no task of ours for sums")
+    assert rows[0].example.inputs["prompt"] == "Q: What is 1 + 1?\nA:"
+    assert rows[0].example.reference == "2"
+    assert isinstance(rows[0].score.details["answer"], str)
+
+
+def test_runs_of_two_models_on_a_foreign_task_pair_and_those_of_two_tasks_do_not(tmp_path):
+    first = read_log(log("sums"), "strict-match")
+    ids = []
+    for task in ("sums", "sums", "others"):
+        plan = runner.plan(
+            configuration(
+                [log("sums")], filter_name="strict-match", task=task, model="m", results=_totals(tmp_path, task)
+            )
+        )
+        ids.append({example.id for example in plan.task.examples()})
+    assert ids[0] == ids[1]
+    assert ids[0].isdisjoint(ids[2])
+    assert len(ids[0]) == len(first.samples)
+
+
+def _totals(folder, task):
+    path = folder / f"totals_{task}.json"
+    path.write_text(json.dumps({"results": {task: {}}}), encoding="utf-8")
+    return path
+
+
+def test_metrics_that_are_no_number_an_example_are_left_out_by_name(tmp_path):
+    rows = [row for row in samples("sums") if row["filter"] == "strict-match"]
+    for row in rows:
+        row |= {"metrics": ["exact_match", "perplexity"], "perplexity": [-3.0, 7]}
+    record, _ = imported(tmp_path / "results", write_log(tmp_path, rows), model="m")
+    assert list(overall(record)) == ["exact_match"]
+    assert any("left out, as they are not one number an example: perplexity" in n for n in record.provenance["notes"])
+    for row in rows:
+        row["metrics"] = ["perplexity"]
+    with pytest.raises(DataError, match="no metric that is one number an example"):
+        imported(tmp_path / "none", write_log(tmp_path, rows, "b"), model="m")
+    assert not (tmp_path / "none").exists()
+
+
+def test_a_total_that_is_no_mean_is_told(tmp_path):
+    rows = [row for row in samples("sums") if row["filter"] == "strict-match"]
+    path = write_log(tmp_path, rows)
+    totals = tmp_path / "results_x.json"
+    totals.write_text(json.dumps({"results": {"mytask": {"exact_match,strict-match": 0.4}}}), encoding="utf-8")
+    record, _ = imported(tmp_path / "results", path, model="m", results=totals)
+    assert any("the harness's own exact_match is 0.4" in note for note in record.provenance["notes"])
+
+
+@pytest.mark.parametrize("value", [math.nan, math.inf])
+def test_a_score_that_is_no_finite_number_is_refused_before_anything_is_written(tmp_path, value):
+    rows = [row for row in samples("sums") if row["filter"] == "strict-match"]
+    rows[1]["exact_match"] = value
+    with pytest.raises(DataError, match="line 2: exact_match is"):
+        imported(tmp_path / "results", write_log(tmp_path, rows), model="m")
+    assert not (tmp_path / "results").exists()
+
+
+def test_who_was_asked_must_be_known(tmp_path):
+    path = write_log(tmp_path, samples(PAIRS))
+    with pytest.raises(DataError, match="give --model NAME or --totals FILE"):
+        imported(tmp_path / "results", path)
+    record, _ = imported(tmp_path / "results", path, model="acme/one")
+    assert record.model == "acme/one"
+    assert record.provenance["signature"]["imported"] == "lm_eval-unknown"
+
+
+def test_an_imported_run_can_be_planned_again_from_its_configuration(tmp_path):
+    record, _ = imported(tmp_path / "results", log(PAIRS))
+    assert runner.replan(record).signature == record.signature
+
+
+def test_a_key_in_a_model_name_is_blanked_out(tmp_path):
+    record, _ = imported(tmp_path / "results", write_log(tmp_path, samples(PAIRS)), model="sk-abcdefgh12345678")
+    assert "abcdefgh" not in json.dumps([record.model, record.signature])

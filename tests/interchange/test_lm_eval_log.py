@@ -1,0 +1,154 @@
+"""Reading sample logs: what is wrong is told with file and line, and nothing is taken for what it is not."""
+
+from __future__ import annotations
+
+import gzip
+import json
+
+import pytest
+
+from lmassay.errors import DataError
+from lmassay.interchange.lm_eval_log import read_log, read_totals, task_of, totals_beside
+from tests.interchange.kit import PARADIGM, copied_log, log, samples, write_log
+
+PAIRS = f"blimp_{PARADIGM}"
+
+
+def changed(folder, line: int, **fields):
+    """The real log of pairs with one line changed; a field that is None is left out."""
+    rows = samples(PAIRS)
+    rows[line - 1] = {k: v for k, v in {**rows[line - 1], **fields}.items() if v is not None}
+    return write_log(folder, rows)
+
+
+def test_a_real_log_is_read_whole_and_in_order():
+    found = read_log(log(PAIRS))
+    assert (found.task, found.filter, len(found.samples)) == (PAIRS, "none", 8)
+    assert [sample.doc_id for sample in found.samples] == list(range(8))
+    first = found.samples[0]
+    assert first.asked[0] == ["", " The author laughs."]
+    assert first.log_likelihoods() == [float(pair[0]) for pair in samples(PAIRS)[0]["filtered_resps"]]
+    assert first.texts() is None
+    assert first.metrics == {"acc": samples(PAIRS)[0]["acc"]}
+
+
+def test_totals_lie_beside_the_log_and_tell_who_was_asked():
+    path = totals_beside(log(PAIRS))
+    assert path is not None
+    totals = read_totals(path, PAIRS, "none")
+    assert (totals.model, totals.source, totals.harness, totals.task_version) == ("tiny", "hf", "0.4.13", "1.0")
+    assert totals.means["acc"] == 0.375
+    assert totals.identity == {"model_revision": "main", "model_dtype": "float32"}
+    assert totals.higher_is_better == {"acc": True}
+
+
+def test_arguments_as_lists_and_samples_without_a_list_of_metrics_are_read_too(tmp_path):
+    rows = samples(PAIRS)
+    for row in rows:
+        row["arguments"] = [list(request.values()) for request in row["arguments"].values()]
+        del row["metrics"], row["filter"]
+    found = read_log(write_log(tmp_path, rows))
+    assert found.samples[0].asked == read_log(log(PAIRS)).samples[0].asked
+    assert list(found.samples[0].metrics) == ["acc"]
+
+
+def test_documents_come_in_the_order_of_their_numbers(tmp_path):
+    found = read_log(write_log(tmp_path, list(reversed(samples(PAIRS)))))
+    assert [sample.doc_id for sample in found.samples] == list(range(8))
+
+
+@pytest.mark.parametrize("name", ["doc_id", "doc", "target", "arguments", "filtered_resps"])
+def test_a_missing_field_is_named_with_its_line(tmp_path, name):
+    with pytest.raises(DataError, match=f"line 3: the field '{name}' is missing"):
+        read_log(changed(tmp_path, 3, **{name: None}))
+
+
+def test_a_line_that_is_cut_off_is_named(tmp_path):
+    rows = [json.dumps(row) for row in samples(PAIRS)]
+    with pytest.raises(DataError, match=r"line 8: this is no JSON .* was the log cut off"):
+        read_log(write_log(tmp_path, [*rows[:-1], rows[-1][:200]]))
+
+
+@pytest.mark.parametrize("value", ["nan", "-inf", "maybe", None, []])
+def test_a_log_likelihood_that_is_no_finite_number_is_refused(tmp_path, value):
+    found = read_log(changed(tmp_path, 2, filtered_resps=[[value, "False"], ["-1.0", "False"]]))
+    with pytest.raises(DataError, match=r"line 2: .*log-likelihood"):
+        found.samples[1].log_likelihoods()
+
+
+def test_a_document_given_twice_is_refused_with_both_lines(tmp_path):
+    with pytest.raises(DataError, match="line 5: doc_id 0 was given already in line 1"):
+        read_log(changed(tmp_path, 5, doc_id=0))
+
+
+def test_several_filters_must_be_chosen_from():
+    with pytest.raises(DataError, match=r"2 filters \(strict-match, flexible-extract\); choose with --filter"):
+        read_log(log("sums"))
+    assert len(read_log(log("sums"), "strict-match").samples) == 3
+    with pytest.raises(DataError, match="no filter 'loose'; it has strict-match, flexible-extract"):
+        read_log(log("sums"), "loose")
+
+
+def test_a_compressed_log_is_told_so(tmp_path):
+    path = tmp_path / "samples_a_2026.jsonl"
+    path.write_bytes(gzip.compress(log(PAIRS).read_bytes()))
+    with pytest.raises(DataError, match="is compressed; unpack it first"):
+        read_log(path)
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"", "holds no samples"),
+        (b"\n\n", "holds no samples"),
+        (b"[1, 2]\n", "line 1: a sample must be a JSON object"),
+        (b'{"doc_id": "\xff"}\n', "line 1: byte 0xff is not UTF-8"),
+        (b"[" * 100_000 + b"\n", "line 1: this is no JSON"),
+    ],
+    ids=["empty", "blank", "list", "latin", "deep"],
+)
+def test_what_is_no_log_is_refused(tmp_path, content, message):
+    path = tmp_path / "samples_a_2026.jsonl"
+    path.write_bytes(content)
+    with pytest.raises(DataError, match=message):
+        read_log(path)
+
+
+@pytest.mark.parametrize("value", ["zero", True, 1.5])
+def test_a_document_number_must_be_whole(tmp_path, value):
+    with pytest.raises(DataError, match="line 1: doc_id is"):
+        read_log(changed(tmp_path, 1, doc_id=value))
+
+
+@pytest.mark.parametrize(
+    "fields", [{"arguments": 3}, {"arguments": {"gen_args_0": 3}}, {"filtered_resps": {}}, {"metrics": ["f1"]}]
+)
+def test_fields_of_another_shape_are_refused(tmp_path, fields):
+    with pytest.raises(DataError, match="line 4: "):
+        read_log(changed(tmp_path, 4, **fields))
+
+
+def test_a_file_that_is_called_otherwise_needs_the_task_named(tmp_path):
+    path = copied_log(tmp_path, PAIRS).rename(tmp_path / "mine.jsonl")
+    with pytest.raises(DataError, match=r"does not tell the task .*; give --task NAME"):
+        task_of(path)
+    assert read_log(path, task="blimp_x").task == "blimp_x"
+    with pytest.raises(DataError, match="does not exist"):
+        read_log(tmp_path / "samples_a_2026.jsonl")
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [("{", "this is no JSON"), ("[]", "the key 'results' is missing"), ('{"results": {"a": {}}}', "it has a")],
+)
+def test_totals_that_are_none_are_refused(tmp_path, content, message):
+    path = tmp_path / "results_1.json"
+    path.write_text(content, encoding="utf-8")
+    with pytest.raises(DataError, match=message):
+        read_totals(path, "b", "none")
+
+
+def test_numbers_that_json_does_not_know_become_their_names(tmp_path):
+    rows = [row for row in samples("sums") if row["filter"] == "strict-match"]
+    rows[0]["doc"]["difficulty"] = float("nan")
+    assert read_log(write_log(tmp_path, rows)).samples[0].doc["difficulty"] == "nan"

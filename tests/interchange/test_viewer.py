@@ -1,0 +1,181 @@
+"""The store in Datasette: it shows, and it cannot be made to write."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import signal
+import subprocess
+import sys
+import urllib.error
+import urllib.parse
+import urllib.request
+from collections.abc import Iterator
+
+import pytest
+
+from lmassay.errors import MissingExtra, StoreError, UserError
+from lmassay.interchange.viewer import Viewer, _application
+from lmassay.store import FILE, Store
+from tests.interchange.kit import pairs_run
+
+pytest.importorskip("datasette")
+
+
+class Served:
+    """`lmassay view` as a user starts it, in a process of its own."""
+
+    def __init__(self, folder) -> None:
+        self.folder = folder
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", "lmassay", "view", "--port", "0", "--no-browser", "--results", str(folder)],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            encoding="utf-8",
+            env={**os.environ, "PYTHONUNBUFFERED": "1"},
+        )
+        assert self.process.stdout is not None
+        self.url = self.process.stdout.readline().strip()
+
+    def get(self, path: str, method: str = "GET", host: str = ""):
+        request = urllib.request.Request(self.url + path, method=method, headers={"Host": host} if host else {})
+        try:
+            with urllib.request.urlopen(request, timeout=30) as response:
+                return response.status, response.read().decode()
+        except urllib.error.HTTPError as error:
+            with error:
+                return error.code, error.read().decode()
+
+    def sql(self, text: str, **params: str):
+        query = urllib.parse.urlencode({"sql": text, "_shape": "array", **params})
+        return self.get(f".json?{query}")
+
+    def stop(self) -> tuple[int, str]:
+        self.process.send_signal(signal.SIGINT)
+        _, told = self.process.communicate(timeout=30)
+        return self.process.returncode, told
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory):
+    found = pairs_run(tmp_path_factory.mktemp("viewed"))
+    with Store(found.folder, create=True) as store:
+        store.set_status(found.id, "done", "<script>alert(1)</script>")
+    return found
+
+
+@pytest.fixture(scope="module")
+def served(run) -> Iterator[Served]:
+    server = Served(run.folder)
+    yield server
+    if server.process.poll() is None:
+        server.stop()
+    for stream in (server.process.stdout, server.process.stderr):
+        if stream is not None:
+            stream.close()
+
+
+def test_it_tells_its_address_on_this_machine_and_shows_the_runs(served, run):
+    assert served.url.startswith("http://127.0.0.1:")
+    status, text = served.get("/runs.json?_shape=array")
+    assert status == 200
+    assert [row["id"] for row in json.loads(text)] == [run.id]
+
+
+def test_tables_are_described_and_have_facets(served):
+    status, page = served.get("/rows")
+    assert status == 200
+    assert "One row an example of a run" in page
+    assert "facet-results" in page
+
+
+def test_ready_made_queries_spread_out_results_scores_and_errors(served, run):
+    _, text = served.get("/results.json?_shape=array&metric=accuracy&model=")
+    found = [row for row in json.loads(text) if row["group"] == "overall"]
+    assert [(row["value"], row["n"], row["errors"]) for row in found] == [(run["accuracy"].value, 6, 2)]
+    _, text = served.get(f"/scores.json?_shape=array&run={run.id}&metric=accuracy")
+    assert len(json.loads(text)) == 6
+    _, text = served.get("/errors.json?_shape=array")
+    assert [(row["error"], row["examples"]) for row in json.loads(text)] == [("the server is down", 2)]
+    for query in ("unscored", f"changed.json?_shape=array&base={run.id}&new={run.id}&metric=accuracy"):
+        assert served.get(f"/{query}")[0] == 200
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "delete from runs",
+        "insert into runs (id) values ('x')",
+        "drop table rows",
+        "attach database '/tmp/x.db' as x",
+        "pragma journal_mode = delete",
+        "select load_extension('x')",
+        "with x as (select 1) delete from runs",
+        "select 1; delete from runs",
+    ],
+)
+def test_nothing_can_be_written_or_loaded_by_a_query(served, sql):
+    before = hashlib.sha256((served.folder / FILE).read_bytes()).hexdigest()
+    status, text = served.sql(sql)
+    assert status == 400 or '"error"' in text or '"ok": false' in text
+    assert hashlib.sha256((served.folder / FILE).read_bytes()).hexdigest() == before
+    assert served.sql("select count(*) as n from runs")[1] == '[{"n": 1}]'
+
+
+@pytest.mark.parametrize("method", ["POST", "PUT", "DELETE", "PATCH"])
+def test_only_reading_requests_are_answered(served, method):
+    assert served.get("/runs", method)[0] == 405
+
+
+def test_a_request_for_another_host_is_refused(served):
+    assert served.get("", host="evil.example")[0] == 421
+    assert served.get("", host=served.url.split("/")[2].replace("127.0.0.1", "localhost"))[0] == 200
+
+
+def test_the_file_itself_is_not_handed_out_and_no_plug_in_is_loaded(served):
+    assert served.get(".db")[0] == 403
+    with urllib.request.urlopen(served.url.removesuffix("/lmassay") + "/-/plugins.json", timeout=30) as response:
+        assert json.load(response) == []
+
+
+def test_a_script_in_the_data_stays_text(served):
+    _, page = served.get("/runs")
+    assert "&lt;script&gt;alert(1)" in page
+    assert "<script>alert(1)" not in page
+
+
+@pytest.mark.parametrize("host", ["0.0.0.0", "192.168.1.10", "example.org", "::"])
+def test_other_hosts_than_this_machine_are_refused(run, host):
+    with pytest.raises(UserError, match="on this machine only"):
+        Viewer(run.folder, host)
+
+
+def test_a_port_that_is_taken_is_told(run):
+    first = Viewer(run.folder)
+    try:
+        first._socket.listen()
+        with pytest.raises(StoreError, match="give another with --port"):
+            Viewer(run.folder, port=first.port)
+    finally:
+        first._socket.close()
+
+
+def test_a_folder_without_results_is_told(tmp_path):
+    with pytest.raises(StoreError, match="there are no results"):
+        Viewer(tmp_path)
+
+
+def test_a_missing_datasette_is_named_with_the_pip_command(run, monkeypatch):
+    monkeypatch.setitem(sys.modules, "datasette.app", None)
+    with pytest.raises(MissingExtra, match=r"pip install 'lmassay\[view\]'"):
+        _application(run.folder)
+
+
+def test_it_ends_in_peace_when_it_is_told_to(served):
+    code, told = served.stop()
+    assert code == 0
+    assert told.splitlines()[-1] == "stopped"
+    # Refused queries are shown on the page and leave no trace in the terminal.
+    assert "Traceback" not in told
+    assert "ERROR" not in told
