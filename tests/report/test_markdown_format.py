@@ -91,7 +91,7 @@ def test_all_four_evaluations_are_in_it_with_their_numbers(report):
         "Runs",
     ]
     rendered = READER.render(report)
-    assert rendered.count("<table>") == report.count("| --- |")
+    assert rendered.count("<table>") == len(re.findall(r"^\| --- ", report, flags=re.MULTILINE)) > 15
     assert "ambiguous contexts<br>accuracy" in report
     assert "Signature: lmassay:" in report
 

@@ -181,7 +181,8 @@ def _configurations(arm: JudgedArm, task: str) -> Folded:
         lines.append(Line(row, "total" if standing is verdict.chosen else "plain"))
     head = [Cell("configuration", kind="text"), Cell("dev"), Cell("test"), *map(Cell, shown), Cell("splits")]
     caption = "Mean ± std over splits and interval, in percent; those with all their splits first, by dev."
-    what = f"{task} under {short_name(arm)}: {len(verdict.standings)} configurations"
+    number = len(verdict.standings)
+    what = f"{task} under {short_name(arm)}: {number} configuration{'' if number == 1 else 's'}"
     return Folded(what, [Table(caption, [head], [Body(lines)])])
 
 

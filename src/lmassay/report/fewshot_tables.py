@@ -147,10 +147,12 @@ def cells(row: Row) -> tuple[str, list[list[Line]]]:
     shared = counts.pop() if len(counts) == 1 else ""
     if shared:
         found = [[replace(line, n="") for line in cell] for cell in found]
-    average = [
-        replace(line, n=f"{line.n.removeprefix('n=')} tasks" if line.n else "") for line in _lines(row, row.cells[-1])
-    ]
+    average = [replace(line, n=_tasks(line.n.removeprefix("n="))) for line in _lines(row, row.cells[-1])]
     return shared, [*found, average]
+
+
+def _tasks(number: str) -> str:
+    return f"{number} task{'' if number == '1' else 's'}" if number else ""
 
 
 def _lines(row: Row, cell: Cell) -> list[Line]:
