@@ -1,12 +1,7 @@
 """A perturbation of your own: leetspeak.
 
-On the command line::
-
-    lmassay perturb examples/my_perturbation.py:leet --in FILE --out FILE
-
-In a configuration (YAML)::
-
-    attack: {name: leet, perturb: "my_perturbation.py:leet", rate: 0.2, options: {signs: a4e3o0}}
+    lmassay perturb examples/my_perturbation.py:leet --in FILE --out FILE --rate 0.2 --set signs=a4e3o0
+    lmassay run examples/my_perturbation.yaml
 
 ``rate`` is the share of letters to replace here; what it means is up to you. All randomness must come from ``rng``:
 then the same seed gives the same text again.

@@ -1,15 +1,31 @@
-"""A scorer of your own in a few lines: a function of two texts that gives a number from 0 to 1.
+"""Scorers of your own: how alike are two texts, from 0 to 1?
 
-lmassay teapot --src SRC --adv-src ADV --custom-scores-source examples/my_scorer.py --s-src letters
-task: {name: robustness, s_src: "my_scorer.py:letters", …}
+    lmassay run examples/my_scorer.yaml
+    lmassay teapot --src SRC --adv-src ADV --custom-scores-source examples/my_scorer.py --s-src letters
+
+A function is enough. A class has options: the parameters of its ``__init__``.
 """
 
 from difflib import SequenceMatcher
 
-from lmassay import scorer
+from lmassay import Scorer, scorer
 
 
 @scorer("letters")
 def letters(hypothesis: str, reference: str) -> float:
     """Share of letters that the two texts have in common, in order."""
     return SequenceMatcher(None, hypothesis, reference, autojunk=False).ratio()
+
+
+class Words(Scorer):
+    """Share of the reference's words that the hypothesis has."""
+
+    def __init__(self, lower: bool = True) -> None:
+        self.lower = lower
+
+    def score_sentence(self, hyp: str, ref: str, lang: str | None = None) -> float:
+        said, wanted = self.words(hyp), self.words(ref)
+        return len(said & wanted) / len(wanted) if wanted else float(not said)
+
+    def words(self, text: str) -> set[str]:
+        return set((text.lower() if self.lower else text).split())

@@ -3,7 +3,7 @@
 
     lmassay tse run examples/tse/nearest_noun.yaml
 
-A native model needs no base class and may answer in any way: see docs/extending.md.
+A native model needs no base class and may answer in any way: see docs/extending/model.md.
 """
 
 from src.models.MPE_model import MPEModel

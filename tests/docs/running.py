@@ -22,7 +22,7 @@ LANGUAGES = ("sh", "console", "python")
 _SECONDS = 300
 
 # What a block may need: a fixture that gives it or skips, or a program.
-FIXTURES = ("smollm2", "smollm2_gguf", "shared", "server")
+FIXTURES = ("smollm2", "smollm2_gguf", "shared", "server", "package")
 PROGRAMS = ("java", "chromium", "pdflatex")
 NEEDS = (*FIXTURES, *PROGRAMS)
 

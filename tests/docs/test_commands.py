@@ -53,6 +53,8 @@ def _lacks(need: str, reader: Reader, request: pytest.FixtureRequest, missing: d
         reader.variables["SHARED"] = str(value / "data")
     if need == "server":
         reader.variables["BASE_URL"] = value
+    if need == "package":
+        reader.variables["PYTHONPATH"] = str(value)
     return ""
 
 

@@ -6,7 +6,7 @@ import ast
 
 import pytest
 
-from tests.docs.blocks import PAGES, blocks_of, page_text, shown_file, texts
+from tests.docs.blocks import PAGES, blocks_of, page_text, shown_file
 from tests.helpers import ROOT
 
 
@@ -14,11 +14,12 @@ from tests.helpers import ROOT
 def test_the_yaml_in_the_page_is_accepted(page, tmp_path):
     from lmassay.config import load_runs
 
-    for block in texts(page, "yaml"):
-        if any(line.startswith("task:") for line in block.splitlines()):
-            file = tmp_path / "c.yaml"
-            file.write_text(block, encoding="utf-8")
-            assert load_runs(file)
+    for block in blocks_of(page_text(page), page):
+        if block.language == "yaml" and any(line.startswith("task:") for line in block.text.splitlines()):
+            file = shown_file(block) or tmp_path / "c.yaml"
+            if not file.exists() or file.parent == tmp_path:
+                file.write_text(block.text, encoding="utf-8")
+            assert load_runs(file), block.where
 
 
 @pytest.mark.parametrize("page", PAGES)

@@ -1,0 +1,46 @@
+"""A metric of your own on a task that ships: the share of pairs that the model tells apart clearly.
+
+    lmassay run examples/my_metric.yaml
+
+A task's metrics are what ``score`` gives each example and what ``aggregate`` makes of them. Extend both, and raise no
+doubt about which number it is: another name for the task, and the option in its signature.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from lmassay import Example, Response, Result, Score
+from lmassay.stats import Settings, mean_result
+from lmassay.syntax.sentences import MinimalPairs
+from lmassay.syntax.sources import DataSpec
+from lmassay.table import ScoreTable
+
+
+class ClearPairs(MinimalPairs):
+    """Accuracy over minimal pairs, and ``clear``: the good sentence is e^``nats`` times as probable, at least."""
+
+    name = "clear_pairs"
+    headline = ("accuracy", "clear", "accuracy_token")  # what tables and comparisons show first
+
+    def __init__(
+        self, data: DataSpec, nats: float = 2.0, max_per_file: int | None = None, base_dir: Path = Path()
+    ) -> None:
+        super().__init__(data, max_per_file=max_per_file, label=f"by {nats:g} nats", base_dir=base_dir)
+        self.nats = nats
+
+    def score(self, examples: Sequence[Example], responses: Sequence[Sequence[Response]]) -> list[Score]:
+        return [self.with_clear(score) for score in super().score(examples, responses)]
+
+    def with_clear(self, score: Score) -> Score:
+        if "margin" not in score.values:  # no score without a reason
+            return replace(score, unscored={**score.unscored, "clear": "the pair has no margin"})
+        return replace(score, values={**score.values, "clear": float(score.values["margin"] > self.nats)})
+
+    def aggregate(self, table: ScoreTable, settings: Settings) -> list[Result]:
+        return [*super().aggregate(table, settings), mean_result(table, "clear", settings)]
+
+    def signature(self) -> Mapping[str, object]:
+        return {**super().signature(), "nats": self.nats}

@@ -1,0 +1,42 @@
+"""A model of your own that writes text: any program that reads lines and prints a line for each.
+
+model: {name: "my_model.py:Program", command: [python, translate.py]}
+lmassay run examples/my_model.yaml
+"""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from collections.abc import Iterator, Mapping, Sequence
+
+from lmassay import Generate, Response, UserError
+
+
+class Program:
+    """Starts ``command`` once for a batch of prompts and reads its answers line by line."""
+
+    name = "program"
+    can = frozenset({"generate"})
+
+    def __init__(self, command: list[str], label: str = "") -> None:
+        self.command = command
+        self.label = label or " ".join(command)
+
+    def identity(self) -> Mapping[str, object]:
+        return {"name": self.name, "command": self.command}
+
+    def check(self) -> None:
+        """What can be known before the first question."""
+        if not self.command or shutil.which(self.command[0]) is None:
+            raise UserError(f"model.command: there is no program {self.command[:1]}; install it or write its path")
+
+    def generate(self, requests: Sequence[Generate]) -> Iterator[Response]:
+        prompts = "".join(request.prompt.replace("\n", " ") + "\n" for request in requests)
+        done = subprocess.run(self.command, input=prompts, capture_output=True, encoding="utf-8", check=False)
+        lines = done.stdout.splitlines()
+        for place in range(len(requests)):
+            if place < len(lines):
+                yield Response(lines[place])
+            else:  # an error is counted as one, never as a wrong answer; `lmassay resume` asks again
+                yield Response(error=f"exit code {done.returncode}, no line {place + 1}: {done.stderr[-200:]}")

@@ -1,0 +1,63 @@
+"""An evaluation of your own: can a model add?
+
+    lmassay run examples/my_task.yaml
+
+A task says what to ask and how to judge an answer. Running, caching, resuming, intervals, comparisons and the report
+come with it.
+"""
+
+from __future__ import annotations
+
+import random
+import re
+from collections.abc import Iterator, Mapping, Sequence
+
+from lmassay import Example, Generate, Response, Result, Score
+from lmassay.stats import Settings, mean_results
+from lmassay.table import ScoreTable
+
+SHOWN = "2 + 3 = 5\n14 + 21 = 35\n"
+
+
+class Sums:
+    """Sums of two numbers. ``digits`` says how long they are, ``each`` how many sums of each length are asked."""
+
+    name = "sums"
+    version = 1  # raise it when the same answers may score differently than before
+    needs = frozenset({"generate"})
+    headline = ("right",)
+
+    def __init__(self, digits: Sequence[int] = (1, 2), each: int = 20, seed: int = 0) -> None:
+        self.digits, self.each, self.seed = tuple(digits), each, seed
+
+    def examples(self) -> Iterator[Example]:
+        for length in self.digits:
+            rng = random.Random(self.seed)
+            numbers = range(10 ** (length - 1), 10**length)
+            for place in range(self.each):
+                first, second = rng.choice(numbers), rng.choice(numbers)
+                inputs = {"first": first, "second": second}
+                yield Example(f"{length}-{place}", inputs, first + second, groups={"digits": str(length)})
+
+    def requests(self, example: Example) -> list[Generate]:
+        prompt = f"{SHOWN}{example.inputs['first']} + {example.inputs['second']} ="
+        return [Generate(prompt, max_tokens=6, stop=("\n",))]
+
+    def score(self, examples: Sequence[Example], responses: Sequence[Sequence[Response]]) -> list[Score]:
+        return [
+            self.verdict(example.reference, answers[0].text)
+            for example, answers in zip(examples, responses, strict=True)
+        ]
+
+    def verdict(self, wanted: int, answer: str) -> Score:
+        found = re.search(r"-?\d+", answer)
+        if found is None:
+            return Score({"right": 0.0}, unscored={"off_by": "no number in the answer"}, details={"answer": answer})
+        off_by = abs(int(found[0]) - wanted)
+        return Score({"right": float(off_by == 0), "off_by": float(off_by)}, details={"answer": answer})
+
+    def aggregate(self, table: ScoreTable, settings: Settings) -> list[Result]:
+        return mean_results(table, ["right", "off_by"], settings)
+
+    def signature(self) -> Mapping[str, object]:
+        return {"digits": ",".join(map(str, self.digits)), "each": self.each, "seed": self.seed}
