@@ -2,6 +2,7 @@
 // as markup.
 
 const SPARE = 8; // rows beyond those in view
+const AS_THEY_CAME = { column: null, down: false };
 
 function widthOf({ kind, title }) {
   const column = make("col", undefined, kind);
@@ -22,7 +23,7 @@ class Browser {
     this.orders = new Map();
     this.columns = [];
     this.view = new Uint32Array(0);
-    this.sort = { title: "", down: false };
+    this.sort = AS_THEY_CAME;
     this.chosen = -1; // a row of the data
     this.height = 34;
     this.from = -1;
@@ -37,15 +38,28 @@ class Browser {
 
   makeColumns() {
     const { columns, texts, scores } = this.data;
-    const fixed = (kind, of) => ({ title: kind, kind, of });
-    this.id = fixed("id", columns.id);
-    this.first = fixed("text", Int32Array.from(texts, (of) => (of.length ? of[1] : -1)));
-    this.run = fixed("run", columns.run);
-    this.state = fixed("state", columns.state);
-    this.scores = scores.map(({ name, of }) => {
+    const column = (kind, of, title = kind) => {
       const tasks = new Set();
-      of.forEach((value, row) => Number.isNaN(value) || tasks.add(columns.task[row]));
-      return { title: name, kind: "score", of, tasks };
+      const has = of instanceof Float64Array ? (value) => !Number.isNaN(value) : (value) => value >= 0;
+      of.forEach((value, row) => has(value) && tasks.add(columns.task[row]));
+      return { kind, of, title, tasks };
+    };
+    const first = Int32Array.from(texts, (of) => (of.length ? of[1] : -1));
+    this.id = column("id", columns.id);
+    this.first = { ...column("text", first), skip: sharedBeginnings(this.data, first) };
+    this.answer = column("answer", this.answers());
+    this.run = column("run", columns.run);
+    this.state = column("state", columns.state);
+    this.scores = scores.map(({ name, of }) => column("score", of, name));
+  }
+
+  // The text called "answer" or "answer (length)".
+  answers() {
+    const { names, texts } = this.data;
+    const called = names.map((name) => /^answer( \(|$)/.test(name));
+    return Int32Array.from(texts, (of) => {
+      for (let i = 0; i < of.length; i += 2) if (called[of[i]]) return of[i + 1];
+      return -1;
     });
   }
 
@@ -56,7 +70,7 @@ class Browser {
       // The form is cleared after this event.
       setTimeout(() => {
         this.filters.follow("all");
-        this.sort = { title: "", down: false };
+        this.sort = AS_THEY_CAME;
         this.close();
         this.refresh();
       });
@@ -93,7 +107,7 @@ class Browser {
     const began = performance.now();
     const rows = this.filters.rows();
     this.pickColumns();
-    const column = this.columns.find((c) => c.title === this.sort.title);
+    const column = this.columns.includes(this.sort.column) ? this.sort.column : null;
     this.view = this.arranged(rows, column);
     const by = column ? `, by ${visible(column.title)} ${this.sort.down ? "downwards" : "upwards"}` : "";
     this.count.textContent = `${counted(this.view.length)} of ${counted(this.data.size)} shown${by}${this.view.length ? "; choose a row to see the whole of it" : ""}`;
@@ -105,7 +119,7 @@ class Browser {
   }
 
   order(column) {
-    if (!this.orders.has(column)) this.orders.set(column, ordered(this.data, column.of));
+    if (!this.orders.has(column)) this.orders.set(column, ordered(this.data, column));
     return this.orders.get(column);
   }
 
@@ -129,16 +143,17 @@ class Browser {
     const { columns } = this.data;
     let within = task === "" ? -1 : Number(task);
     if (run !== "") within = columns.task[columns.run.indexOf(Number(run))];
-    this.columns = [this.id, this.first];
+    const measured = (column) => column.tasks.size && (within < 0 || column.tasks.has(within));
+    this.columns = [this.id, this.first, ...[this.answer].filter(measured)];
     if (run === "" && this.filters.has("run")) this.columns.push(this.run);
     if (state === "" && this.filters.has("state")) this.columns.push(this.state);
-    this.columns.push(...this.scores.filter((score) => within < 0 || score.tasks.has(within)));
+    this.columns.push(...this.scores.filter(measured));
   }
 
   // Upwards, downwards, then as they came.
-  sortBy({ title }) {
-    if (this.sort.title !== title) this.sort = { title, down: false };
-    else this.sort = this.sort.down ? { title: "", down: false } : { title, down: true };
+  sortBy(column) {
+    if (this.sort.column !== column) this.sort = { column, down: false };
+    else this.sort = this.sort.down ? AS_THEY_CAME : { column, down: true };
     this.refresh();
   }
 
@@ -152,7 +167,7 @@ class Browser {
       button.type = "button";
       button.addEventListener("click", () => this.sortBy(column));
       head.scope = "col";
-      head.setAttribute("aria-sort", column.title === this.sort.title ? direction : "none");
+      head.setAttribute("aria-sort", column === this.sort.column ? direction : "none");
       head.append(button);
       row.append(head);
     }
@@ -197,14 +212,19 @@ class Browser {
     row.setAttribute("aria-rowindex", place + 2);
     row.setAttribute("aria-selected", String(of === this.chosen));
     for (const column of this.columns) {
-      const value = column.of[of];
-      const shown = column.kind === "score" ? rounded(value) : this.text(value).slice(0, 160).replace(/\s+/g, " ");
-      const cell = make(column.kind === "id" ? "th" : "td", shown, column.kind);
+      const cell = make(column.kind === "id" ? "th" : "td", this.inShort(column, column.of[of]), column.kind);
       if (column.kind === "id") cell.scope = "row";
       row.append(cell);
     }
     if (this.text(this.state.of[of]) === "error") row.className = "failed";
     return row;
+  }
+
+  inShort(column, value) {
+    if (column.kind === "score") return rounded(value);
+    const from = column.skip?.get(value) ?? 0;
+    const text = this.text(value).slice(from, from + 160).replace(/\s+/g, " ");
+    return from ? `… ${text}` : text;
   }
 
   onKey(event) {

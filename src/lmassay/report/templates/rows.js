@@ -67,9 +67,35 @@ function parts(texts, columns, groups) {
   return { start, of: Uint32Array.from(of) };
 }
 
+// How much of each text is the same for all rows of a run: the instructions that every prompt begins with.
+function sharedBeginnings(data, column) {
+  const first = new Map();
+  const shared = new Map();
+  column.forEach((value, row) => {
+    if (value < 0) return;
+    const run = data.columns.run[row];
+    const text = data.strings[value];
+    if (!first.has(run)) first.set(run, text);
+    const begin = first.get(run);
+    const most = Math.min(shared.get(run) ?? begin.length, text.length);
+    let at = 0;
+    while (at < most && begin[at] === text[at]) at++;
+    shared.set(run, at);
+  });
+  const cut = new Map();
+  for (const [run, begin] of first) {
+    const same = begin.slice(0, shared.get(run));
+    // Back to the beginning of a word; a short beginning, or a run of one text, is shown whole.
+    if (same.length > 20 && same.length < begin.length) cut.set(run, Math.max(same.lastIndexOf(" "), same.lastIndexOf("\n")) + 1);
+  }
+  const skip = new Map();
+  column.forEach((value, row) => value >= 0 && skip.set(value, cut.get(data.columns.run[row]) ?? 0));
+  return skip;
+}
+
 // Rows by a column, upwards; those without a value stand apart, to be last whichever way is sorted.
-function ordered(data, column) {
-  const values = column instanceof Float64Array ? column : ranks(data, column);
+function ordered(data, { of: column, skip }) {
+  const values = column instanceof Float64Array ? column : ranks(data, column, skip);
   const has = [];
   const without = [];
   values.forEach((value, row) => (Number.isNaN(value) ? without : has).push(row));
@@ -78,11 +104,11 @@ function ordered(data, column) {
 }
 
 // The place of each text among all of its column. Numbers inside a text count as numbers: 9 before 10.
-function ranks(data, column) {
+function ranks(data, column, skip) {
   const values = [...new Set(column)].filter((value) => value >= 0);
-  const padded = (text) => text.slice(0, 60).replace(/\d+/g, (digits) => digits.padStart(10, "0"));
+  const padded = (text, from) => text.slice(from, from + 60).replace(/\d+/g, (digits) => digits.padStart(10, "0"));
   // Without a function of ours to compare them, strings are sorted several times as fast.
-  const keys = values.map((value) => `${padded(data.found[value])}\u0001${value}`).sort();
+  const keys = values.map((value) => `${padded(data.found[value], skip?.get(value) ?? 0)}\u0001${value}`).sort();
   const rank = new Map(keys.map((key, place) => [Number(key.slice(key.lastIndexOf("\u0001") + 1)), place]));
   return Float64Array.from(column, (value) => (value < 0 ? NaN : rank.get(value)));
 }
