@@ -9,7 +9,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -19,6 +19,7 @@ from tests.helpers import ROOT
 # What no test runs: it installs, or needs a network. make's targets are held by tests/docs/test_readme.py.
 EXEMPT = re.compile(r"\s*(make( |$)|(python -m )?pip install |git clone )")
 LANGUAGES = ("sh", "console", "python")
+_OTHER_SHELLS = ("bash", "shell", "zsh", "powershell", "bat", "shell-session", "sh-session")
 _SECONDS = 300
 
 # What a block may need: a fixture that gives it or skips, or a program.
@@ -33,6 +34,20 @@ def commands(block: Block) -> list[str]:
     if block.language == "console":
         return [line.removeprefix("$ ") for line in lines if line.startswith("$ ")]
     return [line for line in lines if line.strip() and not line.lstrip().startswith("#")]
+
+
+def left_out(blocks: Sequence[Block]) -> list[str]:
+    """Commands that a reader sees and no test runs: those in a block of another kind than the ones that are run."""
+    found = []
+    for block in blocks:
+        if block.language in ("sh", "console"):
+            found += [] if commands(block) else [f"{block.where}: no command"]
+        elif block.language in _OTHER_SHELLS:
+            found.append(f"{block.where}: write sh or console, which are run")
+        elif block.language != "python" and not {"prints", "file", "part"} & set(block.notes):
+            stray = [line for line in block.text.splitlines() if line.startswith(("lmassay ", "$ ", "python -m "))]
+            found += [f"{block.where}: {line!r} stands in a block that is not run" for line in stray]
+    return found
 
 
 @dataclass

@@ -8,10 +8,7 @@ import pytest
 
 from tests.docs.blocks import PAGES, Block, blocks_of, page_text
 from tests.docs.expected import EXPECTED
-from tests.docs.running import EXEMPT, FIXTURES, LANGUAGES, NEEDS, Reader, commands
-
-_OTHER_SHELLS = ("bash", "shell", "zsh", "powershell", "bat", "shell-session", "sh-session")
-
+from tests.docs.running import EXEMPT, FIXTURES, LANGUAGES, NEEDS, Reader, commands, left_out
 
 # Pages that are being rewritten.
 _NOT_YET = {"docs/robustness.md", "docs/fewshot.md"}
@@ -60,14 +57,7 @@ def _lacks(need: str, reader: Reader, request: pytest.FixtureRequest, missing: d
 
 @pytest.mark.parametrize("page", PAGES)
 def test_no_command_of_the_page_is_left_out(page):
-    """A command stands in a block that is run, is a kind that is exempt, or the page is wrong."""
-    for block in blocks_of(page_text(page), page):
-        assert block.language not in _OTHER_SHELLS, f"{block.where}: write sh or console, which are run"
-        if block.language in ("sh", "console"):
-            assert commands(block), f"{block.where}: no command"
-        elif block.language not in LANGUAGES and "prints" not in block.notes and "file" not in block.notes:
-            stray = [line for line in block.text.splitlines() if line.startswith(("lmassay ", "$ ", "python -m "))]
-            assert not stray, f"{block.where}: {stray[0]!r} stands in a block that is not run"
+    assert left_out(blocks_of(page_text(page), page)) == []
 
 
 @pytest.mark.parametrize("page", PAGES)
