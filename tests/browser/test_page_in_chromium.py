@@ -3,82 +3,13 @@
 from __future__ import annotations
 
 import json
-import time
-from typing import Any
 
 import pytest
 
 from tests.browser.many_rows import HOSTILE, MANY, fill, page
+from tests.browser.reader import ROWS, Reader
 
-ROWS = ".rows tbody tr[data-place]"
 SURROGATE = "\ud800"
-HEADS = "[...document.querySelectorAll('.rows thead button')]"
-
-
-class Reader:
-    """What a person does with the page."""
-
-    def __init__(self, driver: Any, url: str) -> None:
-        self.driver, self.url = driver, url
-
-    def js(self, script: str, *arguments: Any) -> Any:
-        return self.driver.execute_script(script, *arguments)
-
-    def until(self, condition: str, seconds: float = 30) -> None:
-        end = time.monotonic() + seconds
-        while not self.js(f"return {condition}"):
-            assert time.monotonic() < end, f"{condition} did not come true"
-            time.sleep(0.02)
-
-    def open(self) -> None:
-        self.resize(1280)
-        self.driver.get(self.url)
-
-    def resize(self, width: int) -> None:
-        size = {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": width < 600}
-        self.driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
-
-    def come_to_examples(self) -> None:
-        self.js("document.querySelector('#examples').scrollIntoView()")
-        self.until("document.querySelector('#examples').dataset.ready === 'true'")
-
-    def set(self, name: str, value: str) -> None:
-        """A control by hand: a value, or the beginning of an option's text."""
-        script = """
-          const [name, value] = arguments;
-          const control = document.querySelector(`.controls [name=${name}]`);
-          if (control.options) control.value = [...control.options].find((o) => o.text.startsWith(value)).value;
-          else control.value = value;
-          control.dispatchEvent(new Event("input", { bubbles: true }));
-        """
-        before = self.js("return performance.getEntriesByType('measure').length")
-        self.js(script, name, value)
-        self.until(f"performance.getEntriesByType('measure').length > {before}")
-
-    def sort(self, title: str) -> None:
-        self.js(f"{HEADS}.find((button) => button.textContent === arguments[0]).click()", title)
-
-    def column(self, title: str) -> list[str]:
-        script = f"""
-          const at = {HEADS}.findIndex((button) => button.textContent === arguments[0]);
-          return [...document.querySelectorAll(arguments[1])].map((row) => row.cells[at].textContent);
-        """
-        found: list[str] = self.js(script, title, ROWS)
-        return found
-
-    def choose(self, place: int) -> str:
-        self.js(f"document.querySelectorAll('{ROWS}')[arguments[0]].click()", place)
-        # The wire between driver and browser cannot carry a lone surrogate.
-        return str(self.js("return document.querySelector('.detail').textContent.toWellFormed()"))
-
-    @property
-    def count(self) -> str:
-        return str(self.js("return document.querySelector('.count').textContent")).partition(";")[0]
-
-    def milliseconds(self) -> list[float]:
-        """How long each answer to a click or key took so far."""
-        found: list[float] = self.js("return performance.getEntriesByType('measure').map((m) => m.duration)")
-        return found
 
 
 @pytest.fixture(scope="module")

@@ -1,0 +1,89 @@
+"""Small pages in a real browser: what the table shows of a text, and what is said where nothing can be shown."""
+
+from __future__ import annotations
+
+import pytest
+
+from lmassay.report.browser import Shown, browser
+from lmassay.report.shell import document
+from tests.browser.reader import Reader
+
+ASK = "Read the passage and answer with one letter.\nPassage: "
+
+
+def question(number: int, text: str) -> Shown:
+    texts = [("prompt", f"{ASK}{text}"), ("answer (length)" if number % 2 else "answer", f"reply {number}")]
+    return Shown("a run", "own", f"id {number}", "scored", {}, {"id": float(-number), "good": 0.5}, texts)
+
+
+@pytest.fixture
+def small(chromium, tmp_path):
+    """Opens a page of three questions, written as ``change`` has it."""
+
+    def opened(change=lambda page: page) -> Reader:
+        rows = [question(number, text) for number, text in enumerate(["the boy", "a letter", "the box"])]
+        (tmp_path / "page.html").write_text(change(document("small", browser(rows), browser=True)), encoding="utf-8")
+        reader = Reader(chromium, (tmp_path / "page.html").as_uri())
+        reader.open()
+        return reader
+
+    return opened
+
+
+def test_the_instructions_that_all_prompts_share_are_left_out_of_the_table(small):
+    reader = small()
+    reader.come_to_examples()
+    assert reader.column("text") == ["… the boy", "… a letter", "… the box"]
+    assert ASK in reader.choose(0)
+    reader.sort("text")
+    assert reader.column("text") == ["… a letter", "… the box", "… the boy"]
+
+
+def test_answers_stand_beside_the_texts_whole_or_cut(small):
+    reader = small()
+    reader.come_to_examples()
+    assert reader.column("answer") == ["reply 0", "reply 1", "reply 2"]
+
+
+def test_a_score_that_is_called_like_a_column_sorts_by_itself(small):
+    reader = small()
+    reader.come_to_examples()
+    reader.js("[...document.querySelectorAll('.rows thead .score button')].find((b) => b.textContent === 'id').click()")
+    assert reader.column("id") == ["id 2", "id 1", "id 0"]
+    assert reader.js("return document.querySelectorAll('[aria-sort=ascending]').length") == 1
+
+
+def test_a_page_that_was_cut_off_says_so(small):
+    reader = small(lambda page: page.replace("</script>", "AAAA</script>", 1).replace('gzip">H4sI', 'gzip">H4sIAAAA'))
+    reader.until("document.querySelector('.count').textContent.includes('cannot be read')")
+
+
+def test_a_browser_that_cannot_unpack_says_what_to_do(chromium, small):
+    script = {"source": "delete window.DecompressionStream"}
+    added = chromium.execute_cdp_cmd("Page.addScriptToEvaluateOnNewDocument", script)
+    try:
+        reader = small()
+        reader.until("document.querySelector('.count').textContent.includes('too old to unpack')")
+        assert "lmassay export RUN" in reader.count
+    finally:
+        chromium.execute_cdp_cmd("Page.removeScriptToEvaluateOnNewDocument", added)
+
+
+def test_without_scripts_the_page_says_where_the_examples_are(chromium, small):
+    chromium.execute_cdp_cmd("Emulation.setScriptExecutionDisabled", {"value": True})
+    try:
+        small()
+        assert "lmassay export RUN" in chromium.find_element("css selector", "noscript").text
+        assert not chromium.find_element("css selector", ".controls").is_displayed()
+    finally:
+        chromium.execute_cdp_cmd("Emulation.setScriptExecutionDisabled", {"value": False})
+
+
+def test_the_browser_is_left_out_in_print(chromium, small):
+    reader = small()
+    reader.come_to_examples()
+    chromium.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": "print"})
+    try:
+        assert reader.js("return getComputedStyle(document.querySelector('.browser')).display") == "none"
+    finally:
+        chromium.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": ""})
