@@ -194,3 +194,10 @@ def test_a_store_of_an_earlier_version_has_no_record_of_what_was_asked(store):
     with Store(store.folder, create=True) as upgraded:
         upgraded.add_rows(run, [(0, Row(Example("a", {}), "scored"))], {"a": ["k"]})
         assert list(upgraded.asked(run)) == [("a", [])]
+
+
+def test_a_configuration_keeps_the_order_of_its_keys(store):
+    run = store.new_id("x")
+    config = {"task": {"data": {"Simple": "b", "Across": "a"}}}
+    store.add_run(NewRun(run, "s", "n", "t", "m", "x", config, "sig", {}, 1))
+    assert list(store.run(run).config["task"]["data"]) == ["Simple", "Across"]

@@ -122,6 +122,8 @@ def expand(
 ) -> list[RunConfig]:
     """A checked run for every combination of the listed values; all mistakes are reported together."""
     _check_top_level(data, locate)
+    data = dict(data)
+    base = _base(data.pop("base_dir", None), base, locate)
     mistakes: list[str] = []
     runs: list[RunConfig] = []
     for count, plain in enumerate(_combinations(data, base, locate)):
@@ -143,8 +145,17 @@ def expand(
     return runs
 
 
+def _base(folder: Any, base: Path, locate: typing.Callable[[str], str]) -> Path:
+    """Where relative paths start: at the configuration's own folder unless it names another."""
+    if folder is None:
+        return base
+    if not isinstance(folder, str) or not (base / folder).is_dir():
+        raise ConfigError(locate(f"base_dir: there is no folder {folder!r}; relative paths start there"))
+    return (base / folder).resolve()
+
+
 def _check_top_level(data: dict[str, Any], locate: typing.Callable[[str], str]) -> None:
-    known = set(RunConfig.model_fields) - {"base_dir"}
+    known = set(RunConfig.model_fields)
     unknown = [key for key in data if key not in known]
     if unknown:
         raise ConfigError("\n".join(locate(f"{k}: unknown key{did_you_mean(str(k), known)}") for k in unknown))
@@ -214,7 +225,7 @@ def _choices(value: Any, field: Any, path: str, base: Path) -> Iterator[Any]:
     if plug_in is not None:
         yield from _spec_choices(plug_in, value, base, path)
         return
-    if isinstance(value, list) and not _takes_list(field.annotation):
+    if isinstance(value, list) and not takes_list(field.annotation):
         for item in value:
             yield from _choices(item, field, path, base)
         return
@@ -225,14 +236,15 @@ def _choices(value: Any, field: Any, path: str, base: Path) -> Iterator[Any]:
     yield value
 
 
-def _takes_list(annotation: Any) -> bool:
+def takes_list(annotation: Any) -> bool:
+    """Whether a list is one value of such an option, and not a list of values to be tried."""
     if annotation is Any:
         return True
     origin = typing.get_origin(annotation)
     if origin in (typing.Union, types.UnionType):
-        return any(_takes_list(part) for part in typing.get_args(annotation))
+        return any(takes_list(part) for part in typing.get_args(annotation))
     if origin is typing.Annotated:
-        return _takes_list(typing.get_args(annotation)[0])
+        return takes_list(typing.get_args(annotation)[0])
     kind = origin or annotation
     return isinstance(kind, type) and issubclass(kind, Sequence | set | frozenset) and not issubclass(kind, str | bytes)
 

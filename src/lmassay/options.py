@@ -97,7 +97,7 @@ def checked_options(factory: Callable[..., Any], options: Mapping[str, Any], bas
     except ValidationError as error:
         raise ConfigError("\n".join(problems(error, model, key))) from None
     names = checked.model_fields_set | set(model.model_fields)
-    values = {name: _resolved(getattr(checked, name), base) for name in names}
+    values = {name: _with_paths(getattr(checked, name), base, f"{key}.{name}") for name in names}
     if _INJECTED in inspect.signature(factory).parameters:
         values[_INJECTED] = base
     return values
@@ -134,6 +134,15 @@ def _variable(name: str, key: str) -> str:
     if name not in os.environ:
         raise ConfigError(f"{key}: the environment variable {name} is not set; export it or write the value")
     return os.environ[name]
+
+
+def _with_paths(value: Any, base: Path, key: str) -> Any:
+    try:
+        return _resolved(value, base)
+    except (ValueError, OSError, RuntimeError) as error:
+        # A NUL inside, a name longer than the system allows, the home of a user that there is not.
+        why = getattr(error, "strerror", None) or error
+        raise ConfigError(f"{key}: this is no path: {why} (got {str(value)[:80]!r})") from None
 
 
 def _resolved(value: Any, base: Path) -> Any:

@@ -38,9 +38,14 @@ def start(planned: Plan, store: Store, sweep: str = "", progress: Progress | Non
         return _work(planned, store, new.id, progress)
 
 
-def register(planned: Sequence[Plan], store: Store, sweep: str) -> list[RunRecord]:
-    """Record runs that wait for their turn, so that they can be taken up even if it never comes."""
-    new = [_new_run(plan, store, sweep) for plan in planned]
+def register(
+    planned: Sequence[Plan], store: Store, sweep: str, about: Mapping[str, Any] | None = None
+) -> list[RunRecord]:
+    """Record runs that wait for their turn, so that they can be taken up even if it never comes.
+
+    ``about`` joins their provenance: what they are part of.
+    """
+    new = [_new_run(plan, store, sweep, about) for plan in planned]
     store.add_waiting(new)
     records = {record.id: record for record in store.runs()}
     return [records[run.id] for run in new]
@@ -74,7 +79,7 @@ def replan(record: RunRecord) -> Plan:
     return planned
 
 
-def _new_run(planned: Plan, store: Store, sweep: str) -> NewRun:
+def _new_run(planned: Plan, store: Store, sweep: str, about: Mapping[str, Any] | None = None) -> NewRun:
     return NewRun(
         id=store.new_id(planned.label),
         sweep=sweep,
@@ -93,6 +98,7 @@ def _new_run(planned: Plan, store: Store, sweep: str) -> NewRun:
             "combinations": planned.combinations,
             "pair_by": planned.pair_by,
             "notes": planned.notes,
+            **(about or {}),
         },
         planned=planned.size,
     )

@@ -23,38 +23,10 @@ from lmassay.locks import exclusive, is_held
 from lmassay.records import NewRun as NewRun
 from lmassay.records import RunRecord as RunRecord
 from lmassay.records import Spending
+from lmassay.schema import APPLICATION_ID, ASKED, SCHEMA, SPENDING, TABLES
 from lmassay.types import Example, Response, Row, Score, canonical, compact, response_as_dict, response_from_dict
 
 FILE = "lmassay.sqlite"
-SCHEMA = 3
-_APPLICATION_ID = 0x6C6D6173  # "lmas"
-# Tables with texts keep their row numbers: without them, SQLite gives every row beyond a kilobyte a page of its own.
-_TABLES = """
-CREATE TABLE runs (
-  id TEXT PRIMARY KEY, sweep TEXT NOT NULL, name TEXT NOT NULL, task TEXT NOT NULL, model TEXT NOT NULL,
-  label TEXT NOT NULL, status TEXT NOT NULL, config TEXT NOT NULL, signature TEXT NOT NULL,
-  provenance TEXT NOT NULL, results TEXT NOT NULL DEFAULT '[]', note TEXT NOT NULL DEFAULT '',
-  planned INTEGER, created TEXT NOT NULL, finished TEXT
-);
-CREATE TABLE responses (
-  key TEXT PRIMARY KEY, model TEXT NOT NULL, request TEXT NOT NULL, response TEXT NOT NULL, run TEXT NOT NULL,
-  created TEXT NOT NULL
-);
-CREATE TABLE rows (
-  run TEXT NOT NULL, id TEXT NOT NULL, position INTEGER NOT NULL, state TEXT NOT NULL, inputs TEXT NOT NULL,
-  reference TEXT NOT NULL, groups TEXT NOT NULL, scores TEXT NOT NULL, unscored TEXT NOT NULL, details TEXT NOT NULL,
-  error TEXT, PRIMARY KEY (run, id)
-);
-CREATE INDEX rows_in_order ON rows (run, position);
-"""
-# Since schema 2. A sum over many answers, one of whose prices is unknown, is unknown: that is what NULL does.
-_SPENDING = """
-CREATE TABLE IF NOT EXISTS spending (
-  run TEXT PRIMARY KEY, answers INTEGER NOT NULL, tokens_in INTEGER NOT NULL, tokens_out INTEGER NOT NULL, usd REAL
-) WITHOUT ROWID
-"""
-# Since schema 3: under which keys the answers to an example's questions are kept.
-_ASKED = "CREATE TABLE IF NOT EXISTS asked (run TEXT, id TEXT, keys TEXT NOT NULL, PRIMARY KEY (run, id)) WITHOUT ROWID"
 
 
 class Store:
@@ -100,7 +72,8 @@ class Store:
                     run.model,
                     run.label,
                     status,
-                    canonical(run.config),
+                    # As written: the order of its keys may be part of what is asked.
+                    json.dumps(run.config, allow_nan=False),
                     run.signature,
                     canonical(run.provenance),
                     run.planned,
@@ -310,10 +283,10 @@ class Store:
     def _open_schema(self, create: bool) -> None:
         (version,) = self._db.execute("PRAGMA user_version").fetchone()
         (application,) = self._db.execute("PRAGMA application_id").fetchone()
-        if version > SCHEMA and application == _APPLICATION_ID:
+        if version > SCHEMA and application == APPLICATION_ID:
             raise StoreError(f"{self.file} was written by a newer lmassay (schema {version} > {SCHEMA}); upgrade")
         (tables,) = self._db.execute("SELECT COUNT(*) FROM sqlite_master").fetchone()
-        if tables and application != _APPLICATION_ID:
+        if tables and application != APPLICATION_ID:
             raise StoreError(f"{self.file} is a database of something else; choose another --results folder")
         if not tables and not create:
             raise StoreError(f"{self.file} is empty; run something first, or give --results FOLDER")
@@ -326,13 +299,13 @@ class Store:
                 # Two processes may arrive here together; the second finds the tables made.
                 (tables,) = self._db.execute("SELECT COUNT(*) FROM sqlite_master").fetchone()
                 if not tables:
-                    for statement in _TABLES.strip().split(";\n"):
+                    for statement in TABLES.strip().split(";\n"):
                         self._db.execute(statement)
-                    self._db.execute(f"PRAGMA application_id = {_APPLICATION_ID}")
+                    self._db.execute(f"PRAGMA application_id = {APPLICATION_ID}")
         if create and version < SCHEMA:
             with self._transaction():
-                self._db.execute(_SPENDING)
-                self._db.execute(_ASKED)
+                self._db.execute(SPENDING)
+                self._db.execute(ASKED)
                 self._db.execute(f"PRAGMA user_version = {SCHEMA}")
 
     @contextmanager

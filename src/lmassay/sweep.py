@@ -30,9 +30,11 @@ class Ahead:
     """The runs that are done or failed by now: all their trainings were known."""
 
 
-def register_all(plans: Sequence[Plan], store: Store, sweep: str) -> list[Entry]:
+def register_all(
+    plans: Sequence[Plan], store: Store, sweep: str, about: Mapping[str, Any] | None = None
+) -> list[Entry]:
     """Record every run, so that a sweep that is killed can be finished from the store alone."""
-    return [Entry(plan, record) for plan, record in zip(plans, register(plans, store, sweep), strict=True)]
+    return [Entry(plan, record) for plan, record in zip(plans, register(plans, store, sweep, about), strict=True)]
 
 
 def trains(plan: Plan) -> bool:

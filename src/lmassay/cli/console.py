@@ -11,6 +11,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any, Protocol
 
+from rich.cells import cell_len
 from rich.console import Console
 from rich.progress import (
     BarColumn,
@@ -30,6 +31,7 @@ _CONTROLS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]"
 _SHOW_AFTER = 1.0
 _LINE_EVERY = 30.0
 _WIDE = 140
+_LEAST_WORDS = 12
 _WIDTH_OF_FILES = 200
 _shared: Console | None = None
 
@@ -73,11 +75,11 @@ def say(text: str) -> None:
 
 
 def warn(text: str) -> None:
-    _tell(Text("warning: ", style="yellow") + Text(plain(text)))
+    _tell(Text.assemble(("warning: ", "yellow"), plain(text)))
 
 
 def complain(text: str, notes: Sequence[str] = ()) -> None:
-    _tell(Text("error: ", style="bold red") + Text(plain(text)))
+    _tell(Text.assemble(("error: ", "bold red"), plain(text)))
     for note in notes:
         say(note)
 
@@ -100,9 +102,17 @@ def print_table(
     right: Sequence[int] = (),
     whole: Sequence[int] = (),
 ) -> None:
-    """A table of plain cells; columns in ``right`` are aligned right, those in ``whole`` are never broken."""
-    table = Table(box=None, pad_edge=False)
+    """A table of plain cells; columns in ``right`` are aligned right, those in ``whole`` are never broken.
+
+    On a terminal that is too narrow for that, each row is a list of its cells, one a line.
+    """
     console = out()
+    if title:
+        console.print(Text(plain(title)), soft_wrap=True)
+    if _least_width(columns, rows, right, whole) > console.width:
+        _print_as_lists(console, columns, rows)
+        return
+    table = Table(box=None, pad_edge=False)
     for number, column in enumerate(columns):
         table.add_column(
             column,
@@ -112,9 +122,34 @@ def print_table(
         )
     for row in rows:
         table.add_row(*(Text(plain(cell)) for cell in row))
-    if title:
-        console.print(Text(plain(title)), soft_wrap=True)
     console.print(table)
+
+
+def _least_width(
+    columns: Sequence[str], rows: Sequence[Sequence[object]], right: Sequence[int], whole: Sequence[int]
+) -> int:
+    """The width below which a table cannot be read: numbers and names are not broken, long words if they must be."""
+    width = 0
+    for number, cells in enumerate(zip(columns, *rows, strict=True)):
+        lines = [line for cell in cells for line in plain(cell).split("\n")]
+        parts = lines if number in whole else [word for line in lines for word in line.split()]
+        longest = max(map(cell_len, parts), default=0)
+        width += 2 + (longest if number in whole or number in right else min(longest, _LEAST_WORDS))
+    return width - 2
+
+
+def _print_as_lists(console: Console, columns: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
+    names = [" ".join(plain(column).split()) for column in columns]
+    for first, *cells in rows:
+        if str(first):
+            console.print(Text(plain(first)))
+        grid = Table.grid(padding=(0, 2, 0, 0))
+        grid.add_column(no_wrap=True, style="bold")
+        grid.add_column(overflow="fold")
+        for name, cell in zip(names[1:], cells, strict=True):
+            if str(cell):
+                grid.add_row(Text(f"  {name}"), Text(" ".join(plain(cell).split())))
+        console.print(grid)
 
 
 class Advance(Protocol):

@@ -6,8 +6,6 @@ import io
 import os
 import sys
 from collections.abc import Mapping, Sequence
-from importlib import import_module
-from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -22,7 +20,6 @@ from lmassay.store import RunRecord, Store
 if TYPE_CHECKING:
     from lmassay.report.figure_files import FigureFile, FigureFormat
     from lmassay.report.formats.content import Picture, Pictures
-    from lmassay.report.parts import Block
 
 _SUFFIXES = {"": "html", ".html": "html", ".htm": "html", ".md": "md", ".markdown": "md", ".tex": "tex", ".csv": "csv"}
 _FORMATS = ("html", "md", "tex", "csv")
@@ -107,19 +104,11 @@ def _target(output: Path | None, form: str) -> Path:
     return output / f"report.{form}" if output.is_dir() else output
 
 
-def _overview(store: Store, records: Sequence[RunRecord]) -> Sequence[Block]:
-    """What a reader wants to know first."""
-    if find_spec("lmassay.report.headlines") is None:
-        return ()
-    found: Sequence[Block] = import_module("lmassay.report.headlines").headlines(store, records)
-    return found
-
-
 def _text(store: Store, records: Sequence[RunRecord], form: str, pictures: Pictures) -> str:
     if form == "html":
         from lmassay.report.page import render
 
-        return render(store, records, overview=_overview(store, records))
+        return render(store, records)
     if form == "csv":
         from lmassay.report.formats.results_csv import results_csv
 
@@ -127,7 +116,7 @@ def _text(store: Store, records: Sequence[RunRecord], form: str, pictures: Pictu
     from lmassay.report.formats import latex, markdown
     from lmassay.report.formats.content import chapters
 
-    found = chapters(store, records, _overview(store, records))
+    found = chapters(store, records)
     if form == "fragment":
         return latex.fragment(found)
     return latex.document(found, pictures) if form == "tex" else markdown.markdown(found, pictures)
@@ -139,7 +128,7 @@ def _write_figures(
     from lmassay.report.figure_files import figure_files, write_figures
     from lmassay.report.formats.content import chapters
 
-    files = figure_files(chapters(store, records, _overview(store, records)))
+    files = figure_files(chapters(store, records))
     if not files:
         say("there is no figure in this report")
         return []

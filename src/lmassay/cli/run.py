@@ -11,8 +11,9 @@ import click
 
 from lmassay import runner
 from lmassay.cli.common import json_option, print_run, print_runs, results_option
-from lmassay.cli.console import complain, print_json, print_table, progress, say, warn
+from lmassay.cli.console import complain, print_json, print_table, say, warn
 from lmassay.cli.crew import Hands, crew_options
+from lmassay.cli.display import Display, Lines
 from lmassay.cli.protocol import print_verdicts
 from lmassay.config import read_config
 from lmassay.errors import LmassayError, UserError
@@ -60,13 +61,14 @@ def run(
         return max(worst, show_records([r for r in store.runs() if r.sweep == sweep], store, as_json))
 
 
-def work_through(entries: Sequence[Entry], store: Store, crew: Crew) -> int:
+def work_through(entries: Sequence[Entry], store: Store, crew: Crew, display: Display | None = None) -> int:
     """Do the runs of a sweep, or what is left of them: trainings first, side by side, then run after run."""
-    ahead = _train(entries, store, crew)
+    display = display or Lines()
+    ahead = _train(entries, store, crew, display)
     left = [entry for entry in entries if entry.record.id not in ahead.begun]
     worst = 0
     for number, entry in enumerate(left, 1):
-        code, stopped = _run_one(entry, store, ahead, f"[{number}/{len(left)}]")
+        code, stopped = _run_one(entry, store, ahead, f"[{number}/{len(left)}]", display)
         worst = max(worst, code)
         if stopped and number < len(left):
             warn(f"the budget is used up: {len(left) - number} further runs were not begun")
@@ -74,7 +76,7 @@ def work_through(entries: Sequence[Entry], store: Store, crew: Crew) -> int:
     return worst
 
 
-def _train(entries: Sequence[Entry], store: Store, crew: Crew) -> Ahead:
+def _train(entries: Sequence[Entry], store: Store, crew: Crew, display: Display) -> Ahead:
     training = [entry for entry in entries if trains(entry.plan)]
     if not training:
         return Ahead()
@@ -84,7 +86,7 @@ def _train(entries: Sequence[Entry], store: Store, crew: Crew) -> Ahead:
     if len(notes) > _MOST_NOTES:
         warn(f"and {len(notes) - _MOST_NOTES} more of this kind; lmassay protocol tells all")
     try:
-        with progress("trainings") as advance, plug_in_output_aside():
+        with display.work("", "trainings") as advance, plug_in_output_aside():
             return train_ahead(training, store, crew, advance)
     except BaseException as error:
         for entry in training if isinstance(error, KeyboardInterrupt) else []:
@@ -107,15 +109,14 @@ def plan_all(configs: Sequence[Path], overrides: Sequence[str], limit: int | Non
     return planned
 
 
-def _run_one(entry: Entry, store: Store, ahead: Ahead, count: str) -> tuple[int, bool]:
+def _run_one(entry: Entry, store: Store, ahead: Ahead, count: str, display: Display) -> tuple[int, bool]:
     """One run of a sweep: its exit code, and whether the budget stopped it. If it fails, the others go on."""
     planned = entry.plan
     what = f"{count} {planned.task.name}: {planned.label} on {planned.model_label}"
-    say(what)
     for note in planned.notes:
         warn(note)
     try:
-        with progress(what) as advance, plug_in_output_aside():
+        with display.work(entry.record.id, what) as advance, plug_in_output_aside():
             record = runner.begin(planned, entry.record, store, advance, ahead.failed)
     except LmassayError as error:
         complain(str(error), getattr(error, "__notes__", []))
@@ -139,15 +140,20 @@ def show_records(records: Sequence[RunRecord], store: Store, as_json: bool) -> i
     else:
         print_runs(records, store)
         print_verdicts(store, records)
-    unfinished = [record for record in records if record.status in ("incomplete", "stopped")]
-    for record in unfinished[:_MOST_TOLD]:
+    return unfinished(records, store)
+
+
+def unfinished(records: Sequence[RunRecord], store: Store) -> int:
+    """Tell which runs left examples in error or were stopped; the exit code says whether any did."""
+    left = [record for record in records if record.status in ("incomplete", "stopped")]
+    for record in left[:_MOST_TOLD]:
         complain(f"{record.id}: {record.note}; try again with: lmassay resume {record.id} --results {store.folder}")
         for text, number in store.errors(record.id):
             say(f"  {number} × {text}")
-    if len(unfinished) > _MOST_TOLD:
-        more = len(unfinished) - _MOST_TOLD
+    if len(left) > _MOST_TOLD:
+        more = len(left) - _MOST_TOLD
         complain(f"{more} more runs are not complete; try all again with: lmassay resume --results {store.folder}")
-    return EXIT_WITH_ERRORS if unfinished else 0
+    return EXIT_WITH_ERRORS if left else 0
 
 
 def show_plan(planned: Sequence[Plan], as_json: bool) -> None:

@@ -12,8 +12,7 @@ from typing import Any, Protocol
 
 from pydantic import BaseModel
 
-from lmassay.config import ConfigFile, RunConfig, expand
-from lmassay.config import _takes_list as takes_list
+from lmassay.config import ConfigFile, RunConfig, expand, takes_list
 from lmassay.errors import ConfigError, PluginError
 from lmassay.options import inner_model, nested_kind, options_model
 from lmassay.registry import current

@@ -7,25 +7,30 @@ from dataclasses import asdict
 from pathlib import Path
 
 import click
+import yaml
 
 from lmassay.cli.common import json_option, print_run, results_option
 from lmassay.cli.console import plain, print_json
-from lmassay.store import Store
+from lmassay.store import RunRecord, Store
 
 
 @click.command(epilog="Example: lmassay show latest --json", short_help="Show a run's results.")
 @click.argument("run", metavar="RUN")
 @click.option("--all", "everything", is_flag=True, help="Print every result, however many there are.")
+@click.option("--yaml", "as_yaml", is_flag=True, help="Print only the configuration, ready for `lmassay run`.")
 @click.option("--provenance", is_flag=True, help="Also print the configuration, versions and machine.")
 @results_option
 @json_option
-def show(run: str, everything: bool, provenance: bool, results: Path, as_json: bool) -> None:
+def show(run: str, everything: bool, as_yaml: bool, provenance: bool, results: Path, as_json: bool) -> None:
     """Show a run's results with intervals, n, errors and unscored. RUN is an id, part of one, or latest.
 
     Where a task has hundreds of results, those that it puts first are shown; --all and --json give all.
     """
     with Store(results) as store:
         record = store.run(run)
+        if as_yaml:
+            click.echo(_runnable(record), nl=False)
+            return
         document = record.as_json() | ({"errors": dict(store.errors(record.id))} if record.status != "done" else {})
         spent = store.spending(run=record.id)
         document |= {"spending": asdict(spent)} if spent else {}
@@ -39,3 +44,11 @@ def show(run: str, everything: bool, provenance: bool, results: Path, as_json: b
     if provenance:
         for part in ("config", "provenance"):
             click.echo(f"{part}  {plain(json.dumps(document[part], indent=2, ensure_ascii=False))}")
+
+
+def _runnable(record: RunRecord) -> str:
+    """The configuration as a file that gives this run again, from whatever folder it is run."""
+    config = {key: value for key, value in record.config.items() if value not in (None, "")}
+    base = {"base_dir": str(Path(str(config.pop("base_dir", ""))).resolve())}
+    text = yaml.safe_dump({**config, **base}, sort_keys=False, allow_unicode=True, width=120)
+    return f"# {record.id}\n# {record.signature}\n{text}"

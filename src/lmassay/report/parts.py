@@ -108,7 +108,37 @@ class Folded:
     blocks: Sequence[Block]
 
 
-Block = Table | Figures | Note | Heading | Examples | Folded
+@dataclass(frozen=True, slots=True)
+class TileLine:
+    """What a tile says of one model: a number with its interval, or why there is none."""
+
+    model: str
+    value: str = ""
+    interval: str = ""
+    scope: str = ""
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Tile:
+    """One question with its answer in short; ``anchor`` is the section that tells more."""
+
+    question: str
+    title: str
+    lines: Sequence[TileLine]
+    drawing: Markup
+    meaning: str
+    limits: str
+    anchor: str
+
+
+@dataclass(frozen=True, slots=True)
+class Tiles:
+    kind: ClassVar[str] = "tiles"
+    tiles: Sequence[Tile]
+
+
+Block = Table | Figures | Note | Heading | Examples | Folded | Tiles
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,6 +16,7 @@ from lmassay.report.numbers import number_text, p_text
 
 # HTML knows no NUL, and UTF-8 no lone surrogate; either may come out of a model or a file.
 _UNWRITABLE = re.compile("[\x00\ud800-\udfff]")
+STYLES = ("page.css", "figures.css", "tiles.css")
 
 
 def document(title: str, body: Markup, *, browser: bool = False) -> str:
@@ -24,7 +25,8 @@ def document(title: str, body: Markup, *, browser: bool = False) -> str:
     >>> "<script" in document("a <b>", Markup("<p>text</p>"))
     False
     """
-    style, script = _template("page.css"), _script() if browser else ""
+    style = "".join(map(_template, STYLES))
+    script = _script() if browser else ""
     policy = ["default-src 'none'", f"style-src {_source(style)}"]
     policy += [f"script-src {_source(script)}"] if script else []
     policy += ["base-uri 'none'", "form-action 'none'"]

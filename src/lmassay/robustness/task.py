@@ -32,7 +32,7 @@ class Robustness:
     """s_src, d_tgt (or s_tgt without a reference) and success of one attack on one system.
 
     ``side: source`` looks at the attack alone and asks no model; ``side: target`` at given outputs alone.
-    ``prompt`` is what a live system is asked; ``{x}`` stands for the sentence.
+    ``prompt`` is what a live system is asked; ``{x}`` stands for the sentence. At a text in ``stop`` its answer ends.
     """
 
     name = "robustness"
@@ -51,6 +51,7 @@ class Robustness:
         side: Literal["both", "source", "target"] = "both",
         prompt: str = "{x}",
         max_tokens: Annotated[int, Field(ge=1, strict=True)] = 256,
+        stop: list[str] = [],  # noqa: B006 - never written to; the type says what a configuration may hold
         temperature: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 0.0,
         base_dir: Path = Path(),
     ) -> None:
@@ -62,6 +63,7 @@ class Robustness:
         self._src, self._ref = src, ref
         self._langs = (src_lang, tgt_lang)
         self._prompt, self._max_tokens, self._temperature = prompt, max_tokens, temperature
+        self._stop = tuple(stop)
         self._check_options()
         # Scorers written for TEAPOT say `import teapot`.
         teapot_module.install()
@@ -187,6 +189,7 @@ class Robustness:
                 prompt = hashlib.sha256(self._prompt.encode()).hexdigest()[:8]
                 parts |= {"prompt": "x" if self._prompt == "{x}" else prompt, "max_tokens": self._max_tokens}
                 parts |= {"temperature": self._temperature} if self._temperature else {}
+                parts |= {"stop": ",".join(map(repr, self._stop))} if self._stop else {}
         return parts
 
     # --- inside -----------------------------------------------------------------------------------------------------
@@ -211,7 +214,9 @@ class Robustness:
 
     def _request(self, sentence: str, place: Place) -> Generate:
         prompt = self._prompt.replace("{x}", sentence)
-        return Generate(prompt, max_tokens=self._max_tokens, temperature=self._temperature, place=place)
+        return Generate(
+            prompt, max_tokens=self._max_tokens, temperature=self._temperature, stop=self._stop, place=place
+        )
 
     def _score_columns(
         self, examples: Sequence[Example], responses: Sequence[Sequence[Response]], owners: Sequence[int]

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from lmassay.comparison import Comparison, compare_runs, load_side, share_examples
 from lmassay.errors import UserError
+from lmassay.report.headlines import plain_overview
 from lmassay.report.numbers import number_text, p_text
 from lmassay.report.parts import Block, Body, Cell, Figure, Figures, Folded, Heading, Line, Note, Section, Table, name
 from lmassay.report.sections import section_of
@@ -36,14 +37,15 @@ Pictures = Mapping[str, Picture]
 """The drawing of a figure → its picture."""
 
 
-def chapters(store: Store, records: Sequence[RunRecord], overview: Sequence[Block] = ()) -> list[Chapter]:
+def chapters(store: Store, records: Sequence[RunRecord]) -> list[Chapter]:
     """What stands on top, a chapter for each task, and the runs with what their numbers were computed with."""
     if not records:
         raise UserError("there is nothing to report; see `lmassay ls`")
+    overview = plain_overview(store, records)
     found = [Chapter("Overview", overview)] if overview else []
     for task in dict.fromkeys(record.task for record in records):
         members = [record for record in records if record.task == task]
-        found.append(Chapter(task, list(_task(store, members))))
+        found.append(Chapter(task, list(task_blocks(store, members, section_of(store, members)))))
     return [*found, Chapter("Runs", list(_runs(records)))]
 
 
@@ -56,8 +58,8 @@ def figures_in(blocks: Sequence[Block]) -> Iterator[Figure]:
             yield from figures_in(block.blocks)
 
 
-def _task(store: Store, records: Sequence[RunRecord]) -> Iterator[Block]:
-    section = section_of(store, records)
+def task_blocks(store: Store, records: Sequence[RunRecord], section: Section) -> Iterator[Block]:
+    """The section of a task, what went wrong, and its runs against the first."""
     yield from section.blocks
     for record in records:
         if not record.results:

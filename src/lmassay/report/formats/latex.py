@@ -8,7 +8,7 @@ import lmassay
 from lmassay.errors import UserError
 from lmassay.report.formats.content import Chapter, Pictures
 from lmassay.report.formats.latex_text import EAST_ASIAN, OTHER, breakable, comment, escape, minus, needs_fonts
-from lmassay.report.parts import Block, Cell, Examples, Figure, Figures, Folded, Heading, Line, Note, Table
+from lmassay.report.parts import Block, Cell, Examples, Figure, Figures, Folded, Heading, Line, Note, Table, Tiles
 
 _PREAMBLE = r"""\documentclass[10pt,a4paper]{article}
 \usepackage[margin=18mm]{geometry}
@@ -99,8 +99,8 @@ def _block(block: Block, pictures: Pictures) -> Iterator[str]:
             if inner:
                 yield rf"\subsubsection*{{{escape(block.summary)}}}"
                 yield from inner
-        case Examples():
-            # Texts to read are on the page; all of them come by `lmassay export`.
+        case Examples() | Tiles():
+            # Texts to read are on the page, and all of them come by `lmassay export`; a table stands for tiles.
             return
 
 

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 
 import lmassay
 from lmassay.report.formats.content import Chapter, Pictures
-from lmassay.report.parts import Block, Cell, Examples, Figure, Figures, Folded, Heading, Line, Note, Table
+from lmassay.report.parts import Block, Cell, Examples, Figure, Figures, Folded, Heading, Line, Note, Table, Tiles
 
 _SPECIAL = re.compile(r"[\\`*<>|~$]|(?<!\w)_|_(?!\w)|(?<=\])[\[(:]|&(?=#?\w+;)")
 # Read as a list, a heading, a rule, a quote, a link's target at the beginning of a line.
@@ -69,8 +69,8 @@ def _block(block: Block, pictures: Pictures) -> Iterator[str]:
                 yield f"<details><summary>{html.escape(' '.join(block.summary.split()))}</summary>"
                 yield from inner
                 yield "</details>"
-        case Examples():
-            # Texts to read are on the page; all of them come by `lmassay export`.
+        case Examples() | Tiles():
+            # Texts to read are on the page, and all of them come by `lmassay export`; a table stands for tiles.
             return
 
 

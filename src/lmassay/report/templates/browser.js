@@ -29,8 +29,6 @@ class Browser {
     this.from = -1;
     this.makeColumns();
     this.listen();
-    this.form.hidden = false;
-    root.querySelector(".panes").hidden = false;
     this.refresh();
     // Texts take longest to order: it is done before anybody asks for it.
     for (const column of [this.id, this.first]) whenIdle(() => this.order(column));
@@ -298,20 +296,29 @@ class Browser {
   }
 }
 
+// Room for table and controls is made at once, so that nothing moves when they arrive.
+function makeRoom(root, wanted) {
+  root.classList.toggle("waiting", wanted);
+  for (const part of root.querySelectorAll(".controls, .panes")) part.hidden = !wanted;
+}
+
 async function open(root) {
   const count = root.querySelector(".count");
   const source = root.querySelector('script[type="application/gzip"]');
   const told = count.textContent;
   if (!("DecompressionStream" in window)) {
+    makeRoom(root, false);
     count.textContent = `${told}: this browser is too old to unpack them. lmassay export RUN --format csv -o rows.csv writes them to a file.`;
     return;
   }
   count.textContent = `${told} are being read …`;
   try {
     new Browser(root, await read(await unpack(source.textContent)));
-    source.remove();
+    root.classList.remove("waiting");
     root.dataset.ready = "true";
+    source.remove();
   } catch (error) {
+    makeRoom(root, false);
     count.textContent = `The examples cannot be read (${error.message}). Is the file complete?`;
   }
 }
@@ -326,4 +333,7 @@ const near = new IntersectionObserver(
   },
   { rootMargin: "1000px" },
 );
-for (const root of document.querySelectorAll("section.browser")) near.observe(root);
+for (const root of document.querySelectorAll("section.browser")) {
+  makeRoom(root, true);
+  near.observe(root);
+}

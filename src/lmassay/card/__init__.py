@@ -1,0 +1,1 @@
+"""The report card: all four questions asked of a model."""

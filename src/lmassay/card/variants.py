@@ -1,0 +1,72 @@
+"""Which runs are variants of one question (attacks, prompts, methods), and what they show together."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from lmassay.combination import combination_of, combination_result
+from lmassay.comparison import Side
+from lmassay.pooling import pool
+from lmassay.stats import Settings, mean_result
+from lmassay.store import RunRecord, Store
+from lmassay.types import Result, canonical
+
+# What runs of one model may differ in and still be variants of one question.
+_VARIED = {"robustness": "attack", "bias": "prompt"}
+_OVERALL = "overall"
+
+
+def questions(records: Sequence[RunRecord]) -> list[tuple[str, list[RunRecord]]]:
+    """Runs of one task and model that are alike but for what they vary; of a run done twice the later one."""
+    groups: dict[str, dict[str, RunRecord]] = {}
+    for record in records:
+        groups.setdefault(_question(record), {})[record.label] = record
+    return [(next(iter(members.values())).task, list(members.values())) for members in groups.values()]
+
+
+def _question(record: RunRecord) -> str:
+    signature: Mapping[str, Any] = record.provenance.get("signature", {})
+    varied = _VARIED.get(record.task)
+    alike = {key: value for key, value in signature.items() if key not in (varied, "lmassay")}
+    if record.task == "fewshot":
+        # Methods are compared with each other; what they are taught and tested on must be the same.
+        alike = {"model": signature.get("model"), "data": signature.get("data")}
+    return canonical([record.task, record.model, alike])
+
+
+def pooled(store: Store, records: Sequence[RunRecord], metric: str) -> Result | None:
+    """The metric over all variants; of a single run the result that it has."""
+    if len(records) == 1:
+        return overall(records[0], metric)
+    side = pool(store, records)
+    config, provenance = side.record.config, side.record.provenance
+    settings = Settings(config.get("confidence", 0.95), config.get("resamples", 2000), config.get("seed", 0))
+    combined = provenance.get("combinations", {}).get(metric)
+    if combined is None:
+        return mean_result(side.table, metric, settings, cluster=provenance["cluster"])
+    return combination_result(
+        side.table,
+        metric,
+        combination_of(combined),
+        settings,
+        group=_OVERALL,
+        where=_in_context(side, metric),
+        cluster=provenance["cluster"],
+    )
+
+
+def _in_context(side: Side, metric: str) -> Any:
+    import numpy as np
+
+    from lmassay.bias.scores import CONTEXTS
+
+    contexts = side.table.groups.get("context")
+    if contexts is None or metric not in CONTEXTS:
+        return np.ones(len(side.table), dtype=bool)
+    return np.asarray(contexts) == CONTEXTS[metric]
+
+
+def overall(record: RunRecord, metric: str) -> Result | None:
+    found = next((r for r in record.results if r["metric"] == metric and r["group"] == _OVERALL), None)
+    return None if found is None else Result(**found)

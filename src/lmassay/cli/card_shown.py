@@ -1,0 +1,93 @@
+"""A card on the terminal and as JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from typing import Any
+
+import click
+
+from lmassay.card.headline import Headline
+from lmassay.card.headlines import absent, against_first, headlines
+from lmassay.card.ways import EVALUATIONS, QUESTIONS
+from lmassay.cli.console import plain, print_table
+from lmassay.report.numbers import p_text, short_text
+from lmassay.store import RunRecord, Store
+
+
+def print_card(store: Store, records: Sequence[RunRecord]) -> None:
+    """The headline numbers: a row a question and model, then what they mean."""
+    found, missing = headlines(store, records), absent(records)
+    several = len({headline.model for headline in found} | set(missing)) > 1
+    rows = []
+    for evaluation in EVALUATIONS:
+        for headline in (h for h in found if h.evaluation == evaluation):
+            result = headline.result
+            cells: list[object] = [headline.question, *([headline.model] if several else []), headline.title]
+            counts = f"{result.n_error} in error, {result.n_unscored} unscored"
+            rows.append([*cells, short_text(result.as_dict()), headline.scope, counts])
+        for model, reasons in missing.items():
+            if evaluation in reasons:
+                name = [model] if several else []
+                rows.append([QUESTIONS[evaluation], *name, "not applicable", "", reasons[evaluation], ""])
+    heads = ["question", *(["model"] if several else []), "number", "value and 95 % interval", "of", "left out"]
+    heads = [_interval_head(found) if head.startswith("value") else head for head in heads]
+    print_table("", heads, rows)
+    click.echo()
+    for first in _first_of_each(found):
+        click.echo(plain(f"{first.title}: {first.meaning} {first.limits}"))
+        for headline in (h for h in found if (h.evaluation, h.metric) == (first.evaluation, first.metric) and h.beside):
+            click.echo(plain(f"  {headline.model}: {headline.beside}."))
+    if several:
+        _print_differences(store, found)
+
+
+def card_as_json(store: Store, records: Sequence[RunRecord]) -> dict[str, Any]:
+    """What ``--json`` prints."""
+    found = headlines(store, records)
+    return {
+        "headlines": [_as_dict(headline) for headline in found],
+        "not_applicable": absent(records),
+        "comparisons": [asdict(row) for row in against_first(store, found)],
+        "runs": [record.as_json() for record in records],
+    }
+
+
+def _as_dict(headline: Headline) -> Mapping[str, Any]:
+    told = {f: getattr(headline, f) for f in ("evaluation", "model", "metric", "title", "better", "scope", "beside")}
+    sentences = {"meaning": headline.meaning, "limits": headline.limits}
+    return {
+        **told,
+        **sentences,
+        "result": headline.result.as_dict(),
+        "runs": [record.id for record in headline.records],
+    }
+
+
+def _interval_head(found: Sequence[Headline]) -> str:
+    levels = {record.config.get("confidence", 0.95) for headline in found for record in headline.records}
+    return f"value and {next(iter(levels)):.0%} interval" if len(levels) == 1 else "value and interval"
+
+
+def _first_of_each(found: Sequence[Headline]) -> list[Headline]:
+    return list({(headline.evaluation, headline.metric): headline for headline in reversed(found)}.values())[::-1]
+
+
+def _print_differences(store: Store, found: Sequence[Headline]) -> None:
+    rows = [
+        (
+            row.metric,
+            f"{row.new_label} against {row.base_label}",
+            f"{row.difference:+.3f}",
+            "n/a" if row.low is None else f"[{row.low:.3f}, {row.high:.3f}]",
+            p_text(row.p),
+            p_text(row.p_adjusted),
+            row.n,
+        )
+        for row in against_first(store, found)
+    ]
+    if rows:
+        click.echo()
+        heads = ("number", "models", "difference", "interval", "p", "p (FDR)", "pairs")
+        print_table("Paired on the examples that both were asked:", heads, rows, right=(2, 3, 4, 5, 6))

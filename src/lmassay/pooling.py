@@ -1,0 +1,39 @@
+"""Runs that ask one question in several variants (attacks, prompts), taken together as one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+from lmassay.comparison import Side, load_side
+from lmassay.store import RunRecord, Store
+from lmassay.table import ScoreTable
+from lmassay.types import Example, Row
+
+SAME_EXAMPLE = "example"
+"""The group that holds an example's variants together: they are not independent of each other."""
+
+
+def pool(store: Store, records: Sequence[RunRecord]) -> Side:
+    """One side of a comparison out of runs of one task and model whose labels differ."""
+    if len(records) == 1:
+        return load_side(store, records[0])
+    first = records[0]
+    cluster = first.provenance.get("cluster") or SAME_EXAMPLE
+    unfinished = [record.status for record in records if record.status != "done"]
+    together = replace(
+        first,
+        id=f"{first.id} and {len(records) - 1} more",
+        label=", ".join(record.label for record in records),
+        status=unfinished[0] if unfinished else "done",
+        provenance={**first.provenance, "cluster": cluster},
+    )
+    return Side(together, ScoreTable(_rows(store, records)))
+
+
+def _rows(store: Store, records: Sequence[RunRecord]) -> Iterator[Row]:
+    for record in records:
+        for row in store.score_rows(record.id):
+            example = row.example
+            groups = {**example.groups, SAME_EXAMPLE: example.id}
+            yield replace(row, example=Example(f"{record.label}/{example.id}", {}, None, groups))

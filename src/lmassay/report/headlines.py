@@ -1,0 +1,160 @@
+"""The overview on top of a report: the four questions, each with its number, what it means and what it does not."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from xml.sax.saxutils import escape
+
+from markupsafe import Markup
+
+from lmassay.card.headline import Headline
+from lmassay.card.headlines import absent, against_first, headlines
+from lmassay.card.ways import EVALUATIONS, QUESTIONS
+from lmassay.comparison import Comparison
+from lmassay.report.numbers import interval_text, p_text, value_text
+from lmassay.report.parts import Block, Body, Cell, Line, Note, Table, Tile, TileLine, Tiles, name
+from lmassay.report.svg import svg
+from lmassay.store import RunRecord, Store
+
+_DIGITS = 3
+# Where chance lies, for the numbers that have such a point.
+_CHANCE = {"mw": 0.5, "accuracy": 0.5}
+_BETTER = {"lower": "less is better", "higher": "more is better", "zero": "0 is best"}
+
+
+def overview(store: Store, records: Sequence[RunRecord]) -> list[Block]:
+    """For the page: one tile a question; differences between models below."""
+    found, missing = headlines(store, records), absent(records)
+    if not found:
+        return []
+    tiles = [tile for evaluation in EVALUATIONS for tile in _tiles(evaluation, found, missing)]
+    return [Tiles(tiles), *_differences(store, found), *_unfinished(found)]
+
+
+def plain_overview(store: Store, records: Sequence[RunRecord]) -> list[Block]:
+    """The same in a table, for formats that have no tiles."""
+    found, missing = headlines(store, records), absent(records)
+    if not found:
+        return []
+    lines = [
+        Line(
+            [
+                name(headline.question, headline.title),
+                Cell(headline.model, kind="text"),
+                Cell(value_text(headline.result.as_dict(), _DIGITS)),
+                Cell(interval_text(headline.result.as_dict(), _DIGITS)),
+                Cell(_scope(headline), kind="text"),
+            ]
+        )
+        for headline in found
+    ]
+    for model, reasons in missing.items():
+        for evaluation, reason in reasons.items():
+            blank = [Cell(model, kind="text"), Cell("not applicable"), Cell(""), Cell(reason, kind="text")]
+            lines.append(Line([name(QUESTIONS[evaluation]), *blank]))
+    heads = [Cell("question", kind="text"), Cell("model", kind="text"), Cell("value"), Cell("interval")]
+    table = Table("", [[*heads, Cell("of", kind="text")]], [Body(lines)])
+    notes = [Note(f"{h.title}: {h.meaning} {h.limits}") for h in _distinct(found)]
+    return [table, *notes, *_differences(store, found), *_unfinished(found)]
+
+
+def anchor(task: str) -> str:
+    """Where on the page a task's section begins."""
+    return "evaluation-" + re.sub(r"\W+", "-", task)
+
+
+def _tiles(evaluation: str, found: Sequence[Headline], missing: dict[str, dict[str, str]]) -> list[Tile]:
+    """One tile for each number that an evaluation puts first: usually one."""
+    of_this = [headline for headline in found if headline.evaluation == evaluation]
+    lacking = [TileLine(m, reason=r[evaluation]) for m, r in missing.items() if evaluation in r]
+    if not of_this:
+        blank = Tile(QUESTIONS[evaluation], "not applicable", lacking, Markup(), "", "", "")
+        return [blank] if lacking else []
+    tiles = []
+    for first in _distinct(of_this):
+        alike = [headline for headline in of_this if headline.metric == first.metric]
+        tiles.append(
+            Tile(
+                question=first.question,
+                title=f"{first.title}; {_BETTER[first.better]}",
+                lines=[*map(_line, alike), *lacking],
+                drawing=_gauge(alike),
+                meaning=first.meaning,
+                limits=first.limits,
+                anchor=anchor(first.records[0].task),
+            )
+        )
+    return tiles
+
+
+def _line(headline: Headline) -> TileLine:
+    result = headline.result.as_dict()
+    return TileLine(headline.model, value_text(result, _DIGITS), interval_text(result, _DIGITS), _scope(headline))
+
+
+def _scope(headline: Headline) -> str:
+    left = [(headline.result.n_error, "in error"), (headline.result.n_unscored, "unscored")]
+    told = ", ".join([headline.scope, *(f"{count:,} {what}" for count, what in left if count)])
+    return f"{told}; {headline.beside}" if headline.beside else told
+
+
+def _distinct(found: Sequence[Headline]) -> list[Headline]:
+    first: dict[tuple[str, str], Headline] = {}
+    for headline in found:
+        first.setdefault((headline.evaluation, headline.metric), headline)
+    return list(first.values())
+
+
+def _gauge(found: Sequence[Headline]) -> Markup:
+    """Each value with its interval on the scale of the number; a mark where chance or even-handedness lies."""
+    least = -1.0 if found[0].better == "zero" else 0.0
+    mark = 0.0 if found[0].better == "zero" else _CHANCE.get(found[0].metric)
+    row, plot, left, top = 14, 280, 10, 6
+    base = top + row * len(found)
+
+    def x(value: float) -> float:
+        return round(left + plot * (min(max(value, least), 1.0) - least) / (1.0 - least), 1)
+
+    parts = [f'<line class="axis" x1="{x(least)}" y1="{base}" x2="{x(1)}" y2="{base}"/>']
+    for tick in (least, (least + 1) / 2, 1.0):
+        parts.append(f'<text class="tick" x="{x(tick)}" y="{base + 15}" text-anchor="middle">{tick:g}</text>')
+    if mark is not None:
+        parts.append(f'<line class="chance" x1="{x(mark)}" y1="{top - 4}" x2="{x(mark)}" y2="{base}"/>')
+    for number, headline in enumerate(found):
+        result, y = headline.result, top + row * number + 5
+        told = f"<title>{escape(headline.model)}</title>"
+        if result.low is not None and result.high is not None:
+            parts.append(
+                f'<line class="whisker" x1="{x(result.low)}" y1="{y}" x2="{x(result.high)}" y2="{y}">{told}</line>'
+            )
+        if result.value is not None:
+            parts.append(f'<circle class="value" cx="{x(result.value)}" cy="{y}" r="4.5">{told}</circle>')
+    told = "; ".join(f"{h.model} {value_text(h.result.as_dict(), _DIGITS)}" for h in found)
+    return svg(plot + 2 * left, base + 20, f"{found[0].title}: {told}", parts)
+
+
+def _differences(store: Store, found: Sequence[Headline]) -> list[Block]:
+    rows = against_first(store, found)
+    if not rows:
+        return []
+    heads = ("difference", "interval", "p", "p (FDR)", "pairs")
+    head = [Cell("number", kind="text"), Cell("model", kind="text"), Cell("against", kind="text"), *map(Cell, heads)]
+    caption = (
+        "Models side by side, paired on the examples that both were asked; p from a test that flips signs within pairs "
+        "or clusters, FDR: adjusted for the number of rows. An interval that holds 0 shows no difference."
+    )
+    return [Table(caption, [head], [Body([Line(_difference(row, found)) for row in rows])])]
+
+
+def _difference(row: Comparison, found: Sequence[Headline]) -> list[Cell]:
+    titles = {headline.metric: headline.title for headline in found}
+    interval = "n/a" if row.low is None else f"[{row.low:+.3f}, {row.high:+.3f}]"
+    texts = (f"{row.difference:+.3f}", interval, p_text(row.p), p_text(row.p_adjusted), f"{row.n:,}")
+    models = (row.new_label.rpartition(" on ")[2], row.base_label.rpartition(" on ")[2])
+    return [name(titles.get(row.metric, row.metric)), *(Cell(m, kind="text") for m in models), *map(Cell, texts)]
+
+
+def _unfinished(found: Sequence[Headline]) -> list[Block]:
+    told = [f"{text} ({headline.model})" for headline in found for text in headline.unfinished]
+    return [Note(f"Not complete, so these numbers rest on a part of the examples: {'; '.join(told)}.")] if told else []

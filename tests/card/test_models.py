@@ -1,0 +1,59 @@
+"""A model as it is named on the command line."""
+
+from __future__ import annotations
+
+import pytest
+
+from lmassay.card.models import model_spec
+from lmassay.errors import ConfigError
+
+
+def test_a_kind_stands_for_itself(tmp_path):
+    assert model_spec("smollm2", tmp_path) == "smollm2"
+
+
+def test_a_kind_and_a_model(tmp_path):
+    assert model_spec("openai:gpt-x", tmp_path) == {"name": "openai", "model": "gpt-x"}
+
+
+def test_a_folder_or_file_that_is_there_is_a_local_model(tmp_path):
+    (tmp_path / "weights").mkdir()
+    assert model_spec("weights", tmp_path) == {"name": "hf", "model": str(tmp_path / "weights")}
+    assert model_spec("hf:weights", tmp_path) == {"name": "hf", "model": str(tmp_path / "weights")}
+
+
+def test_anything_else_is_a_model_of_the_hub(tmp_path):
+    assert model_spec("owner/name", tmp_path) == {"name": "hf", "model": "owner/name"}
+
+
+def test_a_class_of_ones_own_has_its_place_written_out(tmp_path):
+    assert model_spec("mine.py:Mine", tmp_path) == f"{tmp_path / 'mine.py'}:Mine"
+
+
+def test_options_come_in_brackets_or_in_a_file(tmp_path):
+    (tmp_path / "deep").mkdir()
+    (tmp_path / "deep" / "weights").mkdir()
+    (tmp_path / "deep" / "model.yaml").write_text("model: {name: hf, model: weights, kind: causal}\n", encoding="utf-8")
+    spec = {"name": "hf", "model": str(tmp_path / "deep" / "weights"), "kind": "causal"}
+    assert model_spec("deep/model.yaml", tmp_path) == spec
+    assert model_spec("{name: hf, model: deep/weights, kind: causal}", tmp_path) == spec
+
+
+def test_a_folder_called_like_a_served_model_is_not_taken_for_it(tmp_path):
+    (tmp_path / "gpt-x").mkdir()
+    assert model_spec("openai:gpt-x", tmp_path) == {"name": "openai", "model": "gpt-x"}
+    assert model_spec("{name: openai, model: gpt-x}", tmp_path) == {"name": "openai", "model": "gpt-x"}
+
+
+@pytest.mark.parametrize(
+    ("word", "told"),
+    [
+        ("smolm2", "did you mean 'smollm2'?"),
+        ("{name: openai", "do not match"),
+        ("{model: x}", "the key 'name'"),
+        ("missing.yaml", "missing.yaml"),
+    ],
+)
+def test_a_mistake_is_told_with_what_was_meant(tmp_path, word, told):
+    with pytest.raises(ConfigError, match=told.replace("?", r"\?")):
+        model_spec(word, tmp_path)
