@@ -42,6 +42,15 @@ def test_a_page_of_50000_rows_opens_before_its_examples_are_read(chromium, url):
     assert reader.js("return performance.getEntriesByType('navigation')[0].domInteractive") < 3000
 
 
+def test_a_link_leads_to_its_section_though_the_examples_arrive_late(chromium, url):
+    reader = Reader(chromium, url)
+    reader.open()
+    reader.js("document.querySelector('nav a[href=\"#provenance\"]').click()")
+    reader.until("document.querySelector('#examples').dataset.ready === 'true'")
+    last = "document.documentElement.scrollHeight - innerHeight - scrollY < 2"
+    assert reader.js(f"return document.querySelector('#provenance').getBoundingClientRect().top < 80 || {last}")
+
+
 def test_all_rows_are_there_but_few_of_them_are_drawn(reader):
     assert reader.count == f"{MANY:,} of {MANY:,} shown"
     assert 10 < reader.js(f"return document.querySelectorAll('{ROWS}').length") < 80
