@@ -94,6 +94,7 @@ _TABLES: dict[str, Any] = {
     "asked": {
         "description": "Under which keys of `responses` the answers about an example are kept.",
         "columns": {"keys": "a list of keys, as JSON"},
+        "hidden": True,
     },
     "spending": {
         "description": "What a run asked of models behind an API.",
@@ -103,31 +104,34 @@ _TABLES: dict[str, Any] = {
 
 METADATA: dict[str, Any] = {
     "title": "lmassay results",
-    "description": "Runs of lmassay, read-only. The queries below spread out what the tables hold as JSON.",
+    "description": "Runs of lmassay, read-only.",
     "databases": {
         DATABASE: {
-            "source": "lmassay",
+            "description": "Tables as the store keeps them, and queries that spread out what they hold as JSON.",
             "tables": _TABLES,
             "queries": {
                 "results": {
                     "title": "Results of all runs",
                     "description": "One row a metric and group, with interval and counts.",
                     "sql": _RESULTS.strip(),
+                    "hide_sql": True,
                     "params": ["metric", "model"],
                 },
                 "scores": {
                     "title": "Examples of a run with their scores",
                     "description": "One row an example and metric; leave metric empty for all.",
                     "sql": _SCORES.strip(),
+                    "hide_sql": True,
                     "params": ["run", "metric"],
                 },
                 "changed": {
                     "title": "Examples that two runs judge differently",
                     "sql": _CHANGED.strip(),
+                    "hide_sql": True,
                     "params": ["base", "new", "metric"],
                 },
-                "errors": {"title": "Errors, by run and message", "sql": _ERRORS.strip()},
-                "unscored": {"title": "Why examples have no score", "sql": _UNSCORED.strip()},
+                "errors": {"title": "Errors, by run and message", "sql": _ERRORS.strip(), "hide_sql": True},
+                "unscored": {"title": "Why examples have no score", "sql": _UNSCORED.strip(), "hide_sql": True},
             },
         }
     },
