@@ -11,7 +11,7 @@ from tests.docs.expected import EXPECTED
 from tests.docs.running import EXEMPT, FIXTURES, LANGUAGES, NEEDS, Reader, commands, left_out
 
 # Pages that are being rewritten.
-_NOT_YET = {"docs/robustness.md", "docs/fewshot.md"}
+_NOT_YET = {"docs/fewshot.md"}
 
 
 @pytest.mark.parametrize(
