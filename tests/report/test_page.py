@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import re
 
 import pytest
@@ -50,7 +51,24 @@ def test_the_page_shows_numbers_with_intervals_counts_and_provenance(page):
     text = page.read_text(encoding="utf-8")
     for needed in ("s_src", "errors", "unscored", "task:robustness.1", "Paired by example", "lmassay run c.yaml"):
         assert needed in text
-    assert text.count("<svg") == 3
+    assert text.count("<svg") == 4, "the overview, success rates, a scatter for each attack"
+
+
+def test_every_link_of_the_page_leads_somewhere_on_it(page):
+    text = page.read_text(encoding="utf-8")
+    links = re.findall(r'href="([^"]*)"', text)
+    assert {"#overview", "#evaluation-robustness", "#examples", "#provenance"} <= set(links)
+    assert all(text.count(f'id="{link[1:]}"') == 1 for link in links)
+
+
+def test_the_page_says_how_to_reproduce_each_run(page, tmp_path):
+    text = html.unescape(page.read_text(encoding="utf-8"))
+    commands = re.findall(r"lmassay show (\S+) --results (\S+) --yaml > run\.yaml && lmassay run run\.yaml", text)
+    assert len(commands) == 2
+    run, folder = commands[0]
+    shown = lmassay("show", run, "--results", str(page.parent / folder), "--yaml", cwd=page.parent)
+    assert shown.returncode == 0
+    assert "robustness" in shown.stdout
 
 
 @pytest.mark.parametrize(
