@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from lmassay.errors import ConfigError
-from lmassay.executors import Here, Order, carry_out, perform
+from lmassay.executors import Cluster, Here, Order, carry_out, perform
 from lmassay.registry import Registry, current
 from lmassay.types import Response, Train, Trained, request_as_dict, response_as_dict, response_from_dict
 
@@ -157,6 +157,8 @@ class Fragile:
     def renew(self) -> None:
         self.renewed += 1
 
+    def watch(self) -> None: ...
+
     def close(self) -> None: ...
 
 
@@ -189,3 +191,24 @@ class BreaksAtTheDoor(Here):
 def test_a_pool_that_breaks_between_two_trainings_is_renewed():
     found = dict(perform(orders(training("a"), training("b")), {}, BreaksAtTheDoor()))
     assert set(outcomes(found)) == {"a", "b"}
+
+
+def test_a_cluster_whose_workers_are_all_gone_says_so_once(monkeypatch):
+    distributed = pytest.importorskip("distributed", reason="distributed is not installed")
+    monkeypatch.setattr("lmassay.executors._PATIENCE", 0.0)
+    told: list[str] = []
+    options = {"processes": False, "threads_per_worker": 1, "dashboard_address": None, "protocol": "tcp://"}
+    with distributed.LocalCluster(n_workers=1, **options) as found:
+        crew = Cluster(found.scheduler_address, told.append)
+        try:
+            crew.watch()
+            assert told == []
+            found.scale(0)
+            while crew._client.nthreads():
+                pass
+            crew.watch()
+            crew.watch()
+        finally:
+            crew.close()
+    assert len(told) == 1
+    assert f"dask worker {found.scheduler_address}" in told[0]

@@ -29,6 +29,8 @@ from lmassay.types import Response, Train, Trained, canonical, response_as_dict,
 MOST_DEATHS = 2
 _ONE_AT_A_TIME = threading.Lock()
 _LOOK_FOR_PARENT_EVERY = 1.0
+_LOOK_AFTER_CREW_EVERY = 2.0
+_PATIENCE = 5.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +66,9 @@ class Crew(Protocol):
 
     def renew(self) -> None:
         """Start afresh after a process died."""
+
+    def watch(self) -> None:
+        """Called now and then while trainings are under way: is anybody there to do them?"""
 
     def close(self) -> None: ...
 
@@ -126,7 +131,8 @@ def perform(orders: Mapping[str, Order], known: dict[str, Response], crew: Crew)
             yield order.key, response
         if not running:
             continue
-        done, _ = wait(running, return_when=FIRST_COMPLETED)
+        while not (done := wait(running, timeout=_LOOK_AFTER_CREW_EVERY, return_when=FIRST_COMPLETED).done):
+            crew.watch()
         if any(future.cancelled() for future in done):
             raise StoreError("the scheduler is gone, and with it the trainings it had; start it again, then resume")
         for future in [future for future in done if not isinstance(future.exception(), BrokenExecutor)]:
@@ -208,6 +214,8 @@ class Here:
 
     def renew(self) -> None: ...
 
+    def watch(self) -> None: ...
+
     def close(self) -> None: ...
 
 
@@ -227,6 +235,8 @@ class Processes:
 
     def renew(self) -> None:
         self.close()
+
+    def watch(self) -> None: ...
 
     def close(self) -> None:
         if self._pool is not None:
@@ -253,7 +263,11 @@ def _settle(parent: int) -> None:
 class Cluster:
     """The workers of a Dask scheduler. The scheduler does a training again whose worker died."""
 
-    def __init__(self, scheduler: str) -> None:
+    def __init__(self, scheduler: str, tell: Callable[[str], None] | None = None) -> None:
+        """``tell`` is called with what the user should know while trainings wait."""
+        self._scheduler, self._tell = scheduler, tell or (lambda text: None)
+        self._deserted_since: float | None = None
+        self._told_deserted = False
         try:
             from distributed import Client
         except ImportError as error:
@@ -280,6 +294,24 @@ class Cluster:
         return future
 
     def renew(self) -> None: ...
+
+    def watch(self) -> None:
+        """Say once when all workers are gone: trainings wait for new ones, however long that takes."""
+        try:
+            workers = self._client.nthreads()
+        except OSError:  # the scheduler is gone, which the trainings themselves will say
+            return
+        if workers:
+            self._deserted_since, self._told_deserted = None, False
+            return
+        now = time.monotonic()
+        self._deserted_since = self._deserted_since or now
+        if now - self._deserted_since >= _PATIENCE and not self._told_deserted:
+            self._told_deserted = True
+            self._tell(
+                f"the cluster at {self._scheduler} has no workers any more, so that trainings wait; start some: "
+                f"dask worker {self._scheduler} --nthreads 1 (or stop with Ctrl-C and resume later)"
+            )
 
     def close(self) -> None:
         self._executor.shutdown(wait=False)

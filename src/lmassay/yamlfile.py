@@ -13,6 +13,7 @@ from lmassay.errors import ConfigError
 Lines = Mapping[str, Sequence[tuple[int, str]]]
 """Key path → the lines it stands in, each with the plain value that stands there."""
 
+_MAX_CHARACTERS = 10_000_000
 _MAX_NODES = 100_000
 _MAX_DEPTH = 40
 
@@ -20,11 +21,14 @@ _MAX_DEPTH = 40
 def read_mapping(path: Path) -> tuple[dict[str, Any], Lines]:
     """A YAML file that holds a mapping, and the lines of its keys."""
     try:
-        text = path.read_text(encoding="utf-8-sig")
+        with path.open(encoding="utf-8-sig") as stream:
+            text = stream.read(_MAX_CHARACTERS + 1)
     except UnicodeDecodeError as error:
         raise ConfigError(f"{path} is not UTF-8 (byte {error.start}); convert it") from None
     except OSError as error:
         raise ConfigError(f"cannot read the configuration {path}: {error.strerror or error}") from None
+    if len(text) > _MAX_CHARACTERS:
+        raise ConfigError(f"{path} is no configuration: it has more than {_MAX_CHARACTERS} characters")
     try:
         node = yaml.compose(text, yaml.SafeLoader)
         lines = _lines(node, path) if node is not None else {}

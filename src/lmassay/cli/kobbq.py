@@ -10,6 +10,7 @@ import click
 
 from lmassay.cli.console import plain, progress, say, warn
 from lmassay.cli.kobbq_infer import infer
+from lmassay.cli.lists import WithLists
 
 EXIT_DIFFERENT = 1
 _FILE: Any = click.Path(path_type=Path, dir_okay=False)
@@ -21,32 +22,6 @@ class _Steps(click.Group):
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(self.commands)
-
-
-class _WithLists(click.Command):
-    """Takes ``--models a b c`` as the originals do: what follows a repeatable option up to the next belongs to it."""
-
-    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        names = {name for option in self.params if option.multiple for name in option.opts}
-        spread: list[str] = []
-        current = ""
-        for position, word in enumerate(args):
-            name, equals, value = word.partition("=")
-            if word == "--":
-                spread += args[position:]
-                break
-            if word.startswith("-") and len(word) > 1:
-                current = name if name in names else ""
-                follows = args[position + 1 : position + 2]
-                if not current:
-                    spread.append(word)
-                elif equals:
-                    spread += [name, value]
-                elif not follows or follows[0].startswith("--"):
-                    raise click.UsageError(f"Option '{name}' requires at least one argument.", ctx)
-            else:
-                spread += [current, word] if current else [word]
-        return super().parse_args(ctx, spread)
 
 
 @click.group(
@@ -172,7 +147,7 @@ def collect(predictions: Path, preprocessed: Path, output: Path) -> None:
 
 
 @kobbq.command(
-    cls=_WithLists,
+    cls=WithLists,
     epilog="Example: lmassay kobbq evaluate --evaluation-result-path result/KoBBQ_test_1.tsv --model-result-tsv-dir "
     "processed --topic KoBBQ_test_evaluation --test-or-all test --prompt-tsv-path 0_evaluation_prompts.tsv "
     "--prompt-id 1 --models gpt-4 claude-2.0",
@@ -217,7 +192,7 @@ def evaluate(
 
 
 @kobbq.command(
-    cls=_WithLists,
+    cls=WithLists,
     epilog="Example: lmassay kobbq compare --evaluation-result-name result/KoBBQ_test "
     "--evaluation-debiased-result-name result/KoBBQ_test_debiased --prompt_ids 1 2 3 --models gpt-4",
     short_help="Step 6: default against debiased prompts.",

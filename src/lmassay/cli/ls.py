@@ -24,13 +24,14 @@ def ls(results: Path, as_json: bool) -> None:
         return
     narrow = is_narrow()
     rows = [_row(record, narrow) for record in runs]
-    heads = ["run", *([] if narrow else ["label"]), "model", "status", "first result", "n"]
+    heads = ["run", *(["label"] if narrow else ["label", "model"]), "status", "first result", "n"]
     print_table("", heads, rows, right=(len(heads) - 1,), whole=(0,))
 
 
 def _row(record: RunRecord, narrow: bool) -> list[object]:
-    # The id holds the label in short, which must do where there is little room.
-    label = [] if narrow else [f"{record.task}: {record.label}"]
+    label = f"{record.task}: {record.label}"
     first = next(iter(record.results), None)
     result = f"{first['metric']} {short_text(first, chr(10) if narrow else ' ')}" if first is not None else ""
-    return [record.id, *label, record.model, record.status, result, "" if first is None else first["n"]]
+    # Where there is little room, the end of an id is enough to name a run by.
+    names = [record.id.rpartition("-")[2], f"{label}\n{record.model}"] if narrow else [record.id, label, record.model]
+    return [*names, record.status, result, "" if first is None else first["n"]]

@@ -23,7 +23,7 @@ class Search(BaseModel):
 
     perturbations: list[str] = ["charswap", "keyboard", "delete", "insert", "homoglyph"]
     rates: list[float] = [0.1, 0.3]
-    budget: int = Field(default=10, ge=2)
+    budget: int = Field(default=10, ge=2, le=10_000)
 
 
 class Attack(BaseModel):

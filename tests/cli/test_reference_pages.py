@@ -1,0 +1,64 @@
+"""The pages that the command line is described on say what it says."""
+
+from __future__ import annotations
+
+import ast
+import importlib.util
+import re
+
+import pytest
+
+from lmassay.cli import ending
+from tests.helpers import ROOT
+
+FAQ = (ROOT / "docs" / "faq.md").read_text(encoding="utf-8")
+QUOTED = re.findall(r"^### `(.*)`$", FAQ, flags=re.MULTILINE)
+GAP = "…"
+
+
+def _texts() -> list[str]:
+    """Every text in the source, with a gap for what is filled in."""
+    texts = []
+    for path in sorted((ROOT / "src" / "lmassay").rglob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.JoinedStr):
+                parts = [str(part.value) if isinstance(part, ast.Constant) else GAP for part in node.values]
+                texts.append("".join(parts))
+            elif isinstance(node, ast.Constant) and isinstance(node.value, str):
+                texts.append(node.value)
+    return texts
+
+
+@pytest.fixture(scope="module")
+def texts():
+    return _texts()
+
+
+def test_there_are_many_messages():
+    assert len(QUOTED) > 30
+
+
+@pytest.mark.parametrize("message", QUOTED)
+def test_every_message_in_the_faq_is_one_of_the_source(message, texts):
+    pattern = re.compile(".*".join(map(re.escape, message.split(GAP))), flags=re.DOTALL)
+    words = re.sub(r"[^a-z]", "", message.lower())
+    assert len(words) > 8, "a message must be recognisable"
+    assert any(pattern.search(text) for text in texts), message
+
+
+def test_the_exit_codes_of_the_faq_are_those_of_the_help():
+    told = {int(code) for code in re.findall(r"^\| (\d+) \|", FAQ, flags=re.MULTILINE)}
+    assert told == {ending.DONE, ending.NOT_ALL, ending.USER_MISTAKE, ending.INTERRUPTED, ending.TERMINATED}
+
+
+def test_the_page_of_commands_is_what_help_prints(monkeypatch):
+    spec = importlib.util.spec_from_file_location("generate_commands", ROOT / "docs" / "generate_commands.py")
+    assert spec is not None
+    assert spec.loader is not None
+    generator = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(generator)
+    monkeypatch.setenv("COLUMNS", "200")
+    current = (ROOT / "docs" / "commands.md").read_text(encoding="utf-8")
+    assert current == generator.page(), "run: python docs/generate_commands.py"
+    for verb in ("card", "init", "import", "view", "completion", "kobbq expand", "models get"):
+        assert f"# lmassay {verb}\n" in current
