@@ -41,7 +41,7 @@ class BudgetConfig(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    usd: float | None = Field(default=None, gt=0)
+    usd: float | None = Field(default=None, gt=0, allow_inf_nan=False)
     tokens: int | None = Field(default=None, ge=1, strict=True)
 
 
@@ -54,7 +54,7 @@ class RunConfig(BaseModel):
     task: str | dict[str, Any]
     model: str | dict[str, Any] | None = None
     seed: int = Field(default=0, ge=0, strict=True)
-    limit: int | None = Field(default=None, ge=1, strict=True)
+    limit: int | None = Field(default=None, ge=1, le=10**15, strict=True)
     confidence: float = Field(default=0.95, gt=0, lt=1)
     resamples: int = Field(default=2000, ge=100, le=1_000_000, strict=True)
     budget: BudgetConfig | None = None
@@ -318,6 +318,8 @@ def set_value(text: str, override: str) -> Any:
     except yaml.YAMLError:
         if text.lstrip()[:1] in ("[", "{"):
             raise ConfigError(f"--set {override}: the brackets of the value do not match") from None
+        return text
+    except ValueError:  # looks like a date and is none
         return text
     # `Translate: {x}` is a sentence, not a mapping.
     return value if text.lstrip()[:1] in ("[", "{") or not isinstance(value, dict | list) else text

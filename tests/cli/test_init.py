@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 
 import pytest
 import yaml
 
 from lmassay.cli.init import EVALUATIONS
-from lmassay.cli.model_names import model_spec
-from lmassay.errors import UserError
 from tests.helpers import ROOT, lmassay
 from tests.terminal import in_terminal
 
@@ -98,23 +95,22 @@ def test_the_model_is_filled_in(tmp_path):
     assert lmassay("check", "robustness.yaml", cwd=tmp_path).returncode == 0
 
 
-def test_a_model_may_be_named_in_several_ways(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
+def test_the_way_to_a_model_of_ones_own_starts_at_the_configuration(tmp_path):
     (tmp_path / "folder").mkdir()
     (tmp_path / "m.py").touch()
-    assert model_spec("smollm2") == "smollm2"
-    assert model_spec("owner/name") == {"name": "hf", "model": "owner/name"}
-    assert model_spec("folder", Path("sub")) == {"name": "hf", "model": "../folder"}
-    assert model_spec("m.py:M", Path("sub")) == "../m.py:M"
-    assert model_spec("claude:claude-sonnet-4-5") == {"name": "claude", "model": "claude-sonnet-4-5"}
+    for number, (name, wanted) in enumerate(
+        {"folder": {"name": "hf", "model": "../folder"}, "m.py:M": "../m.py:M", "smollm2": "smollm2"}.items()
+    ):
+        done = lmassay("init", "syntax", "--model", name, "-o", f"sub/{number}.yaml", cwd=tmp_path)
+        assert done.returncode == 0, done.stderr
+        assert yaml.safe_load((tmp_path / "sub" / f"{number}.yaml").read_text(encoding="utf-8"))["model"] == wanted
 
 
-@pytest.mark.parametrize(
-    ("name", "told"), [("smolm2", "did you mean 'smollm2'"), ("openai", "openai:NAME"), ("outputs", "it needs files")]
-)
-def test_a_model_that_cannot_be_meant_is_refused(name, told):
-    with pytest.raises(UserError, match=told):
-        model_spec(name)
+def test_a_model_that_there_is_not_is_refused_with_what_was_meant(tmp_path):
+    done = lmassay("init", "bias", "--model", "smolm2", cwd=tmp_path)
+    assert done.returncode == 2
+    assert "did you mean 'smollm2'" in done.stderr
+    assert not list(tmp_path.iterdir())
 
 
 def test_samples_and_examples_are_the_same_data():

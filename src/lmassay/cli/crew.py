@@ -62,7 +62,7 @@ def crew_options(function: F) -> F:
 
     for option in (
         click.option("--scheduler", metavar="ADDRESS", help="Of a Dask cluster: tcp://HOST:8786."),
-        click.option("--workers", type=click.IntRange(min=1), help="Trainings side by side on this machine."),
+        click.option("--workers", type=click.IntRange(min=1, max=512), help="Trainings side by side on this machine."),
         click.option(
             "--executor",
             type=click.Choice(["here", "processes", "dask"]),

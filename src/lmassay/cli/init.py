@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shlex
 import sys
@@ -15,7 +16,6 @@ import yaml
 
 from lmassay.builtins import BUILTINS
 from lmassay.cli.console import say
-from lmassay.cli.model_names import FORMS, model_spec
 from lmassay.data import atomic_write
 from lmassay.errors import UserError
 
@@ -28,7 +28,9 @@ _TRANSLATE = "Translate this sentence into English.\n\n{x}\n"
 @click.command(epilog="Example: lmassay init bias --model smollm2 -o bias.yaml", short_help="Write a configuration.")
 @click.argument("evaluation", metavar="[EVALUATION]", required=False, type=click.Choice(EVALUATIONS))
 @click.option("-o", "--output", type=click.Path(path_type=Path), help="File to write.  [default: EVALUATION.yaml]")
-@click.option("--model", help=f"The model to ask: {FORMS}.")
+@click.option(
+    "--model", help="The model to ask, named as for `lmassay card`: smollm2, openai:NAME, a folder, file.py:Class …"
+)
 @click.option("--force", is_flag=True, help="Overwrite files that are there.")
 def init(evaluation: str | None, output: Path | None, model: str | None, force: bool) -> None:
     """Write a configuration with a comment on every line, and sample data beside it where the evaluation reads files,
@@ -67,7 +69,7 @@ def _texts(chosen: str, target: Path, data: str, model: str | None) -> Mapping[P
         if item.is_file()
     }
     if model is not None:
-        spec: Any = model_spec(model, target.parent)
+        spec = _model(model, target.parent)
     else:
         spec = f"{data}/my_system.py:MySystem" if chosen == "robustness" else "smollm2"
     own = isinstance(spec, str) and ".py:" in spec
@@ -82,6 +84,26 @@ def _texts(chosen: str, target: Path, data: str, model: str | None) -> Mapping[P
     }.items():
         text = text.replace(f"@{mark}@", value)
     return {target: text, **{target.parent / data / name: content for name, content in samples.items()}}
+
+
+def _model(word: str, folder: Path) -> Any:
+    """What a configuration in ``folder`` says for a model; the way to a file starts there."""
+    from lmassay.card.models import model_spec
+
+    spec = model_spec(word, Path.cwd())
+    if isinstance(spec, str):
+        file, colon, name = spec.rpartition(":")
+        return f"{_from(folder, file)}:{name}" if colon else spec
+    return {key: _from(folder, value) if isinstance(value, str) else value for key, value in spec.items()}
+
+
+def _from(folder: Path, text: str) -> str:
+    if not Path(text).is_absolute():
+        return text
+    try:
+        return Path(os.path.relpath(text, folder)).as_posix()
+    except ValueError:  # another drive of Windows
+        return text
 
 
 def _as_yaml(value: Any) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -14,6 +15,7 @@ from lmassay.cli.common import chosen_runs, json_option, results_option
 from lmassay.cli.console import say
 from lmassay.cli.crew import Hands, crew_options
 from lmassay.cli.run import plug_in_output_aside, show_records, work_through
+from lmassay.errors import UserError
 from lmassay.store import FILE, RunRecord, Store
 from lmassay.sweep import Entry
 
@@ -29,6 +31,8 @@ def resume(
     run: str, budget_usd: float | None, budget_tokens: int | None, hands: Hands, results: Path, as_json: bool
 ) -> int:
     """Finish a run, or every run of the latest command: judged examples, answers and trainings in the store stay."""
+    if budget_usd is not None and not math.isfinite(budget_usd):
+        raise UserError(f"--budget-usd {budget_usd}: give an amount in USD, or leave it out")
     budget = {"usd": budget_usd, "tokens": budget_tokens} if budget_usd or budget_tokens else None
     with Store(results, create=(results / FILE).is_file()) as store:
         chosen = chosen_runs(store, [] if run == "latest" else [run])
