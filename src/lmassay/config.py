@@ -321,6 +321,8 @@ def set_value(text: str, override: str) -> Any:
         return text
     except ValueError:  # looks like a date and is none
         return text
+    except RecursionError:
+        raise ConfigError(f"--set {override[:40]} …: brackets inside brackets without end") from None
     # `Translate: {x}` is a sentence, not a mapping.
     return value if text.lstrip()[:1] in ("[", "{") or not isinstance(value, dict | list) else text
 

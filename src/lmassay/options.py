@@ -17,12 +17,13 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, ValidationError, create_model
 
-from lmassay.errors import ConfigError, LmassayError, PluginError, did_you_mean, failure
+from lmassay.errors import ConfigError, LmassayError, PluginError, closest, did_you_mean, failure
 from lmassay.registry import current
 
 Spec = str | Mapping[str, Any]
 _ENVIRONMENT = re.compile(r"\$\{([A-Z][A-Z0-9_]*)\}")
 _INJECTED = "base_dir"
+_QUOTED = re.compile(r"'([^']*)'")
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,8 +116,16 @@ def problems(error: ValidationError, model: type[BaseModel], key: str) -> list[s
             lines.append(f"{path}: this key is required")
         else:
             got = repr(item["input"])
-            lines.append(f"{path}: {item['msg'].removeprefix('Value error, ')} (got {got[:80]})")
+            lines.append(f"{path}: {item['msg'].removeprefix('Value error, ')} (got {got[:80]}){_meant(item)}")
     return lines
+
+
+def _meant(item: Mapping[str, Any]) -> str:
+    """Which of the values that an option allows was probably meant."""
+    if item["type"] != "literal_error" or not isinstance(item["input"], str):
+        return ""
+    meant = closest(item["input"], _QUOTED.findall(str(item["ctx"]["expected"])))
+    return f"; did you mean '{meant}'?" if meant else ""
 
 
 def expand_environment(value: Any, key: str) -> Any:

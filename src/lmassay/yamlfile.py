@@ -37,6 +37,8 @@ def read_mapping(path: Path) -> tuple[dict[str, Any], Lines]:
         mark = getattr(error, "problem_mark", None)
         line = f", line {mark.line + 1}" if mark is not None else ""
         raise ConfigError(f"{path}{line}: no valid YAML: {getattr(error, 'problem', None) or error}") from None
+    except RecursionError:
+        raise ConfigError(f"{path}: no valid YAML: brackets inside brackets without end") from None
     except ValueError as error:
         # A value that looks like a date and is none.
         raise ConfigError(f"{path}: no valid YAML: {error}; put the value in quotes") from None

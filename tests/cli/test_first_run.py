@@ -42,6 +42,7 @@ def folder(tmp_path_factory):
     write_lines(place / "src.txt", ["the cat sat on the mat", "a dog barked loudly"])
     task = {"name": "robustness", "src": "src.txt", "attack": ["charswap", "worddrop"]}
     write_config(place / "two.yaml", {"task": task, "model": "echo", "resamples": 200})
+    (place / "deep.yaml").write_text(f"task: {'[' * 3000}", encoding="utf-8")
     done = lmassay("run", "two.yaml", cwd=place)
     assert done.returncode == 0, done.stderr
     return place
@@ -91,7 +92,13 @@ def test_the_help_shows_every_verb_in_a_section_and_the_exit_codes():
         (["run", "two.yaml", "--limit", "x"], "help: lmassay run -h"),
         (["run", "two.yaml", "--results", "src.txt"], "src.txt"),
         (["run", "x" * 300], "File name too long"),
+        (["run", "two.yaml", "--limit", "9" * 30], "limit: "),
+        (["run", "two.yaml", "--set", "seed=2001-02-30"], "seed: "),
+        (["run", "two.yaml", "--set", "task.side=sorce"], "did you mean 'source'?"),
+        (["run", "two.yaml", "--set", f"task={'[' * 3000}"], "brackets"),
+        (["check", "deep.yaml"], "brackets"),
         (["check", "/dev/zero"], "is no configuration"),
+        (["resume", "--budget-usd", "nan"], "--budget-usd nan"),
     ],
 )
 def test_a_mistake_is_one_line_that_says_what_was_meant(folder, arguments, told):
