@@ -2,57 +2,20 @@
 
 from __future__ import annotations
 
-import shutil
-
 import pytest
 
 from tests.docs.blocks import PAGES, Block, blocks_of, page_text
-from tests.docs.expected import EXPECTED
-from tests.docs.running import EXEMPT, FIXTURES, LANGUAGES, NEEDS, Reader, commands, left_out
-
-# Pages that are being rewritten.
-_NOT_YET = {"docs/fewshot.md"}
+from tests.docs.reading import LONG, SHORT, read_page
+from tests.docs.running import EXEMPT, LANGUAGES, commands, left_out
 
 
-@pytest.mark.parametrize(
-    "page",
-    [pytest.param(page, marks=pytest.mark.xfail(strict=False)) if page in _NOT_YET else page for page in PAGES],
-)
+@pytest.mark.parametrize("page", SHORT)
 def test_the_commands_of_the_page_run_and_print_what_it_shows(page, tmp_path, request):
-    if shutil.which("bash") is None:
-        pytest.skip("there is no bash")
-    reader, missing = Reader(tmp_path), {}
-    skipped = False
-    for block in blocks_of(page_text(page), page):
-        if "prints" in block.notes and skipped:
-            continue
-        lacking = [reason for need in block.needs if (reason := _lacks(need, reader, request, missing))]
-        skipped = bool(lacking)
-        if not lacking:
-            reader.does(block)
-    if missing:
-        pytest.skip("; ".join(missing.values()))
-    if page in EXPECTED:
-        EXPECTED[page].check(reader)
+    read_page(page, tmp_path, request)
 
 
-def _lacks(need: str, reader: Reader, request: pytest.FixtureRequest, missing: dict[str, str]) -> str:
-    """Why something is not at hand; else it is given to the reader."""
-    assert need in NEEDS, f"'{need}' is none of {', '.join(NEEDS)}"
-    try:
-        if need not in FIXTURES:
-            found = shutil.which(need)
-            return "" if found else missing.setdefault(need, f"there is no {need}")
-        value = request.getfixturevalue(need)
-    except pytest.skip.Exception as reason:
-        return missing.setdefault(need, str(reason))
-    if need == "shared":
-        reader.variables["SHARED"] = str(value / "data")
-    if need == "server":
-        reader.variables["BASE_URL"] = value
-    if need == "package":
-        reader.variables["PYTHONPATH"] = str(value)
-    return ""
+def test_every_page_is_read():
+    assert sorted([*SHORT, *LONG]) == sorted(PAGES)
 
 
 @pytest.mark.parametrize("page", PAGES)
