@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import importlib.util
+import importlib
 import keyword
 import sys
 
@@ -71,10 +71,7 @@ class _Verbs(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in _VERBS:
             return None
-        path = f"lmassay.cli.{_VERBS[cmd_name][0]}"
-        if importlib.util.find_spec(path) is None:
-            return None
-        module = importlib.import_module(path)
+        module = importlib.import_module(f"lmassay.cli.{_VERBS[cmd_name][0]}")
         # A verb that is a keyword of Python has an underscore after its name, as its module has.
         command: click.Command = getattr(module, f"{cmd_name}_" if keyword.iskeyword(cmd_name) else cmd_name)
         offer_runs(command)
