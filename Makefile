@@ -3,32 +3,31 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 DEMO := lmassay-demo
+# Tests run side by side, one thread each.
+WORKERS ?= 2
 PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet --constraint constraints.txt
 
-.PHONY: demo test check install install-test clean
+.PHONY: demo test check docs install install-test clean
 
 demo: install
-	@echo "== robustness: 7 attacks on 2 small translators, from examples/robustness.yaml"
-	$(BIN)/lmassay run examples/robustness.yaml --results $(DEMO)
-	@echo "== syntax: agreement in 7 constructions, asked of a small real model, from examples/syntax.yaml"
+	@echo "== the card: all four questions, asked of a small real model"
 	$(BIN)/lmassay models get smollm2
-	$(BIN)/lmassay run examples/syntax.yaml --results $(DEMO)
-	@echo "== bias: questions about people, asked of the same model in every order of their choices, from examples/bias.yaml"
-	$(BIN)/lmassay run examples/bias.yaml --results $(DEMO)
-	@echo "== few-shot: the same model is shown a few reviews before it is asked, from examples/fewshot.yaml"
-	$(BIN)/lmassay run examples/fewshot.yaml --results $(DEMO)
-	@echo "== the report"
-	$(BIN)/lmassay report --all --results $(DEMO) -o $(DEMO)/report.html
+	$(BIN)/lmassay card --quick --results $(DEMO) -o $(DEMO)/card.html
 
 test: install-test
 	@echo "== tests"
-	$(BIN)/python -m pytest
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile
 
 check: install-test
 	@echo "== style and types"
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+	$(BIN)/python docs/generate_commands.py --check
+
+docs: install-test
+	@echo "== the documents as a site, in build/site"
+	$(BIN)/mkdocs build --strict
 
 install: $(VENV)/.core
 
@@ -48,4 +47,4 @@ $(VENV)/.test: $(VENV)/.core
 	@touch $@
 
 clean:
-	rm -rf $(VENV) $(DEMO) .pytest_cache .mypy_cache .ruff_cache
+	rm -rf $(VENV) $(DEMO) build .pytest_cache .mypy_cache .ruff_cache

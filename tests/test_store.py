@@ -201,3 +201,11 @@ def test_a_configuration_keeps_the_order_of_its_keys(store):
     config = {"task": {"data": {"Simple": "b", "Across": "a"}}}
     store.add_run(NewRun(run, "s", "n", "t", "m", "x", config, "sig", {}, 1))
     assert list(store.run(run).config["task"]["data"]) == ["Simple", "Across"]
+
+
+def test_an_error_or_id_that_has_no_utf_8_is_spelled_out(store):
+    run = new_run(store)
+    store.add_rows(run, [(0, Row(Example("a\ud800", {}), "error", error="said \udfff"))], {"a\ud800": ["k"]})
+    (row,) = store.rows(run)
+    assert (row.example.id, row.error) == ("a\\ud800", "said \\udfff")
+    assert list(store.asked(run)) == [("a\\ud800", [])]

@@ -148,6 +148,9 @@ def _variable(name: str, key: str) -> str:
 def _with_paths(value: Any, base: Path, key: str) -> Any:
     try:
         return _resolved(value, base)
+    except UnicodeEncodeError:
+        # A name that this environment cannot spell, which is told with the remedy.
+        raise
     except (ValueError, OSError, RuntimeError) as error:
         # A NUL inside, a name longer than the system allows, the home of a user that there is not.
         why = getattr(error, "strerror", None) or error

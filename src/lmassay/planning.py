@@ -91,9 +91,9 @@ def plan(config: RunConfig) -> Plan:
     task = config.build_task()
     model = config.build_model()
     if not isinstance(task, Task):
-        raise PluginError(f"the task {config.task!r} lacks a method of the contract; see docs/extending.md")
+        raise PluginError(f"the task {config.task!r} lacks a method of the contract; see docs/extending/task.md")
     if model is not None and not isinstance(model, Model):
-        raise PluginError(f"the model {config.model!r} lacks name, can or identity; see docs/extending.md")
+        raise PluginError(f"the model {config.model!r} lacks name, can or identity; see docs/extending/model.md")
     _check_fit(task, model)
     _check_budget(config, model)
     for part in (task, model):

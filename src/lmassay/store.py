@@ -18,7 +18,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from lmassay.errors import StoreError, did_you_mean
+from lmassay.errors import StoreError, closest
 from lmassay.locks import exclusive, is_held
 from lmassay.records import NewRun as NewRun
 from lmassay.records import RunRecord as RunRecord
@@ -116,7 +116,9 @@ class Store:
         if matches:
             some = ", ".join(r.id for r in matches[:5])
             raise StoreError(f"'{name}' fits {len(matches)} runs ({some} …); write more of it")
-        raise StoreError(f"there is no run '{name}' in {self.folder}{did_you_mean(name, [r.id for r in runs[-20:]])}")
+        meant = closest(name, [*(r.id for r in runs), *(r.id.rpartition("-")[2] for r in runs)])
+        hint = f"; did you mean '{meant}'?" if meant else "; `lmassay ls` shows all"
+        raise StoreError(f"there is no run '{name}' in {self.folder}{hint}")
 
     @contextmanager
     def lock(self, run: str) -> Iterator[None]:
@@ -203,14 +205,14 @@ class Store:
         with _plain_errors(self.file), self._transaction():
             self._db.executemany(
                 "INSERT OR REPLACE INTO asked VALUES (?, ?, ?)",
-                ((run, i, compact(list(keys))) for i, keys in (asked or {}).items() if keys),
+                ((run, _writable(i), compact(list(keys))) for i, keys in (asked or {}).items() if keys),
             )
             self._db.executemany(
                 "INSERT OR REPLACE INTO rows VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
                 (
                     (
                         run,
-                        row.example.id,
+                        _writable(row.example.id),
                         position,
                         row.state,
                         compact(dict(row.example.inputs)),
@@ -219,7 +221,7 @@ class Store:
                         compact(dict(row.score.values)),
                         compact(dict(row.score.unscored)),
                         compact(dict(row.score.details)),
-                        row.error,
+                        None if row.error is None else _writable(row.error),
                     )
                     for position, row in rows
                 ),
@@ -363,6 +365,11 @@ def _plain_errors(file: Path) -> Iterator[None]:
         raise StoreError(
             f"{file} is damaged or no lmassay store ({error}); move it away, or try sqlite3's .recover on it"
         ) from error
+
+
+def _writable(text: str) -> str:
+    """A lone surrogate has no UTF-8: it is spelled out."""
+    return text.encode("utf-8", "backslashreplace").decode()
 
 
 def _slug(text: str) -> str:

@@ -53,7 +53,7 @@ def candidates(words: Sequence[str], base: Path) -> list[Candidate]:
         spec = model_spec(word, base)
         model = build("model", spec, base)
         if not isinstance(model, Model):
-            raise PluginError(f"the model {word} lacks name, can or identity; see docs/extending/index.md")
+            raise PluginError(f"the model {word} lacks name, can or identity; see docs/extending/model.md")
         found.setdefault(str(spec), Candidate(spec, label_of(model), frozenset(model.can)))
     return list(found.values())
 

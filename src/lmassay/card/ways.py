@@ -87,7 +87,7 @@ def _bias(size: Size) -> list[Way]:
     task: dict[str, Any] = {
         "name": "bias",
         "data": "bias.yaml",
-        "prompt_id": {"quick": [1], "standard": [1, 2], "full": [1, 2, 3, 4, 5]}[size],
+        "prompt_id": {"quick": [1], "standard": [1, 2], "full": [1, 2, 3]}[size],
     }
     task |= {"per_category": 1} if size == "quick" else {}
     return [_way({"generate", "choices"}, {**task, "answer_by": "letters"}), _way({"generate"}, task)]

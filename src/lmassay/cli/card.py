@@ -142,7 +142,7 @@ def _write_page(store: Store, records: Sequence[RunRecord], output: Path) -> Non
 
 def _write(parts: Sequence[Part], folder: Path) -> int:
     """Each part as a configuration of its own."""
-    several = len({part.model for part in parts}) > 1
+    several = len(parts) > len({part.evaluation for part in parts})
     folder.mkdir(parents=True, exist_ok=True)
     for number, part in enumerate(parts):
         if part.config is None:

@@ -173,7 +173,8 @@ def show_plan(planned: Sequence[Plan], as_json: bool) -> None:
         return
     columns = ("task", "label", "model", "examples", "requests")
     print_table(
-        f"{len(rows)} runs; requests are the most that would be asked, before answers in the cache are taken off",
+        f"{len(rows)} run{'' if len(rows) == 1 else 's'}; requests are the most that would be asked, before answers in "
+        "the cache are taken off",
         columns,
         [[row[column] if row[column] is not None else "unknown" for column in columns] for row in rows],
         right=(3, 4),

@@ -46,7 +46,9 @@ def rank_correlation(dev: Sequence[float], test: Sequence[float], settings: Sett
     pairs = np.asarray([(d, t) for d, t in zip(dev, test, strict=True) if math.isfinite(d) and math.isfinite(t)])
     n = len(pairs)
     if n < FEWEST:
-        return Correlation(None, None, None, n, f"{n} configurations with both scores; it takes {FEWEST}")
+        return Correlation(
+            None, None, None, n, f"{n} configuration{'' if n == 1 else 's'} with both scores; it takes {FEWEST}"
+        )
     x, y = pairs[:, 0], pairs[:, 1]
     for values, name in ((x, "dev"), (y, "test")):
         if np.ptp(values) == 0:

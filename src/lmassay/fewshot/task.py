@@ -201,7 +201,8 @@ class FewShot:
         return outcomes.results(table, self._task.metrics, settings)
 
     def signature(self) -> Mapping[str, Any]:
-        spec = self._spec_of(regimes.Seat(0, None, 0), {}) | {"train": [], "dev": []}
+        # Where the data lie is no part of what the numbers depend on; what is in them stands beside.
+        spec = self._spec_of(regimes.Seat(0, None, 0), {}) | {"train": [], "dev": [], "data": self._task.name}
         strategy = strategy_name(self._options.strategy)
         options = "" if not self._options.stratify else ".stratified"
         return {

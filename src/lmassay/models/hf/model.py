@@ -11,9 +11,11 @@ from pydantic import Field
 
 from lmassay.errors import ConfigError, MissingExtra, ModelError
 from lmassay.models.hf.source import Source, find_source
-from lmassay.types import Generate, LogProbs, Response, Slot
+from lmassay.types import Generate, LogProbs, Response, Slot, canonical
 
 Placed = tuple[int, Response]
+# The model that was asked last, for the next run to ask: a sweep loads its weights once, and holds one model at a time.
+_LOADED: dict[str, Any] = {}
 
 
 class HuggingFace:
@@ -157,8 +159,19 @@ class HuggingFace:
         )
         return words
 
-    @cached_property
+    @property
     def _engine(self) -> Any:
+        if self._key not in _LOADED:
+            # Another model's weights make room first.
+            _LOADED.clear()
+            _LOADED[self._key] = self._opened()
+        return _LOADED[self._key]
+
+    @cached_property
+    def _key(self) -> str:
+        return canonical([dict(self.identity()), str(self.folder), self._batch_tokens, self._threads])
+
+    def _opened(self) -> Any:
         engine = self._engine_module()
         return engine.Engine(
             engine.open_model(

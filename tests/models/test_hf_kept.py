@@ -1,0 +1,26 @@
+"""A sweep loads a model's weights once."""
+
+from __future__ import annotations
+
+import pytest
+
+pytest.importorskip("transformers", reason="the hf extra is not installed")
+
+from lmassay.models.hf.model import HuggingFace
+from tests.tiny_models import save_model
+
+
+@pytest.fixture(scope="module")
+def folder_of(tmp_path_factory):
+    folders = {family: save_model(tmp_path_factory.mktemp("kept") / family, family) for family in ("gpt2", "bert")}
+    return folders.__getitem__
+
+
+def test_the_next_run_asks_the_model_that_is_loaded_already(folder_of, monkeypatch):
+    opened = []
+    monkeypatch.setattr(HuggingFace, "_opened", lambda self: opened.append(self.label) or object())
+    first, again = (HuggingFace(str(folder_of("gpt2"))) for _ in range(2))
+    assert first._engine is again._engine
+    other = HuggingFace(str(folder_of("bert")))
+    assert other._engine is not first._engine
+    assert opened == ["gpt2", "bert", "gpt2"]
