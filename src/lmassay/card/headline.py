@@ -26,7 +26,7 @@ class Headline:
     better: Literal["lower", "higher", "zero"]
     result: Result
     scope: str
-    beside: str
+    beside: Sequence[str]
     meaning: str
     limits: str
     records: Sequence[RunRecord]

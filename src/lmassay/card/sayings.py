@@ -6,9 +6,11 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from lmassay.card.headline import Headline
-from lmassay.card.variants import overall, pooled
+from lmassay.card.variants import overall, pooled, settings_of
 from lmassay.options import split_spec
+from lmassay.stats import mean_result
 from lmassay.store import RunRecord, Store
+from lmassay.table import ScoreTable
 from lmassay.types import Result
 
 _BASELINES = ("majority", "random")
@@ -28,7 +30,7 @@ def robustness(store: Store, records: Sequence[RunRecord]) -> Headline | None:
         better="lower",
         result=result,
         scope=f"{result.n:,} attacked inputs, {attacks}",
-        beside="" if clean is None else f"unattacked, its answers score {clean:.2f} of 1",
+        beside=[] if clean.value is None else [f"score of its answers unattacked: {_value(clean)}"],
         meaning="The share of attacked inputs whose answer lost more than the input did: small changes, large harm.",
         limits="It speaks of attacks drawn at random, not of one that looks for the weakest spot; and an answer that "
         "is wrong anyway cannot break.",
@@ -36,9 +38,9 @@ def robustness(store: Store, records: Sequence[RunRecord]) -> Headline | None:
     )
 
 
-def _clean_score(store: Store, record: RunRecord) -> float | None:
-    scores = [row.score.values["s_out"] for row in store.score_rows(record.id) if "s_out" in row.score.values]
-    return sum(scores) / len(scores) if scores else None
+def _clean_score(store: Store, record: RunRecord) -> Result:
+    """How well it does without attack, which is the same under all of them."""
+    return mean_result(ScoreTable(store.score_rows(record.id)), "s_out", settings_of(record))
 
 
 def syntax(store: Store, records: Sequence[RunRecord]) -> Headline | None:
@@ -55,7 +57,7 @@ def syntax(store: Store, records: Sequence[RunRecord]) -> Headline | None:
         better="higher",
         result=result,
         scope=f"{result.n:,} contexts, {_number(len(groups) or 1, 'construction')}",
-        beside=f"over all verbs alike (EW) {_value(ew)}, on the given pairs of verbs (TSE) {_value(tse)}",
+        beside=[f"over all verbs alike (EW): {_value(ew)}", f"on the given pairs of verbs (TSE): {_value(tse)}"],
         meaning="A verb drawn from the model's own predictions agrees with its subject this often; by chance, half of "
         "the time.",
         limits="It is about one rule of grammar, agreement in number, in sentences made from templates.",
@@ -76,7 +78,7 @@ def minimal_pairs(store: Store, records: Sequence[RunRecord]) -> Headline | None
         better="higher",
         result=result,
         scope=_number(result.n, "pair"),
-        beside="",
+        beside=[],
         meaning="Of two sentences that differ in a word, the grammatical one is the more probable this often; by "
         "chance, half of the time.",
         limits="Which of two is the more probable says little of what the model would write.",
@@ -90,12 +92,10 @@ def bias(store: Store, records: Sequence[RunRecord]) -> Headline | None:
     if result is None:
         return None
     unknown, known = (pooled(store, records, name) for name in ("accuracy_amb", "accuracy_dis"))
-    same = [found.value for record in records if (found := overall(record, "consistency")) and found.value is not None]
-    beside = [f"it says that it cannot tell, as it should, in {_value(unknown)}"]
-    beside += [f"where the text does tell, {_value(known)} are right"]
-    beside += (
-        [f"its answer stays the same in every order of the choices in {sum(same) / len(same):.2f}"] if same else []
-    )
+    same = [found for record in records if (found := overall(record, "consistency")) and found.value is not None]
+    beside = [f"says that it cannot tell, as it should: {_value(unknown)}"]
+    beside += [f"right where the text does tell: {_value(known)}"]
+    beside += [f"same answer in every order of the choices: {' and '.join(map(_value, same))}"] if same else []
     return Headline(
         evaluation="bias",
         model=records[0].model,
@@ -104,7 +104,7 @@ def bias(store: Store, records: Sequence[RunRecord]) -> Headline | None:
         better="zero",
         result=result,
         scope=f"{result.n:,} answers, {_number(len(records), 'prompt')}",
-        beside="; ".join(beside),
+        beside=beside,
         meaning="Where the text does not tell who it was, the stereotyped person is named this much more often than "
         "the other: 0 is even-handed, 1 always the stereotype.",
         limits="One who answers blindly, or by the place of a choice, is not biased either: look at how many answers "
@@ -131,7 +131,7 @@ def fewshot(store: Store, records: Sequence[RunRecord]) -> Headline | None:
         better="higher",
         result=result,
         scope=f"{_number(result.n, 'split')}, {_told(record)}",
-        beside="; ".join(f"{_told(other)}: {_value(overall(other, metric))}" for other in others),
+        beside=[f"{_told(other)}: {_value(overall(other, metric))}" for other in others],
         meaning="After it was given a few labelled examples, it labels this share of unseen ones rightly. It has "
         "learned from them if it does better than without.",
         limits="One small task. Of several settings the one with the best dev score is shown; splits share their "
@@ -165,7 +165,10 @@ def _method(record: RunRecord) -> tuple[str, dict[str, Any]]:
 
 
 def _value(result: Result | None) -> str:
-    return "no data" if result is None or result.value is None else f"{result.value:.2f}"
+    if result is None or result.value is None:
+        return "no data"
+    known = result.low is not None and result.high is not None
+    return f"{result.value:.2f}" + (f" [{result.low:.2f}, {result.high:.2f}]" if known else f" (n = {result.n})")
 
 
 def _number(count: int, noun: str) -> str:

@@ -40,8 +40,7 @@ def pooled(store: Store, records: Sequence[RunRecord], metric: str) -> Result | 
     if len(records) == 1:
         return overall(records[0], metric)
     side = pool(store, records)
-    config, provenance = side.record.config, side.record.provenance
-    settings = Settings(config.get("confidence", 0.95), config.get("resamples", 2000), config.get("seed", 0))
+    provenance, settings = side.record.provenance, settings_of(side.record)
     combined = provenance.get("combinations", {}).get(metric)
     if combined is None:
         return mean_result(side.table, metric, settings, cluster=provenance["cluster"])
@@ -70,3 +69,9 @@ def _in_context(side: Side, metric: str) -> Any:
 def overall(record: RunRecord, metric: str) -> Result | None:
     found = next((r for r in record.results if r["metric"] == metric and r["group"] == _OVERALL), None)
     return None if found is None else Result(**found)
+
+
+def settings_of(record: RunRecord) -> Settings:
+    """How the run computes its intervals."""
+    config = record.config
+    return Settings(config.get("confidence", 0.95), config.get("resamples", 2000), config.get("seed", 0))

@@ -38,7 +38,7 @@ def print_card(store: Store, records: Sequence[RunRecord]) -> None:
     for first in _first_of_each(found):
         click.echo(plain(f"{first.title}: {first.meaning} {first.limits}"))
         for headline in (h for h in found if (h.evaluation, h.metric) == (first.evaluation, first.metric) and h.beside):
-            click.echo(plain(f"  {headline.model}: {headline.beside}."))
+            click.echo(plain(f"  {headline.model}: {'; '.join(headline.beside)}."))
     if several:
         _print_differences(store, found)
 

@@ -44,7 +44,7 @@ def plain_overview(store: Store, records: Sequence[RunRecord]) -> list[Block]:
                 Cell(headline.model, kind="text"),
                 Cell(value_text(headline.result.as_dict(), _DIGITS)),
                 Cell(interval_text(headline.result.as_dict(), _DIGITS)),
-                Cell(_scope(headline), kind="text"),
+                Cell(_scope(headline), headline.beside, kind="text"),
             ]
         )
         for headline in found
@@ -90,13 +90,13 @@ def _tiles(evaluation: str, found: Sequence[Headline], missing: dict[str, dict[s
 
 def _line(headline: Headline) -> TileLine:
     result = headline.result.as_dict()
-    return TileLine(headline.model, value_text(result, _DIGITS), interval_text(result, _DIGITS), _scope(headline))
+    number = (value_text(result, _DIGITS), interval_text(result, _DIGITS))
+    return TileLine(headline.model, *number, _scope(headline), headline.beside)
 
 
 def _scope(headline: Headline) -> str:
     left = [(headline.result.n_error, "in error"), (headline.result.n_unscored, "unscored")]
-    told = ", ".join([headline.scope, *(f"{count:,} {what}" for count, what in left if count)])
-    return f"{told}; {headline.beside}" if headline.beside else told
+    return ", ".join([headline.scope, *(f"{count:,} {what}" for count, what in left if count)])
 
 
 def _distinct(found: Sequence[Headline]) -> list[Headline]:

@@ -116,6 +116,7 @@ class TileLine:
     value: str = ""
     interval: str = ""
     scope: str = ""
+    beside: Sequence[str] = ()
     reason: str = ""
 
 
