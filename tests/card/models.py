@@ -82,3 +82,15 @@ class Mute:
 
     def identity(self) -> Mapping[str, Any]:
         return {"name": self.name}
+
+
+class Stumbler(Talker):
+    """Completes sentences, but fails on whatever has choices."""
+
+    name = "stumbler"
+
+    def __init__(self) -> None:
+        super().__init__("stumbler")
+
+    def generate(self, requests: Sequence[Generate]) -> list[Response]:
+        return [Response(error="HTTP 500") if r.choices else Response(self._answer(r)) for r in requests]

@@ -161,3 +161,13 @@ def test_a_card_that_was_broken_off_is_finished_by_resume(tmp_path):
     with Store(tmp_path / "r") as store:
         assert {record.status for record in store.runs()} == {"done"}
         assert [headline.evaluation for headline in headlines(store, store.runs())] == ["syntax", "bias"]
+
+
+def test_an_evaluation_that_failed_is_told_and_the_others_are_answered(tmp_path):
+    done = quick_card(tmp_path, f"{MODELS}:Stumbler", "--only", "robustness", "--only", "bias")
+    assert done.returncode == 1
+    told = json.loads(done.stdout)
+    assert [headline["evaluation"] for headline in told["headlines"]] == ["robustness"]
+    (reason,) = told["no_result"]["stumbler"].values()
+    assert reason == "bias, prompt 1 is incomplete: 192 examples in error"
+    assert "192 examples in error" in (tmp_path / "c.html").read_text(encoding="utf-8")

@@ -21,13 +21,14 @@ _SAY: Mapping[str, Callable[[Store, Sequence[RunRecord]], Headline | None]] = {
     "bias": sayings.bias,
     "fewshot": sayings.fewshot,
 }
+EVALUATION_OF = {task: "syntax" if task in ("refining_tse", "minimal_pairs") else task for task in _SAY}
 
 
 def headlines(store: Store, records: Sequence[RunRecord]) -> list[Headline]:
     """What runs that have results say, in the order of the evaluations."""
     known = [record for record in records if record.task in _SAY and record.results]
     found = [_SAY[task](store, members) for task, members in questions(known)]
-    told = [headline for headline in found if headline is not None]
+    told = [headline for headline in found if headline is not None and headline.result.value is not None]
     return sorted(told, key=lambda headline: EVALUATIONS.index(headline.evaluation))
 
 
@@ -38,6 +39,18 @@ def absent(records: Sequence[RunRecord]) -> dict[str, dict[str, str]]:
         for model, reasons in record.provenance.get("card", {}).get("absent", {}).items():
             found.setdefault(model, {}).update(reasons)
     return found
+
+
+def without_result(records: Sequence[RunRecord], found: Sequence[Headline]) -> dict[str, dict[str, str]]:
+    """Which evaluations were asked of which models to no result, and why: model → evaluation → reason."""
+    told = {(headline.evaluation, headline.model) for headline in found}
+    reasons: dict[str, dict[str, str]] = {}
+    for record in records:
+        evaluation = EVALUATION_OF.get(record.task, "")
+        if evaluation and (evaluation, record.model) not in told and record.status != "done":
+            note = f": {record.note}" if record.note else ""
+            reasons.setdefault(record.model, {}).setdefault(evaluation, f"{record.label} is {record.status}{note}")
+    return reasons
 
 
 def against_first(store: Store, found: Sequence[Headline]) -> list[Comparison]:

@@ -110,6 +110,7 @@ def _fewshot(size: Size) -> list[Way]:
         "learning_rate": [1e-5, 1e-4] if size == "full" else 1e-4,
         "max_steps": {"quick": 8, "standard": 16, "full": 32}[size],
         "batch_size": 8,
+        "eval_ratios": [0.25],
         "max_seq_length": 64,
     }
     return [

@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from lmassay.card.headline import Headline
-from lmassay.card.headlines import absent, against_first, headlines
+from lmassay.card.headlines import absent, against_first, headlines, without_result
 from lmassay.card.ways import EVALUATIONS, QUESTIONS
 from lmassay.cli.console import plain, print_table
 from lmassay.report.numbers import p_text, short_text
@@ -19,7 +19,8 @@ from lmassay.store import RunRecord, Store
 def print_card(store: Store, records: Sequence[RunRecord]) -> None:
     """The headline numbers: a row a question and model, then what they mean."""
     found, missing = headlines(store, records), absent(records)
-    several = len({headline.model for headline in found} | set(missing)) > 1
+    failed = without_result(records, found)
+    several = len({headline.model for headline in found} | set(missing) | set(failed)) > 1
     rows = []
     for evaluation in EVALUATIONS:
         for headline in (h for h in found if h.evaluation == evaluation):
@@ -27,10 +28,11 @@ def print_card(store: Store, records: Sequence[RunRecord]) -> None:
             cells: list[object] = [headline.question, *([headline.model] if several else []), headline.title]
             counts = f"{result.n_error} in error, {result.n_unscored} unscored"
             rows.append([*cells, short_text(result.as_dict()), headline.scope, counts])
-        for model, reasons in missing.items():
-            if evaluation in reasons:
-                name = [model] if several else []
-                rows.append([QUESTIONS[evaluation], *name, "not applicable", "", reasons[evaluation], ""])
+        for what, lacking in (("not applicable", missing), ("no result", failed)):
+            for model, reasons in lacking.items():
+                if evaluation in reasons:
+                    name = [model] if several else []
+                    rows.append([QUESTIONS[evaluation], *name, what, "", reasons[evaluation], ""])
     heads = ["question", *(["model"] if several else []), "number", "value and 95 % interval", "of", "left out"]
     heads = [_interval_head(found) if head.startswith("value") else head for head in heads]
     print_table("", heads, rows)
@@ -49,6 +51,7 @@ def card_as_json(store: Store, records: Sequence[RunRecord]) -> dict[str, Any]:
     return {
         "headlines": [_as_dict(headline) for headline in found],
         "not_applicable": absent(records),
+        "no_result": without_result(records, found),
         "comparisons": [asdict(row) for row in against_first(store, found)],
         "runs": [record.as_json() for record in records],
     }

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from xml.sax.saxutils import escape
 
 from markupsafe import Markup
 
 from lmassay.card.headline import Headline
-from lmassay.card.headlines import absent, against_first, headlines
+from lmassay.card.headlines import absent, against_first, headlines, without_result
 from lmassay.card.ways import EVALUATIONS, QUESTIONS
 from lmassay.comparison import Comparison
 from lmassay.report.numbers import interval_text, p_text, value_text
@@ -17,6 +17,8 @@ from lmassay.report.parts import Block, Body, Cell, Line, Note, Table, Tile, Til
 from lmassay.report.svg import svg
 from lmassay.store import RunRecord, Store
 
+Reasons = Mapping[str, Mapping[str, str]]
+"""Model → evaluation → why there is no number."""
 _DIGITS = 3
 # Where chance lies, for the numbers that have such a point.
 _CHANCE = {"mw": 0.5, "accuracy": 0.5}
@@ -28,7 +30,8 @@ def overview(store: Store, records: Sequence[RunRecord]) -> list[Block]:
     found, missing = headlines(store, records), absent(records)
     if not found:
         return []
-    tiles = [tile for evaluation in EVALUATIONS for tile in _tiles(evaluation, found, missing)]
+    failed = without_result(records, found)
+    tiles = [tile for evaluation in EVALUATIONS for tile in _tiles(evaluation, found, missing, failed)]
     return [Tiles(tiles), *_differences(store, found), *_unfinished(found)]
 
 
@@ -49,10 +52,11 @@ def plain_overview(store: Store, records: Sequence[RunRecord]) -> list[Block]:
         )
         for headline in found
     ]
-    for model, reasons in missing.items():
-        for evaluation, reason in reasons.items():
-            blank = [Cell(model, kind="text"), Cell("not applicable"), Cell(""), Cell(reason, kind="text")]
-            lines.append(Line([name(QUESTIONS[evaluation]), *blank]))
+    for what, lacking in (("not applicable", missing), ("no result", without_result(records, found))):
+        for model, reasons in lacking.items():
+            for evaluation, reason in reasons.items():
+                blank = [Cell(model, kind="text"), Cell(what), Cell(""), Cell(reason, kind="text")]
+                lines.append(Line([name(QUESTIONS[evaluation]), *blank]))
     heads = [Cell("question", kind="text"), Cell("model", kind="text"), Cell("value"), Cell("interval")]
     table = Table("", [[*heads, Cell("of", kind="text")]], [Body(lines)])
     notes = [Note(f"{h.title}: {h.meaning} {h.limits}") for h in _distinct(found)]
@@ -64,13 +68,14 @@ def anchor(task: str) -> str:
     return "evaluation-" + re.sub(r"\W+", "-", task)
 
 
-def _tiles(evaluation: str, found: Sequence[Headline], missing: dict[str, dict[str, str]]) -> list[Tile]:
+def _tiles(evaluation: str, found: Sequence[Headline], missing: Reasons, failed: Reasons) -> list[Tile]:
     """One tile for each number that an evaluation puts first: usually one."""
     of_this = [headline for headline in found if headline.evaluation == evaluation]
-    lacking = [TileLine(m, reason=r[evaluation]) for m, r in missing.items() if evaluation in r]
+    lacking = [TileLine(m, "n/a", reason=r[evaluation]) for m, r in missing.items() if evaluation in r]
+    lacking += [TileLine(m, "no result", reason=r[evaluation]) for m, r in failed.items() if evaluation in r]
     if not of_this:
-        blank = Tile(QUESTIONS[evaluation], "not applicable", lacking, Markup(), "", "", "")
-        return [blank] if lacking else []
+        title = "no result" if any(evaluation in reasons for reasons in failed.values()) else "not applicable"
+        return [Tile(QUESTIONS[evaluation], title, lacking, Markup(), "", "", "")] if lacking else []
     tiles = []
     for first in _distinct(of_this):
         alike = [headline for headline in of_this if headline.metric == first.metric]

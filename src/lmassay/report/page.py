@@ -11,6 +11,7 @@ from typing import Any
 from markupsafe import Markup
 
 import lmassay
+from lmassay.card.ways import QUESTIONS
 from lmassay.errors import UserError
 from lmassay.report.browser import browser, shown_rows
 from lmassay.report.formats.content import task_blocks
@@ -73,6 +74,7 @@ def _section(store: Store, records: Sequence[RunRecord]) -> dict[str, Any]:
     section = section_of(store, records)
     return {
         "task": records[0].task,
+        "question": QUESTIONS.get(records[0].task, ""),
         "anchor": anchor(records[0].task),
         "blocks": [*task_blocks(store, records, section), *section.examples],
     }
