@@ -13,7 +13,7 @@ from lmassay.errors import DataError
 from lmassay.interchange.lm_eval_import import configuration, grouped
 from lmassay.interchange.lm_eval_log import read_log
 from lmassay.store import Store
-from tests.interchange.kit import PARADIGM, log, pairs_run, samples, write_log
+from tests.interchange.kit import PARADIGM, copied_log, log, pairs_run, samples, write_log
 
 PAIRS = f"blimp_{PARADIGM}"
 
@@ -111,6 +111,36 @@ def test_all_logs_of_pairs_make_one_run_and_other_logs_a_run_each(tmp_path):
     record, rows = imported(tmp_path / "results", *groups[0])
     assert len(rows) == len({row.example.id for row in rows}) == 16
     assert {r["group"] for r in record.results} == {"overall", f"paradigm={PARADIGM}", "paradigm=another"}
+
+
+def with_totals(folder, rows: int, **told):
+    """The real log of pairs with its first rows only, and what the totals beside it say."""
+    path = copied_log(folder, PAIRS)
+    path.write_text("".join(path.read_text(encoding="utf-8").splitlines(keepends=True)[:rows]), encoding="utf-8")
+    (totals,) = folder.glob("results_*.json")
+    document = json.loads(totals.read_text(encoding="utf-8"))
+    document["results"][PAIRS] |= told
+    totals.write_text(json.dumps(document), encoding="utf-8")
+    return path, totals
+
+
+def test_a_log_cut_off_between_two_lines_is_refused_with_both_counts(tmp_path):
+    path, totals = with_totals(tmp_path / "logs", 5)
+    with pytest.raises(DataError) as error:
+        imported(tmp_path / "results", path)
+    for words in (f"{path} holds 5 documents", f"{totals} says that 8 were", "Copy it again"):
+        assert words in str(error.value)
+    assert not (tmp_path / "results").exists()
+    # The totals named by hand are held against it, too.
+    alone = write_log(tmp_path / "elsewhere", samples(PAIRS)[:5], PAIRS)
+    with pytest.raises(DataError, match="holds 5 documents"):
+        imported(tmp_path / "results", alone, results=totals)
+
+
+def test_a_log_of_chosen_documents_is_whole(tmp_path):
+    path, _ = with_totals(tmp_path / "logs", 5, sample_len=5)
+    record, rows = imported(tmp_path / "results", path)
+    assert (len(rows), record.status) == (5, "done")
 
 
 def test_questions_of_bbq_are_judged_by_our_task_and_agree_with_the_harness(tmp_path):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import json
 import os
@@ -131,6 +132,26 @@ def test_only_reading_requests_are_answered(served, method):
 def test_a_request_for_another_host_is_refused(served):
     assert served.get("", host="evil.example")[0] == 421
     assert served.get("", host=served.url.split("/")[2].replace("127.0.0.1", "localhost"))[0] == 200
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "127.0.0.2", "localhost", "::1"])
+def test_the_address_that_is_told_answers_whichever_of_this_machine_it_is(run, host):
+    import httpx
+
+    try:
+        viewer = Viewer(run.folder, host)
+    except StoreError as reason:
+        pytest.skip(f"this machine does not have {host}: {reason}")
+
+    async def asked(host_header: str) -> int:
+        async with httpx.AsyncClient(transport=httpx.ASGITransport(viewer._app)) as client:
+            return (await client.get(viewer.url, headers={"Host": host_header} if host_header else {})).status_code
+
+    try:
+        assert asyncio.run(asked("")) == 200
+        assert asyncio.run(asked(f"127.0.0.3:{viewer.port}")) == 421
+    finally:
+        viewer._socket.close()
 
 
 def test_the_file_itself_is_not_handed_out_and_no_plug_in_is_loaded(served):

@@ -14,7 +14,7 @@ from typing import Any
 
 from lmassay.config import RunConfig
 from lmassay.errors import DataError
-from lmassay.interchange.lm_eval_log import Log, Sample, Totals, read_log, read_totals, totals_beside
+from lmassay.interchange.lm_eval_log import Log, Sample, Totals, read_log, read_totals, require_whole, totals_beside
 from lmassay.interchange.logged_metrics import LoggedMetrics
 from lmassay.interchange.logged_pairs import LoggedPairs, are_pairs
 from lmassay.interchange.logged_questions import LoggedQuestions, are_questions
@@ -128,7 +128,11 @@ def _logs(samples: Sequence[Path], filter_name: str, task: str) -> list[Log]:
 
 def _totals(log: Log, results: Path | None) -> Totals | None:
     path = results or totals_beside(log.path)
-    return None if path is None else read_totals(path, log.task, log.filter)
+    if path is None:
+        return None
+    totals = read_totals(path, log.task, log.filter)
+    require_whole(log, totals)
+    return totals
 
 
 def _writer(totals: Totals | None) -> str:

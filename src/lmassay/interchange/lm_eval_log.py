@@ -92,6 +92,10 @@ class Totals:
     source: str
     harness: str
     task_version: str
+    documents: int | None
+    """How many documents were asked about, where ``n-samples`` says so."""
+    measured: int | None
+    """How many the last metric was computed on: fewer than ``documents`` where --samples chose some."""
     means: Mapping[str, float]
     higher_is_better: Mapping[str, bool]
     identity: Mapping[str, str]
@@ -167,6 +171,8 @@ def read_totals(path: Path, task: str, filter_name: str) -> Totals:
         source=_text(document.get("model_source")),
         harness=_text(document.get("lm_eval_version")),
         task_version=_text(_mapping(document.get("versions")).get(task)),
+        documents=_count(_mapping(_mapping(document.get("n-samples")).get(task)).get("effective")),
+        measured=_count(_mapping(results[task]).get("sample_len")),
         means={n: float(v) for n, v in means.items() if _is_number(v)},
         higher_is_better={
             name: value
@@ -179,6 +185,17 @@ def read_totals(path: Path, task: str, filter_name: str) -> Totals:
             if (text := _text(config.get(name)).removeprefix("torch."))
         },
     )
+
+
+def require_whole(log: Log, totals: Totals) -> None:
+    """Refuse a log that holds fewer or more documents than were asked about: its scores would be those of a part."""
+    found = len(log.samples)
+    if totals.documents is not None and found not in (totals.documents, totals.measured):
+        raise DataError(
+            f"{log.path} holds {found} documents, but {totals.path} says that {totals.documents} were asked about "
+            f"(n-samples of {log.task}); was the log cut off? Copy it again, whole, or give the results file that was "
+            "written with it: --totals FILE"
+        )
 
 
 def _samples(path: Path) -> Iterator[Sample]:
@@ -258,6 +275,10 @@ def _mapping(value: Any) -> Mapping[str, Any]:
 
 def _text(value: Any) -> str:
     return "" if value is None else str(value)
+
+
+def _count(value: Any) -> int | None:
+    return int(value) if _is_number(value) else None
 
 
 def _is_number(value: Any) -> bool:

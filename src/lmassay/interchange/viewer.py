@@ -18,6 +18,7 @@ from lmassay.interchange.view_metadata import DATABASE, METADATA
 from lmassay.store import FILE, Store
 
 _SETTINGS = {"allow_download": False, "sql_time_limit_ms": 5000, "default_page_size": 50, "allow_csv_stream": True}
+_HTTP = 80
 _NAMES = ("localhost", "127.0.0.1", "[::1]")
 
 Scope = dict[str, Any]
@@ -35,8 +36,8 @@ class Viewer:
         app = _application(folder)
         self._socket = _bound(host, port)
         self.port: int = self._socket.getsockname()[1]
-        self.url = f"http://{f'[{host}]' if ':' in host else host}:{self.port}/{DATABASE}"
-        self._app = _only_for_here(app, self.port)
+        self.url = f"http://{_in_url(host)}:{self.port}/{DATABASE}"
+        self._app = _only_for_here(app, host, self.port)
 
     def run(self, started: Callable[[str], None]) -> None:
         """Serve until stopped; ``started`` is called with the address once it answers."""
@@ -89,13 +90,15 @@ def _quieten() -> None:
     handle_exception.rich = None
 
 
-def _only_for_here(app: App, port: int) -> App:
+def _only_for_here(app: App, host: str, port: int) -> App:
     """Refuse what is no reading, and requests whose Host is a name that somebody else pointed at this machine."""
-    known = {f"{name}:{port}".encode() for name in _NAMES}
+    # A browser leaves the port out of what it asks for where it is http's own.
+    names = (*_NAMES, _in_url(host))
+    known = {f"{name}:{port}".encode() for name in names} | ({n.encode() for n in names} if port == _HTTP else set())
 
     async def guarded(scope: Scope, receive: Any, send: Any) -> None:
         if scope["type"] == "http" and dict(scope["headers"]).get(b"host") not in known:
-            await _refuse(send, 421, "this server answers on 127.0.0.1 and localhost only")
+            await _refuse(send, 421, f"this server answers on {_in_url(host)} and localhost only")
         elif scope["type"] == "http" and scope["method"] not in ("GET", "HEAD"):
             await _refuse(send, 405, "this server only shows; nothing can be written")
         else:
@@ -119,6 +122,11 @@ def _require_loopback(host: str) -> None:
             f"--host {host}: results are shown on this machine only (127.0.0.1); to look from another, use a tunnel, "
             "e.g. ssh -L 8001:127.0.0.1:8001"
         )
+
+
+def _in_url(host: str) -> str:
+    # A browser writes an IPv6 address in its shortest form.
+    return f"[{ipaddress.ip_address(host)}]" if ":" in host else host
 
 
 def _bound(host: str, port: int) -> socket.socket:
