@@ -7,7 +7,7 @@ import re
 
 import pytest
 
-from tests.helpers import lmassay, write_config, write_lines
+from tests.helpers import ROOT, lmassay, write_config, write_lines
 from tests.report.small_runs import config, two_constructions, write_pairs
 
 TERMINAL = {"FORCE_COLOR": "1", "COLUMNS": "80", "TERM": "xterm"}
@@ -137,3 +137,21 @@ def test_a_run_without_results_shows_what_became_of_it(tmp_path):
     shown = lmassay("show", "latest", cwd=tmp_path)
     assert shown.returncode == 0
     assert "failed (the model made failed: ZeroDivisionError" in shown.stdout
+
+
+def test_the_configuration_of_a_run_can_be_run_again_from_anywhere(tmp_path):
+    """Relative paths, keys in their order and a model of the user's own: the signature stays the same."""
+    first = lmassay("run", ROOT / "examples" / "robustness.yaml", "--limit", 3, "--json", cwd=tmp_path)
+    before = {run["signature"]: run["results"] for run in json.loads(first.stdout)["runs"]}
+    text = lmassay("show", "latest", "--yaml", cwd=tmp_path).stdout
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "elsewhere" / "again.yaml").write_text(text, encoding="utf-8")
+    again = json.loads(lmassay("run", "again.yaml", "--json", cwd=tmp_path / "elsewhere").stdout)
+    assert before[again["signature"]] == again["results"]
+
+
+def test_a_base_folder_that_is_not_there_is_told(tmp_path):
+    (tmp_path / "c.yaml").write_text("task: robustness\nbase_dir: nowhere\n", encoding="utf-8")
+    done = lmassay("check", "c.yaml", cwd=tmp_path)
+    assert done.returncode == 2
+    assert "c.yaml, line 2: base_dir: there is no folder 'nowhere'" in done.stderr
