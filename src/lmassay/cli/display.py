@@ -58,7 +58,9 @@ class Board:
 
     @contextmanager
     def work(self, run: str, what: str) -> Iterator[Advance]:
-        line = self._lines.setdefault(run or what, self._lines.get(run) or self._line(what))
+        if run not in self._lines:
+            self._lines[run] = self._line(what)
+        line = self._lines[run]
         self._bar.start_task(line)
         self._bar.update(line, mark="▸")
 

@@ -1,0 +1,34 @@
+"""One display for all runs of a card."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from tests.helpers import lmassay
+from tests.terminal import in_terminal
+
+MODELS = Path(__file__).parents[1] / "card" / "models.py"
+CARD = ("card", f"{MODELS}:Talker", "--quick", "--only", "robustness", "--only", "bias")
+
+
+def lines_of(screen: str) -> list[str]:
+    """What stands on the screen in the end, roughly: text without control sequences."""
+    return [line.strip() for line in re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", screen).splitlines()]
+
+
+def test_a_terminal_shows_every_run_on_one_board_and_marks_what_is_done(tmp_path):
+    shown = in_terminal(*CARD, columns=120, cwd=tmp_path)
+    assert shown.returncode == 0
+    lines = lines_of(shown.screen)
+    runs = ("robustness: charswap", "robustness: keyboard", "robustness: worddrop", "bias: bias, prompt 1")
+    for run in runs:
+        assert any(line.startswith(f"✓ {run}") for line in lines), run
+    assert not any(line.startswith("· [") for line in lines), "a run that is begun has a line already"
+    assert any("attacks that succeed" in line for line in lines)
+
+
+def test_without_a_terminal_there_are_plain_lines(tmp_path):
+    done = lmassay(*CARD, cwd=tmp_path)
+    assert "[1/4] robustness: charswap on talker" in done.stderr
+    assert "\x1b" not in done.stdout + done.stderr
