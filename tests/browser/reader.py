@@ -45,12 +45,16 @@ class Reader:
           else control.value = value;
           control.dispatchEvent(new Event("input", { bubbles: true }));
         """
-        before = self.js("return performance.getEntriesByType('measure').length")
-        self.js(script, name, value)
-        self.until(f"performance.getEntriesByType('measure').length > {before}")
+        self._and_its_answer(script, name, value)
 
     def sort(self, title: str) -> None:
-        self.js(f"{HEADS}.find((button) => button.textContent === arguments[0]).click()", title)
+        self._and_its_answer(f"{HEADS}.find((button) => button.textContent === arguments[0]).click()", title)
+
+    def _and_its_answer(self, script: str, *arguments: Any) -> None:
+        """Do something and wait until the page has measured how long its answer took."""
+        before = self.js("return performance.getEntriesByType('measure').length")
+        self.js(script, *arguments)
+        self.until(f"performance.getEntriesByType('measure').length > {before}")
 
     def column(self, title: str) -> list[str]:
         script = f"""

@@ -51,6 +51,27 @@ def test_a_link_leads_to_its_section_though_the_examples_arrive_late(chromium, u
     assert reader.js(f"return document.querySelector('#provenance').getBoundingClientRect().top < 80 || {last}")
 
 
+def test_nothing_lags(chromium, url):
+    """The best of three: a machine that does other things at the same time is no fault of the page.
+
+    Each try opens the page anew, for an order that was computed once is kept.
+    """
+    reader = Reader(chromium, url)
+    for _ in range(3):
+        reader.open()
+        reader.come_to_examples()
+        reader.js("performance.clearMeasures()")
+        for title in ("id", "text", "ooc"):
+            reader.sort(title)
+        reader.set("state", "scored")
+        reader.set("search", "winter letter")
+        times = reader.milliseconds()
+        assert len(times) >= 5
+        if max(times) < 200:
+            return
+    pytest.fail(f"an answer took {max(times):.0f} ms")
+
+
 def test_all_rows_are_there_but_few_of_them_are_drawn(reader):
     assert reader.count == f"{MANY:,} of {MANY:,} shown"
     assert 10 < reader.js(f"return document.querySelectorAll('{ROWS}').length") < 80
@@ -140,21 +161,6 @@ def test_hostile_texts_are_shown_as_text(reader, text):
     assert shown in reader.choose(0)
 
 
-def test_nothing_lags(reader):
-    """The best of three: a machine that does other things at the same time is no fault of the page."""
-    for number in range(3):
-        reader.js("performance.clearMeasures()")
-        for title in ("id", "text", "s_src"):
-            reader.sort(title)
-        reader.set("state", "scored")
-        reader.set("search", f"winter letter {number}")
-        slowest = max(reader.milliseconds())
-        if slowest < 200:
-            return
-        reader.set("state", "all")
-    pytest.fail(f"an answer took {slowest:.0f} ms")
-
-
 @pytest.mark.parametrize("width", [360, 768, 1280])
 def test_the_page_never_scrolls_sideways(reader, width):
     reader.resize(width)
@@ -163,11 +169,8 @@ def test_the_page_never_scrolls_sideways(reader, width):
     assert reader.js("return document.documentElement.scrollWidth") <= width
 
 
-def test_nothing_of_the_data_ran_and_nothing_left_the_page(chromium, url):
-    """The last test of the module: it looks back on all before it."""
-    reader = Reader(chromium, url)
-    reader.open()
-    reader.come_to_examples()
+def test_nothing_of_the_data_ran_and_nothing_left_the_page(chromium, url, reader):
+    """The last test of the module: it looks at the page that all before it have worked on, without opening it anew."""
     for text in HOSTILE:
         reader.set("search", f'"{text.partition(SURROGATE)[0]}"')
         reader.choose(0)

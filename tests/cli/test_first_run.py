@@ -13,6 +13,7 @@ import tomllib
 from pathlib import Path
 
 import pytest
+from rich.cells import cell_len
 
 from lmassay.cli import _SECTIONS, _VERBS
 from lmassay.cli.doctor import _CORE, EXTRAS
@@ -74,6 +75,19 @@ def test_the_help_shows_every_verb_in_a_section_and_the_exit_codes():
     assert len(_VERBS) == sum(map(len, _SECTIONS.values()))
 
 
+def test_the_help_says_in_what_forms_results_are_written():
+    told = {line.split()[0]: line for line in lmassay("-h").stdout.splitlines() if line.startswith("  ")}
+    for word in ("JSON lines", "CSV", "lm-eval", "Every Eval Ever"):
+        assert word in told["export"]
+    for word in ("HTML", "Markdown", "LaTeX", "CSV", "figures"):
+        assert word in told["report"]
+
+
+def test_a_listing_can_be_narrowed_to_a_name():
+    (row,) = json.loads(lmassay("scorers", "chrf", "--json").stdout)["scorers"]
+    assert row["name"] == "chrf"
+
+
 @pytest.mark.parametrize(
     ("arguments", "told"),
     [
@@ -82,6 +96,10 @@ def test_the_help_shows_every_verb_in_a_section_and_the_exit_codes():
         (["run", "two.yaml", "--limt", "3"], "did you mean '--limit'?"),
         (["search", "two.yaml", "--sampler", "gird"], "did you mean 'grid'?"),
         (["init", "bais"], "did you mean 'bias'?"),
+        (["scorers", "chfr"], "there is no scorer 'chfr'; did you mean 'chrf'?"),
+        (["tasks", "robustnes"], "there is no task 'robustnes'; did you mean 'robustness'?"),
+        (["methods", "pett"], "there is no method 'pett'; did you mean 'pet'?"),
+        (["completion"], "Choose from: bash, zsh, fish"),
         (["run", "two.yaml", "--set", "task.atack=x"], "did you mean 'attack'?"),
         (["run", "two.yaml", "--set", "modle=x"], "did you mean 'model'?"),
         (["run", "two.yaml", "--set", "model=ecko"], "did you mean 'echo'?"),
@@ -188,7 +206,13 @@ def test_narrow_terminals_show_everything_without_running_over(folder, columns):
         assert words in listed, words
     assert "s_src.std" in shown
     assert "unscored" in shown
-    assert max(map(len, listed.splitlines())) <= columns
+    head, *table, signature = shown.splitlines()
+    # Whoever copies these two wants them whole: it is the terminal that breaks them.
+    assert "robustness: worddrop on echo" in head
+    assert signature.startswith("signature  lmassay:")
+    assert len(table) > 8
+    for line in (*listed.splitlines(), *table):
+        assert cell_len(line) <= columns, line
 
 
 @pytest.mark.parametrize("encoding", ["ascii", "cp1252", "utf-8"])

@@ -2,15 +2,26 @@
 
 from __future__ import annotations
 
+import itertools
 import json
+import re
 
 import pytest
 import yaml
 
+from lmassay.cli import main
 from lmassay.cli.init import EVALUATIONS
 from tests.helpers import ROOT, lmassay
 from tests.terminal import in_terminal
 
+OWN = """
+class M:
+    name, can = "m", frozenset({"slot"})
+    def identity(self):
+        return {"name": self.name}
+    def slot(self, requests):
+        yield from ()
+"""
 SAMPLES = ROOT / "src" / "lmassay" / "samples"
 
 
@@ -31,7 +42,8 @@ def test_the_robustness_configuration_runs_without_any_model_fetched(tmp_path):
     assert done.returncode == 0, done.stderr
     runs = json.loads(done.stdout)["runs"]
     assert [run["status"] for run in runs] == ["done"] * 3
-    assert {run["name"] for run in runs if "name" in run} <= {"what's: it"}
+    shown = lmassay("show", runs[0]["run"], "--yaml", cwd=tmp_path)
+    assert yaml.safe_load(shown.stdout)["name"] == "what's: it"
 
 
 def test_the_bias_configuration_runs_on_the_embedded_model(smollm2, tmp_path):
@@ -41,18 +53,27 @@ def test_the_bias_configuration_runs_on_the_embedded_model(smollm2, tmp_path):
     assert json.loads(done.stdout)["model"] == "SmolLM2-135M"
 
 
+def uncommented(lines: list[str]) -> list[str]:
+    """The options without words right above them. One that is switched off is no words; two scorers share theirs."""
+    return [
+        line.split(":")[0].strip()
+        for above, line in itertools.pairwise(["", *lines])
+        if re.match(r"(  )?\w+:", line)
+        and not line.startswith(("task:", "  name:"))
+        and not re.match(r" *#\s+(?!\w+: )\S", above)
+        and (above, line) != ("  s_src: chrf", "  s_tgt: chrf")
+    ]
+
+
 @pytest.mark.parametrize("evaluation", EVALUATIONS)
-def test_every_key_has_a_comment(evaluation):
+def test_every_option_has_a_comment(evaluation):
     lines = (SAMPLES / evaluation / "config.yaml").read_text(encoding="utf-8").splitlines()
-    commented = False
-    for line in lines:
-        if line.strip().startswith("#"):
-            commented = True
-        elif not line.strip():
-            commented = False
-        elif line.lstrip().split(":")[0] not in ("task", "name"):
-            assert commented, line
-        assert len(line) <= 112, line
+    assert uncommented(lines) == []
+    assert max(map(len, lines)) <= 112
+    # It would be seen: without any comment, all options but the second scorer lack theirs.
+    bare = [line for line in lines if not line.lstrip().startswith("#")]
+    document = yaml.safe_load("\n".join(lines).replace("@", ""))
+    assert set(uncommented(bare)) == ({*document, *document["task"]} - {"task", "s_tgt"})
 
 
 def test_nothing_is_overwritten_unless_asked_to(tmp_path):
@@ -97,7 +118,7 @@ def test_the_model_is_filled_in(tmp_path):
 
 def test_the_way_to_a_model_of_ones_own_starts_at_the_configuration(tmp_path):
     (tmp_path / "folder").mkdir()
-    (tmp_path / "m.py").touch()
+    (tmp_path / "m.py").write_text(OWN, encoding="utf-8")
     for number, (name, wanted) in enumerate(
         {"folder": {"name": "hf", "model": "../folder"}, "m.py:M": "../m.py:M", "smollm2": "smollm2"}.items()
     ):
@@ -111,6 +132,52 @@ def test_a_model_that_there_is_not_is_refused_with_what_was_meant(tmp_path):
     assert done.returncode == 2
     assert "did you mean 'smollm2'" in done.stderr
     assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(
+    ("model", "told"),
+    [
+        ("", "--model '' names no model"),
+        ("hf:", "--model 'hf:' names no model"),
+        ("[1,2]", "--model [1,2]: give one model here"),
+        ("{name: smolm2}", "model.name: there is no model 'smolm2'; did you mean 'smollm2'?"),
+        ("{name: openai, modl: x}", "unknown key; did you mean 'model'?"),
+        ("{name: openai", "the brackets of '{name: openai' do not match"),
+        ("own.py", "own.py names a file only; write own.py:NAME"),
+        ("none.py:M", "there is no file {here}/none.py"),
+        ("own.py:N", "{here}/own.py has no model 'N'; known: M"),
+        ("openai:gpt-4o", "openai cannot slot, which the task syntax needs; it can generate"),
+        ("echo", "echo cannot slot"),
+    ],
+)
+def test_a_model_that_cannot_be_asked_is_refused_in_one_line(tmp_path, monkeypatch, capfd, model, told):
+    (tmp_path / "own.py").write_text(OWN, encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(SystemExit) as stop:
+        main(["init", "syntax", "--model", model])
+    assert stop.value.code == 2
+    shown = capfd.readouterr()
+    assert shown.out == ""
+    assert shown.err.startswith("error: ")
+    assert told.replace("{here}", str(tmp_path)) in shown.err
+    assert len(shown.err.splitlines()) == 1
+    assert [path.name for path in tmp_path.iterdir() if path.name != "__pycache__"] == ["own.py"]
+
+
+def test_one_run_of_several_that_the_model_cannot_do_is_enough(tmp_path):
+    """The first method needs no model at all."""
+    done = lmassay("init", "fewshot", "--model", "echo", cwd=tmp_path)
+    assert done.returncode == 2
+    assert "echo cannot" in done.stderr
+    assert not list(tmp_path.iterdir())
+
+
+def test_what_the_model_lacks_on_this_machine_is_told_and_no_hindrance(tmp_path):
+    nothing = {"OPENAI_API_KEY": "", "OPENAI": ""}
+    done = lmassay("init", "bias", "--model", "openai:gpt-4o", cwd=tmp_path, env=nothing)
+    assert done.returncode == 0
+    assert "warning: none of the environment variables OPENAI_API_KEY, OPENAI is set" in done.stderr
+    assert lmassay("check", "bias.yaml", cwd=tmp_path, env={"OPENAI_API_KEY": "k"}).returncode == 0
 
 
 def test_samples_and_examples_are_the_same_data():

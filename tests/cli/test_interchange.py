@@ -86,7 +86,7 @@ def test_an_export_goes_round_by_the_command_line(lmassay, tmp_path):
     done = lmassay("export", ours.id, "--results", ours.folder, "--format", "lm-eval", "-o", tmp_path / "logs")
     assert done.returncode == 0, done.stderr
     assert "6 samples" in done.stderr
-    assert "2 examples without a score are not among them" in done.stderr
+    assert "2 examples without a score left out" in done.stderr
     written = done.stdout.split()
     back = lmassay("import", written[0], "--results", tmp_path / "back", "--json")
     found = {r["metric"]: r["value"] for r in json.loads(back.stdout)["results"]}
@@ -106,11 +106,31 @@ def test_every_eval_ever_is_written_with_its_companion(lmassay, tmp_path):
 
 
 @pytest.mark.parametrize("form", ["lm-eval", "every-eval-ever"])
-def test_formats_of_several_files_need_a_place(lmassay, tmp_path, form):
+@pytest.mark.parametrize("place", [[], ["-o", "-"]])
+def test_formats_of_several_files_need_a_place(lmassay, tmp_path, form, place):
     ours = pairs_run(tmp_path)
-    done = lmassay("export", ours.id, "--results", ours.folder, "--format", form)
+    done = lmassay("export", ours.id, "--results", ours.folder, "--format", form, *place)
     assert done.returncode == 2
     assert "say where with -o" in done.stderr
+
+
+def test_rows_go_to_standard_output_without_a_word(lmassay, tmp_path, monkeypatch):
+    ours = pairs_run(tmp_path)
+    monkeypatch.chdir(tmp_path)
+    plain = lmassay("export", ours.id, "--results", ours.folder)
+    assert len(plain.stdout.splitlines()) == 8
+    assert lmassay("export", ours.id, "--results", ours.folder, "-o", "-") == plain
+    assert plain.stderr == ""
+    assert not (tmp_path / "-").exists()
+
+
+def test_one_is_not_told_as_many(lmassay, tmp_path):
+    file = write_log(tmp_path / "log", samples(PAIRS)[:1], PAIRS)
+    assert lmassay("import", file, "--model", "m", "--results", tmp_path / "r").returncode == 0
+    rows = lmassay("export", "latest", "--results", tmp_path / "r", "-o", tmp_path / "rows.jsonl")
+    assert rows.stderr.startswith("1 row of ")
+    logs = lmassay("export", "latest", "--results", tmp_path / "r", "--format", "lm-eval", "-o", tmp_path / "logs")
+    assert logs.stderr.startswith("1 sample of ")
 
 
 def test_a_view_beyond_this_machine_is_refused(lmassay, tmp_path):

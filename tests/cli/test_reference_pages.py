@@ -17,21 +17,34 @@ GAP = "…"
 
 
 def _texts() -> list[str]:
-    """Every text in the source, with a gap for what is filled in."""
+    """Every text that the source can say, with a gap for what is filled in."""
+    files = sorted((ROOT / "src" / "lmassay").rglob("*.py"))
+    return [text for path in files for text in _said(path.read_text(encoding="utf-8"))]
+
+
+def _said(source: str) -> list[str]:
+    tree = ast.parse(source)
+    # A text that is a statement of its own, as every docstring is, is said to nobody.
+    silent = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
     texts = []
-    for path in sorted((ROOT / "src" / "lmassay").rglob("*.py")):
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-            if isinstance(node, ast.JoinedStr):
-                parts = [str(part.value) if isinstance(part, ast.Constant) else GAP for part in node.values]
-                texts.append("".join(parts))
-            elif isinstance(node, ast.Constant) and isinstance(node.value, str):
-                texts.append(node.value)
+    for node in ast.walk(tree):
+        if isinstance(node, ast.JoinedStr):
+            parts = [str(part.value) if isinstance(part, ast.Constant) else GAP for part in node.values]
+            texts.append("".join(parts))
+        elif isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in silent:
+            texts.append(node.value)
     return texts
 
 
 @pytest.fixture(scope="module")
 def texts():
     return _texts()
+
+
+def test_what_only_a_docstring_says_is_no_message():
+    source = '"""of a module"""\ndef f(x):\n    """of a function"""\n    raise ValueError(f"the {x} is " "gone")\n'
+    assert "the … is gone" in _said(source)
+    assert not [text for text in _said(source) if text.startswith("of a")]
 
 
 def test_there_are_many_messages():
@@ -49,6 +62,14 @@ def test_every_message_in_the_faq_is_one_of_the_source(message, texts):
 def test_the_exit_codes_of_the_faq_are_those_of_the_help():
     told = {int(code) for code in re.findall(r"^\| (\d+) \|", FAQ, flags=re.MULTILINE)}
     assert told == {ending.DONE, ending.NOT_ALL, ending.USER_MISTAKE, ending.INTERRUPTED, ending.TERMINATED}
+
+
+def test_a_gate_that_cannot_judge_is_told_among_the_exit_codes():
+    """It has done its comparison, so nobody may say that nothing was done."""
+    (row,) = re.findall(r"^\| 2 \| (.*) \|$", FAQ, flags=re.MULTILINE)
+    for text in (row, ending.TABLE):
+        assert "cannot judge" in text
+        assert "nothing was done" not in text
 
 
 def test_the_page_of_commands_is_what_help_prints(monkeypatch):

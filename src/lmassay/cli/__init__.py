@@ -34,10 +34,10 @@ _SECTIONS = {
         "ls": ("ls", "List the runs in a results folder."),
         "show": ("show", "Show a run's results."),
         "compare": ("compare", "Compare runs on the examples they share."),
-        "report": ("report", "Write an HTML report of one or more runs."),
+        "report": ("report", "Write a report: HTML, Markdown, LaTeX, CSV or figures."),
         "protocol": ("protocol", "Judge few-shot runs: test, dev-test correlation, stability."),
         "view": ("view", "Look at a results folder in Datasette."),
-        "export": ("export", "Write a run's examples and scores as JSON lines or CSV."),
+        "export": ("export", "Write a run as JSON lines, CSV, lm-eval or Every Eval Ever."),
         "import": ("import_", "Take results of another harness into a results folder."),
     },
     "Make data": {

@@ -20,7 +20,8 @@ TABLE = f"""\
   {DONE:<4} done
   {NOT_ALL:<4} done, but not all is well: examples in error, a gate that failed,
        something broken or different, or output that nobody read
-  {USER_MISTAKE:<4} a mistake in what was given, told in one line; nothing was done
+  {USER_MISTAKE:<4} a mistake in what was given, or a gate that cannot judge;
+       told in one line
   {INTERRUPTED:<4} stopped by Ctrl-C, {TERMINATED} by SIGTERM: lmassay resume goes on"""
 
 # What the owner of a machine can mend: files that are not there or not his, a disk that is full, a name too long.

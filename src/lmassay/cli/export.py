@@ -16,11 +16,14 @@ from lmassay.report.export import write_csv, write_jsonl
 from lmassay.store import RunRecord, Store
 
 _WRITERS = {"jsonl": write_jsonl, "csv": write_csv}
+_STANDARD_OUTPUT = Path("-")
 _LM_EVAL, _EVERY_EVAL_EVER = "lm-eval", "every-eval-ever"
 _RELATIONSHIPS = ("first_party", "third_party", "collaborative", "other")
 
 
-@click.command(epilog="Example: lmassay export latest --format csv -o rows.csv", short_help="Write a run's rows.")
+@click.command(
+    epilog="Example: lmassay export latest --format csv -o rows.csv", short_help="Write a run for other tools."
+)
 @click.argument("run", metavar="RUN")
 @click.option(
     "--format",
@@ -34,7 +37,7 @@ _RELATIONSHIPS = ("first_party", "third_party", "collaborative", "other")
     "-o",
     "--output",
     type=click.Path(path_type=Path),
-    help="File to write, standard output if not given; a folder for lm-eval, either for every-eval-ever.",
+    help="File to write, standard output if it is - or not given; a folder for lm-eval, either for every-eval-ever.",
 )
 @click.option("--organization", default="unknown", show_default=True, help="every-eval-ever: who ran the evaluation.")
 @click.option(
@@ -47,6 +50,7 @@ _RELATIONSHIPS = ("first_party", "third_party", "collaborative", "other")
 @results_option
 def export(run: str, form: str, output: Path | None, organization: str, relationship: str, results: Path) -> None:
     """Write every example of a run with its state, scores, texts and error, or the run in the form of other tools."""
+    output = None if output == _STANDARD_OUTPUT else output
     with Store(results) as store:
         record = store.run(run)
         if form == _LM_EVAL:
@@ -66,7 +70,7 @@ def _export_rows(store: Store, record: RunRecord, form: str, output: Path | None
         return
     with atomic_write(output, newline="") as stream:
         count = _WRITERS[form](lambda: store.rows(record.id), stream)
-    say(f"{count} rows of {record.id} written to {output}")
+    say(f"{_counted(count, 'row')} of {record.id} written to {output}")
 
 
 def _export_logs(store: Store, record: RunRecord, folder: Path) -> None:
@@ -77,8 +81,8 @@ def _export_logs(store: Store, record: RunRecord, folder: Path) -> None:
     written = write_logs(store, record, folder)
     for file in written.files:
         click.echo(str(file))
-    left = f"; {written.left_out} examples without a score are not among them" if written.left_out else ""
-    say(f"{written.samples} samples of {record.id} written{left}")
+    left = f"; {_counted(written.left_out, 'example')} without a score left out" if written.left_out else ""
+    say(f"{_counted(written.samples, 'sample')} of {record.id} written{left}")
 
 
 def _export_evaluation(store: Store, record: RunRecord, target: Path, organization: str, relationship: str) -> None:
@@ -88,7 +92,12 @@ def _export_evaluation(store: Store, record: RunRecord, target: Path, organizati
     click.echo(str(written.file))
     if written.samples:
         click.echo(str(written.samples))
-    say(f"{written.results} results and {written.instances} instances of {record.id} written")
+    results, instances = _counted(written.results, "result"), _counted(written.instances, "instance")
+    say(f"{results} and {instances} of {record.id} written")
+
+
+def _counted(number: int, what: str) -> str:
+    return f"{number} {what}{'' if number == 1 else 's'}"
 
 
 def _needed(output: Path | None, form: str, what: str) -> Path:

@@ -6,18 +6,23 @@ import os
 import re
 import shlex
 import sys
-from collections.abc import Mapping
+import tempfile
+from collections.abc import Callable, Mapping
+from functools import partial
 from importlib.resources import files
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 import yaml
 
 from lmassay.builtins import BUILTINS
-from lmassay.cli.console import say
+from lmassay.cli.console import say, warn
 from lmassay.data import atomic_write
-from lmassay.errors import UserError
+from lmassay.errors import ConfigError, PluginError, UserError
+
+if TYPE_CHECKING:
+    from lmassay.options import Spec
 
 EVALUATIONS = ("robustness", "syntax", "minimal_pairs", "bias", "fewshot")
 _TEMPLATE = "config.yaml"
@@ -33,23 +38,23 @@ _TRANSLATE = "Translate this sentence into English.\n\n{x}\n"
 )
 @click.option("--force", is_flag=True, help="Overwrite files that are there.")
 def init(evaluation: str | None, output: Path | None, model: str | None, force: bool) -> None:
-    """Write a configuration with a comment on every line, and sample data beside it where the evaluation reads files,
-    so that it runs at once. Then put in your own.
+    """Write a configuration with a comment on every option, and sample data beside it where the evaluation reads
+    files, so that it runs at once. Then put in your own.
 
     EVALUATION is robustness, syntax, minimal_pairs, bias or fewshot; in a terminal, you are asked for it.
     """
     chosen = evaluation or _asked()
     target = output or Path(f"{chosen}.yaml")
     data = f"{target.stem}-data"
-    texts = _texts(chosen, target, data, model)
+    asked = None if model is None else _model(model)
+    texts = _texts(chosen, target, data, asked)
     if not force:
         _refuse_to_overwrite(texts)
-    for path, text in texts.items():
-        with atomic_write(path) as stream:
-            stream.write(text)
+    missing = "" if asked is None else _what_is_missing(chosen, target, data, asked)
+    _write(texts)
     beside = f" and sample data in {target.parent / data}" if len(texts) > 1 else ""
     say(f"{target} written{beside}")
-    _say_what_next(target, texts[target])
+    _say_what_next(target, texts[target], missing)
 
 
 def _asked() -> str:
@@ -61,15 +66,16 @@ def _asked() -> str:
     return answer
 
 
-def _texts(chosen: str, target: Path, data: str, model: str | None) -> Mapping[Path, str]:
+def _texts(chosen: str, target: Path, data: str, model: Spec | None) -> Mapping[Path, str]:
     """The configuration and its data, by the file that each is written to."""
     samples = {
         item.name: item.read_text(encoding="utf-8")
         for item in sorted((files("lmassay") / "samples" / chosen).iterdir(), key=lambda item: item.name)
         if item.is_file()
     }
+    spec: Any
     if model is not None:
-        spec = _model(model, target.parent)
+        spec = _seen_from(target.parent, model)
     else:
         spec = f"{data}/my_system.py:MySystem" if chosen == "robustness" else "smollm2"
     own = isinstance(spec, str) and ".py:" in spec
@@ -86,11 +92,21 @@ def _texts(chosen: str, target: Path, data: str, model: str | None) -> Mapping[P
     return {target: text, **{target.parent / data / name: content for name, content in samples.items()}}
 
 
-def _model(word: str, folder: Path) -> Any:
-    """What a configuration in ``folder`` says for a model; the way to a file starts there."""
+def _model(word: str) -> Spec:
+    """What the word stands for, with whole paths; what names no model is not taken for the name of one on the hub."""
     from lmassay.card.models import model_spec
 
-    spec = model_spec(word, Path.cwd())
+    if not word.strip() or word.rstrip().endswith(":"):
+        raise UserError(f"--model '{word}' names no model; e.g. smollm2, openai:gpt-4o, a folder, file.py:Class")
+    if word.lstrip().startswith("["):
+        raise UserError(f"--model {word}: give one model here; a list of them goes into the configuration itself")
+    if word.endswith(".py"):
+        raise UserError(f"--model {word} names a file only; write {word}:NAME for the class in it")
+    return model_spec(word, Path.cwd())
+
+
+def _seen_from(folder: Path, spec: Spec) -> Any:
+    """What a configuration in ``folder`` says for a model; the way to a file starts there."""
     if isinstance(spec, str):
         file, colon, name = spec.rpartition(":")
         return f"{_from(folder, file)}:{name}" if colon else spec
@@ -104,6 +120,45 @@ def _from(folder: Path, text: str) -> str:
         return Path(os.path.relpath(text, folder)).as_posix()
     except ValueError:  # another drive of Windows
         return text
+
+
+def _what_is_missing(chosen: str, target: Path, data: str, model: Spec) -> str:
+    """Plan the runs of the configuration elsewhere first: what is wrong with the model is an error, what it lacks on
+    this machine (weights, a key, an extra) is told.
+    """
+    from lmassay.cli.run import plug_in_output_aside
+    from lmassay.config import RunConfig, expand
+    from lmassay.runner import plan
+
+    with tempfile.TemporaryDirectory() as name, plug_in_output_aside():
+        trial = Path(name).resolve() / target.name
+        texts = _texts(chosen, trial, data, model)
+        _write(texts)
+        # The paths of the model as they are, so that a message names the file as the user knows it.
+        document = {**yaml.safe_load(texts[trial]), "model": model}
+        runs: list[RunConfig] = []
+        missing = [_told(lambda: runs.extend(expand(document, trial.parent)))]
+        missing += [_told(partial(plan, config)) for config in runs]
+    return next(filter(None, missing), "")
+
+
+def _told(attempt: Callable[[], object]) -> str:
+    """What an attempt lacks, or nothing; a mistake in the model is raised again."""
+    try:
+        attempt()
+    except UserError as error:
+        told = "; ".join(str(error).splitlines())
+        # A message about the configuration begins with the key that it is about.
+        if isinstance(error, ConfigError | PluginError) and told.startswith("model"):
+            raise UserError(f"--model: {told}") from error
+        return told
+    return ""
+
+
+def _write(texts: Mapping[Path, str]) -> None:
+    for path, text in texts.items():
+        with atomic_write(path) as stream:
+            stream.write(text)
 
 
 def _as_yaml(value: Any) -> str:
@@ -121,11 +176,13 @@ def _refuse_to_overwrite(texts: Mapping[Path, str]) -> None:
             raise UserError(f"{path} is there already; give another name with -o, or --force to overwrite it")
 
 
-def _say_what_next(target: Path, text: str) -> None:
+def _say_what_next(target: Path, text: str, missing: str) -> None:
     from lmassay.models import embedded
 
-    for name in embedded.EMBEDDED:
-        if f"\nmodel: {name}\n" in text and embedded.folder(name) is None:
-            say(f"once:  lmassay models get {name}")
+    fetch = [name for name in embedded.EMBEDDED if f"\nmodel: {name}\n" in text and embedded.folder(name) is None]
+    for name in fetch:
+        say(f"once:  lmassay models get {name}")
+    if missing and not fetch:
+        warn(missing)
     say(f"next:  lmassay check {shlex.quote(str(target))}")
     say(f"       lmassay run {shlex.quote(str(target))}")

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import inspect
+from collections.abc import Sequence
 from typing import Any
 
 import click
 
 from lmassay.cli.common import json_option
+from lmassay.cli.completion import offer
 from lmassay.cli.console import print_json, print_table
-from lmassay.errors import LmassayError
+from lmassay.errors import LmassayError, UserError, did_you_mean
 from lmassay.options import options_model
 from lmassay.registry import current
 
@@ -18,9 +20,12 @@ _NOT_OPTIONS = ("text", "rng")
 
 def _listing(kind: str) -> click.Command:
     @click.command(name=f"{kind}s", epilog=f"Example: lmassay {kind}s --json", short_help=f"List the {kind}s.")
+    @click.argument("names", metavar="[NAME]...", nargs=-1, shell_complete=offer(lambda: _names(kind)))
     @json_option
-    def listing(as_json: bool) -> None:
-        entries = current().entries(kind)
+    def listing(as_json: bool, names: Sequence[str] = ()) -> None:
+        entries = [entry for entry in current().entries(kind) if not names or entry.name in names]
+        for name in set(names) - {entry.name for entry in entries}:
+            raise UserError(f"there is no {kind} '{name}'{did_you_mean(name, _names(kind))}")
         if as_json:
             rows = [{"name": e.name, "summary": e.summary, "from": e.origin, "problem": e.problem} for e in entries]
             print_json({f"{kind}s": rows})
@@ -31,8 +36,13 @@ def _listing(kind: str) -> click.Command:
             [(e.name, e.problem or e.summary, _options(kind, e.name), e.origin) for e in entries],
         )
 
-    listing.help = f"List the {kind}s: built in, from installed packages; your own work as path/file.py:Name."
+    what = f"List the {kind}s: built in, from installed packages; your own work as path/file.py:Name."
+    listing.help = f"{what}\n\nWith NAME, only this."
     return listing
+
+
+def _names(kind: str) -> list[str]:
+    return [entry.name for entry in current().entries(kind)]
 
 
 def _options(kind: str, name: str) -> str:

@@ -10,6 +10,7 @@ from lmassay.errors import closest
 
 # Not every click has a class for each mistake; all have these words.
 _NO_CHOICE = re.compile(r"^'(.*)' is not one of ")
+_BREAK = re.compile(r"\s*\n\s*")
 _NO_COMMAND = re.compile(r"^No such command '(.*)'")
 
 
@@ -19,7 +20,8 @@ def usage_mistake(error: click.UsageError) -> str:
     # Click's own guess goes: ours reads as everywhere else.
     text = error.format_message() if meant is None or isinstance(error, click.BadParameter) else error.message
     hint = f"; did you mean '{meant}'?" if meant else ""
-    return f"{text.rstrip('.')}{hint}{_help(error)}"
+    # Click lists the choices of an argument that was left out, one a line.
+    return f"{_BREAK.sub(' ', text).rstrip('.')}{hint}{_help(error)}"
 
 
 def _meant(error: click.UsageError) -> str | None:
