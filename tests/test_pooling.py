@@ -25,9 +25,12 @@ def add(store: Store, label: str, values: list[float]):
     return store.run(run)
 
 
-def test_one_run_is_itself(store):
-    record = add(store, "a", [1, 0])
-    assert pool(store, [record]).record == record
+def test_a_single_variant_pairs_with_the_same_one_among_several(store):
+    one, two = add(store, "a", [1, 0]), add(store, "b", [1, 1])
+    alone, both = pool(store, [one]), pool(store, [one, two])
+    assert alone.table.ids == ["a/0", "a/1"]
+    assert set(alone.table.ids) < set(both.table.ids)
+    assert alone.record.id == one.id
 
 
 def test_the_mean_over_variants_of_one_size_is_the_mean_of_their_means(store):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from lmassay.comparison import Side, load_side
+from lmassay.comparison import Side
 from lmassay.store import RunRecord, Store
 from lmassay.table import ScoreTable
 from lmassay.types import Example, Row
@@ -15,15 +15,13 @@ SAME_EXAMPLE = "example"
 
 
 def pool(store: Store, records: Sequence[RunRecord]) -> Side:
-    """One side of a comparison out of runs of one task and model whose labels differ."""
-    if len(records) == 1:
-        return load_side(store, records[0])
+    """One side of a comparison out of runs of one task and model; their labels tell the variants apart."""
     first = records[0]
     cluster = first.provenance.get("cluster") or SAME_EXAMPLE
     unfinished = [record.status for record in records if record.status != "done"]
     together = replace(
         first,
-        id=f"{first.id} and {len(records) - 1} more",
+        id=first.id if len(records) == 1 else f"{first.id} and {len(records) - 1} more",
         label=", ".join(record.label for record in records),
         status=unfinished[0] if unfinished else "done",
         provenance={**first.provenance, "cluster": cluster},

@@ -6,6 +6,7 @@ import hashlib
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from lmassay.errors import FatalModelError
 from lmassay.types import Candidates, Continuation, Generate, LogProbs, Response, Slot
 
 
@@ -94,3 +95,19 @@ class Stumbler(Talker):
 
     def generate(self, requests: Sequence[Generate]) -> list[Response]:
         return [Response(error="HTTP 500") if r.choices else Response(self._answer(r)) for r in requests]
+
+
+class Mortal(Talker):
+    """Dies for good after the first attack."""
+
+    name = "mortal"
+    asked = 0
+
+    def __init__(self) -> None:
+        super().__init__("mortal")
+
+    def generate(self, requests: Sequence[Generate]) -> list[Response]:
+        Mortal.asked += len(requests)
+        if Mortal.asked > 80:
+            raise FatalModelError("the server is gone")
+        return super().generate(requests)

@@ -120,13 +120,14 @@ def test_several_models_stand_side_by_side_with_paired_tests(tmp_path):
         (evaluation, model) for evaluation in ("robustness", "bias") for model in ("talker", "other")
     ]
     assert [row["metric"] for row in told["comparisons"]] == ["success", "diff_bias_amb"]
+    assert {(row["model"], row["base_model"]) for row in told["comparisons"]} == {("other", "talker")}
     for row in told["comparisons"]:
         assert row["p_adjusted"] >= row["p"]
     # Both give the last word back: under attack there is no difference between them.
     assert told["comparisons"][0]["difference"] == 0
     with Store(tmp_path / "r") as store:
         found = headlines(store, store.runs())
-        assert [row.n for row in against_first(store, found)] == [found[0].result.n, found[2].result.n]
+        assert [pair.row.n for pair in against_first(store, found)] == [found[0].result.n, found[2].result.n]
     assert "other" in (tmp_path / "c.html").read_text(encoding="utf-8")
 
 
@@ -171,3 +172,74 @@ def test_an_evaluation_that_failed_is_told_and_the_others_are_answered(tmp_path)
     (reason,) = told["no_result"]["stumbler"].values()
     assert reason == "bias, prompt 1 is incomplete: 192 examples in error"
     assert "192 examples in error" in (tmp_path / "c.html").read_text(encoding="utf-8")
+
+
+def test_a_model_that_dies_on_some_variants_is_told_and_still_compared(tmp_path):
+    """A number over fewer attacks must not pass for one over all."""
+    done = quick_card(tmp_path, f"{MODELS}:Talker", f"{MODELS}:Mortal", "--only", "robustness")
+    assert done.returncode == 1
+    told = json.loads(done.stdout)
+    assert [(h["model"], h["scope"]) for h in told["headlines"]] == [
+        ("talker", "120 attacked inputs, 3 attacks"),
+        ("mortal", "40 attacked inputs, 1 attack"),
+    ]
+    (row,) = told["comparisons"]
+    assert (row["n"], row["difference"]) == (40, 0)
+    page = (tmp_path / "c.html").read_text(encoding="utf-8")
+    assert "rest on a part of the examples: keyboard: failed (mortal); worddrop: failed (mortal)" in page
+
+
+def test_inputs_that_an_attack_left_as_they_were_are_counted(knower):
+    folder, told = knower
+    (robustness,) = [headline for headline in told["headlines"] if headline["evaluation"] == "robustness"]
+    with Store(folder / "results") as store:
+        rows = [row for record in store.runs() if record.task == "robustness" for row in store.rows(record.id)]
+    same = sum(row.example.inputs["adv_src"] == [row.example.inputs["src"]] for row in rows)
+    assert f"inputs that an attack left unchanged: {same}" in robustness["beside"]
+    assert same < len(rows) / 8
+
+
+def test_models_with_one_label_are_told_apart(tmp_path):
+    other = yaml.safe_dump({"name": f"{MODELS}:Talker", "seed": 1}, default_flow_style=True).strip()
+    told = json.loads(quick_card(tmp_path, f"{MODELS}:Talker", other, "--only", "bias").stdout)
+    assert [headline["model"] for headline in told["headlines"]] == ["talker", "talker (2)"]
+
+
+def test_answers_of_which_none_can_be_counted_are_no_result(tmp_path):
+    told = json.loads(quick_card(tmp_path, "echo", "--only", "bias").stdout)
+    assert told["headlines"] == []
+    assert told["no_result"] == {"echo": {"bias": "bias, prompt 1 is done, but none of the answers could be counted"}}
+
+
+def test_a_quick_and_a_standard_card_in_one_report_are_not_mixed(tmp_path):
+    for size in ("--quick", "--only=fewshot"):
+        assert lmassay("card", KNOWER, size, "--only", "fewshot", "--results", tmp_path, cwd=tmp_path).returncode == 0
+    with Store(tmp_path) as store:
+        found = headlines(store, store.runs())
+        assert len(found) == 2
+        for headline in found:
+            tests = {record.provenance["signature"]["test"] for record in headline.records}
+            assert len(tests) == 1
+        assert against_first(store, found) == [], "a model is not compared with itself"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (("-o", "card.md"), "ends in .html"),
+        (("-o", "."), "ends in .html"),
+        (("--quick", "--full"), "give one of them"),
+        (("--write", "x", "--dry-run"), "leave one of them out"),
+    ],
+)
+def test_a_mistake_is_told_before_anything_is_asked(tmp_path, arguments, told):
+    done = lmassay("card", KNOWER, *arguments, "--results", tmp_path / "r", cwd=tmp_path)
+    assert done.returncode == 2
+    assert told in done.stderr
+    assert not (tmp_path / "r").exists()
+
+
+def test_signs_that_turn_the_direction_of_writing_do_not_reach_the_page(tmp_path):
+    name = yaml.safe_dump({"name": f"{MODELS}:Talker", "label": "a\u202eb"}, default_flow_style=True).strip()
+    assert quick_card(tmp_path, name, "--only", "robustness").returncode == 0
+    assert "\u202e" not in (tmp_path / "c.html").read_text(encoding="utf-8")

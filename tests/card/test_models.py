@@ -45,9 +45,22 @@ def test_a_folder_called_like_a_served_model_is_not_taken_for_it(tmp_path):
     assert model_spec("{name: openai, model: gpt-x}", tmp_path) == {"name": "openai", "model": "gpt-x"}
 
 
+def test_a_file_may_describe_the_model_without_a_key_above_it(tmp_path):
+    (tmp_path / "model.yaml").write_text("name: openai\nmodel: my-model\n", encoding="utf-8")
+    assert model_spec("model.yaml", tmp_path) == {"name": "openai", "model": "my-model"}
+
+
+def test_an_option_is_no_path_because_a_folder_is_called_like_it(tmp_path):
+    (tmp_path / "best").mkdir()
+    (tmp_path / "data").mkdir()
+    spec = model_spec("{name: 'mine.py:Mine', label: best, data: ./data}", tmp_path)
+    assert spec == {"name": f"{tmp_path / 'mine.py'}:Mine", "label": "best", "data": str(tmp_path / "data")}
+
+
 @pytest.mark.parametrize(
     ("word", "told"),
     [
+        (" ", "the name is empty"),
         ("smolm2", "did you mean 'smollm2'?"),
         ("{name: openai", "do not match"),
         ("{model: x}", "the key 'name'"),

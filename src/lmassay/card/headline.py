@@ -30,6 +30,8 @@ class Headline:
     meaning: str
     limits: str
     records: Sequence[RunRecord]
+    wanting: Sequence[RunRecord] = ()
+    """Runs of the same question that have no results."""
 
     @property
     def question(self) -> str:
@@ -37,4 +39,6 @@ class Headline:
 
     @property
     def unfinished(self) -> list[str]:
-        return [f"{record.label}: {record.status}" for record in self.records if record.status != "done"]
+        return [
+            f"{record.label}: {record.status}" for record in (*self.records, *self.wanting) if record.status != "done"
+        ]

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 from lmassay.card import sayings
 from lmassay.card.headline import Headline
-from lmassay.card.variants import questions
+from lmassay.card.variants import VARIED, questions
 from lmassay.card.ways import EVALUATIONS
-from lmassay.comparison import Comparison, Side, compare_runs, with_false_discovery_rate
+from lmassay.comparison import Comparison, Side, compare_runs, load_side, with_false_discovery_rate
 from lmassay.errors import LmassayError
 from lmassay.pooling import pool
 from lmassay.store import RunRecord, Store
@@ -21,19 +22,32 @@ _SAY: Mapping[str, Callable[[Store, Sequence[RunRecord]], Headline | None]] = {
     "bias": sayings.bias,
     "fewshot": sayings.fewshot,
 }
-EVALUATION_OF = {task: "syntax" if task in ("refining_tse", "minimal_pairs") else task for task in _SAY}
+_EVALUATION_OF = {task: "syntax" if task in ("refining_tse", "minimal_pairs") else task for task in _SAY}
+Reasons = Mapping[str, Mapping[str, str]]
+"""Model → evaluation → why there is no number."""
+
+
+@dataclass(frozen=True, slots=True)
+class Against:
+    """A model's number against that of the first model."""
+
+    base: Headline
+    new: Headline
+    row: Comparison
 
 
 def headlines(store: Store, records: Sequence[RunRecord]) -> list[Headline]:
     """What runs that have results say, in the order of the evaluations."""
-    known = [record for record in records if record.task in _SAY and record.results]
-    found = [_SAY[task](store, members) for task, members in questions(known)]
-    told = [headline for headline in found if headline is not None and headline.result.value is not None]
-    return sorted(told, key=lambda headline: EVALUATIONS.index(headline.evaluation))
+    found = []
+    for task, members in questions([record for record in records if record.task in _SAY]):
+        headline = _SAY[task](store, [record for record in members if record.results])
+        if headline is not None and headline.result.value is not None:
+            found.append(replace(headline, wanting=[record for record in members if not record.results]))
+    return sorted(found, key=lambda headline: EVALUATIONS.index(headline.evaluation))
 
 
-def absent(records: Sequence[RunRecord]) -> dict[str, dict[str, str]]:
-    """Which evaluations of a card do not apply to which models, and why: model → evaluation → reason."""
+def absent(records: Sequence[RunRecord]) -> Reasons:
+    """Which evaluations of a card do not apply to which models, and why."""
     found: dict[str, dict[str, str]] = {}
     for record in records:
         for model, reasons in record.provenance.get("card", {}).get("absent", {}).items():
@@ -41,30 +55,48 @@ def absent(records: Sequence[RunRecord]) -> dict[str, dict[str, str]]:
     return found
 
 
-def without_result(records: Sequence[RunRecord], found: Sequence[Headline]) -> dict[str, dict[str, str]]:
-    """Which evaluations were asked of which models to no result, and why: model → evaluation → reason."""
+def without_result(records: Sequence[RunRecord], found: Sequence[Headline]) -> Reasons:
+    """Which evaluations were asked of which models to no result, and why."""
     told = {(headline.evaluation, headline.model) for headline in found}
     reasons: dict[str, dict[str, str]] = {}
     for record in records:
-        evaluation = EVALUATION_OF.get(record.task, "")
-        if evaluation and (evaluation, record.model) not in told and record.status != "done":
-            note = f": {record.note}" if record.note else ""
-            reasons.setdefault(record.model, {}).setdefault(evaluation, f"{record.label} is {record.status}{note}")
+        evaluation = _EVALUATION_OF.get(record.task, "")
+        if evaluation and (evaluation, record.model) not in told:
+            reasons.setdefault(record.model, {}).setdefault(evaluation, _why(record))
     return reasons
 
 
-def against_first(store: Store, found: Sequence[Headline]) -> list[Comparison]:
+def _why(record: RunRecord) -> str:
+    if record.status == "done":
+        return f"{record.label} is done, but none of the answers could be counted"
+    return f"{record.label} is {record.status}" + (f": {record.note}" if record.note else "")
+
+
+def against_first(store: Store, found: Sequence[Headline]) -> list[Against]:
     """Each further model against the first of its evaluation, where both were asked the same; paired, p adjusted."""
-    rows: list[Comparison] = []
+    pairs: list[tuple[Headline, Headline, Comparison]] = []
     for evaluation in EVALUATIONS:
-        of_all = [headline for headline in found if headline.evaluation == evaluation]
-        for base, other in zip(of_all[:1] * len(of_all), of_all[1:], strict=False):
-            if base.metric == other.metric:
-                rows += _against(pool(store, base.records), pool(store, other.records), base.metric)
-    return with_false_discovery_rate(rows)
+        first: dict[str, Headline] = {}
+        for headline in (h for h in found if h.evaluation == evaluation):
+            base = first.setdefault(headline.metric, headline)
+            if base is not headline and _identity(base) != _identity(headline):
+                rows = _compared(_side(store, base), _side(store, headline), headline.metric)
+                pairs += [(base, headline, row) for row in rows]
+    adjusted = with_false_discovery_rate([row for *_, row in pairs])
+    return [Against(base, new, row) for (base, new, _), row in zip(pairs, adjusted, strict=True)]
 
 
-def _against(base: Side, other: Side, metric: str) -> list[Comparison]:
+def _identity(headline: Headline) -> object:
+    return headline.records[0].provenance.get("signature", {}).get("model")
+
+
+def _side(store: Store, headline: Headline) -> Side:
+    """All variants of a question; examples of a single one must go by the same names."""
+    variants = headline.evaluation in VARIED
+    return pool(store, headline.records) if variants else load_side(store, headline.records[0])
+
+
+def _compared(base: Side, other: Side, metric: str) -> list[Comparison]:
     try:
         return compare_runs(base, [other], [metric])
     except LmassayError:

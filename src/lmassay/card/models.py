@@ -23,11 +23,13 @@ def model_spec(word: str, base: Path) -> Spec:
     local model, ``file.py:Name`` a class of one's own, ``model.yaml`` or ``{name: openai, …}`` with options, anything
     else a model of the hub that was fetched.
     """
+    if not word.strip():
+        raise ConfigError("model: the name is empty; see `lmassay card -h`")
     if word.lstrip().startswith("{"):
         return _with_paths(_flow_mapping(word), base)
     if word.endswith(_FILES):
         data, _ = read_mapping(base / word)
-        return _with_paths(data.get("model", data), (base / word).resolve().parent, word)
+        return _with_paths(data if "name" in data else data.get("model", data), (base / word).resolve().parent, word)
     file, colon, rest = word.rpartition(":")
     if colon and file.endswith(".py"):
         return f"{(base / file).resolve()}:{rest}"
@@ -60,8 +62,10 @@ def _with_paths(spec: Any, base: Path, where: str = "") -> Spec:
         raise ConfigError(f"{told}model: give a mapping with the key 'name' and options beside it; got {spec!r}")
     name = spec["name"]
     # Of the kinds that ship, one has an option that may be a path or a name; what others call a path is known as such.
-    theirs = [key for key in spec if key != "name"] if ".py:" in name else ["model"] if name == "hf" else []
-    paths = {key: _absolute(spec[key], base) for key in theirs if isinstance(spec.get(key), str)}
+    # Of a class of one's own, text with a slash in it.
+    texts = {key: value for key, value in spec.items() if isinstance(value, str) and key != "name"}
+    theirs = {k: v for k, v in texts.items() if (k == "model" if name == "hf" else ".py:" in name and "/" in v)}
+    paths = {key: _absolute(value, base) for key, value in theirs.items()}
     return {**spec, **paths, "name": str(model_spec(name, base)) if ".py:" in name else name}
 
 

@@ -12,7 +12,8 @@ from lmassay.card.ways import DATA, EVALUATIONS, Size, Way, ways
 from lmassay.config import RunConfig, expand
 from lmassay.contracts import Model, label_of
 from lmassay.errors import PluginError
-from lmassay.options import Spec, build
+from lmassay.options import Spec, build, options_model, split_spec
+from lmassay.registry import current
 
 _VERBS = {
     "generate": "write text",
@@ -47,15 +48,39 @@ class Candidate:
 
 
 def candidates(words: Sequence[str], base: Path) -> list[Candidate]:
-    """The models behind the words, each once."""
+    """The models behind the words, each once, with labels that tell them apart where they can be given one."""
     found: dict[str, Candidate] = {}
     for word in words:
         spec = model_spec(word, base)
-        model = build("model", spec, base)
-        if not isinstance(model, Model):
-            raise PluginError(f"the model {word} lacks name, can or identity; see docs/extending/model.md")
-        found.setdefault(str(spec), Candidate(spec, label_of(model), frozenset(model.can)))
+        if str(spec) in found:
+            continue
+        model = _made(spec, word, base)
+        label, alike = (
+            label_of(model),
+            [other for other in found.values() if other.label.partition(" (")[0] == label_of(model)],
+        )
+        if alike and takes_label(spec, base):
+            label = f"{label} ({len(alike) + 1})"
+            name, options = split_spec(spec, "model")
+            found[str(spec)] = Candidate({"name": name, **options, "label": label}, label, frozenset(model.can))
+        else:
+            found[str(spec)] = Candidate(spec, label, frozenset(model.can))
     return list(found.values())
+
+
+def _made(spec: Spec, word: str, base: Path) -> Model:
+    model = build("model", spec, base)
+    if not isinstance(model, Model):
+        raise PluginError(f"the model {word} lacks name, can or identity; see docs/extending/model.md")
+    if isinstance(model.can, str):
+        raise PluginError(f"the model {word}: can must be a set of verbs, such as frozenset({{'generate'}})")
+    return model
+
+
+def takes_label(spec: Spec, base: Path) -> bool:
+    """Whether a kind of model has the option ``label``."""
+    name, _ = split_spec(spec, "model")
+    return "label" in options_model(current().get("model", name, base)).model_fields
 
 
 def parts(models: Sequence[Candidate], size: Size, only: Sequence[str] = EVALUATIONS) -> list[Part]:

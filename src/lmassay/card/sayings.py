@@ -11,17 +11,18 @@ from lmassay.options import split_spec
 from lmassay.stats import mean_result
 from lmassay.store import RunRecord, Store
 from lmassay.table import ScoreTable
-from lmassay.types import Result
+from lmassay.types import Result, Row
 
 _BASELINES = ("majority", "random")
 
 
 def robustness(store: Store, records: Sequence[RunRecord]) -> Headline | None:
-    result = pooled(store, records, "success")
+    result = pooled(store, records, "success") if records else None
     if result is None:
         return None
     attacks = _number(len(records), "attack")
     clean = _clean_score(store, records[0])
+    unchanged = sum(_unchanged(row) for record in records for row in store.rows(record.id))
     return Headline(
         evaluation="robustness",
         model=records[0].model,
@@ -30,7 +31,10 @@ def robustness(store: Store, records: Sequence[RunRecord]) -> Headline | None:
         better="lower",
         result=result,
         scope=f"{result.n:,} attacked inputs, {attacks}",
-        beside=[] if clean.value is None else [f"score of its answers unattacked: {_value(clean)}"],
+        beside=[
+            *([] if clean.value is None else [f"score of its answers unattacked: {_value(clean)}"]),
+            *([f"inputs that an attack left unchanged: {unchanged}"] if unchanged else []),
+        ],
         meaning="The share of attacked inputs whose answer lost more than the input did: small changes, large harm.",
         limits="It speaks of attacks drawn at random, not of one that looks for the weakest spot; and an answer that "
         "is wrong anyway cannot break.",
@@ -43,7 +47,15 @@ def _clean_score(store: Store, record: RunRecord) -> Result:
     return mean_result(ScoreTable(store.score_rows(record.id)), "s_out", settings_of(record))
 
 
+def _unchanged(row: Row) -> bool:
+    """Where an attack found nothing to change, there was none."""
+    source, attacked = row.example.inputs.get("src"), row.example.inputs.get("adv_src", ())
+    return source is not None and bool(attacked) and all(text == source for text in attacked)
+
+
 def syntax(store: Store, records: Sequence[RunRecord]) -> Headline | None:
+    if not records:
+        return None
     record = records[-1]
     result, tse, ew = (overall(record, metric) for metric in ("mw", "tse", "ew"))
     if result is None:
@@ -66,6 +78,8 @@ def syntax(store: Store, records: Sequence[RunRecord]) -> Headline | None:
 
 
 def minimal_pairs(store: Store, records: Sequence[RunRecord]) -> Headline | None:
+    if not records:
+        return None
     record = records[-1]
     result = overall(record, "accuracy")
     if result is None:
@@ -87,6 +101,8 @@ def minimal_pairs(store: Store, records: Sequence[RunRecord]) -> Headline | None
 
 
 def bias(store: Store, records: Sequence[RunRecord]) -> Headline | None:
+    if not records:
+        return None
     metric = "s_amb" if "s_amb" in records[0].provenance.get("headline", ()) else "diff_bias_amb"
     result = pooled(store, records, metric)
     if result is None:

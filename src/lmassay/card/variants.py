@@ -13,7 +13,7 @@ from lmassay.store import RunRecord, Store
 from lmassay.types import Result, canonical
 
 # What runs of one model may differ in and still be variants of one question.
-_VARIED = {"robustness": "attack", "bias": "prompt"}
+VARIED = {"robustness": "attack", "bias": "prompt"}
 _OVERALL = "overall"
 
 
@@ -27,11 +27,11 @@ def questions(records: Sequence[RunRecord]) -> list[tuple[str, list[RunRecord]]]
 
 def _question(record: RunRecord) -> str:
     signature: Mapping[str, Any] = record.provenance.get("signature", {})
-    varied = _VARIED.get(record.task)
+    varied = VARIED.get(record.task)
     alike = {key: value for key, value in signature.items() if key not in (varied, "lmassay")}
     if record.task == "fewshot":
         # Methods are compared with each other; what they are taught and tested on must be the same.
-        alike = {"model": signature.get("model"), "data": signature.get("data")}
+        alike = {key: value for key, value in alike.items() if key not in ("method", "regime", "init")}
     return canonical([record.task, record.model, alike])
 
 

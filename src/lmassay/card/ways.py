@@ -42,10 +42,12 @@ _CONSTRUCTIONS = {
     "Across object relative clause": "english:across_object_relative",
     "In object relative clause": "english:in_object_relative",
 }
+# Short words cannot have letters swapped: at the usual rate a third of these sentences would stay as they are.
+_CHARSWAP = {"name": "charswap", "rate": 0.5}
 _ATTACKS: Mapping[Size, Sequence[Any]] = {
-    "quick": ["charswap", "keyboard", "worddrop"],
-    "standard": ["charswap", "keyboard", "homoglyph", "worddrop"],
-    "full": ["charswap", "keyboard", "delete", "insert", "homoglyph", "case", "wordswap", "worddrop"],
+    "quick": [_CHARSWAP, "keyboard", "worddrop"],
+    "standard": [_CHARSWAP, "keyboard", "homoglyph", "worddrop"],
+    "full": [_CHARSWAP, "keyboard", "delete", "insert", "homoglyph", "case", "wordswap", "worddrop"],
 }
 
 
@@ -80,7 +82,10 @@ def _robustness(size: Size) -> list[Way]:
 def _syntax(size: Size) -> list[Way]:
     most = {"quick": 40, "standard": 100, "full": 400}[size]
     shared = {"data": _CONSTRUCTIONS, "max_per_file": most}
-    return [_way({"slot"}, {"name": "syntax", **shared}), _way({"logprobs"}, {"name": "minimal_pairs", **shared})]
+    return [
+        _way({"slot"}, {"name": "syntax", **shared}),
+        _way({"logprobs"}, {"name": "minimal_pairs", **shared, "clusters": "noun"}),
+    ]
 
 
 def _bias(size: Size) -> list[Way]:

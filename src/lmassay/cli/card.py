@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any
 
 import click
 import yaml
@@ -16,15 +18,16 @@ from lmassay.card.plan import Part
 from lmassay.card.ways import EVALUATIONS, Size
 from lmassay.cli.card_shown import card_as_json, print_card
 from lmassay.cli.common import json_option, results_option
-from lmassay.cli.console import complain, print_json, say
+from lmassay.cli.console import print_json, say
 from lmassay.cli.crew import Hands, crew_options
 from lmassay.cli.display import board
-from lmassay.cli.run import plug_in_output_aside, show_plan, unfinished, work_through
+from lmassay.cli.run import EXIT_WITH_ERRORS, plug_in_output_aside, show_plan, unfinished, work_through
 from lmassay.data import atomic_write
 from lmassay.errors import UserError
-from lmassay.runner import Plan
 from lmassay.store import RunRecord, Store
 from lmassay.sweep import Entry, register_all
+
+_PAGES = (".html", ".htm")
 
 
 @click.command(
@@ -32,8 +35,8 @@ from lmassay.sweep import Entry, register_all
     short_help="Ask all four questions of a model.",
 )
 @click.argument("models", metavar="[MODEL]...", nargs=-1)
-@click.option("--quick", "size", flag_value="quick", help="A first look: fewer examples, wider intervals.")
-@click.option("--full", "size", flag_value="full", help="All examples, more attacks, prompts and settings.")
+@click.option("--quick", is_flag=True, help="A first look: fewer examples, wider intervals.")
+@click.option("--full", is_flag=True, help="All examples, more attacks, prompts and settings.")
 @click.option(
     "--only",
     type=click.Choice(EVALUATIONS),
@@ -55,7 +58,8 @@ from lmassay.sweep import Entry, register_all
 @json_option
 def card(
     models: Sequence[str],
-    size: str | None,
+    quick: bool,
+    full: bool,
     only: Sequence[str],
     output: Path,
     folder: Path | None,
@@ -71,33 +75,43 @@ def card(
     file.py:Name, a .yaml file or '{name: openai, base_url: …, model: …}' with options. What a model cannot be asked is
     told with the reason.
     """
-    chosen: Size = next((known for known in get_args(Size) if known == size), "standard")
+    if quick and full:
+        raise UserError("--quick and --full: give one of them, or neither for the usual size")
+    if folder is not None and dry_run:
+        raise UserError("--write writes configurations and --dry-run nothing; leave one of them out")
+    _check_target(output)
+    size: Size = "quick" if quick else "full" if full else "standard"
     if not models and not dry_run and folder is None:
         _fetch_default()
     with plug_in_output_aside():
         candidates = card_plan.candidates(models or [DEFAULT], Path.cwd())
-        parts = card_plan.parts(candidates, chosen, only or EVALUATIONS)
+        parts = card_plan.parts(candidates, size, only or EVALUATIONS)
+    _require_work(parts)
     if folder is not None:
         return _write(parts, folder)
     with plug_in_output_aside():
         planned = [runner.plan(config) for part in parts for config in part.runs()]
-    _require_work(parts, planned)
     if dry_run:
+        _tell_absent(parts)
         show_plan(planned, as_json)
         return 0
     sweep = runner.new_sweep()
     with Store(results, create=True) as store, hands.crew(planned) as crew, store.lock_sweep(sweep):
-        entries = register_all(planned, store, sweep, {"card": _about(parts, chosen)})
-        with board(_lines(entries)) as display:
+        entries = register_all(planned, store, sweep, {"card": _about(parts, size)})
+        with board({entry.record.id: _line(entry) for entry in entries}) as display:
             worst = work_through(entries, store, crew, display)
         records = [record for record in store.runs() if record.sweep == sweep]
-        _write_page(store, records, output)
         if as_json:
             print_json(card_as_json(store, records) | {"page": str(output.resolve())})
         else:
             print_card(store, records)
+        left = max(worst, unfinished(records, store))
+        _write_page(store, records, output)
+        if left:
+            page = f"lmassay report --results {store.folder} -o {output}"
+            say(f"to finish the card: lmassay resume --results {store.folder}; then for the page: {page}")
         say(f"the page is {output.resolve()}")
-        return max(worst, unfinished(records, store))
+        return EXIT_WITH_ERRORS if left else 0
 
 
 def _fetch_default() -> None:
@@ -109,8 +123,25 @@ def _fetch_default() -> None:
         embedded.fetch(DEFAULT, say)
 
 
-def _require_work(parts: Sequence[Part], planned: Sequence[Plan]) -> None:
-    if not planned:
+def _check_target(output: Path) -> None:
+    """What can be known of the page's place before the work begins."""
+    if output.is_dir() or output.suffix.lower() not in _PAGES:
+        raise UserError(
+            f"-o {output}: the card is a page; give a file that ends in .html (`lmassay report` has others)"
+        )
+    above = next(folder for folder in output.resolve().parents if folder.exists())
+    if not above.is_dir() or not os.access(above, os.W_OK):
+        raise UserError(f"-o {output}: {above} is no folder that can be written to")
+
+
+def _tell_absent(parts: Sequence[Part]) -> None:
+    for part in parts:
+        if part.config is None:
+            say(f"{part.evaluation} is not applicable to {part.model}: {part.reason}")
+
+
+def _require_work(parts: Sequence[Part]) -> None:
+    if all(part.config is None for part in parts):
         told = "\n".join(f"  {part.evaluation}: {part.reason}" for part in parts)
         raise UserError(f"nothing can be asked of this model:\n{told}")
 
@@ -123,13 +154,9 @@ def _about(parts: Sequence[Part], size: Size) -> Mapping[str, Any]:
     return {"size": size, "absent": absent}
 
 
-def _lines(entries: Sequence[Entry]) -> dict[str, str]:
-    several = len({entry.plan.model_label for entry in entries}) > 1
-    return {
-        entry.record.id: f"{entry.plan.task.name}: {entry.plan.label}"
-        + (f" on {entry.plan.model_label}" if several else "")
-        for entry in entries
-    }
+def _line(entry: Entry) -> str:
+    """The line of the board that a run belongs to."""
+    return f"{entry.plan.task.name} on {entry.plan.model_label}"
 
 
 def _write_page(store: Store, records: Sequence[RunRecord], output: Path) -> None:
@@ -142,13 +169,15 @@ def _write_page(store: Store, records: Sequence[RunRecord], output: Path) -> Non
 
 def _write(parts: Sequence[Part], folder: Path) -> int:
     """Each part as a configuration of its own."""
+    _tell_absent(parts)
     several = len(parts) > len({part.evaluation for part in parts})
     folder.mkdir(parents=True, exist_ok=True)
-    for number, part in enumerate(parts):
+    written: Counter[str] = Counter()
+    for part in parts:
         if part.config is None:
-            complain(f"{part.evaluation} is not applicable to {part.model}: {part.reason}")
             continue
-        name = f"{part.evaluation}-{number}" if several else part.evaluation
+        written[part.evaluation] += 1
+        name = f"{part.evaluation}-{written[part.evaluation]}" if several else part.evaluation
         path = folder / f"{name}.yaml"
         text = yaml.safe_dump(card_plan.as_yaml(part), sort_keys=False, allow_unicode=True, width=120)
         with atomic_write(path) as stream:

@@ -9,9 +9,10 @@ from typing import Any
 import click
 
 from lmassay.card.headline import Headline
-from lmassay.card.headlines import absent, against_first, headlines, without_result
+from lmassay.card.headlines import Against, absent, against_first, headlines, without_result
 from lmassay.card.ways import EVALUATIONS, QUESTIONS
 from lmassay.cli.console import plain, print_table
+from lmassay.report.headlines import interval_head
 from lmassay.report.numbers import p_text, short_text
 from lmassay.store import RunRecord, Store
 
@@ -33,8 +34,8 @@ def print_card(store: Store, records: Sequence[RunRecord]) -> None:
                 if evaluation in reasons:
                     name = [model] if several else []
                     rows.append([QUESTIONS[evaluation], *name, what, "", reasons[evaluation], ""])
-    heads = ["question", *(["model"] if several else []), "number", "value and 95 % interval", "of", "left out"]
-    heads = [_interval_head(found) if head.startswith("value") else head for head in heads]
+    value = f"value and {interval_head(found)}"
+    heads = ["question", *(["model"] if several else []), "number", value, "of", "left out"]
     print_table("", heads, rows)
     click.echo()
     for first in _first_of_each(found):
@@ -52,7 +53,7 @@ def card_as_json(store: Store, records: Sequence[RunRecord]) -> dict[str, Any]:
         "headlines": [_as_dict(headline) for headline in found],
         "not_applicable": absent(records),
         "no_result": without_result(records, found),
-        "comparisons": [asdict(row) for row in against_first(store, found)],
+        "comparisons": [_pair_as_dict(pair) for pair in against_first(store, found)],
         "runs": [record.as_json() for record in records],
     }
 
@@ -68,9 +69,13 @@ def _as_dict(headline: Headline) -> Mapping[str, Any]:
     }
 
 
-def _interval_head(found: Sequence[Headline]) -> str:
-    levels = {record.config.get("confidence", 0.95) for headline in found for record in headline.records}
-    return f"value and {next(iter(levels)):.0%} interval" if len(levels) == 1 else "value and interval"
+def _pair_as_dict(pair: Against) -> Mapping[str, Any]:
+    return {
+        "evaluation": pair.new.evaluation,
+        "base_model": pair.base.model,
+        "model": pair.new.model,
+        **asdict(pair.row),
+    }
 
 
 def _first_of_each(found: Sequence[Headline]) -> list[Headline]:
@@ -80,17 +85,18 @@ def _first_of_each(found: Sequence[Headline]) -> list[Headline]:
 def _print_differences(store: Store, found: Sequence[Headline]) -> None:
     rows = [
         (
-            row.metric,
-            f"{row.new_label} against {row.base_label}",
-            f"{row.difference:+.3f}",
-            "n/a" if row.low is None else f"[{row.low:.3f}, {row.high:.3f}]",
-            p_text(row.p),
-            p_text(row.p_adjusted),
-            row.n,
+            pair.new.title,
+            pair.new.model,
+            pair.base.model,
+            f"{pair.row.difference:+.3f}",
+            "n/a" if pair.row.low is None else f"[{pair.row.low:+.3f}, {pair.row.high:+.3f}]",
+            p_text(pair.row.p),
+            p_text(pair.row.p_adjusted),
+            pair.row.n,
         )
-        for row in against_first(store, found)
+        for pair in against_first(store, found)
     ]
     if rows:
         click.echo()
-        heads = ("number", "models", "difference", "interval", "p", "p (FDR)", "pairs")
-        print_table("Paired on the examples that both were asked:", heads, rows, right=(2, 3, 4, 5, 6))
+        heads = ("number", "model", "against", "difference", "interval", "p", "p (FDR)", "n")
+        print_table("Paired on what both were asked:", heads, rows, right=(3, 4, 5, 6, 7))

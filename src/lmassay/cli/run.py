@@ -65,6 +65,8 @@ def work_through(entries: Sequence[Entry], store: Store, crew: Crew, display: Di
     """Do the runs of a sweep, or what is left of them: trainings first, side by side, then run after run."""
     display = display or Lines()
     ahead = _train(entries, store, crew, display)
+    for run in ahead.begun:
+        display.ended(run)
     left = [entry for entry in entries if entry.record.id not in ahead.begun]
     worst = 0
     for number, entry in enumerate(left, 1):

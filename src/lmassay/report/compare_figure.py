@@ -11,9 +11,11 @@ from markupsafe import Markup
 
 from lmassay.comparison import Comparison
 from lmassay.report.numbers import p_text
-from lmassay.report.svg import clipped, svg
+from lmassay.report.svg import svg
 
-_PLOT, _LEFT, _TOP, _ROW = 440, 18, 6, 38
+# About as wide as a telephone: a wider drawing would shrink there, and its texts with it.
+_PLOT, _LEFT, _TOP, _ROW = 340, 20, 6, 38
+_MOST_CHARACTERS = 54
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +56,7 @@ def drawing(rows: Sequence[Drawn], x_label: str, description: str) -> Markup:
     parts.append(f'<line class="zero" x1="{x(0)}" y1="{_TOP}" x2="{x(0)}" y2="{base}"/>')
     parts += [_interval(drawn, _TOP + _ROW * number, x) for number, drawn in enumerate(rows)]
     middle = _LEFT + _PLOT / 2
-    parts.append(f'<text class="label" x="{middle}" y="{base + 36}" text-anchor="middle">{escape(x_label)}</text>')
+    parts.append(f'<text class="label" x="{middle}" y="{base + 36}" text-anchor="middle">{_fitting(x_label)}</text>')
     return svg(_LEFT + _PLOT + _LEFT, base + 44, description, parts)
 
 
@@ -68,17 +70,25 @@ def _interval(drawn: Drawn, y: int, x: Callable[[float], float]) -> str:
         line = f'<line class="spread" x1="{x(row.low)}" y1="{y + 26}" x2="{x(row.high)}" y2="{y + 26}"/>'
     shape = "full" if drawn.sure else "hollow"
     return (
-        f'<text class="label" x="{_LEFT}" y="{y + 14}">{clipped(drawn.label, 62)}</text>'
+        f'<text class="label" x="{_LEFT}" y="{y + 14}">{_fitting(drawn.label)}</text>'
         f'<g class="s0"><title>{escape(told)}</title>{line}'
         f'<circle class="{shape}" cx="{x(row.difference)}" cy="{y + 26}" r="4.5"/></g>'
     )
 
 
+def _fitting(text: str) -> str:
+    """Escaped, and cut in the middle if need be: names of runs often differ at their ends only."""
+    if len(text) <= _MOST_CHARACTERS:
+        return escape(text)
+    half = _MOST_CHARACTERS // 2
+    return f"{escape(text[:half])}…{escape(text[1 - half :])}<title>{escape(text)}</title>"
+
+
 def _scale(values: Sequence[float]) -> tuple[float, float, float]:
-    """Ends and step of an axis with four to nine round ticks that holds all values and zero."""
+    """Ends and step of an axis with three to six round ticks that holds all values and zero."""
     low, high = min(values), max(values)
     span = (high - low) or 0.1
-    rough = span / 5
+    rough = span / 4
     power = 10.0 ** math.floor(math.log10(rough))
     step = next(power * nice for nice in (1, 2, 5, 10) if power * nice >= rough * 0.999)
     first, last = math.floor(low / step), math.ceil(high / step)

@@ -37,22 +37,22 @@ class _Section:
 def render(found: Compared) -> str:
     """The page as text."""
     names = ", ".join(source.title for source in found.others)
-    told = f"{names} against {found.base.title}"
-    both = [_read(found, source) for source in found.others]
+    told = f"{names} against {', '.join(source.title for source in found.bases)}"
+    both = [_read(found, base, source) for base, source in found.pairs]
     sections = [
         *([_Section("Verdict", _verdict(found.verdict, found))] if found.verdict else []),
         _Section("What is compared", _runs(found)),
         _Section("Differences", _differences(found)),
         _Section("Flips", _flips(found, both)),
     ]
-    changed = (row for source, read in zip(found.others, both, strict=True) for row in _changed(found, source, read))
+    changed = (row for pair, read in zip(found.pairs, both, strict=True) for row in _changed(found, *pair, read))
     reproduced = [
         (
             source.side.record,
             f"lmassay show {source.side.record.id} --results {source.store.folder} --yaml > run.yaml && "
             "lmassay run run.yaml",
         )
-        for source in found.sources
+        for source in (*found.bases, *found.others)
     ]
     body = (
         environment()
@@ -69,15 +69,15 @@ def render(found: Compared) -> str:
     return document(f"lmassay compare: {told}", Markup(body), browser=True)  # noqa: S704 - the template escaped it
 
 
-def _read(found: Compared, source: Source) -> Both:
+def _read(found: Compared, base: Source, source: Source) -> Both:
     listed = (change for flips in found.flips_of(source) if flips.paired_by == "example" for change in flips.changes)
-    return read_both(found.base, source, listed)
+    return read_both(base, source, listed)
 
 
-def _changed(found: Compared, source: Source, read: Both) -> list[Shown]:
+def _changed(found: Compared, base: Source, source: Source, read: Both) -> list[Shown]:
     flips = found.flips_of(source)
     by_pair = [one for one in flips if one.paired_by != "example"]
-    return rows_of_pairs(found.base, source, by_pair) if by_pair else read.merged(flips)
+    return rows_of_pairs(base, source, by_pair) if by_pair else read.merged(flips)
 
 
 # --- sections ---------------------------------------------------------------------------------------------------------
@@ -102,13 +102,13 @@ def _verdict(verdict: Verdict, found: Compared) -> list[Block]:
 
 def _runs(found: Compared) -> list[Block]:
     lines = []
-    for place, source in enumerate(found.sources):
+    for role, source in (*(("base", run) for run in found.bases), *(("new", run) for run in found.others)):
         record, counts = source.side.record, source.store.count(source.side.record.id)
         lines.append(
             Line(
                 [
                     name(source.title, record.id),
-                    Cell("base" if place == 0 else "new", kind="text"),
+                    Cell(role, kind="text"),
                     Cell(record.task, [record.label], kind="text"),
                     Cell(record.model, kind="text"),
                     Cell(record.status, [record.note] if record.note else [], kind="text"),
@@ -116,7 +116,7 @@ def _runs(found: Compared) -> list[Block]:
                 ]
             )
         )
-    texts, numbers = ("run", "", "task", "model", "status"), ("scored", "unscored", "errors")
+    texts, numbers = ("run", "role", "task", "model", "status"), ("scored", "unscored", "errors")
     head = [*(Cell(title, kind="text") for title in texts), *map(Cell, numbers)]
     part = [Note(f"Only examples with {found.part} are compared.")] if found.part else []
     return [Table("", [head], [Body(lines)]), *part, *(Note(f"Mind: {text}.") for text in found.caveats)]
@@ -147,7 +147,7 @@ def _differences(found: Compared) -> list[Block]:
     caption = f"New less base, on what both runs have a score for; {found.manner}, two-sided.{adjusted}"
     return [
         Table(caption, [head], [Body(lines)]),
-        Figures([_figure(found, part) for part in on_one_scale(found.rows)], "wide"),
+        Figures([_figure(found, part) for part in on_one_scale(found.rows)], "middle"),
     ]
 
 
@@ -164,7 +164,7 @@ def _figure(found: Compared, rows: Sequence[Comparison]) -> Figure:
         f"Differences with their {100 * found.confidence:g} % intervals; full: p{tests} below {found.alpha:g}, hollow: "
         f"not. Right of the line, {found.others[0].title if not several else 'the new run'} is higher."
     )
-    return Figure(drawing(drawn, f"difference to {found.base.title}", f"Differences in {what}"), caption)
+    return Figure(drawing(drawn, f"difference to {found.base_title}", f"Differences in {what}"), caption)
 
 
 def _flips(found: Compared, both: Sequence[Both]) -> list[Block]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from lmassay.comparison import (
@@ -13,10 +13,13 @@ from lmassay.comparison import (
     headline,
     known_metrics,
     pairing_key,
-    told_otherwise,
+    require_one_task,
+    with_false_discovery_rate,
 )
+from lmassay.doubts import other_labels, told_otherwise, wrong_order
 from lmassay.flips import Flips, flips
-from lmassay.gate import ALPHA, Condition, Verdict, judge
+from lmassay.gate import ALPHA, Condition, Verdict, judge, pairs_about
+from lmassay.stats import LEAST_P_OF_DRAWS
 from lmassay.store import Store
 
 
@@ -38,11 +41,15 @@ class Gate:
     allow_incomplete: bool = False
 
 
+Pair = tuple[Source, Source]
+"""A base run and the new one that is compared with it."""
+
+
 @dataclass(frozen=True, slots=True)
 class Compared:
-    """All that was found. ``sources`` are the base run and the others; ``groups`` says what part of the examples."""
+    """All that was found. ``pairs`` have one base run, or each their own; ``groups`` says what part of the examples."""
 
-    sources: Sequence[Source]
+    pairs: Sequence[Pair]
     rows: Sequence[Comparison]
     flips: Sequence[Flips]
     caveats: Sequence[str]
@@ -51,12 +58,16 @@ class Compared:
     verdict: Verdict | None = None
 
     @property
-    def base(self) -> Source:
-        return self.sources[0]
+    def bases(self) -> Sequence[Source]:
+        return list({base.side.record.id: base for base, _ in self.pairs}.values())
 
     @property
     def others(self) -> Sequence[Source]:
-        return self.sources[1:]
+        return [new for _, new in self.pairs]
+
+    @property
+    def base_title(self) -> str:
+        return self.bases[0].title if len(self.bases) == 1 else "the base run"
 
     @property
     def part(self) -> str:
@@ -65,17 +76,18 @@ class Compared:
     @property
     def manner(self) -> str:
         """What is paired, and what the test does not tear apart."""
-        keys = dict.fromkeys(pairing_key(self.base.side, other.side) or "example" for other in self.others)
-        cluster = self.base.side.record.provenance.get("cluster")
-        within = f"each {cluster}" if cluster else "pairs"
-        return f"paired by {' or '.join(keys)}, tested by swaps within {within}"
+        keys = dict.fromkeys(pairing_key(base.side, other.side) or "example" for base, other in self.pairs)
+        clusters = (base.side.record.provenance.get("cluster") for base in self.bases)
+        within = dict.fromkeys(f"each {cluster}" if cluster else "pairs" for cluster in clusters)
+        return f"paired by {' or '.join(keys)}, tested by swaps within {' or '.join(within)}"
 
     @property
     def confidence(self) -> float:
-        return float(self.base.side.record.config.get("confidence", 0.95))
+        return float(self.bases[0].side.record.config.get("confidence", 0.95))
 
     def title(self, run: str) -> str:
-        return next(source.title for source in self.sources if source.side.record.id == run)
+        sources = [*self.bases, *self.others]
+        return next(source.title for source in sources if source.side.record.id == run)
 
     def flips_of(self, source: Source) -> list[Flips]:
         return [found for found in self.flips if found.new == source.side.record.id]
@@ -86,32 +98,54 @@ class Compared:
 
 
 def compare_sources(
-    sources: Sequence[Source],
+    pairs: Sequence[Pair],
     metrics: Sequence[str] = (),
     groups: Mapping[str, str] | None = None,
     gate: Gate | None = None,
 ) -> Compared:
-    """Each other run against the first, by the metrics named or the headline, and by those that the gate needs."""
-    base, *others = sides = [source.side for source in sources]
+    """Each new run against its base, by the metrics named or the headline, and by those that the gate needs."""
+    sides = [(base.side, new.side) for base, new in pairs]
+    for base, new in sides:
+        # Runs of different tasks are told as such, before any metric of theirs.
+        require_one_task(base, new)
     conditions = gate.conditions if gate else ()
-    alike = [side for side in others if side.record.task == base.record.task]
-    # Runs of different tasks are told as such by the comparison, before any metric of theirs.
-    named = known_metrics(base, alike, metrics)
-    gated = known_metrics(base, alike, [condition.metric for condition in conditions])
-    rows = compare_runs(base, others, list(dict.fromkeys([*(named or headline(base)), *gated])))
-    shown = list(dict.fromkeys(row.metric for row in rows))
-    told = [*caveats(base, others), *([] if groups else told_otherwise(base, others, rows))]
+    named = _by_run(metrics, sides)
+    gated = _by_run([condition.metric for condition in conditions], sides)
+    alpha = gate.alpha if gate else ALPHA
+    smallest_p = alpha / max(1, sum(map(len, gated.values()))) if conditions else LEAST_P_OF_DRAWS
+    rows, found, told = [], [], []
+    for base, new in sides:
+        run = new.record.id
+        shown = named[run] if metrics else headline(base)
+        of_pair = compare_runs(base, [new], list(dict.fromkeys([*shown, *gated[run]])), smallest_p=smallest_p)
+        rows += of_pair
+        found += flips(base, new, dict.fromkeys(row.metric for row in of_pair))
+        told += [*caveats(base, [new]), *wrong_order(base, new)]
+        told += [] if groups else told_otherwise(base, [new], of_pair)
+        if conditions:
+            told += other_labels(base, new)
+            told += [] if gated[run] else [f"no condition is about {run} ({new.name}); it is not judged"]
+    rows = with_false_discovery_rate(rows)
     return Compared(
-        sources=sources,
+        pairs=pairs,
         rows=rows,
-        flips=[found for other in others for found in flips(base, other, shown)],
-        caveats=told,
+        flips=found,
+        caveats=list(dict.fromkeys(told)),
         groups=groups or {},
-        alpha=gate.alpha if gate else ALPHA,
-        verdict=judge(conditions, sides, rows, alpha=gate.alpha, allow_incomplete=gate.allow_incomplete)
+        alpha=alpha,
+        verdict=judge(conditions, sides, rows, alpha=alpha, allow_incomplete=gate.allow_incomplete)
         if gate and conditions
         else None,
     )
+
+
+def _by_run(metrics: Iterable[str], pairs: Sequence[tuple[Side, Side]]) -> dict[str, list[str]]:
+    """The metrics of each new run: those that its task has. One that no task has is told."""
+    found: dict[str, list[str]] = {new.record.id: [] for _, new in pairs}
+    for metric in dict.fromkeys(metrics):
+        for base, new in pairs_about(metric, pairs) or pairs:
+            found[new.record.id] += known_metrics(base, [new], [metric])
+    return found
 
 
 def part_text(groups: Mapping[str, str]) -> str:

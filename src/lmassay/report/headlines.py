@@ -3,22 +3,19 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from xml.sax.saxutils import escape
 
 from markupsafe import Markup
 
 from lmassay.card.headline import Headline
-from lmassay.card.headlines import absent, against_first, headlines, without_result
+from lmassay.card.headlines import Against, Reasons, absent, against_first, headlines, without_result
 from lmassay.card.ways import EVALUATIONS, QUESTIONS
-from lmassay.comparison import Comparison
 from lmassay.report.numbers import interval_text, p_text, value_text
 from lmassay.report.parts import Block, Body, Cell, Line, Note, Table, Tile, TileLine, Tiles, name
 from lmassay.report.svg import svg
 from lmassay.store import RunRecord, Store
 
-Reasons = Mapping[str, Mapping[str, str]]
-"""Model → evaluation → why there is no number."""
 _DIGITS = 3
 # Where chance lies, for the numbers that have such a point.
 _CHANCE = {"mw": 0.5, "accuracy": 0.5}
@@ -57,10 +54,16 @@ def plain_overview(store: Store, records: Sequence[RunRecord]) -> list[Block]:
             for evaluation, reason in reasons.items():
                 blank = [Cell(model, kind="text"), Cell(what), Cell(""), Cell(reason, kind="text")]
                 lines.append(Line([name(QUESTIONS[evaluation]), *blank]))
-    heads = [Cell("question", kind="text"), Cell("model", kind="text"), Cell("value"), Cell("interval")]
+    heads = [Cell("question", kind="text"), Cell("model", kind="text"), Cell("value"), Cell(interval_head(found))]
     table = Table("", [[*heads, Cell("of", kind="text")]], [Body(lines)])
     notes = [Note(f"{h.title}: {h.meaning} {h.limits}") for h in _distinct(found)]
     return [table, *notes, *_differences(store, found), *_unfinished(found)]
+
+
+def interval_head(found: Sequence[Headline]) -> str:
+    """What the intervals promise, where all promise the same."""
+    levels = {record.config.get("confidence", 0.95) for headline in found for record in headline.records}
+    return f"{100 * next(iter(levels)):g} % interval" if len(levels) == 1 else "interval"
 
 
 def anchor(task: str) -> str:
@@ -140,24 +143,25 @@ def _gauge(found: Sequence[Headline]) -> Markup:
 
 
 def _differences(store: Store, found: Sequence[Headline]) -> list[Block]:
-    rows = against_first(store, found)
-    if not rows:
+    pairs = against_first(store, found)
+    if not pairs:
         return []
-    heads = ("difference", "interval", "p", "p (FDR)", "pairs")
+    heads = ("difference", "interval", "p", "p (FDR)", "n")
     head = [Cell("number", kind="text"), Cell("model", kind="text"), Cell("against", kind="text"), *map(Cell, heads)]
     caption = (
-        "Models side by side, paired on the examples that both were asked; p from a test that flips signs within pairs "
-        "or clusters, FDR: adjusted for the number of rows. An interval that holds 0 shows no difference."
+        "Models side by side on what both were asked; p from a test that flips signs (or swaps the models) within "
+        "examples or clusters, FDR: adjusted for the number of rows. n: what was scored, of the model with fewer. An "
+        "interval that holds 0 shows no difference."
     )
-    return [Table(caption, [head], [Body([Line(_difference(row, found)) for row in rows])])]
+    return [Table(caption, [head], [Body([Line(_difference(pair)) for pair in pairs])])]
 
 
-def _difference(row: Comparison, found: Sequence[Headline]) -> list[Cell]:
-    titles = {headline.metric: headline.title for headline in found}
+def _difference(pair: Against) -> list[Cell]:
+    row = pair.row
     interval = "n/a" if row.low is None else f"[{row.low:+.3f}, {row.high:+.3f}]"
     texts = (f"{row.difference:+.3f}", interval, p_text(row.p), p_text(row.p_adjusted), f"{row.n:,}")
-    models = (row.new_label.rpartition(" on ")[2], row.base_label.rpartition(" on ")[2])
-    return [name(titles.get(row.metric, row.metric)), *(Cell(m, kind="text") for m in models), *map(Cell, texts)]
+    models = (Cell(pair.new.model, kind="text"), Cell(pair.base.model, kind="text"))
+    return [name(pair.new.title), *models, *map(Cell, texts)]
 
 
 def _unfinished(found: Sequence[Headline]) -> list[Block]:

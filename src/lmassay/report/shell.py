@@ -14,8 +14,9 @@ from markupsafe import Markup
 import lmassay
 from lmassay.report.numbers import number_text, p_text
 
-# HTML knows no NUL, and UTF-8 no lone surrogate; either may come out of a model or a file.
-_UNWRITABLE = re.compile("[\x00\ud800-\udfff]")
+# HTML knows no NUL, and UTF-8 no lone surrogate; either may come out of a model or a file. Signs that turn the
+# direction of writing would turn our own words and numbers, too.
+_UNWRITABLE = re.compile("[\x00\ud800-\udfff\u202a-\u202e\u2066-\u2069]")
 STYLES = ("page.css", "figures.css", "tiles.css")
 
 
