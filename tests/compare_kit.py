@@ -37,13 +37,14 @@ def rates(values: Iterable[int], metric: str = "accuracy", groups: Sequence[Mapp
 
 
 def add(folder: Path, run: str, rows: Iterable[Row], **more: Any) -> str:
-    """Put a run into a results folder; ``more``: status, note, task, model, results, and parts of the provenance."""
+    """Put a run into a results folder; ``more``: status, task, model, label, sweep …, and parts of the provenance."""
     status, note, task = more.pop("status", "done"), more.pop("note", ""), more.pop("task", "quiz")
     model, results = more.pop("model", f"model {run}"), more.pop("results", [])
+    sweep, label = more.pop("sweep", run), more.pop("label", "label")
     config = {"confidence": 0.95, "resamples": 200, "seed": 0, **more.pop("config", {})}
     provenance = {"signature": {"data": "one"}, "command": ["run", "x.yaml"], **more}
     with Store(folder, create=True) as store:
-        store.add_run(NewRun(run, run, "", task, model, "label", config, "signature", provenance, None))
+        store.add_run(NewRun(run, sweep, "", task, model, label, config, "signature", provenance, None))
         store.add_rows(run, list(enumerate(rows)))
         store.set_results(run, results)
         store.set_status(run, status, note)

@@ -165,3 +165,12 @@ def test_runs_that_count_templates_alike_are_paired_by_template():
 def test_a_combination_survives_json():
     combination = Combination({"here": 1.0, "there": -1.0}, -0.5, "template", (-1.0, 1.0))
     assert combination_of(json.loads(json.dumps(combination.as_dict()))) == combination
+
+
+def test_a_p_below_what_draws_reach_is_told_apart_where_that_matters():
+    base, new = simulated(40, 1), simulated(40, 1, here=0.2, there=0.9)
+    drawn, fine = (
+        paired(base, new, DIFFERENCE, "template", Settings(resamples=50, smallest_p=p))[2].p for p in (0.01, 1e-6)
+    )
+    assert drawn == pytest.approx(2 / 10_000)
+    assert fine < 1e-6

@@ -12,12 +12,12 @@ from lmassay.comparison import (
     known_metrics,
     load_side,
     share_examples,
-    told_otherwise,
 )
+from lmassay.doubts import told_otherwise
 from lmassay.errors import UserError
 from lmassay.flips import flips
 from lmassay.store import Store
-from tests.compare_kit import add, rates, scored, side, sides, two
+from tests.compare_kit import add, rates, scored, side, sides, two, unscored
 from tests.helpers import ROOT
 from tests.report import small_bias, small_fewshot, small_runs
 
@@ -163,6 +163,16 @@ def test_an_unknown_metric_is_told_with_what_may_have_been_meant():
     with pytest.raises(UserError, match="lacking has no metric 'accuracy'"):
         known_metrics(base, [lacking], ["accuracy"])
     assert known_metrics(base, [new], ["accuracy", "accuracy"]) == ["accuracy"]
+
+
+def test_a_run_without_any_score_is_told_as_such_and_not_as_an_unknown_metric():
+    base, _ = two(rates([1, 0]), [])
+    silent = side("silent", [unscored(0), unscored(1)])
+    for ask in (lambda: known_metrics(base, [silent], ["accuracy"]), lambda: compare_runs(base, [silent])):
+        with pytest.raises(UserError, match=r"no example of silent has a score \(2 unscored\)"):
+            ask()
+    with pytest.raises(UserError, match="empty has no examples"):
+        compare_runs(base, [side("empty", [])])
 
 
 def test_a_number_that_is_no_mean_over_examples_cannot_be_paired():

@@ -16,7 +16,7 @@ def verdict(sides, *conditions, **options):
     base, *others = sides
     wanted = [parse_condition(text) for text in conditions]
     rows = compare_runs(base, others, list(dict.fromkeys(condition.metric for condition in wanted)))
-    return judge(wanted, sides, rows, **options)
+    return judge(wanted, [(base, other) for other in others], rows, **options)
 
 
 def fallen(n: int, fell: int, *, risen: int = 0, **more):
@@ -41,6 +41,10 @@ def fallen(n: int, fell: int, *, risen: int = 0, **more):
         ("acc.std>0.1", Condition("acc.std", ">", 0.1)),
         ("exact match<-0.1", Condition("exact match", "<", -0.1)),
         ("정확도<−0.02", Condition("정확도", "<", -0.02)),
+        ("p<0.5<-0.1", Condition("p<0.5", "<", -0.1)),
+        ("<script>>=0.1", Condition("<script>", ">=", 0.1)),
+        ("f1=macro<-0.1", Condition("f1=macro", "<", -0.1)),
+        ("a−b<-0.1", Condition("a−b", "<", -0.1)),
     ],
 )
 def test_a_condition_is_read(text, expected):
@@ -49,8 +53,8 @@ def test_a_condition_is_read(text, expected):
 
 @pytest.mark.parametrize(
     "text",
-    ["", "accuracy", "<-0.02", "accuracy<", "accuracy=-0.02", "accuracy==0", "accuracy<-0.02<0", "accuracy<nan",
-     "accuracy<-inf", "accuracy<-0,02", "accuracy<-0.02x", "accuracy<>0", "accuracy=<-1", "accuracy<-1e999"],
+    ["", "accuracy", "<-0.02", "accuracy<", "accuracy=-0.02", "accuracy==0", "accuracy<nan",
+     "accuracy<-inf", "accuracy<-0,02", "accuracy<-0.02x", "accuracy<-1e999"],
 )  # fmt: skip
 def test_a_condition_that_cannot_be_read_is_one_line(text):
     with pytest.raises(UserError, match="--fail-if") as told:
@@ -67,11 +71,11 @@ def test_a_threshold_on_the_wrong_side_of_zero_is_a_slip(text, meant):
     assert f"did you mean '{meant}'?" in str(told.value)
 
 
-names = st.text(st.characters(exclude_categories=["Cs", "Cc", "Z"], exclude_characters="<>="), min_size=1, max_size=20)
+names = st.text(st.characters(exclude_categories=["Cs", "Cc", "Z"]), min_size=1, max_size=20)
 spaces = st.sampled_from(["", " ", "  ", "\t"])
 
 
-@given(names.filter(lambda name: "−" not in name), st.sampled_from(["<", "<=", ">", ">="]), st.data())
+@given(names, st.sampled_from(["<", "<=", ">", ">="]), st.data())
 def test_every_condition_that_is_written_is_read_as_it_was_meant(name, sign, data):
     size = data.draw(st.floats(0, 1e6, allow_nan=False))
     relative = data.draw(st.booleans())
@@ -83,13 +87,27 @@ def test_every_condition_that_is_written_is_read_as_it_was_meant(name, sign, dat
     assert found.threshold == threshold / (100 if relative else 1)
 
 
-@given(st.text(max_size=40))
+# What conditions are made of, put together in any order: about every third text can be read.
+pieces = st.sampled_from(
+    ["accuracy", "<", ">", "<=", ">=", "-", "−", "+", "0.02", "2", ".5", "1e-3", "1e999", "%", " "]
+)
+nearly = st.tuples(
+    names, st.sampled_from(["<", "<=", ">", ">="]), st.lists(pieces, min_size=1, max_size=3).map("".join)
+)
+whole = st.tuples(names, st.sampled_from(["<-", "<=-", ">", ">= +"]), st.sampled_from(["0.02", "2%", ".5", "1e-3 %"]))
+
+
+@given(st.one_of(nearly.map("".join), whole.map("".join), st.lists(pieces, max_size=6).map("".join)))
 def test_any_text_is_a_condition_or_one_line(text):
     try:
         found = parse_condition(text)
-    except UserError:
+    except UserError as told:
+        assert len(str(told).splitlines()) <= max(1, len(text.splitlines()))
         return
-    assert parse_condition(f"{found.metric}{found.sign}{found.threshold!r}").threshold == found.threshold
+    percent = "%" if found.relative else ""
+    again = f"{found.metric}{found.sign}{found.threshold * (100 if found.relative else 1)!r}{percent}"
+    assert parse_condition(again).metric == found.metric
+    assert parse_condition(again).threshold == pytest.approx(found.threshold, rel=1e-12)
 
 
 @pytest.mark.parametrize(
@@ -165,10 +183,88 @@ def test_a_drop_on_so_few_examples_that_nothing_is_significant_cannot_be_judged(
     assert verdict(fallen(6, 6), "accuracy<-0.02").exit_code == 1
 
 
-def test_no_drop_on_so_few_examples_passes_with_a_warning():
+def test_no_drop_on_so_few_examples_cannot_be_judged_either():
     found = verdict(fallen(5, 0), "accuracy<-0.02")
-    assert found.exit_code == 0
-    assert "with 5 pairs no difference could be significant: at least 6 are needed" in found.checks[0].why
+    assert (found.state, found.exit_code) == ("cannot judge", 2)
+    assert "5 pairs can never be significant" in found.why_not
+    assert "at least 6 are needed" in found.why_not
+
+
+def test_several_tests_need_more_examples_than_one():
+    both = ([scored(i, a=1.0, b=1.0) for i in range(6)], [scored(i, a=0.0, b=1.0) for i in range(6)])
+    assert verdict(two(*both), "a<0").exit_code == 1
+    found = verdict(two(*both), "a<0", "b<0")
+    assert found.exit_code == 2
+    assert "at least 7 are needed in each of 2 tests" in found.why_not
+    all_fell = [scored(i, a=0.0, b=0.0) for i in range(6)]
+    assert verdict(two(both[0], all_fell), "a<0", "b<0").exit_code == 1
+
+
+def test_what_could_be_found_is_less_where_several_tests_are_made():
+    before = [scored(i, a=1.0, b=float(i % 2)) for i in range(100)]
+    after = [scored(i, a=float(i >= 12), b=float(i % 2)) for i in range(100)]
+    alone, both = (verdict(two(before, after), *more).checks[0] for more in (["a<0"], ["a<0", "b<0"]))
+    assert both.detectable > alone.detectable
+    assert "at least 7 must for a difference" in verdict(two(before, after), "a<0", "b<0").checks[1].why
+
+
+@pytest.mark.parametrize("kept", [49, 50])
+def test_a_run_that_lost_more_than_half_of_its_scores_cannot_be_judged(kept):
+    base, _ = fallen(100, 0)
+    lost = side("new", [*rates([1] * kept), *(unscored(i) for i in range(kept, 100))])
+    gone = side("new", rates([1] * kept))
+    for new in (lost, gone):
+        found = verdict([base, new], "accuracy<-0.02")
+        assert found.checks[0].missing == 100 - kept
+        assert found.exit_code == (2 if kept < 50 else 0)
+        assert verdict([base, new], "accuracy<-0.02", allow_incomplete=True).exit_code == 0
+    if kept < 50:
+        found = verdict([base, gone], "accuracy<-0.02")
+        assert "51 of the 100 examples with a score in the base run are not in the new one" in found.why_not
+
+
+def test_what_fell_significantly_fails_even_if_most_is_missing():
+    base, _ = fallen(100, 0)
+    assert verdict([base, side("new", rates([0] * 20))], "accuracy<-0.02").exit_code == 1
+
+
+def test_graded_scores_can_be_significant_at_any_alpha():
+    before = [scored(i, a=(i * 7 % 20) / 20) for i in range(60)]
+    after = [scored(i, a=(i * 7 % 20) / 20 - 0.3 - i / 1000) for i in range(60)]
+    sides = two(before, after)
+    rows = compare_runs(sides[0], sides[1:], ["a"], smallest_p=1e-9)
+    found = judge([parse_condition("a<-0.1")], [tuple(sides)], rows, alpha=1e-9)
+    assert found.exit_code == 1
+    assert verdict(fallen(40, 40), "accuracy<0", alpha=1e-300).exit_code == 2
+
+
+@pytest.mark.parametrize(
+    ("condition", "told"),
+    [
+        ("accuracy<-2", "accuracy lies between 0 and 1, so no difference is that large; did you mean 'accuracy<-2%'?"),
+        ("accuracy>1", "did you mean 'accuracy>1%'?"),
+        ("accuracy<-200%", "accuracy cannot fall by more than all of it"),
+    ],
+)
+def test_a_threshold_that_no_difference_can_be_beyond_is_a_slip(condition, told):
+    with pytest.raises(UserError, match="can never be met") as refused:
+        verdict(fallen(40, 40), condition)
+    assert told in str(refused.value)
+
+
+def test_a_threshold_at_the_very_end_can_be_met_and_scores_beyond_1_may_fall_further():
+    assert verdict(fallen(40, 40), "accuracy<=-1").exit_code == 1
+    assert verdict(fallen(40, 40), "accuracy<=-100%").exit_code == 1
+    before, after = [scored(i, bleu=30.0) for i in range(40)], [scored(i, bleu=20.0) for i in range(40)]
+    assert verdict(two(before, after), "bleu<-2").exit_code == 1
+
+
+def test_rounding_is_no_regression():
+    before, after = [scored(i, a=0.1 + 0.2) for i in range(40)], [scored(i, a=0.3) for i in range(40)]
+    found = verdict(two(before, after), "a<0")
+    assert (found.exit_code, found.checks[0].row.difference, found.checks[0].row.changed) == (0, 0.0, 0)
+    assert not parse_condition("a<-0.3").is_met_by(-(0.1 + 0.2))
+    assert parse_condition("a<=-0.3").is_met_by(-0.3 + 1e-17)
 
 
 def test_runs_that_are_the_same_pass_and_say_how_many_must_change():
@@ -231,6 +327,7 @@ def test_an_unfinished_run_is_refused(status):
     assert (found.state, found.exit_code) == ("cannot judge", 2)
     assert f"new is {status}" in found.why_not
     assert "--allow-incomplete" in found.why_not
+    assert {check["verdict"] for check in found.as_json()["checks"]} == {"cannot judge"}
     assert verdict([base, new], "accuracy<-0.02", allow_incomplete=True).exit_code == 1
 
 

@@ -36,7 +36,7 @@ LAYERS = [
     ("models",),
     ("robustness", "syntax", "bias", "fewshot"),
     ("store", "schema", "records", "config", "executors"),
-    ("planning", "runner", "sweep", "comparison", "flips", "gate", "pooling"),
+    ("planning", "runner", "sweep", "comparison", "doubts", "flips", "gate", "pooling", "sweep_pairs"),
     ("card",),
     ("report", "interchange"),
     ("api",),

@@ -1,10 +1,14 @@
 """Intervals cover, tests keep their size, and small or odd samples get an honest answer."""
 
+import itertools
+
 import numpy as np
 import pytest
+from scipy.stats import ttest_rel
 
 from lmassay.stats import (
     BOOTSTRAP_LIMIT,
+    LEAST_P_OF_DRAWS,
     PERMUTATION_LIMIT,
     Settings,
     in_blocks,
@@ -170,3 +174,29 @@ def test_blocks_keep_sums_and_bound_the_number():
     (blocks,) = in_blocks(values)
     assert len(blocks) <= BOOTSTRAP_LIMIT
     assert blocks.sum() == pytest.approx(values.sum())
+
+
+def test_values_that_differ_by_rounding_do_not_differ():
+    found = paired_difference(np.full(40, 0.1 + 0.2), np.full(40, 0.3))
+    assert (found.value, found.p) == (0.0, 1.0)
+
+
+def test_sums_that_tie_but_for_rounding_count_as_ties():
+    signs = np.array(list(itertools.product([1, -1], repeat=10)))
+    for seed in range(40):
+        rng = np.random.default_rng(seed)
+        a = np.round(rng.random(10), 1)
+        b = np.round(np.clip(a - rng.random(10) * 0.3 + 0.05, 0, 1), 1)
+        by_hand = (np.abs(signs @ (b - a)) >= abs((b - a).sum()) - 1e-9).mean()
+        assert paired_difference(a, b).p == pytest.approx(by_hand)
+
+
+def test_a_p_below_what_draws_reach_is_that_of_the_t_test():
+    rng = np.random.default_rng(0)
+    a = rng.random(60)
+    b = a - 0.3 - rng.random(60) / 10
+    assert paired_difference(a, b).p == LEAST_P_OF_DRAWS
+    fine = paired_difference(a, b, Settings(smallest_p=1e-6)).p
+    assert fine == pytest.approx(max(ttest_rel(b, a).pvalue, 2.0**-59))
+    # Few pairs cannot say more than all their swaps could, whatever the t-test makes of them.
+    assert paired_difference(a[:20], b[:20], Settings(smallest_p=1e-9)).p == 2.0**-19

@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     Floats = NDArray[np.float64]
     Mask = NDArray[np.bool_]
 
-_RESAMPLES_OF_TEST = 9999
 _SWAPS_AT_ONCE = 4_000_000
 _NOTHING = 1e-12
 
@@ -265,8 +264,9 @@ def _swap_p(a: Sums, b: Sums, settings: Settings) -> float | None:
 
     if len(a.labels) < 2:
         return None
-    moved = np.hstack([b.sums - a.sums, b.counts - a.counts])
-    moved = moved[(moved != 0).any(axis=1)]
+    before, after = (np.hstack([side.sums, side.counts]) for side in (a, b))
+    differ = ~stats.the_same(before, after)
+    moved: Floats = np.where(differ, after - before, 0.0)[differ.any(axis=1)]
     if not len(moved):
         return 1.0
     totals = [np.concatenate([side.sums.sum(axis=0), side.counts.sum(axis=0)]) for side in (a, b)]
@@ -281,13 +281,11 @@ def _swap_p(a: Sums, b: Sums, settings: Settings) -> float | None:
     width = a.sums.shape[1]
     found = float(difference(np.zeros(2 * width)))
     # A cluster that is the same in both runs changes nothing; of few others all swaps can be gone through.
-    exact = 2 ** len(moved) <= _RESAMPLES_OF_TEST
+    exact = 2 ** len(moved) <= stats.RESAMPLES_OF_TEST
+    if not exact and not settings.draws_suffice:
+        return stats.t_test_p(found, b.shares() - a.shares(), len(moved))
     null = np.concatenate([difference(swaps @ moved) for swaps in _swaps(len(moved), exact, settings)])
-    null = null[~np.isnan(null)]
-    # Sums of the same numbers in another order are not quite the same.
-    slack, more = 1e-9 * max(1.0, abs(found)), 0 if exact else 1
-    tails = ((null <= found + slack).sum(), (null >= found - slack).sum())
-    return float(min(1.0, 2 * (min(tails) + more) / (len(null) + more)))
+    return stats.p_of_draws(found, null[~np.isnan(null)], exact, max(1.0, abs(found)))
 
 
 def _swaps(clusters: int, exact: bool, settings: Settings) -> Iterator[NDArray[np.int64]]:
@@ -299,5 +297,5 @@ def _swaps(clusters: int, exact: bool, settings: Settings) -> Iterator[NDArray[n
         return
     rng = np.random.default_rng(settings.seed)
     block = max(1, _SWAPS_AT_ONCE // clusters)
-    for start in range(0, _RESAMPLES_OF_TEST, block):
-        yield rng.integers(0, 2, (min(block, _RESAMPLES_OF_TEST - start), clusters))
+    for start in range(0, stats.RESAMPLES_OF_TEST, block):
+        yield rng.integers(0, 2, (min(block, stats.RESAMPLES_OF_TEST - start), clusters))

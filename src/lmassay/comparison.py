@@ -4,11 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from math import isclose
 from typing import Any
 
 from lmassay.combination import combination_of, paired
 from lmassay.errors import UserError, did_you_mean
-from lmassay.stats import Difference, Settings, paired_difference
+from lmassay.stats import (
+    ABSOLUTE_SLACK,
+    LEAST_P_OF_DRAWS,
+    RELATIVE_SLACK,
+    Difference,
+    Settings,
+    paired_difference,
+    the_same,
+)
 from lmassay.store import RunRecord, Store
 from lmassay.table import ScoreTable
 
@@ -70,12 +79,23 @@ def load_side(store: Store, record: RunRecord, groups: Mapping[str, str] | None 
     return Side(record, ScoreTable(rows))
 
 
-def compare_runs(base: Side, others: Sequence[Side], metrics: Sequence[str] | None = None) -> list[Comparison]:
-    """Each other run against the base: the headline metrics of its task, or those named, in their order."""
+def compare_runs(
+    base: Side,
+    others: Sequence[Side],
+    metrics: Sequence[str] | None = None,
+    *,
+    smallest_p: float = LEAST_P_OF_DRAWS,
+) -> list[Comparison]:
+    """Each other run against the base: the headline metrics of its task, or those named, in their order.
+
+    Where a p below ``smallest_p`` matters, tests that cannot reach it by drawing at random are t-tests instead.
+    """
     metrics = metrics or headline(base)
     known = set(comparable(base))
     wanted = [metric for metric in metrics if metric in known]
-    return with_false_discovery_rate([row for other in others for row in _compare_pair(base, other, wanted)])
+    return with_false_discovery_rate(
+        [row for other in others for row in _compare_pair(base, other, wanted, smallest_p)]
+    )
 
 
 def headline(side: Side) -> Sequence[str]:
@@ -101,8 +121,31 @@ def known_metrics(base: Side, others: Sequence[Side], names: Iterable[str]) -> l
             if any(result["metric"] == name for result in side.record.results):
                 shown = ", ".join(comparable(base))
                 raise UserError(f"'{name}' is no mean over examples, so runs cannot be paired by it; known: {shown}")
+            _require_scores(side)
             raise UserError(f"{side.record.id} has no metric '{name}'{did_you_mean(name, known)}")
     return wanted
+
+
+def _require_scores(side: Side) -> None:
+    table = side.table
+    if table.metrics:
+        return
+    if not len(table):
+        raise UserError(f"{side.record.id} has no examples, so the runs share no example with a score")
+    counts = f"{len(table):,} unscored" if not table.n_error else f"{len(table):,} unscored or in error"
+    raise UserError(
+        f"no example of {side.record.id} has a score ({counts}), so there is nothing to compare; "
+        f"`lmassay show {side.record.id}` tells why"
+    )
+
+
+def require_one_task(base: Side, other: Side) -> None:
+    """Runs of different tasks have no scores in common, even where they are called alike."""
+    if other.record.task != base.record.task:
+        raise UserError(
+            f"{other.record.id} is a {other.record.task} run, {base.record.id} a {base.record.task} run; "
+            "compare runs of one task"
+        )
 
 
 def share_examples(base: Side, other: Side) -> bool:
@@ -141,40 +184,12 @@ def _coverage(base: Side, other: Side) -> list[str]:
     return [f"of the {what} of {names}, {shared:,} are in both; the others are left out"]
 
 
-def told_otherwise(base: Side, others: Sequence[Side], rows: Sequence[Comparison]) -> list[str]:
-    """Metrics that a task sums up otherwise than as a mean over examples, which is what is compared."""
-    told = []
-    for side in (base, *others):
-        combined = side.record.provenance.get("combinations", {})
-        for row in rows:
-            reported = _reported(side, row.metric)
-            # Where a part of the run is compared, its mean must be another one.
-            whole = side.record.id in (row.base, row.new) and row.n == len(side.table.by_id(row.metric))
-            mean = row.base_mean if side.record.id == row.base else row.new_mean
-            if whole and row.metric not in combined and reported is not None and abs(reported - mean) > _SAME:
-                told.append(
-                    f"{side.record.id} reports {row.metric} {reported:.4f}, which its task sums up otherwise than as "
-                    f"the mean over examples that is compared here, {mean:.4f}"
-                )
-    return list(dict.fromkeys(told))
-
-
-_SAME = 1e-9
-
-
-def _reported(side: Side, metric: str) -> float | None:
-    found = (r["value"] for r in side.record.results if r["metric"] == metric and r["group"] == "overall")
-    return next(found, None)
-
-
-def _compare_pair(base: Side, other: Side, metrics: Sequence[str]) -> list[Comparison]:
-    if other.record.task != base.record.task:
-        raise UserError(
-            f"{other.record.id} is a {other.record.task} run, {base.record.id} a {base.record.task} run; "
-            "compare runs of one task"
-        )
+def _compare_pair(base: Side, other: Side, metrics: Sequence[str], smallest_p: float) -> list[Comparison]:
+    require_one_task(base, other)
     config = base.record.config
-    settings = Settings(config.get("confidence", 0.95), config.get("resamples", 2000), config.get("seed", 0))
+    settings = Settings(
+        config.get("confidence", 0.95), config.get("resamples", 2000), config.get("seed", 0), smallest_p
+    )
     key = pairing_key(base, other)
     rows = []
     for metric in metrics:
@@ -183,6 +198,8 @@ def _compare_pair(base: Side, other: Side, metrics: Sequence[str]) -> list[Compa
         if found is not None:
             rows.append(_row(base, other, metric, found))
     if not rows:
+        _require_scores(base)
+        _require_scores(other)
         raise UserError(
             f"{base.record.id} and {other.record.id} share no example with a score; were they run on the same data?"
         )
@@ -246,8 +263,15 @@ def _clusters_of(base: Side, other: Side, columns: Iterable[str], group: str | N
         before, after = base.table.by_id(column), other.table.by_id(column)
         found = (before.keys() | after.keys()) & shared
         has |= found
-        differ |= {i for i in found if before.get(i) != after.get(i)}
+        differ |= {i for i in found if not is_same(before.get(i), after.get(i))}
     return {label_of[i] for i in has}, {label_of[i] for i in differ}
+
+
+def is_same(before: float | None, after: float | None) -> bool:
+    """True if a score is the one it was, but for rounding; no score is the same as none."""
+    if before is None or after is None:
+        return before is after
+    return isclose(before, after, rel_tol=RELATIVE_SLACK, abs_tol=ABSOLUTE_SLACK)
 
 
 def _mean_difference(base: Side, other: Side, metric: str, key: str | None, settings: Settings) -> _Found | None:
@@ -266,7 +290,7 @@ def _mean_difference(base: Side, other: Side, metric: str, key: str | None, sett
     clusters = [before[unit].cluster for unit in shared]
     found = paired_difference(a * weights, b * weights, settings, clusters if any(clusters) else None)
     names = clusters if any(clusters) else shared
-    changed = {name for name, same in zip(names, a == b, strict=True) if not same}
+    changed = {name for name, same in zip(names, the_same(a, b), strict=True) if not same}
     return _Found(float((a * weights).mean()), float((b * weights).mean()), found, len(set(names)), len(changed))
 
 

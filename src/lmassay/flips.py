@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from math import isclose
 from typing import Any
 
-from lmassay.comparison import Side, pairing_key, unit_names, units_of
+from lmassay.comparison import Side, is_same, pairing_key, unit_names, units_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,7 +119,7 @@ def _flips(base: Side, other: Side, metric: str) -> Flips:
     shared = [unit for unit in before if unit in after and before[unit].weight == after[unit].weight]
     pairs = [Change(unit, before[unit].value, after[unit].value) for unit in shared]
     is_rate = bool(pairs) and all(value in (0.0, 1.0) for pair in pairs for value in (pair.before, pair.after))
-    changes = [pair for pair in pairs if not isclose(pair.before, pair.after, rel_tol=1e-9, abs_tol=1e-12)]
+    changes = [pair for pair in pairs if not is_same(pair.before, pair.after)]
     if not is_rate:
         changes.sort(key=lambda change: -abs(change.change))
     # A score that stands for several rows, or belongs to a cluster, is no toss of a coin by itself.

@@ -12,7 +12,16 @@ from dataclasses import dataclass, replace
 from statistics import NormalDist
 from typing import Any, Literal
 
-from lmassay.comparison import Comparison, Side, with_false_discovery_rate
+from lmassay.comparison import (
+    Comparison,
+    Side,
+    comparable,
+    is_same,
+    pairing_key,
+    unit_names,
+    units_of,
+    with_false_discovery_rate,
+)
 from lmassay.errors import UserError
 from lmassay.flips import scores_of
 
@@ -20,7 +29,10 @@ State = Literal["pass", "fail", "cannot judge"]
 ALPHA = 0.05
 _POWER = 0.8
 _CONDITION = re.compile(
-    r"(?P<metric>[^<>=]+?)\s*(?P<sign><=|>=|<|>)\s*(?P<number>[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)\s*(?P<percent>%?)"
+    # Names of metrics may hold such signs, too: the last one is meant.
+    r"(?P<metric>.*\S)\s*(?P<sign><=|>=|<|>)\s*"
+    r"(?P<number>[+\-\N{MINUS SIGN}]?(?:\d+\.?\d*|\.\d+)(?:[eE][+\-\N{MINUS SIGN}]?\d+)?)\s*(?P<percent>%?)",
+    re.DOTALL,
 )
 _SHAPE = 'write METRIC<NUMBER or METRIC>NUMBER, such as "accuracy<-0.02", or "accuracy<-2%" for a share of the base'
 
@@ -45,12 +57,10 @@ class Condition:
         return f"{words[self.sign]} {str(self)[len(self.metric) + len(self.sign) :]}"
 
     def is_met_by(self, difference: float) -> bool:
-        """True if the difference, or the share of the base, is beyond the threshold."""
-        if self.sign == "<":
-            return difference < self.threshold
-        if self.sign == "<=":
-            return difference <= self.threshold
-        return difference > self.threshold if self.sign == ">" else difference >= self.threshold
+        """True if the difference, or the share of the base, is beyond the threshold; rounding is nothing."""
+        if is_same(difference, self.threshold):
+            return "=" in self.sign
+        return difference < self.threshold if self.sign.startswith("<") else difference > self.threshold
 
 
 def parse_condition(text: str) -> Condition:
@@ -58,18 +68,17 @@ def parse_condition(text: str) -> Condition:
     >>> parse_condition("accuracy < -0.02")
     Condition(metric='accuracy', sign='<', threshold=-0.02, relative=False)
     """
-    found = _CONDITION.fullmatch(text.strip().replace("\N{MINUS SIGN}", "-"))
+    found = _CONDITION.fullmatch(text.strip())
     if found is None:
         raise UserError(f"--fail-if '{text}' cannot be read; {_SHAPE}")
-    threshold = float(found["number"]) / (100 if found["percent"] else 1)
+    number = found["number"].replace("\N{MINUS SIGN}", "-")
+    threshold = float(number) / (100 if found["percent"] else 1)
     if not math.isfinite(threshold):
         raise UserError(f"--fail-if '{text}': the threshold is no finite number")
     falls = found["sign"].startswith("<")
     if threshold > 0 if falls else threshold < 0:
         # The test asks whether there is a difference at all: it cannot tell whether a gain is large enough.
-        other = (
-            f"{found['metric']}{found['sign']}{'-' if falls else ''}{found['number'].lstrip('+-')}{found['percent']}"
-        )
+        other = f"{found['metric']}{found['sign']}{'-' if falls else ''}{number.lstrip('+-')}{found['percent']}"
         raise UserError(
             f"--fail-if '{text}': a difference is new less base, so a "
             f"{'drop is below' if falls else 'rise is above'} 0; did you mean '{other}'?"
@@ -88,7 +97,9 @@ class Check:
     detectable: float | None
     why: str
     lost: int = 0
-    """Examples with a score in the base run and none in the new one: they are in no pair, so no test sees them."""
+    """Examples with a score in the base run that the new run has, but without one: no test sees them."""
+    missing: int = 0
+    """All that have a score in the base run and are in no pair: lost, or not in the new run at all."""
 
     def as_json(self) -> dict[str, Any]:
         return {
@@ -105,6 +116,7 @@ class Check:
             "changed": self.row.changed,
             "detectable": self.detectable,
             "lost": self.lost,
+            "missing": self.missing,
         }
 
 
@@ -152,36 +164,45 @@ class Verdict:
         }
 
 
+Pair = tuple[Side, Side]
+"""A base run and the new one that is held against it."""
+
+
 def judge(
     conditions: Sequence[Condition],
-    sides: Sequence[Side],
+    pairs: Sequence[Pair],
     rows: Sequence[Comparison],
     *,
     alpha: float = ALPHA,
     allow_incomplete: bool = False,
 ) -> Verdict:
-    """Hold the conditions against the rows of a comparison; ``sides`` are the base run and the others."""
-    metrics = {condition.metric for condition in conditions}
-    tested = with_false_discovery_rate([row for row in rows if row.metric in metrics])
+    """Hold each condition against the rows of all pairs of the tasks that have its metric."""
+    held = [(condition, pair) for condition in conditions for pair in pairs_about(condition.metric, pairs)]
+    metrics = {(condition.metric, new.record.id) for condition, (_, new) in held}
+    tested = with_false_discovery_rate([row for row in rows if (row.metric, row.new) in metrics])
     found = {(row.metric, row.new): row for row in tested}
-    base, *others = sides
-    for condition in conditions:
-        for other in others:
-            if (condition.metric, other.record.id) not in found:
-                raise UserError(
-                    f"{base.record.id} and {other.record.id} share no example with a score of {condition.metric}; "
-                    "were they run on the same data?"
-                )
-    confidence = float(base.record.config.get("confidence", 0.95))
-    checks = [
-        _with_lost(
-            _check(condition, found[condition.metric, other.record.id], len(tested), alpha, confidence),
-            _lost(base, other, condition.metric),
-        )
-        for condition in conditions
-        for other in others
-    ]
-    return Verdict(checks, alpha, len(tested), "" if allow_incomplete else _unfinished(sides))
+    checks = []
+    for condition, (base, new) in held:
+        row = found.get((condition.metric, new.record.id))
+        if row is None:
+            raise UserError(
+                f"{base.record.id} and {new.record.id} share no example with a score of {condition.metric}; "
+                "were they run on the same data?"
+            )
+        _require_reachable(condition, base, new)
+        check = _check(condition, row, _Bar(alpha, len(tested), float(base.record.config.get("confidence", 0.95))))
+        checks.append(_with_missing(check, base, new, allow_incomplete))
+    refused = "" if allow_incomplete else _unfinished(pairs)
+    if refused:
+        # What was measured is told, but nothing of it is a verdict.
+        checks = [replace(check, state="cannot judge") for check in checks]
+    return Verdict(checks, alpha, len(tested), refused)
+
+
+def pairs_about(metric: str, pairs: Sequence[Pair]) -> list[Pair]:
+    """The pairs of the tasks that have a metric; a run that has lost it is among them, one of another task is not."""
+    tasks = {base.record.task for base, new in pairs if metric in {*comparable(base), *comparable(new)}}
+    return [pair for pair in pairs if pair[0].record.task in tasks]
 
 
 def fewest_units(alpha: float) -> int:
@@ -190,19 +211,61 @@ def fewest_units(alpha: float) -> int:
     >>> fewest_units(0.05)
     6
     """
-    return next(count for count in range(1, 10_000) if 2.0 ** (1 - count) < alpha)
+    return next(count for count in range(1, 10_000) if 2.0 ** (1 - count) < max(alpha, math.ulp(0.0)))
 
 
-def detectable(row: Comparison, alpha: float, confidence: float) -> float | None:
-    """The difference that such a comparison would find in four of five cases; None where too little changed to tell.
+@dataclass(frozen=True, slots=True)
+class _Bar:
+    """What a p must be below. One of several tests is sure to pass the adjustment only below ``alpha / tests``."""
 
-    A normal approximation from the width of the interval, which is what the spread of the differences comes to.
-    """
-    if row.low is None or row.high is None or row.changed < fewest_units(alpha):
-        return None
-    normal = NormalDist()
-    error = (row.high - row.low) / 2 / normal.inv_cdf(0.5 + confidence / 2)
-    return error * (normal.inv_cdf(1 - alpha / 2) + normal.inv_cdf(_POWER))
+    alpha: float
+    tests: int
+    confidence: float
+
+    @property
+    def each(self) -> float:
+        return self.alpha / self.tests
+
+    @property
+    def fewest(self) -> int:
+        return fewest_units(self.each)
+
+    def detectable(self, row: Comparison) -> float | None:
+        """The difference that such a comparison would find in four of five cases; None where too little changed.
+
+        A normal approximation from the width of the interval, which is what the spread of the differences comes to.
+        """
+        if row.low is None or row.high is None or row.changed < self.fewest:
+            return None
+        normal = NormalDist()
+        error = (row.high - row.low) / 2 / normal.inv_cdf(0.5 + self.confidence / 2)
+        return error * (-normal.inv_cdf(max(self.each / 2, 1e-300)) + normal.inv_cdf(_POWER))
+
+
+def _require_reachable(condition: Condition, base: Side, new: Side) -> None:
+    """A threshold that no difference can be beyond would let everything pass."""
+    bounds = _bounds(base, new, condition.metric)
+    is_share_of_any_size = condition.relative and (condition.sign.startswith(">") or (bounds and bounds[0] < 0))
+    if bounds is None or is_share_of_any_size:
+        return
+    size, most = abs(condition.threshold), 1.0 if condition.relative else bounds[1] - bounds[0]
+    if size < most or (size == most and "=" in condition.sign):
+        return
+    why = f"lies between {bounds[0]:g} and {bounds[1]:g}, so no difference is that large; did you mean "
+    why += f"'{condition.metric}{condition.sign}{condition.threshold:g}%'?"
+    if condition.relative:
+        why = "cannot fall by more than all of it"
+    raise UserError(f"--fail-if '{condition}' can never be met: {condition.metric} {why}")
+
+
+def _bounds(base: Side, new: Side, metric: str) -> tuple[float, float] | None:
+    """What a metric lies between, if that is known: rates and shares, and what a task puts together from them."""
+    combination = base.record.provenance.get("combinations", {}).get(metric)
+    if combination is not None:
+        low, high = combination["bounds"]
+        return float(low), float(high)
+    values = [value for side in (base, new) for value in side.table.by_id(metric).values()]
+    return (0.0, 1.0) if values and all(0 <= value <= 1 for value in values) else None
 
 
 def _lost(base: Side, other: Side, metric: str) -> int:
@@ -218,30 +281,51 @@ def _lost(base: Side, other: Side, metric: str) -> int:
     )
 
 
-def _with_lost(check: Check, lost: int) -> Check:
+def _missing(base: Side, other: Side, metric: str) -> tuple[int, int]:
+    """How many of the base's examples with a score have none to be paired with, and how many there are."""
+    key = pairing_key(base, other)
+    has = {unit for score in scores_of(base, metric) for unit in units_of(base, score, key)}
+    if base.table.has(metric):
+        there = set(units_of(other, metric, key))
+    else:
+        # What is put together from several scores may lack one of them by right: an answer "unknown" is no bias.
+        there = {unit for unit, state in unit_names(other, key).items() if state == "scored"}
+    return len(has - there), len(has)
+
+
+def _with_missing(check: Check, base: Side, other: Side, allow_incomplete: bool) -> Check:
+    """What no test sees is told; a pass on less than half of the examples is none."""
+    metric = check.condition.metric
+    lost, (missing, total) = _lost(base, other, metric), _missing(base, other, metric)
+    check = replace(check, lost=lost, missing=missing)
+    if 2 * missing > total and not allow_incomplete and check.state == "pass":
+        gone = f"{missing:,} of the {total:,} examples with a score in the base run are not in the new one, or have no"
+        why = f"{gone} score there; --allow-incomplete judges the others: {check.why}"
+        return replace(check, state="cannot judge", why=why)
     if not lost:
         return check
     told = f"{lost:,} example{'' if lost == 1 else 's'} with a score in the base run have none in the new one"
-    return replace(check, lost=lost, why=f"{check.why}; {told}")
+    return replace(check, why=f"{check.why}; {told}")
 
 
-def _unfinished(sides: Sequence[Side]) -> str:
+def _unfinished(pairs: Sequence[Pair]) -> str:
     told = []
-    for side in sides:
-        failed = side.table.n_error
-        if side.record.status != "done":
-            note = f" ({side.record.note})" if side.record.note else ""
-            told.append(f"{side.record.id} is {side.record.status}{note}")
-        elif failed and side is not sides[0]:
-            told.append(f"{side.record.id} has {failed:,} example{'s'[: failed != 1]} in error")
+    for base, new in pairs:
+        for side in (base, new):
+            failed = side.table.n_error
+            if side.record.status != "done":
+                note = f" ({side.record.note})" if side.record.note else ""
+                told.append(f"{side.record.id} is {side.record.status}{note}")
+            elif failed and side is new:
+                told.append(f"{side.record.id} has {failed:,} example{'s'[: failed != 1]} in error")
     if not told:
         return ""
-    return f"{'; '.join(told)}: `lmassay resume` finishes a run, --allow-incomplete judges what there is"
+    return f"{'; '.join(dict.fromkeys(told))}: `lmassay resume` finishes a run, --allow-incomplete judges what there is"
 
 
-def _check(condition: Condition, row: Comparison, tests: int, alpha: float, confidence: float) -> Check:
-    p = row.p_adjusted if tests > 1 else row.p
-    seen = detectable(row, alpha, confidence)
+def _check(condition: Condition, row: Comparison, bar: _Bar) -> Check:
+    p = row.p_adjusted if bar.tests > 1 else row.p
+    seen = bar.detectable(row)
 
     def told(state: State, why: str) -> Check:
         return Check(condition, row, state, p, seen, why)
@@ -251,18 +335,17 @@ def _check(condition: Condition, row: Comparison, tests: int, alpha: float, conf
         return told("cannot judge", f"the base mean of {row.metric} is 0, of which no share can be taken")
     if p is None:
         return told("cannot judge", f"no p can be computed from {_units(row)}")
-    numbers = _numbers(row, p, tests, confidence)
+    numbers = _numbers(row, p, bar.tests, bar.confidence)
     shown = f"{measured:+.2%}" if condition.relative else f"{measured:+.4f}"
-    limit = condition.limit
-    if not condition.is_met_by(measured):
-        return told("pass", f"the difference is {shown}, not {limit} ({numbers}); {_power(row, seen, alpha)}")
-    if p < alpha:
-        return told("fail", f"the difference is {shown}, {limit}, and significant ({numbers})")
-    if row.units < fewest_units(alpha):
-        why = f"the difference is {shown}, {limit}, but {_units(row)} can never be significant ({numbers})"
-        return told("cannot judge", f"{why}; at least {fewest_units(alpha)} are needed")
-    why = f"the difference is {shown}, {limit}, but not significant ({numbers})"
-    return told("pass", f"{why}; {_power(row, seen, alpha)}")
+    is_met = condition.is_met_by(measured)
+    said = f"the difference is {shown}, {condition.limit if is_met else f'not {condition.limit}'}"
+    if is_met and p < bar.alpha:
+        return told("fail", f"{said}, and significant ({numbers})")
+    if row.units < bar.fewest:
+        several = f" in each of {bar.tests} tests" if bar.tests > 1 else ""
+        why = f"{said}, but {_units(row)} can never be significant ({numbers}); at least {bar.fewest} are needed"
+        return told("cannot judge", f"{why}{several}")
+    return told("pass", f"{said}{', but not significant' if is_met else ''} ({numbers}); {_power(row, seen, bar)}")
 
 
 def _units(row: Comparison) -> str:
@@ -281,11 +364,10 @@ def _numbers(row: Comparison, p: float, tests: int, confidence: float) -> str:
     return f"{row.base_mean:.4f} → {row.new_mean:.4f}, {interval}, p {shown}{several}, n {row.n:,}{clusters}"
 
 
-def _power(row: Comparison, seen: float | None, alpha: float) -> str:
+def _power(row: Comparison, seen: float | None, bar: _Bar) -> str:
     """What could have been found, so that nobody takes a pass for a proof."""
-    least = fewest_units(alpha)
-    if row.units < least:
-        return f"with {_units(row)} no difference could be significant: at least {least} are needed"
     if seen is None:
-        return f"{row.changed} of {_units(row)} changed, and at least {least} must for a difference to be significant"
+        return (
+            f"{row.changed} of {_units(row)} changed, and at least {bar.fewest} must for a difference to be significant"
+        )
     return f"a difference of about {seen:.4f} would be found in 4 of 5 such comparisons"

@@ -21,6 +21,11 @@ FEW = 30
 BOOTSTRAP_LIMIT = 20_000
 # The sign-flip test draws 9,999 permutations; beyond this many pairs the paired t-test says the same at once.
 PERMUTATION_LIMIT = 500
+# Beyond rounding, as 0.1 + 0.2 is 0.3: scores of such a difference are the same score.
+RELATIVE_SLACK, ABSOLUTE_SLACK = 1e-9, 1e-12
+RESAMPLES_OF_TEST = 9999
+# No test by so many draws can say less than this, two-sided.
+LEAST_P_OF_DRAWS = 2 / (RESAMPLES_OF_TEST + 1)
 # Resampled values held at once: 4 million doubles are 32 MB.
 _BATCH_VALUES = 4_000_000
 # Below this many independent units (values, or clusters) an interval would be a pretence.
@@ -34,6 +39,12 @@ class Settings:
     confidence: float = 0.95
     resamples: int = 2000
     seed: int = 0
+    smallest_p: float = LEAST_P_OF_DRAWS
+    """How small a p must be told apart; what draws cannot reach is left to the t-test."""
+
+    @property
+    def draws_suffice(self) -> bool:
+        return self.smallest_p >= LEAST_P_OF_DRAWS
 
     def signature(self) -> str:
         return f"{self.confidence:g},rates=wilson,means=bootstrap{self.resamples}"
@@ -150,6 +161,13 @@ def in_blocks(*samples: NDArray[np.float64]) -> tuple[NDArray[np.float64], ...]:
     return tuple(np.add.reduceat(sample, starts) for sample in samples)
 
 
+def the_same(a: NDArray[np.float64], b: NDArray[np.float64]) -> NDArray[np.bool_]:
+    """Which values differ by no more than rounding does."""
+    import numpy as np
+
+    return np.asarray(np.isclose(a, b, rtol=RELATIVE_SLACK, atol=ABSOLUTE_SLACK))
+
+
 def paired_difference(
     a: NDArray[np.float64],
     b: NDArray[np.float64],
@@ -159,7 +177,7 @@ def paired_difference(
     """Mean of ``b - a`` over paired values: interval, and p from a test that flips signs within pairs (or clusters)."""
     import numpy as np
 
-    difference = b - a
+    difference = np.where(the_same(a, b), 0.0, b - a)
     if len(difference) == 0:
         return Difference(0.0, None, None, None, 0)
     low, high = _resampled_mean_interval(difference, settings, clusters)
@@ -277,30 +295,48 @@ def wilson_interval(hits: int, n: int, settings: Settings = DEFAULT) -> tuple[fl
 
 def _sign_flip_p(units: NDArray[np.float64], settings: Settings) -> float | None:
     import numpy as np
-    from scipy.stats import binomtest, permutation_test, ttest_1samp
+    from scipy.stats import binomtest, permutation_test
 
-    nonzero = units[units != 0]
+    nonzero = units[np.abs(units) > ABSOLUTE_SLACK]
     if len(units) < _FEWEST:
         return None
     if len(nonzero) < _FEWEST:
         # Flipping the sign of nothing, or of a single value, leaves the statistic as extreme as it was.
         return 1.0
-    if np.ptp(np.abs(nonzero)) == 0:
+    if np.ptp(np.abs(nonzero)) <= RELATIVE_SLACK * np.abs(nonzero).max():
         # All differences are of one size, as between two rates: flipping signs is tossing coins (McNemar's exact test).
         return float(binomtest(int((nonzero > 0).sum()), len(nonzero)).pvalue)
-    if len(nonzero) > PERMUTATION_LIMIT:
-        return float(ttest_1samp(units, 0.0).pvalue)
+    exact = 2 ** len(nonzero) <= RESAMPLES_OF_TEST
+    if len(nonzero) > PERMUTATION_LIMIT or not (exact or settings.draws_suffice):
+        return t_test_p(float(units.mean()), units / len(units), len(nonzero))
     # Zeros never change under a flip, so only the others are permuted; few enough are enumerated exactly.
     found = permutation_test(
         (nonzero,),
         _sum,
         permutation_type="samples",
         vectorized=True,
-        n_resamples=9999,
+        n_resamples=RESAMPLES_OF_TEST,
         batch=max(1, _BATCH_VALUES // len(nonzero)),
         rng=np.random.default_rng(settings.seed),
     )
-    return float(found.pvalue)
+    return p_of_draws(float(found.statistic), found.null_distribution, exact, float(np.abs(nonzero).max()))
+
+
+def p_of_draws(found: float, null: NDArray[np.float64], exact: bool, scale: float) -> float:
+    """Two-sided p of a value among those that chance makes: all there are, or so many draws of them."""
+    # Sums of the same numbers in another order are not quite the same.
+    slack, more = RELATIVE_SLACK * scale, 0 if exact else 1
+    tails = ((null <= found + slack).sum(), (null >= found - slack).sum())
+    return float(min(1.0, 2 * (min(tails) + more) / (len(null) + more)))
+
+
+def t_test_p(estimate: float, contributions: NDArray[np.float64], changed: int) -> float:
+    """Student's t from what each unit adds to the estimate; never below what going through all swaps could give."""
+    from scipy.stats import sem, t
+
+    error = float(sem(contributions * len(contributions)))
+    p = float(2 * t.sf(abs(estimate) / error, len(contributions) - 1)) if error else 0.0
+    return max(p, 2.0 ** (1 - min(changed, 1000)))
 
 
 def _sum(values: NDArray[np.float64], axis: int = -1) -> NDArray[np.float64]:

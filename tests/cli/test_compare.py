@@ -191,6 +191,9 @@ def test_an_unfinished_run_is_judged_only_if_allowed(folder, compare):
     assert code == 2
     assert "error: the gate cannot judge: run-half is incomplete (1 examples in error)" in err
     assert json.loads(out)["gate"]["verdict"] == "cannot judge"
+    _, out, _ = compare("base", "half", "--fail-if", "accuracy>0.5")
+    assert "CANNOT JUDGE  accuracy>0.5" in out
+    assert "PASS" not in out
     code, _, err = compare("base", "half", "--fail-if", "accuracy<-0.02", "--allow-incomplete")
     assert code == 1
     assert "warning: run-half is incomplete" in err

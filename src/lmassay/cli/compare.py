@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,6 +16,8 @@ from lmassay.errors import UserError, did_you_mean
 from lmassay.gate import ALPHA, parse_condition
 
 if TYPE_CHECKING:
+    from lmassay.comparison import Side
+    from lmassay.records import RunRecord
     from lmassay.report.compared import Source
     from lmassay.store import Store
 
@@ -78,9 +81,11 @@ def compare(
     """Compare each NEW run with BASE on the examples both have: difference, its interval, paired test, flips.
 
     --fail-if makes it a gate: exit 1 if a difference is beyond the threshold and significant, 0 if not, 2 if that
-    cannot be judged. With several conditions or runs, p is adjusted for their number.
+    cannot be judged. With several conditions or runs, p is adjusted for their number. Of a sweep, "latest latest"
+    judges every run.
     """
     from lmassay.cli.compare_print import document, print_compared
+    from lmassay.cli.compare_runs import named_runs
     from lmassay.report.compared import Gate, compare_sources
     from lmassay.store import Store
 
@@ -91,8 +96,10 @@ def compare(
     with ExitStack() as stack:
         store = stack.enter_context(Store(results))
         base_store = store if base_results is None else stack.enter_context(Store(base_results))
-        sources = _sources([base_store, *[store] * (len(runs) - 1)], runs, part)
-        found = compare_sources(sources, metrics, part, gate)
+        named = named_runs(base_store, store, runs, gated=bool(conditions), allow_incomplete=allow_incomplete)
+        pairs = _with_scores(base_store, store, named.pairs, part)
+        found = compare_sources(pairs, metrics, part, gate)
+        found = replace(found, caveats=[*named.caveats, *found.caveats])
         for caveat in found.caveats:
             warn(caveat)
         if as_json:
@@ -124,24 +131,31 @@ def _parsed_groups(groups: Sequence[str]) -> dict[str, str]:
     return found
 
 
-def _sources(stores: Sequence[Store], runs: Sequence[str], part: dict[str, str]) -> list[Source]:
-    from lmassay.comparison import load_side
-    from lmassay.report.compared import Source, part_text
+def _with_scores(
+    base_store: Store, store: Store, pairs: Sequence[tuple[RunRecord, RunRecord]], part: dict[str, str]
+) -> list[tuple[Source, Source]]:
+    """Each run is read once, however many others it is compared with."""
+    from lmassay.report.compared import Source
     from lmassay.report.parts import titles
 
-    records = [store.run(name) for store, name in zip(stores, runs, strict=True)]
-    ids = [record.id for record in records]
-    twice = next((run for run in ids if ids.count(run) > 1), None)
-    if twice is not None:
-        raise UserError(f"{twice} is given twice; a run compared with itself tells nothing")
-    sources = []
-    for store, record, title in zip(stores, records, titles(records), strict=True):
-        side = load_side(store, record, part)
-        if part and not side.table.ids:
-            known = _known_groups(load_side(store, record).table.groups, part)
-            raise UserError(f"{record.id} has no example with {part_text(part)}{known}")
-        sources.append(Source(store, side, title))
-    return sources
+    runs = {base.id: (base_store, base) for base, _ in pairs} | {new.id: (store, new) for _, new in pairs}
+    names = titles([record for _, record in runs.values()])
+    sources = {
+        run: Source(home, _side(home, record, part), title)
+        for (run, (home, record)), title in zip(runs.items(), names, strict=True)
+    }
+    return [(sources[base.id], sources[new.id]) for base, new in pairs]
+
+
+def _side(store: Store, record: RunRecord, part: dict[str, str]) -> Side:
+    from lmassay.comparison import load_side
+    from lmassay.report.compared import part_text
+
+    side = load_side(store, record, part)
+    if part and not side.table.ids:
+        known = _known_groups(load_side(store, record).table.groups, part)
+        raise UserError(f"{record.id} has no example with {part_text(part)}{known}")
+    return side
 
 
 def _known_groups(groups: dict[str, list[str]], part: dict[str, str]) -> str:

@@ -24,9 +24,10 @@ _SHORT, _SHORT_IF_NARROW = 60, 20
 
 def document(found: Compared, most: int | None) -> dict[str, Any]:
     """All of it as JSON; the examples of the flips as many as were asked for."""
-    texts = _answers(found, most or 0)
+    texts, bases = _answers(found, most or 0), found.bases
     return {
-        "base": found.base.side.record.id,
+        # Several base runs are those of a sweep; each comparison says which is its own.
+        "base": bases[0].side.record.id if len(bases) == 1 else None,
         "groups": dict(found.groups),
         "caveats": list(found.caveats),
         "comparisons": [asdict(row) | {"relative": row.relative} for row in found.rows],
@@ -47,17 +48,18 @@ def print_compared(found: Compared, most: int | None) -> None:
 
 
 def _print_differences(found: Compared) -> None:
-    base, several = found.base.side, len(found.others) > 1
+    base, several = found.bases[0].side, len(found.others) > 1
     # One run has its name in the title; several need a column for it.
     new = "" if several else f"{found.others[0].side.name} "
     part = f", examples with {found.part}" if found.part else ""
+    against = f"{base.record.id} ({base.name})" if len(found.bases) == 1 else "the run of the base that does the same"
     tests, relative = len(found.rows) > 1, not is_narrow()
     means = ["base", "new"] if is_narrow() and not several else ["base mean", "new mean"]
     columns = [*means, "difference", interval_title(base.record)]
     columns += [*(["relative"] if relative else []), "p", *(["p (FDR)"] if tests else []), "n"]
     heads = ["metric", *(["new"] if several else []), *columns]
     print_table(
-        f"{new}against {base.record.id} ({base.name}){part}; {found.manner}",
+        f"{new}against {against}{part}; {found.manner}",
         heads,
         [_row(row, several=several, relative=relative, tests=tests) for row in found.rows],
         right=range(2 if several else 1, len(heads)),
@@ -123,9 +125,9 @@ def _answers(found: Compared, most: int) -> dict[str, Answers]:
     """By run, read once for all that are listed."""
     return {
         source.side.record.id: read_both(
-            found.base, source, (change for flips in found.flips_of(source) for change in flips.first(most))
+            base, source, (change for flips in found.flips_of(source) for change in flips.first(most))
         ).answers()
-        for source in found.others
+        for base, source in found.pairs
     }
 
 

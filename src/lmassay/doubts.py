@@ -1,0 +1,52 @@
+"""What may be wrong with a comparison though the numbers are right: order, labels, and how a task sums up."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from lmassay.comparison import Comparison, Side
+
+
+def wrong_order(base: Side, other: Side) -> list[str]:
+    """A new run that is older than its base may be a slip in naming the two."""
+    ours, theirs = base.record, other.record
+    if not theirs.created or ours.created <= theirs.created:
+        return []
+    return [f"{theirs.id} is older than {ours.id}, its base; are the two swapped? Write BASE first, then NEW"]
+
+
+def other_labels(base: Side, other: Side) -> list[str]:
+    """Runs with different labels were asked differently: another attack, another prompt."""
+    ours, theirs = base.record, other.record
+    if ours.label == theirs.label:
+        return []
+    return [
+        f"{theirs.id} is '{theirs.label}' and {ours.id} is '{ours.label}': a difference may come from that, not from "
+        "the model"
+    ]
+
+
+def told_otherwise(base: Side, others: Sequence[Side], rows: Sequence[Comparison]) -> list[str]:
+    """Metrics that a task sums up otherwise than as a mean over examples, which is what is compared."""
+    told = []
+    for side in (base, *others):
+        combined = side.record.provenance.get("combinations", {})
+        for row in rows:
+            reported = _reported(side, row.metric)
+            # Where a part of the run is compared, its mean must be another one.
+            whole = side.record.id in (row.base, row.new) and row.n == len(side.table.by_id(row.metric))
+            mean = row.base_mean if side.record.id == row.base else row.new_mean
+            if whole and row.metric not in combined and reported is not None and abs(reported - mean) > _SAME:
+                told.append(
+                    f"{side.record.id} reports {row.metric} {reported:.4f}, which its task sums up otherwise than as "
+                    f"the mean over examples that is compared here, {mean:.4f}"
+                )
+    return list(dict.fromkeys(told))
+
+
+_SAME = 1e-9
+
+
+def _reported(side: Side, metric: str) -> float | None:
+    found = (r["value"] for r in side.record.results if r["metric"] == metric and r["group"] == "overall")
+    return next(found, None)
