@@ -95,6 +95,17 @@ def test_intervals_cover_what_they_say(clusters):
     assert hits >= 105
 
 
+def test_templates_without_an_answer_make_no_interval_narrower():
+    rows = [(f"t{i // 4}", {"here" if i % 2 else "there": float(i % 3 == 0)}) for i in range(40)]
+    silent = [(f"s{i}", {}) for i in range(10)]
+    alone, among = result(table(rows), DIFFERENCE), result(table([*rows, *silent]), DIFFERENCE)
+    assert (among.value, among.low, among.high) == pytest.approx((alone.value, alone.low, alone.high))
+    ours, theirs = table(rows), table([(t, {k: 1 - v for k, v in scores.items()}) for t, scores in rows])
+    more = [table([*rows, *silent]), table([*((t, {k: 1 - v for k, v in s.items()}) for t, s in rows), *silent])]
+    few, many = (paired(a, b, DIFFERENCE, "template", SETTINGS)[2] for a, b in ((ours, theirs), more))
+    assert (many.low, many.high) == pytest.approx((few.low, few.high))
+
+
 def test_intervals_stay_inside_the_bounds():
     rows = [(f"t{i}", {"here": 1.0}) for i in range(10)] + [(f"t{i}", {"there": float(i == 0)}) for i in range(10)]
     found = result(table(rows), DIFFERENCE)

@@ -191,10 +191,11 @@ def _paired_interval(
 ) -> tuple[float | None, float | None]:
     import numpy as np
 
-    shares = b.shares() - a.shares()
+    # A cluster without an answer says nothing, and must not count as one that agrees.
+    shares = (b.shares() - a.shares())[(a.counts + b.counts).sum(axis=1) > 0]
     if np.ptp(shares) < _NOTHING:
         return None, None
-    if len(a.labels) < stats.FEW:
+    if len(shares) < stats.FEW:
         whole = [side.whole() or 0.0 for side in (a, b)]
         return stats.interval_around(whole[1] - whole[0], shares, settings)
     samples = tuple(np.hstack([a.sums, a.counts, b.sums, b.counts]).T)
@@ -220,11 +221,12 @@ def _interval(
         (column,) = combination.terms
         clusters = table.clusters(column, cluster, where) if cluster else None
         return stats.mean_interval(table.values(column, where), settings, clusters)
-    shares = found.shares()
+    # A cluster without an answer says nothing, and must not count as one that agrees.
+    shares = found.shares()[found.counts.sum(axis=1) > 0]
     if np.ptp(shares) < _NOTHING:
         # Clusters that all agree tell nothing of what another would be, however many rows each has.
         return None, None
-    if len(found.labels) < stats.FEW:
+    if len(shares) < stats.FEW:
         return _inside(combination, *stats.interval_around(value, shares, settings))
     samples = tuple(np.hstack([found.sums, found.counts]).T)
     return _inside(combination, *stats.interval(samples, _value_of(combination), settings))
