@@ -9,8 +9,8 @@ A page is run from top to bottom in a folder of its own, into which ``examples/`
 Comments on the lines before a block, one a line:
 
 - ``<!-- needs: smollm2, shared -->``: what must be at hand, or the block is left out; NEEDS in running.py has the list.
-- ``<!-- prints -->`` before a ```` ```text ```` block: its lines occur in what the run block above it printed; ``…``
-  stands for anything.
+- ``<!-- prints -->`` before a ```` ```text ```` block: each of its lines is a whole line of what the run block above it
+  printed; ``…`` stands for anything.
 - ``<!-- exits: 1 -->``: the only command of the block ends with this exit code.
 - ``<!-- until: listening -->``: the only command of the block does not end; it is stopped when this was printed.
 - ``<!-- run -->``: before a ```` ```python ```` block: it is run as a program.
@@ -22,7 +22,6 @@ Comments on the lines before a block, one a line:
 from __future__ import annotations
 
 import re
-import textwrap
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -77,7 +76,7 @@ def _blocks(lines: list[str], page: str) -> Iterator[Block]:
             first = number
             while number < len(lines) and lines[number].strip() != opened["fence"]:
                 number += 1
-            text = textwrap.dedent("".join(f"{inner}\n" for inner in lines[first:number]))
+            text = "".join(f"{inner.removeprefix(opened['indent'])}\n" for inner in lines[first:number])
             yield Block(page, first, opened["language"], text, notes)
             notes, number = {}, number + 1
         elif notes and line.strip() and not line.strip().startswith("<!--"):

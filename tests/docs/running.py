@@ -156,7 +156,12 @@ def _end(process: subprocess.Popen[bytes]) -> None:
 
 
 def check_printed(block: Block, shown: str, printed: str) -> None:
-    """Every line that a page shows was printed; ``…`` stands for anything."""
-    for line in shown.splitlines():
-        pattern = ".*".join(re.escape(piece.rstrip()) for piece in line.split("…"))
-        assert re.search(pattern, printed), f"{block.where}: the page shows\n{line}\nbut this was printed:\n{printed}"
+    """Every line that a page shows was printed as a whole line; ``…`` alone stands for anything."""
+    lines = [line.rstrip() for line in printed.splitlines()]
+    wrong = [line for line in map(str.rstrip, shown.splitlines()) if line and not any(map(_like(line), lines))]
+    told = "\n".join(wrong)
+    assert not wrong, f"{block.where}: the page shows\n{told}\nbut this was printed:\n{printed}"
+
+
+def _like(shown: str) -> Callable[[str], object]:
+    return re.compile(".*".join(map(re.escape, shown.split("…")))).fullmatch

@@ -18,6 +18,13 @@ def test_every_page_is_read():
     assert sorted([*SHORT, *LONG]) == sorted(PAGES)
 
 
+@pytest.mark.parametrize("page", ["docs/index.md", "docs/faq.md"])
+def test_the_first_pages_ask_for_nothing_that_pip_does_not_bring(page):
+    blocks = [block for block in blocks_of(page_text(page), page) if block.language in LANGUAGES]
+    assert blocks
+    assert not [line for block in blocks for line in commands(block) if "examples" in line]
+
+
 @pytest.mark.parametrize("page", PAGES)
 def test_no_command_of_the_page_is_left_out(page):
     assert left_out(blocks_of(page_text(page), page)) == []

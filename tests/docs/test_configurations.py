@@ -9,6 +9,12 @@ import pytest
 from tests.docs.blocks import PAGES, blocks_of, page_text, shown_file
 from tests.helpers import ROOT
 
+# Blocks of Python that cannot be run as they stand, by page and first line, and why.
+SKETCHES = {
+    ("docs/fewshot.md", "from dask_jobqueue import SLURMCluster"): "needs a Slurm cluster",
+    ("docs/syntax.md", "class MyModel:"): "leaves the probabilities open; examples/my_slot_model.py is whole, and run",
+}
+
 
 @pytest.mark.parametrize("page", PAGES)
 def test_the_yaml_in_the_page_is_accepted(page, tmp_path):
@@ -30,6 +36,16 @@ def test_the_python_in_the_page_is_python(page):
                 ast.parse(block.text)
             except SyntaxError as error:
                 raise AssertionError(f"{block.where}: {error}") from error
+
+
+def test_only_sketches_of_python_are_not_run():
+    found = {
+        (block.page, block.text.partition("\n")[0])
+        for page in PAGES
+        for block in blocks_of(page_text(page), page)
+        if block.language == "python" and ">>> " not in block.text and not {"run", "file", "part"} & set(block.notes)
+    }
+    assert found == set(SKETCHES)
 
 
 @pytest.mark.parametrize("page", PAGES)

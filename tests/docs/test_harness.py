@@ -37,6 +37,10 @@ def test_a_page_is_read_in_one_folder_from_top_to_bottom(tmp_path):
         "```sh\necho $NOT_SET\n```",
         "```console\n$ echo one\ntwo\n```",
         "```sh\necho one\n```\n<!-- prints -->\n```text\none\ntwo …\n```",
+        "```console\n$ echo one two\none\n```",
+        "```console\n$ echo one two\ntwo\n```",
+        "```console\n$ echo one two\n… one\n```",
+        "```console\n$ echo one.two\none two\n```",
         "<!-- exits: 2 -->\n```sh\ntrue\n```",
         "<!-- exits: 1 -->\n```sh\nfalse\nfalse\n```",
         "<!-- run -->\n```python\nraise ValueError\n```",
@@ -49,6 +53,10 @@ def test_a_page_is_read_in_one_folder_from_top_to_bottom(tmp_path):
 def test_a_mistake_in_a_page_is_found(text, tmp_path):
     with pytest.raises(AssertionError):
         read(text, tmp_path)
+
+
+def test_a_line_may_be_shown_in_part_where_the_page_says_so(tmp_path):
+    read("```console\n$ printf 'one  two three   \\n'\none …\n…three\none  two three\n… two …\n```", tmp_path)
 
 
 def test_an_exit_code_that_a_page_announces_is_right(tmp_path):
