@@ -68,7 +68,7 @@ def test_a_run_on_one_construction_is_called_by_it_and_drawn_with_a_line_a_model
     simple = write_agreement(tmp_path / "a.jsonl", ["author", "pilot"])
     run(tmp_path, {"name": "syntax", "data": {"Simple": str(simple)}}, {"label": "one"}, {"label": "two"})
     assert list(cells(tables(syntax_section(tmp_path))[0])) == ["Simple"]
-    drawing = re.findall(r"<svg.*?</svg>", page(tmp_path), flags=re.DOTALL)[0]
+    drawing = re.findall(r"<svg.*?</svg>", page(tmp_path), flags=re.DOTALL)[1]
     assert [t.text for t in ElementTree.fromstring(drawing).iter("text")][-2:] == ["one", "two"]
 
 
@@ -111,7 +111,7 @@ def test_without_known_nouns_the_note_says_that_contexts_count_as_independent(tm
 def test_a_model_without_masses_has_numbers_but_no_curves(tmp_path):
     run(tmp_path, two_constructions(tmp_path), {"label": "plain", "masses": False})
     text = page(tmp_path)
-    assert len(re.findall(r"<svg\b.*?</svg>", text, flags=re.DOTALL)) == 1, "the map of constructions"
+    assert len(re.findall(r"<svg\b.*?</svg>", text, flags=re.DOTALL)) == 2, "the overview, the map of constructions"
     assert "No curves, for the model does not rank its whole vocabulary" in text
     assert "no data" not in " ".join(cells(tables(syntax_section(tmp_path))[0])["Simple"][:3])
 
@@ -133,7 +133,7 @@ def test_errors_are_counted_and_the_rest_is_shown(tmp_path):
     assert cells(table)["Simple"][7] == "2"
     text = page(tmp_path)
     assert "4 × the &lt;b&gt;server&lt;/b&gt; is on fire" in text
-    assert text.count("<svg") == 5
+    assert text.count("<svg") == 6
 
 
 def test_a_run_in_which_everything_failed_has_cells_without_data(tmp_path):
@@ -245,9 +245,9 @@ def test_more_curves_than_can_be_told_apart_are_refused_by_the_figure_and_spread
     file = write_agreement(tmp_path / "a.jsonl", ["author", "pilot"])
     run(tmp_path, {"name": "syntax", "data": {f"C{i}": str(file) for i in range(7)}})
     text = page(tmp_path)
-    assert text.count("<svg") == 9, "the map, and two panels of EW, MW, mass and invalid"
+    assert text.count("<svg") == 10, "the overview, the map, and two panels of EW, MW, mass and invalid"
     drawn = [ElementTree.fromstring(d) for d in re.findall(r"<svg.*?</svg>", text, flags=re.DOTALL)]
-    assert [sum(1 for t in d.iter("text") if t.text.startswith("C")) for d in drawn] == [7, 4, 4, 3, 3, 4, 4, 3, 3]
+    assert [sum(1 for t in d.iter("text") if t.text.startswith("C")) for d in drawn] == [0, 7, 4, 4, 3, 3, 4, 4, 3, 3]
 
 
 def test_a_point_on_few_contexts_is_faint(tmp_path):

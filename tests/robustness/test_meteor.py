@@ -281,9 +281,7 @@ def test_too_little_memory_is_an_error_that_says_so(quick_jar: Path) -> None:
 
 
 SCRIPT = """
-import os, signal, sys
-# Under a job in the background, Ctrl-C would be ignored.
-signal.signal(signal.SIGINT, signal.default_int_handler)
+import os, sys
 from lmassay.robustness.scorers import meteor_jvm
 from lmassay.robustness.scorers.meteor import METEOR
 scorer = METEOR(sys.argv[1])
