@@ -55,11 +55,9 @@ def candidates(words: Sequence[str], base: Path) -> list[Candidate]:
         if str(spec) in found:
             continue
         model = _made(spec, word, base)
-        label, alike = (
-            label_of(model),
-            [other for other in found.values() if other.label.partition(" (")[0] == label_of(model)],
-        )
-        if alike and takes_label(spec, base):
+        label = label_of(model)
+        alike = [other for other in found.values() if other.label.partition(" (")[0] == label]
+        if alike and _takes_label(spec, base):
             label = f"{label} ({len(alike) + 1})"
             name, options = split_spec(spec, "model")
             found[str(spec)] = Candidate({"name": name, **options, "label": label}, label, frozenset(model.can))
@@ -77,7 +75,7 @@ def _made(spec: Spec, word: str, base: Path) -> Model:
     return model
 
 
-def takes_label(spec: Spec, base: Path) -> bool:
+def _takes_label(spec: Spec, base: Path) -> bool:
     """Whether a kind of model has the option ``label``."""
     name, _ = split_spec(spec, "model")
     return "label" in options_model(current().get("model", name, base)).model_fields
