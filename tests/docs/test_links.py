@@ -65,7 +65,8 @@ def _check_command(words: list[str], where: str) -> None:
     from lmassay.cli import app
 
     found: click.Command = app
-    context = click.Context(app)
+    # click keeps the help option it makes first: a context without the app's settings would take away its -h.
+    context = click.Context(app, **app.context_settings)
     while isinstance(found, click.Group) and words and re.fullmatch(r"[a-z][a-z_-]*", words[0]):
         inner = found.get_command(context, words[0])
         assert inner is not None, f"{where}: there is no {words[0]!r}"
