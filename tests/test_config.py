@@ -147,6 +147,19 @@ def test_every_leftover_reference_is_looked_at(tmp_path):
     assert "'${not a key}'" in refuse(tmp_path, GOOD + 'name: "${HOME} ${not a key}"\n')
 
 
+@pytest.mark.parametrize("value", ["2026-01-01", ".nan", "-.inf", "!!binary aGVsbG8=", "!!set {a, b}"])
+def test_a_value_that_cannot_be_kept_as_json_is_told_with_its_line(tmp_path, value):
+    (tmp_path / "own.py").write_text(
+        "class Own:\n    name = 'own'\n    can = frozenset()\n    identity = dict\n"
+        "    def __init__(self, since=None):\n        pass\n",
+        encoding="utf-8",
+    )
+    told = refuse(tmp_path, GOOD.replace("model: echo", f"model:\n  name: own.py:Own\n  since: {value}"))
+    assert "model.since" in told
+    assert "put it in quotes" in told
+    assert ", line " in told
+
+
 def test_a_value_that_looks_like_a_date_and_is_none_is_told(tmp_path):
     assert "put the value in quotes" in refuse(tmp_path, GOOD + "name: 2020-13-45\n")
 

@@ -322,6 +322,21 @@ def test_a_model_class_that_forgets_an_option_in_its_identity_is_not_served_the_
     assert len(model.asked) == 10
 
 
+def test_a_model_whose_file_changes_under_its_name_is_asked_anew(store, model, tmp_path):
+    class Reader(Counting):
+        name = "reader"
+
+        def __init__(self, files: list[str]) -> None:
+            super().__init__()
+
+    current().add("model", "reader", Reader)
+    weights = tmp_path / "weights.txt"
+    for content in ("one", "two", "two"):
+        weights.write_text(content, encoding="utf-8")
+        runner.start(planned(model={"name": "reader", "files": ["no file", str(weights), "long" * 5000]}), store)
+    assert len(model.asked) == 10
+
+
 def test_a_model_that_lacks_the_method_it_promises_is_refused(model):
     current().add("model", "mute", type("Mute", (), {"name": "mute", "can": frozenset({"generate"}), "identity": dict}))
     with pytest.raises(PluginError, match="says that it can generate, but has no such method"):

@@ -17,6 +17,7 @@ import types
 import typing
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from math import isfinite
 from pathlib import Path
 from typing import Any
 
@@ -272,8 +273,11 @@ def _resolve_references(value: Any, root: Mapping[str, Any], path: str = "") -> 
         return _resolved_text(value, root, path)
     if isinstance(value, dict):
         return {k: _resolve_references(v, root, f"{path}.{k}".strip(".")) for k, v in value.items()}
-    if isinstance(value, list):
+    if isinstance(value, list | tuple):
         return [_resolve_references(v, root, path) for v in value]
+    if not isinstance(value, bool | int | float | Path | None) or (isinstance(value, float) and not isfinite(value)):
+        # YAML reads 2026-01-01 as a date; what is no JSON cannot be kept with the results.
+        raise ConfigError(f"{path}: {value} is no text, number, list or mapping; put it in quotes if it is a text")
     return value
 
 

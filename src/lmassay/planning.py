@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import contextlib
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import lmassay
@@ -11,6 +13,7 @@ from lmassay import provenance
 from lmassay.combination import Combination
 from lmassay.config import RunConfig
 from lmassay.contracts import Model, Task, label_of
+from lmassay.data import sha256
 from lmassay.errors import ConfigError, PluginError
 from lmassay.options import split_spec
 from lmassay.types import digest
@@ -141,19 +144,38 @@ def _depends_on(config: RunConfig, task: Task, model: Model | None) -> dict[str,
 
 
 def model_identity(config: RunConfig, model: Model) -> dict[str, Any]:
-    """What makes the model's answers its own; of a user's own class also its source and its options.
+    """What makes the model's answers its own; of a user's own class also its source, its options and their files.
 
-    A class that forgets an option in ``identity`` must not be served the answers of another setting.
+    A class that forgets an option in ``identity``, or names a file there without saying what it holds, must not be
+    served the answers of another setting.
     """
     identity = dict(model.identity())
     if not type(model).__module__.startswith("lmassay."):
         _, options = split_spec(config.model or "", "model")
         identity |= {"source": provenance.source_digest(type(model)), "options": digest(options)[:8]}
+        if held := [sha256(path) for path in _files_in(options, config.base_dir)]:
+            identity["files"] = digest(held)[:8]
     try:
         digest(identity)
     except (TypeError, ValueError) as error:
         raise PluginError(f"the identity of the model {model.name} is no plain JSON: {error}") from None
     return identity
+
+
+def _files_in(value: Any, base: Path) -> Iterator[Path]:
+    """The files that options name, in the order in which they do."""
+    if isinstance(value, Mapping):
+        for inner in value.values():
+            yield from _files_in(inner, base)
+    elif isinstance(value, list | tuple):
+        for inner in value:
+            yield from _files_in(inner, base)
+    elif isinstance(value, str | Path):
+        with contextlib.suppress(OSError, ValueError):
+            # A long text or one with a zero byte is no name of a file, and asking says so with an error.
+            path = base / Path(value).expanduser()
+            if path.is_file():
+                yield path
 
 
 def _list(verbs: Iterable[str]) -> str:

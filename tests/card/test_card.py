@@ -9,6 +9,7 @@ import pytest
 import yaml
 
 from lmassay.card.headlines import against_first, headlines
+from lmassay.card.plan import candidates
 from lmassay.card.ways import QUESTIONS
 from lmassay.store import Store
 from tests.helpers import lmassay
@@ -129,6 +130,11 @@ def test_several_models_stand_side_by_side_with_paired_tests(tmp_path):
         found = headlines(store, store.runs())
         assert [pair.row.n for pair in against_first(store, found)] == [found[0].result.n, found[2].result.n]
     assert "other" in (tmp_path / "c.html").read_text(encoding="utf-8")
+
+
+def test_one_model_in_several_spellings_is_asked_once(tmp_path):
+    spellings = ["echo", "{name: echo}", f"{MODELS}:Knower", f"{{name: '{MODELS}:Knower'}}"]
+    assert [found.label for found in candidates(spellings, tmp_path)] == ["echo", "talker"]
 
 
 def test_models_are_asked_in_the_same_way_where_there_is_one(tmp_path):

@@ -52,17 +52,18 @@ def candidates(words: Sequence[str], base: Path) -> list[Candidate]:
     found: dict[str, Candidate] = {}
     for word in words:
         spec = model_spec(word, base)
-        if str(spec) in found:
+        name, options = split_spec(spec, "model")
+        key = str((name, sorted(options.items(), key=str)))
+        if key in found:
             continue
         model = _made(spec, word, base)
         label = label_of(model)
         alike = [other for other in found.values() if other.label.partition(" (")[0] == label]
         if alike and _takes_label(spec, base):
             label = f"{label} ({len(alike) + 1})"
-            name, options = split_spec(spec, "model")
-            found[str(spec)] = Candidate({"name": name, **options, "label": label}, label, frozenset(model.can))
+            found[key] = Candidate({"name": name, **options, "label": label}, label, frozenset(model.can))
         else:
-            found[str(spec)] = Candidate(spec, label, frozenset(model.can))
+            found[key] = Candidate(spec, label, frozenset(model.can))
     return list(found.values())
 
 
