@@ -9,6 +9,7 @@ import struct
 import subprocess
 import sys
 import termios
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -31,11 +32,25 @@ def in_terminal(
     typed: str | None = None,
 ) -> Shown:
     """Run the command in a terminal of that width; ``stdout_aside`` sends standard output to a file instead."""
+    command = [sys.executable, "-m", "lmassay", *map(str, arguments)]
+    return program_in_terminal(command, columns=columns, cwd=cwd, env=env, stdout_aside=stdout_aside, typed=typed)
+
+
+def program_in_terminal(
+    command: Sequence[str],
+    *,
+    columns: int = 80,
+    cwd: Path | None = None,
+    env: dict[str, str] | None = None,
+    stdout_aside: bool = False,
+    typed: str | None = None,
+) -> Shown:
+    """Run any program in a terminal, with what is typed there from the start."""
     ours, its = pty.openpty()
     fcntl.ioctl(its, termios.TIOCSWINSZ, struct.pack("HHHH", 40, columns, 0, 0))
     clean = {k: v for k, v in os.environ.items() if k not in ("COLUMNS", "LINES", "NO_COLOR", "FORCE_COLOR")}
     process = subprocess.Popen(
-        [sys.executable, "-m", "lmassay", *map(str, arguments)],
+        command,
         cwd=cwd,
         env={**clean, "TERM": "xterm-256color", **(env or {})},
         stdin=its if typed is not None else subprocess.DEVNULL,

@@ -1,4 +1,4 @@
-"""The shell completes verbs, options, runs and names: tried in a real bash."""
+"""The shell completes verbs, options, runs and names: tried in a real bash, zsh and fish."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.helpers import lmassay, write_config, write_lines
+from tests.terminal import program_in_terminal
 
 BIN = Path(sys.executable).parent
 
@@ -84,7 +85,7 @@ def test_evaluations_perturbations_grammars_and_models(script, folder):
 def test_every_script_says_how_to_install_it_and_is_well_formed(shell, tmp_path):
     done = lmassay("completion", shell)
     assert done.returncode == 0
-    assert f"#   lmassay completion {shell} > " in done.stdout
+    assert f"lmassay completion {shell} > " in done.stdout.splitlines()[1]
     assert f"_LMASSAY_COMPLETE={shell}_complete" in done.stdout
     program = shutil.which(shell)
     if program is not None:
@@ -96,3 +97,37 @@ def test_another_shell_is_refused_with_those_that_there_are():
     done = lmassay("completion", "bsh")
     assert done.returncode == 2
     assert "did you mean 'bash'" in done.stderr
+
+
+def shell(name: str) -> str:
+    found = shutil.which(name)
+    if found is None:
+        pytest.skip(f"{name} is not installed")
+    return found
+
+
+def script_for(name: str, folder: Path) -> Path:
+    path = folder / f"completion.{name}"
+    path.write_text(lmassay("completion", name).stdout, encoding="utf-8")
+    return path
+
+
+def test_fish_offers_verbs_with_their_whole_description(tmp_path):
+    code = f"source {script_for('fish', tmp_path)}; complete -C 'lmassay re'; complete -C 'lmassay init r'"
+    done = subprocess.run(
+        [shell("fish"), "--no-config", "-c", code],
+        env={**os.environ, "PATH": f"{BIN}{os.pathsep}{os.environ['PATH']}", "HOME": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert "report\tWrite a report: HTML, Markdown, LaTeX, CSV or figures." in done.stdout.splitlines()
+    assert "robustness" in done.stdout.splitlines()
+
+
+def test_zsh_completes_what_is_typed_even_where_nothing_was_set_up(tmp_path):
+    """Typed at a real prompt: zsh completes nowhere else."""
+    typed = f". {script_for('zsh', tmp_path)}\nlmassay init ro\t --force\nexit\n"
+    env = {"PATH": f"{BIN}{os.pathsep}{os.environ['PATH']}", "HOME": str(tmp_path), "TERM": "dumb"}
+    shown = program_in_terminal([shell("zsh"), "-f", "-i"], cwd=tmp_path, env=env, typed=typed)
+    assert (tmp_path / "robustness.yaml").is_file(), shown.screen

@@ -86,8 +86,9 @@ def test_an_engine_with_fonts_prints_other_scripts(program, tmp_path):
     trial = compiled(r"\documentclass{article}\usepackage{fontspec}\begin{document}a\end{document}", tmp_path, program)
     if trial.returncode != 0:
         pytest.skip(f"{program} here has no fontspec that works")
-    done = compiled(latex.document([Chapter("t", [Note(f"model {KOREAN}")])]), tmp_path, program)
+    done = compiled(latex.document([Chapter("t", [Note(f"model {KOREAN}, привет")])]), tmp_path, program)
     assert done.returncode == 0, done.stdout[-2000:]
+    assert "Missing character" not in (tmp_path / "report.log").read_text(encoding="utf-8", errors="replace")
 
 
 def test_other_scripts_in_the_tables_alone_are_told():

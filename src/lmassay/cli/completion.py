@@ -21,7 +21,7 @@ _MOST_RUNS = 200
 _INSTALL = {
     "bash": "lmassay completion bash > ~/.lmassay-completion.bash && echo '. ~/.lmassay-completion.bash' >> ~/.bashrc",
     "zsh": "lmassay completion zsh > ~/.lmassay-completion.zsh && echo '. ~/.lmassay-completion.zsh' >> ~/.zshrc",
-    "fish": "lmassay completion fish > ~/.config/fish/completions/lmassay.fish",
+    "fish": "mkdir -p ~/.config/fish/completions && lmassay completion fish > ~/.config/fish/completions/lmassay.fish",
 }
 
 
@@ -41,6 +41,10 @@ def completion(shell: str) -> None:
     assert found is not None
     script = found(app, {}, "lmassay", _VARIABLE)
     text = script.source_template % script.source_vars()
+    # click's script for fish ends a description at its first comma.
+    text = text.replace('string split "," $completion', 'string split --max 1 "," $completion')
+    if shell == "zsh":
+        text = f"(( $+functions[compdef] )) || {{ autoload -Uz compinit && compinit; }}\n{text}"
     click.echo(
         f"# lmassay's completion for {shell}. To install it, then open a new shell:\n#   {_INSTALL[shell]}\n{text}"
     )
