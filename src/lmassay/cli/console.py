@@ -115,7 +115,8 @@ def print_table(
     table = Table(box=None, pad_edge=False)
     for number, column in enumerate(columns):
         table.add_column(
-            column,
+            # As text, lest a name with brackets be read as rich's markup.
+            Text(plain(column)),
             justify="right" if number in right else "left",
             overflow="fold",
             no_wrap=number in whole or (number in right and not is_narrow()),

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
 import click
 import yaml
@@ -50,5 +52,12 @@ def _runnable(record: RunRecord) -> str:
     """The configuration as a file that gives this run again, from whatever folder it is run."""
     config = {key: value for key, value in record.config.items() if value not in (None, "")}
     base = {"base_dir": str(Path(str(config.pop("base_dir", ""))).resolve())}
-    text = yaml.safe_dump({**config, **base}, sort_keys=False, allow_unicode=True, width=120)
-    return f"# {record.id}\n# {record.signature}\n{text}"
+    text = _as_yaml({**config, **base}, allow_unicode=True)
+    if plain(text) != text:
+        # Signs that would turn the writing of a terminal around, as escapes that mean the same.
+        text = _as_yaml({**config, **base}, allow_unicode=False)
+    return f"# {record.id}\n# {plain(record.signature)}\n{text}"
+
+
+def _as_yaml(config: Mapping[str, Any], *, allow_unicode: bool) -> str:
+    return yaml.safe_dump(dict(config), sort_keys=False, allow_unicode=allow_unicode, width=120)

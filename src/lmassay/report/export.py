@@ -7,13 +7,11 @@ import json
 from collections.abc import Callable, Iterable
 from typing import IO, Any
 
+from lmassay.report.formats.spreadsheet import cell
 from lmassay.types import Row
 
 Rows = Callable[[], Iterable[Row]]
 """Gives the rows anew each time it is called."""
-
-# Spreadsheets run a cell that begins with one of these; a quote in front makes it text.
-_FORMULA = ("=", "+", "-", "@", "\t", "\r")
 
 
 def row_as_dict(row: Row) -> dict[str, Any]:
@@ -44,11 +42,11 @@ def write_csv(read: Rows, stream: IO[str]) -> int:
     # The header comes first but rows may differ, so they are read twice rather than held in memory.
     columns = list(dict.fromkeys(column for row in read() for column in _flatten(row)))
     writer = csv.writer(stream, lineterminator="\n")
-    writer.writerow(columns)
+    writer.writerow(map(cell, columns))
     count = 0
     for count, row in enumerate(read(), 1):  # noqa: B007 - the last count is the result
         flat = _flatten(row)
-        writer.writerow([_cell(flat.get(column)) for column in columns])
+        writer.writerow([cell(flat.get(column)) for column in columns])
     return count
 
 
@@ -62,13 +60,6 @@ def _flatten(row: Row) -> dict[str, Any]:
     if row.error is not None:
         flat["error"] = row.error
     return flat
-
-
-def _cell(value: Any) -> Any:
-    if value is None or isinstance(value, int | float):
-        return "" if value is None else value
-    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
-    return f"'{text}" if text.startswith(_FORMULA) else text
 
 
 def _json_line(row: Row) -> str:

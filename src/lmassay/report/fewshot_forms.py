@@ -23,11 +23,10 @@ from lmassay.report.fewshot_tables import (
     spread_text,
     stability_note,
 )
+from lmassay.report.formats.spreadsheet import cell
 from lmassay.report.tse_table import escape
 
 _SELECTED = ("task", "selected configuration", "dev mean", "splits", "configurations", "train/dev/test examples")
-# Spreadsheets run a cell that begins with one of these.
-_FORMULA = ("=", "+", "-", "@", "\t", "\r")
 
 
 def what_it_is(judged: JudgedStudy) -> str:
@@ -163,7 +162,7 @@ def csv_text(studies: Sequence[JudgedStudy]) -> str:
                     task,
                 ]
                 for row in [*_numbers(verdict), *_numbers_over_k(arm.curves.get(task, ()))]:
-                    writer.writerow([_csv(cell) for cell in [*head, *row]])
+                    writer.writerow([cell(value) for value in [*head, *row]])
     return stream.getvalue()
 
 
@@ -196,12 +195,6 @@ def _correlation_row(k: int, found: Correlation) -> list[Any]:
 
 def _parts(found: Spread) -> list[Any]:
     return [found.value, found.std, found.low, found.high, found.n]
-
-
-def _csv(cell: Any) -> Any:
-    if cell is None or isinstance(cell, int | float):
-        return "" if cell is None else cell
-    return f"'{cell}" if str(cell).startswith(_FORMULA) else cell
 
 
 # --- JSON -------------------------------------------------------------------------------------------------------------

@@ -5,15 +5,13 @@ from __future__ import annotations
 import csv
 import io
 from collections.abc import Sequence
-from typing import Any
 
+from lmassay.report.formats.spreadsheet import cell
 from lmassay.store import RunRecord
 
 _OF_RUN = ("run", "task", "model", "label", "status")
 _OF_RESULT = ("metric", "group", "value", "low", "high", "n", "n_error", "n_unscored")
 COLUMNS = (*_OF_RUN, *_OF_RESULT, "confidence", "signature")
-# Spreadsheets run a cell that begins with one of these; a quote in front makes it text.
-_FORMULA = ("=", "+", "-", "@", "\t", "\r")
 
 
 def results_csv(records: Sequence[RunRecord]) -> str:
@@ -26,12 +24,5 @@ def results_csv(records: Sequence[RunRecord]) -> str:
         rest = [record.config.get("confidence", 0.95), record.signature]
         for result in record.results or [{}]:
             found = [result.get(key) for key in _OF_RESULT]
-            writer.writerow([_cell(value) for value in [*run, *found, *rest]])
+            writer.writerow([cell(value) for value in [*run, *found, *rest]])
     return stream.getvalue()
-
-
-def _cell(value: Any) -> Any:
-    if value is None or isinstance(value, int | float):
-        return "" if value is None else value
-    text = str(value)
-    return f"'{text}" if text.startswith(_FORMULA) else text

@@ -1,0 +1,70 @@
+"""What is printed is text, whatever stands in it."""
+
+from __future__ import annotations
+
+import pytest
+
+from lmassay.cli.console import print_table
+from tests.helpers import lmassay, write_config
+
+HOSTILE = ["g[/x]", "[/b]acc", "[red]acc", "\x1b]0;pwn\x07acc", "a\u202ecca"]
+
+
+@pytest.mark.parametrize("columns", [200, 20])
+@pytest.mark.parametrize("name", HOSTILE)
+def test_a_head_is_shown_as_it_is_but_for_what_steers_a_terminal(monkeypatch, capsys, name, columns):
+    monkeypatch.setenv("COLUMNS", str(columns))
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    monkeypatch.setenv("NO_COLOR", "1")
+    print_table("", ["what", name, "more"], [["a", "1", "2"], ["b", "3", "4"]], right=(1, 2))
+    shown = capsys.readouterr().out
+    assert name.replace("\x1b", "�").replace("\x07", "�").replace("\u202e", "�") in shown
+    assert not {"\x1b]", "\x07", "\u202e"} & {shown[i : i + n] for n in (1, 2) for i in range(len(shown))}
+
+
+_TASK = """
+from lmassay.stats import mean_results
+from lmassay.types import Example, Score
+
+METRICS = ["g[/x]", "\\x1b]0;pwn\\x07acc", "=1+1"]
+
+class Odd:
+    name, version, needs = "odd", 1, frozenset()
+    def examples(self):
+        yield Example("1", {"@SUM(1)": "a"})
+    def requests(self, example):
+        return []
+    def score(self, examples, responses):
+        return [Score(dict.fromkeys(METRICS, 0.5))]
+    def aggregate(self, table, settings):
+        return mean_results(table, METRICS, settings)
+    def signature(self):
+        return {}
+"""
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """Two runs of a task whose metrics have names that nobody should have given them."""
+    place = tmp_path_factory.mktemp("user")
+    (place / "odd.py").write_text(_TASK, encoding="utf-8")
+    write_config(place / "c.yaml", {"name": "a\u202eb 한", "task": "odd.py:Odd", "seed": [0, 1]})
+    done = lmassay("run", "c.yaml", cwd=place)
+    assert (done.returncode, done.stderr.count("Traceback")) == (0, 0), done.stderr
+    assert "g[/x]" in done.stdout
+    assert "\x1b" not in done.stdout
+    return place
+
+
+def test_a_configuration_that_is_printed_steers_no_terminal_and_means_the_same(folder):
+    import yaml
+
+    text = lmassay("show", "latest", "--yaml", cwd=folder).stdout
+    assert "\u202e" not in text
+    assert yaml.safe_load(text)["name"] == "a\u202eb 한"
+
+
+def test_the_head_of_a_csv_file_holds_no_formula(folder):
+    head = lmassay("export", "latest", "--format", "csv", cwd=folder).stdout.splitlines()[0]
+    assert "'=1+1" in head.split(",")
+    assert "'@SUM(1)" in head.split(",")
