@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pytest
 
+from lmassay import runner
+from lmassay.interchange.lm_eval_import import configuration
 from lmassay.report.browser import shown_rows
 from lmassay.report.browser_texts import texts_of
+from lmassay.report.page import render
 from lmassay.store import NewRun, Store
 from lmassay.types import Continuation, Example, Response, Row, Score
+from tests.interchange.kit import samples, write_log
 from tests.report import small_runs
 
 CHOICES = ["the old man", "the boy", "cannot be known"]
@@ -73,6 +78,25 @@ def test_a_cut_answer_is_told_from_a_whole_one():
 def test_log_probabilities_of_choices_are_shown_by_letter():
     found = told("bias", {"choices": CHOICES}, {"logprobs": [-1.0, -2.5, -3.0], "letter": "A", "role": "biased"})
     assert found["log-probability"] == "A -1.00, B -2.50, C -3.00"
+    found = told("bias", {"choices": CHOICES}, {"logprobs": [-1.0, None, -3.0], "letter": "A", "role": "biased"})
+    assert found["log-probability"] == "A -1.00, C -3.00", "a log of another tool may lack one"
+
+
+def test_a_page_shows_imported_questions_of_which_a_choice_was_not_asked(tmp_path):
+    rows = samples("my_bbq")
+    for row in rows:
+        del row["arguments"]["gen_args_1"]
+        for kept in ("resps", "filtered_resps"):
+            del row[kept][1]
+        row["resps"][0], row["filtered_resps"][0] = [["-1.0", "False"]], ["-1.0", "False"]
+    plan = runner.plan(configuration([write_log(tmp_path, rows)], model="m"))
+    with Store(tmp_path / "results", create=True) as store:
+        record = runner.start(plan, store)
+        found = [dict(row.texts)["log-probability"] for row in shown_rows(store, record, "m")]
+        page = render(store, [record])
+    assert found
+    assert all(re.fullmatch(r"A -1\.00, C -[0-9.]+", text) for text in found), found
+    assert "A (log-probability A -1.00, C -" in page
 
 
 def test_a_context_shows_its_blank_and_its_verbs():

@@ -36,6 +36,8 @@ def note(text: str) -> str:
 @example("1. no list")
 @example("- no list")
 @example("===")
+@example("__init__")
+@example("_a__b_ a__b__c")
 @example("# no heading")
 def test_a_note_is_shown_as_it_is(text):
     assert shown(note(text)) == " ".join(text.split())

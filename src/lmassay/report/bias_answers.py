@@ -178,8 +178,9 @@ def _choices(choices: Sequence[str], reference: Any) -> str:
 def _answer(details: Mapping[str, Any]) -> str:
     if "raw" in details:
         return str(details["raw"])
-    scores = zip(LETTERS, details.get("logprobs", ()), strict=False)
-    return f"{details.get('letter')} (log-probability {', '.join(f'{letter} {score:.2f}' for letter, score in scores)})"
+    # The log of another tool need not have asked for every choice.
+    found = [(x, score) for x, score in zip(LETTERS, details.get("logprobs", ()), strict=False) if score is not None]
+    return f"{details.get('letter')} (log-probability {', '.join(f'{letter} {score:.2f}' for letter, score in found)})"
 
 
 def _letters(run: Run) -> bool:

@@ -88,7 +88,8 @@ def _of_bias(row: Row, asked: Asked) -> Found:
         ("choices", "\n".join(f"{letter}: {choice}" for letter, choice in choices.items())),
     ]
     logprobs = zip(choices, details.get("logprobs", ()), strict=False)
-    by_choice = ", ".join(f"{letter} {value:.2f}" for letter, value in logprobs)
+    # The log of another tool need not have asked for every choice.
+    by_choice = ", ".join(f"{letter} {value:.2f}" for letter, value in logprobs if value is not None)
     finish = details.get("finish", "stop")
     return [
         *([("prompt", prompt)] if prompt else question),

@@ -12,7 +12,8 @@ import lmassay
 from lmassay.report.formats.content import Chapter, Pictures
 from lmassay.report.parts import Block, Cell, Examples, Figure, Figures, Folded, Heading, Line, Note, Table, Tiles
 
-_SPECIAL = re.compile(r"[\\`*<>|~$]|(?<!\w)_|_(?!\w)|(?<=\])[\[(:]|&(?=#?\w+;)")
+# An underscore between letters or digits emphasizes nothing.
+_SPECIAL = re.compile(r"[\\`*<>|~$]|(?<![^\W_])_|_(?![^\W_])|(?<=\])[\[(:]|&(?=#?\w+;)")
 # Read as a list, a heading, a rule, a quote, a link's target at the beginning of a line.
 _BEGINNING = re.compile(r"([-+=#\[]|\d+[.)])")
 
