@@ -238,5 +238,21 @@ def test_a_bad_override_is_an_error(tmp_path, override):
     refuse(tmp_path, GOOD + "seed: 1\n", override)
 
 
+@pytest.mark.parametrize(
+    ("override", "told"),
+    [
+        ("task.src=[a", "--set task.src: the brackets of '[a' do not match"),
+        ("model={name: echo, name: x}", "--set model: the key 'name' was given already"),
+        (
+            "task.attack=[2026-99-99]",
+            "--set task.attack: no valid YAML: month must be in 1..12; put",
+        ),
+        ("task={name: !!python/object:os.system x}", "no valid YAML: could not determine a constructor"),
+    ],
+)
+def test_brackets_on_the_command_line_are_read_as_strictly_as_a_file(tmp_path, override, told):
+    assert told in refuse(tmp_path, GOOD, override)
+
+
 def test_the_limit_of_the_command_line_wins(tmp_path):
     assert load(tmp_path, GOOD + "limit: 5\n", limit=3)[0].limit == 3

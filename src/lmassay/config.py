@@ -28,7 +28,7 @@ from lmassay.errors import ConfigError, LmassayError, PluginError, did_you_mean
 from lmassay.options import Spec, build, inner_model, nested_kind, options_model, problems, split_spec
 from lmassay.registry import current
 from lmassay.stats import Settings
-from lmassay.yamlfile import Lines, read_mapping
+from lmassay.yamlfile import Lines, read_brackets, read_mapping
 
 MAX_RUNS = 10_000
 _TOO_MANY = f"this expands to more than {MAX_RUNS} runs; shorten the lists"
@@ -277,7 +277,9 @@ def _resolve_references(value: Any, root: Mapping[str, Any], path: str = "") -> 
         return [_resolve_references(v, root, path) for v in value]
     if not isinstance(value, bool | int | float | Path | None) or (isinstance(value, float) and not isfinite(value)):
         # YAML reads 2026-01-01 as a date; what is no JSON cannot be kept with the results.
-        raise ConfigError(f"{path}: {value} is no text, number, list or mapping; put it in quotes if it is a text")
+        raise ConfigError(
+            f"{path}: {value} is no text, finite number, list or mapping; put it in quotes if it is a text"
+        )
     return value
 
 
@@ -317,18 +319,15 @@ def _override(data: dict[str, Any], override: str) -> None:
 
 def set_value(text: str, override: str) -> Any:
     """What stands behind ``key=``: a list or mapping in brackets, a number, true, false or null, else plain text."""
+    if text.lstrip()[:1] in ("[", "{"):
+        return read_brackets(text, f"--set {override.partition('=')[0]}")
     try:
         value = yaml.safe_load(text)
-    except yaml.YAMLError:
-        if text.lstrip()[:1] in ("[", "{"):
-            raise ConfigError(f"--set {override}: the brackets of the value do not match") from None
+    except (yaml.YAMLError, ValueError, RecursionError):
+        # A sentence; what looks like a date and is none.
         return text
-    except ValueError:  # looks like a date and is none
-        return text
-    except RecursionError:
-        raise ConfigError(f"--set {override[:40]} …: brackets inside brackets without end") from None
     # `Translate: {x}` is a sentence, not a mapping.
-    return value if text.lstrip()[:1] in ("[", "{") or not isinstance(value, dict | list) else text
+    return text if isinstance(value, dict | list) else value
 
 
 def _put(data: Any, path: list[str], value: Any, override: str) -> None:

@@ -1,8 +1,11 @@
-"""Reading YAML so that every key can be shown with its line; nothing in the file is executed."""
+"""Reading YAML, from a file so that every key can be shown with its line, or from the command line; nothing in it is
+executed.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +19,18 @@ Lines = Mapping[str, Sequence[tuple[int, str]]]
 _MAX_CHARACTERS = 10_000_000
 _MAX_NODES = 100_000
 _MAX_DEPTH = 40
+_MOST_SHOWN = 60
+
+
+@dataclass(frozen=True, slots=True)
+class _Source:
+    """Where a text comes from; only a file has lines that a reader can look up."""
+
+    name: str
+    is_file: bool
+
+    def at(self, line: int) -> str:
+        return f"{self.name}, line {line}" if self.is_file else self.name
 
 
 def read_mapping(path: Path) -> tuple[dict[str, Any], Lines]:
@@ -29,25 +44,42 @@ def read_mapping(path: Path) -> tuple[dict[str, Any], Lines]:
         raise ConfigError(f"cannot read the configuration {path}: {error.strerror or error}") from None
     if len(text) > _MAX_CHARACTERS:
         raise ConfigError(f"{path} is no configuration: it has more than {_MAX_CHARACTERS} characters")
-    try:
-        node = yaml.compose(text, yaml.SafeLoader)
-        lines = _lines(node, path) if node is not None else {}
-        data = yaml.safe_load(text)
-    except yaml.YAMLError as error:
-        mark = getattr(error, "problem_mark", None)
-        line = f", line {mark.line + 1}" if mark is not None else ""
-        raise ConfigError(f"{path}{line}: no valid YAML: {getattr(error, 'problem', None) or error}") from None
-    except RecursionError:
-        raise ConfigError(f"{path}: no valid YAML: brackets inside brackets without end") from None
-    except ValueError as error:
-        # A value that looks like a date and is none.
-        raise ConfigError(f"{path}: no valid YAML: {error}; put the value in quotes") from None
+    data, lines = _read(text, _Source(str(path), is_file=True))
     if not isinstance(data, dict):
         raise ConfigError(f"{path}: the file must be a mapping of keys to values")
     return data, lines
 
 
-def _lines(root: yaml.Node, path: Path) -> Lines:
+def read_brackets(text: str, where: str) -> Any:
+    """A list or mapping in brackets, as typed on a command line; ``where`` begins what is said of a mistake.
+
+    >>> read_brackets("{name: openai, tries: [1, 2]}", "model")
+    {'name': 'openai', 'tries': [1, 2]}
+    """
+    return _read(text, _Source(where, is_file=False))[0]
+
+
+def _read(text: str, source: _Source) -> tuple[Any, Lines]:
+    try:
+        node = yaml.compose(text, yaml.SafeLoader)
+        lines = _lines(node, source) if node is not None else {}
+        return yaml.safe_load(text), lines
+    except yaml.YAMLError as error:
+        mark = getattr(error, "problem_mark", None)
+        problem = str(getattr(error, "problem", None) or error)
+        if not source.is_file and "<stream end>" in problem:
+            shown = text if len(text) <= _MOST_SHOWN else f"{text[:_MOST_SHOWN]} …"
+            raise ConfigError(f"{source.name}: the brackets of {shown!r} do not match") from None
+        place = source.name if mark is None else source.at(mark.line + 1)
+        raise ConfigError(f"{place}: no valid YAML: {problem}") from None
+    except RecursionError:
+        raise ConfigError(f"{source.name}: no valid YAML: brackets inside brackets without end") from None
+    except ValueError as error:
+        # A value that looks like a date and is none.
+        raise ConfigError(f"{source.name}: no valid YAML: {error}; put the value in quotes") from None
+
+
+def _lines(root: yaml.Node, source: _Source) -> Lines:
     """Key paths with the lines and values they have; refuses what no honest configuration contains."""
     found: dict[str, list[tuple[int, str]]] = {}
     stack: list[tuple[str, int, yaml.Node]] = [("", 0, root)]
@@ -56,11 +88,13 @@ def _lines(root: yaml.Node, path: Path) -> Lines:
         prefix, depth, node = stack.pop()
         count += 1
         if count > _MAX_NODES or depth > _MAX_DEPTH:
-            raise ConfigError(f"{path}: the anchors of this file refer to themselves or expand without end")
+            raise ConfigError(
+                f"{source.name}: brackets go deeper than {_MAX_DEPTH}, or anchors expand without end or to themselves"
+            )
         if isinstance(node, yaml.SequenceNode):
             stack += [(prefix, depth + 1, item) for item in node.value]
         elif isinstance(node, yaml.MappingNode):
-            for name, line, value in _entries(node, path):
+            for name, line, value in _entries(node, source):
                 full = f"{prefix}.{name}".strip(".")
                 text = (
                     repr(yaml.safe_load(value.value)) if isinstance(value, yaml.ScalarNode) and not value.style else ""
@@ -70,14 +104,15 @@ def _lines(root: yaml.Node, path: Path) -> Lines:
     return {key: sorted(places) for key, places in found.items()}
 
 
-def _entries(node: yaml.MappingNode, path: Path) -> Iterator[tuple[str, int, yaml.Node]]:
+def _entries(node: yaml.MappingNode, source: _Source) -> Iterator[tuple[str, int, yaml.Node]]:
     seen: dict[str, int] = {}
     for key, value in node.value:
         line = key.start_mark.line + 1
         if key.tag not in ("tag:yaml.org,2002:str", "tag:yaml.org,2002:merge"):
-            raise ConfigError(f"{path}, line {line}: the key {key.value!r} is no text; put it in quotes")
+            raise ConfigError(f"{source.at(line)}: the key {key.value!r} is no text; put it in quotes")
         name = str(key.value)
         if name in seen and name != "<<":
-            raise ConfigError(f"{path}, line {line}: the key '{name}' was given already in line {seen[name]}")
+            earlier = f" in line {seen[name]}" if source.is_file else ""
+            raise ConfigError(f"{source.at(line)}: the key '{name}' was given already{earlier}")
         seen[name] = line
         yield name, line, value

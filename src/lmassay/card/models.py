@@ -5,12 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from lmassay.builtins import BUILTINS
 from lmassay.errors import ConfigError, closest
 from lmassay.options import Spec
-from lmassay.yamlfile import read_mapping
+from lmassay.yamlfile import read_brackets, read_mapping
 
 DEFAULT = "smollm2"
 _FILES = (".yaml", ".yml")
@@ -26,7 +24,7 @@ def model_spec(word: str, base: Path) -> Spec:
     if not word.strip():
         raise ConfigError("model: the name is empty; see `lmassay card -h`")
     if word.lstrip().startswith("{"):
-        return _with_paths(_flow_mapping(word), base)
+        return _with_paths(read_brackets(word, "model"), base)
     if word.endswith(_FILES):
         data, _ = read_mapping(base / word)
         return _with_paths(data if "name" in data else data.get("model", data), (base / word).resolve().parent, word)
@@ -44,13 +42,6 @@ def model_spec(word: str, base: Path) -> Spec:
     if meant is not None:
         raise ConfigError(f"model: there is neither a file nor a kind of model '{word}'; did you mean '{meant}'?")
     return {"name": "hf", "model": word}
-
-
-def _flow_mapping(word: str) -> Any:
-    try:
-        return yaml.safe_load(word)
-    except yaml.YAMLError:
-        raise ConfigError(f"model: the brackets of {word!r} do not match") from None
 
 
 def _with_paths(spec: Any, base: Path, where: str = "") -> Spec:
