@@ -4,7 +4,7 @@ import itertools
 
 import numpy as np
 import pytest
-from scipy.stats import ttest_rel
+from scipy.stats import binomtest, ttest_rel
 
 from lmassay.stats import (
     BOOTSTRAP_LIMIT,
@@ -63,6 +63,40 @@ def test_few_clusters_cover_too(count):
         hits += low <= 0 <= high
     # 95 % of 200 is 190; three standard errors are 9.
     assert hits >= 181
+
+
+@pytest.mark.parametrize(("rate", "alike"), [(0.03, 0.5), (0.97, 0.3), (0.1, 0.3), (0.5, 0.2)])
+def test_rates_in_clusters_cover_near_0_and_1_too(rate, alike):
+    rng = np.random.default_rng(4)
+    clusters = [str(i) for i in range(40) for _ in range(3)]
+    spread = (1 - alike) / alike
+    covered = 0
+    for _ in range(300):
+        own = rng.beta(rate * spread, (1 - rate) * spread, 40)
+        low, high = mean_interval((rng.random((40, 3)) < own[:, None]).astype(float).ravel(), clusters=clusters)
+        covered += low <= rate <= high
+    # 95 % of 300 is 285; three standard errors are 11.
+    assert covered >= 274
+
+
+def test_one_hit_in_clusters_is_hardly_surer_than_none():
+    clusters = [str(i // 3) for i in range(120)]
+    none, one, five = (np.zeros(120) for _ in range(3))
+    one[7] = five[[1, 20, 50, 70, 90]] = 1
+    (_, without), (least, most), (_, more) = (mean_interval(hits, clusters=clusters) for hits in (none, one, five))
+    assert least > 0
+    assert 0.8 * without < most < more
+
+
+def test_clusters_of_one_are_no_clusters():
+    values = np.array([1.0] * 70 + [0.0] * 30)
+    assert mean_interval(values, clusters=[str(i) for i in range(100)]) == pytest.approx(wilson_interval(70, 100))
+
+
+@pytest.mark.parametrize(("hits", "n"), [(0, 10), (1, 7), (5, 10), (99, 100), (10, 10)])
+def test_wilson_is_scipys(hits, n):
+    theirs = binomtest(hits, n).proportion_ci(0.9, method="wilson")
+    assert wilson_interval(hits, n, Settings(0.9)) == pytest.approx((theirs.low, theirs.high), abs=1e-12)
 
 
 def test_clusters_that_are_all_right_leave_room_for_one_that_is_not():

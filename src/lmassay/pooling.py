@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
 from lmassay.comparison import Side
@@ -14,8 +14,8 @@ SAME_EXAMPLE = "example"
 """The group that holds an example's variants together: they are not independent of each other."""
 
 
-def pool(store: Store, records: Sequence[RunRecord]) -> Side:
-    """One side of a comparison out of runs of one task and model; their labels tell the variants apart."""
+def pool(store: Store, records: Sequence[RunRecord], variant_of: Callable[[RunRecord], str]) -> Side:
+    """One side of a comparison out of runs of one task and model, and what tells these variants apart."""
     first = records[0]
     cluster = first.provenance.get("cluster") or SAME_EXAMPLE
     unfinished = [record.status for record in records if record.status != "done"]
@@ -26,12 +26,13 @@ def pool(store: Store, records: Sequence[RunRecord]) -> Side:
         status=unfinished[0] if unfinished else "done",
         provenance={**first.provenance, "cluster": cluster},
     )
-    return Side(together, ScoreTable(_rows(store, records)))
+    return Side(together, ScoreTable(_rows(store, records, variant_of)))
 
 
-def _rows(store: Store, records: Sequence[RunRecord]) -> Iterator[Row]:
+def _rows(store: Store, records: Sequence[RunRecord], variant_of: Callable[[RunRecord], str]) -> Iterator[Row]:
     for record in records:
+        variant = variant_of(record)
         for row in store.score_rows(record.id):
             example = row.example
             groups = {**example.groups, SAME_EXAMPLE: example.id}
-            yield replace(row, example=Example(f"{record.label}/{example.id}", {}, None, groups))
+            yield replace(row, example=Example(f"{variant}/{example.id}", {}, None, groups))

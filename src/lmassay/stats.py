@@ -72,12 +72,10 @@ def mean_interval(
     Values that are all 0 or 1 are a rate and take Wilson's interval; few values take Student's t, for resampling them
     promises too much.
     """
-    if _all_zero_or_one(values) and (clusters is None or values.min() == values.max()):
-        # Clusters that are all right or all wrong are as many tosses of a coin: what another would give is unknown.
-        n = len(values) if clusters is None else len(set(clusters))
-        if clusters is not None and n < _FEWEST:
-            return None, None
-        return wilson_interval(round(float(values.mean()) * n), n, settings)
+    if _all_zero_or_one(values):
+        if clusters is not None:
+            return _clustered_rate_interval(*_cluster_sums(values, clusters), settings)
+        return wilson_interval(round(float(values.sum())), len(values), settings)
     low, high = _resampled_mean_interval(values, settings, clusters)
     # Scores that live in [0, 1] have a mean that does, too.
     return _within_unit(low, high) if len(values) and values.min() >= 0 and values.max() <= 1 else (low, high)
@@ -91,6 +89,27 @@ def _resampled_mean_interval(
     if _FEWEST <= len(values) < FEW or len(values) > BOOTSTRAP_LIMIT:
         return _t_interval(values, settings)
     return _bootstrap((values,), _mean, settings)
+
+
+def _clustered_rate_interval(
+    hits: NDArray[np.float64], sizes: NDArray[np.float64], settings: Settings
+) -> tuple[float | None, float | None]:
+    """Wilson's interval for as many tosses of a coin as the values are worth, by how alike those of a cluster are.
+
+    Resampling clusters fails near 0 and 1, where it would take one hit for more certain than none. How alike they are
+    is known the less, the fewer clusters have a hit (or a miss): one more cluster all of a kind is supposed.
+    """
+    if len(sizes) < _FEWEST:
+        return None, None
+    n = float(sizes.sum())
+    rate, size = float(hits.sum() / n), float((sizes**2).sum() / n)
+    telling = min(int((hits > 0).sum()), int((hits < sizes).sum()))
+    alike = 0.0
+    if telling and size > 1:
+        variance = float(((hits - rate * sizes) ** 2).sum()) * len(sizes) / (len(sizes) - 1)
+        alike = min(max((variance / (n * rate * (1 - rate)) - 1) / (size - 1), 0.0), 1.0)
+    supposed = (alike * telling + 1) / (telling + 1)
+    return rate_interval(rate, n / (1 + (size - 1) * supposed), settings)
 
 
 def interval_of_mean(values: NDArray[np.float64], settings: Settings = DEFAULT) -> tuple[float | None, float | None]:
@@ -287,10 +306,18 @@ def _all_zero_or_one(values: NDArray[np.float64]) -> bool:
 
 def wilson_interval(hits: int, n: int, settings: Settings = DEFAULT) -> tuple[float, float]:
     """Interval of a rate; 0 out of 10 is no certainty, though resampling ten zeros would say so."""
-    from scipy.stats import binomtest
+    return rate_interval(hits / n, n, settings)
 
-    found = binomtest(hits, n).proportion_ci(confidence_level=settings.confidence, method="wilson")
-    return float(found.low), float(found.high)
+
+def rate_interval(rate: float, n: float, settings: Settings = DEFAULT) -> tuple[float, float]:
+    """Wilson's interval of a rate in a number of tosses that need not be whole, as scipy's must."""
+    from scipy.stats import norm
+
+    z = float(norm.ppf(0.5 + settings.confidence / 2))
+    middle = (rate + z**2 / (2 * n)) / (1 + z**2 / n)
+    half = z / (1 + z**2 / n) * (rate * (1 - rate) / n + z**2 / (4 * n**2)) ** 0.5
+    # At 0 and 1 the interval begins there, but for rounding.
+    return (0.0 if rate == 0 else max(middle - half, 0.0)), (1.0 if rate == 1 else min(middle + half, 1.0))
 
 
 def _sign_flip_p(units: NDArray[np.float64], settings: Settings) -> float | None:

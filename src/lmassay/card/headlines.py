@@ -7,10 +7,10 @@ from dataclasses import dataclass, replace
 
 from lmassay.card import sayings
 from lmassay.card.headline import Headline
-from lmassay.card.variants import VARIED, questions
+from lmassay.card.variants import VARIED, asked, questions, variant_of
 from lmassay.card.ways import EVALUATIONS
 from lmassay.comparison import Comparison, Side, compare_runs, load_side, with_false_discovery_rate
-from lmassay.errors import LmassayError
+from lmassay.errors import UserError
 from lmassay.pooling import pool
 from lmassay.store import RunRecord, Store
 
@@ -23,6 +23,7 @@ _SAY: Mapping[str, Callable[[Store, Sequence[RunRecord]], Headline | None]] = {
     "fewshot": sayings.fewshot,
 }
 _EVALUATION_OF = {task: "syntax" if task in ("refining_tse", "minimal_pairs") else task for task in _SAY}
+ONLY_SPLITS = "Few-shot: the difference is over what was shown, not over other tests."
 Reasons = Mapping[str, Mapping[str, str]]
 """Model → evaluation → why there is no number."""
 
@@ -59,7 +60,8 @@ def without_result(records: Sequence[RunRecord], found: Sequence[Headline]) -> R
     """Which evaluations were asked of which models to no result, and why."""
     told = {(headline.evaluation, headline.model) for headline in found}
     reasons: dict[str, dict[str, str]] = {}
-    for record in records:
+    # The run that failed is the reason, not one beside it that did not.
+    for record in sorted(records, key=lambda record: record.status == "done"):
         evaluation = _EVALUATION_OF.get(record.task, "")
         if evaluation and (evaluation, record.model) not in told:
             reasons.setdefault(record.model, {}).setdefault(evaluation, _why(record))
@@ -76,9 +78,9 @@ def against_first(store: Store, found: Sequence[Headline]) -> list[Against]:
     """Each further model against the first of its evaluation, where both were asked the same; paired, p adjusted."""
     pairs: list[tuple[Headline, Headline, Comparison]] = []
     for evaluation in EVALUATIONS:
-        first: dict[str, Headline] = {}
+        first: dict[tuple[str, str], Headline] = {}
         for headline in (h for h in found if h.evaluation == evaluation):
-            base = first.setdefault(headline.metric, headline)
+            base = first.setdefault((headline.metric, asked(headline.records[0])), headline)
             if base is not headline and _identity(base) != _identity(headline):
                 rows = _compared(_side(store, base), _side(store, headline), headline.metric)
                 pairs += [(base, headline, row) for row in rows]
@@ -93,12 +95,12 @@ def _identity(headline: Headline) -> object:
 def _side(store: Store, headline: Headline) -> Side:
     """All variants of a question; examples of a single one must go by the same names."""
     variants = headline.evaluation in VARIED
-    return pool(store, headline.records) if variants else load_side(store, headline.records[0])
+    return pool(store, headline.records, variant_of) if variants else load_side(store, headline.records[0])
 
 
 def _compared(base: Side, other: Side, metric: str) -> list[Comparison]:
     try:
         return compare_runs(base, [other], [metric])
-    except LmassayError:
+    except UserError:
         # Nothing in common: there is no difference to tell.
         return []

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from lmassay.card.headline import Headline
+from lmassay.card.lessons import ACCURACY, lesson_result, tests_of
 from lmassay.card.variants import overall, pooled, settings_of
 from lmassay.options import split_spec
 from lmassay.stats import mean_result
@@ -14,6 +15,7 @@ from lmassay.table import ScoreTable
 from lmassay.types import Result, Row
 
 _BASELINES = ("majority", "random")
+_OVER_SPLITS = "The interval is over what was shown, not over other tests"
 
 
 def robustness(store: Store, records: Sequence[RunRecord]) -> Headline | None:
@@ -36,10 +38,19 @@ def robustness(store: Store, records: Sequence[RunRecord]) -> Headline | None:
             *([f"inputs that an attack left unchanged: {unchanged}"] if unchanged else []),
         ],
         meaning="The share of attacked inputs whose answer lost more than the input did: small changes, large harm.",
-        limits="It speaks of attacks drawn at random, not of one that looks for the weakest spot; and an answer that "
-        "is wrong anyway cannot break.",
+        limits=f"It speaks of {_strength(records)}; and an answer that is wrong anyway cannot break.",
         records=records,
     )
+
+
+def _strength(records: Sequence[RunRecord]) -> str:
+    """Which kinds of attack these are."""
+    searched = sum("search(" in str(record.provenance.get("signature", {}).get("attack")) for record in records)
+    if searched == len(records):
+        return "attacks that look for a weak spot among a few draws, not of all there are"
+    if searched:
+        return "attacks drawn at random and of some that look for a weak spot, taken together"
+    return "these attacks, not of one that looks for the weakest spot"
 
 
 def _clean_score(store: Store, record: RunRecord) -> Result:
@@ -135,10 +146,11 @@ def fewshot(store: Store, records: Sequence[RunRecord]) -> Headline | None:
         return None
     record = max(learned, key=_dev)
     metric = next(iter(record.provenance.get("headline") or ["acc"]))
-    result = overall(record, metric)
+    result = lesson_result(store, record, metric)
     if result is None:
         return None
     others = [r for r in records if not _learns(r)]
+    tests = tests_of(store, record)
     return Headline(
         evaluation="fewshot",
         model=record.model,
@@ -146,12 +158,13 @@ def fewshot(store: Store, records: Sequence[RunRecord]) -> Headline | None:
         title=f"{metric} after a few examples",
         better="higher",
         result=result,
-        scope=f"{_number(result.n, 'split')}, {_told(record)}",
-        beside=[f"{_told(other)}: {_value(overall(other, metric))}" for other in others],
+        scope=", ".join([_number(result.n, "split"), *([f"{tests:,} tests"] if tests else []), _told(record)]),
+        beside=[f"{_told(other)}: {_value(lesson_result(store, other, metric))}" for other in others],
         meaning="After it was given a few labelled examples, it labels this share of unseen ones rightly. It has "
         "learned from them if it does better than without.",
-        limits="One small task. Of several settings the one with the best dev score is shown; splits share their "
-        "examples, so the interval is a guide.",
+        limits="One small task. Of several settings the one with the best dev score is shown. "
+        + ("The interval is over what was shown and over the tests" if metric == ACCURACY else _OVER_SPLITS)
+        + "; splits share their examples, so it is a guide.",
         records=[record],
     )
 

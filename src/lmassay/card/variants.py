@@ -21,25 +21,35 @@ def questions(records: Sequence[RunRecord]) -> list[tuple[str, list[RunRecord]]]
     """Runs of one task and model that are alike but for what they vary; of a run done twice the later one."""
     groups: dict[str, dict[str, RunRecord]] = {}
     for record in records:
-        groups.setdefault(_question(record), {})[record.label] = record
+        signature = _signature(record)
+        question = canonical([record.model, signature.get("model"), signature.get("limit"), asked(record)])
+        groups.setdefault(question, {})[variant_of(record)] = record
     return [(next(iter(members.values())).task, list(members.values())) for members in groups.values()]
 
 
-def _question(record: RunRecord) -> str:
-    signature: Mapping[str, Any] = record.provenance.get("signature", {})
-    varied = VARIED.get(record.task)
-    alike = {key: value for key, value in signature.items() if key not in (varied, "lmassay")}
-    if record.task == "fewshot":
-        # Methods are compared with each other; what they are taught and tested on must be the same.
-        alike = {key: value for key, value in alike.items() if key not in ("method", "regime", "init")}
-    return canonical([record.task, record.model, alike])
+def asked(record: RunRecord) -> str:
+    """The question, whoever answers it and however many of its examples were taken: all that two models must share."""
+    left_out = {VARIED.get(record.task), "lmassay", "model", "limit"}
+    # Methods are compared with each other; what they are taught and tested on must be the same.
+    left_out |= {"method", "regime", "init"} if record.task == "fewshot" else set()
+    return canonical([record.task, {key: value for key, value in _signature(record).items() if key not in left_out}])
+
+
+def variant_of(record: RunRecord) -> str:
+    """What tells a run from the other variants of its question: two strengths of one attack may go by one name."""
+    return canonical([record.label, _signature(record).get(VARIED.get(record.task, ""))])
+
+
+def _signature(record: RunRecord) -> Mapping[str, Any]:
+    found: Mapping[str, Any] = record.provenance.get("signature", {})
+    return found
 
 
 def pooled(store: Store, records: Sequence[RunRecord], metric: str) -> Result | None:
     """The metric over all variants; of a single run the result that it has."""
     if len(records) == 1:
         return overall(records[0], metric)
-    side = pool(store, records)
+    side = pool(store, records, variant_of)
     provenance, settings = side.record.provenance, settings_of(side.record)
     combined = provenance.get("combinations", {}).get(metric)
     if combined is None:

@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from lmassay.card.headline import Headline
-from lmassay.card.headlines import Against, absent, against_first, headlines, without_result
+from lmassay.card.headlines import ONLY_SPLITS, Against, absent, against_first, headlines, without_result
 from lmassay.card.ways import EVALUATIONS, QUESTIONS
 from lmassay.cli.console import plain, print_table
 from lmassay.report.headlines import interval_head
@@ -83,6 +83,7 @@ def _first_of_each(found: Sequence[Headline]) -> list[Headline]:
 
 
 def _print_differences(store: Store, found: Sequence[Headline]) -> None:
+    pairs = against_first(store, found)
     rows = [
         (
             pair.new.title,
@@ -94,9 +95,11 @@ def _print_differences(store: Store, found: Sequence[Headline]) -> None:
             p_text(pair.row.p_adjusted),
             pair.row.n,
         )
-        for pair in against_first(store, found)
+        for pair in pairs
     ]
     if rows:
         click.echo()
         heads = ("number", "model", "against", "difference", "interval", "p", "p (FDR)", "n")
         print_table("Paired on what both were asked:", heads, rows, right=(3, 4, 5, 6, 7))
+        if any(pair.new.evaluation == "fewshot" for pair in pairs):
+            click.echo(ONLY_SPLITS)

@@ -9,7 +9,7 @@ from xml.sax.saxutils import escape
 from markupsafe import Markup
 
 from lmassay.card.headline import Headline
-from lmassay.card.headlines import Against, Reasons, absent, against_first, headlines, without_result
+from lmassay.card.headlines import ONLY_SPLITS, Against, Reasons, absent, against_first, headlines, without_result
 from lmassay.card.ways import EVALUATIONS, QUESTIONS
 from lmassay.report.numbers import interval_text, p_text, value_text
 from lmassay.report.parts import Block, Body, Cell, Line, Note, Table, Tile, TileLine, Tiles, name
@@ -153,6 +153,8 @@ def _differences(store: Store, found: Sequence[Headline]) -> list[Block]:
         "examples or clusters, FDR: adjusted for the number of rows. n: what was scored, of the model with fewer. An "
         "interval that holds 0 shows no difference."
     )
+    if any(pair.new.evaluation == "fewshot" for pair in pairs):
+        caption += f" {ONLY_SPLITS}"
     return [Table(caption, [head], [Body([Line(_difference(pair)) for pair in pairs])])]
 
 

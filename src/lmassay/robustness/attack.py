@@ -57,9 +57,15 @@ class Attack(BaseModel):
 
     @property
     def label(self) -> str:
-        if self.name:
+        """The name given; of a perturbation that goes by its own name, also what was set of it."""
+        if self.name and (self.file or self.perturb or self.search):
             return self.name
-        return self.file.name if self.file is not None else (self.perturb or "search")
+        if self.file is not None:
+            return self.file.name
+        told = [f"rate {self.rate:g}"] if self.rate != DEFAULT_RATE else []
+        told += [f"seed {self.seed}"] if self.seed else []
+        told += [f"{key} {value}" for key, value in self.options.items()]
+        return (self.name or self.perturb or "search") + (f" ({', '.join(told)})" if told else "")
 
 
 @dataclass(frozen=True, slots=True)
