@@ -89,7 +89,7 @@ def _lines(root: yaml.Node, source: _Source) -> Lines:
         count += 1
         if count > _MAX_NODES or depth > _MAX_DEPTH:
             raise ConfigError(
-                f"{source.name}: brackets go deeper than {_MAX_DEPTH}, or anchors expand without end or to themselves"
+                f"{source.name}: brackets go deeper than {_MAX_DEPTH}, or anchors refer to themselves or never end"
             )
         if isinstance(node, yaml.SequenceNode):
             stack += [(prefix, depth + 1, item) for item in node.value]
