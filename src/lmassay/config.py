@@ -277,7 +277,7 @@ def _resolve_references(value: Any, root: Mapping[str, Any], path: str = "") -> 
         return [_resolve_references(v, root, path) for v in value]
     if not isinstance(value, bool | int | float | Path | None) or (isinstance(value, float) and not isfinite(value)):
         # YAML reads 2026-01-01 as a date; what is no JSON cannot be kept with the results.
-        raise ConfigError(f"{path}: {value} is no text, finite number, list or mapping; a text goes in quotes")
+        raise ConfigError(f"{path}: {value} is no text, finite number, list or mapping; if a text, put it in quotes")
     return value
 
 
