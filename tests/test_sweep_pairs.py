@@ -30,6 +30,22 @@ def sweeps(folder, base, new):
         ([("a", "m", {"k": 1}), ("a", "m", {"k": 2})], [("a", "n", {"k": 2}), ("a", "n", {"k": 1})], ["0-1", "1-0"]),
         # Two models with one label each: which is which nobody knows.
         ([("a", "m", {}), ("a", "n", {})], [("a", "x", {}), ("a", "y", {})], []),
+        # What is left over of two with one label is not the same as what is left over on the other side.
+        ([("a", "m", {"k": 1}), ("a", "m", {"k": 9})], [("a", "m", {"k": 1}), ("a", "m", {"k": 2})], ["0-0"]),
+        # A label is no name for another attack, but it is for another prompt, which is told elsewhere.
+        ([("a", "m", {"attack": "a(0.3)"})], [("a", "m", {"attack": "a(0.9)"})], []),
+        ([("a", "m", {"prompt": "x"}), ("b", "m", {})], [("a", "m", {"prompt": "y"}), ("b", "m", {})], ["0-0", "1-1"]),
+        # Another version of the toolkit makes no other run, even if it calls an attack otherwise.
+        (
+            [("a", "m", {"k": 1, "lmassay": "1"}), ("a", "m", {"k": 2, "lmassay": "1"})],
+            [("a", "m", {"k": 2, "lmassay": "2"}), ("a", "m", {"k": 1, "lmassay": "2"})],
+            ["0-1", "1-0"],
+        ),
+        (
+            [("a", "m", {"attack": "a(0.1)"}), ("a", "m", {"attack": "a(0.2)"})],
+            [("a, rate 0.1", "m", {"attack": "a(0.1)"}), ("a, rate 0.2", "n", {"attack": "a(0.2)"})],
+            ["0-0", "1-1"],
+        ),
         # One is left over on either side.
         ([("a", "m", {}), ("b", "m", {})], [("a", "m", {}), ("c", "m", {})], ["0-0"]),
     ],

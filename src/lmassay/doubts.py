@@ -1,4 +1,4 @@
-"""What may be wrong with a comparison though the numbers are right: order, labels, and how a task sums up."""
+"""What may be wrong with a comparison though the numbers are right: order, what was asked, how a task sums up."""
 
 from __future__ import annotations
 
@@ -24,6 +24,24 @@ def other_labels(base: Side, other: Side) -> list[str]:
         f"{theirs.id} is '{theirs.label}' and {ours.id} is '{ours.label}': a difference may come from that, not from "
         "the model"
     ]
+
+
+def asked_otherwise(base: Side, other: Side) -> list[str]:
+    """Runs of one label may have been asked differently nevertheless: a stronger attack, another prompt.
+
+    Labels that differ show as much, but not that the prompt is another one, too.
+    """
+    ours, theirs = base.depends_on, other.depends_on
+    names = [name for name in _ASKED if ours.get(name) != theirs.get(name)]
+    if base.record.label != other.record.label and "prompt" not in names[1:]:
+        return []
+    parts = [f"another {name} ({theirs.get(name, 'none')}, not {ours.get(name, 'none')})" for name in names]
+    told = f"{other.record.id} has {' and '.join(parts)} than {base.record.id}"
+    return [f"{told}: a difference may come from that, not from the model"] if parts else []
+
+
+# The parts of a signature that say what a model is asked, and that runs are often compared over.
+_ASKED = ("attack", "method", "regime", "prompt")
 
 
 def told_otherwise(base: Side, others: Sequence[Side], rows: Sequence[Comparison]) -> list[str]:

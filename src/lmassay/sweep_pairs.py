@@ -27,26 +27,35 @@ def sweep_of(store: Store, record: RunRecord) -> list[RunRecord]:
 def pair_sweeps(base: Sequence[RunRecord], new: Sequence[RunRecord]) -> Paired:
     """Pair runs by all that they depend on, or else by all but the model, by label and model, or by label alone.
 
-    A run is paired only where no other one of its sweep would do as well: a guess would judge the wrong run.
+    A run is paired only where no other one of its sweep would do as well: a guess would judge the wrong run. A label is
+    a name only where no other run of the sweep has it, not even one that is paired already: of two strengths of an
+    attack, the one left over is not the same as another strength.
     """
     pairs: dict[str, RunRecord] = {}
     ours, theirs = list(base), list(new)
     for key in (_everything, _all_but_model, _label_and_model, _label):
-        once = _unique(ours, key), _unique(theirs, key)
+        among = (base, new) if key in (_label_and_model, _label) else (ours, theirs)
+        once = [_unique(runs, key) for runs in among]
         for name in once[0].keys() & once[1].keys():
             before, after = once[0][name], once[1][name]
-            pairs[before.id] = after
-            ours.remove(before)
-            theirs.remove(after)
+            if before in ours and after in theirs and _attack(before) == _attack(after):
+                pairs[before.id] = after
+                ours.remove(before)
+                theirs.remove(after)
     return Paired([(run, pairs[run.id]) for run in base if run.id in pairs], ours, theirs)
 
 
 def listed(runs: Sequence[RunRecord]) -> str:
-    """Such as ``a1 (charswap on a model), a2 (keyboard on a model)``."""
-    return ", ".join(f"{run.id} ({run.label} on {run.model})" for run in runs)
+    """Such as ``a1 (prompt 1 on a model), a2 (charswap on a model, attack charswap(rate:0.3|seed:0))``."""
+    attacks = [f", attack {_attack(run)}" if _attack(run) else "" for run in runs]
+    return ", ".join(f"{run.id} ({run.label} on {run.model}{at})" for run, at in zip(runs, attacks, strict=True))
 
 
 Key = Callable[[RunRecord], Hashable]
+
+
+def _attack(run: RunRecord) -> object:
+    return run.provenance.get("signature", {}).get("attack")
 
 
 def _unique(runs: Sequence[RunRecord], key: Key) -> dict[Hashable, RunRecord]:
@@ -56,8 +65,11 @@ def _unique(runs: Sequence[RunRecord], key: Key) -> dict[Hashable, RunRecord]:
 
 def _depends_on(run: RunRecord, *without: str) -> Hashable:
     parts = run.provenance.get("signature", {})
-    kept = {name: value for name, value in parts.items() if name not in without}
-    return run.task, run.label, json.dumps(kept, sort_keys=True, default=str)
+    # A new version of the toolkit is told, but it makes no other run.
+    kept = {name: value for name, value in parts.items() if name not in (*without, "lmassay")}
+    # An attack says more than the label that is made of it.
+    label = "" if _attack(run) else run.label
+    return run.task, label, json.dumps(kept, sort_keys=True, default=str)
 
 
 def _everything(run: RunRecord) -> Hashable:

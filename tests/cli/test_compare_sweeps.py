@@ -109,6 +109,30 @@ def test_other_tasks_of_a_sweep_are_told_where_no_condition_is_about_them(gate, 
     assert "base-first has no metric 'acuracy'; did you mean 'accuracy'?" in gate(condition="acuracy<0")[2]
 
 
+def test_another_strength_of_an_attack_is_no_counterpart_and_is_told_by_its_attack(gate, tmp_path):
+    for folder, rates_of_attack in (("base", (0.05, 0.9)), ("new", (0.05, 0.2))):
+        for rate in rates_of_attack:
+            signature = {"attack": f"charswap(rate:{rate})"}
+            more = {"label": "charswap", "model": "a model", "sweep": folder, "signature": signature}
+            add(tmp_path / folder, f"{folder}-{rate}", rates(GOOD), **more)
+    code, out, err = gate()
+    assert (code, out) == (2, "")
+    assert "does the same as base-0.9 (charswap on a model, attack charswap(rate:0.9)) of the base" in err
+    code, out, err = gate("--allow-incomplete")
+    assert (code, out.count("PASS")) == (0, 1)
+    assert "not judged: new-0.2 (charswap on a model, attack charswap(rate:0.2))" in err
+
+
+def test_another_version_of_the_toolkit_is_told_and_judged(gate, tmp_path):
+    for folder in ("base", "new"):
+        for k in (1, 2):
+            signature = {"k": k, "lmassay": folder}
+            add(tmp_path / folder, f"{folder}-{k}", rates(GOOD), model="m", sweep=folder, signature=signature)
+    code, out, err = gate()
+    assert (code, out.count("PASS")) == (0, 2)
+    assert "new-1 and base-1 also differ in lmassay; compare with care" in err
+
+
 def test_labels_that_differ_and_a_base_that_is_newer_are_told(capsys, tmp_path):
     from lmassay.store import Store
 
