@@ -7,8 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lmassay.comparison import compare_runs
+from lmassay.condition import Condition, parse_condition
 from lmassay.errors import UserError
-from lmassay.gate import Condition, fewest_units, judge, parse_condition
+from lmassay.gate import fewest_units, judge
 from tests.compare_kit import failed, rates, scored, side, two, unscored
 
 
@@ -188,6 +189,56 @@ def test_no_drop_on_so_few_examples_cannot_be_judged_either():
     assert (found.state, found.exit_code) == ("cannot judge", 2)
     assert "5 pairs can never be significant" in found.why_not
     assert "at least 6 are needed" in found.why_not
+
+
+@pytest.mark.parametrize("after", [0, 5])
+def test_a_base_so_low_that_no_drop_can_be_significant_cannot_be_judged(after):
+    found = verdict(two(rates([1] * 5 + [0] * 95), rates([1] * after + [0] * (100 - after))), "accuracy<-0.02")
+    assert (found.state, found.exit_code) == ("cannot judge", 2)
+    assert "only 5 of 100 pairs can fall from where the base run has them" in found.why_not
+    assert "at least 6 are needed" in found.why_not
+    assert verdict(two(rates([1] * 6 + [0] * 94), rates([0] * 100)), "accuracy<-0.02").exit_code == 1
+
+
+def test_a_base_so_high_that_no_rise_can_be_significant_cannot_be_judged():
+    found = verdict(two(rates([1, 0] * 3), rates([1] * 6)), "accuracy>0.02")
+    assert found.exit_code == 2
+    assert "only 3 of 6 pairs can rise" in found.why_not
+
+
+def test_few_clusters_that_can_fall_cannot_be_judged():
+    groups = [{"template": str(i // 10)} for i in range(100)]
+    sides = two(rates([1] * 50 + [0] * 50, groups=groups), rates([0] * 100, groups=groups), cluster="template")
+    assert "only 5 of 10 clusters can fall" in verdict(sides, "accuracy<-0.02").why_not
+
+
+def test_graded_scores_at_their_end_cannot_move_but_others_can():
+    before, after = [scored(i, a=0.3 * (i < 5)) for i in range(40)], [scored(i, a=0.0) for i in range(40)]
+    assert "only 5 of 40 pairs can fall" in verdict(two(before, after), "a<-0.02").why_not
+    before, after = [scored(i, bleu=30.0 * (i < 5)) for i in range(40)], [scored(i, bleu=0.0) for i in range(40)]
+    assert verdict(two(before, after), "bleu<-0.02").exit_code == 0
+
+
+@pytest.mark.parametrize(("right", "condition"), [(0, "accuracy<-0.02"), (0, "accuracy<0"), (1, "accuracy<-0.02")])
+def test_a_base_that_cannot_fall_beyond_the_threshold_passes_and_says_so(right, condition):
+    found = verdict(two(rates([1] * right + [0] * (100 - right)), rates([0] * 100)), condition)
+    assert found.exit_code == 0
+    assert f"from {right / 100:.4f} it cannot fall that far" in found.checks[0].why
+
+
+def test_a_share_of_a_base_that_is_too_low_cannot_be_judged():
+    found = verdict(two(rates([1] * 5 + [0] * 95), rates([0] * 100)), "accuracy<-2%")
+    assert "only 5 of 100 pairs can fall" in found.why_not
+
+
+def test_clusters_in_error_are_not_counted():
+    combinations = {"right": {"terms": {"right": 1.0}, "constant": 0.0, "each": None, "bounds": [0.0, 1.0]}}
+    rows = [scored(i, {"template": str(i)}, right=1.0) for i in range(8)]
+    base = [*rows[:5], *(failed(i) for i in range(5, 8))]
+    found = verdict(two(base, rows, combinations=combinations, cluster="template"), "right<-0.02")
+    assert found.exit_code == 2
+    assert (found.checks[0].row.units, found.checks[0].row.changed) == (5, 0)
+    assert "5 pairs can never be significant" in found.why_not
 
 
 def test_several_tests_need_more_examples_than_one():

@@ -4,20 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from math import isclose
 from typing import Any
 
 from lmassay.combination import combination_of, paired
 from lmassay.errors import UserError, did_you_mean
-from lmassay.stats import (
-    ABSOLUTE_SLACK,
-    LEAST_P_OF_DRAWS,
-    RELATIVE_SLACK,
-    Difference,
-    Settings,
-    paired_difference,
-    the_same,
-)
+from lmassay.moves import Moves, moves_of_combination, moves_of_values
+from lmassay.stats import LEAST_P_OF_DRAWS, Difference, Settings, paired_difference
 from lmassay.store import RunRecord, Store
 from lmassay.table import ScoreTable
 
@@ -43,6 +35,9 @@ class Comparison:
     """What the test takes for independent: the pairs, or the clusters they belong to."""
     changed: int = 0
     """Those of the units that are not the same in both runs; the others tell nothing of which run is better."""
+    can_fall: int = 0
+    """Those of the units that could be lower than in the base run: a score of 0 that lies between 0 and 1 could not."""
+    can_rise: int = 0
 
     @property
     def relative(self) -> float | None:
@@ -208,17 +203,18 @@ def _compare_pair(base: Side, other: Side, metrics: Sequence[str], smallest_p: f
 
 @dataclass(frozen=True, slots=True)
 class _Found:
-    """Both means, their difference, on how many independent units it was tested, and how many of them changed."""
+    """Both means, their difference, and on what it was tested."""
 
     base_mean: float
     new_mean: float
     difference: Difference
-    units: int
-    changed: int
+    moves: Moves
 
 
 def _row(base: Side, other: Side, metric: str, found: _Found) -> Comparison:
-    difference = found.difference
+    difference, moves = found.difference, found.moves
+    # Where nothing changed there is no spread, and an interval of no width would be a pretence.
+    low, high = (difference.low, difference.high) if moves.changed else (None, None)
     return Comparison(
         metric=metric,
         base=base.record.id,
@@ -228,13 +224,15 @@ def _row(base: Side, other: Side, metric: str, found: _Found) -> Comparison:
         base_mean=found.base_mean,
         new_mean=found.new_mean,
         difference=difference.value,
-        low=difference.low,
-        high=difference.high,
+        low=low,
+        high=high,
         p=difference.p,
         p_adjusted=None,
         n=difference.n,
-        units=found.units,
-        changed=found.changed,
+        units=moves.units,
+        changed=moves.changed,
+        can_fall=moves.can_fall,
+        can_rise=moves.can_rise,
     )
 
 
@@ -248,30 +246,7 @@ def _combined(base: Side, other: Side, metric: str, settings: Settings) -> _Foun
     found = paired(base.table, other.table, combination, cluster, settings)
     if found is None:
         return None
-    units, changed = _clusters_of(base, other, combination.terms, combination.each or cluster)
-    return _Found(*found, len(units), len(changed))
-
-
-def _clusters_of(base: Side, other: Side, columns: Iterable[str], group: str | None) -> tuple[set[str], set[str]]:
-    """The clusters of shared examples that have a score in one of the columns, and those where one differs."""
-    shared = set(base.table.ids) & set(other.table.ids)
-    labels = base.table.groups.get(group, base.table.ids) if group else base.table.ids
-    label_of = dict(zip(base.table.ids, labels, strict=True))
-    has: set[str] = set()
-    differ: set[str] = set()
-    for column in columns:
-        before, after = base.table.by_id(column), other.table.by_id(column)
-        found = (before.keys() | after.keys()) & shared
-        has |= found
-        differ |= {i for i in found if not is_same(before.get(i), after.get(i))}
-    return {label_of[i] for i in has}, {label_of[i] for i in differ}
-
-
-def is_same(before: float | None, after: float | None) -> bool:
-    """True if a score is the one it was, but for rounding; no score is the same as none."""
-    if before is None or after is None:
-        return before is after
-    return isclose(before, after, rel_tol=RELATIVE_SLACK, abs_tol=ABSOLUTE_SLACK)
+    return _Found(*found, moves_of_combination(base.table, other.table, combination, cluster))
 
 
 def _mean_difference(base: Side, other: Side, metric: str, key: str | None, settings: Settings) -> _Found | None:
@@ -290,8 +265,7 @@ def _mean_difference(base: Side, other: Side, metric: str, key: str | None, sett
     clusters = [before[unit].cluster for unit in shared]
     found = paired_difference(a * weights, b * weights, settings, clusters if any(clusters) else None)
     names = clusters if any(clusters) else shared
-    changed = {name for name, same in zip(names, the_same(a, b), strict=True) if not same}
-    return _Found(float((a * weights).mean()), float((b * weights).mean()), found, len(set(names)), len(changed))
+    return _Found(float((a * weights).mean()), float((b * weights).mean()), found, moves_of_values(names, a, b))
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from lmassay.comparison import Side, is_same, pairing_key, unit_names, units_of
+from lmassay.comparison import Side, pairing_key, unit_names, units_of
+from lmassay.moves import is_same
 
 
 @dataclass(frozen=True, slots=True)

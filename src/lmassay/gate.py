@@ -6,7 +6,6 @@ A gate that cannot judge says so; it never passes for lack of evidence that ther
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from statistics import NormalDist
@@ -16,74 +15,19 @@ from lmassay.comparison import (
     Comparison,
     Side,
     comparable,
-    is_same,
     pairing_key,
     unit_names,
     units_of,
     with_false_discovery_rate,
 )
+from lmassay.condition import Condition
 from lmassay.errors import UserError
 from lmassay.flips import scores_of
+from lmassay.moves import Bounds
 
 State = Literal["pass", "fail", "cannot judge"]
 ALPHA = 0.05
 _POWER = 0.8
-_CONDITION = re.compile(
-    # Names of metrics may hold such signs, too: the last one is meant.
-    r"(?P<metric>.*\S)\s*(?P<sign><=|>=|<|>)\s*"
-    r"(?P<number>[+\-\N{MINUS SIGN}]?(?:\d+\.?\d*|\.\d+)(?:[eE][+\-\N{MINUS SIGN}]?\d+)?)\s*(?P<percent>%?)",
-    re.DOTALL,
-)
-_SHAPE = 'write METRIC<NUMBER or METRIC>NUMBER, such as "accuracy<-0.02", or "accuracy<-2%" for a share of the base'
-
-
-@dataclass(frozen=True, slots=True)
-class Condition:
-    """What must not be: a difference, new less base, beyond a threshold. A ``relative`` one is a share of the base."""
-
-    metric: str
-    sign: str
-    threshold: float
-    relative: bool = False
-
-    def __str__(self) -> str:
-        number = f"{100 * self.threshold:g}%" if self.relative else f"{self.threshold:g}"
-        return f"{self.metric}{self.sign}{number}"
-
-    @property
-    def limit(self) -> str:
-        """Such as ``below -0.02``."""
-        words = {"<": "below", "<=": "at or below", ">": "above", ">=": "at or above"}
-        return f"{words[self.sign]} {str(self)[len(self.metric) + len(self.sign) :]}"
-
-    def is_met_by(self, difference: float) -> bool:
-        """True if the difference, or the share of the base, is beyond the threshold; rounding is nothing."""
-        if is_same(difference, self.threshold):
-            return "=" in self.sign
-        return difference < self.threshold if self.sign.startswith("<") else difference > self.threshold
-
-
-def parse_condition(text: str) -> Condition:
-    """
-    >>> parse_condition("accuracy < -0.02")
-    Condition(metric='accuracy', sign='<', threshold=-0.02, relative=False)
-    """
-    found = _CONDITION.fullmatch(text.strip())
-    if found is None:
-        raise UserError(f"--fail-if '{text}' cannot be read; {_SHAPE}")
-    number = found["number"].replace("\N{MINUS SIGN}", "-")
-    threshold = float(number) / (100 if found["percent"] else 1)
-    if not math.isfinite(threshold):
-        raise UserError(f"--fail-if '{text}': the threshold is no finite number")
-    falls = found["sign"].startswith("<")
-    if threshold > 0 if falls else threshold < 0:
-        # The test asks whether there is a difference at all: it cannot tell whether a gain is large enough.
-        other = f"{found['metric']}{found['sign']}{'-' if falls else ''}{number.lstrip('+-')}{found['percent']}"
-        raise UserError(
-            f"--fail-if '{text}': a difference is new less base, so a "
-            f"{'drop is below' if falls else 'rise is above'} 0; did you mean '{other}'?"
-        )
-    return Condition(found["metric"], found["sign"], threshold, bool(found["percent"]))
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,8 +133,10 @@ def judge(
                 f"{base.record.id} and {new.record.id} share no example with a score of {condition.metric}; "
                 "were they run on the same data?"
             )
-        _require_reachable(condition, base, new)
-        check = _check(condition, row, _Bar(alpha, len(tested), float(base.record.config.get("confidence", 0.95))))
+        bounds = _bounds(base, new, condition.metric)
+        _require_reachable(condition, bounds)
+        bar = _Bar(alpha, len(tested), float(base.record.config.get("confidence", 0.95)))
+        check = _check(condition, row, bar, bounds)
         checks.append(_with_missing(check, base, new, allow_incomplete))
     refused = "" if allow_incomplete else _unfinished(pairs)
     if refused:
@@ -242,10 +188,9 @@ class _Bar:
         return error * (-normal.inv_cdf(max(self.each / 2, 1e-300)) + normal.inv_cdf(_POWER))
 
 
-def _require_reachable(condition: Condition, base: Side, new: Side) -> None:
+def _require_reachable(condition: Condition, bounds: Bounds | None) -> None:
     """A threshold that no difference can be beyond would let everything pass."""
-    bounds = _bounds(base, new, condition.metric)
-    is_share_of_any_size = condition.relative and (condition.sign.startswith(">") or (bounds and bounds[0] < 0))
+    is_share_of_any_size = condition.relative and (not condition.falls or (bounds and bounds[0] < 0))
     if bounds is None or is_share_of_any_size:
         return
     size, most = abs(condition.threshold), 1.0 if condition.relative else bounds[1] - bounds[0]
@@ -258,7 +203,7 @@ def _require_reachable(condition: Condition, base: Side, new: Side) -> None:
     raise UserError(f"--fail-if '{condition}' can never be met: {condition.metric} {why}")
 
 
-def _bounds(base: Side, new: Side, metric: str) -> tuple[float, float] | None:
+def _bounds(base: Side, new: Side, metric: str) -> Bounds | None:
     """What a metric lies between, if that is known: rates and shares, and what a task puts together from them."""
     combination = base.record.provenance.get("combinations", {}).get(metric)
     if combination is not None:
@@ -323,7 +268,7 @@ def _unfinished(pairs: Sequence[Pair]) -> str:
     return f"{'; '.join(dict.fromkeys(told))}: `lmassay resume` finishes a run, --allow-incomplete judges what there is"
 
 
-def _check(condition: Condition, row: Comparison, bar: _Bar) -> Check:
+def _check(condition: Condition, row: Comparison, bar: _Bar, bounds: Bounds | None) -> Check:
     p = row.p_adjusted if bar.tests > 1 else row.p
     seen = bar.detectable(row)
 
@@ -341,11 +286,30 @@ def _check(condition: Condition, row: Comparison, bar: _Bar) -> Check:
     said = f"the difference is {shown}, {condition.limit if is_met else f'not {condition.limit}'}"
     if is_met and p < bar.alpha:
         return told("fail", f"{said}, and significant ({numbers})")
-    if row.units < bar.fewest:
+    can_fail = bounds is None or condition.is_met_by(_furthest(condition, row, bounds))
+    few = _too_few(condition, row, bar.fewest, can_fail)
+    if few:
         several = f" in each of {bar.tests} tests" if bar.tests > 1 else ""
-        why = f"{said}, but {_units(row)} can never be significant ({numbers}); at least {bar.fewest} are needed"
-        return told("cannot judge", f"{why}{several}")
-    return told("pass", f"{said}{', but not significant' if is_met else ''} ({numbers}); {_power(row, seen, bar)}")
+        why = f"{said}, but {few} can never be significant ({numbers}); at least {bar.fewest} are needed{several}"
+        return told("cannot judge", why)
+    power = _power(row, seen, bar) if can_fail else f"from {row.base_mean:.4f} it cannot {condition.verb} that far"
+    return told("pass", f"{said}{', but not significant' if is_met else ''} ({numbers}); {power}")
+
+
+def _furthest(condition: Condition, row: Comparison, bounds: Bounds) -> float:
+    """The largest difference that a new run could have in the direction that must not be."""
+    difference = bounds[0 if condition.falls else 1] - row.base_mean
+    return difference / abs(row.base_mean) if condition.relative else difference
+
+
+def _too_few(condition: Condition, row: Comparison, fewest: int, can_fail: bool) -> str:
+    """The units, if the gate would not see it even if all of them went the way that must not be; else nothing."""
+    if row.units < fewest:
+        return _units(row)
+    able = row.can_fall if condition.falls else row.can_rise
+    if able < fewest and can_fail:
+        return f"only {able:,} of {_units(row)} can {condition.verb} from where the base run has them, and so few"
+    return ""
 
 
 def _units(row: Comparison) -> str:

@@ -45,6 +45,23 @@ def test_a_difference_is_printed_with_all_that_it_rests_on(folder, compare):
     ), cells
 
 
+def test_runs_that_are_the_same_are_said_to_be(folder, compare):
+    add(folder, "run-same", rates([1] * 30 + [0] * 10))
+    _, out, _ = compare("base", "same", "-o", folder / "same.html")
+    assert re.search(r"\+0\.0000 +same in all 40 ", out)
+    assert "same in all 40" in (folder / "same.html").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("gated", [[], ["--fail-if", "accuracy<-0.02"]])
+def test_another_attack_or_prompt_behind_one_label_is_told(tmp_path, compare, gated):
+    for run, rate, prompt in (("run-mild", 0.02, "x"), ("run-hard", 0.9, "y")):
+        signature = {"attack": f"charswap(rate:{rate})", "prompt": prompt}
+        add(tmp_path, run, rates([1] * 40), label="charswap", signature=signature)
+    code, _, err = compare("mild", "hard", *gated)
+    assert code == 0
+    assert "run-hard has another attack (charswap(rate:0.9), not charswap(rate:0.02)) and another prompt (y, not" in err
+
+
 def test_flips_are_printed_on_demand_with_their_answers(folder, compare):
     code, out, _ = compare("base", "worse", "--flips", "2")
     assert code == 0

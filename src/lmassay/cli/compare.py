@@ -12,8 +12,9 @@ import click
 
 from lmassay.cli.common import json_option, results_option
 from lmassay.cli.console import print_json, say, warn
+from lmassay.condition import parse_condition
 from lmassay.errors import UserError, did_you_mean
-from lmassay.gate import ALPHA, parse_condition
+from lmassay.gate import ALPHA
 
 if TYPE_CHECKING:
     from lmassay.comparison import Side

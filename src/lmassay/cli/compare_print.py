@@ -14,7 +14,7 @@ from lmassay.comparison import Comparison
 from lmassay.flips import Flips
 from lmassay.gate import Verdict
 from lmassay.report.changed import read_both
-from lmassay.report.compared import Compared
+from lmassay.report.compared import Compared, interval_text
 from lmassay.report.numbers import number_text, p_text
 
 Answers = Mapping[str, tuple[str, str]]
@@ -74,7 +74,7 @@ def _row(row: Comparison, *, several: bool, relative: bool, tests: bool) -> list
         number_text(row.base_mean),
         number_text(row.new_mean),
         f"{row.difference:+.4f}",
-        "n/a" if row.low is None else f"[{number_text(row.low)}, {number_text(row.high)}]",
+        interval_text(row),
         *([share] if relative else []),
         p_text(row.p),
         *([p_text(row.p_adjusted)] if tests else []),

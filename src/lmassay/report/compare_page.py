@@ -15,7 +15,7 @@ from lmassay.gate import Verdict
 from lmassay.report.browser import Shown, browser
 from lmassay.report.changed import Both, read_both, rows_of_pairs
 from lmassay.report.compare_figure import Drawn, drawing, on_one_scale
-from lmassay.report.compared import Compared, Source
+from lmassay.report.compared import Compared, Source, interval_text
 from lmassay.report.numbers import number_text, p_text
 from lmassay.report.parts import Block, Body, Cell, Figure, Figures, Folded, Line, Note, Table, count, name
 from lmassay.report.shell import document, environment
@@ -126,13 +126,12 @@ def _differences(found: Compared) -> list[Block]:
     several, tests = len(found.others) > 1, len(found.rows) > 1
     lines = []
     for row in found.rows:
-        interval = "n/a" if row.low is None or row.high is None else f"[{row.low:+.4f}, {row.high:+.4f}]"
         cells = [
             name(row.metric),
             *([Cell(found.title(row.new), kind="text")] if several else []),
             Cell(number_text(row.base_mean)),
             Cell(number_text(row.new_mean)),
-            Cell(f"{row.difference:+.4f}", [interval]),
+            Cell(f"{row.difference:+.4f}", [interval_text(row, "+")]),
             Cell("n/a" if row.relative is None else f"{row.relative:+.1%}"),
             Cell(p_text(row.p)),
             *([Cell(p_text(row.p_adjusted))] if tests else []),

@@ -16,9 +16,10 @@ from lmassay.comparison import (
     require_one_task,
     with_false_discovery_rate,
 )
-from lmassay.doubts import other_labels, told_otherwise, wrong_order
+from lmassay.condition import Condition
+from lmassay.doubts import asked_otherwise, other_labels, told_otherwise, wrong_order
 from lmassay.flips import Flips, flips
-from lmassay.gate import ALPHA, Condition, Verdict, judge, pairs_about
+from lmassay.gate import ALPHA, Verdict, judge, pairs_about
 from lmassay.stats import LEAST_P_OF_DRAWS
 from lmassay.store import Store
 
@@ -120,7 +121,7 @@ def compare_sources(
         of_pair = compare_runs(base, [new], list(dict.fromkeys([*shown, *gated[run]])), smallest_p=smallest_p)
         rows += of_pair
         found += flips(base, new, dict.fromkeys(row.metric for row in of_pair))
-        told += [*caveats(base, [new]), *wrong_order(base, new)]
+        told += [*caveats(base, [new]), *wrong_order(base, new), *asked_otherwise(base, new)]
         told += [] if groups else told_otherwise(base, [new], of_pair)
         if conditions:
             told += other_labels(base, new)
@@ -146,6 +147,13 @@ def _by_run(metrics: Iterable[str], pairs: Sequence[tuple[Side, Side]]) -> dict[
         for base, new in pairs_about(metric, pairs) or pairs:
             found[new.record.id] += known_metrics(base, [new], [metric])
     return found
+
+
+def interval_text(row: Comparison, sign: str = "") -> str:
+    """The interval of a difference; runs that are the same have none, which is something else than not knowing it."""
+    if not row.changed:
+        return f"same in all {row.n:,}"
+    return "n/a" if row.low is None or row.high is None else f"[{row.low:{sign}.4f}, {row.high:{sign}.4f}]"
 
 
 def part_text(groups: Mapping[str, str]) -> str:
