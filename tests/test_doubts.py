@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from lmassay.doubts import asked_otherwise
+from lmassay.doubts import asked_otherwise, other_labels
 from tests.compare_kit import rates, side
 
 
@@ -35,6 +35,15 @@ def test_runs_that_were_asked_alike_are_not_doubted():
 @pytest.mark.parametrize("part", ["attack", "prompt", "method"])
 def test_labels_that_differ_show_what_is_compared(part):
     assert asked_otherwise(*two_of({part: "a"}, {part: "b"}, label="other")) == []
+
+
+def test_another_label_of_the_same_attack_tells_nothing():
+    sides = two_of(
+        {"attack": "a(rate:0.3)", "prompt": "x"}, {"attack": "a(rate:0.3)", "prompt": "y"}, label="a, rate 0.3"
+    )
+    assert other_labels(*sides) == []
+    assert "another prompt (y, not x)" in asked_otherwise(*sides)[0]
+    assert other_labels(*two_of({"attack": "a"}, {"attack": "b"}, label="other")) != []
 
 
 def test_another_prompt_besides_another_attack_is_told_whatever_the_labels():

@@ -18,7 +18,7 @@ def wrong_order(base: Side, other: Side) -> list[str]:
 def other_labels(base: Side, other: Side) -> list[str]:
     """Runs with different labels were asked differently: another attack, another prompt."""
     ours, theirs = base.record, other.record
-    if ours.label == theirs.label:
+    if _called_alike(base, other):
         return []
     return [
         f"{theirs.id} is '{theirs.label}' and {ours.id} is '{ours.label}': a difference may come from that, not from "
@@ -33,11 +33,17 @@ def asked_otherwise(base: Side, other: Side) -> list[str]:
     """
     ours, theirs = base.depends_on, other.depends_on
     names = [name for name in _ASKED if ours.get(name) != theirs.get(name)]
-    if base.record.label != other.record.label and "prompt" not in names[1:]:
+    if not _called_alike(base, other) and "prompt" not in names[1:]:
         return []
     parts = [f"another {name} ({theirs.get(name, 'none')}, not {ours.get(name, 'none')})" for name in names]
     told = f"{other.record.id} has {' and '.join(parts)} than {base.record.id}"
     return [f"{told}: a difference may come from that, not from the model"] if parts else []
+
+
+def _called_alike(base: Side, other: Side) -> bool:
+    """One attack may have a short label by itself and a longer one among others of its name."""
+    attack = base.depends_on.get("attack")
+    return base.record.label == other.record.label or (attack is not None and attack == other.depends_on.get("attack"))
 
 
 # The parts of a signature that say what a model is asked, and that runs are often compared over.
