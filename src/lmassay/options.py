@@ -10,7 +10,7 @@ import inspect
 import os
 import re
 import typing
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -18,6 +18,7 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict, ValidationError, create_model
 
 from lmassay.errors import ConfigError, LmassayError, PluginError, closest, did_you_mean, failure
+from lmassay.provenance import as_variable, is_secret_option, remember_secret
 from lmassay.registry import current
 
 Spec = str | Mapping[str, Any]
@@ -93,10 +94,17 @@ def build(kind: str, spec: Spec, base: Path, key: str = "") -> Any:
 def checked_options(factory: Callable[..., Any], options: Mapping[str, Any], base: Path, key: str) -> dict[str, Any]:
     """Keyword arguments for ``factory``, all problems reported at once."""
     model = options_model(factory)
+    unknown = [] if model.model_config["extra"] == "allow" else [n for n in options if n not in model.model_fields]
+    if unknown:
+        raise ConfigError("\n".join(_unknown(f"{key}.{name}", model.model_fields) for name in unknown))
+    filled = expand_environment(dict(options), key)
     try:
-        checked = model.model_validate(expand_environment(dict(options), key))
+        checked = model.model_validate(filled)
     except ValidationError as error:
         raise ConfigError("\n".join(problems(error, model, key))) from None
+    _keep_secrets_out({n: v for n, v in options.items() if not isinstance(getattr(checked, n), Path)}, key)
+    for _, value in _secrets(filled, key):
+        remember_secret(value)
     names = checked.model_fields_set | set(model.model_fields)
     values = {name: _with_paths(getattr(checked, name), base, f"{key}.{name}") for name in names}
     if _INJECTED in inspect.signature(factory).parameters:
@@ -111,13 +119,17 @@ def problems(error: ValidationError, model: type[BaseModel], key: str) -> list[s
         path = ".".join([key, *(str(part) for part in item["loc"])]).strip(".")
         if item["type"] == "extra_forbidden":
             known = _fields_at(model, item["loc"][:-1])
-            lines.append(f"{path}: unknown key{did_you_mean(str(item['loc'][-1]), known)}")
+            lines.append(_unknown(path, known))
         elif item["type"] == "missing":
             lines.append(f"{path}: this key is required")
         else:
             got = repr(item["input"])
             lines.append(f"{path}: {item['msg'].removeprefix('Value error, ')} (got {got[:80]}){_meant(item)}")
     return lines
+
+
+def _unknown(path: str, known: Iterable[str]) -> str:
+    return f"{path}: unknown key{did_you_mean(path.rpartition('.')[2], known)}"
 
 
 def _meant(item: Mapping[str, Any]) -> str:
@@ -141,8 +153,28 @@ def expand_environment(value: Any, key: str) -> Any:
 
 def _variable(name: str, key: str) -> str:
     if name not in os.environ:
-        raise ConfigError(f"{key}: the environment variable {name} is not set; export it or write the value")
+        raise ConfigError(f"{key}: the environment variable {name} is not set; export it")
     return os.environ[name]
+
+
+def _keep_secrets_out(options: Mapping[str, Any], key: str) -> None:
+    """What a configuration says is kept with the results and shown on pages; a variable is not filled in there."""
+    for path, value in _secrets(options, key):
+        if value and not _ENVIRONMENT.search(value):
+            name = as_variable(path.rpartition(".")[2])
+            raise ConfigError(f"{path}: a secret would be kept with the results; write '${{{name}}}' and export {name}")
+
+
+def _secrets(value: Any, key: str) -> Iterator[tuple[str, str]]:
+    """The texts that stand under a name like ``api_key``, each with its place."""
+    if isinstance(value, Mapping):
+        for name, inner in value.items():
+            yield from _secrets(inner, f"{key}.{name}")
+    elif isinstance(value, list):
+        for inner in value:
+            yield from _secrets(inner, key)
+    elif isinstance(value, str) and is_secret_option(key.rpartition(".")[2]):
+        yield key, value
 
 
 def _with_paths(value: Any, base: Path, key: str) -> Any:

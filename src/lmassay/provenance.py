@@ -30,6 +30,12 @@ _PACKAGES = (
 )
 # The last three are what KoBBQ's own programs call their keys.
 _SECRET_NAME = re.compile(r"KEY|TOKEN|SECRET|PASSW|CREDENTIAL|^(CLAUDE|OPENAI|CLOVA)$", re.IGNORECASE)
+# An option is more often called like a secret without being one: tokens are words too, and keys belong to columns.
+_SECRET_OPTION = re.compile(
+    r"(^|_)((api|access|auth|private|secret)_?key|(api|access|auth|bearer|hf|hub|refresh|session)_?token"
+    r"|secret|password|passwd|passphrase|credentials?|authorization)$|^token$"
+)
+_BETWEEN_WORDS = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|[^A-Za-z0-9]+")
 _SECRET_SHAPE = re.compile(r"\b(sk-[A-Za-z0-9_\-]{8,})|(?<=Bearer )\S+")
 _SHORTEST_SECRET = 8
 _in_use: set[str] = set()
@@ -76,6 +82,24 @@ def source_digest(obj: Any) -> str:
     except (OSError, TypeError):
         return "src:unknown"
     return "src:" + hashlib.sha256(source.encode("utf-8", "surrogatepass")).hexdigest()[:8]
+
+
+def as_variable(option: str) -> str:
+    """What an environment variable for an option would be called.
+
+    >>> as_variable("x-apiKey")
+    'X_API_KEY'
+    """
+    return _BETWEEN_WORDS.sub("_", option).strip("_").upper()
+
+
+def is_secret_option(name: str) -> bool:
+    """Whether an option of this name holds a secret, rather than say where one is found.
+
+    >>> [is_secret_option(name) for name in ("api_key", "token", "api_key_env", "pad_token", "max_tokens")]
+    [True, True, False, False, False]
+    """
+    return _SECRET_OPTION.search(as_variable(name).lower()) is not None
 
 
 def remember_secret(value: str) -> None:
