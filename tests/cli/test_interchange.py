@@ -93,6 +93,20 @@ def test_an_export_goes_round_by_the_command_line(lmassay, tmp_path):
     assert found == {r.metric: r.value for r in ours.results}
 
 
+def test_a_run_with_errors_comes_back_as_such_and_a_gate_refuses_it(lmassay, tmp_path):
+    ours = pairs_run(tmp_path)
+    logs = lmassay("export", ours.id, "--results", ours.folder, "--format", "lm-eval", "-o", tmp_path / "logs")
+    back = lmassay("import", logs.stdout.split()[0], "--results", tmp_path / "back")
+    assert back.returncode == 1
+    assert "2 of 8 examples are not in the log: 2 in error" in back.stderr
+    assert "is incomplete (2 examples in error): the log does not hold the whole run" in back.stderr
+    theirs = json.loads(lmassay("import", log(PAIRS), "--results", tmp_path / "theirs", "--json").stdout)["run"]
+    folders = ("--results", tmp_path / "back", "--base-results", tmp_path / "theirs")
+    gate = lmassay("compare", theirs, "latest", *folders, "--fail-if", "accuracy<-0.1")
+    assert gate.returncode == 2
+    assert "incomplete" in gate.stdout + gate.stderr
+
+
 def test_every_eval_ever_is_written_with_its_companion(lmassay, tmp_path):
     ours = pairs_run(tmp_path)
     done = lmassay(

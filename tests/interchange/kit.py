@@ -38,6 +38,37 @@ class Lengths:
 """
 
 
+# Draws a letter for each question by its text; a share of the questions fails, another is refused.
+_LETTERS = """
+import hashlib
+from lmassay import Response
+
+def share(*parts):
+    return int.from_bytes(hashlib.sha256("|".join(map(str, parts)).encode()).digest()[:4]) / 2**32
+
+class Letters:
+    name = "letters"
+    can = frozenset({"generate", "choices"})
+
+    def __init__(self, label: str = "acme/letters", failing: float = 0.0, refusing: float = 0.0):
+        self.label, self.failing, self.refusing = label, failing, refusing
+
+    def identity(self):
+        return {"name": self.name, "label": self.label}
+
+    def generate(self, requests):
+        for request in requests:
+            text = request.prompt or str(request.messages)
+            drawn = share("state", text)
+            if drawn < self.failing:
+                yield Response(error="HTTP 500")
+            elif drawn < self.failing + self.refusing:
+                yield Response(finish="refusal")
+            else:
+                yield Response("ABC"[int(3 * share(self.label, text))])
+"""
+
+
 def log(name: str) -> Path:
     """One of the real logs by its task."""
     (found,) = (path for path in LOGS.glob(f"samples_{name}_2026*.jsonl"))
@@ -89,4 +120,13 @@ def generated_run(folder: Path) -> Run:
     }
     model = f"{ROOT / 'examples/toy_translator.py'}:ToyTranslator"
     (run,) = evaluate({"task": task, "model": model, "limit": 6}, folder / "ours")
+    return run
+
+
+def bias_run(folder: Path, averaging: str = "test", **model: Any) -> Run:
+    """A run whose examples belong together by template and some of whose metrics are put together from several."""
+    (folder / "letters.py").write_text(_LETTERS, encoding="utf-8")
+    task = {"name": "bias", "data": str(ROOT / "examples/bias/questions.yaml"), "averaging": averaging}
+    spec = {"name": f"{folder / 'letters.py'}:Letters", **model}
+    (run,) = evaluate({"task": task, "model": spec}, folder / "ours")
     return run

@@ -247,3 +247,71 @@ def test_an_imported_run_can_be_planned_again_from_its_configuration(tmp_path):
 def test_a_key_in_a_model_name_is_blanked_out(tmp_path):
     record, _ = imported(tmp_path / "results", write_log(tmp_path, samples(PAIRS)), model="sk-abcdefgh12345678")
     assert "abcdefgh" not in json.dumps([record.model, record.signature])
+
+
+def _sums(folder, model, *, shots=0, answers=(1.0, 0.0, 1.0), first="2"):
+    """The log of a foreign task as some model answered it."""
+    rows = [row for row in samples("sums") if row["filter"] == "strict-match"]
+    for row, answer in zip(rows, answers, strict=True):
+        row |= {"exact_match": answer, "filtered_resps": [f"{model} says {answer}"]}
+        prompt = row["arguments"]["gen_args_0"]
+        prompt["arg_0"] = "Q: What is 0 + 1?\nA: 1\n\n" * shots + prompt["arg_0"]
+    rows[0]["target"] = first
+    path = write_log(folder, rows, "sums")
+    totals = {"results": {"sums": {}}, "n-shot": {"sums": shots}, "model_name": model}
+    path.with_name(path.name.replace("samples_sums", "results").replace("jsonl", "json")).write_text(
+        json.dumps(totals), encoding="utf-8"
+    )
+    return path
+
+
+def _caveats(folder, *paths):
+    """What a comparison of the first log with the second warns of."""
+    from lmassay.comparison import caveats, load_side
+
+    records = [imported(folder, path)[0] for path in paths]
+    with Store(folder) as store:
+        base, new = (load_side(store, record) for record in records)
+    return caveats(base, [new])
+
+
+def test_two_models_on_the_same_documents_and_questions_differ_in_the_model_alone(tmp_path):
+    logs = [_sums(tmp_path / "a", "one"), _sums(tmp_path / "b", "two", answers=(0.0, 0.0, 1.0))]
+    assert _caveats(tmp_path / "results", *logs) == []
+
+
+def test_other_shots_and_other_documents_are_told_apart(tmp_path):
+    base = _sums(tmp_path / "a", "one")
+    (told,) = _caveats(tmp_path / "shots", base, _sums(tmp_path / "b", "one", shots=5))
+    assert "also differ in shots; compare with care" in told
+    (told,) = _caveats(tmp_path / "data", base, _sums(tmp_path / "c", "one", first="3"))
+    assert "also differ in data; compare with care" in told
+
+
+def test_the_signature_tells_shots_and_changes_with_what_was_asked_and_with_the_answers(tmp_path):
+    found = [
+        imported(tmp_path / "results", path)[0].provenance["signature"]
+        for path in (
+            _sums(tmp_path / "a", "m"),
+            _sums(tmp_path / "b", "m", shots=2),
+            _sums(tmp_path / "c", "m", answers=(0.0, 0.0, 0.0)),
+        )
+    ]
+    assert [signature["shots"] for signature in found] == ["0", "2", "0"]
+    assert found[0]["prompt"] == found[2]["prompt"] != found[1]["prompt"]
+    # Who answered otherwise was asked the same, but a resumed run must notice.
+    assert found[0]["model"] != found[2]["model"]
+
+
+@pytest.mark.parametrize("name", [PAIRS, "my_bbq"])
+def test_pairs_and_questions_of_two_models_differ_in_the_model_alone(tmp_path, name):
+    rows = samples(name)
+    for row in rows:
+        row["filtered_resps"] = [[str(2 * float(number)), greedy] for number, greedy in row["filtered_resps"]]
+    first, second = (write_log(tmp_path / side, log_, name) for side, log_ in (("a", samples(name)), ("b", rows)))
+    with Store(tmp_path / "results", create=True) as store:
+        parts = [
+            runner.start(runner.plan(configuration([path], model=model)), store).provenance["signature"]
+            for path, model in ((first, "one"), (second, "two"))
+        ]
+    assert {key for key in parts[0] if parts[0][key] != parts[1][key]} == {"model"}

@@ -8,10 +8,10 @@ from pathlib import Path
 import click
 
 from lmassay import runner
-from lmassay.cli.common import json_option, results_option
-from lmassay.cli.console import say
-from lmassay.cli.run import show_records
-from lmassay.store import Store
+from lmassay.cli.common import json_option, print_run, print_runs, results_option
+from lmassay.cli.console import complain, print_json, say
+from lmassay.cli.run import EXIT_WITH_ERRORS
+from lmassay.store import RunRecord, Store
 
 
 @click.command(
@@ -43,7 +43,8 @@ def import_(
 
     Minimal pairs (BLiMP) and BBQ are judged by our own tasks from the answers in the log and pair with runs of ours on
     the same data; all minimal pairs of a command are one run. Other tasks keep the metrics of the log, a run each.
-    Everything is read and checked before anything is written.
+    Everything is read and checked before anything is written. The exit code is 1 if a log of ours says that its run had
+    examples in error or was broken off.
     """
     from lmassay.interchange.lm_eval_import import configuration, grouped
 
@@ -56,4 +57,21 @@ def import_(
         records = [runner.start(plan, store, sweep) for plan in planned]
         for note in dict.fromkeys(note for plan in planned for note in plan.notes):
             say(note)
-        return show_records(records, store, as_json)
+        if as_json:
+            print_json(records[0].as_json() if len(records) == 1 else {"runs": [r.as_json() for r in records]})
+        elif len(records) == 1:
+            print_run(records[0], store)
+        else:
+            print_runs(records, store)
+        return _unfinished(records)
+
+
+def _unfinished(records: Sequence[RunRecord]) -> int:
+    """Tell which logs hold less than a whole run; to resume the import would only read the same again."""
+    left = [record for record in records if record.status != "done"]
+    for record in left:
+        complain(
+            f"{record.id} is {record.status} ({record.note}): the log does not hold the whole run; finish that with "
+            "lmassay resume where it was made, and export it again"
+        )
+    return EXIT_WITH_ERRORS if left else 0

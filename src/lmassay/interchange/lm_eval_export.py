@@ -1,8 +1,9 @@
 """A run of ours as sample logs of lm-evaluation-harness: ``FOLDER/<model>/samples_<task>_<time>.jsonl`` and the totals.
 
 Minimal pairs become BLiMP's tasks, one file a paradigm. Other runs that asked for text or for log-probabilities become
-logs in the general form. Each sample has a field ``lmassay`` more than the harness writes, with what it takes to get
-the same run back by `lmassay import`. Examples in error or without a score are no samples, and are counted.
+logs in the general form. Each sample, and the totals, have a field ``lmassay`` more than the harness writes, with what
+it takes to get the same run back by `lmassay import`. Examples in error or without a score are no samples: the totals
+name them.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import hashlib
 import json
 import math
 import re
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -19,6 +21,7 @@ from typing import Any
 
 from lmassay.data import atomic_write
 from lmassay.errors import UserError
+from lmassay.interchange.lm_eval_ours import KEY, LeftOut, ours_of
 from lmassay.interchange.metric_facts import facts_of
 from lmassay.store import RunRecord, Store
 from lmassay.syntax.blimp import paradigms
@@ -48,15 +51,7 @@ class Written:
 def write_logs(store: Store, record: RunRecord, folder: Path) -> Written:
     """Write a run's logs and totals; nothing is written for a run whose answers such logs have no place for."""
     stamp = _stamp(record)
-    logs: dict[str, list[Sample]] = {}
-    left_out = 0
-    for row, asked in _rows(store, record):
-        task, sample = _pair(row) if record.task == "minimal_pairs" else (_task_name(record), _general(row, asked))
-        if row.state != "scored" or sample is None:
-            left_out += 1
-            continue
-        log = logs.setdefault(task, [])
-        log.append(_sample(len(log), sample))
+    logs, left_out = _logs(store, record)
     if not logs:
         raise UserError(
             f"{record.id} cannot be written as a log of lm-evaluation-harness: {_why_not(record)}; "
@@ -70,8 +65,26 @@ def write_logs(store: Store, record: RunRecord, folder: Path) -> Written:
             stream.writelines(_line(sample) for sample in samples)
     files.append(home / f"results_{stamp}.json")
     with atomic_write(files[-1]) as stream:
-        stream.write(json.dumps(_totals(record, logs), indent=2) + "\n")
-    return Written(files, sum(map(len, logs.values())), left_out)
+        stream.write(json.dumps(_totals(record, logs, left_out), indent=2) + "\n")
+    return Written(files, sum(map(len, logs.values())), len(left_out))
+
+
+def _logs(store: Store, record: RunRecord) -> tuple[dict[str, list[Sample]], list[LeftOut]]:
+    """The samples of each log, and the examples that are in none."""
+    logs: dict[str, list[Sample]] = {}
+    left_out: list[LeftOut] = []
+    are_pairs, cluster = record.task == "minimal_pairs", record.provenance.get("cluster")
+    reported = {result["metric"] for result in record.results}
+    for row, asked in _rows(store, record):
+        task, doc, target = _pair_document(row) if are_pairs else _document(record, row)
+        made = (_pair(row) if are_pairs else _general(row, asked, reported)) if row.state == "scored" else None
+        if made is None:
+            left_out.append(_left_out(task, doc, target, row))
+            continue
+        made[KEY] |= {"cluster": cluster} if cluster else {}
+        log = logs.setdefault(task, [])
+        log.append(_sample(len(log), {"doc": doc, "target": target, **made}))
+    return logs, left_out
 
 
 def _rows(store: Store, record: RunRecord) -> Iterator[tuple[Row, Asked]]:
@@ -80,42 +93,61 @@ def _rows(store: Store, record: RunRecord) -> Iterator[tuple[Row, Asked]]:
         yield row, asked
 
 
-def _pair(row: Row) -> tuple[str, Sample | None]:
-    """A minimal pair as a document of BLiMP, with the log-probabilities that its verdict rests on."""
-    inputs, groups, details = row.example.inputs, row.example.groups, row.score.details
+def _left_out(task: str, doc: Mapping[str, Any], target: str, row: Row) -> LeftOut:
+    error = row.error or ""
+    if row.state == "scored":
+        error = "what was asked and answered was not kept, so that the log could not hold it"
+    elif row.state == "error":
+        error = error or "unknown"
+    return LeftOut(task, row.example.id, doc, target, dict(row.example.groups), error, dict(row.score.unscored))
+
+
+def _pair_document(row: Row) -> tuple[str, dict[str, Any], str]:
+    """The log, the document and the target of a minimal pair, as BLiMP has them."""
+    inputs, groups = row.example.inputs, row.example.groups
     paradigm = groups.get("paradigm", "pairs")
     task = f"blimp_{paradigm}" if paradigm in paradigms() else f"minimal_pairs_{paradigm}"
-    if "logprob_good" not in details or "asked" not in inputs:
-        return task, None
     named = {"field": groups.get("field"), "linguistics_term": groups.get("phenomenon"), "UID": paradigm}
     doc = {"sentence_good": inputs["good"], "sentence_bad": inputs["bad"]}
+    return task, doc | {name: label for name, label in named.items() if label}, "0"
+
+
+def _pair(row: Row) -> Sample | None:
+    """The log-probabilities that the verdict on a minimal pair rests on."""
+    inputs, groups, details = row.example.inputs, row.example.groups, row.score.details
+    if "logprob_good" not in details or "asked" not in inputs:
+        return None
     ours: dict[str, Any] = {"id": row.example.id, "groups": dict(groups)}
     if "tokens_good" in details:
         ours["tokens"] = [details["tokens_good"], details["tokens_bad"]]
     answers = [[repr(float(details[f"logprob_{side}"])), _GREEDY] for side in ("good", "bad")]
-    return task, {
-        "doc": doc | {name: label for name, label in named.items() if label},
-        "target": "0",
+    return {
         "asked": [list(request) for request in inputs["asked"]],
         "answers": answers,
         "metrics": {_TOTAL_NAMES[name]: value for name, value in row.score.values.items() if name in _TOTAL_NAMES},
-        "lmassay": ours,
+        KEY: ours,
     }
 
 
-def _general(row: Row, asked: Asked) -> Sample | None:
-    """Any example with what was asked and answered about it, if that is text or log-probabilities."""
+def _document(record: RunRecord, row: Row) -> tuple[str, dict[str, Any], str]:
+    reference = row.example.reference
+    target = reference if isinstance(reference, str) else json.dumps(reference, ensure_ascii=False)
+    return _task_name(record), {**row.example.inputs, "reference": reference}, target
+
+
+def _general(row: Row, asked: Asked, reported: set[str]) -> Sample | None:
+    """What was asked and answered about any example, if that is text or log-probabilities."""
     found = [part for request, response in asked if (part := _request(request, response)) is not None]
     if not found or len(found) < len(asked):
         return None
-    reference = row.example.reference
+    # Some scores are codes, or parts of a metric: nobody would average them, and the task reports nothing of them.
+    metrics = {name: value for name, value in row.score.values.items() if name in reported or not reported}
+    others = {name: value for name, value in row.score.values.items() if name not in metrics}
     return {
-        "doc": {**row.example.inputs, "reference": reference},
-        "target": reference if isinstance(reference, str) else json.dumps(reference, ensure_ascii=False),
         "asked": [arguments for arguments, _ in found],
         "answers": [answer for _, answer in found],
-        "metrics": dict(row.score.values),
-        "lmassay": {"id": row.example.id, "groups": dict(row.example.groups)},
+        "metrics": metrics,
+        KEY: {"id": row.example.id, "groups": dict(row.example.groups), "scores": others},
     }
 
 
@@ -152,22 +184,24 @@ def _sample(number: int, made: Sample) -> Sample:
         "prompt_hash": _hash(str(asked[0][0])),
         "target_hash": _hash(made["target"]),
         **made["metrics"],
-        "lmassay": made["lmassay"],
+        KEY: made[KEY],
     }
 
 
-def _totals(record: RunRecord, logs: Mapping[str, Sequence[Sample]]) -> dict[str, Any]:
+def _totals(record: RunRecord, logs: Mapping[str, Sequence[Sample]], left_out: Sequence[LeftOut]) -> dict[str, Any]:
     versions: Mapping[str, str] = record.provenance.get("versions", {})
-    counts = {task: {"original": len(samples), "effective": len(samples)} for task, samples in logs.items()}
+    lacking = Counter(example.task for example in left_out)
+    counts = {task: {"original": len(log) + lacking[task], "effective": len(log)} for task, log in logs.items()}
+    means = {task: _means(record, task, samples) for task, samples in logs.items()}
     return {
-        "results": {task: _means(task, samples) for task, samples in logs.items()},
+        "results": means,
         "group_subtasks": {},
         "configs": {task: {"task": task, "output_type": _output_type(samples)} for task, samples in logs.items()},
         "versions": dict.fromkeys(logs, record.provenance.get("signature", {}).get("task", record.task)),
         "n-shot": dict.fromkeys(logs, 0),
         "higher_is_better": {
-            task: {metric: not facts_of(metric).lower_is_better for metric in samples[0]["metrics"]}
-            for task, samples in logs.items()
+            task: {name: not facts_of(name).lower_is_better for name in _metrics_of(found)}
+            for task, found in means.items()
         },
         "n-samples": counts,
         "config": {"model": "lmassay", "model_args": {"model": record.model}, "limit": record.config.get("limit")},
@@ -185,20 +219,44 @@ def _totals(record: RunRecord, logs: Mapping[str, Sequence[Sample]]) -> dict[str
         "system_instruction": None,
         "chat_template": None,
         "total_evaluation_time_seconds": None,
-        "lmassay": {"run": record.id, "task": record.task, "signature": record.signature},
+        KEY: ours_of(record, [name for found in means.values() for name in _metrics_of(found)], left_out),
     }
 
 
-def _means(task: str, samples: Sequence[Sample]) -> dict[str, Any]:
-    """Mean and standard error of each metric, as the harness gives them."""
+def _means(record: RunRecord, task: str, samples: Sequence[Sample]) -> dict[str, Any]:
+    """Mean and standard error of each metric, as the harness gives them; the run's own number where that is no mean."""
     found: dict[str, Any] = {"name": task, "alias": task, "sample_len": len(samples)}
+    cluster = record.provenance.get("cluster")
     for metric in dict.fromkeys(name for sample in samples for name in sample["metrics"]):
-        values = [sample[metric] for sample in samples if metric in sample["metrics"]]
-        mean = sum(values) / len(values)
-        spread = sum((value - mean) ** 2 for value in values)
-        error = math.sqrt(spread / (len(values) - 1) / len(values)) if len(values) > 1 else "N/A"
+        scored = [sample for sample in samples if metric in sample["metrics"]]
+        labels = [sample[KEY]["groups"].get(cluster, "") if cluster else str(sample["doc_id"]) for sample in scored]
+        mean, error = _mean([sample[metric] for sample in scored], labels)
         found |= {f"{metric},{_FILTER}": mean, f"{metric}_stderr,{_FILTER}": error}
+    for result in record.results:
+        key, value = f"{result['metric']},{_FILTER}", result["value"]
+        is_ours = key in found or result["metric"] in record.provenance.get("combinations", {})
+        if result["group"] == "overall" and is_ours and value is not None and not _is_same(found.get(key), value):
+            found |= {key: value, f"{result['metric']}_stderr,{_FILTER}": "N/A"}
     return found
+
+
+def _is_same(mean: float | None, value: float) -> bool:
+    return mean is not None and math.isclose(mean, value, rel_tol=1e-9, abs_tol=1e-12)
+
+
+def _mean(values: Sequence[float], clusters: Sequence[str]) -> tuple[float, float | str]:
+    """The mean with its standard error from what each cluster adds to it, where a cluster may be one example."""
+    mean = sum(values) / len(values)
+    shares: dict[str, float] = {}
+    for value, cluster in zip(values, clusters, strict=True):
+        shares[cluster] = shares.get(cluster, 0.0) + (value - mean) / len(values)
+    count = len(shares)
+    return mean, math.sqrt(sum(s * s for s in shares.values()) * count / (count - 1)) if count > 1 else "N/A"
+
+
+def _metrics_of(means: Mapping[str, Any]) -> list[str]:
+    names = [key.removesuffix(f",{_FILTER}") for key in means if key.endswith(f",{_FILTER}")]
+    return [name for name in names if not name.endswith("_stderr")]
 
 
 def _output_type(samples: Sequence[Sample]) -> str:

@@ -13,13 +13,14 @@ from pathlib import Path
 from typing import Any
 
 from lmassay.config import RunConfig
-from lmassay.errors import DataError
+from lmassay.errors import BudgetReached, DataError
 from lmassay.interchange.lm_eval_log import Log, Sample, Totals, read_log, read_totals, require_whole, totals_beside
+from lmassay.interchange.lm_eval_ours import BROKEN_OFF, KEY, NotInTheLog
 from lmassay.interchange.logged_metrics import LoggedMetrics
 from lmassay.interchange.logged_pairs import LoggedPairs, are_pairs
 from lmassay.interchange.logged_questions import LoggedQuestions, are_questions
 from lmassay.provenance import redact
-from lmassay.types import Continuation, Generate, LogProbs, Place, Response
+from lmassay.types import Continuation, Generate, LogProbs, Place, Response, digest
 
 _UNKNOWN = "unknown"
 
@@ -34,9 +35,13 @@ def logged_task(
     logs = _logs(samples, filter, task)
     totals = [_totals(log, results) for log in logs]
     imported = {"imported": "+".join(dict.fromkeys(_writer(found).replace(" ", "-") for found in totals))}
+    shots = dict.fromkeys(str(found.shots) for found in totals if found and found.shots is not None)
+    imported |= {"shots": "+".join(shots)} if shots else {}
     notes = [_origin(log, found) for log, found in zip(logs, totals, strict=True)]
+    if any(log.samples[0].ours and found is None for log, found in zip(logs, totals, strict=True)):
+        notes.append("there is no results_*.json: whether the run was whole is not known, nor all of its metrics")
     if all(are_pairs(log) for log in logs):
-        return LoggedPairs(logs, imported, notes)
+        return LoggedPairs(logs, imported, notes, NotInTheLog([found.ours for found in totals if found]))
     if len(logs) > 1:
         raise DataError("only logs of minimal pairs are read together as one run; import the others one by one")
     if are_questions(logs[0]):
@@ -70,15 +75,21 @@ class LoggedModel:
                 "give --model NAME or --totals FILE"
             )
         self.label = redact(model or named[0])
+        self._absent = NotInTheLog([totals.ours for totals in self._totals if totals])
         self._samples: dict[str, Sample] = {f"{s.file}:{s.line}": s for log in self._logs for s in log.samples}
 
     def identity(self) -> Mapping[str, Any]:
         known = next((totals for totals in self._totals if totals), None)
         told = {} if known is None else {"source": known.source, **known.identity}
+        # Its answers are those of the files and of no other.
+        told["log"] = digest([log.sha256 for log in self._logs])[:8]
         return {"name": self.name, "model": self.label, **{k: v for k, v in told.items() if v}}
 
     def logprobs(self, requests: Sequence[LogProbs]) -> Iterator[Response]:
         for request in requests:
+            if request.place and request.place.role == KEY:
+                yield self._unanswered(str(request.place.key))
+                continue
             sample, number = self._answered(request.place)
             found = sample.log_likelihoods()
             if found is None:
@@ -93,6 +104,12 @@ class LoggedModel:
             if texts is None:
                 raise DataError(f"{sample.where}: there is no generated text")
             yield Response(texts[number]) if texts[number] else Response(finish="empty")
+
+    def _unanswered(self, name: str) -> Response:
+        if name == BROKEN_OFF:
+            # As where a budget was used up: what there is counts, but the run is not done.
+            raise BudgetReached(self._absent.ended)
+        return Response(error=self._absent.error(name))
 
     def _answered(self, place: Place | None) -> tuple[Sample, int]:
         if place is None or str(place.key) not in self._samples:

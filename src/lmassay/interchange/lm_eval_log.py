@@ -17,13 +17,15 @@ from typing import Any
 
 from lmassay.data import require_file, sha256
 from lmassay.errors import DataError
+from lmassay.interchange.lm_eval_ours import KEY, Ours, read_ours
+from lmassay.types import digest
 
 _WHAT = "is this a samples_*.jsonl that lm-evaluation-harness wrote with --log_samples?"
 _GZIP = b"\x1f\x8b"
 # All keys of a sample that are no metric.
 _FIXED = frozenset(
     ("doc_id", "doc", "target", "arguments", "resps", "filtered_resps", "filter", "metrics")
-) | frozenset(("doc_hash", "prompt_hash", "target_hash", "lmassay"))
+) | frozenset(("doc_hash", "prompt_hash", "target_hash", KEY))
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,6 +101,9 @@ class Totals:
     means: Mapping[str, float]
     higher_is_better: Mapping[str, bool]
     identity: Mapping[str, str]
+    shots: int | None
+    """How many examples were shown before each question, where ``n-shot`` says so."""
+    ours: Ours
 
 
 def read_log(path: Path, filter_name: str = "", task: str = "") -> Log:
@@ -184,6 +189,8 @@ def read_totals(path: Path, task: str, filter_name: str) -> Totals:
             for name in ("model_revision", "model_sha", "model_dtype")
             if (text := _text(config.get(name)).removeprefix("torch."))
         },
+        shots=_count(_mapping(document.get("n-shot")).get(task)),
+        ours=read_ours(document.get(KEY), task, list(results), path),
     )
 
 
@@ -243,7 +250,7 @@ def _sample(path: Path, line: int, row: Mapping[str, Any]) -> Sample:
         answers=row["filtered_resps"],
         filter=str(row.get("filter", "none")),
         metrics={name: row[name] for name in names},
-        ours=_mapping(row.get("lmassay")),
+        ours=_mapping(row.get(KEY)),
     )
 
 
@@ -258,6 +265,11 @@ def _asked(arguments: Any, where: str) -> list[list[Any]]:
     # All choices of a question share one context: it is kept once.
     texts: dict[str, str] = {}
     return [[texts.setdefault(part, part) if isinstance(part, str) else part for part in r] for r in found]
+
+
+def asked_digest(samples: Sequence[Sample]) -> str:
+    """What tells questions apart: all that was put to the model, whoever it was."""
+    return digest([[plain_json(list(request)) for request in sample.asked] for sample in samples])[:8]
 
 
 def plain_json(value: Any) -> Any:

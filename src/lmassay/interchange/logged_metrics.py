@@ -1,4 +1,8 @@
-"""A log of a task that we do not have: its own metrics, example by example, with our intervals."""
+"""A log of a task that we do not have: its own metrics, example by example, with our intervals.
+
+Runs of ours come back in this form, too, unless they are minimal pairs: their log says which examples belong together
+and how metrics are put together, so that numbers and intervals are those of the run.
+"""
 
 from __future__ import annotations
 
@@ -8,8 +12,10 @@ from functools import cached_property
 from typing import Any
 
 from lmassay import stats
+from lmassay.combination import Combination, combination_result
 from lmassay.errors import DataError
-from lmassay.interchange.lm_eval_log import Log, Sample, Totals, plain_json
+from lmassay.interchange.lm_eval_log import Log, Sample, Totals, asked_digest, plain_json
+from lmassay.interchange.lm_eval_ours import NotInTheLog, Ours
 from lmassay.stats import Settings
 from lmassay.table import ScoreTable
 from lmassay.types import Example, Request, Response, Result, Score, digest
@@ -18,7 +24,7 @@ _AGREES = 1e-6
 
 
 class LoggedMetrics:
-    """Each example has the metrics that the harness gave it; a result is their mean."""
+    """Each example has the metrics that the harness gave it; a result is their mean, or what our run made of them."""
 
     name = "lm_eval"
     version = 1
@@ -28,55 +34,76 @@ class LoggedMetrics:
         self, log: Log, imported: Mapping[str, str], totals: Totals | None = None, notes: Sequence[str] = ()
     ) -> None:
         self._log, self._imported, self._totals, self._told = log, imported, totals, notes
+        self._ours = totals.ours if totals else Ours()
+        self._absent = NotInTheLog([self._ours])
         self.label = log.task
 
     @property
     def headline(self) -> tuple[str, ...]:
-        return tuple(self._metrics)
+        return tuple(name for name in self._ours.headline if name in self._reported) or self._reported
+
+    @property
+    def combinations(self) -> Mapping[str, Combination]:
+        return self._ours.combinations
+
+    @cached_property
+    def cluster(self) -> str | None:
+        """What the samples name: examples that belong together do not count as so many."""
+        first = self._log.samples[0].ours.get("cluster")
+        for sample in self._log.samples:
+            name = sample.ours.get("cluster")
+            if name != first or (name is not None and name not in _groups_of(sample)):
+                raise DataError(f"{sample.where}: the cluster {name!r} is no group of this sample, or not that of all")
+        return first
 
     def check(self) -> None:
-        if not self._metrics:
+        if not self._reported:
             names = ", ".join(self._log.samples[0].metrics) or "none"
             raise DataError(f"{self._log.path} has no metric that is one number an example (its metrics: {names})")
         for sample in self._log.samples:
             self._scores(sample)
 
     def notes(self) -> list[str]:
-        told = [
-            f"there is no task of ours for {self._log.task}: shown are its own metrics ({', '.join(self._metrics)})",
-            *self._told,
-        ]
+        told = [self._whose(), *self._told, *self._absent.notes(len(self._log.samples))]
         if self._left_out:
             told.append(f"left out, as they are not one number an example: {', '.join(self._left_out)}")
         return [*told, *self._other_totals()]
 
     def size(self) -> int:
-        return len(self._log.samples)
+        return len(self._log.samples) + len(self._absent)
 
     def examples(self) -> Iterator[Example]:
         for name, sample in self._logged.items():
             prompt = str(sample.asked[0][0]) if sample.asked and sample.asked[0] else ""
             inputs = {"prompt": prompt, "doc": sample.doc, "doc_id": sample.doc_id}
-            groups = sample.ours.get("groups")
-            labels = {str(k): str(v) for k, v in groups.items()} if isinstance(groups, dict) else {}
-            yield Example(name, inputs, sample.target, labels)
+            yield Example(name, inputs, sample.target, _groups_of(sample))
+        for left in self._absent:
+            yield Example(left.id, {"doc": left.doc}, left.target, left.groups)
+        yield from self._absent.last()
 
     def requests(self, example: Example) -> Sequence[Request]:
-        """None: the log has judged already."""
-        return []
+        """None about a sample: the log has judged already."""
+        return self._absent.requests(example.id) if example.id in self._absent else []
 
     def score(self, examples: Sequence[Example], responses: Sequence[Sequence[Response]]) -> list[Score]:
         return [
-            Score(self._scores(sample), details={"answer": _answer(sample)})
-            for sample in (self._logged[example.id] for example in examples)
+            self._absent.score(example.id) if example.id in self._absent else self._judged(self._logged[example.id])
+            for example in examples
         ]
 
     def aggregate(self, table: ScoreTable, settings: Settings) -> list[Result]:
-        return [stats.mean_result(table, metric, settings) for metric in self._metrics]
+        return [self._result(table, metric, settings) for metric in self._reported]
 
     def signature(self) -> Mapping[str, Any]:
-        log = self._log
-        return {"logged": log.task, "filter": log.filter, "data": log.sha256[:8], **self._imported}
+        """Documents and questions, not the answers: two models' runs must not differ in more than the model."""
+        samples = self._log.samples
+        known = {"data": digest([[s.doc, s.target] for s in samples])[:8], "prompt": asked_digest(samples)}
+        return {
+            "logged": self._log.task,
+            "filter": self._log.filter,
+            **(self._ours.depends_on or known),
+            **self._imported,
+        }
 
     # --- inside -------------------------------------------------------------------------------------------------------
 
@@ -88,6 +115,26 @@ class LoggedMetrics:
             key = str(sample.ours.get("id") or digest(self._log.task, sample.doc)[:16])
             found[f"{key}-{sample.doc_id}" if key in found else key] = sample
         return found
+
+    def _result(self, table: ScoreTable, metric: str, settings: Settings) -> Result:
+        import numpy as np
+
+        combination = self.combinations.get(metric)
+        if combination is None:
+            return stats.mean_result(table, metric, settings, cluster=self.cluster)
+        everywhere = np.ones(len(table), dtype=bool)
+        return combination_result(
+            table, metric, combination, settings, group="overall", where=everywhere, cluster=self.cluster
+        )
+
+    def _judged(self, sample: Sample) -> Score:
+        return Score(self._scores(sample), details={"answer": _answer(sample)})
+
+    @cached_property
+    def _reported(self) -> tuple[str, ...]:
+        """What a run of ours puts first, all metrics of the log, and what is put together from scores."""
+        known = dict.fromkeys([*self._metrics, *self._ours.combinations])
+        return tuple(dict.fromkeys([*(name for name in self._ours.headline if name in known), *known]))
 
     @cached_property
     def _metrics(self) -> list[str]:
@@ -106,18 +153,38 @@ class LoggedMetrics:
         )
 
     def _scores(self, sample: Sample) -> dict[str, float]:
-        scores = {m: float(sample.metrics[m]) for m in self._metrics if m in sample.metrics}
+        scores = {m: sample.metrics[m] for m in self._metrics if m in sample.metrics}
+        # Scores that a task of ours reports nothing of, though it may need them to put a metric together.
+        own = sample.ours.get("scores")
+        scores |= own if isinstance(own, dict) else {}
         for metric, value in scores.items():
-            if not math.isfinite(value):
+            if not isinstance(value, int | float) or not math.isfinite(value):
                 raise DataError(f"{sample.where}: {metric} is {value}; a score must be a finite number")
-        return scores
+        return {metric: float(value) for metric, value in scores.items()}
+
+    def _whose(self) -> str:
+        if not self._ours.task:
+            names = ", ".join(self._metrics)
+            return f"there is no task of ours for {self._log.task}: shown are its own metrics ({names})"
+        left = f", {', '.join(self._ours.not_carried)}" if self._ours.not_carried else ""
+        return (
+            f"{self._log.task} is the log of a {self._ours.task} run: shown are its metrics over all examples; "
+            f"what a log does not hold: results by group{left}"
+        )
 
     def _other_totals(self) -> Iterator[str]:
         """Metrics that the harness does not average: its total is another number."""
         for metric, total in (self._totals.means if self._totals else {}).items():
+            if metric not in self._metrics or metric in self.combinations:
+                continue
             values = [sample.metrics[metric] for sample in self._log.samples if metric in sample.metrics]
-            if metric in self._metrics and values and abs(sum(values) / len(values) - total) > _AGREES:
+            if values and abs(sum(values) / len(values) - total) > _AGREES:
                 yield f"the harness's own {metric} is {total:.6g}, which is not the mean over examples shown here"
+
+
+def _groups_of(sample: Sample) -> dict[str, str]:
+    groups = sample.ours.get("groups")
+    return {str(k): str(v) for k, v in groups.items()} if isinstance(groups, dict) else {}
 
 
 def _answer(sample: Sample) -> Any:

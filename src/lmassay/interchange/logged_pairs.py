@@ -8,13 +8,15 @@ from functools import cached_property
 from typing import Any
 
 from lmassay.errors import DataError
-from lmassay.interchange.lm_eval_log import Log, Sample
+from lmassay.interchange.lm_eval_log import Log, Sample, asked_digest
+from lmassay.interchange.lm_eval_ours import LeftOut, NotInTheLog
 from lmassay.syntax.pairs import NUMBER_OF_LABEL, Pair, pair_of
 from lmassay.syntax.sentences import MinimalPairs
 from lmassay.types import Example, LogProbs, Place, Request, Response, Score, digest
 
 _NO_TOKENS = "the log does not tell how many tokens the sentences have"
 _CLUSTER = "cluster"
+_NOTHING = NotInTheLog(())
 
 
 def are_pairs(log: Log) -> bool:
@@ -25,9 +27,15 @@ def are_pairs(log: Log) -> bool:
 class LoggedPairs(MinimalPairs):
     """The minimal pairs of one or several logs. A pair has the id that it has in a run of ours on the same file."""
 
-    def __init__(self, logs: Sequence[Log], imported: Mapping[str, str], notes: Sequence[str] = ()) -> None:
+    def __init__(
+        self,
+        logs: Sequence[Log],
+        imported: Mapping[str, str],
+        notes: Sequence[str] = (),
+        absent: NotInTheLog = _NOTHING,
+    ) -> None:
         super().__init__(data="log", label=logs[0].task if len(logs) == 1 else f"{len(logs)} constructions")
-        self._logs, self._imported, self._notes = logs, imported, notes
+        self._logs, self._imported, self._notes, self._absent = logs, imported, notes, absent
         if all(_CLUSTER in _groups_of(sample) for log in logs for sample in log.samples):
             self.cluster = _CLUSTER
 
@@ -35,7 +43,7 @@ class LoggedPairs(MinimalPairs):
         for log in self._logs:
             for sample in log.samples:
                 _pair(sample)
-        if len(self._logged) < self.size():
+        if len(self._logged) < self._samples:
             raise DataError("two pairs have one id; import the logs one by one")
 
     def notes(self) -> list[str]:
@@ -45,19 +53,25 @@ class LoggedPairs(MinimalPairs):
         told = [
             f"{other} of {len(judged)} pairs are right or wrong otherwise than in the log, which counts ties as right"
         ]
-        return [*self._notes, *(told if other else [])]
+        return [*self._notes, *(told if other else []), *self._absent.notes(self._samples)]
 
     def size(self) -> int:
-        return sum(len(log.samples) for log in self._logs)
+        return self._samples + len(self._absent)
 
     def examples(self) -> Iterator[Example]:
         for name, sample in self._logged.items():
             pair = _pair(sample)
             groups = _groups_of(sample) or self._groups(_construction(sample, self._task_of[sample.file]), pair)
             yield Example(name, self._inputs(pair), pair.good, groups)
+        for left in self._absent:
+            pair = _pair_left_out(left)
+            yield Example(left.id, self._inputs(pair), pair.good, left.groups)
+        yield from self._absent.last()
 
     def requests(self, example: Example) -> Sequence[Request]:
         """As they were asked, with the space that the harness puts before a sentence."""
+        if example.id in self._absent:
+            return self._absent.requests(example.id)
         if "problem" in example.inputs:
             return []
         sample = self._logged[example.id]
@@ -67,14 +81,25 @@ class LoggedPairs(MinimalPairs):
         return [LogProbs(sample.asked[n][0], sample.asked[n][1], place=Place(str(n), key)) for n in order]
 
     def score(self, examples: Sequence[Example], responses: Sequence[Sequence[Response]]) -> list[Score]:
-        judged = super().score(examples, responses)
-        return [self._in_tokens(self._logged[e.id], score) for e, score in zip(examples, judged, strict=True)]
+        return [
+            self._absent.score(example.id)
+            if example.id in self._absent
+            else self._in_tokens(self._logged[example.id], self._verdict(example, answers))
+            for example, answers in zip(examples, responses, strict=True)
+        ]
 
     def signature(self) -> Mapping[str, Any]:
-        data = digest([[log.task, log.sha256] for log in self._logs])[:8]
-        return {"data": data, "method": "sentence", **self._imported}
+        pairs = [(_construction(s, log.task), _pair(s)) for log in self._logs for s in log.samples]
+        pairs += [(left.groups.get("paradigm", ""), _pair_left_out(left)) for left in self._absent]
+        data = digest(sorted([construction, pair.good, pair.bad] for construction, pair in pairs))[:8]
+        asked = asked_digest([sample for log in self._logs for sample in log.samples])
+        return {"data": data, "prompt": asked, "method": "sentence", **self._imported}
 
     # --- inside -------------------------------------------------------------------------------------------------------
+
+    @property
+    def _samples(self) -> int:
+        return sum(len(log.samples) for log in self._logs)
 
     @cached_property
     def _task_of(self) -> dict[Any, str]:
@@ -134,6 +159,10 @@ def _pair(sample: Sample) -> Pair:
     own = type(label) is int and label in NUMBER_OF_LABEL
     doc = {name: value for name, value in sample.doc.items() if name != "label" or own}
     return pair_of(doc, str(sample.file), sample.line)
+
+
+def _pair_left_out(left: LeftOut) -> Pair:
+    return pair_of(left.doc, f"the pair {left.id}, which is not in the log", 0)
 
 
 def _construction(sample: Sample, task: str) -> str:

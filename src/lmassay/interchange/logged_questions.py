@@ -11,8 +11,8 @@ from lmassay.bias.checked import checked
 from lmassay.bias.items import LETTERS, Dataset, Item
 from lmassay.bias.records import Record
 from lmassay.bias.task import Bias
-from lmassay.interchange.lm_eval_log import Log, Sample
-from lmassay.types import Continuation, Example, Generate, LogProbs, Place, Request, Response, Score
+from lmassay.interchange.lm_eval_log import Log, Sample, asked_digest
+from lmassay.types import Continuation, Example, Generate, LogProbs, Place, Request, Response, Score, digest
 
 _FIELDS = (
     "answer_info",
@@ -63,7 +63,10 @@ class LoggedQuestions(Bias):
         return [LogProbs(r[0], r[1], place=Place(str(n), key)) for n, r in enumerate(sample.asked)]
 
     def signature(self) -> Mapping[str, Any]:
-        parts: dict[str, Any] = {"data": f"bbq.{self._log.sha256[:8]}", "prompt": "lm_eval", "rotations": "none"}
+        # Which file of BBQ's it was is not told; which questions is.
+        data = digest([sample.doc for sample in self._log.samples])[:8]
+        prompt = f"lm_eval.{asked_digest(self._log.samples)}"
+        parts: dict[str, Any] = {"data": f"bbq.{data}", "prompt": prompt, "rotations": "none"}
         parts |= {"averaging": "test", "answer_by": self._answer_by}
         return parts | ({"parsing": self._parser} if self._answer_by == "generate" else {}) | dict(self._imported)
 
