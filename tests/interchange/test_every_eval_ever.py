@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -166,7 +167,8 @@ def test_scores_lie_within_their_bounds_and_have_interval_and_counts(run, tmp_pa
         entry = found[f"{result.metric}|{result.group}"]
         config, details = entry["metric_config"], entry["score_details"]
         assert details["score"] == result.value
-        assert details["details"] == {"n": str(result.n), "n_error": str(result.n_error), "n_unscored": "0"}
+        counts = {"n": str(result.n), "n_error": str(result.n_error), "n_unscored": "0"}
+        assert counts.items() <= details["details"].items()
         if config.get("score_type") == "continuous":
             assert config["min_score"] <= result.value <= config["max_score"]
         if result.low is not None:
@@ -193,6 +195,29 @@ def test_right_is_what_is_good_for_the_model(tmp_path):
     assert success["metric_config"]["lower_is_better"] is True
     attacked = [i for i in instances if i["evaluation_result_id"] == "success|overall"]
     assert {i["evaluation"]["is_correct"] for i in attacked if i["evaluation"]["score"] == 1.0} == {False}
+
+
+def test_a_metric_of_degrees_has_no_lines_even_where_all_its_values_are_0_or_1(tmp_path):
+    run = generated_run(tmp_path)
+    with Store(run.folder, create=True) as store:
+        rows = [
+            replace(row, score=replace(row.score, values={**row.score.values, "d_tgt": 0.0}))
+            for row in store.rows(run.id)
+        ]
+        store.add_rows(run.id, list(enumerate(rows)))
+        assert {row.score.values["d_tgt"] for row in store.score_rows(run.id)} == {0.0}
+    _, _, instances = exported(run, tmp_path / "eval.json")
+    assert {instance["evaluation_result_id"] for instance in instances} == {"success|overall"}
+
+
+def test_a_document_of_a_run_with_errors_says_so_where_a_number_is_read(tmp_path):
+    _, document, _ = exported(pairs_run(tmp_path), tmp_path / "eval.json")
+    told = {"run_status": "incomplete", "run_status_note": "2 examples in error"}
+    assert told.items() <= document["eval_library"]["additional_details"].items()
+    for result in document["evaluation_results"]:
+        assert told.items() <= result["score_details"]["details"].items()
+    _, whole, _ = exported(generated_run(tmp_path), tmp_path / "whole.json")
+    assert "run_status" not in json.dumps(whole)
 
 
 def test_a_folder_is_laid_out_as_their_data_store_and_the_same_run_has_the_same_name(tmp_path):

@@ -125,11 +125,19 @@ def _library(record: RunRecord) -> dict[str, Any]:
     versions: Mapping[str, str] = record.provenance.get("versions", {})
     details = {"signature": record.signature, "run": record.id}
     own = versions.get("lmassay", lmassay.__version__)
+    details |= _unfinished(record)
     details |= {f"note_{n}": str(note) for n, note in enumerate(record.provenance.get("notes", []), 1)}
     if "imported" not in signature:
         return {"name": "lmassay", "version": own, "additional_details": details}
     name, _, version = signature["imported"].partition("-")
     return {"name": name, "version": version, "additional_details": details | {"imported_by": f"lmassay {own}"}}
+
+
+def _unfinished(record: RunRecord) -> dict[str, str]:
+    """That a run is not whole, and why: nothing for one that is."""
+    if record.status == "done":
+        return {}
+    return {"run_status": record.status, **({"run_status_note": record.note} if record.note else {})}
 
 
 def _model(record: RunRecord) -> dict[str, Any]:
@@ -168,7 +176,7 @@ def _result(record: RunRecord, result: Mapping[str, Any], generation: Mapping[st
         config |= {"score_type": "continuous", "min_score": low, "max_score": high}
     if facts.ideal is not None:
         config["additional_details"] = {"ideal": f"{facts.ideal:g}"}
-    counts = {name: str(result[name]) for name in ("n", "n_error", "n_unscored")}
+    counts = {name: str(result[name]) for name in ("n", "n_error", "n_unscored")} | _unfinished(record)
     details: dict[str, Any] = {"score": result["value"], "details": counts, "uncertainty": {"num_samples": result["n"]}}
     if result["low"] is not None and result["high"] is not None:
         details["uncertainty"]["confidence_interval"] = {
@@ -219,7 +227,9 @@ def _judged_by_example(
     for row in store.score_rows(record.id):
         for metric, value in row.score.values.items():
             found[metric] = found.get(metric, True) and value in (0.0, 1.0)
-    return [(wanted[m], facts_of(m).lower_is_better) for m in headline if m in wanted and found.get(m)]
+    # What is called an accuracy may still be a degree in data of somebody's own: then no example is right or wrong.
+    judged = [metric for metric in headline if metric in wanted and facts_of(metric).is_verdict and found.get(metric)]
+    return [(wanted[metric], facts_of(metric).lower_is_better) for metric in judged]
 
 
 def _instances(

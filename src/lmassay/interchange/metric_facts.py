@@ -8,19 +8,27 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """``bounds`` is None for a metric without any; ``ideal`` is set where neither end is the best."""
+    """``bounds`` is None for a metric without any; ``ideal`` is set where neither end is the best.
+
+    ``is_verdict`` is True if the metric is a verdict on an example, right or wrong, and no degree: a degree may happen
+    to be 0 or 1 in every example of a run and says nothing of right and wrong even then.
+    """
 
     lower_is_better: bool = False
     bounds: tuple[float, float] | None = None
     ideal: float | None = None
+    is_verdict: bool = False
 
 
 _RATE, _SIGNED = (0.0, 1.0), (-1.0, 1.0)
 # The first that fits. Of an attack's success and damage a system wants little; of bias, none in either direction.
 _KNOWN = (
+    (r"(success|ooc\w*)", Facts(True, _RATE, is_verdict=True)),
     (r"(success|d_tgt|ooc\w*)(\.\w+)?", Facts(True, _RATE)),
     (r"(diff_bias_\w+|s_amb|s_dis)", Facts(True, _SIGNED, ideal=0.0)),
-    (r"(accuracy\w*|acc|acc_norm|exact_match|em|f1\w*|s_src|s_tgt|s_out|s_adv)", Facts(False, _RATE)),
+    # The last ones are names of other harnesses.
+    (r"(accuracy\w*|correct\w*|exact_match\w*|em|acc|acc_\w+|mc1|pass@1)", Facts(False, _RATE, is_verdict=True)),
+    (r"(f1\w*|s_src|s_tgt|s_out|s_adv)", Facts(False, _RATE)),
     (r"(tse|ew|mw|mass)(@\S+)?", Facts(False, _RATE)),
     (r"(consistency\w*|parsers_agree|dev|test)", Facts(False, _RATE)),
 )
