@@ -9,6 +9,7 @@ import pytest
 import lmassay
 from lmassay.errors import MissingExtra, UserError
 from lmassay.interchange.frames import _columns, frame
+from tests.helpers import ROOT
 from tests.interchange.kit import generated_run, pairs_run
 
 
@@ -83,3 +84,14 @@ def test_columns_of_mixed_kinds_become_text_and_missing_values_stay_missing(libr
     assert columns["input.y"] == [True, None, None]
     assert columns["input.z"] == [None, '[1, {"a": 2}]', None]
     assert len(frame(columns, library)) == 3
+
+
+def test_a_weighted_metric_is_the_mean_over_its_column_with_the_weights_beside_it(tmp_path):
+    pytest.importorskip("pandas")
+    task = {"name": "syntax", "data": "english:across_pp", "max_per_file": 12}
+    model = {"name": f"{ROOT / 'examples/my_slot_model.py'}:Bigrams", "text": str(ROOT / "examples/data/ref.en")}
+    (syntax,) = lmassay.evaluate({"task": task, "model": model}, tmp_path)
+    column = syntax.record.provenance["weights"]["tse"]
+    table = syntax.to_pandas().dropna(subset="score.tse")
+    weights = table[f"score.{column}"]
+    assert (table["score.tse"] * weights).sum() / weights.sum() == pytest.approx(syntax["tse"].value)
