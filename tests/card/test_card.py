@@ -88,7 +88,7 @@ def test_what_a_model_cannot_be_asked_is_told_with_the_reason(tmp_path):
     assert [headline["evaluation"] for headline in told["headlines"]] == ["robustness", "bias", "fewshot"]
     (reason,) = told["not_applicable"]["talker"].values()
     assert reason == (
-        "it takes a model that can rank words at a blank or give log-probabilities; "
+        "it takes a model that can rank words at a blank, or give log-probabilities; "
         "talker can write text and keep to given choices"
     )
     page = (tmp_path / "c.html").read_text(encoding="utf-8")

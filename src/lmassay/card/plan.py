@@ -105,7 +105,9 @@ def _parts(evaluation: str, models: Sequence[Candidate], known: Sequence[Way]) -
 
 
 def _reason(model: Candidate, known: Sequence[Way]) -> str:
-    wanted = " or ".join(dict.fromkeys(_listed(way.needs) for way in known))
+    # A way that needs what another does and more adds nothing to the choice.
+    least = dict.fromkeys(way.needs for way in known if not any(other.needs < way.needs for other in known))
+    wanted = ", or ".join(map(_listed, least))
     can = _listed(model.can) if model.can else "do none of what models are asked"
     return f"it takes a model that can {wanted}; {model.label} can {can}"
 

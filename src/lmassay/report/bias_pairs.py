@@ -218,7 +218,8 @@ def _other_settings(family: Family, beside: Sequence[Family]) -> str:
 
 def _tested(store: Store, before: Run, after: Run) -> dict[str, Comparison]:
     base, new = _side(store, before), _side(store, after)
-    if not share_examples(base, new):
+    # A model that failed on everything has nothing to be compared; the others' page is not its to spoil.
+    if not share_examples(base, new) or not base.table.metrics or not new.table.metrics:
         return {}
     wanted = [column.metric for column in columns([before]) if column.metric != "consistency"]
     return {row.metric: row for row in compare_runs(base, [new], wanted)}

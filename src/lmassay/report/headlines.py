@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from xml.sax.saxutils import escape
 
 from markupsafe import Markup
 
@@ -25,27 +24,27 @@ _BETTER = {"lower": "less is better", "higher": "more is better", "zero": "0 is 
 def overview(store: Store, records: Sequence[RunRecord]) -> list[Block]:
     """For the page: one tile a question; differences between models below."""
     found, missing = headlines(store, records), absent(records)
-    if not found:
-        return []
     failed = without_result(records, found)
-    tiles = [tile for evaluation in EVALUATIONS for tile in _tiles(evaluation, found, missing, failed)]
-    return [Tiles(tiles), *_differences(store, found), *_unfinished(found)]
+    # Models stand in the order in which they were asked, whatever came of it.
+    order = list(dict.fromkeys([*(record.model for record in records), *missing]))
+    tiles = [tile for evaluation in EVALUATIONS for tile in _tiles(evaluation, found, missing, failed, order)]
+    blocks = [*_differences(store, found), *_unfinished(found)]
+    return [Tiles(tiles), *blocks] if tiles else blocks
 
 
 def plain_overview(store: Store, records: Sequence[RunRecord]) -> list[Block]:
     """The same in a table, for formats that have no tiles."""
     found, missing = headlines(store, records), absent(records)
-    if not found:
-        return []
-    lines = [
-        Line(
+    rows = [
+        (
+            headline.evaluation,
             [
                 name(headline.question, headline.title),
                 Cell(headline.model, kind="text"),
                 Cell(value_text(headline.result.as_dict(), _DIGITS)),
                 Cell(interval_text(headline.result.as_dict(), _DIGITS)),
                 Cell(_scope(headline), headline.beside, kind="text"),
-            ]
+            ],
         )
         for headline in found
     ]
@@ -53,7 +52,10 @@ def plain_overview(store: Store, records: Sequence[RunRecord]) -> list[Block]:
         for model, reasons in lacking.items():
             for evaluation, reason in reasons.items():
                 blank = [Cell(model, kind="text"), Cell(what), Cell(""), Cell(reason, kind="text")]
-                lines.append(Line([name(QUESTIONS[evaluation]), *blank]))
+                rows.append((evaluation, [name(QUESTIONS[evaluation]), *blank]))
+    if not rows:
+        return []
+    lines = [Line(cells) for _, cells in sorted(rows, key=lambda row: EVALUATIONS.index(row[0]))]
     heads = [Cell("question", kind="text"), Cell("model", kind="text"), Cell("value"), Cell(interval_head(found))]
     table = Table("", [[*heads, Cell("of", kind="text")]], [Body(lines)])
     notes = [Note(f"{h.title}: {h.meaning} {h.limits}") for h in _distinct(found)]
@@ -71,14 +73,16 @@ def anchor(task: str) -> str:
     return "evaluation-" + re.sub(r"\W+", "-", task)
 
 
-def _tiles(evaluation: str, found: Sequence[Headline], missing: Reasons, failed: Reasons) -> list[Tile]:
+def _tiles(
+    evaluation: str, found: Sequence[Headline], missing: Reasons, failed: Reasons, order: Sequence[str]
+) -> list[Tile]:
     """One tile for each number that an evaluation puts first: usually one."""
     of_this = [headline for headline in found if headline.evaluation == evaluation]
     lacking = [TileLine(m, "n/a", reason=r[evaluation]) for m, r in missing.items() if evaluation in r]
     lacking += [TileLine(m, "no result", reason=r[evaluation]) for m, r in failed.items() if evaluation in r]
     if not of_this:
         title = "no result" if any(evaluation in reasons for reasons in failed.values()) else "not applicable"
-        return [Tile(QUESTIONS[evaluation], title, lacking, Markup(), "", "", "")] if lacking else []
+        return [Tile(QUESTIONS[evaluation], title, lacking, "", "", "")] if lacking else []
     tiles = []
     for first in _distinct(of_this):
         alike = [headline for headline in of_this if headline.metric == first.metric]
@@ -86,8 +90,7 @@ def _tiles(evaluation: str, found: Sequence[Headline], missing: Reasons, failed:
             Tile(
                 question=first.question,
                 title=f"{first.title}; {_BETTER[first.better]}",
-                lines=[*map(_line, alike), *lacking],
-                drawing=_gauge(alike),
+                lines=sorted([*map(_line, alike), *lacking], key=lambda line: order.index(line.model)),
                 meaning=first.meaning,
                 limits=first.limits,
                 anchor=anchor(first.records[0].task),
@@ -99,7 +102,7 @@ def _tiles(evaluation: str, found: Sequence[Headline], missing: Reasons, failed:
 def _line(headline: Headline) -> TileLine:
     result = headline.result.as_dict()
     number = (value_text(result, _DIGITS), interval_text(result, _DIGITS))
-    return TileLine(headline.model, *number, _scope(headline), headline.beside)
+    return TileLine(headline.model, *number, _scope(headline), headline.beside, drawing=_gauge(headline))
 
 
 def _scope(headline: Headline) -> str:
@@ -114,12 +117,12 @@ def _distinct(found: Sequence[Headline]) -> list[Headline]:
     return list(first.values())
 
 
-def _gauge(found: Sequence[Headline]) -> Markup:
-    """Each value with its interval on the scale of the number; a mark where chance or even-handedness lies."""
-    least = -1.0 if found[0].better == "zero" else 0.0
-    mark = 0.0 if found[0].better == "zero" else _CHANCE.get(found[0].metric)
-    row, plot, left, top = 14, 280, 10, 6
-    base = top + row * len(found)
+def _gauge(headline: Headline) -> Markup:
+    """The value with its interval on the scale of the number; a mark where chance or even-handedness lies."""
+    result, zero = headline.result, headline.better == "zero"
+    least = -1.0 if zero else 0.0
+    mark = 0.0 if zero else _CHANCE.get(headline.metric)
+    plot, left, y, base = 280, 10, 10, 20
 
     def x(value: float) -> float:
         return round(left + plot * (min(max(value, least), 1.0) - least) / (1.0 - least), 1)
@@ -128,18 +131,13 @@ def _gauge(found: Sequence[Headline]) -> Markup:
     for tick in (least, (least + 1) / 2, 1.0):
         parts.append(f'<text class="tick" x="{x(tick)}" y="{base + 15}" text-anchor="middle">{tick:g}</text>')
     if mark is not None:
-        parts.append(f'<line class="chance" x1="{x(mark)}" y1="{top - 4}" x2="{x(mark)}" y2="{base}"/>')
-    for number, headline in enumerate(found):
-        result, y = headline.result, top + row * number + 5
-        told = f"<title>{escape(headline.model)}</title>"
-        if result.low is not None and result.high is not None:
-            parts.append(
-                f'<line class="whisker" x1="{x(result.low)}" y1="{y}" x2="{x(result.high)}" y2="{y}">{told}</line>'
-            )
-        if result.value is not None:
-            parts.append(f'<circle class="value" cx="{x(result.value)}" cy="{y}" r="4.5">{told}</circle>')
-    told = "; ".join(f"{h.model} {value_text(h.result.as_dict(), _DIGITS)}" for h in found)
-    return svg(plot + 2 * left, base + 20, f"{found[0].title}: {told}", parts)
+        parts.append(f'<line class="chance" x1="{x(mark)}" y1="2" x2="{x(mark)}" y2="{base}"/>')
+    if result.low is not None and result.high is not None:
+        parts.append(f'<line class="whisker" x1="{x(result.low)}" y1="{y}" x2="{x(result.high)}" y2="{y}"/>')
+    if result.value is not None:
+        parts.append(f'<circle class="value" cx="{x(result.value)}" cy="{y}" r="4.5"/>')
+    told = f"{headline.title}: {headline.model} {value_text(result.as_dict(), _DIGITS)}"
+    return svg(plot + 2 * left, base + 20, told, parts)
 
 
 def _differences(store: Store, found: Sequence[Headline]) -> list[Block]:

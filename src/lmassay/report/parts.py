@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal, TypeVar
 
 from markupsafe import Markup
@@ -118,6 +118,7 @@ class TileLine:
     scope: str = ""
     beside: Sequence[str] = ()
     reason: str = ""
+    drawing: Markup = field(default_factory=Markup)
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,7 +128,6 @@ class Tile:
     question: str
     title: str
     lines: Sequence[TileLine]
-    drawing: Markup
     meaning: str
     limits: str
     anchor: str
