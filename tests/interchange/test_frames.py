@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 
 import pytest
@@ -88,10 +89,16 @@ def test_columns_of_mixed_kinds_become_text_and_missing_values_stay_missing(libr
 
 def test_a_weighted_metric_is_the_mean_over_its_column_with_the_weights_beside_it(tmp_path):
     pytest.importorskip("pandas")
-    task = {"name": "syntax", "data": "english:across_pp", "max_per_file": 12}
-    model = {"name": f"{ROOT / 'examples/my_slot_model.py'}:Bigrams", "text": str(ROOT / "examples/data/ref.en")}
-    (syntax,) = lmassay.evaluate({"task": task, "model": model}, tmp_path)
-    column = syntax.record.provenance["weights"]["tse"]
+    verbs = [("cat", "sleeps", "sleep", -1), ("cat", "runs", "run", -1), ("dogs", "run", "runs", -2)]
+    rows = [{"sentence_good": f"The {n} {g}.", "sentence_bad": f"The {n} {b}.", "label": k} for n, g, b, k in verbs]
+    (tmp_path / "pairs.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    (tmp_path / "text.txt").write_text(
+        "the cat sleeps\nthe cat runs\nthe dogs runs\na dog sleep\na dog run\n", encoding="utf-8"
+    )
+    model = {"name": f"{ROOT / 'examples/my_slot_model.py'}:Bigrams", "text": str(tmp_path / "text.txt")}
+    task = {"name": "syntax", "data": str(tmp_path / "pairs.jsonl"), "clusters": "none"}
+    (syntax,) = lmassay.evaluate({"task": task, "model": model}, tmp_path / "results")
     table = syntax.to_pandas().dropna(subset="score.tse")
-    weights = table[f"score.{column}"]
-    assert (table["score.tse"] * weights).sum() / weights.sum() == pytest.approx(syntax["tse"].value)
+    weights = table["score." + syntax.record.provenance["weights"]["tse"]]
+    assert table["score.tse"].mean() == 0.5
+    assert (table["score.tse"] * weights).sum() / weights.sum() == pytest.approx(syntax["tse"].value) == 2 / 3
