@@ -281,7 +281,7 @@ def _check(condition: Condition, row: Comparison, bar: _Bar, bounds: Bounds | No
     if p is None:
         return told("cannot judge", f"no p can be computed from {_units(row)}")
     numbers = _numbers(row, p, bar.tests, bar.confidence)
-    shown = f"{measured:+.2%}" if condition.relative else f"{measured:+.4f}"
+    shown = f"{measured:+z.2%}" if condition.relative else f"{measured:+z.4f}"
     is_met = condition.is_met_by(measured)
     said = f"the difference is {shown}, {condition.limit if is_met else f'not {condition.limit}'}"
     if is_met and p < bar.alpha:
@@ -320,7 +320,7 @@ def _units(row: Comparison) -> str:
 def _numbers(row: Comparison, p: float, tests: int, confidence: float) -> str:
     low, high = row.low, row.high
     interval = (
-        "no interval" if low is None or high is None else f"{100 * confidence:g} % interval [{low:+.4f}, {high:+.4f}]"
+        "no interval" if low is None or high is None else f"{100 * confidence:g} % interval [{low:+z.4f}, {high:+z.4f}]"
     )
     several = f" adjusted for {tests} tests" if tests > 1 else ""
     shown = "< 0.0001" if p < 0.0001 else f"{p:.4f}"

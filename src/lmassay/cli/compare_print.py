@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any
@@ -20,6 +21,8 @@ from lmassay.report.numbers import number_text, p_text
 Answers = Mapping[str, tuple[str, str]]
 """What both runs answered, by id."""
 _SHORT, _SHORT_IF_NARROW = 60, 20
+# What is shown of two texts that begin alike: so much before they part, and at least so much behind.
+_BEFORE, _AFTER = 5, 8
 
 
 def document(found: Compared, most: int | None) -> dict[str, Any]:
@@ -67,13 +70,13 @@ def _print_differences(found: Compared) -> None:
 
 
 def _row(row: Comparison, *, several: bool, relative: bool, tests: bool) -> list[object]:
-    share = "n/a" if row.relative is None else f"{row.relative:+.1%}"
+    share = "n/a" if row.relative is None else f"{row.relative:+z.1%}"
     return [
         row.metric,
         *([row.new_label] if several else []),
         number_text(row.base_mean),
         number_text(row.new_mean),
-        f"{row.difference:+.4f}",
+        f"{row.difference:+z.4f}",
         interval_text(row),
         *([share] if relative else []),
         p_text(row.p),
@@ -98,7 +101,7 @@ def _print_flips(found: Compared, flips: Flips, most: int, texts: Answers) -> No
     shown = flips.first(most)
     answered = ("base", "new") if any(change.id in texts for change in shown) else ()
     rows = [
-        (c.id, f"{c.before:g}", f"{c.after:g}", *(map(_in_short, texts.get(c.id, ("", ""))) if answered else ()))
+        (c.id, f"{c.before:g}", f"{c.after:g}", *(_in_short(*texts.get(c.id, ("", ""))) if answered else ()))
         for c in shown
     ]
     what = "id" if flips.paired_by == "example" else flips.paired_by
@@ -131,8 +134,16 @@ def _answers(found: Compared, most: int) -> dict[str, Answers]:
     }
 
 
-def _in_short(text: str) -> str:
-    """One line of it."""
+def _in_short(before: str, after: str) -> tuple[str, str]:
+    """One line of each, from shortly before the place where they part."""
     most = _SHORT_IF_NARROW if is_narrow() else _SHORT
-    line = " ".join(text.split())
-    return line if len(line) <= most else f"{line[: most - 1]}…"
+    one, other = " ".join(before.split()), " ".join(after.split())
+    alike = sum(1 for _ in itertools.takewhile(lambda pair: pair[0] == pair[1], zip(one, other, strict=False)))
+    whole = one == other or max(len(one), len(other)) <= most or alike < most - _AFTER
+    start = 0 if whole else alike - _BEFORE
+    return _cut(one, start, most), _cut(other, start, most)
+
+
+def _cut(line: str, start: int, most: int) -> str:
+    begun = f"…{line[start:]}" if start else line
+    return begun if len(begun) <= most else f"{begun[: most - 1]}…"

@@ -62,8 +62,8 @@ def drawing(rows: Sequence[Drawn], x_label: str, description: str) -> Markup:
 
 def _interval(drawn: Drawn, y: int, x: Callable[[float], float]) -> str:
     row = drawn.row
-    told = f"{drawn.label}: {row.difference:+.4f}"
-    told += "" if row.low is None or row.high is None else f" [{row.low:+.4f}, {row.high:+.4f}]"
+    told = f"{drawn.label}: {row.difference:+z.4f}"
+    told += "" if row.low is None or row.high is None else f" [{row.low:+z.4f}, {row.high:+z.4f}]"
     told += f", p {p_text(row.p)}, n {row.n}"
     line = ""
     if row.low is not None and row.high is not None:

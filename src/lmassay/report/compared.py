@@ -153,7 +153,7 @@ def interval_text(row: Comparison, sign: str = "") -> str:
     """The interval of a difference; runs that are the same have none, which is something else than not knowing it."""
     if not row.changed:
         return f"same in all {row.n:,}"
-    return "n/a" if row.low is None or row.high is None else f"[{row.low:{sign}.4f}, {row.high:{sign}.4f}]"
+    return "n/a" if row.low is None or row.high is None else f"[{row.low:{sign}z.4f}, {row.high:{sign}z.4f}]"
 
 
 def part_text(groups: Mapping[str, str]) -> str:

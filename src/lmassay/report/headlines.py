@@ -158,8 +158,8 @@ def _differences(store: Store, found: Sequence[Headline]) -> list[Block]:
 
 def _difference(pair: Against) -> list[Cell]:
     row = pair.row
-    interval = "n/a" if row.low is None else f"[{row.low:+.3f}, {row.high:+.3f}]"
-    texts = (f"{row.difference:+.3f}", interval, p_text(row.p), p_text(row.p_adjusted), f"{row.n:,}")
+    interval = "n/a" if row.low is None else f"[{row.low:+z.3f}, {row.high:+z.3f}]"
+    texts = (f"{row.difference:+z.3f}", interval, p_text(row.p), p_text(row.p_adjusted), f"{row.n:,}")
     models = (Cell(pair.new.model, kind="text"), Cell(pair.base.model, kind="text"))
     return [name(pair.new.title), *models, *map(Cell, texts)]
 

@@ -7,7 +7,7 @@ from typing import Any
 
 
 def number_text(value: float | None, digits: int = 4) -> str:
-    return "no data" if value is None else f"{value:.{digits}f}"
+    return "no data" if value is None else f"{value:z.{digits}f}"
 
 
 def value_text(result: Mapping[str, Any], digits: int = 4) -> str:
@@ -26,8 +26,8 @@ def short_text(result: Mapping[str, Any], between: str = " ") -> str:
     if result["value"] is None:
         return value_text(result)
     if result["low"] is None or result["high"] is None:
-        return f"{result['value']:.3f}"
-    return f"{result['value']:.3f}{between}[{result['low']:.3f}, {result['high']:.3f}]"
+        return f"{result['value']:z.3f}"
+    return f"{result['value']:z.3f}{between}[{result['low']:z.3f}, {result['high']:z.3f}]"
 
 
 def p_text(p: float | None) -> str:
