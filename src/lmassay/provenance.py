@@ -8,6 +8,7 @@ import inspect
 import os
 import platform
 import re
+import shlex
 import sys
 from collections.abc import Mapping
 from pathlib import Path
@@ -70,6 +71,20 @@ def signature(parts: Mapping[str, Any]) -> str:
     'task:robustness.1|s_src:chrF2'
     """
     return "|".join(f"{name}:{plain(value)}" for name, value in parts.items() if value is not None)
+
+
+def command_line(*words: object) -> str:
+    """A command of lmassay as a shell reads it, whatever a folder is called.
+
+    >>> command_line("resume", "--results", "my results")
+    "lmassay resume --results 'my results'"
+    """
+    return shlex.join(["lmassay", *map(str, words)])
+
+
+def to_run_again(run: str, folder: Path) -> str:
+    """What gives a stored run anew."""
+    return f"{command_line('show', run, '--results', folder, '--yaml')} > run.yaml && lmassay run run.yaml"
 
 
 def source_digest(obj: Any) -> str:

@@ -136,7 +136,8 @@ def _work(
             # The disk may be full: then even this cannot be written, and the first error is the one to show.
             with suppress(StoreError):
                 store.set_status(run, "cancelled" if stopped else "failed", why)
-            error.add_note(f"what was answered is kept; go on with: lmassay resume {run} --results {store.folder}")
+            again = provenance.command_line("resume", run, "--results", store.folder)
+            error.add_note(f"what was answered is kept; go on with: {again}")
             raise
         _finish(store, run, over)
     return store.run(run)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -24,6 +25,7 @@ from lmassay.cli.display import board
 from lmassay.cli.run import EXIT_WITH_ERRORS, plug_in_output_aside, show_plan, unfinished, work_through
 from lmassay.data import atomic_write
 from lmassay.errors import UserError
+from lmassay.provenance import command_line
 from lmassay.store import RunRecord, Store
 from lmassay.sweep import Entry, register_all
 
@@ -108,8 +110,8 @@ def card(
         left = max(worst, unfinished(records, store))
         _write_page(store, records, output)
         if left:
-            page = f"lmassay report --results {store.folder} -o {output}"
-            say(f"to finish the card: lmassay resume --results {store.folder}; then for the page: {page}")
+            rest, page = (command_line(verb, "--results", store.folder) for verb in ("resume", "report"))
+            say(f"to finish the card: {rest}; then for the page: {page} -o {shlex.quote(str(output))}")
         say(f"the page is {output.resolve()}")
         return EXIT_WITH_ERRORS if left else 0
 
@@ -181,6 +183,6 @@ def _write(parts: Sequence[Part], folder: Path) -> int:
         path = folder / f"{name}.yaml"
         text = yaml.safe_dump(card_plan.as_yaml(part), sort_keys=False, allow_unicode=True, width=120)
         with atomic_write(path) as stream:
-            stream.write(f"# A part of lmassay's card, to be run by itself: lmassay run {path}\n{text}")
+            stream.write(f"# A part of lmassay's card, to be run by itself: {command_line('run', path)}\n{text}")
         say(f"written: {path}")
     return 0

@@ -12,6 +12,7 @@ import click
 from rich.cells import cell_len
 
 from lmassay.cli.console import is_narrow, out, plain, print_table
+from lmassay.provenance import command_line
 from lmassay.report.numbers import interval_text, short_text, value_text
 from lmassay.report.overview import Overview, in_parts, overview_of
 from lmassay.store import RunRecord, Store
@@ -89,8 +90,8 @@ def _print_overview(title: str, record: RunRecord, overview: Overview, store: St
     for name, text in overview.lines:
         click.echo(plain(f"{name:<{longest}} {text}"))
     if overview.left_out:
-        where = "" if store.folder == _default_results() else f" --results {store.folder}"
-        command = f"lmassay show {record.id.rpartition('-')[2]} --all{where}"
+        where = [] if store.folder == _default_results() else ["--results", store.folder]
+        command = command_line("show", record.id.rpartition("-")[2], "--all", *where)
         click.echo(plain(f"{'more':<{longest}} {overview.left_out} further results: {command}"))
 
 

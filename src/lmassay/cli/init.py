@@ -20,6 +20,7 @@ from lmassay.builtins import BUILTINS
 from lmassay.cli.console import say, warn
 from lmassay.data import atomic_write
 from lmassay.errors import ConfigError, PluginError, UserError
+from lmassay.provenance import command_line
 
 if TYPE_CHECKING:
     from lmassay.options import Spec
@@ -184,5 +185,5 @@ def _say_what_next(target: Path, text: str, missing: str) -> None:
         say(f"once:  lmassay models get {name}")
     if missing and not fetch:
         warn(missing)
-    say(f"next:  lmassay check {shlex.quote(str(target))}")
-    say(f"       lmassay run {shlex.quote(str(target))}")
+    say(f"next:  {command_line('check', target)}")
+    say(f"       {command_line('run', target)}")

@@ -18,6 +18,7 @@ from lmassay.cli.protocol import print_verdicts
 from lmassay.config import read_config
 from lmassay.errors import LmassayError, UserError
 from lmassay.executors import Crew
+from lmassay.provenance import command_line
 from lmassay.runner import Plan
 from lmassay.store import RunRecord, Store
 from lmassay.sweep import Ahead, Entry, register_all, train_ahead, trains
@@ -94,7 +95,7 @@ def _train(entries: Sequence[Entry], store: Store, crew: Crew, display: Display)
         for entry in training if isinstance(error, KeyboardInterrupt) else []:
             if store.run(entry.record.id).status in ("waiting", "running"):
                 store.set_status(entry.record.id, "cancelled", "stopped by the user")
-        error.add_note(f"trainings that were finished are kept; go on with: lmassay resume --results {store.folder}")
+        error.add_note(f"trainings that were finished are kept; go on with: {_resume(store)}")
         raise
 
 
@@ -149,13 +150,16 @@ def unfinished(records: Sequence[RunRecord], store: Store) -> int:
     """Tell which runs left examples in error or were stopped; the exit code says whether any did."""
     left = [record for record in records if record.status in ("incomplete", "stopped")]
     for record in left[:_MOST_TOLD]:
-        complain(f"{record.id}: {record.note}; try again with: lmassay resume {record.id} --results {store.folder}")
+        complain(f"{record.id}: {record.note}; try again with: {_resume(store, record.id)}")
         for text, number in store.errors(record.id):
             say(f"  {number} × {text}")
     if len(left) > _MOST_TOLD:
-        more = len(left) - _MOST_TOLD
-        complain(f"{more} more runs are not complete; try all again with: lmassay resume --results {store.folder}")
+        complain(f"{len(left) - _MOST_TOLD} more runs are not complete; try all again with: {_resume(store)}")
     return EXIT_WITH_ERRORS if left else 0
+
+
+def _resume(store: Store, *runs: str) -> str:
+    return command_line("resume", *runs, "--results", store.folder)
 
 
 def show_plan(planned: Sequence[Plan], as_json: bool) -> None:

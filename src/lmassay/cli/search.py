@@ -20,6 +20,7 @@ from lmassay.cli.search_space import Range, Space
 from lmassay.config import RunConfig, read_config
 from lmassay.errors import ConfigError, LmassayError, MissingExtra, UserError
 from lmassay.executors import Crew
+from lmassay.provenance import command_line
 from lmassay.report.numbers import interval_text, number_text
 from lmassay.runner import Plan
 from lmassay.store import RunRecord, Store
@@ -262,5 +263,5 @@ def _print_best(best: RunRecord, found: _Search, many: int) -> None:
     click.echo(plain(f"best of {many}: {best.label} ({best.id.rpartition('-')[2]}), {', '.join(told)}; n = {n} splits"))
     say(
         "The best of many dev scores flatters itself; how far dev scores can be trusted: "
-        f"lmassay protocol --results {found.store.folder}"
+        f"{command_line('protocol', '--results', found.store.folder)}"
     )

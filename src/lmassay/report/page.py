@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shlex
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Any
@@ -13,6 +12,7 @@ from markupsafe import Markup
 import lmassay
 from lmassay.card.ways import QUESTIONS
 from lmassay.errors import UserError
+from lmassay.provenance import command_line, to_run_again
 from lmassay.report.browser import browser, shown_rows
 from lmassay.report.formats.content import task_blocks
 from lmassay.report.headlines import anchor, overview
@@ -60,13 +60,12 @@ def run_titles(records: Sequence[RunRecord]) -> list[str]:
 
 def _provenance(store: Store, record: RunRecord, title: str) -> dict[str, Any]:
     counts = store.count(record.id)
-    folder = shlex.quote(str(store.folder))
     return {
         "record": record,
         "title": title,
         "counted": ", ".join(f"{number:,} {state}" for state, number in counts.items()),
-        "command": shlex.join(["lmassay", *record.provenance.get("command", ())]),
-        "again": f"lmassay show {record.id} --results {folder} --yaml > run.yaml && lmassay run run.yaml",
+        "command": command_line(*record.provenance.get("command", ())),
+        "again": to_run_again(record.id, store.folder),
     }
 
 

@@ -12,6 +12,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined, select_autoescap
 from markupsafe import Markup
 
 import lmassay
+from lmassay.provenance import command_line
 from lmassay.report.numbers import number_text, p_text
 
 # HTML knows no NUL, and UTF-8 no lone surrogate; either may come out of a model or a file. Signs that turn the
@@ -52,7 +53,7 @@ def environment() -> Environment:
     made = Environment(
         loader=PackageLoader("lmassay.report"), autoescape=select_autoescape(default=True), undefined=StrictUndefined
     )
-    made.globals |= {f.__name__: f for f in (number_text, p_text)}
+    made.globals |= {f.__name__: f for f in (command_line, number_text, p_text)}
     blocks = made.get_template("blocks.html").module
     made.globals |= {name: getattr(blocks, name) for name in ("cell", "table", "show")}
     return made

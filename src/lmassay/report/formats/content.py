@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from lmassay.comparison import Comparison, compare_runs, load_side, share_examples
 from lmassay.errors import UserError
+from lmassay.provenance import command_line
 from lmassay.report.headlines import plain_overview
 from lmassay.report.numbers import number_text, p_text
 from lmassay.report.parts import Block, Body, Cell, Figure, Figures, Folded, Heading, Line, Note, Section, Table, name
@@ -110,6 +110,6 @@ def _comparison_table(rows: Sequence[Comparison], caption: str) -> Table:
 def _runs(records: Sequence[RunRecord]) -> Iterator[Note]:
     yield Note("Each run with the signature of what its numbers depend on, and the command that was given.")
     for record in records:
-        command = shlex.join(["lmassay", *map(str, record.provenance.get("command", ()))])
+        command = command_line(*record.provenance.get("command", ()))
         what = f"{record.id} ({record.status}): {record.task}, {record.label} on {record.model}"
         yield Note(f"{what}. Created {record.created}. Signature: {record.signature} Command: {command}")
