@@ -89,7 +89,8 @@ def _methods(found: Sequence[JudgedStudy]) -> Table:
         )
     head = [Cell("method", kind="text"), Cell("strategy", kind="text"), *map(Cell, table.columns)]
     caption = (
-        "Test mean ± std over splits of the selected configuration, in percent, its interval and n; ρ: rank "
+        "Test mean ± std over splits of the configuration that dev selects, also one that shows nothing (the overview "
+        "takes the best that teaches), in percent, with its interval over splits, if they differ, and n; ρ: rank "
         "correlation of dev and test over configurations."
     )
     return Table(caption, [head], [Body(lines)], dense=len(tasks) > _MANY_TASKS)
