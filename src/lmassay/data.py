@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
-from typing import IO
+from typing import TextIO
 
 from lmassay.errors import DataError
 
@@ -120,8 +120,8 @@ def sha256(path: Path) -> str:
 
 
 @contextmanager
-def atomic_write(path: Path, *, newline: str = "\n") -> Iterator[IO[str]]:
-    """Write a text file that appears whole or not at all."""
+def atomic_write(path: Path, *, newline: str = "\n") -> Iterator[TextIO]:
+    """Write a text file that appears whole or not at all; bytes go to its ``buffer``."""
     if path.is_dir():
         raise DataError(f"{path} is a folder; give the name of a file to write")
     if path.exists() and not path.is_file():

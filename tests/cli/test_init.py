@@ -88,6 +88,13 @@ def test_nothing_is_overwritten_unless_asked_to(tmp_path):
     assert (tmp_path / "bias-data" / "questions.yaml").read_text(encoding="utf-8") != "mine"
 
 
+def test_a_dash_is_no_file_to_write(tmp_path):
+    done = lmassay("init", "bias", "-o", "-", cwd=tmp_path)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr == "error: -o -: sample data is written beside a configuration; give the name of a file\n"
+    assert not list(tmp_path.iterdir())
+
+
 def test_without_a_terminal_the_evaluation_must_be_named(tmp_path):
     done = lmassay("init", cwd=tmp_path)
     assert done.returncode == 2

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import errno
 import io
 import re
 import sys
 import xml.etree.ElementTree as ET
 import zlib
+from dataclasses import replace
 
 import pytest
 from PIL import Image
@@ -134,6 +136,21 @@ def test_svg_needs_no_optional_part_and_png_says_which(drawn, tmp_path, monkeypa
     with pytest.raises(MissingExtra, match=r"pip install 'lmassay\[figures\]'"):
         write_figures(drawn[:2], tmp_path / "more", ["png"])
     assert not (tmp_path / "more").exists()
+
+
+@pytest.mark.parametrize("form", ["svg", "png", "pdf"])
+def test_a_figure_that_cannot_be_finished_leaves_the_old_one(drawn, tmp_path, monkeypatch, form):
+    (path,) = write_figures(drawn[:1], tmp_path, [form])
+    before = path.read_bytes()
+
+    def full(_: int) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr("os.fsync", full)
+    with pytest.raises(DataError, match="No space left on device"):
+        write_figures([replace(drawn[1], name=drawn[0].name)], tmp_path, [form])
+    assert path.read_bytes() == before
+    assert list(tmp_path.iterdir()) == [path]
 
 
 def test_a_folder_that_cannot_be_written_is_told(drawn, tmp_path):

@@ -44,6 +44,8 @@ def init(evaluation: str | None, output: Path | None, model: str | None, force: 
 
     EVALUATION is robustness, syntax, minimal_pairs, bias or fewshot; in a terminal, you are asked for it.
     """
+    if output == Path("-"):
+        raise UserError("-o -: sample data is written beside a configuration; give the name of a file")
     chosen = evaluation or _asked()
     target = output or Path(f"{chosen}.yaml")
     data = f"{target.stem}-data"

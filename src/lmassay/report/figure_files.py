@@ -53,11 +53,12 @@ def write_figures(files: Sequence[FigureFile], folder: Path, formats: Sequence[F
 def _written(file: FigureFile, folder: Path, formats: Sequence[FigureFormat], press: Press | None) -> Iterator[Path]:
     for form in dict.fromkeys(formats):
         path = folder / f"{file.name}.{form}"
-        if form == "svg" or press is None:
-            with atomic_write(path) as stream:
+        image = None if form == "svg" or press is None else press.image(file.drawing, form)
+        with atomic_write(path) as stream:
+            if image is None:
                 stream.write(file.drawing.text)
-        else:
-            path.write_bytes(press.image(file.drawing, form))
+            else:
+                stream.buffer.write(image)
         yield path
 
 
