@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import base64
+import gzip
+import json
 import re
 from dataclasses import replace
 
@@ -21,7 +24,8 @@ def rows(many: int, text: str = "why?") -> list[Shown]:
 def unpacked(page: str):
     """What the script of a page would read."""
     (data,) = re.findall(r'<script type="application/gzip">([A-Za-z0-9+/=]+)</script>', page)
-    columns, of_rows, *pieces = browser_data.unpacked(data)
+    lines = gzip.decompress(base64.b64decode(data)).decode("utf-8").split("\n")
+    columns, of_rows, *pieces = map(json.loads, lines)
     return columns, of_rows, [text for piece in pieces for text in piece]
 
 

@@ -28,13 +28,14 @@ def results_option(function: F) -> F:
     return click.option(
         "--results",
         type=click.Path(path_type=Path, file_okay=False),
-        default=_default_results,
+        default=default_results,
         show_default=f"$LMASSAY_RESULTS or ./{DEFAULT_RESULTS}",
         help="Folder that holds the runs.",
     )(function)
 
 
-def _default_results() -> Path:
+def default_results() -> Path:
+    """Where runs are kept unless a command says otherwise."""
     return Path(os.environ.get("LMASSAY_RESULTS", DEFAULT_RESULTS))
 
 
@@ -90,7 +91,7 @@ def _print_overview(title: str, record: RunRecord, overview: Overview, store: St
     for name, text in overview.lines:
         click.echo(plain(f"{name:<{longest}} {text}"))
     if overview.left_out:
-        where = [] if store.folder == _default_results() else ["--results", store.folder]
+        where = [] if store.folder == default_results() else ["--results", store.folder]
         command = command_line("show", record.id.rpartition("-")[2], "--all", *where)
         click.echo(plain(f"{'more':<{longest}} {overview.left_out} further results: {command}"))
 

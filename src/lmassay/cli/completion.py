@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sqlite3
 import sys
 from collections.abc import Callable, Iterable
@@ -84,13 +83,17 @@ def offer(names: Callable[[], Iterable[str]]) -> Any:
 
 
 def _results_of(ctx: click.Context) -> Path:
+    from lmassay.cli.common import default_results
+
     given = ctx.params.get("results")
-    return Path(given) if given else Path(os.environ.get("LMASSAY_RESULTS", "results"))
+    return Path(given) if given else default_results()
 
 
 def _run_ids(folder: Path) -> list[str]:
     """Straight from the file: a key was pressed and somebody waits. Whatever is wrong there, nothing is offered."""
-    file = folder / "lmassay.sqlite"
+    from lmassay.store import FILE
+
+    file = folder / FILE
     if not file.is_file():
         return []
     try:

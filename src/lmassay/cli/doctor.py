@@ -15,7 +15,7 @@ from pathlib import Path
 import click
 
 import lmassay
-from lmassay.cli.common import DEFAULT_RESULTS, json_option
+from lmassay.cli.common import default_results, json_option
 from lmassay.cli.console import out, print_json, print_table, say
 
 # Extra → the packages that it brings, each with what it is for.
@@ -149,7 +149,7 @@ def _models() -> list[Finding]:
 
 
 def _folders() -> list[Finding]:
-    return [_folder("results folder", Path(os.environ.get("LMASSAY_RESULTS", DEFAULT_RESULTS)), "LMASSAY_RESULTS")]
+    return [_folder("results folder", default_results(), "LMASSAY_RESULTS")]
 
 
 def _folder(what: str, folder: Path, variable: str) -> Finding:

@@ -19,7 +19,7 @@ from lmassay.store import RunRecord, Store
 
 if TYPE_CHECKING:
     from lmassay.report.figure_files import FigureFile, FigureFormat
-    from lmassay.report.formats.content import Picture, Pictures
+    from lmassay.report.formats.content import Chapter, Picture, Pictures
 
 _SUFFIXES = {"": "html", ".html": "html", ".htm": "html", ".md": "md", ".markdown": "md", ".tex": "tex", ".csv": "csv"}
 _FORMATS = ("html", "md", "tex", "csv")
@@ -78,14 +78,17 @@ def report(
     if fragment and form != "tex":
         raise UserError("--fragment goes with --format tex")
     target = _target(output, form)
+    from lmassay.report.formats.content import chapters
+
     with Store(results) as store:
         records = store.runs() if every else chosen_runs(store, runs)
+        found = chapters(store, records) if figures is not None or form in _SHOWS else []
         pictures: Pictures = {}
         if figures is not None:
             wanted = figure_formats or (("pdf",) if form == "tex" else ("svg",))
-            files = _write_figures(store, records, figures, wanted)
+            files = _write_figures(found, figures, wanted)
             pictures = _pictures(files, figures, [f for f in _SHOWS.get(form, ()) if f in wanted], target)
-        text = "" if alone else _text(store, records, "fragment" if fragment else form, pictures)
+        text = "" if alone else _text(store, records, found, "fragment" if fragment else form, pictures)
     if not alone:
         _write(text, target)
 
@@ -104,7 +107,7 @@ def _target(output: Path | None, form: str) -> Path:
     return output / f"report.{form}" if output.is_dir() else output
 
 
-def _text(store: Store, records: Sequence[RunRecord], form: str, pictures: Pictures) -> str:
+def _text(store: Store, records: Sequence[RunRecord], found: Sequence[Chapter], form: str, pictures: Pictures) -> str:
     if form == "html":
         from lmassay.report.page import render
 
@@ -114,21 +117,16 @@ def _text(store: Store, records: Sequence[RunRecord], form: str, pictures: Pictu
 
         return results_csv(records)
     from lmassay.report.formats import latex, markdown
-    from lmassay.report.formats.content import chapters
 
-    found = chapters(store, records)
     if form == "fragment":
         return latex.fragment(found)
     return latex.document(found, pictures) if form == "tex" else markdown.markdown(found, pictures)
 
 
-def _write_figures(
-    store: Store, records: Sequence[RunRecord], folder: Path, formats: Sequence[FigureFormat]
-) -> list[FigureFile]:
+def _write_figures(found: Sequence[Chapter], folder: Path, formats: Sequence[FigureFormat]) -> list[FigureFile]:
     from lmassay.report.figure_files import figure_files, write_figures
-    from lmassay.report.formats.content import chapters
 
-    files = figure_files(chapters(store, records))
+    files = figure_files(found)
     if not files:
         say("there is no figure in this report")
         return []

@@ -8,11 +8,10 @@ from __future__ import annotations
 
 import base64
 import gzip
-import json
 import random
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from lmassay.types import compact
 
@@ -65,12 +64,6 @@ def packed(rows: Sequence[Shown]) -> str:
     lines = "\n".join(_lines(rows))
     # No time of writing: the same rows give the same page.
     return base64.b64encode(gzip.compress(lines.encode("utf-8"), compresslevel=6, mtime=0)).decode("ascii")
-
-
-def unpacked(data: str) -> list[Any]:
-    """The lines of what :func:`packed` made: the columns, the texts of each row, the texts themselves."""
-    text = gzip.decompress(base64.b64decode(data)).decode("utf-8")
-    return [json.loads(line) for line in text.split("\n")]
 
 
 class _Texts:

@@ -24,7 +24,6 @@ _LONG = {
 _SPELT = {"boolq": "BoolQ", "wic": "WiC", "multirc": "MultiRC", "record": "ReCoRD"}
 _MOST_LACKING = 3
 _DEALT_BY_K = ("cross_validation", "mdl")
-TEST = "test"
 CORRELATION = "dev–test correlation"
 WHAT_IT_IS = (
     "test: mean ± standard deviation over the K splits of the configuration with the best mean dev score, in percent. "

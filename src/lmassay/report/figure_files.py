@@ -7,7 +7,7 @@ import unicodedata
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal, get_args
+from typing import Literal
 
 from lmassay.data import atomic_write
 from lmassay.errors import DataError
@@ -17,7 +17,6 @@ from lmassay.report.formats.content import Chapter, figures_in
 from lmassay.report.parts import Figure
 
 FigureFormat = Literal["svg", "png", "pdf"]
-FORMATS: tuple[FigureFormat, ...] = get_args(FigureFormat)
 _MOST_BYTES = 150
 
 
