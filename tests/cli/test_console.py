@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from lmassay.cli.console import print_table
-from tests.helpers import lmassay, write_config
+from tests.helpers import ROOT, lmassay, write_config
+from tests.terminal import in_terminal
 
 HOSTILE = ["g[/x]", "[/b]acc", "[red]acc", "\x1b]0;pwn\x07acc", "a\u202ecca"]
 
@@ -68,3 +69,16 @@ def test_the_head_of_a_csv_file_holds_no_formula(folder):
     head = lmassay("export", "latest", "--format", "csv", cwd=folder).stdout.splitlines()[0]
     assert "'=1+1" in head.split(",")
     assert "'@SUM(1)" in head.split(",")
+
+
+def test_sentences_are_broken_between_words_on_a_terminal_and_nowhere_else(tmp_path):
+    model = f"{ROOT / 'tests' / 'card' / 'models.py'}:Talker"
+    arguments = ("card", model, "--quick", "--only", "robustness", "--results", tmp_path, "-o", tmp_path / "c.html")
+    shown = in_terminal(*arguments, columns=60)
+    assert shown.returncode == 0, shown.screen
+    lines = [line.rstrip() for line in shown.screen.splitlines()]
+    [start] = [number for number, line in enumerate(lines) if line.startswith("attacks that succeed: The share")]
+    assert max(map(len, lines[start : start + 6])) <= 60
+    meaning = "The share of attacked inputs whose answer lost more than the input did"
+    assert meaning in " ".join(lines[start : start + 6])
+    assert meaning in lmassay(*arguments).stdout

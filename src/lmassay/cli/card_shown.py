@@ -11,7 +11,7 @@ import click
 from lmassay.card.headline import Headline
 from lmassay.card.headlines import ONLY_SPLITS, Against, absent, against_first, headlines, without_result
 from lmassay.card.ways import EVALUATIONS, QUESTIONS
-from lmassay.cli.console import plain, print_table
+from lmassay.cli.console import print_table, sentence
 from lmassay.report.headlines import interval_head
 from lmassay.report.numbers import p_text, short_text
 from lmassay.store import RunRecord, Store
@@ -22,26 +22,27 @@ def print_card(store: Store, records: Sequence[RunRecord]) -> None:
     found, missing = headlines(store, records), absent(records)
     failed = without_result(records, found)
     several = len({headline.model for headline in found} | set(missing) | set(failed)) > 1
+    left_out = any(headline.result.n_error or headline.result.n_unscored for headline in found)
     rows = []
     for evaluation in EVALUATIONS:
         for headline in (h for h in found if h.evaluation == evaluation):
             result = headline.result
             cells: list[object] = [headline.question, *([headline.model] if several else []), headline.title]
-            counts = f"{result.n_error} in error, {result.n_unscored} unscored"
-            rows.append([*cells, short_text(result.as_dict()), headline.scope, counts])
+            counts = [f"{result.n_error} in error, {result.n_unscored} unscored"] if left_out else []
+            rows.append([*cells, short_text(result.as_dict()), headline.scope, *counts])
         for what, lacking in (("not applicable", missing), ("no result", failed)):
             for model, reasons in lacking.items():
                 if evaluation in reasons:
-                    name = [model] if several else []
-                    rows.append([QUESTIONS[evaluation], *name, what, "", reasons[evaluation], ""])
+                    name, counts = [model] if several else [], [""] if left_out else []
+                    rows.append([QUESTIONS[evaluation], *name, what, "", reasons[evaluation], *counts])
     value = f"value and {interval_head(found)}"
-    heads = ["question", *(["model"] if several else []), "number", value, "of", "left out"]
+    heads = ["question", *(["model"] if several else []), "number", value, "of", *(["left out"] if left_out else [])]
     print_table("", heads, rows)
     click.echo()
     for first in _first_of_each(found):
-        click.echo(plain(f"{first.title}: {first.meaning} {first.limits}"))
+        sentence(f"{first.title}: {first.meaning} {first.limits}")
         for headline in (h for h in found if (h.evaluation, h.metric) == (first.evaluation, first.metric) and h.beside):
-            click.echo(plain(f"  {headline.model}: {'; '.join(headline.beside)}."))
+            sentence(f"  {headline.model}: {'; '.join(headline.beside)}.")
     if several:
         _print_differences(store, found)
 
@@ -102,4 +103,4 @@ def _print_differences(store: Store, found: Sequence[Headline]) -> None:
         heads = ("number", "model", "against", "difference", "interval", "p", "p (FDR)", "n")
         print_table("Paired on what both were asked:", heads, rows, right=(3, 4, 5, 6, 7))
         if any(pair.new.evaluation == "fewshot" for pair in pairs):
-            click.echo(ONLY_SPLITS)
+            sentence(ONLY_SPLITS)

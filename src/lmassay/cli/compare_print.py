@@ -10,7 +10,7 @@ from typing import Any
 import click
 
 from lmassay.cli.common import interval_title
-from lmassay.cli.console import is_narrow, plain, print_table
+from lmassay.cli.console import is_narrow, print_table, sentence
 from lmassay.comparison import Comparison
 from lmassay.flips import Flips
 from lmassay.gate import Verdict
@@ -96,7 +96,7 @@ def _print_flips(found: Compared, flips: Flips, most: int, texts: Answers) -> No
     title = f"flips in {flips.metric}{which}: {counts}; {flips.left_out.told()}"
     click.echo("")
     if not flips.changes or not most:
-        click.echo(plain(title))
+        sentence(title)
         return
     shown = flips.first(most)
     answered = ("base", "new") if any(change.id in texts for change in shown) else ()
@@ -112,9 +112,9 @@ def _print_verdict(found: Compared, verdict: Verdict) -> None:
     click.echo("")
     for check in verdict.checks:
         which = f" ({found.title(check.row.new)})" if len(found.others) > 1 else ""
-        click.echo(plain(f"{check.state.upper()}  {check.condition}{which}: {check.why}"))
+        sentence(f"{check.state.upper()}  {check.condition}{which}: {check.why}")
     if verdict.checks:
-        click.echo(plain(f"the gate {verdict.how()}"))
+        sentence(f"the gate {verdict.how()}")
 
 
 def _flips_document(flips: Flips, most: int, texts: Answers) -> dict[str, Any]:

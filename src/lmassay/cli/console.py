@@ -95,6 +95,12 @@ def print_json(document: Any) -> None:
     sys.stdout.write(json.dumps(document, indent=2, allow_nan=False) + "\n")
 
 
+def sentence(text: str) -> None:
+    """A sentence among the results: broken between words on a terminal, one line in a file."""
+    console = out()
+    console.print(Text(plain(text)), soft_wrap=not console.is_terminal)
+
+
 def print_table(
     title: str,
     columns: Sequence[str],
@@ -108,7 +114,7 @@ def print_table(
     """
     console = out()
     if title:
-        console.print(Text(plain(title)), soft_wrap=True)
+        sentence(title)
     if _least_width(columns, rows, right, whole) > console.width:
         _print_as_lists(console, columns, rows)
         return
