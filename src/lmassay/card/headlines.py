@@ -22,7 +22,7 @@ _SAY: Mapping[str, Callable[[Store, Sequence[RunRecord]], Headline | None]] = {
     "bias": sayings.bias,
     "fewshot": sayings.fewshot,
 }
-_EVALUATION_OF = {task: "syntax" if task in ("refining_tse", "minimal_pairs") else task for task in _SAY}
+EVALUATION_OF = {task: "syntax" if task in ("refining_tse", "minimal_pairs") else task for task in _SAY}
 ONLY_SPLITS = "Few-shot: the difference is over what was shown, not over other tests."
 Reasons = Mapping[str, Mapping[str, str]]
 """Model → evaluation → why there is no number."""
@@ -62,7 +62,7 @@ def without_result(records: Sequence[RunRecord], found: Sequence[Headline]) -> R
     reasons: dict[str, dict[str, str]] = {}
     # The run that failed is the reason, not one beside it that did not.
     for record in sorted(records, key=lambda record: record.status == "done"):
-        evaluation = _EVALUATION_OF.get(record.task, "")
+        evaluation = EVALUATION_OF.get(record.task, "")
         if evaluation and (evaluation, record.model) not in told:
             reasons.setdefault(record.model, {}).setdefault(evaluation, _why(record))
     return reasons

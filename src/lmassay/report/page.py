@@ -10,6 +10,7 @@ from typing import Any
 from markupsafe import Markup
 
 import lmassay
+from lmassay.card.headlines import EVALUATION_OF
 from lmassay.card.ways import QUESTIONS
 from lmassay.errors import UserError
 from lmassay.provenance import command_line, to_run_again
@@ -19,6 +20,8 @@ from lmassay.report.headlines import anchor, overview
 from lmassay.report.sections import section_of
 from lmassay.report.shell import document, environment
 from lmassay.store import RunRecord, Store
+
+_CARD = "lmassay card"
 
 
 def render(store: Store, records: Sequence[RunRecord]) -> str:
@@ -30,13 +33,16 @@ def render(store: Store, records: Sequence[RunRecord]) -> str:
     examples = browser(
         row for record, title in zip(records, titles, strict=True) for row in shown_rows(store, record, title)
     )
+    heading = _CARD if all("card" in record.provenance for record in records) else "lmassay report"
+    models = list(dict.fromkeys(record.model for record in records))
     body = (
         environment()
         .get_template("page.html")
         .render(
             version=lmassay.__version__,
+            heading=heading,
             written=datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
-            models=list(dict.fromkeys(record.model for record in records)),
+            models=models,
             overview=overview(store, records),
             sections=[_section(store, [r for r in records if r.task == task]) for task in tasks],
             browser=examples,
@@ -45,8 +51,8 @@ def render(store: Store, records: Sequence[RunRecord]) -> str:
             json=lambda value: json.dumps(value, indent=2, ensure_ascii=False),
         )
     )
-    title = f"lmassay report: {', '.join(tasks)}"
-    return document(title, Markup(body), browser=bool(examples))  # noqa: S704 - the template escaped it
+    about = models if heading == _CARD else tasks
+    return document(f"{heading}: {', '.join(about)}", Markup(body), browser=bool(examples))  # noqa: S704 - the template escaped it
 
 
 def run_titles(records: Sequence[RunRecord]) -> list[str]:
@@ -73,7 +79,7 @@ def _section(store: Store, records: Sequence[RunRecord]) -> dict[str, Any]:
     section = section_of(store, records)
     return {
         "task": records[0].task,
-        "question": QUESTIONS.get(records[0].task, ""),
+        "question": QUESTIONS.get(EVALUATION_OF.get(records[0].task, ""), ""),
         "anchor": anchor(records[0].task),
         "blocks": [*task_blocks(store, records, section), *section.examples],
     }
