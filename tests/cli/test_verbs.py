@@ -47,7 +47,7 @@ def test_json_is_one_document_of_the_promised_shape_and_nothing_else(folder):
 
 def test_a_sweep_in_json_is_a_list_of_such_documents(folder):
     document = json.loads(lmassay("run", "two.yaml", "--json", cwd=folder).stdout)
-    assert [run["label"] for run in document["runs"]] == ["charswap", "worddrop"]
+    assert [run["label"] for run in document["runs"]] == ["charswap", "worddrop (rate 1)"]
 
 
 def test_ls_show_and_provenance(folder):

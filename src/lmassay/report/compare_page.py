@@ -12,6 +12,7 @@ import lmassay
 from lmassay.comparison import Comparison
 from lmassay.flips import Change, Flips
 from lmassay.gate import Verdict
+from lmassay.provenance import to_run_again
 from lmassay.report.browser import Shown, browser
 from lmassay.report.changed import Both, read_both, rows_of_pairs
 from lmassay.report.compare_figure import Drawn, drawing, on_one_scale
@@ -47,11 +48,7 @@ def render(found: Compared) -> str:
     ]
     changed = (row for pair, read in zip(found.pairs, both, strict=True) for row in _changed(found, *pair, read))
     reproduced = [
-        (
-            source.side.record,
-            f"lmassay show {source.side.record.id} --results {source.store.folder} --yaml > run.yaml && "
-            "lmassay run run.yaml",
-        )
+        (source.side.record, to_run_again(source.side.record.id, source.store.folder))
         for source in (*found.bases, *found.others)
     ]
     body = (
