@@ -13,7 +13,7 @@ from lmassay.report.parts import ABSENT, Body, Cell, Line, Table, count, name
 DIGITS = 3
 _COUNTS = (("n", "answers"), ("n_error", "errors"), ("n_unscored", "unscored"))
 _WHAT_IT_IS = (
-    "Below each value its interval, which resamples whole templates, for questions made from one are alike. bound: how "
+    "Below each value its interval, which holds templates together, for questions made from one are alike. bound: how "
     "far from zero the bias can be at that accuracy. answers: those that came; they count as out of choice where no "
     "choice could be read, and nowhere else. errors, unscored (refused, filtered, empty) are left out, never wrong."
 )
