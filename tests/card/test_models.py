@@ -73,9 +73,11 @@ def test_an_option_is_no_path_because_a_folder_is_called_like_it(tmp_path):
         ("{name: openai, 1: x}", "the key '1' is no text"),
         ("{model: x}", "the key 'name'"),
         ("missing.yaml", "missing.yaml"),
+        ("own.py", "name the class in own.py as well: own.py:NAME"),
     ],
 )
 def test_a_mistake_is_told_with_what_was_meant(tmp_path, word, told):
+    (tmp_path / "own.py").write_text("class Own: ...\n", encoding="utf-8")
     with pytest.raises(ConfigError, match=re.escape(told)) as caught:
         model_spec(word, tmp_path)
     assert len(str(caught.value)) < 200

@@ -36,6 +36,8 @@ def model_spec(word: str, base: Path) -> Spec:
     kind, colon, rest = word.partition(":")
     if colon and kind in BUILTINS["model"]:
         return {"name": kind, "model": _absolute(rest, base) if kind == "hf" else rest}
+    if word.endswith(".py") and (base / word).is_file():
+        raise ConfigError(f"model: name the class in {word} as well: {word}:NAME")
     if (base / word).exists():
         return {"name": "hf", "model": _absolute(word, base)}
     meant = closest(word, BUILTINS["model"])

@@ -12,6 +12,7 @@ import lmassay
 from lmassay.comparison import Comparison
 from lmassay.flips import Change, Flips
 from lmassay.gate import Verdict
+from lmassay.interchange.metric_facts import facts_of
 from lmassay.provenance import to_run_again
 from lmassay.report.browser import Shown, browser
 from lmassay.report.changed import Both, read_both, rows_of_pairs
@@ -124,7 +125,7 @@ def _differences(found: Compared) -> list[Block]:
     lines = []
     for row in found.rows:
         cells = [
-            name(row.metric),
+            name(row.metric, *_best(row.metric)),
             *([Cell(found.title(row.new), kind="text")] if several else []),
             Cell(number_text(row.base_mean)),
             Cell(number_text(row.new_mean)),
@@ -145,6 +146,14 @@ def _differences(found: Compared) -> list[Block]:
         Table(caption, [head], [Body(lines)]),
         Figures([_figure(found, part) for part in on_one_scale(found.rows)], "middle"),
     ]
+
+
+def _best(metric: str) -> list[str]:
+    """Said where a rise is not good news."""
+    facts = facts_of(metric)
+    if facts.ideal is not None:
+        return [f"{facts.ideal:g} is best"]
+    return ["less is better"] if facts.lower_is_better else []
 
 
 def _figure(found: Compared, rows: Sequence[Comparison]) -> Figure:
