@@ -181,10 +181,7 @@ def _coverage(base: Side, other: Side) -> list[str]:
 
 def _compare_pair(base: Side, other: Side, metrics: Sequence[str], smallest_p: float) -> list[Comparison]:
     require_one_task(base, other)
-    config = base.record.config
-    settings = Settings(
-        config.get("confidence", 0.95), config.get("resamples", 2000), config.get("seed", 0), smallest_p
-    )
+    settings = replace(base.record.settings, smallest_p=smallest_p)
     key = pairing_key(base, other)
     rows = []
     for metric in metrics:

@@ -135,7 +135,7 @@ def judge(
             )
         bounds = _bounds(base, new, condition.metric)
         _require_reachable(condition, bounds)
-        bar = _Bar(alpha, len(tested), float(base.record.config.get("confidence", 0.95)))
+        bar = _Bar(alpha, len(tested), base.record.settings.confidence)
         check = _check(condition, row, bar, bounds)
         checks.append(_with_missing(check, base, new, allow_incomplete))
     refused = "" if allow_incomplete else _unfinished(pairs)

@@ -6,6 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from lmassay.stats import Settings
+
 
 @dataclass(frozen=True, slots=True)
 class NewRun:
@@ -42,6 +44,12 @@ class RunRecord:
     planned: int | None
     created: str
     finished: str | None
+
+    @property
+    def settings(self) -> Settings:
+        """How the run computes its intervals; runs of early versions may not say."""
+        known = {name: self.config[name] for name in ("confidence", "resamples", "seed") if name in self.config}
+        return Settings(**known)
 
     def as_json(self) -> dict[str, Any]:
         """What ``--json`` prints."""

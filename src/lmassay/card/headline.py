@@ -42,3 +42,8 @@ class Headline:
         return [
             f"{record.label}: {record.status}" for record in (*self.records, *self.wanting) if record.status != "done"
         ]
+
+
+def first_of_each(found: Sequence[Headline]) -> list[Headline]:
+    """One headline for each number that is told, whatever model it is of."""
+    return list({(headline.evaluation, headline.metric): headline for headline in reversed(found)}.values())[::-1]

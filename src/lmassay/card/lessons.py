@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from math import hypot
 
-from lmassay.card.variants import overall, settings_of
+from lmassay.card.variants import overall
 from lmassay.stats import rate_interval
 from lmassay.store import RunRecord, Store
 from lmassay.types import Result
@@ -27,7 +27,7 @@ def lesson_result(store: Store, record: RunRecord, metric: str) -> Result | None
     value = result.value
     # Splits that all came to one value have no interval: it does not depend on what was shown.
     over_splits = (value, value) if result.low is None or result.high is None else (result.low, result.high)
-    over_tests = rate_interval(value, tests, settings_of(record))
+    over_tests = rate_interval(value, tests, record.settings)
     low, high = (hypot(value - splits, value - one) for splits, one in zip(over_splits, over_tests, strict=True))
     return replace(result, low=max(value - low, 0.0), high=min(value + high, 1.0))
 

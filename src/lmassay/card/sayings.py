@@ -7,7 +7,7 @@ from typing import Any
 
 from lmassay.card.headline import Headline
 from lmassay.card.lessons import ACCURACY, lesson_result, tests_of
-from lmassay.card.variants import overall, pooled, settings_of
+from lmassay.card.variants import overall, pooled
 from lmassay.options import split_spec
 from lmassay.stats import mean_result
 from lmassay.store import RunRecord, Store
@@ -55,7 +55,7 @@ def _strength(records: Sequence[RunRecord]) -> str:
 
 def _clean_score(store: Store, record: RunRecord) -> Result:
     """How well it does without attack, which is the same under all of them."""
-    return mean_result(ScoreTable(store.score_rows(record.id)), "s_out", settings_of(record))
+    return mean_result(ScoreTable(store.score_rows(record.id)), "s_out", record.settings)
 
 
 def _unchanged(row: Row) -> bool:

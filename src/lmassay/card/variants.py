@@ -8,7 +8,7 @@ from typing import Any
 from lmassay.combination import combination_of, combination_result
 from lmassay.comparison import Side
 from lmassay.pooling import pool
-from lmassay.stats import Settings, mean_result
+from lmassay.stats import mean_result
 from lmassay.store import RunRecord, Store
 from lmassay.types import Result, canonical
 
@@ -50,7 +50,7 @@ def pooled(store: Store, records: Sequence[RunRecord], metric: str) -> Result | 
     if len(records) == 1:
         return overall(records[0], metric)
     side = pool(store, records, variant_of)
-    provenance, settings = side.record.provenance, settings_of(side.record)
+    provenance, settings = side.record.provenance, side.record.settings
     combined = provenance.get("combinations", {}).get(metric)
     if combined is None:
         return mean_result(side.table, metric, settings, cluster=provenance["cluster"])
@@ -79,9 +79,3 @@ def _in_context(side: Side, metric: str) -> Any:
 def overall(record: RunRecord, metric: str) -> Result | None:
     found = next((r for r in record.results if r["metric"] == metric and r["group"] == _OVERALL), None)
     return None if found is None else Result(**found)
-
-
-def settings_of(record: RunRecord) -> Settings:
-    """How the run computes its intervals."""
-    config = record.config
-    return Settings(config.get("confidence", 0.95), config.get("resamples", 2000), config.get("seed", 0))

@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from lmassay.card.headline import Headline
+from lmassay.card.headline import Headline, first_of_each
 from lmassay.card.headlines import ONLY_SPLITS, Against, absent, against_first, headlines, without_result
 from lmassay.card.ways import EVALUATIONS, QUESTIONS
 from lmassay.cli.console import print_table, sentence
@@ -39,7 +39,7 @@ def print_card(store: Store, records: Sequence[RunRecord]) -> None:
     heads = ["question", *(["model"] if several else []), "number", value, "of", *(["left out"] if left_out else [])]
     print_table("", heads, rows)
     click.echo()
-    for first in _first_of_each(found):
+    for first in first_of_each(found):
         sentence(f"{first.title}: {first.meaning} {first.limits}")
         for headline in (h for h in found if (h.evaluation, h.metric) == (first.evaluation, first.metric) and h.beside):
             sentence(f"  {headline.model}: {'; '.join(headline.beside)}.")
@@ -77,10 +77,6 @@ def _pair_as_dict(pair: Against) -> Mapping[str, Any]:
         "model": pair.new.model,
         **asdict(pair.row),
     }
-
-
-def _first_of_each(found: Sequence[Headline]) -> list[Headline]:
-    return list({(headline.evaluation, headline.metric): headline for headline in reversed(found)}.values())[::-1]
 
 
 def _print_differences(store: Store, found: Sequence[Headline]) -> None:

@@ -18,7 +18,6 @@ from lmassay.report.bias_runs import (
     bias_name,
     is_debiased,
     prompts_name,
-    settings_of,
 )
 from lmassay.report.bias_tables import columns, prompt_name
 from lmassay.stats import Difference
@@ -70,7 +69,7 @@ class Contrast:
         before, after = ([parts for parts in side if parts is not None] for side in sides)
         if len(before) < len(sides[0]) or len(after) < len(sides[1]):
             return None
-        return mean_difference(before, after, settings_of(self.before.first.record))
+        return mean_difference(before, after, self.before.first.record.settings)
 
 
 @dataclass(frozen=True, slots=True)

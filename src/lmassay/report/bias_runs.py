@@ -11,7 +11,6 @@ from lmassay.bias import scores
 from lmassay.combination import combination_of
 from lmassay.report.bias_means import Parts, mean_of, parts_by_group
 from lmassay.report.bias_seen import Seen, noted
-from lmassay.stats import Settings
 from lmassay.store import RunRecord, Store
 from lmassay.table import ScoreTable
 
@@ -117,7 +116,7 @@ class Family:
             return {"value": None, "low": None, "high": None, **counts}
         parts = [run.parts[metric, group] for run in self.runs if (metric, group) in run.parts]
         value = sum(result["value"] for result in known) / len(known)
-        low, high = mean_of(parts, settings_of(self.first.record))[1:] if len(parts) == len(known) else (None, None)
+        low, high = mean_of(parts, self.first.record.settings)[1:] if len(parts) == len(known) else (None, None)
         return {"value": value, **_inside(metric, low, high), **counts, "prompts": len(known)}
 
     def of_prompts(self, metric: str, group: str = OVERALL) -> list[tuple[Run, float]]:
@@ -138,11 +137,6 @@ class Family:
         ends += [0.5] if len(ends) == 2 and ends[0] < 0.5 < ends[1] else []
         at = scores.bound(metric, accuracy["value"])
         return at, max([at, *(scores.bound(metric, end) for end in ends)])
-
-
-def settings_of(record: RunRecord) -> Settings:
-    config = record.config
-    return Settings(config.get("confidence", 0.95), config.get("resamples", 2000), config.get("seed", 0))
 
 
 def bias_metrics(runs: Sequence[Run]) -> tuple[str, str]:

@@ -84,7 +84,7 @@ class Compared:
 
     @property
     def confidence(self) -> float:
-        return float(self.bases[0].side.record.config.get("confidence", 0.95))
+        return self.bases[0].side.record.settings.confidence
 
     def title(self, run: str) -> str:
         sources = [*self.bases, *self.others]

@@ -72,9 +72,7 @@ def judged_studies(store: Store, records: Iterable[RunRecord]) -> list[JudgedStu
     chosen = [record for record in records if is_fewshot(record)]
     if not chosen:
         return []
-    config = chosen[0].config
-    settings = Settings(config.get("confidence", 0.95), config.get("resamples", 2000), config.get("seed", 0))
-    return [judged_study(study, settings) for study in studies(tried(store, record) for record in chosen)]
+    return [judged_study(study, chosen[0].settings) for study in studies(tried(store, record) for record in chosen)]
 
 
 def judged_study(study: Study, settings: Settings) -> JudgedStudy:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from markupsafe import Markup
 
-from lmassay.card.headline import Headline
+from lmassay.card.headline import Headline, first_of_each
 from lmassay.card.headlines import ONLY_SPLITS, Against, Reasons, absent, against_first, headlines, without_result
 from lmassay.card.ways import EVALUATIONS, QUESTIONS
 from lmassay.report.numbers import interval_text, p_text, value_text
@@ -58,13 +58,13 @@ def plain_overview(store: Store, records: Sequence[RunRecord]) -> list[Block]:
     lines = [Line(cells) for _, cells in sorted(rows, key=lambda row: EVALUATIONS.index(row[0]))]
     heads = [Cell("question", kind="text"), Cell("model", kind="text"), Cell("value"), Cell(interval_head(found))]
     table = Table("", [[*heads, Cell("of", kind="text")]], [Body(lines)])
-    notes = [Note(f"{h.title}: {h.meaning} {h.limits}") for h in _distinct(found)]
+    notes = [Note(f"{h.title}: {h.meaning} {h.limits}") for h in first_of_each(found)]
     return [table, *notes, *_differences(store, found), *_unfinished(found)]
 
 
 def interval_head(found: Sequence[Headline]) -> str:
     """What the intervals promise, where all promise the same."""
-    levels = {record.config.get("confidence", 0.95) for headline in found for record in headline.records}
+    levels = {record.settings.confidence for headline in found for record in headline.records}
     return f"{100 * next(iter(levels)):g} % interval" if len(levels) == 1 else "interval"
 
 
@@ -84,7 +84,7 @@ def _tiles(
         title = "no result" if any(evaluation in reasons for reasons in failed.values()) else "not applicable"
         return [Tile(QUESTIONS[evaluation], title, lacking, "", "", "")] if lacking else []
     tiles = []
-    for first in _distinct(of_this):
+    for first in first_of_each(of_this):
         alike = [headline for headline in of_this if headline.metric == first.metric]
         tiles.append(
             Tile(
@@ -108,13 +108,6 @@ def _line(headline: Headline) -> TileLine:
 def _scope(headline: Headline) -> str:
     left = [(headline.result.n_error, "in error"), (headline.result.n_unscored, "unscored")]
     return ", ".join([headline.scope, *(f"{count:,} {what}" for count, what in left if count)])
-
-
-def _distinct(found: Sequence[Headline]) -> list[Headline]:
-    first: dict[tuple[str, str], Headline] = {}
-    for headline in found:
-        first.setdefault((headline.evaluation, headline.metric), headline)
-    return list(first.values())
 
 
 def _gauge(headline: Headline) -> Markup:

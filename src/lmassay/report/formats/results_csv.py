@@ -21,7 +21,7 @@ def results_csv(records: Sequence[RunRecord]) -> str:
     writer.writerow(COLUMNS)
     for record in records:
         run = [record.id, record.task, record.model, record.label, record.status]
-        rest = [record.config.get("confidence", 0.95), record.signature]
+        rest = [record.settings.confidence, record.signature]
         for result in record.results or [{}]:
             found = [result.get(key) for key in _OF_RESULT]
             writer.writerow([cell(value) for value in [*run, *found, *rest]])
