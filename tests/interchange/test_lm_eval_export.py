@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import hashlib
 import json
+import sqlite3
+from contextlib import closing
 
 import pytest
 
 from lmassay import runner
 from lmassay.api import evaluate
 from lmassay.errors import UserError
-from lmassay.interchange.lm_eval_export import _safe, write_logs
+from lmassay.interchange.lm_eval_export import write_logs
 from lmassay.interchange.lm_eval_import import configuration, grouped
 from lmassay.store import Store
 from tests.helpers import ROOT
-from tests.interchange.kit import PARADIGM, generated_run, pairs_run, samples
+from tests.interchange.kit import PARADIGM, bias_run, generated_run, pairs_run, samples
 
 
 def exported(run, folder):
@@ -114,10 +116,14 @@ def test_a_run_whose_answers_such_logs_have_no_place_for_is_refused(tmp_path):
     assert not (tmp_path / "out").exists()
 
 
-@pytest.mark.parametrize("name", ["../../etc", "CON", "a:b\\c", "x" * 400, "..", "<script>"])
-def test_a_model_name_never_leads_out_of_the_folder(tmp_path, name):
-    safe = _safe(name)
-    assert (tmp_path / safe).resolve().parent == tmp_path.resolve()
-    assert safe.upper() != "CON"
-    assert not set(safe) & set('<>:"/\\|?*')
-    assert len(safe) <= 120
+def test_a_run_of_an_earlier_version_that_kept_no_questions_is_told_so(tmp_path):
+    run = generated_run(tmp_path)
+    with closing(sqlite3.connect(run.folder / "lmassay.sqlite")) as database, database:
+        database.execute("DELETE FROM asked")
+    with pytest.raises(UserError, match="or an earlier lmassay made it, and then it must be run again"):
+        exported(run, tmp_path / "out")
+
+
+def test_a_run_without_any_score_is_told_so(tmp_path):
+    with pytest.raises(UserError, match="none of its examples has a score; it is incomplete"):
+        exported(bias_run(tmp_path, failing=1.0), tmp_path / "out")

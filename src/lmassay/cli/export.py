@@ -9,16 +9,16 @@ from pathlib import Path
 import click
 
 from lmassay.cli.common import results_option
-from lmassay.cli.console import say
+from lmassay.cli.console import plain, say
 from lmassay.data import atomic_write
 from lmassay.errors import UserError
+from lmassay.interchange.every_eval_ever import RELATIONSHIPS, Evaluator, write_evaluation
 from lmassay.report.export import write_csv, write_jsonl
 from lmassay.store import RunRecord, Store
 
 _WRITERS = {"jsonl": write_jsonl, "csv": write_csv}
 _STANDARD_OUTPUT = Path("-")
 _LM_EVAL, _EVERY_EVAL_EVER = "lm-eval", "every-eval-ever"
-_RELATIONSHIPS = ("first_party", "third_party", "collaborative", "other")
 
 
 @click.command(
@@ -42,7 +42,7 @@ _RELATIONSHIPS = ("first_party", "third_party", "collaborative", "other")
 @click.option("--organization", default="unknown", show_default=True, help="every-eval-ever: who ran the evaluation.")
 @click.option(
     "--relationship",
-    type=click.Choice(_RELATIONSHIPS),
+    type=click.Choice(RELATIONSHIPS),
     default="other",
     show_default=True,
     help="every-eval-ever: how the evaluator stands to the model's developer.",
@@ -80,18 +80,16 @@ def _export_logs(store: Store, record: RunRecord, folder: Path) -> None:
         raise UserError(f"-o {folder} is a file; lm-evaluation-harness's logs are several: give a folder")
     written = write_logs(store, record, folder)
     for file in written.files:
-        click.echo(str(file))
+        click.echo(plain(file))
     left = f"; {_counted(written.left_out, 'example')} without a score left out" if written.left_out else ""
     say(f"{_counted(written.samples, 'sample')} of {record.id} written{left}")
 
 
 def _export_evaluation(store: Store, record: RunRecord, target: Path, organization: str, relationship: str) -> None:
-    from lmassay.interchange.every_eval_ever import Evaluator, write_evaluation
-
     written = write_evaluation(store, record, target, Evaluator(organization, relationship))
-    click.echo(str(written.file))
+    click.echo(plain(written.file))
     if written.samples:
-        click.echo(str(written.samples))
+        click.echo(plain(written.samples))
     results, instances = _counted(written.results, "result"), _counted(written.instances, "instance")
     say(f"{results} and {instances} of {record.id} written")
 

@@ -94,6 +94,7 @@ def _places(record: RunRecord, target: Path) -> tuple[Path, str]:
 def _document(
     store: Store, record: RunRecord, results: Sequence[Mapping[str, Any]], evaluator: Evaluator
 ) -> dict[str, Any]:
+    generation = _generation(store, record)
     return {
         "schema_version": SCHEMA_VERSION,
         "evaluation_id": evaluation_id(record),
@@ -107,7 +108,7 @@ def _document(
         },
         "eval_library": _library(record),
         "model_info": _model(record),
-        "evaluation_results": [_result(record, result, _generation(store, record)) for result in results],
+        "evaluation_results": [_result(record, result, generation) for result in results],
     }
 
 

@@ -21,6 +21,7 @@ from typing import Any
 
 from lmassay.data import atomic_write
 from lmassay.errors import UserError
+from lmassay.interchange.lm_eval_names import TaskNames, safe_name, stamp
 from lmassay.interchange.lm_eval_ours import KEY, LeftOut, ours_of
 from lmassay.interchange.metric_facts import facts_of
 from lmassay.store import RunRecord, Store
@@ -31,8 +32,6 @@ FORMAT = "0.4.13"
 _FILTER = "none"
 # Whether the answer was also the greedy one is not known to us, and not said.
 _GREEDY = "None"
-# Names that one family of systems keeps for its devices.
-_RESERVED = re.compile(r"(con|prn|aux|nul|com\d|lpt\d)", re.IGNORECASE)
 _TOTAL_NAMES = {"accuracy": "acc", "accuracy_char": "acc_norm"}
 
 Sample = dict[str, Any]
@@ -50,20 +49,19 @@ class Written:
 
 def write_logs(store: Store, record: RunRecord, folder: Path) -> Written:
     """Write a run's logs and totals; nothing is written for a run whose answers such logs have no place for."""
-    stamp = _stamp(record)
     logs, left_out = _logs(store, record)
     if not logs:
         raise UserError(
-            f"{record.id} cannot be written as a log of lm-evaluation-harness: {_why_not(record)}; "
+            f"{record.id} cannot be written as a log of lm-evaluation-harness: {_why_not(store, record)}; "
             "--format jsonl has all that there is"
         )
-    home = folder / _safe(record.model)
+    home, time = folder / safe_name(record.model), stamp(_moment(record), record.id)
     files = []
     for task, samples in logs.items():
-        files.append(home / f"samples_{_safe(task)}_{stamp}.jsonl")
+        files.append(home / f"samples_{task}_{time}.jsonl")
         with atomic_write(files[-1]) as stream:
             stream.writelines(_line(sample) for sample in samples)
-    files.append(home / f"results_{stamp}.json")
+    files.append(home / f"results_{time}.json")
     with atomic_write(files[-1]) as stream:
         stream.write(json.dumps(_totals(record, logs, left_out), indent=2) + "\n")
     return Written(files, sum(map(len, logs.values())), len(left_out))
@@ -73,10 +71,12 @@ def _logs(store: Store, record: RunRecord) -> tuple[dict[str, list[Sample]], lis
     """The samples of each log, and the examples that are in none."""
     logs: dict[str, list[Sample]] = {}
     left_out: list[LeftOut] = []
+    names = TaskNames()
     are_pairs, cluster = record.task == "minimal_pairs", record.provenance.get("cluster")
     reported = {result["metric"] for result in record.results}
     for row, asked in _rows(store, record):
-        task, doc, target = _pair_document(row) if are_pairs else _document(record, row)
+        name, doc, target = _pair_document(row) if are_pairs else _document(record, row)
+        task = names.of(name)
         made = (_pair(row) if are_pairs else _general(row, asked, reported)) if row.state == "scored" else None
         if made is None:
             left_out.append(_left_out(task, doc, target, row))
@@ -215,7 +215,7 @@ def _totals(record: RunRecord, logs: Mapping[str, Sequence[Sample]], left_out: S
         },
         "model_source": "lmassay",
         "model_name": record.model,
-        "model_name_sanitized": _safe(record.model),
+        "model_name_sanitized": safe_name(record.model),
         "system_instruction": None,
         "chat_template": None,
         "total_evaluation_time_seconds": None,
@@ -264,28 +264,25 @@ def _output_type(samples: Sequence[Sample]) -> str:
     return "generate_until" if isinstance(arguments.get("arg_1"), dict) else "multiple_choice"
 
 
-def _why_not(record: RunRecord) -> str:
+def _why_not(store: Store, record: RunRecord) -> str:
     if record.task in ("syntax", "refining_tse", "fewshot"):
         return f"a {record.task} run asks for what they have no place for"
-    return "it kept no question with its answer (none was scored, or the answers came from files)"
+    if not store.count(record.id)["scored"]:
+        return f"none of its examples has a score; it is {record.status}"
+    return (
+        "it kept no question with its answer (the answers came from files, or an earlier lmassay made it, and then "
+        "it must be run again)"
+    )
 
 
 def _task_name(record: RunRecord) -> str:
-    return f"lmassay_{record.task}_{re.sub(r'[^A-Za-z0-9]+', '-', record.label).strip('-')}"
+    # Letters of all scripts stay, lest all labels of another be one.
+    label = re.sub(r"[\W_]+", "-", record.label).strip("-")
+    return f"lmassay_{record.task}_{label}"
 
 
 def _moment(record: RunRecord) -> datetime:
     return datetime.fromisoformat(record.finished or record.created).astimezone(UTC)
-
-
-def _stamp(record: RunRecord) -> str:
-    return _moment(record).strftime("%Y-%m-%dT%H-%M-%S.%f")
-
-
-def _safe(name: str) -> str:
-    """A name as part of a path: nothing that leads elsewhere or that a file system refuses."""
-    text = re.sub(r"[\"<>:/|\\?*\[\]\x00-\x1f]+", "__", name).strip(". ")[:120]
-    return f"_{text}" if not text or _RESERVED.fullmatch(text.partition(".")[0]) else text
 
 
 def _hash(text: str) -> str:
