@@ -113,6 +113,32 @@ def test_all_logs_of_pairs_make_one_run_and_other_logs_a_run_each(tmp_path):
     assert {r["group"] for r in record.results} == {"overall", f"paradigm={PARADIGM}", "paradigm=another"}
 
 
+def test_logs_of_two_evaluations_of_the_same_pairs_are_not_one_run(tmp_path):
+    earlier = write_log(tmp_path, samples(PAIRS), PAIRS)
+    with pytest.raises(DataError, match=r"line 1 and .*line 1 are about the same pair; .* import them one by one"):
+        imported(tmp_path / "results", log(PAIRS), earlier, model="tiny")
+    assert not (tmp_path / "results").exists()
+
+
+@pytest.mark.parametrize("task", ["pairs", "sums"])
+def test_no_sample_is_lost_to_another_of_the_same_id(tmp_path, task):
+    rows = samples(PAIRS)[:3] if task == "pairs" else [r for r in samples("sums") if r["filter"] == "strict-match"]
+    assert len(rows) == 3
+    # The third would be called as the first already is.
+    for row, name in zip(rows, ("a-3" if task == "pairs" else "a-2", "a", "a"), strict=True):
+        row["lmassay"] = {"id": name}
+    _, found = imported(tmp_path / "results", write_log(tmp_path, rows), model="m")
+    assert len({row.example.id for row in found}) == 3
+
+
+def test_questions_whose_log_does_not_hold_what_was_asked_keep_the_metrics_of_the_log(tmp_path):
+    rows = samples("my_bbq_generate")
+    rows[0]["arguments"] = {}
+    record, found = imported(tmp_path / "results", write_log(tmp_path, rows), model="m")
+    assert record.task == "lm_eval"
+    assert len(found) == len(rows)
+
+
 def with_totals(folder, rows: int, **told):
     """The real log of pairs with its first rows only, and what the totals beside it say."""
     path = copied_log(folder, PAIRS)
@@ -221,7 +247,7 @@ def test_a_total_that_is_no_mean_is_told(tmp_path):
     assert any("the harness's own exact_match is 0.4" in note for note in record.provenance["notes"])
 
 
-@pytest.mark.parametrize("value", [math.nan, math.inf])
+@pytest.mark.parametrize("value", [math.nan, math.inf, pytest.param(10**400, id="huge")])
 def test_a_score_that_is_no_finite_number_is_refused_before_anything_is_written(tmp_path, value):
     rows = [row for row in samples("sums") if row["filter"] == "strict-match"]
     rows[1]["exact_match"] = value

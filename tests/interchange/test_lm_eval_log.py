@@ -39,7 +39,6 @@ def test_totals_lie_beside_the_log_and_tell_who_was_asked():
     assert (totals.model, totals.source, totals.harness, totals.task_version) == ("tiny", "hf", "0.4.13", "1.0")
     assert totals.means["acc"] == 0.375
     assert totals.identity == {"model_revision": "main", "model_dtype": "float32"}
-    assert totals.higher_is_better == {"acc": True}
 
 
 def test_arguments_as_lists_and_samples_without_a_list_of_metrics_are_read_too(tmp_path):
@@ -69,7 +68,7 @@ def test_a_line_that_is_cut_off_is_named(tmp_path):
         read_log(write_log(tmp_path, [*rows[:-1], rows[-1][:200]]))
 
 
-@pytest.mark.parametrize("value", ["nan", "-inf", "maybe", None, []])
+@pytest.mark.parametrize("value", ["nan", "-inf", "maybe", None, [], pytest.param(10**400, id="huge")])
 def test_a_log_likelihood_that_is_no_finite_number_is_refused(tmp_path, value):
     found = read_log(changed(tmp_path, 2, filtered_resps=[[value, "False"], ["-1.0", "False"]]))
     with pytest.raises(DataError, match=r"line 2: .*log-likelihood"):
@@ -121,7 +120,14 @@ def test_a_document_number_must_be_whole(tmp_path, value):
 
 
 @pytest.mark.parametrize(
-    "fields", [{"arguments": 3}, {"arguments": {"gen_args_0": 3}}, {"filtered_resps": {}}, {"metrics": ["f1"]}]
+    "fields",
+    [
+        {"arguments": 3},
+        {"arguments": {"gen_args_0": 3}},
+        {"filtered_resps": {}},
+        {"metrics": ["f1"]},
+        {"metrics": [["acc"]]},
+    ],
 )
 def test_fields_of_another_shape_are_refused(tmp_path, fields):
     with pytest.raises(DataError, match="line 4: "):
@@ -152,3 +158,23 @@ def test_numbers_that_json_does_not_know_become_their_names(tmp_path):
     rows = [row for row in samples("sums") if row["filter"] == "strict-match"]
     rows[0]["doc"]["difficulty"] = float("nan")
     assert read_log(write_log(tmp_path, rows)).samples[0].doc["difficulty"] == "nan"
+
+
+def test_totals_with_numbers_beyond_all_bounds_are_taken_without_them(tmp_path):
+    path = tmp_path / "results_1.json"
+    text = json.dumps({"results": {"a": {"acc,none": 10**400, "f1,none": 0.5}}, "n-samples": {"a": {"effective": 0}}})
+    path.write_text(text.replace('"effective": 0', '"effective": 1e999'), encoding="utf-8")
+    totals = read_totals(path, "a", "none")
+    assert totals.means == {"f1": 0.5}
+    assert totals.documents is None
+
+
+def test_a_name_that_has_no_utf_8_is_escaped(tmp_path):
+    path = tmp_path / "results_1.json"
+    path.write_text('{"results": {"a": {}}, "model_name": "m\\ud800"}', encoding="utf-8")
+    assert read_totals(path, "a", "none").model == "m\\ud800"
+
+
+def test_answers_of_another_number_than_the_requests_are_no_log_likelihoods(tmp_path):
+    found = read_log(changed(tmp_path, 2, arguments={}))
+    assert found.samples[1].log_likelihoods() is None

@@ -97,6 +97,25 @@ def test_what_a_log_cannot_hold_is_told_by_name(tmp_path):
     assert "results by group, consistency, letter_A" in told
 
 
+@pytest.mark.parametrize("make", [pairs_run, lambda folder: bias_run(folder, failing=0.3)], ids=["pairs", "bias"])
+def test_totals_that_leave_out_an_example_of_the_log_are_refused(tmp_path, make):
+    log, results = exported(make(tmp_path), tmp_path / "out")
+    document = json.loads(results.read_text(encoding="utf-8"))
+    document["lmassay"]["left_out"][0]["id"] = lines(log)[0]["lmassay"]["id"]
+    results.write_text(json.dumps(document), encoding="utf-8")
+    with pytest.raises(DataError, match=r"is in a log, and among those that results_.*json says are in none"):
+        taken_in([log, results], tmp_path / "back")
+
+
+def test_a_number_of_tokens_beyond_all_bounds_is_none(tmp_path):
+    log, results = exported(pairs_run(tmp_path), tmp_path / "out")
+    first, *others = lines(log)
+    first["lmassay"]["tokens"][1] = 10**400
+    log.write_text("".join(json.dumps(sample) + "\n" for sample in [first, *others]), encoding="utf-8")
+    _, rows = taken_in([log, results], tmp_path / "back")
+    assert "tokens" in rows[first["lmassay"]["id"]].score.unscored["accuracy_token"]
+
+
 def test_a_sample_that_is_not_of_the_cluster_it_names_is_refused(tmp_path):
     log, results = exported(bias_run(tmp_path), tmp_path / "out")
     rows = lines(log)
@@ -190,7 +209,9 @@ def test_two_imported_runs_differ_in_what_the_runs_themselves_did(tmp_path):
         ({"left_out": [{"id": 3}]}, "lmassay.left_out.0"),
         ({"combinations": {"a": {"terms": {"b": "much"}}}}, "lmassay.combinations.a.terms.b"),
         ({"combinations": {"a": {"terms": {"b": float("nan")}}}}, "lmassay"),
+        ({"combinations": {"a": {"terms": {}}}}, "lmassay: a metric is put together from nothing"),
         ({"headline": "accuracy"}, "lmassay.headline"),
+        ({"note": "\ud800"}, "lmassay"),
     ],
 )
 def test_totals_whose_own_field_is_damaged_are_refused_with_the_place(tmp_path, change, where):

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterator, Mapping, Sequence
+import reprlib
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
@@ -51,8 +52,10 @@ class Sample:
         return f"{self.file}, line {self.line}"
 
     def log_likelihoods(self) -> list[float] | None:
-        """Of each request, or None if this sample was generated."""
-        if not self.answers or not all(isinstance(a, list | tuple) and len(a) == 2 for a in self.answers):
+        """Of each request, or None if this sample was generated, or does not tell which answer belongs to which."""
+        if not self.answers or len(self.answers) != len(self.asked):
+            return None
+        if not all(isinstance(a, list | tuple) and len(a) == 2 for a in self.answers):
             return None
         if not all(len(request) > 1 and isinstance(request[1], str) for request in self.asked):
             return None
@@ -66,8 +69,8 @@ class Sample:
     def _number(self, value: Any) -> float:
         try:
             number = float(value)
-        except (TypeError, ValueError):
-            raise DataError(f"{self.where}: the log-likelihood {value!r} is no number") from None
+        except (TypeError, ValueError, OverflowError):
+            raise DataError(f"{self.where}: the log-likelihood {shortened(value)} is no usable number") from None
         if not math.isfinite(number):
             raise DataError(f"{self.where}: a log-likelihood is {number}; the model gave no usable answer there")
         return number
@@ -89,7 +92,6 @@ class Totals:
     """What a results file says of one task and of who was asked; empty where it does not say."""
 
     path: Path
-    sha256: str
     model: str
     source: str
     harness: str
@@ -99,7 +101,6 @@ class Totals:
     measured: int | None
     """How many the last metric was computed on: fewer than ``documents`` where --samples chose some."""
     means: Mapping[str, float]
-    higher_is_better: Mapping[str, bool]
     identity: Mapping[str, str]
     shots: int | None
     """How many examples were shown before each question, where ``n-shot`` says so."""
@@ -171,7 +172,6 @@ def read_totals(path: Path, task: str, filter_name: str) -> Totals:
     means = {name.removesuffix(ending): value for name, value in _mapping(results[task]).items() if ending in name}
     return Totals(
         path=path,
-        sha256=sha256(path),
         model=_text(document.get("model_name")),
         source=_text(document.get("model_source")),
         harness=_text(document.get("lm_eval_version")),
@@ -179,11 +179,6 @@ def read_totals(path: Path, task: str, filter_name: str) -> Totals:
         documents=_count(_mapping(_mapping(document.get("n-samples")).get(task)).get("effective")),
         measured=_count(_mapping(results[task]).get("sample_len")),
         means={n: float(v) for n, v in means.items() if _is_number(v)},
-        higher_is_better={
-            name: value
-            for name, value in _mapping(_mapping(document.get("higher_is_better")).get(task)).items()
-            if isinstance(value, bool)
-        },
         identity={
             name: text
             for name in ("model_revision", "model_sha", "model_dtype")
@@ -237,8 +232,8 @@ def _sample(path: Path, line: int, row: Mapping[str, Any]) -> Sample:
     if not isinstance(row["filtered_resps"], list):
         raise DataError(f"{where}: filtered_resps is no list; {_WHAT}")
     names = row.get("metrics", [name for name in row if name not in _FIXED])
-    if not isinstance(names, list) or any(name not in row for name in names):
-        raise DataError(f"{where}: 'metrics' must be a list of keys of the sample; got {names!r}")
+    if not isinstance(names, list) or not all(isinstance(name, str) and name in row for name in names):
+        raise DataError(f"{where}: 'metrics' must be a list of keys of the sample; got {shortened(names)}")
     doc = row["doc"] if isinstance(row["doc"], dict) else {"doc": row["doc"]}
     return Sample(
         file=path,
@@ -267,9 +262,33 @@ def _asked(arguments: Any, where: str) -> list[list[Any]]:
     return [[texts.setdefault(part, part) if isinstance(part, str) else part for part in r] for r in found]
 
 
+def by_id(named: Iterable[tuple[str, int, Sample]]) -> dict[str, Sample]:
+    """Samples by the id of their example; one that was there already gets its number, as in a run of ours."""
+    found: dict[str, Sample] = {}
+    for name, number, sample in named:
+        free = name
+        while free in found:
+            free = f"{free}-{number}"
+        found[free] = sample
+    return found
+
+
 def asked_digest(samples: Sequence[Sample]) -> str:
     """What tells questions apart: all that was put to the model, whoever it was."""
     return digest([[plain_json(list(request)) for request in sample.asked] for sample in samples])[:8]
+
+
+def is_finite(value: float) -> bool:
+    """Whether a number of a file is one to compute with; JSON has whole numbers that no float can hold."""
+    try:
+        return math.isfinite(value)
+    except OverflowError:
+        return False
+
+
+def shortened(value: Any) -> str:
+    """A value in an error message, whatever its length."""
+    return reprlib.repr(value)
 
 
 def plain_json(value: Any) -> Any:
@@ -286,7 +305,8 @@ def _mapping(value: Any) -> Mapping[str, Any]:
 
 
 def _text(value: Any) -> str:
-    return "" if value is None else str(value)
+    # JSON can hold lone surrogates, UTF-8 cannot.
+    return "" if value is None else str(value).encode(errors="backslashreplace").decode()
 
 
 def _count(value: Any) -> int | None:
@@ -294,4 +314,4 @@ def _count(value: Any) -> int | None:
 
 
 def _is_number(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+    return isinstance(value, int | float) and not isinstance(value, bool) and is_finite(value)

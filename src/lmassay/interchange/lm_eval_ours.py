@@ -6,7 +6,8 @@ and the examples that it could not score stand under the key ``lmassay`` of ``re
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import cache
 from pathlib import Path
@@ -88,6 +89,10 @@ def read_ours(value: Any, task: str, tasks: Sequence[str], path: Path) -> Ours:
         # A NaN here would end up in the results.
         canonical(value)
         found: Ours = _reader().validate_python(value)
+        # What is not about an example ends up in names and signatures, where a lone surrogate cannot be written.
+        json.dumps(asdict(replace(found, left_out=())), ensure_ascii=False).encode()
+        if not all(combination.terms for combination in found.combinations.values()):
+            raise ValueError("a metric is put together from nothing")
     except ValidationError as error:
         first = error.errors()[0]
         where = ".".join(map(str, (KEY, *first["loc"])))
@@ -121,6 +126,12 @@ class NotInTheLog:
 
     def __contains__(self, name: str) -> bool:
         return name in self._by_id or name == BROKEN_OFF
+
+    def require_apart(self, logged: Iterable[str]) -> None:
+        """Refuse totals that say of an example in the log that it is in none."""
+        both = next((name for name in logged if name in self), None)
+        if both is not None:
+            raise DataError(f"the example {both} is in a log, and among those that results_*.json says are in none")
 
     @property
     def ended(self) -> str:

@@ -6,7 +6,6 @@ and how metrics are put together, so that numbers and intervals are those of the
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import Any
@@ -14,7 +13,7 @@ from typing import Any
 from lmassay import stats
 from lmassay.combination import Combination, combination_result
 from lmassay.errors import DataError
-from lmassay.interchange.lm_eval_log import Log, Sample, Totals, asked_digest, plain_json
+from lmassay.interchange.lm_eval_log import Log, Sample, Totals, asked_digest, by_id, is_finite, plain_json, shortened
 from lmassay.interchange.lm_eval_ours import NotInTheLog, Ours
 from lmassay.stats import Settings
 from lmassay.table import ScoreTable
@@ -52,8 +51,10 @@ class LoggedMetrics:
         first = self._log.samples[0].ours.get("cluster")
         for sample in self._log.samples:
             name = sample.ours.get("cluster")
-            if name != first or (name is not None and name not in _groups_of(sample)):
-                raise DataError(f"{sample.where}: the cluster {name!r} is no group of this sample, or not that of all")
+            if name != first or (name is not None and not (isinstance(name, str) and name in _groups_of(sample))):
+                raise DataError(
+                    f"{sample.where}: the cluster {shortened(name)} is no group of this sample, or not that of all"
+                )
         return first
 
     def check(self) -> None:
@@ -62,6 +63,7 @@ class LoggedMetrics:
             raise DataError(f"{self._log.path} has no metric that is one number an example (its metrics: {names})")
         for sample in self._log.samples:
             self._scores(sample)
+        self._absent.require_apart(self._logged)
 
     def notes(self) -> list[str]:
         told = [self._whose(), *self._told, *self._absent.notes(len(self._log.samples))]
@@ -110,11 +112,11 @@ class LoggedMetrics:
     @cached_property
     def _logged(self) -> dict[str, Sample]:
         """Samples by an id that comes from task and document, so that two models' runs pair and two tasks' do not."""
-        found: dict[str, Sample] = {}
-        for sample in self._log.samples:
-            key = str(sample.ours.get("id") or digest(self._log.task, sample.doc)[:16])
-            found[f"{key}-{sample.doc_id}" if key in found else key] = sample
-        return found
+        task = self._log.task
+        return by_id(
+            (str(sample.ours.get("id") or digest(task, sample.doc)[:16]), sample.doc_id, sample)
+            for sample in self._log.samples
+        )
 
     def _result(self, table: ScoreTable, metric: str, settings: Settings) -> Result:
         import numpy as np
@@ -158,8 +160,8 @@ class LoggedMetrics:
         own = sample.ours.get("scores")
         scores |= own if isinstance(own, dict) else {}
         for metric, value in scores.items():
-            if not isinstance(value, int | float) or not math.isfinite(value):
-                raise DataError(f"{sample.where}: {metric} is {value}; a score must be a finite number")
+            if not isinstance(value, int | float) or not is_finite(value):
+                raise DataError(f"{sample.where}: {metric} is {shortened(value)}; a score must be a finite number")
         return {metric: float(value) for metric, value in scores.items()}
 
     def _whose(self) -> str:

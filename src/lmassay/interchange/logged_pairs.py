@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import Any
 
 from lmassay.errors import DataError
-from lmassay.interchange.lm_eval_log import Log, Sample, asked_digest
+from lmassay.interchange.lm_eval_log import Log, Sample, asked_digest, by_id, is_finite
 from lmassay.interchange.lm_eval_ours import LeftOut, NotInTheLog
 from lmassay.syntax.pairs import NUMBER_OF_LABEL, Pair, pair_of
 from lmassay.syntax.sentences import MinimalPairs
@@ -40,11 +40,7 @@ class LoggedPairs(MinimalPairs):
             self.cluster = _CLUSTER
 
     def check(self) -> None:
-        for log in self._logs:
-            for sample in log.samples:
-                _pair(sample)
-        if len(self._logged) < self._samples:
-            raise DataError("two pairs have one id; import the logs one by one")
+        self._absent.require_apart(self._logged)
 
     def notes(self) -> list[str]:
         judged = [sample for sample in self._logged.values() if isinstance(sample.metrics.get("acc"), int | float)]
@@ -107,16 +103,16 @@ class LoggedPairs(MinimalPairs):
 
     @cached_property
     def _logged(self) -> dict[str, Sample]:
-        """Samples by the id of their example."""
         found: dict[str, Sample] = {}
         for log in self._logs:
-            for number, sample in enumerate(log.samples):
-                pair = _pair(sample)
-                own = digest(_construction(sample, log.task), pair.good, pair.bad)[:16]
-                key = str(sample.ours.get("id") or own)
-                while key in found:
-                    key = f"{key}-{number + 1}"
-                found[key] = sample
+            own = by_id((_id(sample, log.task), number, sample) for number, sample in enumerate(log.samples, 1))
+            twice = next((name for name in own if name in found), None)
+            if twice is not None:
+                raise DataError(
+                    f"{found[twice].where} and {own[twice].where} are about the same pair; logs of two evaluations are "
+                    "two runs: import them one by one"
+                )
+            found |= own
         return found
 
     @staticmethod
@@ -128,11 +124,15 @@ class LoggedPairs(MinimalPairs):
             return score
         values = {metric: value for metric, value in score.values.items() if metric != "accuracy_token"}
         counts = sample.ours.get("tokens")
-        if not isinstance(counts, list) or len(counts) != 2 or not all(type(n) is int and n > 0 for n in counts):
+        if not isinstance(counts, list) or len(counts) != 2 or not all(map(_is_count, counts)):
             return replace(score, values=values, unscored={"accuracy_token": _NO_TOKENS}, details=details)
         means = [details[f"logprob_{side}"] / n for side, n in zip(("good", "bad"), counts, strict=True)]
         values["accuracy_token"] = float(means[0] > means[1])
         return replace(score, values=values, details=details | {"tokens_good": counts[0], "tokens_bad": counts[1]})
+
+
+def _is_count(value: Any) -> bool:
+    return type(value) is int and value > 0 and is_finite(value)
 
 
 def _order(sample: Sample) -> tuple[int, int] | None:
@@ -159,6 +159,11 @@ def _pair(sample: Sample) -> Pair:
     own = type(label) is int and label in NUMBER_OF_LABEL
     doc = {name: value for name, value in sample.doc.items() if name != "label" or own}
     return pair_of(doc, str(sample.file), sample.line)
+
+
+def _id(sample: Sample, task: str) -> str:
+    pair = _pair(sample)
+    return str(sample.ours.get("id") or digest(_construction(sample, task), pair.good, pair.bad)[:16])
 
 
 def _pair_left_out(left: LeftOut) -> Pair:

@@ -109,6 +109,6 @@ def _place(item: Item, continuation: str) -> int:
 def _is_answered(sample: Sample) -> bool:
     if sample.log_likelihoods() is None:
         texts = sample.texts()
-        return texts is not None and len(texts) == 1
+        return texts is not None and len(texts) == 1 and bool(sample.asked and sample.asked[0])
     asked = {str(request[1]).strip() for request in sample.asked}
     return sum(str(sample.doc[name]).strip() in asked for name in ("ans0", "ans1", "ans2")) >= 2
