@@ -99,12 +99,33 @@ def test_a_run_with_errors_comes_back_as_such_and_a_gate_refuses_it(lmassay, tmp
     back = lmassay("import", logs.stdout.split()[0], "--results", tmp_path / "back")
     assert back.returncode == 1
     assert "2 of 8 examples are not in the log: 2 in error" in back.stderr
-    assert "is incomplete (2 examples in error): the log does not hold the whole run" in back.stderr
+    assert "2 examples in error; the log does not hold the whole run" in back.stderr
+    assert "2 × the server is down" in back.stderr
     theirs = json.loads(lmassay("import", log(PAIRS), "--results", tmp_path / "theirs", "--json").stdout)["run"]
     folders = ("--results", tmp_path / "back", "--base-results", tmp_path / "theirs")
     gate = lmassay("compare", theirs, "latest", *folders, "--fail-if", "accuracy<-0.1")
     assert gate.returncode == 2
     assert "incomplete" in gate.stdout + gate.stderr
+
+
+def test_nobody_is_told_to_resume_what_a_log_does_not_hold(lmassay, tmp_path):
+    ours = pairs_run(tmp_path)
+    logs = lmassay("export", ours.id, "--results", ours.folder, "--format", "lm-eval", "-o", tmp_path / "logs")
+    lmassay("import", logs.stdout.split()[0], "--results", tmp_path / "back")
+    again = lmassay("resume", "--results", tmp_path / "back")
+    assert again.returncode == 1
+    assert "2 examples in error; the log does not hold the whole run" in again.stderr
+    assert "try again with" not in again.stderr
+    assert "try again with: lmassay resume" in lmassay("resume", "--results", ours.folder).stderr
+
+
+@pytest.mark.parametrize("form", ["lm-eval", "every-eval-ever"])
+def test_names_of_files_move_no_terminal(lmassay, tmp_path, form):
+    ours = pairs_run(tmp_path)
+    done = lmassay("export", ours.id, "--results", ours.folder, "--format", form, "-o", tmp_path / "m\x9b31mX\u202eY")
+    assert done.returncode == 0, done.stderr
+    assert "m\ufffd31mX\ufffdY" in done.stdout
+    assert not set(done.stdout + done.stderr) & {"\x9b", "\u202e"}
 
 
 def test_every_eval_ever_is_written_with_its_companion(lmassay, tmp_path):

@@ -9,9 +9,9 @@ import click
 
 from lmassay import runner
 from lmassay.cli.common import json_option, print_run, print_runs, results_option
-from lmassay.cli.console import complain, print_json, say
-from lmassay.cli.run import EXIT_WITH_ERRORS
-from lmassay.store import RunRecord, Store
+from lmassay.cli.console import print_json, say
+from lmassay.cli.run import unfinished
+from lmassay.store import Store
 
 
 @click.command(
@@ -63,15 +63,4 @@ def import_(
             print_run(records[0], store)
         else:
             print_runs(records, store)
-        return _unfinished(records)
-
-
-def _unfinished(records: Sequence[RunRecord]) -> int:
-    """Tell which logs hold less than a whole run; to resume the import would only read the same again."""
-    left = [record for record in records if record.status != "done"]
-    for record in left:
-        complain(
-            f"{record.id} is {record.status} ({record.note}): the log does not hold the whole run; finish that with "
-            "lmassay resume where it was made, and export it again"
-        )
-    return EXIT_WITH_ERRORS if left else 0
+        return unfinished(records, store)

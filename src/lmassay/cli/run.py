@@ -150,12 +150,28 @@ def unfinished(records: Sequence[RunRecord], store: Store) -> int:
     """Tell which runs left examples in error or were stopped; the exit code says whether any did."""
     left = [record for record in records if record.status in ("incomplete", "stopped")]
     for record in left[:_MOST_TOLD]:
-        complain(f"{record.id}: {record.note}; try again with: {_resume(store, record.id)}")
+        complain(f"{record.id}: {record.note}; {_remedy(record, store)}")
         for text, number in store.errors(record.id):
             say(f"  {number} × {text}")
-    if len(left) > _MOST_TOLD:
-        complain(f"{len(left) - _MOST_TOLD} more runs are not complete; try all again with: {_resume(store)}")
+    more = left[_MOST_TOLD:]
+    if more:
+        again = "" if all(map(_is_imported, more)) else f"; try all again with: {_resume(store)}"
+        complain(f"{len(more)} more runs are not complete{again}")
     return EXIT_WITH_ERRORS if left else 0
+
+
+def _remedy(record: RunRecord, store: Store) -> str:
+    if _is_imported(record):
+        # Nothing can be asked here: the same log would be read again.
+        return (
+            "the log does not hold the whole run: finish that with lmassay resume where it was made, "
+            "export it and import it again"
+        )
+    return f"try again with: {_resume(store, record.id)}"
+
+
+def _is_imported(record: RunRecord) -> bool:
+    return "imported" in record.provenance.get("signature", {})
 
 
 def _resume(store: Store, *runs: str) -> str:
