@@ -6,6 +6,7 @@ import json
 
 import pytest
 
+from lmassay.card.ways import EVALUATIONS
 from lmassay.store import Store
 from tests.helpers import ROOT, lmassay
 
@@ -31,7 +32,7 @@ def test_make_demo_is_this_card():
     assert "lmassay card --quick" in (ROOT / "Makefile").read_text(encoding="utf-8")
 
 
-@pytest.mark.parametrize("evaluation", ["robustness", "syntax"])
+@pytest.mark.parametrize("evaluation", EVALUATIONS)
 def test_an_evaluation_run_by_itself_gives_the_same_numbers(card, tmp_path, evaluation):
     """Asked anew, in a store of its own."""
     assert lmassay("card", "--quick", "--only", evaluation, "--write", tmp_path).returncode == 0
