@@ -2,9 +2,10 @@
 
 from pathlib import Path
 
+import numpy as np
 import pytest
 
-from lmassay.config import load_runs
+from lmassay.config import expand, load_runs, set_value
 from lmassay.errors import ConfigError
 
 GOOD = """\
@@ -158,6 +159,19 @@ def test_a_value_that_cannot_be_kept_as_json_is_told_with_its_line(tmp_path, val
     assert "model.since" in told
     assert "put it in quotes" in told
     assert ", line " in told
+
+
+def test_numbers_of_numpy_are_numbers(tmp_path):
+    (tmp_path / "src.txt").write_text("a b\n", encoding="utf-8")
+    task = {"name": "robustness", "src": "src.txt", "attack": {"name": "charswap", "rate": np.float32(0.5)}}
+    runs = expand({"task": task, "model": "echo", "seed": [*np.arange(2)]}, tmp_path)
+    assert [run.seed for run in runs] == [0, 1]
+    assert runs[0].task["attack"]["rate"] == 0.5
+
+
+def test_a_text_in_brackets_of_its_own_is_told_how_to_be_quoted():
+    with pytest.raises(ConfigError, match="goes in quotes of its own"):
+        set_value("{x} in German:", "task.prompt={x} in German:")
 
 
 def test_a_value_that_looks_like_a_date_and_is_none_is_told(tmp_path):

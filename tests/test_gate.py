@@ -206,6 +206,11 @@ def test_a_base_so_high_that_no_rise_can_be_significant_cannot_be_judged():
     assert "only 3 of 6 pairs can rise" in found.why_not
 
 
+def test_a_significant_gain_passes_though_few_could_have_fallen():
+    found = verdict(two(rates([1] * 4 + [0] * 96), rates([1] * 90 + [0] * 10)), "accuracy<-0.02")
+    assert (found.state, found.exit_code) == ("pass", 0)
+
+
 def test_few_clusters_that_can_fall_cannot_be_judged():
     groups = [{"template": str(i // 10)} for i in range(100)]
     sides = two(rates([1] * 50 + [0] * 50, groups=groups), rates([0] * 100, groups=groups), cluster="template")

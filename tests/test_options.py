@@ -36,6 +36,10 @@ def checked(**options):
         "hf_token",
         "auth_token",
         "client_secret",
+        "openai_key",
+        "huggingface_token",
+        "api_keys",
+        "Ocp-Apim-Subscription-Key",
         "password",
     ],
 )
@@ -43,6 +47,20 @@ def test_a_secret_that_is_written_out_is_refused_with_the_remedy(name):
     with pytest.raises(ConfigError, match=r"model\.\S+: a secret .* write '\$\{\w+\}' and export") as caught:
         checked(**{name: _SECRET})
     assert _SECRET not in str(caught.value)
+
+
+def test_a_variable_that_was_filled_in_further_out_is_no_secret_written_out(monkeypatch):
+    monkeypatch.setenv("JUDGE_API_KEY", "from-the-environment-77")
+    options = {"client": {"api_key": "${JUDGE_API_KEY}"}}
+    outer = checked(**options)
+    assert checked(api_key=outer["client"]["api_key"])["api_key"] == "from-the-environment-77"
+    assert "from-the-environment-77" not in redact("it is from-the-environment-77")
+
+
+def test_names_in_a_mapping_of_ones_own_may_mean_anything():
+    labels = {"secret": "geheim", "password": "Losung"}
+    assert checked(labels=labels)["labels"] == labels
+    assert checked(token="[MASK]")["token"] == "[MASK]"
 
 
 @pytest.mark.parametrize("value", [{"api_key": _SECRET}, {"headers": {"Authorization": f"Bearer {_SECRET}"}}])

@@ -333,7 +333,9 @@ def test_a_model_whose_file_changes_under_its_name_is_asked_anew(store, model, t
     weights = tmp_path / "weights.txt"
     for content in ("one", "two", "two"):
         weights.write_text(content, encoding="utf-8")
-        runner.start(planned(model={"name": "reader", "files": ["no file", str(weights), "long" * 5000]}), store)
+        runner.start(
+            planned(model={"name": "reader", "files": ["no file", str(weights), "long" * 5000, "~nobody here"]}), store
+        )
     assert len(model.asked) == 10
 
 

@@ -88,6 +88,16 @@ def test_one_hit_in_clusters_is_hardly_surer_than_none():
     assert 0.8 * without < most < more
 
 
+def test_a_share_of_rows_is_a_rate_however_rows_are_put_together():
+    """Contexts with three rows each, some of them right: the same rows one by one give the same interval."""
+    rng = np.random.default_rng(8)
+    hits = rng.binomial(3, 0.95, 40).astype(float)
+    nouns = [str(i // 2) for i in range(40)]
+    rows = np.array([float(row < count) for count in hits for row in range(3)])
+    weighted = weighted_mean_interval(hits / 3, np.full(40, 3.0), nouns)
+    assert weighted == pytest.approx(mean_interval(rows, clusters=[noun for noun in nouns for _ in range(3)]))
+
+
 def test_clusters_of_one_are_no_clusters():
     values = np.array([1.0] * 70 + [0.0] * 30)
     assert mean_interval(values, clusters=[str(i) for i in range(100)]) == pytest.approx(wilson_interval(70, 100))

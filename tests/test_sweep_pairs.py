@@ -46,6 +46,12 @@ def sweeps(folder, base, new):
             [("a, rate 0.1", "m", {"attack": "a(0.1)"}), ("a, rate 0.2", "n", {"attack": "a(0.2)"})],
             ["0-0", "1-1"],
         ),
+        # An attack is known by what it does, whatever it is called, also where something else has changed.
+        (
+            [("a", "m", {"attack": "a(0.1)", "k": 1}), ("b", "m", {"attack": "b", "k": 1})],
+            [("mine", "m", {"attack": "a(0.1)", "k": 2}), ("b", "m", {"attack": "b", "k": 2})],
+            ["0-0", "1-1"],
+        ),
         # One is left over on either side.
         ([("a", "m", {}), ("b", "m", {})], [("a", "m", {}), ("c", "m", {})], ["0-0"]),
     ],

@@ -275,6 +275,8 @@ def _resolve_references(value: Any, root: Mapping[str, Any], path: str = "") -> 
         return {k: _resolve_references(v, root, f"{path}.{k}".strip(".")) for k, v in value.items()}
     if isinstance(value, list | tuple):
         return [_resolve_references(v, root, path) for v in value]
+    if type(value).__module__ == "numpy" and getattr(value, "ndim", 1) == 0:
+        return _resolve_references(value.item(), root, path)
     if not isinstance(value, bool | int | float | Path | None) or (isinstance(value, float) and not isfinite(value)):
         # YAML reads 2026-01-01 as a date; what is no JSON cannot be kept with the results.
         raise ConfigError(f"{path}: {value} is no text, finite number, list or mapping; if a text, put it in quotes")

@@ -287,7 +287,9 @@ def _check(condition: Condition, row: Comparison, bar: _Bar, bounds: Bounds | No
     if is_met and p < bar.alpha:
         return told("fail", f"{said}, and significant ({numbers})")
     can_fail = bounds is None or condition.is_met_by(_furthest(condition, row, bounds))
-    few = _too_few(condition, row, bar.fewest, can_fail)
+    # A significant move the other way answers the question, however few could have gone this way.
+    gained = p < bar.alpha and (row.difference > 0) is condition.falls
+    few = "" if gained else _too_few(condition, row, bar.fewest, can_fail)
     if few:
         several = f" in each of {bar.tests} tests" if bar.tests > 1 else ""
         why = f"{said}, but {few} can never be significant ({numbers}); at least {bar.fewest} are needed{several}"

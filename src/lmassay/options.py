@@ -18,12 +18,15 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict, ValidationError, create_model
 
 from lmassay.errors import ConfigError, LmassayError, PluginError, closest, did_you_mean, failure
-from lmassay.provenance import as_variable, is_secret_option, remember_secret
+from lmassay.provenance import as_variable, is_remembered, is_secret_option, remember_secret
 from lmassay.registry import current
 
 Spec = str | Mapping[str, Any]
 _ENVIRONMENT = re.compile(r"\$\{([A-Z][A-Z0-9_]*)\}")
 _INJECTED = "base_dir"
+_MAY_HOLD_SECRETS = re.compile(r"(\w*_)?(headers|auth|params|query|client|server|options|kwargs|config|settings)")
+# A token that is a mark in a text, such as [MASK] or </s>.
+_MARK = re.compile(r"[\[<].{0,20}[\]>]")
 _QUOTED = re.compile(r"'([^']*)'")
 
 
@@ -160,20 +163,26 @@ def _variable(name: str, key: str) -> str:
 def _keep_secrets_out(options: Mapping[str, Any], key: str) -> None:
     """What a configuration says is kept with the results and shown on pages; a variable is not filled in there."""
     for path, value in _secrets(options, key):
-        if value and not _ENVIRONMENT.search(value):
+        # What was filled in from a variable further out is known already.
+        if value and not is_remembered(value) and not _ENVIRONMENT.search(value):
             name = as_variable(path.rpartition(".")[2])
             raise ConfigError(f"{path}: a secret would be kept with the results; write '${{{name}}}' and export {name}")
 
 
 def _secrets(value: Any, key: str) -> Iterator[tuple[str, str]]:
-    """The texts that stand under a name like ``api_key``, each with its place."""
+    """The texts that stand under a name like ``api_key``, each with its place.
+
+    In a mapping of one's own, as of labels to words, a name may mean anything; those of plug-ins are looked at when
+    they are built.
+    """
     if isinstance(value, Mapping):
         for name, inner in value.items():
-            yield from _secrets(inner, f"{key}.{name}")
+            if not isinstance(inner, Mapping) or _MAY_HOLD_SECRETS.fullmatch(str(name)):
+                yield from _secrets(inner, f"{key}.{name}")
     elif isinstance(value, list):
         for inner in value:
             yield from _secrets(inner, key)
-    elif isinstance(value, str) and is_secret_option(key.rpartition(".")[2]):
+    elif isinstance(value, str) and is_secret_option(key.rpartition(".")[2]) and not _MARK.fullmatch(value):
         yield key, value
 
 

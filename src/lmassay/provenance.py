@@ -33,11 +33,12 @@ _PACKAGES = (
 _SECRET_NAME = re.compile(r"KEY|TOKEN|SECRET|PASSW|CREDENTIAL|^(CLAUDE|OPENAI|CLOVA)$", re.IGNORECASE)
 # An option is more often called like a secret without being one: tokens are words too, and keys belong to columns.
 _SECRET_OPTION = re.compile(
-    r"(^|_)((api|access|auth|private|secret)_?key|(api|access|auth|bearer|hf|hub|refresh|session)_?token"
-    r"|secret|password|passwd|passphrase|credentials?|authorization)$|^token$"
+    r"(^|_)((api|access|auth|private|secret|openai|anthropic|claude|azure|google|subscription|service|signing)_?keys?"
+    r"|(api|access|auth|bearer|hf|hub|huggingface|github|gitlab|bot|user|login|refresh|session)_?tokens?"
+    r"|secret|password|passwd|passphrase|credentials?|authorization|cookie)$|^token$"
 )
 _BETWEEN_WORDS = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|[^A-Za-z0-9]+")
-_SECRET_SHAPE = re.compile(r"\b(sk-[A-Za-z0-9_\-]{8,})|(?<=Bearer )\S+")
+_SECRET_SHAPE = re.compile(r"\b(sk-[A-Za-z0-9_\-]{8,})|(?<=Bearer )\S+|(?<=://)[^/\s:@]+:[^/\s@]+(?=@)")
 _SHORTEST_SECRET = 8
 _in_use: set[str] = set()
 
@@ -120,6 +121,11 @@ def is_secret_option(name: str) -> bool:
 def remember_secret(value: str) -> None:
     """A key that is in use: from now on it is blanked out wherever text is kept or shown."""
     _in_use.add(value)
+
+
+def is_remembered(value: str) -> bool:
+    """Whether it is a key in use."""
+    return value in _in_use
 
 
 def redact(text: str) -> str:

@@ -123,11 +123,16 @@ def weighted_mean_interval(
     clusters: Sequence[str],
     settings: Settings = DEFAULT,
 ) -> tuple[float | None, float | None]:
-    """Interval of Σ weight · value / Σ weight for values between 0 and 1; whole clusters are drawn."""
-    if _all_zero_or_one(values) and values.min() == values.max():
-        return mean_interval(values, settings, clusters)
+    """Interval of Σ weight · value / Σ weight for values between 0 and 1; whole clusters are drawn.
+
+    Where weights count rows and each value is a share of right ones, it is that of a rate.
+    """
+    import numpy as np
+
     sums, _ = _cluster_sums(values * weights, clusters)
     sizes, _ = _cluster_sums(weights, clusters)
+    if np.allclose(values * weights, np.round(values * weights)) and np.allclose(weights, np.round(weights)):
+        return _clustered_rate_interval(sums, sizes, settings)
     return _within_unit(*_ratio_interval(sums, sizes, settings))
 
 

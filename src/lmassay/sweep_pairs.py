@@ -81,8 +81,8 @@ def _all_but_model(run: RunRecord) -> Hashable:
 
 
 def _label_and_model(run: RunRecord) -> Hashable:
-    return run.task, run.label, run.model
+    return run.task, _attack(run) or run.label, run.model
 
 
 def _label(run: RunRecord) -> Hashable:
-    return run.task, run.label
+    return run.task, _attack(run) or run.label

@@ -71,7 +71,8 @@ def _read(text: str, source: _Source) -> tuple[Any, Lines]:
             shown = text if len(text) <= _MOST_SHOWN else f"{text[:_MOST_SHOWN]} …"
             raise ConfigError(f"{source.name}: the brackets of {shown!r} do not match") from None
         place = source.name if mark is None else source.at(mark.line + 1)
-        raise ConfigError(f"{place}: no valid YAML: {problem}") from None
+        remedy = "" if source.is_file else "; a text that begins with a bracket goes in quotes of its own: '\"{x} …\"'"
+        raise ConfigError(f"{place}: no valid YAML: {problem}{remedy}") from None
     except RecursionError:
         raise ConfigError(f"{source.name}: no valid YAML: brackets inside brackets without end") from None
     except ValueError as error:

@@ -39,6 +39,12 @@ def test_two_strengths_of_one_attack_both_count_and_are_told_apart(store, tmp_pa
     assert [record.label for record in store.runs()] == ["charswap (rate 0.05)", "charswap (rate 0.9)"]
 
 
+def test_what_a_variable_holds_is_in_no_label(tmp_path, store, monkeypatch):
+    monkeypatch.setenv("LAYOUT", "azerty")
+    attacked(tmp_path, {"name": "keyboard", "options": {"layout": "${LAYOUT}"}})
+    assert [record.label for record in store.runs()] == ["keyboard"]
+
+
 def test_attacks_that_were_given_one_name_both_count(store, tmp_path):
     attacked(tmp_path, [{"name": "mine", "perturb": "charswap", "rate": rate} for rate in (0.05, 0.9)])
     assert headlines(store, store.runs())[0].result.n == 10
@@ -55,9 +61,9 @@ def test_models_that_were_asked_differently_are_not_compared(store, tmp_path, ot
     assert against_first(store, found) == []
 
 
-def test_models_that_were_asked_alike_are_compared(store, tmp_path):
+def test_models_that_were_asked_alike_are_compared_whatever_the_attack_is_called(store, tmp_path):
     attacked(tmp_path, "charswap")
-    attacked(tmp_path, "charswap", label="other")
+    attacked(tmp_path, {"name": "mine", "perturb": "charswap"}, label="other")
     [pair] = against_first(store, headlines(store, store.runs()))
     assert (pair.base.model, pair.new.model, pair.row.n) == ("plain", "other", 5)
 

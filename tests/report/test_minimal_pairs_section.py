@@ -81,7 +81,7 @@ def test_several_models_have_a_column_each_and_a_dot_in_every_row(tmp_path):
     first, *rests = tables(pairs_section(tmp_path))
     assert [c.text for c in first.heads[0]] == ["", "one", "two", "human", "GPT-2", "pairs"]
     assert len(rests) == 2
-    _, drawing = re.findall(r"<svg.*?</svg>", page(tmp_path), flags=re.DOTALL)
+    *_, drawing = re.findall(r"<svg.*?</svg>", page(tmp_path), flags=re.DOTALL)
     root = ElementTree.fromstring(drawing)
     assert sum(1 for _ in root.iter("circle")) == 2 * 2 + 2, "two phenomena, and the legend"
     assert sum(1 for line in root.iter("line") if line.get("class") == "mark") == 2 + 1

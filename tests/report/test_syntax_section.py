@@ -68,7 +68,7 @@ def test_a_run_on_one_construction_is_called_by_it_and_drawn_with_a_line_a_model
     simple = write_agreement(tmp_path / "a.jsonl", ["author", "pilot"])
     run(tmp_path, {"name": "syntax", "data": {"Simple": str(simple)}}, {"label": "one"}, {"label": "two"})
     assert list(cells(tables(syntax_section(tmp_path))[0])) == ["Simple"]
-    drawing = re.findall(r"<svg.*?</svg>", page(tmp_path), flags=re.DOTALL)[1]
+    drawing = re.findall(r"<svg.*?</svg>", page(tmp_path), flags=re.DOTALL)[2]
     assert [t.text for t in ElementTree.fromstring(drawing).iter("text")][-2:] == ["one", "two"]
 
 

@@ -29,15 +29,18 @@ def questions(records: Sequence[RunRecord]) -> list[tuple[str, list[RunRecord]]]
 
 def asked(record: RunRecord) -> str:
     """The question, whoever answers it and however many of its examples were taken: all that two models must share."""
-    left_out = {VARIED.get(record.task), "lmassay", "model", "limit"}
+    # What stands before a blank follows from whether a model sees what stands behind it; intervals are no question.
+    left_out = {VARIED.get(record.task), "lmassay", "model", "limit", "context", "ci"}
     # Methods are compared with each other; what they are taught and tested on must be the same.
     left_out |= {"method", "regime", "init"} if record.task == "fewshot" else set()
     return canonical([record.task, {key: value for key, value in _signature(record).items() if key not in left_out}])
 
 
 def variant_of(record: RunRecord) -> str:
-    """What tells a run from the other variants of its question: two strengths of one attack may go by one name."""
-    return canonical([record.label, _signature(record).get(VARIED.get(record.task, ""))])
+    """What tells a run from the other variants of its question: two strengths of an attack may go by one name, and one
+    strength by two."""
+    varied = _signature(record).get(VARIED.get(record.task, ""))
+    return record.label if varied is None else str(varied)
 
 
 def _signature(record: RunRecord) -> Mapping[str, Any]:

@@ -12,6 +12,7 @@ from lmassay.card.headline import Headline, first_of_each
 from lmassay.card.headlines import ONLY_SPLITS, Against, absent, against_first, headlines, without_result
 from lmassay.card.ways import EVALUATIONS, QUESTIONS
 from lmassay.cli.console import print_table, sentence
+from lmassay.report.compared import interval_text
 from lmassay.report.headlines import interval_head
 from lmassay.report.numbers import p_text, short_text
 from lmassay.store import RunRecord, Store
@@ -87,7 +88,7 @@ def _print_differences(store: Store, found: Sequence[Headline]) -> None:
             pair.new.model,
             pair.base.model,
             f"{pair.row.difference:+z.3f}",
-            "n/a" if pair.row.low is None else f"[{pair.row.low:+z.3f}, {pair.row.high:+z.3f}]",
+            interval_text(pair.row, "+", 3),
             p_text(pair.row.p),
             p_text(pair.row.p_adjusted),
             pair.row.n,

@@ -114,7 +114,8 @@ def print_table(
     """
     console = out()
     if title:
-        sentence(title)
+        # Not broken: it may hold names that a user wants to copy.
+        console.print(Text(plain(title)), soft_wrap=True)
     if _least_width(columns, rows, right, whole) > console.width:
         _print_as_lists(console, columns, rows)
         return

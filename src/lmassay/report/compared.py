@@ -149,11 +149,13 @@ def _by_run(metrics: Iterable[str], pairs: Sequence[tuple[Side, Side]]) -> dict[
     return found
 
 
-def interval_text(row: Comparison, sign: str = "") -> str:
+def interval_text(row: Comparison, sign: str = "", digits: int = 4) -> str:
     """The interval of a difference; runs that are the same have none, which is something else than not knowing it."""
     if not row.changed:
         return f"same in all {row.n:,}"
-    return "n/a" if row.low is None or row.high is None else f"[{row.low:{sign}z.4f}, {row.high:{sign}z.4f}]"
+    if row.low is None or row.high is None:
+        return "n/a"
+    return f"[{row.low:{sign}z.{digits}f}, {row.high:{sign}z.{digits}f}]"
 
 
 def part_text(groups: Mapping[str, str]) -> str:

@@ -10,6 +10,7 @@ from markupsafe import Markup
 from lmassay.card.headline import Headline, first_of_each
 from lmassay.card.headlines import ONLY_SPLITS, Against, Reasons, absent, against_first, headlines, without_result
 from lmassay.card.ways import EVALUATIONS, QUESTIONS
+from lmassay.report.compared import interval_text as difference_interval
 from lmassay.report.numbers import interval_text, p_text, value_text
 from lmassay.report.parts import Block, Body, Cell, Line, Note, Table, Tile, TileLine, Tiles, name
 from lmassay.report.svg import svg
@@ -151,8 +152,13 @@ def _differences(store: Store, found: Sequence[Headline]) -> list[Block]:
 
 def _difference(pair: Against) -> list[Cell]:
     row = pair.row
-    interval = "n/a" if row.low is None else f"[{row.low:+z.3f}, {row.high:+z.3f}]"
-    texts = (f"{row.difference:+z.3f}", interval, p_text(row.p), p_text(row.p_adjusted), f"{row.n:,}")
+    texts = (
+        f"{row.difference:+z.3f}",
+        difference_interval(row, "+", _DIGITS),
+        p_text(row.p),
+        p_text(row.p_adjusted),
+        f"{row.n:,}",
+    )
     models = (Cell(pair.new.model, kind="text"), Cell(pair.base.model, kind="text"))
     return [name(pair.new.title), *models, *map(Cell, texts)]
 

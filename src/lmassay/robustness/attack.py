@@ -62,10 +62,13 @@ class Attack(BaseModel):
             return self.name
         if self.file is not None:
             return self.file.name
+        if self.search is not None:
+            return f"search ({', '.join(self.search.perturbations)})"
         told = [f"rate {self.rate:g}"] if self.rate != DEFAULT_RATE else []
         told += [f"seed {self.seed}"] if self.seed else []
-        told += [f"{key} {value}" for key, value in self.options.items()]
-        return (self.name or self.perturb or "search") + (f" ({', '.join(told)})" if told else "")
+        # Texts may be long, or hold what came from a variable and is nobody else's business.
+        told += [f"{key} {value}" for key, value in self.options.items() if isinstance(value, bool | int | float)]
+        return f"{self.name or self.perturb}" + (f" ({', '.join(told)})" if told else "")
 
 
 @dataclass(frozen=True, slots=True)
