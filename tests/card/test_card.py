@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -144,6 +146,18 @@ def test_models_are_asked_in_the_same_way_where_there_is_one(tmp_path):
         yaml.safe_load(file.read_text(encoding="utf-8"))["task"]["method"][1] for file in sorted(tmp_path.iterdir())
     ]
     assert [way["answer_by"] for way in ways] == ["choices", "choices"]
+
+
+def test_the_page_is_written_though_nobody_reads_what_is_printed(tmp_path):
+    command = [sys.executable, "-m", "lmassay", "card", f"{MODELS}:Talker", "--quick", "--only", "robustness"]
+    with subprocess.Popen(
+        [*command, "--results", tmp_path / "r", "-o", tmp_path / "c.html"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+    ) as process:
+        assert process.stdout is not None
+        process.stdout.close()
+    assert (tmp_path / "c.html").is_file()
 
 
 def test_a_dry_run_asks_and_writes_nothing(tmp_path):

@@ -103,12 +103,13 @@ def card(
         with board({entry.record.id: _line(entry) for entry in entries}) as display:
             worst = work_through(entries, store, crew, display)
         records = [record for record in store.runs() if record.sweep == sweep]
+        # First of all: who reads only the beginning of what is printed (`| head`) ends the command.
+        _write_page(store, records, output)
         if as_json:
             print_json(card_as_json(store, records) | {"page": str(output.resolve())})
         else:
             print_card(store, records)
         left = max(worst, unfinished(records, store))
-        _write_page(store, records, output)
         if left:
             rest, page = (command_line(verb, "--results", store.folder) for verb in ("resume", "report"))
             say(f"to finish the card: {rest}; then for the page: {page} -o {shlex.quote(str(output))}")
