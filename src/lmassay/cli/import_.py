@@ -8,9 +8,9 @@ from pathlib import Path
 import click
 
 from lmassay import runner
-from lmassay.cli.common import json_option, print_run, print_runs, results_option
-from lmassay.cli.console import print_json, say
-from lmassay.cli.run import unfinished
+from lmassay.cli.common import json_option, results_option
+from lmassay.cli.console import say
+from lmassay.cli.run import show_records
 from lmassay.store import Store
 
 
@@ -57,10 +57,4 @@ def import_(
         records = [runner.start(plan, store, sweep) for plan in planned]
         for note in dict.fromkeys(note for plan in planned for note in plan.notes):
             say(note)
-        if as_json:
-            print_json(records[0].as_json() if len(records) == 1 else {"runs": [r.as_json() for r in records]})
-        elif len(records) == 1:
-            print_run(records[0], store)
-        else:
-            print_runs(records, store)
-        return unfinished(records, store)
+        return show_records(records, store, as_json)
