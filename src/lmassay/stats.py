@@ -28,6 +28,8 @@ RESAMPLES_OF_TEST = 9999
 LEAST_P_OF_DRAWS = 2 / (RESAMPLES_OF_TEST + 1)
 # Resampled values held at once: 4 million doubles are 32 MB.
 _BATCH_VALUES = 4_000_000
+# A rate is resampled where at least so many clusters have a hit and so many a miss.
+_ENOUGH_TO_TELL = 10
 # Below this many independent units (values, or clusters) an interval would be a pretence.
 _FEWEST = 2
 
@@ -94,16 +96,18 @@ def _resampled_mean_interval(
 def _clustered_rate_interval(
     hits: NDArray[np.float64], sizes: NDArray[np.float64], settings: Settings
 ) -> tuple[float | None, float | None]:
-    """Wilson's interval for as many tosses of a coin as the values are worth, by how alike those of a cluster are.
+    """Interval of a rate; where few clusters have a hit (or a miss), resampling would take one for surer than none.
 
-    Resampling clusters fails near 0 and 1, where it would take one hit for more certain than none. How alike they are
-    is known the less, the fewer clusters have a hit (or a miss): one more cluster all of a kind is supposed.
+    There it is Wilson's interval for as many tosses of a coin as the values are worth, by how alike those of a cluster
+    are. That is known the less, the fewer clusters tell: one more, all of a kind, is supposed.
     """
     if len(sizes) < _FEWEST:
         return None, None
     n = float(sizes.sum())
     rate, size = float(hits.sum() / n), float((sizes**2).sum() / n)
     telling = min(int((hits > 0).sum()), int((hits < sizes).sum()))
+    if telling >= _ENOUGH_TO_TELL and size > 1:
+        return _within_unit(*_ratio_interval(hits, sizes, settings))
     alike = 0.0
     if telling and size > 1:
         variance = float(((hits - rate * sizes) ** 2).sum()) * len(sizes) / (len(sizes) - 1)
