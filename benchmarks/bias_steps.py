@@ -34,13 +34,13 @@ from typing import Any
 
 import numpy as np
 
-from lmassay.bias.expansion import expand
-from lmassay.bias.prompts import choose, read_prompts
-from lmassay.bias.reference import lowered, parse_reference
-from lmassay.bias.steps.collect import collect
-from lmassay.bias.steps.evaluate import METRICS, Mode, evaluate, write_results
-from lmassay.bias.steps.postprocess import postprocess
-from lmassay.bias.steps.preprocess import preprocess
+from lmassay.evaluations.bias.kobbq.expansion import expand
+from lmassay.evaluations.bias.kobbq.steps.collect import collect
+from lmassay.evaluations.bias.kobbq.steps.evaluate import METRICS, Mode, evaluate, write_results
+from lmassay.evaluations.bias.kobbq.steps.postprocess import postprocess
+from lmassay.evaluations.bias.kobbq.steps.preprocess import preprocess
+from lmassay.evaluations.bias.prompts import choose, read_prompts
+from lmassay.evaluations.bias.reference import lowered, parse_reference
 
 # CPU-seconds of the originals on the test set, as recorded when their outputs were.
 RECORDED = {"preprocess": 7.6, "postprocess": 6.3, "collect": 5.5, "evaluate test": 1.3, "evaluate all": 5.2}

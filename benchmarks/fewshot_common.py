@@ -18,9 +18,9 @@ import transformers
 from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors, trainers
 from transformers import BertConfig, BertForMaskedLM, PreTrainedTokenizerFast
 
-from lmassay.fewshot.examples import InputExample
-from lmassay.fewshot.methods.learner import Item
-from lmassay.fewshot.tasks import NluTask, open_task
+from lmassay.evaluations.fewshot.methods.learner import Item
+from lmassay.evaluations.fewshot.tasks.examples import InputExample
+from lmassay.evaluations.fewshot.tasks.nlu import NluTask, open_task
 
 T = TypeVar("T")
 FOLDERS = {"wic": "WiC", "rte": "RTE", "boolq": "BoolQ"}

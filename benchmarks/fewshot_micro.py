@@ -29,11 +29,11 @@ from benchmarks.fewshot_common import (
 )
 from benchmarks.fewshot_original import MICRO_BATCH, Pet, read
 
-from lmassay.fewshot.methods.batches import by_length
-from lmassay.fewshot.methods.cloze import Cloze, Reading
-from lmassay.fewshot.methods.learner import Learner
-from lmassay.fewshot.methods.network import Network
-from lmassay.fewshot.methods.sampler import batches
+from lmassay.evaluations.fewshot.methods.batches import by_length
+from lmassay.evaluations.fewshot.methods.cloze import Cloze, Reading
+from lmassay.evaluations.fewshot.methods.learner import Learner
+from lmassay.evaluations.fewshot.methods.network import Network
+from lmassay.evaluations.fewshot.methods.sampler import batches
 
 TARGETS = {"wic": 8.0, "rte": 2.3, "boolq": 1.5}
 TOLERANCE = 1e-5

@@ -19,12 +19,12 @@ from benchmarks.fewshot_common import WINDOW, clocked, labels_of
 from numpy.typing import NDArray
 from transformers import AutoTokenizer, BertForMaskedLM
 
-from lmassay.fewshot import tokens
-from lmassay.fewshot.examples import InputExample
-from lmassay.fewshot.methods.optimiser import linear, make_optimiser, set_rate
-from lmassay.fewshot.methods.sampler import batches
-from lmassay.fewshot.metrics import scores
-from lmassay.fewshot.tasks import NluTask
+from lmassay.evaluations.fewshot import tokens
+from lmassay.evaluations.fewshot.methods.optimiser import linear, make_optimiser, set_rate
+from lmassay.evaluations.fewshot.methods.sampler import batches
+from lmassay.evaluations.fewshot.metrics import scores
+from lmassay.evaluations.fewshot.tasks.examples import InputExample
+from lmassay.evaluations.fewshot.tasks.nlu import NluTask
 
 EVAL_BATCH = 32
 MICRO_BATCH, GATHERED = 4, 4

@@ -22,7 +22,7 @@ from typing import Any
 
 from benchmarks.fewshot_common import FOLDERS, SMALL, fewglue, headline, save_bert, verdict
 
-from lmassay.store import Store
+from lmassay.storage.store import Store
 
 TIMES, SLOWER = 1.7, 1.1
 

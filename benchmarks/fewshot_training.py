@@ -31,9 +31,9 @@ from benchmarks.fewshot_common import (
 )
 from benchmarks.fewshot_original import Original, Trained
 
-from lmassay.fewshot import trainer
-from lmassay.fewshot.methods import fitted, options
-from lmassay.fewshot.task import FewShot, Splits
+from lmassay.evaluations.fewshot import trainer
+from lmassay.evaluations.fewshot.methods import fitted, options
+from lmassay.evaluations.fewshot.task import FewShot, Splits
 from lmassay.models.hf.model import HuggingFace
 from lmassay.types import Train
 

@@ -13,8 +13,8 @@ import time
 from pathlib import Path
 from typing import Any
 
-from lmassay.report.browser import Shown, browser
-from lmassay.report.shell import document
+from lmassay.reporting.browser import Shown, browser
+from lmassay.reporting.shell import document
 
 ROWS = 50_000
 FLAGS = (

@@ -23,9 +23,9 @@ from pathlib import Path
 import numpy as np
 import sacrebleu
 
-from lmassay.robustness.kernels.engine import ENGINE_VARIABLE, Scores, numba_is_usable
-from lmassay.robustness.scorers.bleu import bleu_scores
-from lmassay.robustness.scorers.chrf import chrf_scores
+from lmassay.evaluations.robustness.kernels.engine import ENGINE_VARIABLE, Scores, numba_is_usable
+from lmassay.evaluations.robustness.scorers.bleu import bleu_scores
+from lmassay.evaluations.robustness.scorers.chrf import chrf_scores
 
 TOLERANCE = 1e-9
 REPEATS = 3

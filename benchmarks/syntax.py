@@ -25,11 +25,11 @@ import numpy as np
 import torch
 
 from lmassay.contracts import ask
+from lmassay.evaluations.syntax.pairs import open_pairs, read_pairs, split_at_difference, text_around
+from lmassay.evaluations.syntax.task import BOTTOM, TOP, Syntax
 from lmassay.models.hf.model import SmolLM2
-from lmassay.stats import Settings
-from lmassay.syntax.pairs import open_pairs, read_pairs, split_at_difference, text_around
-from lmassay.syntax.task import BOTTOM, TOP, Syntax
-from lmassay.table import ScoreTable
+from lmassay.statistics.intervals import Settings
+from lmassay.statistics.table import ScoreTable
 from lmassay.types import Continuation, LogProbs, Row
 
 SETS = {

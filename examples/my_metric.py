@@ -13,10 +13,10 @@ from dataclasses import replace
 from pathlib import Path
 
 from lmassay import Example, Response, Result, Score
-from lmassay.stats import Settings, mean_result
-from lmassay.syntax.sentences import MinimalPairs
-from lmassay.syntax.sources import DataSpec
-from lmassay.table import ScoreTable
+from lmassay.evaluations.syntax.sentences import MinimalPairs
+from lmassay.evaluations.syntax.sources import DataSpec
+from lmassay.statistics.intervals import Settings, mean_result
+from lmassay.statistics.table import ScoreTable
 
 
 class ClearPairs(MinimalPairs):

@@ -13,8 +13,8 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 
 from lmassay import Example, Generate, Response, Result, Score
-from lmassay.stats import Settings, mean_results
-from lmassay.table import ScoreTable
+from lmassay.statistics.intervals import Settings, mean_results
+from lmassay.statistics.table import ScoreTable
 
 SHOWN = "2 + 3 = 5\n14 + 21 = 35\n"
 

@@ -6,10 +6,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from lmassay.comparison import Side, load_side
-from lmassay.records import NewRun, RunRecord
-from lmassay.store import Store
-from lmassay.table import ScoreTable
+from lmassay.statistics.comparison import Side, load_side
+from lmassay.statistics.table import ScoreTable
+from lmassay.storage.records import NewRun, RunRecord
+from lmassay.storage.store import Store
 from lmassay.types import Example, Row, Score
 
 

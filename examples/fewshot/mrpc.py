@@ -10,7 +10,7 @@ import json
 from pathlib import Path
 from typing import ClassVar
 
-from lmassay.fewshot import PVP, DataProcessor, InputExample, PVPOutputPattern
+from lmassay.evaluations.fewshot import PVP, DataProcessor, InputExample, PVPOutputPattern
 
 
 class MRPCPVP(PVP):

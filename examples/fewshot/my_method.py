@@ -10,8 +10,8 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from lmassay.fewshot import InputExample
-from lmassay.fewshot.methods.contract import Lesson
+from lmassay.evaluations.fewshot import InputExample
+from lmassay.evaluations.fewshot.methods.contract import Lesson
 
 
 class SharedWords:

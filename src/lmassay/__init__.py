@@ -16,47 +16,47 @@ if TYPE_CHECKING:
     from lmassay.api import Run, all_runs, compare, evaluate, load_run, results_frame
     from lmassay.contracts import Model, Task
     from lmassay.errors import LmassayError, UserError
-    from lmassay.registry import register
-    from lmassay.robustness.perturbations.base import perturbation
-    from lmassay.robustness.scorers.base import Scorer, register_scorer, scorer
-    from lmassay.robustness.scorers.bleu import BLEU
-    from lmassay.robustness.scorers.chrf import ChrF
-    from lmassay.robustness.scorers.exact import ZeroOne
-    from lmassay.robustness.scorers.meteor import METEOR
-    from lmassay.robustness.scorers.semantic import Semantic
+    from lmassay.evaluations.robustness.perturbations.base import perturbation
+    from lmassay.evaluations.robustness.scorers.base import Scorer, register_scorer, scorer
+    from lmassay.evaluations.robustness.scorers.bleu import BLEU
+    from lmassay.evaluations.robustness.scorers.chrf import ChrF
+    from lmassay.evaluations.robustness.scorers.exact import ZeroOne
+    from lmassay.evaluations.robustness.scorers.meteor import METEOR
+    from lmassay.evaluations.robustness.scorers.semantic import Semantic
+    from lmassay.plugins.registry import register
     from lmassay.types import Candidates, Continuation, Example, Generate, LogProbs, Response, Result, Score, Slot
 
 # Where each public name lives; imported when first used, so that `import lmassay` costs next to nothing.
 _HOMES = {
-    "BLEU": "lmassay.robustness.scorers.bleu",
+    "BLEU": "lmassay.evaluations.robustness.scorers.bleu",
     "Candidates": "lmassay.types",
-    "ChrF": "lmassay.robustness.scorers.chrf",
+    "ChrF": "lmassay.evaluations.robustness.scorers.chrf",
     "Continuation": "lmassay.types",
     "Example": "lmassay.types",
     "Generate": "lmassay.types",
     "LmassayError": "lmassay.errors",
     "LogProbs": "lmassay.types",
-    "METEOR": "lmassay.robustness.scorers.meteor",
+    "METEOR": "lmassay.evaluations.robustness.scorers.meteor",
     "Model": "lmassay.contracts",
     "Response": "lmassay.types",
     "Result": "lmassay.types",
     "Run": "lmassay.api",
     "Score": "lmassay.types",
-    "Scorer": "lmassay.robustness.scorers.base",
-    "Semantic": "lmassay.robustness.scorers.semantic",
+    "Scorer": "lmassay.evaluations.robustness.scorers.base",
+    "Semantic": "lmassay.evaluations.robustness.scorers.semantic",
     "Slot": "lmassay.types",
     "Task": "lmassay.contracts",
     "UserError": "lmassay.errors",
-    "ZeroOne": "lmassay.robustness.scorers.exact",
+    "ZeroOne": "lmassay.evaluations.robustness.scorers.exact",
     "all_runs": "lmassay.api",
     "compare": "lmassay.api",
     "evaluate": "lmassay.api",
     "load_run": "lmassay.api",
-    "perturbation": "lmassay.robustness.perturbations.base",
-    "register": "lmassay.registry",
-    "register_scorer": "lmassay.robustness.scorers.base",
+    "perturbation": "lmassay.evaluations.robustness.perturbations.base",
+    "register": "lmassay.plugins.registry",
+    "register_scorer": "lmassay.evaluations.robustness.scorers.base",
     "results_frame": "lmassay.api",
-    "scorer": "lmassay.robustness.scorers.base",
+    "scorer": "lmassay.evaluations.robustness.scorers.base",
 }
 
 __all__ = [

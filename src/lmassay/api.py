@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from lmassay import runner
-from lmassay.comparison import Comparison, Side, compare_runs, load_side
-from lmassay.config import expand, load_runs
 from lmassay.interchange.frames import Library, example_columns, frame, result_columns
-from lmassay.report.export import row_as_dict
-from lmassay.store import RunRecord, Store
+from lmassay.reporting.export import row_as_dict
+from lmassay.running import runner
+from lmassay.running.config import expand, load_runs
+from lmassay.statistics.comparison import Comparison, Side, compare_runs, load_side
+from lmassay.storage.store import RunRecord, Store
 from lmassay.types import Result
 
 if TYPE_CHECKING:

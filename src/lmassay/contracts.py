@@ -11,8 +11,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Protocol, runtime_checkable
 
 from lmassay.errors import LmassayError, PluginError, failure
-from lmassay.stats import Settings
-from lmassay.table import ScoreTable
+from lmassay.statistics.intervals import Settings
+from lmassay.statistics.table import ScoreTable
 from lmassay.types import Candidates, Continuation, Example, Request, Response, Result, Score
 
 Answered = Iterable[Response | str | Continuation | Candidates | tuple[int, Response]]

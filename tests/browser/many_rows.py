@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from lmassay.report.page import render
-from lmassay.store import NewRun, Store
+from lmassay.reporting.page import render
+from lmassay.storage.store import NewRun, Store
 from lmassay.types import Example, Row, Score, State
 
 MANY = 50_000

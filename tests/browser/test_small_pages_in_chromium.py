@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from lmassay.report.browser import Shown, browser
-from lmassay.report.shell import document
+from lmassay.reporting.browser import Shown, browser
+from lmassay.reporting.shell import document
 from tests.browser.reader import Reader
 
 ASK = "Read the passage and answer with one letter.\nPassage: "

@@ -8,7 +8,7 @@ from pathlib import Path
 from tests.helpers import lmassay
 from tests.terminal import in_terminal
 
-MODELS = Path(__file__).parents[1] / "card" / "models.py"
+MODELS = Path(__file__).parents[1] / "reporting" / "card" / "models.py"
 CARD = ("card", f"{MODELS}:Talker", "--quick", "--only", "robustness", "--only", "bias")
 
 

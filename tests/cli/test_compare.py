@@ -9,7 +9,7 @@ import pytest
 
 from lmassay.cli import compare_print, main
 from tests.compare_kit import add, failed, rates, scored
-from tests.report.small_runs import NASTY
+from tests.reporting.small_runs import NASTY
 
 
 @pytest.fixture

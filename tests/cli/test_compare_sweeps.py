@@ -134,7 +134,7 @@ def test_another_version_of_the_toolkit_is_told_and_judged(gate, tmp_path):
 
 
 def test_labels_that_differ_and_a_base_that_is_newer_are_told(capsys, tmp_path):
-    from lmassay.store import Store
+    from lmassay.storage.store import Store
 
     add(tmp_path, "one", rates(GOOD), label="prompt 1")
     add(tmp_path, "two", rates(GOOD), label="prompt 2")

@@ -24,7 +24,7 @@ def test_a_head_is_shown_as_it_is_but_for_what_steers_a_terminal(monkeypatch, ca
 
 
 _TASK = """
-from lmassay.stats import mean_results
+from lmassay.statistics.intervals import mean_results
 from lmassay.types import Example, Score
 
 METRICS = ["g[/x]", "\\x1b]0;pwn\\x07acc", "=1+1"]
@@ -72,7 +72,7 @@ def test_the_head_of_a_csv_file_holds_no_formula(folder):
 
 
 def test_sentences_are_broken_between_words_on_a_terminal_and_nowhere_else(tmp_path):
-    model = f"{ROOT / 'tests' / 'card' / 'models.py'}:Talker"
+    model = f"{ROOT / 'tests' / 'reporting' / 'card' / 'models.py'}:Talker"
     arguments = ("card", model, "--quick", "--only", "robustness", "--results", tmp_path, "-o", tmp_path / "c.html")
     shown = in_terminal(*arguments, columns=60)
     assert shown.returncode == 0, shown.screen

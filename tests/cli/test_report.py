@@ -10,9 +10,9 @@ from click.testing import CliRunner
 
 from lmassay.cli import app
 from lmassay.errors import UserError
-from lmassay.store import Store
+from lmassay.storage.store import Store
+from tests.evaluations.fewshot.report.small_fewshot import GRID, fill, sweep, task, tried
 from tests.helpers import lmassay
-from tests.report.small_fewshot import GRID, fill, sweep, task, tried
 
 
 @pytest.fixture(scope="module")

@@ -8,7 +8,7 @@ import re
 import pytest
 
 from tests.helpers import ROOT, lmassay, write_config, write_lines
-from tests.report.small_runs import config, two_constructions, write_pairs
+from tests.reporting.small_runs import config, two_constructions, write_pairs
 
 TERMINAL = {"FORCE_COLOR": "1", "COLUMNS": "80", "TERM": "xterm"}
 

@@ -10,9 +10,7 @@ from hypothesis import strategies as st
 
 import lmassay
 from lmassay.errors import DataError, PluginError, UserError
-from lmassay.registry import Registry, current
-from lmassay.robustness import teapot_module
-from lmassay.robustness.scorers.base import (
+from lmassay.evaluations.robustness.scorers.base import (
     FunctionScorer,
     Scorer,
     ScorerError,
@@ -22,6 +20,8 @@ from lmassay.robustness.scorers.base import (
     scorer,
     works_by_chunks,
 )
+from lmassay.evaluations.robustness.teapot import module
+from lmassay.plugins.registry import Registry, current
 from tests.helpers import ROOT
 
 TEXTS = [
@@ -221,7 +221,7 @@ def test_teapots_decorator_wants_a_scorer():
 
 
 def test_the_examples_scorers_load():
-    teapot_module.install()
+    module.install()
     registry = Registry(current())
     registry.load_file(ROOT / "examples" / "custom_scorers.py")
     made = registry.get("scorer", "f1")()

@@ -18,7 +18,7 @@ SKETCHES = {
 
 @pytest.mark.parametrize("page", PAGES)
 def test_the_yaml_in_the_page_is_accepted(page, tmp_path):
-    from lmassay.config import load_runs
+    from lmassay.running.config import load_runs
 
     for block in blocks_of(page_text(page), page):
         if block.language == "yaml" and any(line.startswith("task:") for line in block.text.splitlines()):

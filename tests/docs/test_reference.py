@@ -13,9 +13,9 @@ API_MODELS = page_text("docs/api-models.md")
 
 
 def test_every_option_of_the_syntax_task_and_of_local_models_is_described():
+    from lmassay.evaluations.syntax.task import Syntax
     from lmassay.models.hf.model import HuggingFace
-    from lmassay.options import options_model
-    from lmassay.syntax.task import Syntax
+    from lmassay.plugins.options import options_model
 
     for factory in (Syntax, HuggingFace):
         for name in options_model(factory).model_fields:
@@ -25,7 +25,7 @@ def test_every_option_of_the_syntax_task_and_of_local_models_is_described():
 def test_the_description_of_own_data_in_the_docs_has_keys_that_are_known():
     import yaml
 
-    from lmassay.bias.described_keys import KEYS
+    from lmassay.evaluations.bias.described_keys import KEYS
 
     described = [block for block in texts("docs/bias.md", "yaml") if "files:" in block]
     assert described
@@ -34,10 +34,10 @@ def test_the_description_of_own_data_in_the_docs_has_keys_that_are_known():
 
 
 def test_every_option_of_the_bias_task_and_of_models_behind_an_api_is_described():
-    from lmassay.bias.task import Bias
-    from lmassay.builtins import BUILTINS
-    from lmassay.options import options_model
-    from lmassay.registry import current
+    from lmassay.evaluations.bias.task import Bias
+    from lmassay.plugins.builtins import BUILTINS
+    from lmassay.plugins.options import options_model
+    from lmassay.plugins.registry import current
 
     for name in options_model(Bias).model_fields:
         assert f"`{name}" in BIAS or name in ("label", "base_dir"), name
@@ -55,7 +55,7 @@ def test_every_step_of_kobbq_is_described():
 
 
 def test_every_builtin_is_described_in_the_docs():
-    from lmassay.builtins import BUILTINS
+    from lmassay.plugins.builtins import BUILTINS
 
     for kind in ("scorer", "perturbation"):
         for name in BUILTINS[kind]:
@@ -63,16 +63,16 @@ def test_every_builtin_is_described_in_the_docs():
 
 
 def test_every_option_of_the_few_shot_task_and_every_method_is_described():
-    from lmassay.builtins import BUILTINS
-    from lmassay.fewshot.task import FewShot
-    from lmassay.options import options_model
+    from lmassay.evaluations.fewshot.task import FewShot
+    from lmassay.plugins.builtins import BUILTINS
+    from lmassay.plugins.options import options_model
 
     for name in [*options_model(FewShot).model_fields, *BUILTINS["method"]]:
         assert f"`{name}" in FEWSHOT or name == "label", name
 
 
 def test_the_task_in_the_few_shot_page_is_the_shipped_one(tmp_path):
-    from lmassay.fewshot.tasks import open_task
+    from lmassay.evaluations.fewshot.tasks.nlu import open_task
 
     (block,) = [text for text in texts("docs/fewshot.md", "yaml") if text.startswith("name: mrpc")]
     file = tmp_path / "mrpc.yaml"

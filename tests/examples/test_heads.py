@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from lmassay.config import load_runs
+from lmassay.running.config import load_runs
 from tests.helpers import ROOT
 
 EXAMPLES = ROOT / "examples"

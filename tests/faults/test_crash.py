@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from lmassay.store import FILE, Store
+from lmassay.storage.store import FILE, Store
 from tests.helpers import lmassay, write_config, write_lines
 from tests.servers import completion, failure, openai_server, prompt_of
 

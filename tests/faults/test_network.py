@@ -20,7 +20,7 @@ from lmassay.models.api import policy
 from lmassay.models.api.claude import Claude
 from lmassay.models.api.line import MAX_BODY
 from lmassay.models.api.openai_models import Azure, Clova, OpenAICompatible
-from lmassay.store import Store
+from lmassay.storage.store import Store
 from lmassay.types import Generate
 from tests import servers
 from tests.batch_servers import Batches

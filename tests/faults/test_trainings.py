@@ -14,9 +14,9 @@ from typing import Any
 
 import pytest
 
-from lmassay.store import Store
+from lmassay.storage.store import Store
+from tests.evaluations.fewshot.toys import trained, write_sweep
 from tests.faults.test_crash import answers_in_store
-from tests.fewshot.toys import trained, write_sweep
 from tests.helpers import lmassay
 
 

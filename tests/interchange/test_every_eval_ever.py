@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 
-from lmassay import runner
 from lmassay.errors import UserError
 from lmassay.interchange.every_eval_ever import Evaluator, write_evaluation
 from lmassay.interchange.lm_eval_import import configuration
-from lmassay.store import Store
+from lmassay.running import runner
+from lmassay.storage.store import Store
 from tests.interchange.kit import generated_run, log, pairs_run
 
 TEXT, NUMBER, WHOLE, TRUTH = (str,), (int, float), (int,), (bool,)

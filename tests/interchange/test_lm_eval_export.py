@@ -9,12 +9,12 @@ from contextlib import closing
 
 import pytest
 
-from lmassay import runner
 from lmassay.api import evaluate
 from lmassay.errors import UserError
 from lmassay.interchange.lm_eval_export import write_logs
 from lmassay.interchange.lm_eval_import import configuration, grouped
-from lmassay.store import Store
+from lmassay.running import runner
+from lmassay.storage.store import Store
 from tests.helpers import ROOT
 from tests.interchange.kit import PARADIGM, bias_run, generated_run, pairs_run, samples
 

@@ -7,12 +7,12 @@ import math
 
 import pytest
 
-from lmassay import runner
-from lmassay.data import sha256
 from lmassay.errors import DataError
 from lmassay.interchange.lm_eval_import import configuration, grouped
 from lmassay.interchange.lm_eval_log import read_log
-from lmassay.store import Store
+from lmassay.running import runner
+from lmassay.storage.files import sha256
+from lmassay.storage.store import Store
 from tests.interchange.kit import PARADIGM, copied_log, log, pairs_run, samples, write_log
 
 PAIRS = f"blimp_{PARADIGM}"
@@ -55,7 +55,7 @@ def test_characters_are_counted_as_in_our_own_runs_without_the_space_that_the_ha
 
 
 def test_an_imported_run_pairs_by_example_with_ours_on_the_same_data(tmp_path):
-    from lmassay.comparison import compare_runs, load_side
+    from lmassay.statistics.comparison import compare_runs, load_side
 
     ours = pairs_run(tmp_path)
     imported(ours.folder, log(PAIRS))
@@ -293,7 +293,7 @@ def _sums(folder, model, *, shots=0, answers=(1.0, 0.0, 1.0), first="2"):
 
 def _caveats(folder, *paths):
     """What a comparison of the first log with the second warns of."""
-    from lmassay.comparison import caveats, load_side
+    from lmassay.statistics.comparison import caveats, load_side
 
     records = [imported(folder, path)[0] for path in paths]
     with Store(folder) as store:

@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from lmassay import runner
 from lmassay.interchange.lm_eval_export import write_logs
 from lmassay.interchange.lm_eval_import import configuration, grouped
 from lmassay.interchange.lm_eval_log import task_of
 from lmassay.interchange.lm_eval_names import TaskNames, safe_name, stamp
-from lmassay.store import Store
+from lmassay.running import runner
+from lmassay.storage.store import Store
 from tests.interchange.kit import PARADIGM, generated_run, pairs_run, samples
 
 

@@ -6,12 +6,12 @@ import json
 
 import pytest
 
-from lmassay import runner
-from lmassay.comparison import caveats, load_side
 from lmassay.errors import DataError
 from lmassay.interchange.lm_eval_export import write_logs
 from lmassay.interchange.lm_eval_import import configuration, grouped
-from lmassay.store import Store
+from lmassay.running import runner
+from lmassay.statistics.comparison import caveats, load_side
+from lmassay.storage.store import Store
 from tests.interchange.kit import PARADIGM, bias_run, generated_run, pairs_run
 
 

@@ -19,7 +19,7 @@ import pytest
 
 from lmassay.errors import MissingExtra, StoreError, UserError
 from lmassay.interchange.viewer import Viewer, _application
-from lmassay.store import FILE, Store
+from lmassay.storage.store import FILE, Store
 from tests.interchange.kit import pairs_run
 
 pytest.importorskip("datasette")

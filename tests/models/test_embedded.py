@@ -15,9 +15,9 @@ from pathlib import Path
 
 import pytest
 
-from lmassay.data import sha256
 from lmassay.errors import DataError, MissingExtra, UserError
 from lmassay.models import cache, embedded
+from lmassay.storage.files import sha256
 from tests.helpers import lmassay
 
 pytest.importorskip("gguf", reason="needs lmassay[hf]")

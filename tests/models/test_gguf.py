@@ -12,9 +12,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from lmassay.data import sha256
 from lmassay.errors import DataError
 from lmassay.models import cache
+from lmassay.storage.files import sha256
 
 gguf = pytest.importorskip("gguf", reason="needs lmassay[hf]")
 torch = pytest.importorskip("torch", reason="needs lmassay[hf]")

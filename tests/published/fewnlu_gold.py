@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from lmassay.fewshot.tasks import NluTask, open_task
+from lmassay.evaluations.fewshot.tasks.nlu import NluTask, open_task
 from tests.conftest import shared_folder
 
 ABSENT = "there is no folder ../shared with data and gold results; set LMASSAY_SHARED"
@@ -82,7 +82,7 @@ def network(family: str) -> Any:
     """The model in memory, as in FewNLU's time."""
     import torch
 
-    from lmassay.fewshot.methods.network import Network
+    from lmassay.evaluations.fewshot.methods.network import Network
 
     return Network(masked_model(family), tokenizer(family), "masked", torch.device("cpu"), reference=True)
 

@@ -8,8 +8,8 @@ pytest.importorskip("torch", reason="the hf extra is not installed")
 
 import torch
 
-from lmassay.fewshot.methods.adapet_learner import AdapetHyper, AdapetLearner
-from lmassay.fewshot.methods.cloze import Reading
+from lmassay.evaluations.fewshot.methods.adapet_learner import AdapetHyper, AdapetLearner
+from lmassay.evaluations.fewshot.methods.cloze import Reading
 from tests.published.fewnlu_gold import ABSENT, GOLD, family_in, gold, gold_task, network
 
 pytestmark = pytest.mark.skipif(GOLD is None, reason=ABSENT)

@@ -9,9 +9,9 @@ pytest.importorskip("torch", reason="the hf extra is not installed")
 
 import torch
 
-from lmassay.fewshot.methods.cloze import Reading
-from lmassay.fewshot.methods.decoding import trimmed
-from lmassay.fewshot.methods.multimask import learner_for
+from lmassay.evaluations.fewshot.methods.cloze import Reading
+from lmassay.evaluations.fewshot.methods.decoding import trimmed
+from lmassay.evaluations.fewshot.methods.multimask import learner_for
 from tests.published.fewnlu_gold import ABSENT, GOLD, family_in, gold, gold_task, network
 
 pytestmark = pytest.mark.skipif(GOLD is None, reason=ABSENT)

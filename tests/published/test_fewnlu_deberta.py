@@ -13,7 +13,7 @@ pytest.importorskip("torch", reason="the hf extra is not installed")
 import torch
 from transformers import DebertaV2Config, DebertaV2ForMaskedLM
 
-from lmassay.fewshot.methods import deberta
+from lmassay.evaluations.fewshot.methods import deberta
 
 TOLERANCE = 1e-6
 

@@ -7,7 +7,7 @@ import json
 import numpy as np
 import pytest
 
-from lmassay.fewshot.selftraining import Recipe, Teacher, chance, draw
+from lmassay.evaluations.fewshot.protocol.selftraining import Recipe, Teacher, chance, draw
 
 
 @pytest.fixture(scope="module")

@@ -13,12 +13,12 @@ pytest.importorskip("torch", reason="the hf extra is not installed")
 
 import torch
 
-from lmassay.fewshot.methods.classifier import Classifier
-from lmassay.fewshot.methods.cloze import Cloze, Reading
-from lmassay.fewshot.methods.losses import distillation_loss
-from lmassay.fewshot.methods.network import Network, open_network
-from lmassay.fewshot.tasks import open_task
-from tests.fewshot.methods.conftest import Opened, gold_model
+from lmassay.evaluations.fewshot.methods.classifier import Classifier
+from lmassay.evaluations.fewshot.methods.cloze import Cloze, Reading
+from lmassay.evaluations.fewshot.methods.losses import distillation_loss
+from lmassay.evaluations.fewshot.methods.network import Network, open_network
+from lmassay.evaluations.fewshot.tasks.nlu import open_task
+from tests.evaluations.fewshot.methods.conftest import Opened, gold_model
 from tests.published.fewnlu_gold import ABSENT, fill, gold, gold_task
 
 __all__ = ["gold_model"]

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from lmassay.fewshot.metrics import scores
+from lmassay.evaluations.fewshot.metrics import scores
 
 
 @pytest.fixture(scope="module")

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from lmassay.fewshot.correlation import Correlation
-from lmassay.fewshot.protocol import Spread, Standing, Verdict
-from lmassay.fewshot.protocol_grid import configurations
-from lmassay.fewshot.protocol_table import Cell, average, correlation_table, performance_table
+from lmassay.evaluations.fewshot.protocol.correlation import Correlation
+from lmassay.evaluations.fewshot.protocol.grid import configurations
+from lmassay.evaluations.fewshot.protocol.judging import Spread, Standing, Verdict
+from lmassay.evaluations.fewshot.protocol.table import Cell, average, correlation_table, performance_table
 
 # PET with DeBERTa-v2-xxlarge, 64 labels, K = 4: BoolQ RTE WiC CB-acc CB-F1 MultiRC-F1a MultiRC-EM WSC COPA (Table 2).
 TABLE_2 = {

@@ -10,11 +10,11 @@ pytest.importorskip("sentencepiece", reason="the fewshot extra is not installed"
 
 import torch
 
-from lmassay.fewshot.methods.contract import Lesson
-from lmassay.fewshot.methods.engine import scores
-from lmassay.fewshot.methods.prompt_encoder import HEADS, PromptEncoder
-from lmassay.fewshot.methods.ptuning import PTuning
-from lmassay.fewshot.tasks import open_task
+from lmassay.evaluations.fewshot.methods.contract import Lesson
+from lmassay.evaluations.fewshot.methods.engine import scores
+from lmassay.evaluations.fewshot.methods.prompt_encoder import HEADS, PromptEncoder
+from lmassay.evaluations.fewshot.methods.ptuning import PTuning
+from lmassay.evaluations.fewshot.tasks.nlu import open_task
 from lmassay.models.hf.model import HuggingFace
 from tests.published import fewnlu_gold
 from tests.published.fewnlu_gold import ABSENT, GOLD, PADDED, SHARED, family_in, fill, gold

@@ -8,11 +8,11 @@ pytest.importorskip("torch", reason="the hf extra is not installed")
 
 import torch
 
-from lmassay.fewshot.methods.cloze import Reading
-from lmassay.fewshot.methods.learner import Item
-from lmassay.fewshot.methods.multimask import learner_for
-from lmassay.fewshot.methods.record import answer_of
-from lmassay.fewshot.tasks import open_task
+from lmassay.evaluations.fewshot.methods.cloze import Reading
+from lmassay.evaluations.fewshot.methods.learner import Item
+from lmassay.evaluations.fewshot.methods.multimask import learner_for
+from lmassay.evaluations.fewshot.methods.record import answer_of
+from lmassay.evaluations.fewshot.tasks.nlu import open_task
 from tests.published import fewnlu_gold
 from tests.published.fewnlu_gold import ABSENT, GOLD, gold
 from tests.published.test_fewnlu_copa_wsc import DECODINGS

@@ -10,15 +10,15 @@ import pytest
 
 pytest.importorskip("torch", reason="the hf extra is not installed")
 
-from lmassay.fewshot.methods import classifier
-from lmassay.fewshot.methods.classifier import SequenceClassifier
-from lmassay.fewshot.methods.contract import Lesson
-from lmassay.fewshot.methods.fitted import FittedNetwork
-from lmassay.fewshot.methods.network import Network, open_network
-from lmassay.fewshot.methods.options import Training
-from lmassay.fewshot.methods.pet import Pet
-from lmassay.fewshot.tasks import open_task
-from tests.fewshot.methods.conftest import Opened, gold_model
+from lmassay.evaluations.fewshot.methods import classifier
+from lmassay.evaluations.fewshot.methods.classifier import SequenceClassifier
+from lmassay.evaluations.fewshot.methods.contract import Lesson
+from lmassay.evaluations.fewshot.methods.fitted import FittedNetwork
+from lmassay.evaluations.fewshot.methods.network import Network, open_network
+from lmassay.evaluations.fewshot.methods.options import Training
+from lmassay.evaluations.fewshot.methods.pet import Pet
+from lmassay.evaluations.fewshot.tasks.nlu import open_task
+from tests.evaluations.fewshot.methods.conftest import Opened, gold_model
 from tests.published.fewnlu_gold import fill, gold
 
 __all__ = ["gold_model"]

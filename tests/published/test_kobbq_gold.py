@@ -10,15 +10,15 @@ import json
 
 import pytest
 
-from lmassay.bias.expansion import RELEASED_BLOB, expand, git_blob_id
-from lmassay.bias.kobbq_files import kobbq_items
-from lmassay.bias.kobbq_series import count_series
-from lmassay.bias.reference import lowered, parse_reference
-from lmassay.bias.steps.collect import collect
-from lmassay.bias.steps.compare import compare
-from lmassay.bias.steps.evaluate import HEADER, METRICS, evaluate, write_results
-from lmassay.bias.steps.postprocess import postprocess
-from lmassay.bias.steps.preprocess import preprocess
+from lmassay.evaluations.bias.kobbq.expansion import RELEASED_BLOB, expand, git_blob_id
+from lmassay.evaluations.bias.kobbq.files import kobbq_items
+from lmassay.evaluations.bias.kobbq.series import count_series
+from lmassay.evaluations.bias.kobbq.steps.collect import collect
+from lmassay.evaluations.bias.kobbq.steps.compare import compare
+from lmassay.evaluations.bias.kobbq.steps.evaluate import HEADER, METRICS, evaluate, write_results
+from lmassay.evaluations.bias.kobbq.steps.postprocess import postprocess
+from lmassay.evaluations.bias.kobbq.steps.preprocess import preprocess
+from lmassay.evaluations.bias.reference import lowered, parse_reference
 
 PROMPTS = (1, 2, 3)
 MODELS = ("synth-hard", "synth-nan", "biased", "debiased")

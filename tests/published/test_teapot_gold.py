@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from lmassay.errors import UserError
-from lmassay.robustness.scorers.meteor import find_jar
-from lmassay.robustness.teapot import run
+from lmassay.evaluations.robustness.scorers.meteor import find_jar
+from lmassay.evaluations.robustness.teapot.program import run
 from tests.helpers import ROOT, lmassay
 
 # BLEU of identical text is 1.0000000000000004 in the original, so an unchanged line counted as a successful attack.

@@ -12,10 +12,10 @@ import pytest
 pytest.importorskip("transformers", reason="the hf extra is not installed")
 
 from lmassay.contracts import ask
+from lmassay.evaluations.syntax.task import Syntax
 from lmassay.models.hf.model import HuggingFace
-from lmassay.stats import Settings
-from lmassay.syntax.task import Syntax
-from lmassay.table import ScoreTable
+from lmassay.statistics.intervals import Settings
+from lmassay.statistics.table import ScoreTable
 from lmassay.types import LogProbs, Row
 from tests.conftest import shared_folder
 

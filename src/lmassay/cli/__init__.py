@@ -26,7 +26,7 @@ _SECTIONS = {
     },
     "Evaluate": {
         "run": ("run", "Run a configuration: every combination of its lists."),
-        "search": ("search", "Search for the options with the best dev score."),
+        "search": ("lmassay.evaluations.fewshot.commands.search", "Search for the options with the best dev score."),
         "check": ("check", "Check a configuration without asking anything."),
         "resume": ("resume", "Finish a run that was interrupted or left errors."),
     },
@@ -35,21 +35,24 @@ _SECTIONS = {
         "show": ("show", "Show a run's results."),
         "compare": ("compare", "Compare runs on the examples they share."),
         "report": ("report", "Write a report: HTML, Markdown, LaTeX, CSV or figures."),
-        "protocol": ("protocol", "Judge few-shot runs: test, dev-test correlation, stability."),
+        "protocol": (
+            "lmassay.evaluations.fewshot.commands.protocol",
+            "Judge few-shot runs: test, dev-test correlation, stability.",
+        ),
         "view": ("view", "Look at a results folder in Datasette."),
         "export": ("export", "Write a run as JSON lines, CSV, lm-eval or Every Eval Ever."),
         "import": ("import_", "Take results of another harness into a results folder."),
     },
     "Make data": {
-        "perturb": ("perturb", "Write an adversarial version of a text file."),
-        "grammar": ("grammar", "Write minimal pairs from a grammar."),
-        "verbs": ("verbs", "Build a list of verbs for EW and MW."),
+        "perturb": ("lmassay.evaluations.robustness.commands.perturb", "Write an adversarial version of a text file."),
+        "grammar": ("lmassay.evaluations.syntax.commands.grammar", "Write minimal pairs from a grammar."),
+        "verbs": ("lmassay.evaluations.syntax.commands.verbs", "Build a list of verbs for EW and MW."),
     },
     "As in the originals": {
-        "teapot": ("teapot", "TEAPOT's own command line, as it was."),
-        "tse": ("tse", "refining-tse's configurations, folders, table and plots."),
-        "kobbq": ("kobbq", "KoBBQ's six steps with their own flags and files."),
-        "fewnlu": ("fewnlu", "FewNLU's own command line and result files."),
+        "teapot": ("lmassay.evaluations.robustness.commands.teapot", "TEAPOT's own command line, as it was."),
+        "tse": ("lmassay.evaluations.syntax.commands.tse", "refining-tse's configurations, folders, table and plots."),
+        "kobbq": ("lmassay.evaluations.bias.commands.kobbq", "KoBBQ's six steps with their own flags and files."),
+        "fewnlu": ("lmassay.evaluations.fewshot.commands.fewnlu", "FewNLU's own command line and result files."),
     },
     "What there is": {
         "tasks": ("listings", "List the evaluations."),
@@ -62,6 +65,10 @@ _SECTIONS = {
 _VERBS = {name: verb for section in _SECTIONS.values() for name, verb in section.items()}
 
 
+def _full_name(module: str) -> str:
+    return module if "." in module else f"lmassay.cli.{module}"
+
+
 class _Verbs(click.Group):
     """Commands that are imported only when used."""
 
@@ -71,7 +78,7 @@ class _Verbs(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in _VERBS:
             return None
-        module = importlib.import_module(f"lmassay.cli.{_VERBS[cmd_name][0]}")
+        module = importlib.import_module(_full_name(_VERBS[cmd_name][0]))
         # A verb that is a keyword of Python has an underscore after its name, as its module has.
         command: click.Command = getattr(module, f"{cmd_name}_" if keyword.iskeyword(cmd_name) else cmd_name)
         offer_runs(command)

@@ -12,22 +12,22 @@ from typing import Any
 import click
 import yaml
 
-from lmassay import runner
-from lmassay.card import plan as card_plan
-from lmassay.card.models import DEFAULT
-from lmassay.card.plan import Part
-from lmassay.card.ways import EVALUATIONS, Size
 from lmassay.cli.card_shown import card_as_json, print_card
 from lmassay.cli.common import json_option, results_option
 from lmassay.cli.console import print_json, say
 from lmassay.cli.crew import Hands, crew_options
 from lmassay.cli.display import board
 from lmassay.cli.run import EXIT_WITH_ERRORS, plug_in_output_aside, show_plan, unfinished, work_through
-from lmassay.data import atomic_write
 from lmassay.errors import UserError
-from lmassay.provenance import command_line
-from lmassay.store import RunRecord, Store
-from lmassay.sweep import Entry, register_all
+from lmassay.reporting import card_plan as card_plan
+from lmassay.reporting.card_plan import Part
+from lmassay.reporting.card_ways import EVALUATIONS, Size
+from lmassay.running import runner
+from lmassay.running.model_spec import DEFAULT
+from lmassay.running.sweep import Entry, register_all
+from lmassay.storage.files import atomic_write
+from lmassay.storage.provenance import command_line
+from lmassay.storage.store import RunRecord, Store
 
 _PAGES = (".html", ".htm")
 
@@ -163,7 +163,7 @@ def _line(entry: Entry) -> str:
 
 
 def _write_page(store: Store, records: Sequence[RunRecord], output: Path) -> None:
-    from lmassay.report.page import render
+    from lmassay.reporting.page import render
 
     page = render(store, records)
     with atomic_write(output) as stream:

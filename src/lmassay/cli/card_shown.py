@@ -8,14 +8,14 @@ from typing import Any
 
 import click
 
-from lmassay.card.headline import Headline, first_of_each
-from lmassay.card.headlines import ONLY_SPLITS, Against, absent, against_first, headlines, without_result
-from lmassay.card.ways import EVALUATIONS, QUESTIONS
 from lmassay.cli.console import print_table, sentence
-from lmassay.report.compared import interval_text
-from lmassay.report.headlines import interval_head
-from lmassay.report.numbers import p_text, short_text
-from lmassay.store import RunRecord, Store
+from lmassay.reporting.card_ways import EVALUATIONS, QUESTIONS
+from lmassay.reporting.compared import interval_text
+from lmassay.reporting.headline import Headline, first_of_each
+from lmassay.reporting.headlines import ONLY_SPLITS, Against, absent, against_first, headlines, without_result
+from lmassay.reporting.numbers import p_text, short_text
+from lmassay.reporting.tiles import interval_head
+from lmassay.storage.store import RunRecord, Store
 
 
 def print_card(store: Store, records: Sequence[RunRecord]) -> None:

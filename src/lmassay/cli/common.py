@@ -12,10 +12,10 @@ import click
 from rich.cells import cell_len
 
 from lmassay.cli.console import is_narrow, out, plain, print_table
-from lmassay.provenance import command_line
-from lmassay.report.numbers import interval_text, short_text, value_text
-from lmassay.report.overview import Overview, in_parts, overview_of
-from lmassay.store import RunRecord, Store
+from lmassay.reporting.numbers import interval_text, short_text, value_text
+from lmassay.reporting.overview import Overview, in_parts, overview_of
+from lmassay.storage.provenance import command_line
+from lmassay.storage.store import RunRecord, Store
 
 F = TypeVar("F", bound=Callable[..., Any])
 DEFAULT_RESULTS = "results"

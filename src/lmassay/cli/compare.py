@@ -12,15 +12,15 @@ import click
 
 from lmassay.cli.common import json_option, results_option
 from lmassay.cli.console import print_json, say, warn
-from lmassay.condition import parse_condition
 from lmassay.errors import UserError, did_you_mean
-from lmassay.gate import ALPHA
+from lmassay.statistics.condition import parse_condition
+from lmassay.statistics.gate import ALPHA
 
 if TYPE_CHECKING:
-    from lmassay.comparison import Side
-    from lmassay.records import RunRecord
-    from lmassay.report.compared import Source
-    from lmassay.store import Store
+    from lmassay.reporting.compared import Source
+    from lmassay.statistics.comparison import Side
+    from lmassay.storage.records import RunRecord
+    from lmassay.storage.store import Store
 
 _FEW = 10
 
@@ -87,8 +87,8 @@ def compare(
     """
     from lmassay.cli.compare_print import document, print_compared
     from lmassay.cli.compare_runs import named_runs
-    from lmassay.report.compared import Gate, compare_sources
-    from lmassay.store import Store
+    from lmassay.reporting.compared import Gate, compare_sources
+    from lmassay.storage.store import Store
 
     gate = Gate([parse_condition(text) for text in conditions], alpha, allow_incomplete)
     part = _parsed_groups(groups)
@@ -108,8 +108,8 @@ def compare(
         else:
             print_compared(found, most)
         if output is not None:
-            from lmassay.data import atomic_write
-            from lmassay.report.compare_page import render
+            from lmassay.reporting.compare_page import render
+            from lmassay.storage.files import atomic_write
 
             page = render(found)
             with atomic_write(output) as stream:
@@ -136,8 +136,8 @@ def _with_scores(
     base_store: Store, store: Store, pairs: Sequence[tuple[RunRecord, RunRecord]], part: dict[str, str]
 ) -> list[tuple[Source, Source]]:
     """Each run is read once, however many others it is compared with."""
-    from lmassay.report.compared import Source
-    from lmassay.report.parts import titles
+    from lmassay.reporting.blocks import titles
+    from lmassay.reporting.compared import Source
 
     runs = {base.id: (base_store, base) for base, _ in pairs} | {new.id: (store, new) for _, new in pairs}
     names = titles([record for _, record in runs.values()])
@@ -149,8 +149,8 @@ def _with_scores(
 
 
 def _side(store: Store, record: RunRecord, part: dict[str, str]) -> Side:
-    from lmassay.comparison import load_side
-    from lmassay.report.compared import part_text
+    from lmassay.reporting.compared import part_text
+    from lmassay.statistics.comparison import load_side
 
     side = load_side(store, record, part)
     if part and not side.table.ids:

@@ -11,12 +11,12 @@ import click
 
 from lmassay.cli.common import interval_title
 from lmassay.cli.console import is_narrow, print_table, sentence
-from lmassay.comparison import Comparison
-from lmassay.flips import Flips
-from lmassay.gate import Verdict
-from lmassay.report.changed import read_both
-from lmassay.report.compared import Compared, interval_text
-from lmassay.report.numbers import number_text, p_text
+from lmassay.reporting.changed import read_both
+from lmassay.reporting.compared import Compared, interval_text
+from lmassay.reporting.numbers import number_text, p_text
+from lmassay.statistics.comparison import Comparison
+from lmassay.statistics.flips import Flips
+from lmassay.statistics.gate import Verdict
 
 Answers = Mapping[str, tuple[str, str]]
 """What both runs answered, by id."""

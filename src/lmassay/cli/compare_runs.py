@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from lmassay.errors import UserError
-from lmassay.store import RunRecord, Store
-from lmassay.sweep_pairs import listed, pair_sweeps, sweep_of
+from lmassay.statistics.sweep_pairs import listed, pair_sweeps, sweep_of
+from lmassay.storage.store import RunRecord, Store
 
 _LATEST = "latest"
 

@@ -91,7 +91,7 @@ def _results_of(ctx: click.Context) -> Path:
 
 def _run_ids(folder: Path) -> list[str]:
     """Straight from the file: a key was pressed and somebody waits. Whatever is wrong there, nothing is offered."""
-    from lmassay.store import FILE
+    from lmassay.storage.store import FILE
 
     file = folder / FILE
     if not file.is_file():

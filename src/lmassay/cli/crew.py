@@ -12,9 +12,9 @@ import click
 
 from lmassay.cli.console import warn
 from lmassay.errors import ConfigError
-from lmassay.executors import Cluster, Crew, Here, Processes
-from lmassay.runner import Plan
-from lmassay.sweep import trains
+from lmassay.running.executors import Cluster, Crew, Here, Processes
+from lmassay.running.runner import Plan
+from lmassay.running.sweep import trains
 
 F = TypeVar("F", bound=Callable[..., Any])
 

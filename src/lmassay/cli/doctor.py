@@ -121,7 +121,7 @@ def _extra(what: str, package: str, extra: str) -> Finding:
 
 def _programs() -> list[Finding]:
     from lmassay.errors import UserError
-    from lmassay.robustness.scorers.meteor import find_jar
+    from lmassay.evaluations.robustness.scorers.meteor import find_jar
 
     java = shutil.which("java")
     rows = [

@@ -10,11 +10,11 @@ import click
 
 from lmassay.cli.common import results_option
 from lmassay.cli.console import plain, say
-from lmassay.data import atomic_write
 from lmassay.errors import UserError
 from lmassay.interchange.every_eval_ever import RELATIONSHIPS, Evaluator, write_evaluation
-from lmassay.report.export import write_csv, write_jsonl
-from lmassay.store import RunRecord, Store
+from lmassay.reporting.export import write_csv, write_jsonl
+from lmassay.storage.files import atomic_write
+from lmassay.storage.store import RunRecord, Store
 
 _WRITERS = {"jsonl": write_jsonl, "csv": write_csv}
 _STANDARD_OUTPUT = Path("-")

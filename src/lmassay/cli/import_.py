@@ -7,11 +7,11 @@ from pathlib import Path
 
 import click
 
-from lmassay import runner
 from lmassay.cli.common import json_option, results_option
 from lmassay.cli.console import say
 from lmassay.cli.run import show_records
-from lmassay.store import Store
+from lmassay.running import runner
+from lmassay.storage.store import Store
 
 
 @click.command(

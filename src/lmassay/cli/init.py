@@ -16,14 +16,14 @@ from typing import TYPE_CHECKING, Any
 import click
 import yaml
 
-from lmassay.builtins import BUILTINS
 from lmassay.cli.console import say, warn
-from lmassay.data import atomic_write
 from lmassay.errors import ConfigError, PluginError, UserError
-from lmassay.provenance import command_line
+from lmassay.plugins.builtins import BUILTINS
+from lmassay.storage.files import atomic_write
+from lmassay.storage.provenance import command_line
 
 if TYPE_CHECKING:
-    from lmassay.options import Spec
+    from lmassay.plugins.options import Spec
 
 EVALUATIONS = ("robustness", "syntax", "minimal_pairs", "bias", "fewshot")
 _TEMPLATE = "config.yaml"
@@ -73,7 +73,7 @@ def _texts(chosen: str, target: Path, data: str, model: Spec | None) -> Mapping[
     """The configuration and its data, by the file that each is written to."""
     samples = {
         item.name: item.read_text(encoding="utf-8")
-        for item in sorted((files("lmassay") / "samples" / chosen).iterdir(), key=lambda item: item.name)
+        for item in sorted(_sample_folder(chosen).iterdir(), key=lambda item: item.name)
         if item.is_file()
     }
     spec: Any
@@ -95,9 +95,14 @@ def _texts(chosen: str, target: Path, data: str, model: Spec | None) -> Mapping[
     return {target: text, **{target.parent / data / name: content for name, content in samples.items()}}
 
 
+def _sample_folder(chosen: str) -> Any:
+    evaluation = "syntax" if chosen == "minimal_pairs" else chosen
+    return files("lmassay") / "evaluations" / evaluation / "sample" / chosen
+
+
 def _model(word: str) -> Spec:
     """What the word stands for, with whole paths; what names no model is not taken for the name of one on the hub."""
-    from lmassay.card.models import model_spec
+    from lmassay.running.model_spec import model_spec
 
     if not word.strip() or word.rstrip().endswith(":"):
         raise UserError(f"--model '{word}' names no model; e.g. smollm2, openai:gpt-4o, a folder, file.py:Class")
@@ -130,8 +135,8 @@ def _what_is_missing(chosen: str, target: Path, data: str, model: Spec) -> str:
     this machine (weights, a key, an extra) is told.
     """
     from lmassay.cli.run import plug_in_output_aside
-    from lmassay.config import RunConfig, expand
-    from lmassay.runner import plan
+    from lmassay.running.config import RunConfig, expand
+    from lmassay.running.runner import plan
 
     with tempfile.TemporaryDirectory() as name, plug_in_output_aside():
         trial = Path(name).resolve() / target.name

@@ -12,8 +12,8 @@ from lmassay.cli.common import json_option
 from lmassay.cli.completion import offer
 from lmassay.cli.console import print_json, print_table
 from lmassay.errors import LmassayError, UserError, did_you_mean
-from lmassay.options import options_model
-from lmassay.registry import current
+from lmassay.plugins.options import options_model
+from lmassay.plugins.registry import current
 
 _NOT_OPTIONS = ("text", "rng")
 

@@ -8,8 +8,8 @@ import click
 
 from lmassay.cli.common import json_option, results_option
 from lmassay.cli.console import is_narrow, print_json, print_table
-from lmassay.report.numbers import short_text
-from lmassay.store import RunRecord, Store
+from lmassay.reporting.numbers import short_text
+from lmassay.storage.store import RunRecord, Store
 
 
 @click.command(epilog="Example: lmassay ls --results results", short_help="List the runs.")

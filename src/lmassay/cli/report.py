@@ -13,13 +13,13 @@ import click
 
 from lmassay.cli.common import chosen_runs, results_option
 from lmassay.cli.console import say
-from lmassay.data import atomic_write
 from lmassay.errors import UserError
-from lmassay.store import RunRecord, Store
+from lmassay.storage.files import atomic_write
+from lmassay.storage.store import RunRecord, Store
 
 if TYPE_CHECKING:
-    from lmassay.report.figure_files import FigureFile, FigureFormat
-    from lmassay.report.formats.content import Chapter, Picture, Pictures
+    from lmassay.reporting.figure_files import FigureFile, FigureFormat
+    from lmassay.reporting.formats.content import Chapter, Picture, Pictures
 
 _SUFFIXES = {"": "html", ".html": "html", ".htm": "html", ".md": "md", ".markdown": "md", ".tex": "tex", ".csv": "csv"}
 _FORMATS = ("html", "md", "tex", "csv")
@@ -78,7 +78,7 @@ def report(
     if fragment and form != "tex":
         raise UserError("--fragment goes with --format tex")
     target = _target(output, form)
-    from lmassay.report.formats.content import chapters
+    from lmassay.reporting.formats.content import chapters
 
     with Store(results) as store:
         records = store.runs() if every else chosen_runs(store, runs)
@@ -109,14 +109,14 @@ def _target(output: Path | None, form: str) -> Path:
 
 def _text(store: Store, records: Sequence[RunRecord], found: Sequence[Chapter], form: str, pictures: Pictures) -> str:
     if form == "html":
-        from lmassay.report.page import render
+        from lmassay.reporting.page import render
 
         return render(store, records)
     if form == "csv":
-        from lmassay.report.formats.results_csv import results_csv
+        from lmassay.reporting.formats.results_csv import results_csv
 
         return results_csv(records)
-    from lmassay.report.formats import latex, markdown
+    from lmassay.reporting.formats import latex, markdown
 
     if form == "fragment":
         return latex.fragment(found)
@@ -124,7 +124,7 @@ def _text(store: Store, records: Sequence[RunRecord], found: Sequence[Chapter], 
 
 
 def _write_figures(found: Sequence[Chapter], folder: Path, formats: Sequence[FigureFormat]) -> list[FigureFile]:
-    from lmassay.report.figure_files import figure_files, write_figures
+    from lmassay.reporting.figure_files import figure_files, write_figures
 
     files = figure_files(found)
     if not files:
@@ -141,7 +141,7 @@ def _pictures(
     """Where a report finds its figures: beside it."""
     if not formats:
         return {}
-    from lmassay.report.formats.content import Picture
+    from lmassay.reporting.formats.content import Picture
 
     base = Path() if target == _STANDARD_OUTPUT else target.parent
     found = {}

@@ -10,14 +10,14 @@ from typing import Any
 
 import click
 
-from lmassay import runner
 from lmassay.cli.common import chosen_runs, json_option, results_option
 from lmassay.cli.console import say
 from lmassay.cli.crew import Hands, crew_options
 from lmassay.cli.run import plug_in_output_aside, show_records, work_through
 from lmassay.errors import UserError
-from lmassay.store import FILE, RunRecord, Store
-from lmassay.sweep import Entry
+from lmassay.running import runner
+from lmassay.running.sweep import Entry
+from lmassay.storage.store import FILE, RunRecord, Store
 
 
 @click.command(epilog="Example: lmassay resume", short_help="Finish what was broken off.")

@@ -9,19 +9,19 @@ from pathlib import Path
 
 import click
 
-from lmassay import runner
 from lmassay.cli.common import json_option, print_run, print_runs, results_option
 from lmassay.cli.console import complain, print_json, print_table, say, warn
 from lmassay.cli.crew import Hands, crew_options
 from lmassay.cli.display import Display, Lines
-from lmassay.cli.protocol import print_verdicts
-from lmassay.config import read_config
 from lmassay.errors import LmassayError, UserError
-from lmassay.executors import Crew
-from lmassay.provenance import command_line
-from lmassay.runner import Plan
-from lmassay.store import RunRecord, Store
-from lmassay.sweep import Ahead, Entry, register_all, train_ahead, trains
+from lmassay.evaluations.fewshot.commands.protocol import print_verdicts
+from lmassay.running import runner
+from lmassay.running.config import read_config
+from lmassay.running.executors import Crew
+from lmassay.running.runner import Plan
+from lmassay.running.sweep import Ahead, Entry, register_all, train_ahead, trains
+from lmassay.storage.provenance import command_line
+from lmassay.storage.store import RunRecord, Store
 
 EXIT_WITH_ERRORS = 1
 EXIT_FAILED = 2

@@ -13,7 +13,7 @@ import yaml
 
 from lmassay.cli.common import json_option, print_run, results_option
 from lmassay.cli.console import plain, print_json
-from lmassay.store import RunRecord, Store
+from lmassay.storage.store import RunRecord, Store
 
 
 @click.command(epilog="Example: lmassay show latest --json", short_help="Show a run's results.")

@@ -18,11 +18,11 @@ from pathlib import Path
 from typing import Any
 
 import lmassay
-from lmassay.data import atomic_write
 from lmassay.errors import UserError
 from lmassay.interchange.every_eval_ever_rows import Instance, instance_of
 from lmassay.interchange.metric_facts import facts_of
-from lmassay.store import RunRecord, Store
+from lmassay.storage.files import atomic_write
+from lmassay.storage.store import RunRecord, Store
 
 SCHEMA_VERSION = "0.2.2"
 RELATIONSHIPS = ("first_party", "third_party", "collaborative", "other")

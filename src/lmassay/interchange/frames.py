@@ -10,8 +10,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Literal
 
 from lmassay.errors import MissingExtra, UserError
-from lmassay.records import RunRecord
-from lmassay.store import Store
+from lmassay.storage.records import RunRecord
+from lmassay.storage.store import Store
 from lmassay.types import Response, Row
 
 Library = Literal["pandas", "polars"]

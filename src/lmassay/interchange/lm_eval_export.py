@@ -19,13 +19,13 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from lmassay.data import atomic_write
 from lmassay.errors import UserError
+from lmassay.evaluations.syntax.blimp import paradigms
 from lmassay.interchange.lm_eval_names import TaskNames, safe_name, stamp
 from lmassay.interchange.lm_eval_ours import KEY, LeftOut, ours_of
 from lmassay.interchange.metric_facts import facts_of
-from lmassay.store import RunRecord, Store
-from lmassay.syntax.blimp import paradigms
+from lmassay.storage.files import atomic_write
+from lmassay.storage.store import RunRecord, Store
 from lmassay.types import Continuation, Response, Row
 
 FORMAT = "0.4.13"

@@ -12,14 +12,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from lmassay.config import RunConfig
 from lmassay.errors import BudgetReached, DataError
+from lmassay.evaluations.bias.imported import LoggedQuestions, are_questions
+from lmassay.evaluations.syntax.imported import LoggedPairs, are_pairs
 from lmassay.interchange.lm_eval_log import Log, Sample, Totals, read_log, read_totals, require_whole, totals_beside
 from lmassay.interchange.lm_eval_ours import BROKEN_OFF, KEY, NotInTheLog
 from lmassay.interchange.logged_metrics import LoggedMetrics
-from lmassay.interchange.logged_pairs import LoggedPairs, are_pairs
-from lmassay.interchange.logged_questions import LoggedQuestions, are_questions
-from lmassay.provenance import redact
+from lmassay.running.config import RunConfig
+from lmassay.storage.provenance import redact
 from lmassay.types import Continuation, Generate, LogProbs, Place, Response, digest
 
 _UNKNOWN = "unknown"

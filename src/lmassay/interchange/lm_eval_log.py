@@ -16,9 +16,9 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from lmassay.data import require_file, sha256
 from lmassay.errors import DataError
 from lmassay.interchange.lm_eval_ours import KEY, Ours, read_ours
+from lmassay.storage.files import require_file, sha256
 from lmassay.types import digest
 
 _WHAT = "is this a samples_*.jsonl that lm-evaluation-harness wrote with --log_samples?"

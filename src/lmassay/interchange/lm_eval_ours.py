@@ -13,9 +13,9 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from lmassay.combination import Combination, combination_of
 from lmassay.errors import DataError
-from lmassay.records import RunRecord
+from lmassay.statistics.combination import Combination, combination_of
+from lmassay.storage.records import RunRecord
 from lmassay.types import Example, LogProbs, Place, Request, Score, canonical
 
 KEY = "lmassay"

@@ -10,13 +10,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
-from lmassay import stats
-from lmassay.combination import Combination, combination_result
 from lmassay.errors import DataError
 from lmassay.interchange.lm_eval_log import Log, Sample, Totals, asked_digest, by_id, is_finite, plain_json, shortened
 from lmassay.interchange.lm_eval_ours import NotInTheLog, Ours
-from lmassay.stats import Settings
-from lmassay.table import ScoreTable
+from lmassay.statistics import intervals
+from lmassay.statistics.combination import Combination, combination_result
+from lmassay.statistics.intervals import Settings
+from lmassay.statistics.table import ScoreTable
 from lmassay.types import Example, Request, Response, Result, Score, digest
 
 _AGREES = 1e-6
@@ -123,7 +123,7 @@ class LoggedMetrics:
 
         combination = self.combinations.get(metric)
         if combination is None:
-            return stats.mean_result(table, metric, settings, cluster=self.cluster)
+            return intervals.mean_result(table, metric, settings, cluster=self.cluster)
         everywhere = np.ones(len(table), dtype=bool)
         return combination_result(
             table, metric, combination, settings, group="overall", where=everywhere, cluster=self.cluster

@@ -15,7 +15,7 @@ from typing import Any
 
 from lmassay.errors import MissingExtra, StoreError, UserError
 from lmassay.interchange.view_metadata import DATABASE, METADATA
-from lmassay.store import FILE, Store
+from lmassay.storage.store import FILE, Store
 
 _SETTINGS = {"allow_download": False, "sql_time_limit_ms": 5000, "default_page_size": 50, "allow_csv_stream": True}
 _HTTP = 80

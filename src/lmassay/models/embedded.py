@@ -16,10 +16,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
-from lmassay.data import sha256
 from lmassay.errors import DataError, UserError, did_you_mean
 from lmassay.models import cache
-from lmassay.provenance import redact
+from lmassay.storage.files import sha256
+from lmassay.storage.provenance import redact
 
 _USER_IN_URL = re.compile(r"(?<=://)[^/\s@]*@")
 

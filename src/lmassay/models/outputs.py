@@ -6,8 +6,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from lmassay.data import TextFile, open_parallel
 from lmassay.errors import DataError
+from lmassay.storage.files import TextFile, open_parallel
 from lmassay.types import Generate, Response
 
 

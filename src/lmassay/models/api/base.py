@@ -12,7 +12,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar
 
-from lmassay.budget import Budget, Prices
 from lmassay.errors import ConfigError
 from lmassay.models.api.batch import Errand, answers_by_batch
 from lmassay.models.api.batch_services import BatchService
@@ -23,6 +22,7 @@ from lmassay.models.api.keys import Key, require_sdk
 from lmassay.models.api.ledger import Ledger
 from lmassay.models.api.line import MAX_BATCH_BODY, MAX_BODY, Line, MakeSdk, checked_host, open_line
 from lmassay.models.api.policy import Policy
+from lmassay.models.budget import Budget, Prices
 from lmassay.types import Generate, Response, digest, request_as_dict
 
 # So many examples are asked about at a time: enough that the last, slow answers of each bulk cost little.

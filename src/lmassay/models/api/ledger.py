@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from lmassay.data import atomic_write
 from lmassay.errors import FatalModelError
+from lmassay.storage.files import atomic_write
 from lmassay.types import digest
 
 # Providers keep the results of a batch for about a month.

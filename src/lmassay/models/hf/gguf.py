@@ -15,10 +15,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from lmassay.data import require_file, sha256
 from lmassay.errors import DataError, failure
 from lmassay.models import cache
-from lmassay.provenance import versions
+from lmassay.storage.files import require_file, sha256
+from lmassay.storage.provenance import versions
 
 _FLOAT32_BYTES = 4
 _MARGIN = 50_000_000  # bytes for the tokenizer's files

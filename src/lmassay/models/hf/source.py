@@ -9,10 +9,10 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal
 
-from lmassay.data import sha256
 from lmassay.errors import DataError, MissingExtra
 from lmassay.models import embedded
 from lmassay.models.cache import HUB_FILES, NOT_HUB_FILES, read_card
+from lmassay.storage.files import sha256
 
 Kind = Literal["masked", "causal"]
 

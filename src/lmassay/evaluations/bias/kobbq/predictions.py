@@ -1,0 +1,66 @@
+"""Answers already in hand: a predictions file of KoBBQ's second step, looked up by id."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from lmassay.errors import DataError
+from lmassay.evaluations.bias.kobbq.tsv import Table, read_table
+from lmassay.storage.files import sha256
+from lmassay.types import Generate, Response
+
+
+class Predictions:
+    """What a model answered, read from a file with the columns ``guid`` and ``raw``; nothing is asked.
+
+    The ids are those of the questions with their rotation, e.g. ``age-001a-002-amb-bsd-0``.
+    """
+
+    name = "predictions"
+    can = frozenset({"generate"})
+    cached = False
+
+    def __init__(self, file: Path, label: str = "") -> None:
+        self._file = file
+        self.label = label or file.name.removesuffix(".tsv").removesuffix("_predictions")
+
+    def check(self) -> None:
+        _ = self._answers
+
+    def check_places(self, keys: Iterable[str]) -> None:
+        """Raise unless there is an answer for all of these."""
+        open_keys = [key for key in keys if key not in self._answers]
+        if open_keys:
+            raise DataError(
+                f"{self._file} has no answer to {len(open_keys)} questions, the first is {open_keys[0]}; run `lmassay "
+                "kobbq infer` to complete it, or give the data and rotations that it answers"
+            )
+
+    def notes(self) -> list[str]:
+        last = self._table.where(self._table.count - 1)
+        return [] if self._table.complete else [f"{last}: the last row has no line end; it may be cut off"]
+
+    def identity(self) -> Mapping[str, Any]:
+        return {"name": self.name, "file": sha256(self._table.path)[:8]}
+
+    def generate(self, requests: Sequence[Generate]) -> Iterator[Response]:
+        for request in requests:
+            place = request.place
+            if place is None or place.key not in self._answers:
+                what = "a question without an id" if place is None else str(place.key)
+                raise DataError(f"{self._file} has no answer to {what}; run `lmassay kobbq infer` to complete it")
+            text = self._answers[str(place.key)]
+            yield Response(text, finish="stop" if text else "empty")
+
+    @cached_property
+    def _table(self) -> Table:
+        return read_table(self._file, "predictions", ("guid", "raw"), may_lack="prediction")
+
+    @cached_property
+    def _answers(self) -> dict[str, str]:
+        places = self._table.require_unique("guid")
+        texts = self._table.column("raw")
+        return {guid: texts[row] for guid, row in places.items()}

@@ -1,0 +1,120 @@
+"""Tab-separated files as pandas writes what it has read: KoBBQ's programs leave theirs so.
+
+A column of whole numbers with a gap comes out as floats, and cells are quoted only where they must be.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+
+from lmassay.evaluations.bias.kobbq.tsv import Regular, Table
+
+_SPECIAL = re.compile('[\t"\n\r]')
+_INTEGER = re.compile(r"\s*[+-]?[0-9]+\s*", re.ASCII)
+_DECIMAL = re.compile(r"\s*[+-]?(?:(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?|inf(?:inity)?)\s*", re.ASCII | re.I)
+_BOOLEAN = {"true": "True", "false": "False"}
+_BLOCK = 20_000
+
+
+def retold(column: Sequence[str]) -> Sequence[str]:
+    """A column (missing cells empty) as pandas writes it after reading: numbers and truth values in its own spelling.
+
+    >>> retold(["1", "", "3"]), retold(["01", "2"]), retold(["1", "x"])
+    (['1.0', '', '3.0'], ['1', '2'], ['1', 'x'])
+    """
+    first = next(filter(None, column), "")
+    if _DECIMAL.fullmatch(first):
+        return _numbers(column)
+    if first.lower() in _BOOLEAN and all(not cell or cell.lower() in _BOOLEAN for cell in column):
+        return [_BOOLEAN[cell.lower()] if cell else "" for cell in column]
+    return column
+
+
+def _numbers(column: Sequence[str]) -> Sequence[str]:
+    present = [cell for cell in column if cell]
+    if len(present) == len(column) and all(map(_INTEGER.fullmatch, column)):
+        whole = [int(cell) for cell in column]
+        # Numbers beyond 64 bits stay text.
+        return [str(number) for number in whole] if all(-(1 << 63) <= n < 1 << 63 for n in whole) else column
+    if all(map(_DECIMAL.fullmatch, present)):
+        return [repr(float(cell)) if cell else "" for cell in column]
+    return column
+
+
+def quoted_cell(cell: str) -> str:
+    """A cell in quotes if it holds a tab, a quote or a line end; a lone carriage return would end the row too."""
+    return '"' + cell.replace('"', '""') + '"' if _SPECIAL.search(cell) else cell
+
+
+def quoted(column: Sequence[str]) -> Sequence[str]:
+    """Cells in quotes where they need them."""
+    together = "".join(column)
+    return column if not any(map(together.__contains__, '\t"\n\r')) else [quoted_cell(cell) for cell in column]
+
+
+def lines(header: Sequence[str], columns: Sequence[Sequence[str]], end: str = "\n") -> Iterator[str]:
+    """The text of a file, many lines at a time."""
+    yield "\t".join(quoted(header)) + end
+    for start in range(0, len(columns[0]) if columns else 0, _BLOCK):
+        part = [quoted(column[start : start + _BLOCK]) for column in columns]
+        yield end.join(map("\t".join, zip(*part, strict=True))) + end
+
+
+def rewritten(table: Table, name: str, column: Sequence[str], *, as_is: str = "") -> Iterator[str]:
+    """The text of a table's file with one column new, in its place or behind the others, many lines at a time.
+
+    The column ``as_is`` keeps its spelling even if it holds numbers.
+    """
+    body = table.body
+    header = table.header if name in table else (*table.header, name)
+    if (
+        name in table
+        and isinstance(body, Regular)
+        and b'"' not in body.data
+        and all(other == name or _stays(table, other, other == as_is) for other in header)
+    ):
+        yield from _spliced(table, body, header.index(name), column)
+        return
+    columns = [
+        column if other == name else table.column(other) if other == as_is else retold(table.column(other))
+        for other in header
+    ]
+    yield from lines(header, columns)
+
+
+def _stays(table: Table, name: str, as_is: bool) -> bool:
+    """Whether a column is written as it was read."""
+    if as_is or table.words(name):
+        return not table.words(name)
+    assert isinstance(table.body, Regular)
+    place = table.header.index(name)
+    row = int(table.body.missing[:, place].argmin())
+    first = table.body.data[table.body.starts[row, place] : table.body.ends[row, place]].decode(errors="replace")
+    if not (_DECIMAL.fullmatch(first) or first.lower() in _BOOLEAN):
+        return True
+    column = table.column(name)
+    return list(retold(column)) == column
+
+
+def _spliced(table: Table, body: Regular, place: int, column: Sequence[str]) -> Iterator[str]:
+    """What stands before and behind the column is taken over in one piece."""
+    yield "\t".join(quoted(table.header)) + "\n"
+    data = body.data
+    begins, starts = body.starts[:, 0].tolist(), body.starts[:, place].tolist()
+    ends, stops = body.ends[:, place].tolist(), body.ends[:, -1].tolist()
+    for first in range(0, table.count, _BLOCK):
+        part = slice(first, first + _BLOCK)
+        cells = [cell.encode(errors="backslashreplace") for cell in quoted(column[part])]
+        pieces = [
+            data[begin:start] + cell + data[end:stop]
+            for begin, start, cell, end, stop in zip(
+                begins[part], starts[part], cells, ends[part], stops[part], strict=True
+            )
+        ]
+        try:
+            yield b"\n".join([*pieces, b""]).decode()
+        except UnicodeDecodeError:
+            for name in table.header:
+                table.column(name)  # finds the line and says so
+            raise

@@ -1,0 +1,245 @@
+"""Default against debiased prompts, model against model: paired by example, in points and in relative change."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from statistics import fmean
+
+from lmassay.evaluations.bias.report.means import mean_difference
+from lmassay.evaluations.bias.report.plots import signed
+from lmassay.evaluations.bias.report.runs import (
+    CONTEXTS,
+    OVERALL,
+    Family,
+    Run,
+    bias_metrics,
+    bias_name,
+    is_debiased,
+    prompts_name,
+)
+from lmassay.evaluations.bias.report.tables import columns, prompt_name
+from lmassay.statistics.comparison import Comparison, Side, compare_runs, load_side, share_examples
+from lmassay.statistics.intervals import Difference
+from lmassay.storage.store import Store
+
+MOST_PAIRS = 60
+"""More pairs of runs than these are left to ``lmassay compare``."""
+
+
+@dataclass(frozen=True, slots=True)
+class Contrast:
+    """Two families that differ in one thing, by its names; ``rows`` are (prompt, its comparisons by metric)."""
+
+    title: str
+    before: Family
+    after: Family
+    before_name: str
+    after_name: str
+    rows: Sequence[tuple[str, dict[str, Comparison]]] = ()
+
+    @property
+    def runs(self) -> list[tuple[Run, Run]]:
+        """Runs of the same prompt."""
+        after = {run.prompt_id: run for run in self.after.runs}
+        return [(run, after[run.prompt_id]) for run in self.before.runs if run.prompt_id in after]
+
+    @property
+    def metrics(self) -> list[str]:
+        """What is compared: the columns that at least one prompt has."""
+        known = {metric for _, found in self.rows for metric in found}
+        return [column.metric for column in columns(self.before.runs) if column.metric in known]
+
+    def change(self, metric: str) -> Change | None:
+        """The mean over prompts."""
+        rows = [found[metric] for _, found in self.rows if metric in found]
+        if not rows:
+            return None
+        if len(rows) == 1:
+            (row,) = rows
+            return Change(row.base_mean, row.new_mean, row.low, row.high, row.p, rows)
+        before, after = fmean(row.base_mean for row in rows), fmean(row.new_mean for row in rows)
+        found = self._mean_difference(metric) if len(rows) == len(self.runs) else None
+        low, high, p = (None, None, None) if found is None else (found.low, found.high, found.p)
+        return Change(before, after, low, high, p, rows)
+
+    def _mean_difference(self, metric: str) -> Difference | None:
+        """Over prompts, where every prompt's templates are known."""
+        sides = [[run.parts.get((metric, OVERALL)) for run in side] for side in zip(*self.runs, strict=True)]
+        before, after = ([parts for parts in side if parts is not None] for side in sides)
+        if len(before) < len(sides[0]) or len(after) < len(sides[1]):
+            return None
+        return mean_difference(before, after, self.before.first.record.settings)
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """A number before and after, with interval and test of the difference; ``rows`` are those of single prompts."""
+
+    before: float
+    after: float
+    low: float | None
+    high: float | None
+    p: float | None
+    rows: Sequence[Comparison] = ()
+
+    @property
+    def difference(self) -> float:
+        return self.after - self.before
+
+    @property
+    def relative(self) -> float | None:
+        """As a share of what it was: what "falls by 43 %" means, unlike "falls by 43 points"."""
+        return self.difference / abs(self.before) if self.before else None
+
+
+def of_prompts(families: Sequence[Family]) -> list[Contrast]:
+    """Prompt files against each other for one model; the file that is called debiased comes last."""
+
+    def order(family: Family) -> tuple[bool, bool]:
+        run = family.first
+        return is_debiased(run), not run.ships
+
+    def key(family: Family) -> Hashable:
+        return family.first.model, _settings(family)
+
+    runs = [family.first for family in families]
+    return [
+        Contrast(
+            f"{before.first.model}{_other_settings(before, families)}",
+            before,
+            after,
+            prompts_name(before.first, runs),
+            prompts_name(after.first, runs),
+        )
+        for before, after in _against_the_first(families, key, lambda f: f.first.prompt_file, order)
+    ]
+
+
+def of_models(families: Sequence[Family]) -> list[Contrast]:
+    """Models against the first, where all else is the same."""
+
+    def key(family: Family) -> Hashable:
+        return family.first.prompt_file, _settings(family)
+
+    return _titled(families, key, lambda family: family.first.model)
+
+
+def of_settings(families: Sequence[Family]) -> list[Contrast]:
+    """Other settings (parsing, averaging …) of one model and file of prompts."""
+
+    def key(family: Family) -> Hashable:
+        return family.first.model, family.first.prompt_file
+
+    return _titled(families, key, _settings)
+
+
+def compared(store: Store, contrasts: Sequence[Contrast]) -> list[Contrast]:
+    """The contrasts with their tests, adjusted for how many there are; those that share no example are left out."""
+    found = []
+    for contrast in contrasts:
+        rows = [(prompt_name(before), _tested(store, before, after)) for before, after in contrast.runs]
+        if rows := [(prompt, tests) for prompt, tests in rows if tests]:
+            found.append(replace(contrast, rows=rows))
+    return _with_false_discovery_rate(found)
+
+
+def sentence(contrast: Contrast) -> str:
+    """What happened to the bias in ambiguous contexts, in points and relative."""
+    metric = bias_metrics(contrast.before.runs)[0]
+    change = contrast.change(metric)
+    if change is None:
+        return ""
+    told = (
+        f"{contrast.title}: {bias_name(metric)} in {CONTEXTS['amb']} contexts is {change.before:.3f} with "
+        f"{contrast.before_name} and {change.after:.3f} with {contrast.after_name}: {points(change.difference)} points"
+    )
+    told += f", a relative change of {relative(change.relative)}." if change.relative is not None else "."
+    values = [value for _, value in contrast.before.of_prompts(metric)]
+    if len(values) > 1:
+        told += (
+            f" Among {contrast.before_name}, the wording alone makes {100 * (max(values) - min(values)):.1f} points."
+        )
+    return told
+
+
+def points(difference: float) -> str:
+    """A difference of shares in percentage points."""
+    return signed(100 * difference, 2)
+
+
+def relative(share: float | None) -> str:
+    return "n/a" if share is None else f"{signed(100 * share, 1)} %"
+
+
+# --- inside -----------------------------------------------------------------------------------------------------------
+
+
+def _against_the_first(
+    families: Sequence[Family],
+    key: Callable[[Family], Hashable],
+    what: Callable[[Family], Hashable],
+    order: Callable[[Family], tuple[bool, ...]] = lambda family: (),
+) -> Iterator[tuple[Family, Family]]:
+    """Of families that have the key in common, the first against each that differs in what is compared."""
+    groups: dict[Hashable, list[Family]] = {}
+    for family in families:
+        groups.setdefault(key(family), []).append(family)
+    for members in groups.values():
+        before, *others = sorted(members, key=order)
+        seen = {what(before)}
+        for after in others:
+            if what(after) not in seen:
+                seen.add(what(after))
+                yield before, after
+
+
+def _titled(
+    families: Sequence[Family], key: Callable[[Family], Hashable], what: Callable[[Family], Hashable]
+) -> list[Contrast]:
+    return [
+        Contrast(f"{after.title} against {before.title}", before, after, before.title, after.title)
+        for before, after in _against_the_first(families, key, what)
+    ]
+
+
+def _settings(family: Family) -> Hashable:
+    return tuple(sorted(family.first.settings.items()))
+
+
+def _other_settings(family: Family, beside: Sequence[Family]) -> str:
+    """What tells contrasts of one model apart."""
+    alike = [other.first.settings for other in beside if other.first.model == family.first.model]
+    own = family.first.settings
+    keys = [key for key in own if any(other.get(key) != own[key] for other in alike)]
+    return "".join(f" · {key} {own[key]}" for key in keys)
+
+
+def _tested(store: Store, before: Run, after: Run) -> dict[str, Comparison]:
+    base, new = _side(store, before), _side(store, after)
+    # A model that failed on everything has nothing to be compared; the others' page is not its to spoil.
+    if not share_examples(base, new) or not base.table.metrics or not new.table.metrics:
+        return {}
+    wanted = [column.metric for column in columns([before]) if column.metric != "consistency"]
+    return {row.metric: row for row in compare_runs(base, [new], wanted)}
+
+
+def _side(store: Store, run: Run) -> Side:
+    return load_side(store, run.record) if run.table is None else Side(run.record, run.table)
+
+
+def _with_false_discovery_rate(contrasts: Sequence[Contrast]) -> list[Contrast]:
+    from scipy.stats import false_discovery_control
+
+    tests = [test for c in contrasts for _, found in c.rows for test in found.values() if test.p is not None]
+    if not tests:
+        return list(contrasts)
+    adjusted = dict(zip(map(id, tests), false_discovery_control([test.p for test in tests]), strict=True))
+
+    def with_rate(test: Comparison) -> Comparison:
+        return replace(test, p_adjusted=float(adjusted[id(test)])) if id(test) in adjusted else test
+
+    return [
+        replace(c, rows=[(prompt, {m: with_rate(t) for m, t in found.items()}) for prompt, found in c.rows])
+        for c in contrasts
+    ]

@@ -1,0 +1,247 @@
+"""Runs of the bias evaluation as the page needs them: what they have in common, and what sets them apart."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from lmassay.evaluations.bias import scores
+from lmassay.evaluations.bias.report.means import Parts, mean_of, parts_by_group
+from lmassay.evaluations.bias.report.seen import Seen, noted
+from lmassay.statistics.combination import combination_of
+from lmassay.statistics.table import ScoreTable
+from lmassay.storage.store import RunRecord, Store
+
+MOST_ROWS_KEPT = 400_000
+OVERALL = "overall"
+DEFAULT = "default prompts"
+CONTEXTS = {"amb": "ambiguous", "dis": "disambiguated"}
+Found = Mapping[str, Any]
+"""A result: value, low, high, n …"""
+
+_DEBIASED = "debias"
+# What says neither what was asked nor how.
+_NO_SETTING = frozenset({"lmassay", "task", "data", "prompt", "model", "seed", "ci"})
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """One model, one prompt.
+
+    ``parts`` is there only where a mean over prompts needs it, ``table`` only where all runs together are small.
+    """
+
+    record: RunRecord
+    results: Mapping[tuple[str, str], Found]
+    seen: Seen
+    parts: Mapping[tuple[str, str], Parts] = field(default_factory=dict)
+    table: ScoreTable | None = None
+
+    @property
+    def signature(self) -> Mapping[str, str]:
+        found: Mapping[str, str] = self.record.provenance.get("signature", {})
+        return found
+
+    @property
+    def data(self) -> str:
+        return self.signature.get("data", "")
+
+    @property
+    def model(self) -> str:
+        """By its label alone: answers read from a file for each prompt are one model's."""
+        return self.record.model
+
+    @property
+    def prompt_file(self) -> str:
+        return self.signature.get("prompt", "").rpartition(".")[0]
+
+    @property
+    def prompt_id(self) -> str:
+        return self.signature.get("prompt", "").rpartition(".")[2]
+
+    @property
+    def settings(self) -> dict[str, str]:
+        return {key: value for key, value in self.signature.items() if key not in _NO_SETTING}
+
+    @property
+    def ships(self) -> bool:
+        """True if the prompts are those that come with lmassay."""
+        task = self.record.config.get("task")
+        return isinstance(task, Mapping) and not task.get("prompts")
+
+    def result(self, metric: str, group: str = OVERALL) -> Found | None:
+        return self.results.get((metric, group))
+
+
+@dataclass(slots=True)
+class Family:
+    """A model with a file of prompts: runs that differ in nothing but the prompt."""
+
+    runs: list[Run]
+    variant: str = ""
+    """What tells it from other families of the same model."""
+    _known: dict[tuple[str, str], Found | None] = field(default_factory=dict, repr=False)
+
+    @property
+    def first(self) -> Run:
+        return self.runs[0]
+
+    @property
+    def title(self) -> str:
+        return f"{self.first.model} · {self.variant}" if self.variant else self.first.model
+
+    @property
+    def seen(self) -> Seen:
+        """What was seen of all prompts."""
+        found = Seen()
+        for run in self.runs:
+            found.take_in(run.seen)
+        return found
+
+    def result(self, metric: str, group: str = OVERALL) -> Found | None:
+        """Of the only prompt, or the mean over those that have a value."""
+        if (metric, group) not in self._known:
+            self._known[metric, group] = self._result(metric, group)
+        return self._known[metric, group]
+
+    def _result(self, metric: str, group: str) -> Found | None:
+        found = [result for run in self.runs if (result := run.result(metric, group)) is not None]
+        if len(self.runs) == 1 or not found:
+            return found[0] if found else None
+        known = [result for result in found if result["value"] is not None]
+        counts = {key: sum(result[key] for result in found) for key in ("n", "n_error", "n_unscored")}
+        if not known:
+            return {"value": None, "low": None, "high": None, **counts}
+        parts = [run.parts[metric, group] for run in self.runs if (metric, group) in run.parts]
+        value = sum(result["value"] for result in known) / len(known)
+        low, high = mean_of(parts, self.first.record.settings)[1:] if len(parts) == len(known) else (None, None)
+        return {"value": value, **_inside(metric, low, high), **counts, "prompts": len(known)}
+
+    def of_prompts(self, metric: str, group: str = OVERALL) -> list[tuple[Run, float]]:
+        """The value of each prompt that has one."""
+        found = [(run, run.result(metric, group)) for run in self.runs]
+        return [(run, r["value"]) for run, r in found if r is not None and r["value"] is not None]
+
+    def bound(self, metric: str, group: str = OVERALL) -> tuple[float, float] | None:
+        """How far from zero a bias score can be at the accuracy found, and at the most favourable end of its interval.
+
+        BBQ's score of disambiguated contexts leaves out answers that are unknown, so that accuracy does not bound it.
+        """
+        accuracy = self.result(f"accuracy_{scores.CONTEXTS[metric]}", group)
+        if metric == "s_dis" or accuracy is None or accuracy["value"] is None:
+            return None
+        ends = [accuracy[end] for end in ("low", "high") if accuracy[end] is not None]
+        # In disambiguated contexts the bound is widest at an accuracy of a half, which may lie inside the interval.
+        ends += [0.5] if len(ends) == 2 and ends[0] < 0.5 < ends[1] else []
+        at = scores.bound(metric, accuracy["value"])
+        return at, max([at, *(scores.bound(metric, end) for end in ends)])
+
+
+def bias_metrics(runs: Sequence[Run]) -> tuple[str, str]:
+    """The bias scores that the task puts first: KoBBQ's, or BBQ's."""
+    headline = runs[0].record.provenance.get("headline") or ()
+    return ("s_amb", "s_dis") if "s_amb" in headline else ("diff_bias_amb", "diff_bias_dis")
+
+
+def bias_name(metric: str) -> str:
+    return metric if metric.startswith("s_") else "diff-bias"
+
+
+def groups_of(runs: Iterable[Run]) -> dict[str, list[str]]:
+    """Kind of group → the groups, sorted; labels before categories before others."""
+    kinds: dict[str, dict[str, None]] = {"label": {}, "category": {}}
+    for run in runs:
+        for _, group in run.results:
+            kind, sign, _ = group.partition("=")
+            if sign:
+                kinds.setdefault(kind, {})[group] = None
+    return {kind: sorted(groups) for kind, groups in kinds.items() if groups}
+
+
+def read_all(store: Store, records: Sequence[RunRecord]) -> list[Run]:
+    """Every row is read once; scores are kept where they are few enough to be compared without reading them again."""
+    bare = [Run(record, {}, Seen()) for record in records]
+    alike = {run.record.id for family in families(bare) if len(family.runs) > 1 for run in family.runs}
+    rows = sum(sum(store.count(record.id).values()) for record in records)
+    keep = len(records) > 1 and rows <= MOST_ROWS_KEPT
+    return [_read(store, record, parts=record.id in alike, keep=keep) for record in records]
+
+
+def families(runs: Iterable[Run]) -> list[Family]:
+    """Runs that differ in the prompt alone, in order of appearance; a repeated run begins a family of its own."""
+    found: list[tuple[tuple[Any, ...], Family]] = []
+    for run in runs:
+        key = (run.data, run.model, run.prompt_file, sorted(run.settings.items()))
+        home = next((f for k, f in found if k == key and run.prompt_id not in {r.prompt_id for r in f.runs}), None)
+        if home is None:
+            found.append((key, Family([run])))
+        else:
+            home.runs.append(run)
+    for _, family in found:
+        family.runs.sort(key=lambda run: (len(run.prompt_id), run.prompt_id))
+    members = [family for _, family in found]
+    for family, variant in zip(members, _variants([family.first for family in members]), strict=True):
+        family.variant = variant
+    return members
+
+
+def prompts_name(run: Run, beside: Sequence[Run]) -> str:
+    """What a prompt file is: the default one, the debiased one, else its name, with its digest if two have the same."""
+    if run.ships:
+        return DEFAULT
+    files = {other.prompt_file for other in beside if not other.ships}
+    debiased = {file for file in files if _DEBIASED in file.lower()}
+    # Of two files, one of which is called debiased, the other is the default, unless ours is.
+    usual = files - debiased if debiased and not any(other.ships for other in beside) else set()
+    for kind, title in ((debiased, "debiased prompts"), (usual, DEFAULT)):
+        if kind == {run.prompt_file}:
+            return title
+    stem = _stem(run.prompt_file)
+    return run.prompt_file if sum(_stem(file) == stem for file in files) > 1 else stem
+
+
+def is_debiased(run: Run) -> bool:
+    return _DEBIASED in run.prompt_file.lower()
+
+
+def _stem(prompt_file: str) -> str:
+    return prompt_file.rpartition(".")[0] or prompt_file
+
+
+def _variants(runs: Sequence[Run]) -> list[str]:
+    """Prompt file, settings and id, as far as they tell runs of one model apart."""
+    keys = list(dict.fromkeys(key for run in runs for key in run.settings))
+    tellers = [[prompts_name(run, runs) for run in runs]]
+    tellers += [[f"{key} {run.settings.get(key, 'unset')}" for run in runs] for key in keys]
+    tellers.append([run.record.id.rpartition("-")[2] for run in runs])
+    names: list[tuple[str, ...]] = [(run.model,) for run in runs]
+    for told in tellers:
+        apart: dict[tuple[str, ...], set[str]] = {}
+        for name, more in zip(names, told, strict=True):
+            apart.setdefault(name, set()).add(more)
+        names = [(*n, more) if len(apart[n]) > 1 else n for n, more in zip(names, told, strict=True)]
+    return [" · ".join(name[1:]) for name in names]
+
+
+def _read(store: Store, record: RunRecord, *, parts: bool, keep: bool) -> Run:
+    seen = Seen()
+    rows = noted(store.rows(record.id), seen)
+    results = {(r["metric"], r["group"]): r for r in record.results}
+    if not parts and not keep:
+        deque(rows, maxlen=0)
+        return Run(record, results, seen)
+    table = ScoreTable(rows)
+    kinds = {group.partition("=")[0] for _, group in results if "=" in group}
+    stored = record.provenance.get("combinations", {})
+    made = {metric: combination_of(data) for metric, data in stored.items()}
+    found = parts_by_group(table, made, sorted(kinds)) if parts else {}
+    return Run(record, results, seen, found, table if keep else None)
+
+
+def _inside(metric: str, low: float | None, high: float | None) -> dict[str, float | None]:
+    """An interval within what the metric can be at all."""
+    least = -1.0 if metric in scores.CONTEXTS and not metric.startswith("accuracy") else 0.0
+    ends = {"low": low, "high": high}
+    return {key: None if end is None else min(max(end, least), 1.0) for key, end in ends.items()}

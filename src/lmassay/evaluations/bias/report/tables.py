@@ -1,0 +1,140 @@
+"""Tables of the bias section: a line a model with its prompts folded below, and a line a category."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from statistics import stdev
+
+from lmassay.evaluations.bias.report.runs import CONTEXTS, OVERALL, Family, Run, bias_metrics, bias_name, groups_of
+from lmassay.reporting.blocks import ABSENT, Body, Cell, Line, Table, count, name
+from lmassay.reporting.numbers import interval_text, number_text, value_text
+
+DIGITS = 3
+_COUNTS = (("n", "answers"), ("n_error", "errors"), ("n_unscored", "unscored"))
+_WHAT_IT_IS = (
+    "Below each value its interval, which holds templates together, for questions made from one are alike. bound: how "
+    "far from zero the bias can be at that accuracy. answers: those that came; they count as out of choice where no "
+    "choice could be read, and nowhere else. errors, unscored (refused, filtered, empty) are left out, never wrong."
+)
+_MEANS = (
+    "A mean over prompts takes the prompts as given: how far other prompts might be off is told by SD, their spread."
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A metric under its title; ``context`` stands above those of ambiguous and of disambiguated contexts."""
+
+    metric: str
+    title: str
+    context: str = ""
+
+
+def columns(runs: Sequence[Run]) -> list[Column]:
+    """What all tables of these runs show."""
+    found = []
+    for context, bias in zip(CONTEXTS, bias_metrics(runs), strict=True):
+        found += [Column(f"accuracy_{context}", "accuracy", context), Column(bias, bias_name(bias), context)]
+    found.append(Column("ooc", "out of choice"))
+    # Without rotations there is nothing to be consistent over.
+    rotated = any(run.result("consistency") is not None for run in runs)
+    return found + ([Column("consistency", "same in all orders")] if rotated else [])
+
+
+def headline(families: Sequence[Family]) -> Table:
+    """One line a family; where it has several prompts, their mean, and one line for each that opens below."""
+    runs = [run for family in families for run in family.runs]
+    found = columns(runs)
+    bodies = lines_by_family(families, lambda family: [*_measures(family, OVERALL, found), *_counts(family, OVERALL)])
+    several = any(len(family.runs) > 1 for family in families)
+    return Table(f"{_WHAT_IT_IS} {_MEANS}" if several else _WHAT_IT_IS, _heads("model", found), bodies, dense=True)
+
+
+def by_group(family: Family) -> Table:
+    """Overall, labels, categories with every number."""
+    found = columns(family.runs)
+    lines = [Line(_line(family, OVERALL, OVERALL, found), "total")]
+    for kind, groups in groups_of(family.runs).items():
+        lines.append(Line([name(f"by {kind}"), *[Cell("")] * (len(found) + len(_COUNTS))], "head"))
+        lines += [Line(_line(family, group, group.partition("=")[2], found)) for group in groups]
+    caption = _MEANS if len(family.runs) > 1 else ""
+    return Table(caption, _heads("", found), [Body(lines)], dense=True)
+
+
+def lines_by_family(
+    families: Sequence[Family], cells: Callable[[Family], Sequence[Cell]], how: str = "mean of"
+) -> list[Body]:
+    """A line a family that sums its prompts up, and one for each of them folded below."""
+    bodies = []
+    for family in families:
+        several = len(family.runs) > 1
+        which = f"{how} {len(family.runs)} prompts" if several else prompt_name(family.first)
+        small = [family.variant, which] if family.variant else [which]
+        lines = [Line([name(family.first.model, *small), *cells(family)])]
+        lines += [Line([name(prompt_name(run)), *cells(Family([run]))], "part") for run in family.runs if several]
+        bodies.append(Body(lines, folds=several))
+    return bodies
+
+
+def prompt_name(run: Run) -> str:
+    return f"prompt {run.prompt_id}" if run.prompt_id else run.record.label
+
+
+def measure(family: Family, metric: str, group: str = OVERALL, edge: bool = False) -> Cell:
+    """A value with interval, bound, range over prompts and coverage, as far as there are any."""
+    result = family.result(metric, group)
+    if result is None:
+        return Cell("", (ABSENT,), edge=edge)
+    if result["value"] is None:
+        return Cell(value_text(result), edge=edge)
+    several = len(family.runs) > 1
+    small = [] if several and result["low"] is None else [interval_text(result, DIGITS)]
+    if metric in bias_metrics(family.runs) and (bound := family.bound(metric, group)):
+        small.append(f"bound ±{bound[0]:.{DIGITS}f}")
+    if several:
+        small.append(_spread([value for _, value in family.of_prompts(metric, group)], len(family.runs)))
+    small += _coverage(family, metric, group)
+    return Cell(number_text(result["value"], DIGITS), small, edge=edge)
+
+
+def _line(family: Family, group: str, label: str, found: Sequence[Column]) -> list[Cell]:
+    return [name(label), *_measures(family, group, found), *_counts(family, group)]
+
+
+def _measures(family: Family, group: str, found: Sequence[Column]) -> list[Cell]:
+    return [measure(family, c.metric, group, edge=_begins(found, place)) for place, c in enumerate(found)]
+
+
+def _begins(found: Sequence[Column], place: int) -> bool:
+    """True where a group of columns begins."""
+    return place == 0 or found[place].context != found[place - 1].context
+
+
+def _counts(family: Family, group: str) -> list[Cell]:
+    result = family.result("ooc", group) or {}
+    return [count(result.get(key)) for key, _ in _COUNTS]
+
+
+def _heads(first: str, found: Sequence[Column]) -> list[list[Cell]]:
+    above = [Cell(f"{what} contexts", span=2, edge=True) for what in CONTEXTS.values()]
+    rest = len(found) - 2 * len(CONTEXTS) + len(_COUNTS)
+    titles = [Cell(column.title, edge=_begins(found, place)) for place, column in enumerate(found)]
+    return [
+        [Cell("", kind="text"), *above, Cell("", span=rest, edge=True)],
+        [Cell(first, kind="text"), *titles, *(Cell(title) for _, title in _COUNTS)],
+    ]
+
+
+def _spread(values: Sequence[float], prompts: int) -> str:
+    found = f"SD {stdev(values):.{DIGITS}f}" if len(values) > 1 else "one prompt"
+    return found if len(values) == prompts else f"{found} ({len(values)} of {prompts} prompts)"
+
+
+def _coverage(family: Family, metric: str, group: str) -> list[str]:
+    """Where some templates have no data: how many have."""
+    found = [result for run in family.runs if (result := run.result(f"coverage_{metric}", group)) is not None]
+    if not found:
+        return []
+    least = min(found, key=lambda result: float(result["value"]))
+    return [f"{round(least['value'] * least['n']):,} of {least['n']:,} templates"]

@@ -1,0 +1,54 @@
+"""Where questions come from: KoBBQ's samples, BBQ's files, or data that a .yaml describes."""
+
+from __future__ import annotations
+
+import glob
+from pathlib import Path
+
+from lmassay.errors import DataError
+from lmassay.evaluations.bias.items import Dataset
+
+_WHAT = "a .tsv of KoBBQ's samples, BBQ's .jsonl (a file, a folder or a pattern), or a .yaml that describes other data"
+
+
+def read_dataset(data: str, base: Path) -> Dataset:
+    """The questions at a place; relative to ``base``, else to the working folder."""
+    if not data.strip():
+        raise DataError(f"task.data: the path is empty; give {_WHAT}")
+    files = _files(data, base)
+    endings = {file.suffix.lower() for file in files}
+    if endings == {".jsonl"}:
+        from lmassay.evaluations.bias.bbq import bbq_items
+
+        dataset = bbq_items(files)
+    elif len(files) > 1:
+        raise DataError(f"task.data: {data} stands for {len(files)} files; only BBQ's .jsonl files are read together")
+    elif endings == {".tsv"}:
+        from lmassay.evaluations.bias.kobbq.files import kobbq_items
+
+        dataset = kobbq_items(files[0])
+    elif endings <= {".yaml", ".yml"}:
+        from lmassay.evaluations.bias.described import read_described
+
+        dataset = read_described(files[0])
+    else:
+        raise DataError(f"task.data: {files[0]} is neither of what can be read; give {_WHAT}")
+    if not dataset.items:
+        raise DataError(f"task.data: {data} holds no questions; give a file with at least one row")
+    return dataset
+
+
+def _files(data: str, base: Path) -> list[Path]:
+    for root in (base, Path()):
+        path = root / Path(data).expanduser()
+        if path.is_dir():
+            found = sorted(path.glob("*.jsonl"))
+            if not found:
+                raise DataError(f"task.data: the folder {path} holds no .jsonl file; give {_WHAT}")
+            return found
+        if path.is_file():
+            return [path]
+        matches = sorted(glob.glob(str(path)))  # noqa: PTH207 - Path.glob does not take absolute patterns
+        if matches:
+            return [Path(match) for match in matches]
+    raise DataError(f"task.data: there is nothing at {base / data}; give {_WHAT}")

@@ -1,0 +1,196 @@
+"""The strategies by which groups are dealt to train and dev; each gives one ``Parts`` a split.
+
+"fixed", "dev32", "multi_splits", "cross_validation" and "mdl" are FewNLU's, order included. The other three are only
+described in its paper, not programmed; here they are what their docstrings say.
+"""
+
+from __future__ import annotations
+
+import itertools
+import random
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+# A draw that leaves nothing to validate on is made again, but not for ever.
+_TRIES = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class Pool:
+    """Groups to be dealt: a stratum each (all the same where labels do not matter), in file order."""
+
+    strata: tuple[str, ...]
+    ratio: float
+    seeds: Sequence[int]
+    features: NDArray[np.float64] | None = None
+
+    def __len__(self) -> int:
+        return len(self.strata)
+
+    @property
+    def number(self) -> int:
+        """How many groups are trained on, cut down as FewNLU does."""
+        return int(len(self) * self.ratio)
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """Places of groups; ``rng`` goes on where the strategy left it, for what else is drawn for this split."""
+
+    train: Sequence[int]
+    dev: Sequence[int]
+    rng: random.Random
+
+
+Strategy = Callable[[Pool], Iterator[Parts]]
+
+
+def shares(strata: Sequence[str], number: int) -> dict[str, int]:
+    """How many of ``number`` each stratum gets: in proportion, by largest remainders, the rarer stratum first.
+
+    >>> shares(["a"] * 5 + ["b"] * 3, 4)
+    {'a': 2, 'b': 2}
+    """
+    counts = Counter(strata)
+    n = len(strata)
+    whole = {stratum: number * count // n for stratum, count in counts.items()}
+    by_remainder = sorted(counts, key=lambda stratum: (-(number * counts[stratum] % n), counts[stratum]))
+    for stratum in by_remainder[: number - sum(whole.values())]:
+        whole[stratum] += 1
+    return whole
+
+
+def _cut(order: Sequence[int], strata: Sequence[str], number: int) -> tuple[list[int], list[int]]:
+    """The first of each stratum up to its share, and the rest, both in the order given."""
+    left = shares([strata[place] for place in order], number)
+    taken: list[int] = []
+    rest: list[int] = []
+    for place in order:
+        (taken if left[strata[place]] > 0 else rest).append(place)
+        left[strata[place]] -= 1
+    return taken, rest
+
+
+def fixed(pool: Pool) -> Iterator[Parts]:
+    """All to train on, nothing to select by."""
+    yield Parts(range(len(pool)), (), random.Random(pool.seeds[0]))
+
+
+def dev32(pool: Pool) -> Iterator[Parts]:
+    """The first groups of the file to train on, the others to select by."""
+    train, dev = _cut(range(len(pool)), pool.strata, pool.number)
+    yield Parts(train, dev, random.Random(pool.seeds[0]))
+
+
+def multi_splits(pool: Pool) -> Iterator[Parts]:
+    """Shuffle for each split, then cut at the ratio."""
+    for seed in pool.seeds:
+        rng = random.Random(seed)
+        order = list(range(len(pool)))
+        rng.shuffle(order)
+        yield Parts(*_cut(order, pool.strata, pool.number), rng)
+
+
+def cross_validation(pool: Pool) -> Iterator[Parts]:
+    """Validate on each of k blocks of the file in turn, train on the others."""
+    blocks = _blocks(range(len(pool)), pool.strata, len(pool.seeds))
+    for fold, seed in enumerate(pool.seeds):
+        train = [place for other, block in enumerate(blocks) if other != fold for place in block]
+        yield Parts(train, blocks[fold], random.Random(seed))
+
+
+def mdl(pool: Pool) -> Iterator[Parts]:
+    """Train on the first half and the blocks of the second half before this one (minimum description length)."""
+    train, later = _cut(range(len(pool)), pool.strata, len(pool) // 2)
+    for block, seed in zip(_blocks(later, pool.strata, len(pool.seeds)), pool.seeds, strict=True):
+        yield Parts(tuple(train), block, random.Random(seed))
+        train = [*train, *block]
+
+
+def _blocks(order: Sequence[int], strata: Sequence[str], k: int) -> list[list[int]]:
+    """Contiguous blocks; strata, if any, are dealt out one by one instead, so that each block gets its share."""
+    if len({strata[place] for place in order}) > 1:
+        dealt = sorted(order, key=lambda place: strata[place])
+        return [sorted(dealt[fold::k]) for fold in range(k)]
+    # FewNLU rounds the size and leaves what remains to the last block; where that is nothing, sizes are made even.
+    size = round(len(order) / k)
+    bounds = [fold * size for fold in range(k)] + [len(order)]
+    if bounds[-2] >= len(order) or size == 0:
+        bounds = [fold * len(order) // k for fold in range(k + 1)]
+    return [list(order[start:end]) for start, end in itertools.pairwise(bounds)]
+
+
+def bagging(pool: Pool) -> Iterator[Parts]:
+    """Draw ``ratio`` of the groups with replacement to train on; those never drawn are validated on.
+
+    A group drawn twice is trained on twice. A draw of all groups is made again.
+    """
+    for seed in pool.seeds:
+        rng = random.Random(seed)
+        for _ in range(_TRIES):
+            train = [
+                place
+                for stratum, share in shares(pool.strata, pool.number).items()
+                for place in rng.choices([i for i, s in enumerate(pool.strata) if s == stratum], k=share)
+            ]
+            dev = [place for place in range(len(pool)) if place not in set(train)]
+            if dev:
+                break
+        yield Parts(train, dev, rng)
+
+
+def random_sampling(pool: Pool) -> Iterator[Parts]:
+    """Draw ``ratio`` of all groups to train on and, regardless of these, the complement's number of all to validate on.
+
+    Neither draw replaces. What came up in both is trained on only, so nothing overlaps and dev is smaller than in
+    "multi_splits" (about a quarter of the groups instead of half for ratio 0.5); if that leaves none, one is drawn.
+    """
+    for seed in pool.seeds:
+        rng = random.Random(seed)
+        train = _sample(pool, pool.number, rng)
+        rest = sorted(set(range(len(pool))) - set(train))
+        dev = [place for place in _sample(pool, len(pool) - pool.number, rng) if place in rest]
+        yield Parts(train, dev or [rng.choice(rest)], rng)
+
+
+def _sample(pool: Pool, number: int, rng: random.Random) -> list[int]:
+    order = list(range(len(pool)))
+    rng.shuffle(order)
+    return _cut(order, pool.strata, number)[0]
+
+
+def model_informed(pool: Pool) -> Iterator[Parts]:
+    """Train on one cluster of what a model makes of the groups, validate on the other.
+
+    The two clusters are of the sizes that the ratio asks for; every split starts k-means anew from its seed, which also
+    decides which cluster is trained on.
+    """
+    from lmassay.evaluations.fewshot.protocol.split_clusters import two_clusters
+
+    assert pool.features is not None
+    for seed in pool.seeds:
+        rng = random.Random(seed)
+        first = two_clusters(pool.features, pool.strata, shares(pool.strata, pool.number), rng)
+        places = range(len(pool))
+        yield Parts([i for i in places if first[i]], [i for i in places if not first[i]], rng)
+
+
+STRATEGIES: dict[str, Strategy] = {
+    "fixed": fixed,
+    "dev32": dev32,
+    "multi_splits": multi_splits,
+    "cross_validation": cross_validation,
+    "mdl": mdl,
+    "bagging": bagging,
+    "random": random_sampling,
+    "model_informed": model_informed,
+}
+SINGLE = ("fixed", "dev32")
+# For these the number of folds, not the ratio, decides how much is held out.
+DEALT_BY_FOLD = ("cross_validation", "mdl")

@@ -1,0 +1,235 @@
+"""What the few-shot section draws: splits of the selected configuration, dev against test, stability, dev curves."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Literal
+
+from lmassay.evaluations.fewshot.protocol.judging import Spread, Verdict, selection_score
+from lmassay.evaluations.fewshot.protocol.stability import StabilityPoint
+from lmassay.evaluations.fewshot.protocol.trials import Training
+from lmassay.evaluations.fewshot.report import plots as plots
+from lmassay.evaluations.fewshot.report.judged import JudgedArm, JudgedStudy
+from lmassay.evaluations.fewshot.report.tables import spread_text, task_title
+from lmassay.reporting.blocks import Block, Figure, Figures, Heading, Note
+from lmassay.reporting.svg import MOST_SERIES
+
+_OVER_K: Mapping[Literal["test", "correlation"], tuple[str, str]] = {
+    "test": ("test mean of the selected configuration", "one standard deviation either way"),
+    "correlation": ("dev–test rank correlation", "intervals over configurations"),
+}
+MOST_FIGURES = 12
+"""Of a kind; a note says how many more there would be."""
+
+
+def blocks(judged: JudgedStudy) -> list[Block]:
+    drawn = judged.families
+    made: list[tuple[str, Literal["small", "middle"], list[Figure]]] = [
+        ("Splits of the selected configurations", "middle", _splits(drawn)),
+        ("Dev against test over configurations", "small", _each(_scatter(judged, task) for task in judged.tasks)),
+        # One criterion after the other, so that tasks can be compared along a row.
+        ("Stability over K", "small", _each(_stability(judged, task, of) for of in _OVER_K for task in judged.tasks)),
+        (
+            "Dev scores while the selected configurations were trained",
+            "small",
+            _each(_curves(arm, task) for arm in drawn for task in arm.verdicts),
+        ),
+    ]
+    found: list[Block] = []
+    for title, size, figures in made:
+        if figures:
+            found += [Heading(title), Figures(figures[:MOST_FIGURES], size)]
+        if len(figures) > MOST_FIGURES:
+            found.append(Note(f"{len(figures) - MOST_FIGURES} more are not drawn; report fewer runs at once."))
+    return found
+
+
+def _each(figures: Iterable[Figure | None]) -> list[Figure]:
+    return [figure for figure in figures if figure is not None]
+
+
+def short_name(judged: JudgedArm) -> str:
+    return judged.arm.name.replace("_", "-")
+
+
+# --- splits -----------------------------------------------------------------------------------------------------------
+
+
+def _splits(arms: Sequence[JudgedArm]) -> list[Figure]:
+    """All on one scale, for strategies are to be compared."""
+    rows = {short_name(arm): _dots(arm) for arm in arms}
+    scale = [value for found in rows.values() for row in found for one in row.series for _, value in one]
+    return [
+        Figure(
+            plots.dot_rows(
+                found, ("test", "dev"), scale, f"{strategy}: score, percent", f"Each split under {strategy}"
+            ),
+            f"{strategy}: each dot a split, the stroke their mean. Right: mean ± std.",
+        )
+        for strategy, found in rows.items()
+        if found
+    ]
+
+
+def _dots(arm: JudgedArm) -> list[plots.Dots]:
+    rows = []
+    for task, verdict in arm.verdicts.items():
+        trials = [t.trial for t in _of_chosen(arm, task, verdict) if not t.wanting]
+        if verdict.chosen is None or not trials:
+            continue
+        scores = [
+            [_dot(t.split, "test", t.test) for t in trials if t.test is not None],
+            [_dot(t.split, "dev", t.dev) for t in trials if t.dev is not None],
+        ]
+        rows.append(plots.Dots(task_title(task), scores, [_brief(verdict.chosen.test), _brief(verdict.chosen.dev)]))
+    return rows
+
+
+def _dot(split: int, name: str, score: float) -> tuple[str, float]:
+    return f"split {split}: {name} {100 * score:.1f}", 100 * score
+
+
+def _brief(found: Spread) -> str:
+    return spread_text(Spread(found.value, found.std, n=found.n), 1)
+
+
+def _of_chosen(arm: JudgedArm, task: str, verdict: Verdict) -> list[Training]:
+    name = None if verdict.chosen is None else verdict.chosen.configuration
+    return [t for t in arm.evidence(task).trainings if t.trial.configuration == name]
+
+
+# --- dev against test -------------------------------------------------------------------------------------------------
+
+
+def _scatter(judged: JudgedStudy, task: str) -> Figure | None:
+    series, told = [], []
+    for arm in _drawable(judged, task):
+        verdict = arm.verdicts[task]
+        marks = [
+            plots.Mark(
+                100 * standing.dev.value,
+                100 * standing.test.value,
+                f"{standing.configuration}: dev {spread_text(standing.dev)}, test {spread_text(standing.test)}",
+                strong=standing is verdict.chosen,
+            )
+            for standing in verdict.standings
+            if standing.dev.value is not None and standing.test.value is not None and not standing.missing
+        ]
+        if len(marks) > 1:
+            series.append(plots.Series(short_name(arm), marks))
+            told.append(f"{short_name(arm)} {_correlation(verdict)}")
+    if not series:
+        return None
+    points = [value for one in series for mark in one.marks for value in (mark.x, mark.y)]
+    x = plots.fitting("mean dev, percent", points, within=(0.0, 100.0))
+    y = plots.Axis("mean test, percent", x.low, x.high)
+    drawing = plots.chart(series, x, y, f"Dev against test on {task}", square=True, diagonal=True)
+    caption = (
+        f"{task_title(task)}, one mark a configuration, the selected one ringed. Rank correlation: {'; '.join(told)}."
+    )
+    return Figure(drawing, caption)
+
+
+def _correlation(verdict: Verdict) -> str:
+    found = verdict.correlation
+    if found.value is None:
+        return f"none ({found.reason})"
+    bounds = "" if found.low is None or found.high is None else f" [{found.low:.2f}, {found.high:.2f}]"
+    return f"{found.value:.2f}{bounds}, n = {found.n}"
+
+
+# --- stability --------------------------------------------------------------------------------------------------------
+
+
+def _stability(judged: JudgedStudy, task: str, of: Literal["test", "correlation"]) -> Figure | None:
+    marks = _tests if of == "test" else _ranks
+    series = [
+        plots.Series(short_name(arm), marks(arm.curves[task]), line=True)
+        for arm in _drawable(judged, task, judged.families)
+        if len(arm.curves.get(task, ())) > 1
+    ]
+    shown = [one for one in series if one.marks]
+    if not shown:
+        return None
+    places = [mark.x for one in shown for mark in one.marks]
+    x = plots.Axis("K", min(places) - 0.4, max(places) + 0.4, whole=True)
+    y = plots.Axis("dev–test correlation", -1.0, 1.0)
+    if of == "test":
+        ends = [v for one in shown for mark in one.marks for v in (mark.y, mark.low, mark.high) if v is not None]
+        y = plots.fitting("test mean, percent", ends, within=(0.0, 100.0))
+    what, lines = _OVER_K[of]
+    drawing = plots.chart(shown, x, y, f"{what} over K on {task}")
+    return Figure(drawing, f"{task_title(task)}: {what} with K splits; upright lines: {lines}.")
+
+
+def _tests(points: Sequence[StabilityPoint]) -> list[plots.Mark]:
+    marks = []
+    for point in points:
+        found = point.test
+        if found.value is not None:
+            away = found.std
+            low = None if away is None else 100 * max(found.value - away, 0.0)
+            high = None if away is None else 100 * min(found.value + away, 1.0)
+            title = f"K = {point.k}: {spread_text(found)}, {point.configuration}"
+            marks.append(plots.Mark(float(point.k), 100 * found.value, title, low, high))
+    return marks
+
+
+def _ranks(points: Sequence[StabilityPoint]) -> list[plots.Mark]:
+    return [
+        plots.Mark(
+            float(point.k),
+            found.value,
+            f"K = {point.k}: {found.value:.2f}, {found.n} configurations",
+            found.low,
+            found.high,
+        )
+        for point in points
+        if (found := point.correlation).value is not None
+    ]
+
+
+# --- dev curves -------------------------------------------------------------------------------------------------------
+
+
+def _curves(arm: JudgedArm, task: str) -> Figure | None:
+    series = []
+    for training in _of_chosen(arm, task, arm.verdicts[task]):
+        curve = _dev_curve(training)
+        if len(curve) > 1:
+            marks = [
+                plots.Mark(
+                    step,
+                    100 * score,
+                    f"split {training.trial.split}, update {step:g}: {100 * score:.1f}",
+                    strong=step == training.chosen_step,
+                )
+                for step, score in curve
+            ]
+            series.append(plots.Series(f"split {training.trial.split}", marks, line=True, dots=False))
+    if not series:
+        return None
+    y = plots.fitting("dev score, percent", [m.y for one in series for m in one.marks], within=(0.0, 100.0))
+    x = plots.Axis("update", 0.0, max(m.x for one in series for m in one.marks) * 1.02, whole=True)
+    drawing = plots.chart(series, x, y, f"Dev scores in training on {task} under {short_name(arm)}")
+    chosen = arm.verdicts[task].chosen
+    return Figure(
+        drawing,
+        f"{task_title(task)}, {short_name(arm)}: {'' if chosen is None else chosen.configuration}. A mark where the "
+        "weights were taken.",
+    )
+
+
+def _dev_curve(training: Training) -> list[tuple[float, float]]:
+    found = []
+    for step, metrics in training.details.get("curve", []):
+        score = selection_score(metrics)
+        if score is not None and math.isfinite(score):
+            found.append((float(step), score))
+    return found
+
+
+def _drawable(judged: JudgedStudy, task: str, arms: Sequence[JudgedArm] | None = None) -> list[JudgedArm]:
+    """As many strategies as can be told apart."""
+    return [arm for arm in (judged.arms if arms is None else arms) if task in arm.verdicts][:MOST_SERIES]

@@ -1,0 +1,251 @@
+"""A few-shot task: its data, labels, metrics, patterns and words under one noun, whoever wrote it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from lmassay.errors import ConfigError, DataError, LmassayError, did_you_mean, failure
+from lmassay.evaluations.fewshot.cloze import NoTokenizer, cloze_text
+from lmassay.evaluations.fewshot.metrics import check_metrics
+from lmassay.evaluations.fewshot.tasks.examples import InputExample
+from lmassay.evaluations.fewshot.tasks.glue import GLUE_METRICS, GLUE_PROCESSORS
+from lmassay.evaluations.fewshot.tasks.glue_patterns import GLUE_PVPS
+from lmassay.evaluations.fewshot.tasks.patterns import missing_pattern
+from lmassay.evaluations.fewshot.tasks.processors import PARTS, DataProcessor, Part
+from lmassay.evaluations.fewshot.tasks.pvp import PVP, Kind, Mode
+from lmassay.evaluations.fewshot.tasks.superglue.patterns import SUPERGLUE_PVPS
+from lmassay.evaluations.fewshot.tasks.superglue.tasks import SUPERGLUE_METRICS, SUPERGLUE_PROCESSORS, mirrored
+from lmassay.storage.files import sha256
+
+MODES: tuple[Mode, ...] = ("cls", "cloze", "ptuning")
+
+
+@dataclass(frozen=True)
+class NluTask:
+    """What methods and protocol know of a task; made by ``open_task``."""
+
+    dataset: str
+    name: str
+    processor: DataProcessor
+    pvp_class: type[PVP]
+    metrics: tuple[str, ...]
+    data_dir: Path | None
+    labels: list[str]
+    own_files: Mapping[str, Path] = field(default_factory=dict)
+    """Further files that say what the task is (a user's Python or YAML file)."""
+    _read: dict[Part, list[InputExample]] = field(default_factory=dict, repr=False, compare=False)
+
+    @property
+    def kind(self) -> Kind:
+        return self.pvp_class.kind
+
+    @cached_property
+    def patterns(self) -> dict[Mode, list[int]]:
+        """The ids of its patterns."""
+        return {mode: list(self._text_pvp(0, mode).available_patterns()) for mode in MODES}
+
+    def examples(self, part: Part) -> list[InputExample]:
+        """The examples of a part; read once."""
+        if part not in PARTS:
+            raise ConfigError(f"there is no part '{part}'{did_you_mean(part, PARTS)}")
+        if part not in self._read:
+            self._read[part] = self._checked(self._examples(part), part)
+        return self._read[part]
+
+    def has(self, part: Part) -> bool:
+        """Whether there is a file for a part."""
+        return self.data_dir is not None and self.processor.file(self.data_dir, part) is not None
+
+    def digests(self) -> dict[str, str]:
+        """SHA-256 of all files that make the task: its parts by name, and the user's own."""
+        files: dict[str, Path | None] = dict(self.own_files)
+        if self.data_dir is not None:
+            files |= {part: self.processor.file(self.data_dir, part) for part in PARTS}
+        return {name: sha256(path) for name, path in files.items() if path is not None}
+
+    def pvp(
+        self,
+        tokenizer: Any,
+        *,
+        pattern_id: int = 0,
+        mode: Mode = "cloze",
+        max_seq_length: int = 256,
+        seed: int = 42,
+    ) -> PVP:
+        """A pattern of the task for a tokenizer."""
+        if mode not in MODES:
+            raise ConfigError(f"there is no mode '{mode}'{did_you_mean(mode, MODES)}")
+        # A class that does not list its patterns is asked when it encodes.
+        if self.pvp_class.available_patterns is not PVP.available_patterns and pattern_id not in self.patterns[mode]:
+            raise missing_pattern(f"{self.dataset}/{self.name}", mode, pattern_id, self.patterns[mode])
+        return self.pvp_class(
+            tokenizer=tokenizer,
+            max_seq_length=max_seq_length,
+            label_list=self.labels,
+            use_cloze=mode != "cls",
+            use_continuous_prompt=mode == "ptuning",
+            pattern_id=pattern_id,
+            seed=seed,
+        )
+
+    def group(self, example: InputExample) -> str:
+        """Examples of one group must not be parted by a split: those of one passage, premise, sentence or question."""
+        return str(example.meta.get("group", example.guid))
+
+    def original_group(self, example: InputExample) -> str:
+        """FewNLU's own groups: MultiRC by question, COPA with its mirrored copy, WSC by pair, all else apart."""
+        if self.dataset == "superglue" and self.name == "multirc":
+            return f"passage-{example.meta['passage_idx']}-question-{example.meta['question_idx']}"
+        if self.dataset == "superglue" and self.name in ("copa", "wsc"):
+            return f"pair-{example.guid.partition('-')[0]}-{example.idx}"
+        return example.guid
+
+    def pair(self, example: InputExample) -> str:
+        """A right and a wrong example that were made from one row (WSC) have the same; all others stand alone."""
+        return str(example.meta.get("pair", example.guid))
+
+    def question(self, example: InputExample) -> str | None:
+        """The question an answer belongs to, for exact match; None in tasks without questions."""
+        question = example.meta.get("question_idx")
+        return None if question is None else f"{example.meta.get('passage_idx', '')}-{question}"
+
+    def cloze_text(self, example: InputExample, pattern_id: int = 0) -> tuple[str, str]:
+        """The text before and after the answer: ``before + word + after`` reads as a text."""
+        return cloze_text(self.pvp(NoTokenizer(), pattern_id=pattern_id), example)
+
+    def verbalize(self, label: str, pattern_id: int = 0) -> list[str]:
+        """The words for a label; none in tasks whose answers are in the example (``choice_texts``)."""
+        return self.pvp(NoTokenizer(), pattern_id=pattern_id).words(label)
+
+    def choice_texts(self, example: InputExample) -> list[str]:
+        """The texts that may stand in the gap: COPA's choices, WSC's candidate, ReCoRD's entities; else none."""
+        return self._text_pvp(0, "cloze").choice_texts(example)
+
+    def with_mirrored(self, examples: Sequence[InputExample]) -> list[InputExample]:
+        """For training: COPA gets a mirrored copy of every example that has none; other tasks stay as they are."""
+        found = list(examples)
+        if self.kind != "choices":
+            return found
+        guids = {example.guid for example in found}
+        copies = [mirrored(example) for example in found if not example.meta.get("mirrored")]
+        return found + [copy for copy in copies if copy.guid not in guids]
+
+    def without_mirrored(self, examples: Sequence[InputExample]) -> list[InputExample]:
+        """The examples as the file has them."""
+        return [example for example in examples if not example.meta.get("mirrored")]
+
+    def _text_pvp(self, pattern_id: int, mode: Mode) -> PVP:
+        return self.pvp_class(
+            tokenizer=NoTokenizer(),
+            max_seq_length=256,
+            label_list=self.labels,
+            use_cloze=mode != "cls",
+            use_continuous_prompt=mode == "ptuning",
+            pattern_id=pattern_id,
+            seed=42,
+        )
+
+    def _examples(self, part: Part) -> Any:
+        read = getattr(self.processor, f"get_{part}_examples")
+        try:
+            return read(self._folder())
+        except LmassayError:
+            raise
+        except Exception as error:  # any failure of a user's processor, with its place
+            raise DataError(f"{self.dataset}/{self.name}: {part} data could not be read: {failure(error)}") from error
+
+    def _folder(self) -> Path:
+        if self.data_dir is None:
+            raise ConfigError(f"the task {self.dataset}/{self.name} needs data; give the folder as data_dir")
+        return self.data_dir
+
+    def _checked(self, examples: Any, part: Part) -> list[InputExample]:
+        """What a user's processor returns may be wrong in any way."""
+        where = f"{self.dataset}/{self.name}, {part} data"
+        if not isinstance(examples, list) or not all(isinstance(example, InputExample) for example in examples):
+            raise DataError(f"{where}: the processor must return a list of InputExample")
+        if not examples:
+            raise DataError(f"{where}: there are no examples in {self.data_dir}; the file must have at least one")
+        for example in examples:
+            if not is_utf8(f"{example.text_a}{example.text_b or ''}"):
+                raise DataError(f"{where}: {example.guid} holds half a surrogate pair, which is no text; mend the file")
+            if example.label is not None and example.label not in self.labels:
+                raise DataError(
+                    f"{where}: {example.guid} has the label {example.label!r}; the labels are {', '.join(self.labels)}"
+                )
+            if example.label is None and part not in ("test", "unlabeled"):
+                raise DataError(f"{where}: {example.guid} has no label; the labels are {', '.join(self.labels)}")
+        return examples
+
+
+def is_utf8(text: str) -> bool:
+    return not any("\ud800" <= character <= "\udfff" for character in text)
+
+
+_DATASETS = {
+    "superglue": (SUPERGLUE_PROCESSORS, SUPERGLUE_PVPS, SUPERGLUE_METRICS),
+    "glue": (GLUE_PROCESSORS, GLUE_PVPS, GLUE_METRICS),
+}
+
+
+def task_names() -> list[str]:
+    """The built-in tasks."""
+    return [f"{dataset}/{name}" for dataset, (processors, _, _) in _DATASETS.items() for name in processors]
+
+
+def open_task(name: str | Path, data_dir: Path | None = None, base_dir: Path | None = None) -> NluTask:
+    """A task by name (``superglue/rte``, ``rte``, ``glue/mrpc``) or file (``mine.yaml``, ``mine.py:mrpc``).
+
+    ``data_dir`` is the folder of the task's files or of the data set; ``base_dir`` is where relative paths start.
+    """
+    text, base = str(name), base_dir or Path()
+    folder = None if data_dir is None else base / Path(data_dir).expanduser()
+    if text.endswith((".yaml", ".yml")):
+        from lmassay.evaluations.fewshot.tasks.described import open_yaml_task
+
+        return open_yaml_task(base / Path(text).expanduser(), folder)
+    if ".py:" in text or text.endswith(".py"):
+        from lmassay.evaluations.fewshot.tasks.own import open_own_task
+
+        return open_own_task(text, folder, base)
+    dataset, task = _known(text)
+    processors, pvps, metrics = _DATASETS[dataset]
+    processor = processors[task](task)
+    check_metrics(metrics[task])
+    return NluTask(
+        dataset=dataset,
+        name=task,
+        processor=processor,
+        pvp_class=pvps[task],
+        metrics=metrics[task],
+        data_dir=None if folder is None else _task_folder(folder, task, processor),
+        labels=processor.get_labels(),
+    )
+
+
+def _known(text: str) -> tuple[str, str]:
+    dataset, _, task = text.lower().rpartition("/")
+    for known, (processors, _, _) in _DATASETS.items():
+        if task in processors and dataset in ("", known):
+            return known, task
+    raise ConfigError(
+        f"there is no few-shot task '{text}'{did_you_mean(text, task_names())}; a task of your own is a file: "
+        f"mine.yaml or mine.py:name"
+    )
+
+
+def _task_folder(folder: Path, task: str, processor: DataProcessor) -> Path:
+    """The folder itself if it has the task's files, else the one in it that is named like the task."""
+    if not folder.is_dir():
+        raise DataError(f"the data folder {folder} does not exist; check the path")
+    if any(processor.file(folder, part) for part in PARTS):
+        return folder
+    for inner in sorted(folder.iterdir()):
+        if inner.is_dir() and inner.name.lower().replace("-", "") == task:
+            return inner
+    names = ", ".join(sorted(inner.name for inner in folder.iterdir())[:12]) or "nothing"
+    raise DataError(f"{folder} has neither files of {task} (train.jsonl …) nor a folder named {task}; it has {names}")

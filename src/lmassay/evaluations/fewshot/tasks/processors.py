@@ -1,0 +1,129 @@
+"""Files to examples: a processor knows the labels of a task, the names of its files and how a row reads.
+
+One of the user's own, as in FewNLU::
+
+    class MRPCProcessor(DataProcessor):
+        def get_labels(self):
+            return ["0", "1"]
+
+        def _create_examples(self, path, set_type):
+            ...
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import ClassVar, Literal
+
+from lmassay.errors import DataError
+from lmassay.evaluations.fewshot.tasks.examples import InputExample
+from lmassay.evaluations.fewshot.tasks.rows import ENDINGS, Row, read_rows
+
+Part = Literal["train", "dev32", "dev", "test", "unlabeled"]
+PARTS: tuple[Part, ...] = ("train", "dev32", "dev", "test", "unlabeled")
+
+
+class DataProcessor(ABC):
+    """Reads the parts of a task from a folder; subclasses define ``get_labels`` and ``_create_examples``."""
+
+    FILES: ClassVar[dict[Part, tuple[str, ...]]] = {
+        "train": ("train",),
+        "dev32": ("dev32",),
+        "dev": ("val", "dev"),
+        "test": ("test",),
+        "unlabeled": ("unlabeled",),
+    }
+    """The names a part's file may have, without their endings."""
+
+    def __init__(self, task_name: str = "") -> None:
+        self.task_name = task_name
+
+    @abstractmethod
+    def get_labels(self) -> list[str]:
+        """The labels in their order; with two of them the second is the positive one."""
+
+    @abstractmethod
+    def _create_examples(self, path: str, set_type: str) -> list[InputExample]:
+        """The examples of one file; ``set_type`` is the name of the part and begins every guid."""
+
+    def get_train_examples(self, data_dir: str | Path, use_cloze: bool = True) -> list[InputExample]:
+        return self.read(data_dir, "train")
+
+    def get_dev32_examples(self, data_dir: str | Path, use_cloze: bool = True) -> list[InputExample]:
+        return self.read(data_dir, "dev32")
+
+    def get_dev_examples(self, data_dir: str | Path) -> list[InputExample]:
+        return self.read(data_dir, "dev")
+
+    def get_test_examples(self, data_dir: str | Path) -> list[InputExample]:
+        return self.read(data_dir, "test")
+
+    def get_unlabeled_examples(self, data_dir: str | Path) -> list[InputExample]:
+        return self.read(data_dir, "unlabeled")
+
+    def read(self, data_dir: str | Path, part: Part) -> list[InputExample]:
+        path = self.file(data_dir, part)
+        if path is None:
+            names = " or ".join(f"{name}{ENDINGS[0]}" for name in self.FILES[part])
+            raise DataError(f"{Path(data_dir)} has no {part} data: there is no {names}; check the folder")
+        return self._create_examples(str(path), part)
+
+    def file(self, data_dir: str | Path, part: Part) -> Path | None:
+        """The file of a part, if there is one."""
+        for name in self.FILES[part]:
+            for ending in ENDINGS:
+                path = Path(data_dir) / f"{name}{ending}"
+                if path.is_file():
+                    return path
+        return None
+
+
+class RowProcessor(DataProcessor):
+    """A processor that is told how one row reads; checks labels and keeps guids apart."""
+
+    LABELS: ClassVar[tuple[str, ...]] = ()
+
+    def get_labels(self) -> list[str]:
+        return list(self.LABELS)
+
+    @abstractmethod
+    def examples_of(self, row: Row, set_type: str) -> Iterator[InputExample]:
+        """The examples of one row."""
+
+    def rows(self, path: str, set_type: str) -> Iterator[Row]:
+        return read_rows(path)
+
+    def _create_examples(self, path: str, set_type: str) -> list[InputExample]:
+        found: list[InputExample] = []
+        seen: set[str] = set()
+        for row in self.rows(path, set_type):
+            for example in self.examples_of(row, set_type):
+                if example.guid in seen:
+                    # FewGLUE's unlabeled WiC file has one index twice.
+                    example.guid = f"{set_type}-line{row.line}-{example.guid.removeprefix(f'{set_type}-')}"
+                if example.guid in seen:
+                    raise DataError(f"{row.where}: the example {example.guid} is there twice; give it its own idx")
+                seen.add(example.guid)
+                found.append(example)
+        return found
+
+    def label(self, row: Row, set_type: str, name: str = "label") -> str | None:
+        """The label of a row: None in unlabeled data and in a test set without labels."""
+        if set_type == "unlabeled" or (set_type == "test" and not row.has(name)):
+            return None
+        return known_label(row, name, row.get(name), self.get_labels())
+
+    @staticmethod
+    def idx(row: Row) -> int:
+        """The number a file gives to an example, else its line."""
+        return row.number("idx") if row.has("idx") else row.line - 1
+
+
+def known_label(row: Row, name: str, value: object, labels: Sequence[str]) -> str:
+    """A label as text, checked against those of the task."""
+    text = str(value)
+    if text not in labels:
+        raise DataError(f"{row.where}: '{name}' is {value!r}; the labels are {', '.join(labels)}")
+    return text

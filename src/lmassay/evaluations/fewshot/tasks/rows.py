@@ -1,0 +1,125 @@
+"""The rows of a data file, each with the place it stands in: JSON Lines, TSV (without quoting, as GLUE has it), CSV."""
+
+from __future__ import annotations
+
+import csv
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from lmassay.errors import DataError, did_you_mean
+from lmassay.storage.files import open_text
+
+ENDINGS = (".jsonl", ".tsv", ".csv")
+_MISSING = object()
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """Named fields; ``line`` counts from 1."""
+
+    fields: Mapping[str, Any]
+    path: Path
+    line: int
+
+    @property
+    def where(self) -> str:
+        return f"{self.path}, line {self.line}"
+
+    def has(self, name: str) -> bool:
+        return self.fields.get(name, _MISSING) not in (_MISSING, None, "")
+
+    def get(self, name: str) -> Any:
+        value = self.fields.get(name, _MISSING)
+        if value is _MISSING:
+            raise DataError(f"{self.where}: the field '{name}' is missing{did_you_mean(name, map(str, self.fields))}")
+        return value
+
+    def text(self, name: str) -> str:
+        value = self.get(name)
+        if not isinstance(value, str):
+            raise DataError(f"{self.where}: '{name}' is {value!r}; it must be text")
+        if not value.strip():
+            raise DataError(f"{self.where}: '{name}' is empty")
+        return value
+
+    def number(self, name: str) -> int:
+        value = self.get(name)
+        try:
+            return int(str(value)) if not isinstance(value, bool | float) else _no_number()
+        except ValueError:
+            raise DataError(f"{self.where}: '{name}' is {value!r}; it must be a whole number") from None
+
+    def inner(self, name: str) -> Row:
+        """A field that holds an object."""
+        return self._row(self.get(name), name)
+
+    def inners(self, name: str) -> list[Row]:
+        """A field that holds a list of objects."""
+        values = self.get(name)
+        if not isinstance(values, list):
+            raise DataError(f"{self.where}: '{name}' must be a list of objects, not {type(values).__name__}")
+        return [self._row(value, name) for value in values]
+
+    def _row(self, value: Any, name: str) -> Row:
+        if not isinstance(value, dict):
+            raise DataError(f"{self.where}: '{name}' must be an object with fields, not {type(value).__name__}")
+        return Row(value, self.path, self.line)
+
+
+def _no_number() -> int:
+    raise ValueError
+
+
+def read_rows(path: str | Path, columns: Sequence[str] | None = None) -> Iterator[Row]:
+    """The rows of a file, by its ending; ``columns`` names those of a table without a header."""
+    path = Path(path)
+    open_text(path, "data")  # it is there, is UTF-8 and not empty
+    rows = _json_lines(path) if path.suffix == ".jsonl" else _table(path, columns)
+    if path.suffix not in ENDINGS:
+        raise DataError(f"{path}: a data file must end in {', '.join(ENDINGS)}")
+    first = next(rows, None)
+    if first is None:
+        raise DataError(f"{path} has no examples; it must have at least one")
+    yield first
+    yield from rows
+
+
+def _json_lines(path: Path) -> Iterator[Row]:
+    with path.open(encoding="utf-8-sig") as stream:
+        for number, line in enumerate(stream, 1):
+            if not line.strip():
+                continue
+            try:
+                fields = json.loads(line)
+            except (ValueError, RecursionError) as error:
+                raise DataError(f"{path}, line {number}: this is no JSON ({error})") from None
+            if not isinstance(fields, dict):
+                raise DataError(f"{path}, line {number}: it must be an object with named fields")
+            yield Row(fields, path, number)
+
+
+def _table(path: Path, columns: Sequence[str] | None) -> Iterator[Row]:
+    tabs = path.suffix == ".tsv"
+    with path.open(encoding="utf-8-sig", newline="") as stream:
+        cells = csv.reader(
+            stream,
+            delimiter="\t" if tabs else ",",
+            quoting=csv.QUOTE_NONE if tabs else csv.QUOTE_MINIMAL,
+            strict=not tabs,
+        )
+        header = list(columns) if columns is not None else None
+        line = 1
+        try:
+            for row in cells:
+                if header is None:
+                    header = [name.strip() for name in row]
+                elif row:
+                    if len(row) != len(header):
+                        raise DataError(f"{path}, line {line}: {len(row)} cells, but there are {len(header)} columns")
+                    yield Row(dict(zip(header, row, strict=True)), path, line)
+                line = cells.line_num + 1
+        except csv.Error as error:
+            raise DataError(f"{path}, line {cells.line_num}: {error}") from None

@@ -1,0 +1,298 @@
+"""The published patterns and verbalizers of the eight SuperGLUE tasks, in the notation of ``patterns``."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import ClassVar
+
+from lmassay.errors import DataError
+from lmassay.evaluations.fewshot.tasks.examples import InputExample
+from lmassay.evaluations.fewshot.tasks.patterns import TablePVP, Words, slotted
+from lmassay.evaluations.fewshot.tasks.pvp import PVP, Encoded, Kind, Mode
+
+PLACEHOLDER = "@placeholder"
+_HALVES = {1: (0, 1), 2: (1, 1), 3: (1, 2), 4: (2, 2), 5: (2, 3), 6: (3, 3), 8: (4, 4), 10: (5, 5)}
+
+Patterns = Mapping[Mode, Mapping[int, str]]
+Table = Mapping[Mode, Mapping[int, Words]]
+
+
+def _twice(patterns: Mapping[int, str]) -> dict[int, str]:
+    """Ids from 10 on repeat the patterns for verbalizers with both words."""
+    return {**patterns, **{number + 10: text for number, text in patterns.items()}}
+
+
+def _words(*, default: Words, count: int, others: Mapping[int, Words] | None = None) -> dict[int, Words]:
+    return {**dict.fromkeys(range(count), default), **(others or {})}
+
+
+_ENTAILMENT = {
+    0: '"|{hypothesis}|" ?||[M]|, "|{premise}|"',
+    1: "{hypothesis}|?||[M]|,|{premise}",
+    2: '"|{hypothesis}|" ?||[M]|. "|{premise}|"',
+    3: "{hypothesis}|?||[M]|.|{premise}",
+    4: "{premise}| question: |{whole_hypothesis}| True or False? answer:|[M]",
+    5: "{premise}|Question:|{hypothesis}|?|Answer:|[M]|.",
+}
+_ENTAILMENT_SLOTS = slotted("{premise}|<a>|Question:|{hypothesis}|?|<b>|Answer:|[M]|.", _HALVES)
+
+
+class _Entailment(TablePVP):
+    def fields(self, example: InputExample) -> dict[str, str]:
+        whole = example.text_b or ""
+        return {
+            "premise": example.text_a,
+            "hypothesis": self.remove_final_punc(whole),
+            "whole_hypothesis": whole,
+        }
+
+
+class RtePVP(_Entailment):
+    VERBALIZER: ClassVar[Words] = {"entailment": ["Yes"], "not_entailment": ["No"]}
+    _TRUE: ClassVar[Words] = {"entailment": ["true"], "not_entailment": ["false"]}
+    _BOTH: ClassVar[Words] = {"entailment": ["Yes", "true"], "not_entailment": ["No", "false"]}
+    PATTERNS: ClassVar[Patterns] = {
+        "cls": {0: "{premise}||{hypothesis}"},
+        "cloze": _twice(_ENTAILMENT),
+        "ptuning": _ENTAILMENT_SLOTS,
+    }
+    WORDS: ClassVar[Table] = {
+        "cloze": _words(default=VERBALIZER, count=6, others={4: _TRUE, **dict.fromkeys(range(10, 16), _BOTH)}),
+        "ptuning": dict.fromkeys(_HALVES, VERBALIZER),
+    }
+
+
+class CbPVP(_Entailment):
+    VERBALIZER: ClassVar[Words] = {"entailment": ["Yes"], "contradiction": ["No"], "neutral": ["Maybe"]}
+    _TRUE: ClassVar[Words] = {"entailment": ["true"], "contradiction": ["false"], "neutral": ["neither"]}
+    _BOTH: ClassVar[Words] = {
+        "entailment": ["Yes", "true"],
+        "contradiction": ["No", "false"],
+        "neutral": ["Maybe", "neither"],
+    }
+    PATTERNS: ClassVar[Patterns] = {
+        "cls": {0: "{premise}||{hypothesis}"},
+        "cloze": _twice(
+            _ENTAILMENT | {4: "{premise}| question: |{whole_hypothesis}| true, false or neither? answer:|[M]"}
+        ),
+        "ptuning": _ENTAILMENT_SLOTS,
+    }
+    # Of the patterns from 10 on, FewNLU gives both words to the first only.
+    WORDS: ClassVar[Table] = {
+        "cloze": _words(default=VERBALIZER, count=16, others={4: _TRUE, 10: _BOTH}),
+        "ptuning": dict.fromkeys(_HALVES, VERBALIZER),
+    }
+
+
+class BoolQPVP(TablePVP):
+    _YES: ClassVar[Words] = {"False": ["No"], "True": ["Yes"]}
+    _TRUE: ClassVar[Words] = {"False": ["false"], "True": ["true"]}
+    _BOTH: ClassVar[Words] = {"False": ["No", "false"], "True": ["Yes", "true"]}
+    _QUESTION = "{passage}|. Question: |{question}|? Answer: |[M]|."
+    _PREVIOUS = "{passage}|. Based on the previous passage, |{question}|?|[M]|."
+    _FOLLOWING = "Based on the following passage, |{question}|?|[M]|.|{passage}"
+    _SLOTS: ClassVar[dict[int, tuple[int, ...]]] = {n: shares for n, shares in _HALVES.items() if n not in (1, 5)}
+    PATTERNS: ClassVar[Patterns] = {
+        "cls": {0: "{passage}||{question}"},
+        "cloze": _twice({0: _QUESTION, 1: _QUESTION, 2: _PREVIOUS, 3: _PREVIOUS, 4: _FOLLOWING, 5: _FOLLOWING}),
+        "ptuning": {
+            1: "{passage}|. Question: |{question}|?|<1>|Answer: |[M]|.",
+            **slotted("{passage}|.|<a>|Question: |{question}|?|<b>|Answer: |[M]|.", _SLOTS),
+        },
+    }
+    WORDS: ClassVar[Table] = {
+        "cloze": {0: _YES, 1: _TRUE, 2: _YES, 3: _TRUE, 4: _YES, 5: _TRUE, **dict.fromkeys(range(10, 16), _BOTH)},
+        "ptuning": dict.fromkeys(PATTERNS["ptuning"], _TRUE),
+    }
+
+    def fields(self, example: InputExample) -> dict[str, str]:
+        return {"passage": example.text_a, "question": self.remove_final_punc(example.text_b or "")}
+
+
+class MultiRcPVP(TablePVP):
+    VERBALIZER: ClassVar[Words] = {"0": ["No"], "1": ["Yes"]}
+    _TRUE: ClassVar[Words] = {"0": ["False"], "1": ["True"]}
+    _BOTH: ClassVar[Words] = {"0": ["No", "False"], "1": ["Yes", "True"]}
+    PATTERNS: ClassVar[Patterns] = {
+        "cls": {0: "{passage}||{question_and_answer!}"},
+        "cloze": _twice(
+            {
+                0: "{passage}|. Question: |{question!}|? Is it |{answer!}|?|[M]|.",
+                1: '{passage}|. Question: |{question!}|? Is the correct answer "|{answer!}|"?|[M]|.',
+                2: '{passage}|. Based on the previous passage, |{question!}|? Is "|{answer!}|" a correct answer?|[M]|.',
+                3: "{passage}|{question!}|- [|[M]|]|{answer!}",
+            }
+        ),
+        "ptuning": {
+            1: "{passage}|. Question: |{question!}|? Is it |{answer!}|?|<1>|[M]|.",
+            2: "{passage}|. Question: |{question!}|?|<1>|Is it |{answer!}|?|<1>|[M]|.",
+            **slotted(
+                "{passage}|.|<a>|Question: |{question!}|?|<b>|Is it |{answer!}|?|<c>|[M]|.",
+                {3: (1, 1, 1), 4: (1, 1, 2), 6: (2, 2, 2), 9: (3, 3, 3)},
+            ),
+        },
+    }
+    WORDS: ClassVar[Table] = {
+        "cloze": _words(default=VERBALIZER, count=4, others={3: _TRUE, **dict.fromkeys(range(10, 14), _BOTH)}),
+        "ptuning": dict.fromkeys(PATTERNS["ptuning"], VERBALIZER),
+    }
+
+    def fields(self, example: InputExample) -> dict[str, str]:
+        question, answer = example.text_b or "", example.meta["answer"]
+        return {
+            "passage": example.text_a,
+            "question": self.remove_final_punc(question),
+            "answer": answer,
+            "question_and_answer": f"{question} {self.tokenizer.sep_token or ''} {answer}",
+        }
+
+
+class WicPVP(TablePVP):
+    _YES: ClassVar[Words] = {"F": ["No"], "T": ["Yes"]}
+    _SENSE: ClassVar[Words] = {"F": ["2"], "T": ["b"]}
+    _BOTH: ClassVar[Words] = {"F": ["No", "False"], "T": ["Yes", "True"]}
+    _SIMILAR = '"|{sentence1}|" / "|{sentence2}|" Similar sense of "{word!}"?|[M]|.'
+    _SLOTS: ClassVar[dict[int, tuple[int, ...]]] = {n: shares for n, shares in _HALVES.items() if n not in (3, 5)}
+    PATTERNS: ClassVar[Patterns] = {
+        "cls": {0: "{word_and_sentence1}||{sentence2}"},
+        "cloze": {
+            0: _SIMILAR,
+            1: "{sentence1}|{sentence2}|Does {word!} have the same meaning in both sentences?|[M]",
+            2: '{word!}| . Sense (1) (a) "|{sentence1}|" (|[M]|) "|{sentence2}|"',
+            10: _SIMILAR,
+        },
+        "ptuning": slotted('{word!}| . Sense (1) (a) "|{sentence1}|" (|<a>|[M]|<b>|) "|{sentence2}|"', _SLOTS),
+    }
+    WORDS: ClassVar[Table] = {
+        "cloze": {0: _YES, 1: _YES, 2: _SENSE, 10: _BOTH},
+        "ptuning": dict.fromkeys(_SLOTS, _SENSE),
+    }
+
+    def fields(self, example: InputExample) -> dict[str, str]:
+        word = example.meta["word"]
+        return {
+            "word": word,
+            "sentence1": example.text_a,
+            "sentence2": example.text_b or "",
+            "word_and_sentence1": f"{word}: {example.text_a}",
+        }
+
+
+class CopaPVP(TablePVP):
+    """The masks stand for one of two choices, as many as the longer one has tokens."""
+
+    kind: ClassVar[Kind] = "choices"
+    _QUOTED = '"|{choice1!}|" or "|{choice2!}|"?|'
+    PATTERNS: ClassVar[Patterns] = {
+        "cls": {0: "{because1!}||{because2!}"},
+        "cloze": {
+            0: _QUOTED + "{premise}|{joiner!}|[M]|.",
+            1: "{choice1!}|or|{choice2!}|?|{premise}|{joiner!}|[M]|.",
+        },
+        "ptuning": slotted(
+            _QUOTED + "<a>|{premise}|{joiner!}|<b>|[M]|.",
+            {1: (0, 1), 2: (2, 0), 3: (3, 0), 4: (0, 4), 5: (3, 2), 6: (3, 3)},
+        ),
+    }
+
+    def fields(self, example: InputExample) -> dict[str, str]:
+        premise = self.remove_final_punc(example.text_a)
+        first, second = self.choice_texts(example)
+        joiner = {"cause": "because", "effect": ", so"}[example.meta["question"]]
+        return {
+            "premise": premise,
+            "choice1": first,
+            "choice2": second,
+            "joiner": joiner,
+            "because1": f"{premise} {joiner} {first}",
+            "because2": f"{premise} {joiner} {second}",
+        }
+
+    def choice_texts(self, example: InputExample) -> list[str]:
+        choices = (example.meta["choice1"], example.meta["choice2"])
+        return [PVP.remove_final_punc(PVP.lowercase_first(choice)) for choice in choices]
+
+    def mask_count(self, example: InputExample) -> int:
+        return max(map(len, self.choices(example)))
+
+
+class WscPVP(TablePVP):
+    """The masks stand for what a pronoun refers to; in training up to three more than it has tokens (pad as target)."""
+
+    kind: ClassVar[Kind] = "referent"
+    _ASKED = "Question: In the passage above, what does the pronoun '*{pronoun!}*' refer to?"
+    PATTERNS: ClassVar[Patterns] = {
+        "cls": {0: "{text}||{candidate!}"},
+        "cloze": {
+            0: "{text}|The pronoun '*{pronoun!}*' refers to|[M]|.",
+            1: "{text}|In the previous sentence, the pronoun '*{pronoun!}*' refers to|[M]|.",
+            2: f"{{text}}|{_ASKED} Answer: |[M]|.",
+        },
+        "ptuning": {
+            **slotted(f"{{text}}|<a>|{_ASKED} Answer: |[M]|.", {1: (1,), 2: (2,), 3: (3,), 4: (4,)}),
+            **slotted(f"{{text}}|<a>|{_ASKED}|<b>|Answer: |[M]|.", {5: (3, 2), 6: (3, 3), 8: (4, 4)}),
+        },
+    }
+
+    def fields(self, example: InputExample) -> dict[str, str]:
+        words = example.text_a.split()
+        place = example.meta["span2_index"]
+        words[place] = f"*{words[place]}*"
+        return {
+            "text": " ".join(words),
+            "pronoun": example.meta["span2_text"],
+            "candidate": example.meta["span1_text"],
+        }
+
+    def choice_texts(self, example: InputExample) -> list[str]:
+        return [example.meta["span1_text"]]
+
+    def mask_count(self, example: InputExample) -> int:
+        extra = self.rng.randint(0, 3) if self.training else 1
+        return len(self.choices(example)[0]) + extra
+
+
+class RecordPVP(TablePVP):
+    """The masks stand for an entity, as many as the longest candidate has tokens."""
+
+    kind: ClassVar[Kind] = "entities"
+    PATTERNS: ClassVar[Patterns] = {
+        "cls": {0: "{passage}||{query!}"},
+        "cloze": {0: "{passage}|{before!}|[M]|{after!}"},
+        "ptuning": slotted("{passage}|<a>|{before!}|[M]|{after!}", {1: (1,), 2: (2,), 3: (3,)}),
+    }
+
+    def fields(self, example: InputExample) -> dict[str, str]:
+        query = example.text_b or ""
+        before, found, after = query.partition(PLACEHOLDER)
+        if not found or PLACEHOLDER in after:
+            raise DataError(f"{example.guid}: the query must have one {PLACEHOLDER}, but it is '{query}'")
+        return {
+            "passage": example.text_a,
+            "before": f" {before.rstrip()}",
+            "after": after,
+            "query": query.replace(PLACEHOLDER, example.meta.get("candidate", PLACEHOLDER)),
+        }
+
+    def choice_texts(self, example: InputExample) -> list[str]:
+        return list(example.meta["candidates"])
+
+    def mask_count(self, example: InputExample) -> int:
+        return max(map(len, self.choices(example)))
+
+    def filled(self, example: InputExample, candidate: str) -> Encoded:
+        """The passage and the query with a candidate in place, for a classifier that says whether it fits."""
+        meta = {**example.meta, "candidate": candidate}
+        return self.encode(InputExample(example.guid, example.text_a, example.text_b, example.label, meta=meta))
+
+
+SUPERGLUE_PVPS: dict[str, type[TablePVP]] = {
+    "boolq": BoolQPVP,
+    "cb": CbPVP,
+    "copa": CopaPVP,
+    "multirc": MultiRcPVP,
+    "record": RecordPVP,
+    "rte": RtePVP,
+    "wic": WicPVP,
+    "wsc": WscPVP,
+}

@@ -1,0 +1,130 @@
+"""Where the adversarial x' comes from: a file, a perturbation, or a search over perturbations."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+from lmassay.errors import ConfigError
+from lmassay.evaluations.robustness.perturbations.base import DEFAULT_RATE, Perturber, make_perturber
+
+
+class Search(BaseModel):
+    """Try many perturbations of each sentence and keep the one that scores highest on s_src + d_tgt.
+
+    ``budget`` counts all queries to the system for a sentence, the one for the unperturbed sentence included.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    perturbations: list[str] = ["charswap", "keyboard", "delete", "insert", "homoglyph"]
+    rates: list[float] = [0.1, 0.3]
+    budget: int = Field(default=10, ge=2, le=10_000)
+
+
+class Attack(BaseModel):
+    """One attack of a configuration: ``charswap``, or ``{name: …, file: adv.fr}``, or ``{name: …, search: {…}}``.
+
+    ``name`` is what tables show; it is also the perturbation unless ``perturb`` or ``file`` says otherwise.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    name: str = ""
+    file: Path | None = None
+    perturb: str | None = None
+    rate: float = Field(default=DEFAULT_RATE, ge=0, le=1, allow_inf_nan=False)
+    seed: int = 0
+    options: dict[str, Any] = {}
+    search: Search | None = None
+
+    @model_validator(mode="before")
+    @classmethod
+    def _short_form(cls, value: Any) -> Any:
+        return {"name": value} if isinstance(value, str) else value
+
+    @model_validator(mode="after")
+    def _one_source(self) -> Attack:
+        if sum(part is not None for part in (self.file, self.perturb, self.search)) > 1:
+            raise ValueError("give only one of file, perturb and search")
+        if not (self.name or self.perturb or self.file or self.search):
+            raise ValueError("give a name, a file, a perturbation or a search")
+        return self
+
+    @property
+    def label(self) -> str:
+        """The name given; of a perturbation that goes by its own name, also what was set of it."""
+        if self.name and (self.file or self.perturb or self.search):
+            return self.name
+        if self.file is not None:
+            return self.file.name
+        if self.search is not None:
+            return f"search ({', '.join(self.search.perturbations)})"
+        told = [f"rate {self.rate:g}"] if self.rate != DEFAULT_RATE else []
+        told += [f"seed {self.seed}"] if self.seed else []
+        # Texts may be long, or hold what came from a variable and is nobody else's business.
+        told += [f"{key} {value}" for key, value in self.options.items() if isinstance(value, bool | int | float)]
+        return f"{self.name or self.perturb}" + (f" ({', '.join(told)})" if told else "")
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """One adversarial sentence and what made it."""
+
+    text: str
+    made_by: str
+
+
+class Maker:
+    """Makes the candidates for a sentence; one for a plain perturbation, up to ``budget`` - 1 for a search."""
+
+    def __init__(self, attack: Attack, base_dir: Path) -> None:
+        self._search = attack.search
+        if attack.search is None:
+            name = attack.perturb or attack.name
+            self._perturbers = [
+                make_perturber(name, rate=attack.rate, seed=attack.seed, options=attack.options, base=base_dir)
+            ]
+        else:
+            if not attack.search.perturbations or not attack.search.rates:
+                raise ConfigError("task.attack.search: give at least one perturbation and one rate")
+            self._perturbers = list(_spread(attack.search, attack.seed, base_dir))
+
+    @property
+    def signature(self) -> str:
+        if self._search is None:
+            return self._perturbers[0].signature
+        names = ",".join(self._search.perturbations)
+        rates = ",".join(f"{rate:g}" for rate in self._search.rates)
+        return f"search({names}|rates:{rates}|budget:{self._search.budget}|seed:{self._perturbers[0].seed})"
+
+    @property
+    def most(self) -> int:
+        """Candidates a sentence at the most."""
+        return 1 if self._search is None else self._search.budget - 1
+
+    def candidates(self, text: str, index: int) -> list[Candidate]:
+        """At least one candidate; a search gives distinct ones that differ from ``text``, if there are any."""
+        if self._search is None:
+            return [Candidate(self._perturbers[0](text, index), self._perturbers[0].name)]
+        found: dict[str, Candidate] = {}
+        for perturber in self._perturbers:
+            changed = perturber(text, index)
+            if changed != text and changed not in found:
+                found[changed] = Candidate(changed, f"{perturber.name}@{perturber.rate:g}")
+                if len(found) == self.most:
+                    break
+        return list(found.values()) or [Candidate(text, "none")]
+
+
+def _spread(search: Search, seed: int, base_dir: Path) -> Iterator[Perturber]:
+    """Perturbers in rounds: each perturbation at each rate, then again with another seed, enough to fill the budget."""
+    kinds = [(name, rate) for rate in search.rates for name in search.perturbations]
+    # Many a draw repeats an earlier one or changes nothing, so twice the budget is drawn.
+    for draw in range(2 * search.budget):
+        name, rate = kinds[draw % len(kinds)]
+        yield make_perturber(name, rate=rate, seed=seed + draw // len(kinds), options={}, base=base_dir)

@@ -1,0 +1,290 @@
+"""Sentence BLEU with 13a tokens, compiled.
+
+The 13a tokeniser is four regular expressions one after the other, each of which puts spaces around characters. What
+they do to a character depends only on its neighbours, so one walk over the text finds the tokens as spans of it:
+
+1. symbols stand alone;
+2. ``([^0-9])([.,])``: a stop after a non-digit stands alone, unless that non-digit is itself a stop this rule has
+   taken as its second group (matches do not overlap);
+3. ``([.,])([^0-9])``: a stop before a non-digit stands alone. No two stops touch any more after rule 2, so no
+   match of this rule can eat the stop of the next;
+4. ``([0-9])(-)``: a dash after a digit stands alone.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from functools import cache
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from lmassay.evaluations.robustness.kernels import bleu_plain
+from lmassay.evaluations.robustness.kernels.engine import ChunkSize, Scores
+from lmassay.evaluations.robustness.kernels.jit import Unsigned, kernel, part
+from lmassay.evaluations.robustness.kernels.ngrams_numba import (
+    MAX_SYMBOLS,
+    MULTIPLIER,
+    ONE,
+    ZERO,
+    Indices,
+    Keys,
+    U,
+    add_matches,
+    make_side,
+    make_table,
+    table_size,
+)
+from lmassay.evaluations.robustness.kernels.text import Codes, Ints, Joined, join, whitespace
+
+CHUNK = ChunkSize(pairs=2048, characters=1 << 20)
+MAX_CHARACTERS = MAX_SYMBOLS  # longer texts go through sacrebleu
+ORDER = 4
+FLOOR = bleu_plain.FLOOR
+
+_OTHER, _SPACE, _SYMBOL, _STOP, _DASH, _DIGIT = range(6)
+_SYMBOLS = '{|}~[\\]^_` !"#$%&()*+:;<=>?@/'
+_ABSENT = 0  # the symbol of a token that is not in the reference
+_HALF = U(32)
+
+Kinds = npt.NDArray[np.uint8]
+
+
+class Tokens(NamedTuple):
+    """Token ``i`` is ``codes[starts[i]:ends[i]]``; equal tokens have equal symbols."""
+
+    starts: Indices
+    ends: Indices
+    symbols: Codes
+
+
+class Vocabulary(NamedTuple):
+    """Open addressing over the tokens of a reference: an entry is its stamp (which pair it is of) and a token."""
+
+    hashes: Keys
+    entries: Keys
+
+
+def bleu_chunk(hyps: Sequence[str], refs: Sequence[str], zero_without_match: bool) -> Scores:
+    """sacrebleu's sentence BLEU of each pair, divided by 100 and at most 1."""
+    hyp, ref = _prepared(hyps), _prepared(refs)
+    if max(np.diff(hyp.starts).max(), np.diff(ref.starts).max()) > MAX_CHARACTERS:
+        return bleu_plain.bleu_chunk(hyps, refs, zero_without_match)
+    scores = np.empty(len(hyps), dtype=np.float64)
+    _score_all(hyp.codes, hyp.starts, ref.codes, ref.starts, _kinds(), zero_without_match, scores)
+    return np.minimum(scores / 100, 1.0)
+
+
+def _prepared(texts: Sequence[str]) -> Joined:
+    """What 13a does before its regular expressions, where there is something to do."""
+    whole = "".join(texts)
+    if "&" in whole or "<skipped>" in whole or "-\n" in whole:
+        texts = [_unescaped(text.rstrip()) for text in texts]
+    return join(texts)
+
+
+def _unescaped(text: str) -> str:
+    text = text.replace("<skipped>", "").replace("-\n", "").replace("\n", " ")
+    return text.replace("&quot;", '"').replace("&amp;", "&").replace("&lt;", "<").replace("&gt;", ">")
+
+
+@cache
+def _kinds() -> Kinds:
+    """The kind of each code point; those beyond the table are _OTHER."""
+    kinds = np.where(whitespace(), np.uint8(_SPACE), np.uint8(_OTHER))
+    for characters, kind in ((_SYMBOLS, _SYMBOL), (".,", _STOP), ("-", _DASH), ("0123456789", _DIGIT)):
+        kinds[[ord(character) for character in characters]] = kind
+    kinds[ord(" ")] = _SPACE  # a symbol to rule 1, but a space between two spaces is still a space
+    kinds.flags.writeable = False
+    return kinds
+
+
+@kernel
+def _score_all(
+    hyp_codes: Codes,
+    hyp_starts: Ints,
+    ref_codes: Codes,
+    ref_starts: Ints,
+    kinds: Kinds,
+    zero_without_match: bool,
+    scores: Scores,
+) -> None:
+    longest_hyp, longest_ref = np.max(np.diff(hyp_starts)), np.max(np.diff(ref_starts))
+    table = make_table(longest_ref)
+    hyp_side, ref_side = make_side(longest_hyp), make_side(longest_ref)
+    hyp_tokens, ref_tokens = _make_tokens(longest_hyp), _make_tokens(longest_ref)
+    vocabulary = _make_vocabulary(longest_ref)
+    matches = np.empty(ORDER, dtype=np.int64)
+    for pair in range(len(scores)):
+        hyp = hyp_codes[hyp_starts[pair] : hyp_starts[pair + 1]]
+        ref = ref_codes[ref_starts[pair] : ref_starts[pair + 1]]
+        hyp_count = _tokenise(hyp, kinds, hyp_tokens)
+        ref_count = _tokenise(ref, kinds, ref_tokens)
+        mask = U(table_size(ref_count) - 1)
+        _number_ref_tokens(ref, ref_tokens, ref_count, vocabulary, U(pair) + ONE, mask)
+        _number_hyp_tokens(hyp, hyp_tokens, hyp_count, ref, ref_tokens, vocabulary, U(pair) + ONE, mask)
+        _list_all(hyp_side.places, hyp_count)
+        _list_all(ref_side.places, ref_count)
+        hyp_symbols, ref_symbols = hyp_tokens.symbols[:hyp_count], ref_tokens.symbols[:ref_count]
+        matches[:] = 0
+        add_matches(table, hyp_symbols, hyp_side, hyp_count, ref_symbols, ref_side, ref_count, matches)
+        scores[pair] = _bleu(matches, np.int64(hyp_count), np.int64(ref_count), zero_without_match)
+
+
+@part
+def _make_tokens(characters: int) -> Tokens:
+    return Tokens(
+        np.empty(characters, dtype=np.uint32),
+        np.empty(characters, dtype=np.uint32),
+        np.empty(characters, dtype=np.uint32),
+    )
+
+
+@part
+def _make_vocabulary(characters: int) -> Vocabulary:
+    size = table_size(characters)
+    return Vocabulary(np.zeros(size, dtype=np.uint64), np.zeros(size, dtype=np.uint64))
+
+
+@part
+def _kind(kinds: Kinds, code: Unsigned) -> Unsigned:
+    return kinds[code] if code < len(kinds) else _OTHER
+
+
+@part
+def _tokenise(codes: Codes, kinds: Kinds, tokens: Tokens) -> Unsigned:
+    """Find the tokens; returns how many."""
+    starts, ends, _ = tokens
+    length = U(len(codes))
+    count = ZERO
+    in_token = False
+    before = _SPACE
+    taken_by_rule_2 = False
+    for place in range(length):
+        kind = _kind(kinds, codes[place])
+        alone = kind == _SYMBOL or (kind == _DASH and before == _DIGIT)
+        if kind == _STOP:
+            taken_by_rule_2 = before != _DIGIT and not taken_by_rule_2
+            digit_follows = place + ONE < length and _kind(kinds, codes[place + ONE]) == _DIGIT
+            alone = taken_by_rule_2 or not digit_follows
+        else:
+            taken_by_rule_2 = False
+        if in_token and (alone or kind == _SPACE):
+            ends[count] = place
+            count += ONE
+            in_token = False
+        if alone:
+            starts[count] = place
+            ends[count] = place + ONE
+            count += ONE
+        elif not in_token and kind != _SPACE:
+            starts[count] = place
+            in_token = True
+        before = kind
+    if in_token:
+        ends[count] = length
+        count += ONE
+    return count
+
+
+@part
+def _hash(codes: Codes, start: Unsigned, end: Unsigned) -> Unsigned:
+    value = ZERO
+    for place in range(start, end):
+        value = (value ^ U(codes[place])) * MULTIPLIER
+        value ^= value >> _HALF
+    return value
+
+
+@part
+def _equal(codes: Codes, start: Unsigned, end: Unsigned, ref: Codes, ref_start: Unsigned, ref_end: Unsigned) -> bool:
+    if end - start != ref_end - ref_start:
+        return False
+    for step in range(end - start):  # noqa: SIM110 - compiled as it stands
+        if codes[start + step] != ref[ref_start + step]:
+            return False
+    return True
+
+
+@part
+def _find(
+    codes: Codes,
+    start: Unsigned,
+    end: Unsigned,
+    ref: Codes,
+    ref_tokens: Tokens,
+    vocabulary: Vocabulary,
+    stamp: Unsigned,
+    mask: Unsigned,
+) -> tuple[Unsigned, Unsigned]:
+    """The slot of a token, or the slot where it belongs, and the hash of the token; equal hashes are not trusted."""
+    hashes, entries = vocabulary
+    starts, ends, _ = ref_tokens
+    value = _hash(codes, start, end)
+    slot = value & mask
+    while entries[slot] >> _HALF == stamp:
+        if hashes[slot] == value:
+            token = entries[slot] & U(0xFFFFFFFF)
+            if _equal(codes, start, end, ref, U(starts[token]), U(ends[token])):
+                break
+        slot = (slot + ONE) & mask
+    return slot, value
+
+
+@part
+def _number_ref_tokens(
+    ref: Codes, tokens: Tokens, count: Unsigned, vocabulary: Vocabulary, stamp: Unsigned, mask: Unsigned
+) -> None:
+    hashes, entries = vocabulary
+    starts, ends, symbols = tokens
+    for token in range(count):
+        slot, value = _find(ref, U(starts[token]), U(ends[token]), ref, tokens, vocabulary, stamp, mask)
+        if entries[slot] >> _HALF != stamp:
+            hashes[slot] = value
+            entries[slot] = stamp << _HALF | token
+        symbols[token] = (entries[slot] & U(0xFFFFFFFF)) + ONE
+
+
+@part
+def _number_hyp_tokens(
+    hyp: Codes,
+    tokens: Tokens,
+    count: Unsigned,
+    ref: Codes,
+    ref_tokens: Tokens,
+    vocabulary: Vocabulary,
+    stamp: Unsigned,
+    mask: Unsigned,
+) -> None:
+    entries = vocabulary.entries
+    starts, ends, symbols = tokens
+    for token in range(count):
+        slot, _ = _find(hyp, U(starts[token]), U(ends[token]), ref, ref_tokens, vocabulary, stamp, mask)
+        if entries[slot] >> _HALF == stamp:
+            symbols[token] = (entries[slot] & U(0xFFFFFFFF)) + ONE
+        else:
+            symbols[token] = _ABSENT
+
+
+@part
+def _list_all(places: Indices, count: Unsigned) -> None:
+    for place in range(count):
+        places[place] = place
+
+
+@part
+def _bleu(matches: Ints, hyp_length: np.int64, ref_length: np.int64, zero_without_match: bool) -> float:
+    """Operation by operation as sacrebleu with effective order, floor smoothing and scores up to 100."""
+    if hyp_length == 0 or (zero_without_match and matches[0] == 0):
+        return 0.0
+    penalty = 1.0
+    if hyp_length < ref_length:
+        penalty = math.exp(1 - ref_length / hyp_length)
+    logs = 0.0
+    effective_order = hyp_length if hyp_length < ORDER else ORDER
+    for n in range(effective_order):
+        matched = 100.0 * matches[n] if matches[n] else 100.0 * FLOOR
+        logs += math.log(matched / (hyp_length - n))
+    return penalty * math.exp(logs / effective_order)

@@ -1,0 +1,36 @@
+"""Sentence BLEU by sacrebleu itself: one BLEU object for all pairs, no compiled code."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from functools import cache
+from typing import Any
+
+import numpy as np
+
+from lmassay.evaluations.robustness.kernels.engine import ChunkSize, Scores
+
+CHUNK = ChunkSize(pairs=4096, characters=1 << 20)
+FLOOR = 0.01
+
+
+def bleu_chunk(hyps: Sequence[str], refs: Sequence[str], zero_without_match: bool) -> Scores:
+    """sacrebleu's sentence BLEU of each pair, divided by 100 and at most 1."""
+    scores = [_score(hyp, ref, zero_without_match) for hyp, ref in zip(hyps, refs, strict=True)]
+    return np.minimum(np.array(scores, dtype=np.float64) / 100, 1.0)
+
+
+@cache
+def _metric() -> Any:
+    from sacrebleu.metrics import BLEU
+
+    return BLEU(smooth_method="floor", smooth_value=FLOOR, effective_order=True)
+
+
+def _score(hyp: str, ref: str, zero_without_match: bool) -> float:
+    result = _metric().sentence_score(hyp, [ref])
+    if zero_without_match or any(result.counts) or not result.sys_len:
+        return float(result.score)
+    precisions = [100.0 * FLOOR / total for total in result.totals if total]
+    return float(result.bp) * math.exp(sum(map(math.log, precisions)) / len(precisions))

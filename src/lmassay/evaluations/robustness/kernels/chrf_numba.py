@@ -1,0 +1,135 @@
+"""Sentence chrF, compiled."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from lmassay.evaluations.robustness.kernels import chrf_numpy
+from lmassay.evaluations.robustness.kernels.engine import ChunkSize, Scores
+from lmassay.evaluations.robustness.kernels.jit import Unsigned, kernel, part
+from lmassay.evaluations.robustness.kernels.ngrams_numba import (
+    MAX_SYMBOLS,
+    ONE,
+    ZERO,
+    Indices,
+    U,
+    add_matches,
+    make_side,
+    make_table,
+)
+from lmassay.evaluations.robustness.kernels.text import Codes, Ints, join, whitespace
+
+CHUNK = ChunkSize(pairs=2048, characters=1 << 20)
+MAX_CHARACTERS = MAX_SYMBOLS  # longer texts go through numpy
+
+Flags = npt.NDArray[np.uint8]
+
+
+def chrf_chunk(hyps: Sequence[str], refs: Sequence[str], order: int, beta: float) -> Scores:
+    """sacrebleu's sentence chrF of each pair, divided by 100."""
+    hyp, ref = join(hyps), join(refs)
+    if max(np.diff(hyp.starts).max(), np.diff(ref.starts).max()) > MAX_CHARACTERS:
+        return chrf_numpy.chrf_chunk(hyps, refs, order, beta)
+    scores = np.empty(len(hyps), dtype=np.float64)
+    _score_all(hyp.codes, hyp.starts, ref.codes, ref.starts, whitespace(), order, float(beta**2), scores)
+    return scores
+
+
+@kernel
+def _score_all(
+    hyp_codes: Codes,
+    hyp_starts: Ints,
+    ref_codes: Codes,
+    ref_starts: Ints,
+    spaces: Flags,
+    order: int,
+    factor: float,
+    scores: Scores,
+) -> None:
+    longest_hyp, longest_ref = np.max(np.diff(hyp_starts)), np.max(np.diff(ref_starts))
+    table = make_table(longest_ref)
+    hyp_side, ref_side = make_side(longest_hyp), make_side(longest_ref)
+    hyp_buffer, ref_buffer = np.empty(longest_hyp, dtype=np.uint32), np.empty(longest_ref, dtype=np.uint32)
+    hyp_paired, ref_paired = np.empty(longest_hyp, dtype=np.uint8), np.empty(longest_ref, dtype=np.uint8)
+    matches = np.empty(order, dtype=np.int64)
+    for pair in range(len(scores)):
+        hyp = _without_spaces(hyp_codes[hyp_starts[pair] : hyp_starts[pair + 1]], spaces, hyp_buffer)
+        ref = _without_spaces(ref_codes[ref_starts[pair] : ref_starts[pair + 1]], spaces, ref_buffer)
+        hyp_paired[: len(hyp)] = 0
+        ref_paired[: len(ref)] = 0
+        matches[:] = 0
+        _pair_off(hyp, len(hyp), hyp_paired, ref, len(ref), ref_paired, matches)
+        if len(hyp) != len(ref):
+            common = min(len(hyp), len(ref))
+            _pair_off(hyp, common, hyp_paired, ref, common, ref_paired, matches)
+        hyp_alive = _list_unpaired(hyp_paired, len(hyp), hyp_side.places)
+        ref_alive = _list_unpaired(ref_paired, len(ref), ref_side.places)
+        add_matches(table, hyp, hyp_side, hyp_alive, ref, ref_side, ref_alive, matches)
+        scores[pair] = _f_score(matches, len(hyp), len(ref), factor)
+
+
+@part
+def _without_spaces(codes: Codes, spaces: Flags, buffer: Codes) -> Codes:
+    kept = ZERO
+    for code in codes:
+        buffer[kept] = code
+        if code >= len(spaces) or spaces[code] == 0:
+            kept += ONE
+    return buffer[:kept]
+
+
+@part
+def _pair_off(
+    hyp: Codes, hyp_end: int, hyp_paired: Flags, ref: Codes, ref_end: int, ref_paired: Flags, matches: Ints
+) -> None:
+    """Pair places that have the same n-grams of all orders, and are equally far from the two ends.
+
+    Each such pair is one match of each order, whatever else there is: min(h + 1, r + 1) = min(h, r) + 1.
+    """
+    order = U(len(matches))
+    at_text_ends = hyp_end == len(hyp) and ref_end == len(ref)
+    full = 0
+    run = ZERO
+    for back in range(U(1), U(min(hyp_end, ref_end)) + ONE):
+        hyp_place, ref_place = U(hyp_end) - back, U(ref_end) - back
+        run = run + ONE if hyp[hyp_place] == ref[ref_place] else ZERO
+        if run >= order:
+            if not (hyp_paired[hyp_place] or ref_paired[ref_place]):
+                hyp_paired[hyp_place] = ref_paired[ref_place] = 1
+                full += 1
+        elif at_text_ends and run == back:  # the last n-grams of the texts: only the lower orders exist
+            hyp_paired[hyp_place] = ref_paired[ref_place] = 1
+            for n in range(run):
+                matches[n] += 1
+    for n in range(order):
+        matches[n] += full
+
+
+@part
+def _list_unpaired(paired: Flags, count: int, places: Indices) -> Unsigned:
+    kept = ZERO
+    for place in range(U(count)):
+        places[kept] = place
+        if not paired[place]:
+            kept += ONE
+    return kept
+
+
+@part
+def _f_score(matches: Ints, hyp_count: int, ref_count: int, factor: float) -> float:
+    """Operation by operation as sacrebleu's effective-order chrF, so that not even the rounding differs."""
+    effective_order = min(len(matches), hyp_count, ref_count)
+    precision, recall = 0.0, 0.0
+    for n in range(effective_order):
+        precision += matches[n] / (hyp_count - n)
+        recall += matches[n] / (ref_count - n)
+    if precision + recall == 0:
+        return 0.0
+    precision /= effective_order
+    recall /= effective_order
+    score = (1 + factor) * precision * recall
+    score /= factor * precision + recall
+    return 100 * score / 100

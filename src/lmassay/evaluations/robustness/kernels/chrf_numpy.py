@@ -1,0 +1,217 @@
+"""Sentence chrF with numpy alone: all n-grams of a chunk in one sort.
+
+The identity behind it: for one pair and one order, let h and r be how often an n-gram occurs on either side. Then
+
+    matches = sum of min(h, r) = (hyp n-grams + ref n-grams - sum of |h - r|) / 2,
+
+and each n-gram is a prefix of the longest one at its place: sorted longest n-grams are sorted n-grams of all orders.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from lmassay.evaluations.robustness.kernels.engine import ChunkSize, Scores
+from lmassay.evaluations.robustness.kernels.text import Ints, join, whitespace
+
+# 511 pairs and the end mark are numbered with 9 bits, which leaves 9 bits for each of six characters.
+CHUNK = ChunkSize(pairs=511, characters=1 << 18)
+
+Keys = npt.NDArray[np.uint64]
+_KEY_BITS = 64
+_RENUMBERING_TABLE_LIMIT = 1 << 22
+
+
+class _Chunk(NamedTuple):
+    """Character ids (from 1 to ``distinct``) of all texts without white space: the hypotheses, then the references.
+
+    Each text is followed by ``order`` zeros, which end the n-grams at its end; ``starts`` and ``counts`` say where a
+    text begins and how many characters it has.
+    """
+
+    ids: Keys
+    starts: Ints
+    counts: Ints
+    distinct: int
+    order: int
+
+    @property
+    def pairs(self) -> int:
+        return len(self.counts) // 2
+
+    @property
+    def bits(self) -> int:
+        """Bits of one character."""
+        return self.distinct.bit_length()
+
+    @property
+    def fits(self) -> bool:
+        """True if the number of a pair, its longest n-gram and its side fit into one key."""
+        return self.pairs.bit_length() + self.order * self.bits + 1 <= _KEY_BITS
+
+
+def chrf_chunk(hyps: Sequence[str], refs: Sequence[str], order: int, beta: float) -> Scores:
+    """sacrebleu's sentence chrF of each pair, divided by 100."""
+    chunk = _read(hyps, refs, order)
+    if not chunk.fits and len(hyps) * chunk.distinct <= _RENUMBERING_TABLE_LIMIT:
+        chunk = _renumbered(chunk)
+    if chunk.fits:
+        unmatched = _unmatched_by_keys(chunk)
+    elif len(hyps) == 1:
+        unmatched = _unmatched_by_columns(chunk)
+    else:
+        half = len(hyps) // 2
+        return np.concatenate(
+            [chrf_chunk(hyps[:half], refs[:half], order, beta), chrf_chunk(hyps[half:], refs[half:], order, beta)]
+        )
+    return _f_scores(chunk, unmatched, beta)
+
+
+def _read(hyps: Sequence[str], refs: Sequence[str], order: int) -> _Chunk:
+    joined = join([*hyps, *refs], gap=" " * order)
+    codes = joined.codes.astype(np.intp)  # numpy's own type of index: it would convert them at each use
+    table = np.zeros(int(codes.max()) + 1, dtype=np.uint64)
+    table[codes] = 1
+    table[np.flatnonzero(whitespace()[: len(table)])] = 0
+    present = np.flatnonzero(table)
+    table[present] = np.arange(1, len(present) + 1, dtype=np.uint64)
+    ids = table.take(codes)
+    keep = ids != 0
+    gaps = joined.starts[1:, None] + np.arange(-order, 0)
+    keep[gaps.ravel()] = True
+    kept = np.flatnonzero(keep)
+    starts = np.searchsorted(kept, joined.starts)
+    return _Chunk(ids.take(kept), starts[:-1], np.diff(starts) - order, len(present), order)
+
+
+def _renumbered(chunk: _Chunk) -> _Chunk:
+    """The same with ids that count the characters of each pair by itself, for large alphabets such as Chinese."""
+    pair = np.tile(np.arange(chunk.pairs), 2).repeat(chunk.counts + chunk.order)
+    ids = chunk.ids.astype(np.intp)
+    present = np.zeros((chunk.pairs, chunk.distinct + 1), dtype=np.bool_)
+    present[pair, ids] = True
+    present[:, 0] = False
+    own_ids = np.cumsum(present, axis=1, dtype=np.uint32)
+    return chunk._replace(ids=own_ids[pair, ids].astype(np.uint64), distinct=int(own_ids[:, -1].max()))
+
+
+def _windows(ids: Keys, width: int, bits: int) -> Keys:
+    """The ``width`` ids from each place on, packed into one number with the first id on top."""
+    if width == 1:
+        return ids
+    left = width // 2
+    half = _windows(ids, left, bits)
+    packed = half << np.uint64(bits * left)
+    packed[:-left] |= half[left:]
+    if width % 2:
+        packed <<= np.uint64(bits)
+        packed[: 1 - width] |= ids[width - 1 :]
+    return packed
+
+
+def _unpaired(chunk: _Chunk, windows: Keys) -> Ints:
+    """The places left after pairing off equal windows at the same distance from the start, or the end, of their texts.
+
+    A place taken from both sides leaves every h - r as it was. Texts that differ little leave little to sort.
+    """
+    hyp_counts, ref_counts = np.split(chunk.counts, 2)
+    hyp_starts, ref_starts = np.split(chunk.starts, 2)
+    common = np.minimum(hyp_counts, ref_counts)
+    before = np.cumsum(common) - common
+    step = np.arange(int(common.sum()))
+    hyp_place = np.repeat(hyp_starts - before, common) + step
+    ref_place = np.repeat(ref_starts - before, common) + step
+    unpaired = chunk.ids != 0
+    for from_the_end in (False, True):
+        if from_the_end:
+            hyp_place += np.repeat(hyp_counts - common, common)
+            ref_place += np.repeat(ref_counts - common, common)
+        equal = windows.take(hyp_place) == windows.take(ref_place)
+        equal &= unpaired.take(hyp_place) & unpaired.take(ref_place)
+        unpaired[hyp_place.compress(equal)] = False
+        unpaired[ref_place.compress(equal)] = False
+    return np.flatnonzero(unpaired)
+
+
+def _sorted_keys(chunk: _Chunk) -> Keys:
+    """Pair, longest n-gram and side (1 for the reference) of each place, and an end mark that no n-gram equals."""
+    windows = _windows(chunk.ids, chunk.order, chunk.bits)
+    places = _unpaired(chunk, windows)
+    bounds = np.searchsorted(places, [*chunk.starts, len(chunk.ids)])
+    number = np.tile(np.arange(chunk.pairs, dtype=np.uint64), 2) << np.uint64(chunk.order * chunk.bits)
+    keys = np.empty(len(places) + 1, dtype=np.uint64)
+    np.bitwise_or(windows.take(places), number.repeat(np.diff(bounds)), out=keys[:-1])
+    keys[-1] = chunk.pairs << chunk.order * chunk.bits
+    keys <<= np.uint64(1)
+    keys[bounds[chunk.pairs] : -1] |= np.uint64(1)
+    keys.sort()
+    return keys
+
+
+def _unmatched_by_keys(chunk: _Chunk) -> Ints:
+    """Sum of |h - r| for each order (row) and pair (column)."""
+    keys = _sorted_keys(chunk)
+    is_ref = (keys & np.uint64(1)).astype(np.int32)
+    balance = _balance(is_ref[:-1])
+    limits = np.arange(chunk.pairs + 1, dtype=np.uint64) << np.uint64(chunk.order * chunk.bits + 1)
+    unmatched = np.zeros((chunk.order, chunk.pairs), dtype=np.int64)
+    new = np.ones(len(keys), dtype=np.bool_)
+    total = np.zeros(len(keys), dtype=np.int32)
+    # Groups of a lower order are unions of groups of the order above, so the lists get shorter from order to order.
+    for n in range(chunk.order, 0, -1):
+        shift = 1 + chunk.bits * (chunk.order - n)
+        np.greater_equal(keys[1:] ^ keys[:-1], np.uint64(1 << shift), out=new[1 : len(keys)])
+        starts = np.flatnonzero(new[: len(keys)])
+        keys, balance = keys.take(starts), balance.take(starts)
+        complete = (keys[:-1] & np.uint64(((1 << chunk.bits) - 1) << shift)) != 0
+        np.cumsum(np.abs(balance[1:] - balance[:-1]) * complete, out=total[1 : len(keys)])
+        unmatched[n - 1] = np.diff(total.take(np.searchsorted(keys, limits)))
+    return unmatched
+
+
+def _unmatched_by_columns(chunk: _Chunk) -> Ints:
+    """The same for a single pair whose n-grams do not fit into 64 bits: a sort by one column a character."""
+    places = np.flatnonzero(chunk.ids)
+    columns = [chunk.ids[places + n] for n in range(chunk.order)]
+    by_ngram = np.lexsort(columns[::-1])
+    balance = _balance((places[by_ngram] >= chunk.starts[1]).astype(np.int32))
+    unmatched = np.zeros((chunk.order, 1), dtype=np.int64)
+    new = np.zeros(len(places) + 1, dtype=np.bool_)
+    new[[0, -1]] = True
+    for n, column in enumerate(columns):
+        last = column[by_ngram]
+        new[1:-1] |= last[1:] != last[:-1]
+        starts = np.flatnonzero(new)
+        complete = last[starts[:-1]] != 0
+        unmatched[n] = np.abs(np.diff(balance[starts]))[complete].sum()
+    return unmatched
+
+
+def _balance(is_ref: npt.NDArray[np.int32]) -> npt.NDArray[np.int32]:
+    """Hypothesis n-grams minus reference n-grams before each place of the sorted list, and after the last."""
+    balance = np.zeros(len(is_ref) + 1, dtype=np.int32)
+    np.cumsum(1 - 2 * is_ref, out=balance[1:])
+    return balance
+
+
+def _f_scores(chunk: _Chunk, unmatched: Ints, beta: float) -> Scores:
+    """Operation by operation as sacrebleu's effective-order chrF, so that not even the rounding differs."""
+    hyp_counts, ref_counts = np.split(chunk.counts, 2)
+    shorter = np.minimum(hyp_counts, ref_counts)
+    precision, recall = np.zeros(chunk.pairs), np.zeros(chunk.pairs)
+    for n, difference in enumerate(unmatched):
+        both = shorter > n
+        matches = (hyp_counts - n + ref_counts - n - difference) // 2
+        precision += np.divide(matches, hyp_counts - n, out=np.zeros(chunk.pairs), where=both)
+        recall += np.divide(matches, ref_counts - n, out=np.zeros(chunk.pairs), where=both)
+    effective_order = np.clip(shorter, 1, chunk.order)
+    precision /= effective_order
+    recall /= effective_order
+    factor = beta**2
+    score = (1 + factor) * precision * recall
+    np.divide(score, factor * precision + recall, out=score, where=precision + recall > 0)
+    return 100 * score / 100

@@ -1,0 +1,115 @@
+"""Which engine scores a batch, and the walk over the batch in chunks of bounded size.
+
+Engines are exact, so the choice is one of speed only. ``LMASSAY_ENGINE`` (numpy, numba or auto) overrides it.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import cache
+from typing import Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from lmassay.errors import ConfigError, DataError, MissingExtra, did_you_mean
+from lmassay.evaluations.robustness.kernels.text import Ints, lengths
+
+Engine = Literal["numpy", "numba"]
+Scores = npt.NDArray[np.float64]
+ChunkScorer = Callable[[Sequence[str], Sequence[str]], Scores]
+
+ENGINE_VARIABLE = "LMASSAY_ENGINE"
+_KNOWN = ("auto", "numba", "numpy")
+_pairs_seen: Counter[str] = Counter()
+
+
+@dataclass(frozen=True, slots=True)
+class ChunkSize:
+    """No chunk holds more than this, except a single pair that is longer by itself."""
+
+    pairs: int
+    characters: int
+
+
+def choose(pairs: int, *, kernel: str, numba_pays_from: int, wanted: str = "auto") -> Engine:
+    """The engine for a batch of so many pairs.
+
+    ``numba_pays_from`` is how many pairs numpy scores in the time that loading the module ``kernel`` takes. Callers may
+    hand over a file in small batches, so "auto" counts the pairs of all batches of this process and changes over then:
+    that is never much worse than having known the number beforehand.
+    """
+    wanted = os.environ.get(ENGINE_VARIABLE) or wanted
+    if wanted not in _KNOWN:
+        hint = did_you_mean(wanted, _KNOWN)
+        raise ConfigError(f"{ENGINE_VARIABLE}={wanted!r} is no engine{hint}")
+    if wanted == "numba" and not numba_is_usable():
+        raise MissingExtra("the compiled scorer", "fast")
+    if wanted != "auto":
+        return "numba" if wanted == "numba" else "numpy"
+    if f"{__package__}.{kernel}" in sys.modules:  # paid for already
+        return "numba"
+    _pairs_seen[kernel] += pairs
+    return "numba" if _pairs_seen[kernel] >= numba_pays_from and numba_is_usable() else "numpy"
+
+
+@cache
+def numba_is_usable() -> bool:
+    """True if numba imports; an installed numba refuses a numpy that is too new for it with ImportError."""
+    try:
+        import numba  # noqa: F401
+    except ImportError:
+        return False
+    return True
+
+
+def score_in_chunks(
+    score_chunk: ChunkScorer, hyps: Sequence[str], refs: Sequence[str], size: ChunkSize, threads: int = 1
+) -> Scores:
+    """``score_chunk`` over the whole batch, so that memory depends on the chunk and not on the batch."""
+    if len(hyps) != len(refs):
+        raise DataError(f"{len(hyps)} hypotheses but {len(refs)} references; they must pair up")
+    if threads < 1:
+        raise ConfigError(f"threads={threads}: at least one thread is needed")
+    _keep_freed_memory()
+    scores = np.empty(len(hyps), dtype=np.float64)
+
+    def score_span(span: slice) -> None:
+        scores[span] = score_chunk(hyps[span], refs[span])
+
+    spans = _spans(lengths(hyps) + lengths(refs), size)
+    if threads == 1:
+        for span in spans:
+            score_span(span)
+    else:
+        with ThreadPoolExecutor(threads) as pool:
+            # The loop waits for each chunk and re-raises the error of any.
+            for _ in pool.map(score_span, spans):
+                pass
+    return scores
+
+
+@cache
+def _keep_freed_memory() -> None:
+    """Teach glibc's allocator, once, not to hand the arrays of each chunk back to the system.
+
+    It returns freed blocks above a threshold, and the next chunk pays for the same pages again: a third of the time.
+    Freeing one large block raises the threshold to its size. The block is never touched, so it costs nothing.
+    """
+    np.empty(16 << 20, dtype=np.uint8)
+
+
+def _spans(characters: Ints, size: ChunkSize) -> Iterator[slice]:
+    ends = np.cumsum(characters)
+    start = 0
+    while start < len(ends):
+        before = int(ends[start - 1]) if start else 0
+        fitting = int(np.searchsorted(ends, before + size.characters, side="right"))
+        stop = max(start + 1, min(start + size.pairs, fitting))
+        yield slice(start, stop)
+        start = stop

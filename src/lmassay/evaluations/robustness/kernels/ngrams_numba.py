@@ -1,0 +1,197 @@
+"""Clipped n-gram matches of two sequences of symbols, compiled; shared by chrF (characters) and BLEU (tokens).
+
+Orders are done one after the other. An n-gram is known by the slot of its (n-1)-gram in the table of the order before
+and its last symbol: a number, not a hash value, so nothing can collide. Only n-grams whose (n-1)-gram occurs on both
+sides can match; all others drop out, on either side.
+
+Indices are unsigned throughout: at each signed index numba would ask whether it counts from the end (a third of the
+time). Mixed with a signed number they become floating point, hence the casts.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from lmassay.evaluations.robustness.kernels.jit import Unsigned, part
+from lmassay.evaluations.robustness.kernels.text import Codes, Ints
+
+Keys = npt.NDArray[np.uint64]
+Counts = npt.NDArray[np.int32]
+Indices = npt.NDArray[np.uint32]
+
+U = np.uint64
+ZERO, ONE = U(0), U(1)
+
+# A key is | generation | slot of the (n-1)-gram | symbol |. Each order of each pair has its own generation, so that
+# keys left in the table by others are known as such, and the table need not be cleared.
+SYMBOL_BITS = 21
+SLOT_BITS = 22
+_SLOT_SHIFT = U(SYMBOL_BITS)
+_GENERATION_SHIFT = U(SYMBOL_BITS + SLOT_BITS)
+_GENERATIONS = U(1 << (64 - SYMBOL_BITS - SLOT_BITS))
+# The longest reference whose table, at most a quarter full, has slots of that many bits.
+MAX_SYMBOLS = 1 << (SLOT_BITS - 2)
+MULTIPLIER = U(0x9E3779B97F4A7C15)  # Fibonacci hashing
+_HASH_SHIFT = U(32)
+
+
+class Table(NamedTuple):
+    """Open addressing; how often the n-gram of each slot was seen on either side."""
+
+    keys: Keys
+    ref_counts: Counts
+    hyp_counts: Counts
+    generation: Keys  # one number
+
+
+class Side(NamedTuple):
+    """The places whose n-grams still count, and the slots of the n-grams there."""
+
+    places: Indices
+    slots: Indices
+
+
+@part
+def table_size(symbols: Unsigned) -> int:
+    """A power of two, at least four times the number of symbols."""
+    size = 16
+    while size < 4 * symbols:
+        size *= 2
+    return size
+
+
+@part
+def make_table(symbols: int) -> Table:
+    """Room for the n-grams of one order of a reference so long."""
+    size = table_size(symbols)
+    return Table(
+        np.zeros(size, dtype=np.uint64),
+        np.zeros(size, dtype=np.int32),
+        np.zeros(size, dtype=np.int32),
+        np.zeros(1, dtype=np.uint64),
+    )
+
+
+@part
+def make_side(symbols: int) -> Side:
+    """Room for a text so long."""
+    return Side(np.zeros(symbols, dtype=np.uint32), np.zeros(symbols, dtype=np.uint32))
+
+
+@part
+def _next_generation(table: Table) -> Unsigned:
+    """The keys of a new generation are greater than all others in the table."""
+    table.generation[0] += ONE
+    if table.generation[0] == _GENERATIONS:
+        table.keys[:] = 0
+        table.generation[0] = ONE
+    return table.generation[0] << _GENERATION_SHIFT
+
+
+@part
+def _find(keys: Keys, key: Unsigned, generation: Unsigned, mask: Unsigned) -> Unsigned:
+    """The slot of the key, or the slot where it belongs."""
+    slot = (key * MULTIPLIER >> _HASH_SHIFT) & mask
+    found = keys[slot]
+    while (found != key) & (found >= generation):
+        slot = (slot + ONE) & mask
+        found = keys[slot]
+    return slot
+
+
+@part
+def _count_ref_ngrams(
+    table: Table, side: Side, alive: Unsigned, ref: Codes, n: int, generation: Unsigned, mask: Unsigned
+) -> Unsigned:
+    """Enter the n-grams at the places still alive; returns at how many of these there is one before the text ends."""
+    keys, ref_counts, hyp_counts, _ = table
+    places, slots = side
+    last, length = U(n - 1), U(len(ref))
+    kept = ZERO
+    for index in range(U(alive)):
+        place = U(places[index])
+        if place + last >= length:
+            continue
+        key = generation | U(slots[index]) << _SLOT_SHIFT | U(ref[place + last])
+        slot = _find(keys, key, generation, mask)
+        if keys[slot] == key:
+            ref_counts[slot] += 1
+        else:
+            keys[slot] = key
+            ref_counts[slot] = 1
+            hyp_counts[slot] = 0
+        places[kept] = place
+        slots[kept] = slot
+        kept += ONE
+    return kept
+
+
+@part
+def _match_hyp_ngrams(
+    table: Table, side: Side, alive: Unsigned, hyp: Codes, n: int, generation: Unsigned, mask: Unsigned
+) -> tuple[Unsigned, int]:
+    """At how many places there is an n-gram of the reference, and how many of these match when clipped."""
+    keys, ref_counts, hyp_counts, _ = table
+    places, slots = side
+    last, length = U(n - 1), U(len(hyp))
+    kept = ZERO
+    matches = 0
+    for index in range(U(alive)):
+        place = U(places[index])
+        if place + last >= length:
+            continue
+        key = generation | U(slots[index]) << _SLOT_SHIFT | U(hyp[place + last])
+        slot = _find(keys, key, generation, mask)
+        if keys[slot] == key:
+            if hyp_counts[slot] < ref_counts[slot]:
+                matches += 1
+            hyp_counts[slot] += 1
+            places[kept] = place
+            slots[kept] = slot
+            kept += ONE
+    return kept, matches
+
+
+@part
+def _drop_ngrams_not_in_hyp(table: Table, side: Side, alive: Unsigned) -> Unsigned:
+    hyp_counts = table.hyp_counts
+    places, slots = side
+    kept = ZERO
+    for index in range(U(alive)):
+        slot = slots[index]
+        places[kept] = places[index]
+        slots[kept] = slot
+        if hyp_counts[slot] > 0:
+            kept += ONE
+    return kept
+
+
+@part
+def add_matches(
+    table: Table,
+    hyp: Codes,
+    hyp_side: Side,
+    hyp_alive: Unsigned,
+    ref: Codes,
+    ref_side: Side,
+    ref_alive: Unsigned,
+    matches: Ints,
+) -> None:
+    """Add the clipped matches of each order n to ``matches[n - 1]``.
+
+    Only the n-grams at the first ``hyp_alive`` and ``ref_alive`` places of either side count.
+    """
+    mask = U(table_size(ref_alive) - 1)
+    hyp_side.slots[:hyp_alive] = 0
+    ref_side.slots[:ref_alive] = 0
+    for n in range(1, len(matches) + 1):
+        generation = _next_generation(table)
+        ref_alive = _count_ref_ngrams(table, ref_side, ref_alive, ref, n, generation, mask)
+        hyp_alive, matched = _match_hyp_ngrams(table, hyp_side, hyp_alive, hyp, n, generation, mask)
+        matches[n - 1] += matched
+        if hyp_alive == 0:
+            break
+        ref_alive = _drop_ngrams_not_in_hyp(table, ref_side, ref_alive)

@@ -1,0 +1,31 @@
+"""Perturbations: functions that turn a sentence into an adversarial one, the same on every machine for a given seed.
+
+Common to all: ``rate`` is the probability with which each eligible word is changed, 0 changes nothing, 1 changes every
+eligible word. Which words are eligible is said in :mod:`.units` and by each function. Text is cut between grapheme
+clusters only, white space stays as it is, and text in NFC or NFD stays in it.
+"""
+
+from __future__ import annotations
+
+from lmassay.evaluations.robustness.perturbations.accents import diacritics
+from lmassay.evaluations.robustness.perturbations.base import Perturber, make_perturber, perturb, perturbation
+from lmassay.evaluations.robustness.perturbations.keyboards import keyboard
+from lmassay.evaluations.robustness.perturbations.letters import case, charswap, delete, insert
+from lmassay.evaluations.robustness.perturbations.lookalikes import homoglyph
+from lmassay.evaluations.robustness.perturbations.words import worddrop, wordswap
+
+__all__ = [
+    "Perturber",
+    "case",
+    "charswap",
+    "delete",
+    "diacritics",
+    "homoglyph",
+    "insert",
+    "keyboard",
+    "make_perturber",
+    "perturb",
+    "perturbation",
+    "worddrop",
+    "wordswap",
+]

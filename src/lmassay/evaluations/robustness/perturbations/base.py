@@ -1,0 +1,169 @@
+"""What a perturbation is: a function that turns a sentence x into an adversarial x'.
+
+    @perturbation("shout")
+    def shout(text: str, rng: random.Random, rate: float, *, mark: str = "!") -> str:
+        return text.upper() + mark if rng.random() < rate else text
+
+It gets one line, a source of random numbers of its own, and the rate in [0, 1]; keyword-only parameters are options.
+"""
+
+from __future__ import annotations
+
+import inspect
+import random
+from collections import Counter
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, TypeVar
+
+from lmassay.errors import ConfigError, LmassayError, PluginError
+from lmassay.plugins.options import checked_options
+from lmassay.plugins.registry import current, register
+from lmassay.storage.provenance import source_digest
+from lmassay.types import digest
+
+Function = Callable[..., str]
+F = TypeVar("F", bound=Function)
+
+DEFAULT_RATE = 0.3
+_LINE_BREAKS = frozenset("\n\r\v\f\x1c\x1d\x1e\x85\u2028\u2029")
+
+
+def perturbation(name: str) -> Callable[[F], F]:
+    """Decorator: make a function known as a perturbation of that name."""
+    return register("perturbation", name)
+
+
+@dataclass(frozen=True, slots=True)
+class Perturber:
+    """A perturbation with its settings; call it with a line and the line's index.
+
+    >>> make_perturber("charswap", rate=1)("Robust models shrug.", 0)
+    'Roubst modles shurg.'
+    """
+
+    name: str
+    function: Function
+    rate: float = DEFAULT_RATE
+    seed: int = 0
+    options: Mapping[str, Any] = field(default_factory=dict)
+
+    def __call__(self, text: str, index: int) -> str:
+        return perturb(
+            self.function,
+            text,
+            index=index,
+            seed=self.seed,
+            rate=self.rate,
+            name=self._short_name,
+            options=self.options,
+        )
+
+    @property
+    def signature(self) -> str:
+        """All that the result depends on; a user's own function is known by the hash of its source.
+
+        >>> make_perturber("keyboard", options={"layout": "azerty"}).signature
+        'keyboard(rate:0.3|seed:0|layout:azerty)'
+        """
+        parts = [f"rate:{self.rate:.12g}", f"seed:{self.seed}"]
+        parts += [f"{key}:{self.options[key]}" for key in sorted(self.options)]
+        if not str(getattr(self.function, "__module__", "")).startswith("lmassay."):
+            parts.append(source_digest(self.function))
+        return f"{self._short_name}({'|'.join(parts)})"
+
+    @property
+    def _short_name(self) -> str:
+        # The random numbers depend on the name: where a user's file lies must not change them.
+        return self.name.rpartition(":")[2]
+
+
+def make_perturber(
+    name: str,
+    *,
+    rate: float = DEFAULT_RATE,
+    seed: int = 0,
+    options: Mapping[str, Any] | None = None,
+    base: Path | None = None,
+) -> Perturber:
+    """Find a perturbation by name or ``path/file.py:Name`` and settle its options, defaults included."""
+    function = current().get("perturbation", name, base)
+    if not callable(function):
+        raise PluginError(f"'{name}' is no perturbation: it must be a function (text, rng, rate) -> text")
+    parameters = _parameters(name, function)
+    checked = checked_options(_options_only(function, parameters), options or {}, base or Path(), name)
+    return Perturber(name, function, checked_rate(rate), _checked_seed(seed), checked)
+
+
+def perturb(
+    function: Function,
+    text: str,
+    *,
+    index: int,
+    seed: int,
+    rate: float,
+    name: str,
+    options: Mapping[str, Any],
+) -> str:
+    """Perturb one line. The result depends on the arguments only: not on order, batches or other lines."""
+    rate = checked_rate(rate)
+    rng = random.Random(int(digest(seed, name, index, text), 16))
+    try:
+        result = function(text, rng, rate, **options)
+    except LmassayError:
+        raise
+    except Exception as error:
+        raise PluginError(f"the perturbation {name} failed on line {index + 1}: {error!r}") from error
+    if not isinstance(result, str):
+        raise PluginError(f"the perturbation {name} gave {result!r} for line {index + 1}; it must give a str")
+    if _line_breaks(result) - _line_breaks(text):
+        raise PluginError(f"the perturbation {name} put a line break into line {index + 1}; a line must stay one line")
+    return result
+
+
+def checked_rate(rate: float) -> float:
+    """The rate as a float, if it is a number in [0, 1]."""
+    if isinstance(rate, bool) or not isinstance(rate, int | float) or not 0 <= rate <= 1:
+        raise ConfigError(f"rate must be a number from 0 to 1, not {rate!r}")
+    return float(rate)
+
+
+def one_of(key: str, value: str, known: tuple[str, ...]) -> None:
+    """Refuse an option's value that is none of the known ones."""
+    if value not in known:
+        raise ConfigError(f"{key} must be one of {', '.join(known)}, not {value!r}")
+
+
+def _checked_seed(seed: int) -> int:
+    if isinstance(seed, bool) or not isinstance(seed, int):
+        raise ConfigError(f"seed must be a whole number, not {seed!r}")
+    return seed
+
+
+def _line_breaks(text: str) -> Counter[str]:
+    return Counter(c for c in text if c in _LINE_BREAKS)
+
+
+def _parameters(name: str, function: Function) -> list[inspect.Parameter]:
+    try:
+        signature = inspect.signature(function)
+        positional = [p for p in signature.parameters.values() if p.kind is not p.KEYWORD_ONLY]
+        signature.replace(parameters=positional).bind("", None, 0.0)
+    except (TypeError, ValueError) as error:
+        raise PluginError(f"the perturbation {name} must take (text, rng, rate): {error}") from error
+    return list(signature.parameters.values())
+
+
+def _options_only(function: Function, parameters: list[inspect.Parameter]) -> Callable[..., None]:
+    """A stand-in that has the options for parameters and nothing else: what ``checked_options`` reads."""
+    kinds = (inspect.Parameter.KEYWORD_ONLY, inspect.Parameter.VAR_KEYWORD)
+    options = [p for p in parameters if p.kind in kinds]
+
+    def stand_in(**_: Any) -> None: ...
+
+    stand_in.__signature__ = inspect.Signature(options)  # type: ignore[attr-defined]
+    stand_in.__annotations__ = {p.name: p.annotation for p in options if p.annotation is not p.empty}
+    # Hints are strings under ``from __future__ import annotations``; this is where to look their names up.
+    stand_in.__wrapped__ = function  # type: ignore[attr-defined]
+    return stand_in

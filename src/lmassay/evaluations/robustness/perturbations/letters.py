@@ -1,0 +1,150 @@
+"""Slips with letters: ``charswap``, ``delete``, ``insert``, ``case``."""
+
+from __future__ import annotations
+
+import random
+from typing import Literal
+
+import regex  # type: ignore[import-untyped,unused-ignore]
+
+from lmassay.evaluations.robustness.perturbations import hangul
+from lmassay.evaluations.robustness.perturbations.base import one_of
+from lmassay.evaluations.robustness.perturbations.keyboards import Layout, neighbours
+from lmassay.evaluations.robustness.perturbations.units import Change, Units, composed, edit_words
+
+# What to add to a letter that is on no key of the layout.
+_ALPHABETS = {
+    "Latin": "abcdefghijklmnopqrstuvwxyz",
+    "Greek": "αβγδεζηθικλμνξοπρστυφχψω",
+    "Cyrillic": "абвгдежзийклмнопрстуфхцчшщыэюя",
+    "Hebrew": "אבגדהוזחטיכלמנסעפצקרשת",
+    "Arabic": "ابتثجحخدذرزسشصضطظعغفقكلمنهوي",
+}
+_SCRIPTS = {name: regex.compile(rf"\p{{Script={name}}}") for name in _ALPHABETS}
+
+
+def charswap(text: str, rng: random.Random, rate: float) -> str:
+    """Swap two adjacent letters inside a word; its first and last letter stay (the attack of TEAPOT's paper).
+
+    A word is eligible if it has at least four letters (in Korean: syllables) and two unequal neighbours between the
+    first and the last. Each eligible word is changed with the probability ``rate``, independently of the others, by
+    one swap. Words that are not eligible stay as they are.
+
+    >>> charswap("A wonderful noon, isn't it?", random.Random(0), 1)
+    "A wondreful noon, isn't it?"
+    """
+    return edit_words(text, rng, rate, _swaps)
+
+
+def delete(text: str, rng: random.Random, rate: float) -> str:
+    """Leave out one letter of each chosen word, chosen with the probability ``rate``; no word vanishes.
+
+    A Korean syllable loses a stroke (한 → 하, 과 → 고); a syllable is left out whole only in words in which none can.
+
+    >>> delete("Leave me out", random.Random(0), 1)
+    'Leae m ut'
+    """
+    return edit_words(text, rng, rate, _losses)
+
+
+def insert(
+    text: str,
+    rng: random.Random,
+    rate: float,
+    *,
+    mode: Literal["both", "double", "add"] = "both",
+    layout: Layout = "qwerty",
+) -> str:
+    """Type a letter of each chosen word twice, or one more after it; words are chosen with the probability ``rate``.
+
+    What is added is on a neighbouring key, or from the same alphabet if the layout does not have the letter; in
+    scripts without an alphabet on file, letters are doubled whatever the mode. A Korean syllable gets a final
+    consonant: the one that the next syllable begins with (하나 → 한나), or any. Modes: ``double``, ``add``, ``both``.
+
+    >>> insert("One more letter", random.Random(0), 1)
+    'Onje mkore lettter'
+    """
+    one_of("mode", mode, ("both", "double", "add"))
+    table = neighbours(layout)
+
+    def propose(word: Units) -> list[Change]:
+        doubled = _doubled(word) if mode != "add" else []
+        added = _added(word, table) if mode != "double" else []
+        # With only syllables that can take no final consonant, one is typed twice.
+        return doubled + added or [Change(i, i + 1, [(unit, unit)]) for i, unit in enumerate(word)]
+
+    return edit_words(text, rng, rate, propose)
+
+
+def case(text: str, rng: random.Random, rate: float, *, letters: Literal["all", "one"] = "all") -> str:
+    """Flip upper and lower case in each chosen word, chosen with the probability ``rate``.
+
+    ``letters="all"`` flips the whole word, ``"one"`` a single letter. Letters whose other case is no single letter
+    (ß) stay.
+
+    >>> case("Shout at me", random.Random(0), 1)
+    'sHOUT AT ME'
+    """
+    one_of("letters", letters, ("all", "one"))
+
+    def propose(word: Units) -> list[Change]:
+        flipped = tuple(_flipped(unit) for unit in word)
+        if letters == "all":
+            return [Change(0, len(word), [flipped])]
+        return [Change(i, i + 1, [(unit,)]) for i, unit in enumerate(flipped) if unit != word[i]]
+
+    return edit_words(text, rng, rate, propose)
+
+
+def _swaps(word: Units) -> list[Change]:
+    inner = range(1, len(word) - 2)
+    return [Change(i, i + 2, [(word[i + 1], word[i])]) for i in inner if word[i] != word[i + 1]]
+
+
+def _losses(word: Units) -> list[Change]:
+    found, syllables = [], []
+    for i, unit in enumerate(word):
+        letter = composed(unit)
+        if not hangul.is_syllable(letter):
+            found.append(Change(i, i + 1, [()]))
+        elif shorter := hangul.shorter(letter):
+            found.append(Change(i, i + 1, [(s,) for s in shorter]))
+        else:
+            syllables.append(Change(i, i + 1, [()]))
+    return [c for c in found or syllables if len(word) > 1 or c.choices != [()]]
+
+
+def _doubled(word: Units) -> list[Change]:
+    found = []
+    for i, unit in enumerate(word):
+        letter, after = composed(unit), composed(word[i + 1]) if i + 1 < len(word) else ""
+        if not hangul.is_syllable(letter):
+            found.append(Change(i, i + 1, [(unit, unit)]))
+        elif hangul.is_syllable(after) and (longer := hangul.longer(letter, hangul.initial_of(after))):
+            found.append(Change(i, i + 1, [(s,) for s in longer]))
+    return found
+
+
+def _added(word: Units, table: dict[str, str]) -> list[Change]:
+    found = []
+    for i, unit in enumerate(word):
+        letter = composed(unit)
+        if hangul.is_syllable(letter):
+            choices: list[Units] = [(s,) for s in hangul.longer(letter)]
+        else:
+            choices = [(unit, other) for other in table.get(letter) or _alphabet(letter)]
+        if choices:
+            found.append(Change(i, i + 1, choices))
+    return found
+
+
+def _alphabet(letter: str) -> str:
+    for name, script in _SCRIPTS.items():
+        if script.match(letter):
+            return _ALPHABETS[name].upper() if letter[0].isupper() else _ALPHABETS[name]
+    return ""
+
+
+def _flipped(unit: str) -> str:
+    other = unit[0].swapcase()
+    return composed(other + unit[1:]) if len(other) == 1 and other != unit[0] else unit

@@ -1,0 +1,191 @@
+"""The robustness section: attack table, success rates, scatter of source against target, examples."""
+
+from __future__ import annotations
+
+import heapq
+import random
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from lmassay.reporting import svg
+from lmassay.reporting.blocks import (
+    Block,
+    Body,
+    Cell,
+    Examples,
+    Figure,
+    Figures,
+    Line,
+    Note,
+    Section,
+    ShownExample,
+    Table,
+    count,
+    measured,
+    name,
+    overall,
+)
+from lmassay.reporting.generic import section as results_as_they_are
+from lmassay.reporting.numbers import number_text, short_text
+from lmassay.storage.store import RunRecord, Store
+from lmassay.types import Row
+
+MOST_SCATTERS = 12
+MOST_POINTS = 1500
+MOST_EXAMPLES = 8
+_METRICS = ("success", "s_src", "d_tgt", "s_tgt", "signed_drop")
+_TITLES = {
+    "success": "success",
+    "s_src": "s_src (source kept)",
+    "d_tgt": "d_tgt (target destroyed)",
+    "s_tgt": "s_tgt (target kept)",
+    "signed_drop": "signed drop",
+}
+
+
+def section(store: Store, records: Sequence[RunRecord]) -> Section:
+    """Attacks by system, where they hit, and the sentences hit hardest; the first dozen runs with scatter and texts."""
+    metrics = columns(records)
+    if not metrics:
+        return results_as_they_are(store, records)
+    shown = [(record, glance(store.rows(record.id))) for record in records[:MOST_SCATTERS]]
+    rates = success_figure(records)
+    scatters = [figure for record, seen in shown if (figure := scatter_figure(record, seen))]
+    blocks: list[Block] = [_table(store, records, metrics)]
+    blocks += [Figures([rates], "wide")] if rates else []
+    blocks += [Figures(scatters)] if scatters else []
+    if left_out := len(records) - len(shown):
+        blocks.append(Note(f"{left_out} further runs have no scatter here; report them by themselves."))
+    found = [(record, examples(seen)) for record, seen in shown]
+    texts = [
+        Examples(f"Where {record.label} on {record.model} did most ({len(some)} sentences)", some)
+        for record, some in found
+        if some
+    ]
+    return Section(blocks, texts, compared=[metric for metric, _ in metrics])
+
+
+def _table(store: Store, records: Sequence[RunRecord], metrics: Sequence[tuple[str, str]]) -> Table:
+    head = [Cell("attack", kind="text"), Cell("system", kind="text"), *(Cell(title) for _, title in metrics)]
+    lines = []
+    for record in records:
+        counts = store.count(record.id)
+        cells = [name(record.label), Cell(record.model, kind="text")]
+        cells += [measured(overall(record, metric)) for metric, _ in metrics]
+        lines.append(Line([*cells, *(count(counts[state]) for state in ("scored", "error", "unscored"))]))
+    caption = (
+        "Each cell: value, and its interval below. Errors and unscored examples are left out of n, never counted as "
+        "failures."
+    )
+    return Table(caption, [[*head, Cell("n"), Cell("errors"), Cell("unscored")]], [Body(lines)])
+
+
+def columns(records: Sequence[RunRecord]) -> list[tuple[str, str]]:
+    """The metrics that at least one run has, with their titles."""
+    present = {result["metric"] for record in records for result in record.results}
+    return [(metric, _TITLES[metric]) for metric in _METRICS if metric in present]
+
+
+def success_figure(records: Sequence[RunRecord]) -> Figure | None:
+    """Success rates with intervals, one row a run."""
+    bars = []
+    for record in records:
+        result = overall(record, "success")
+        if result is not None:
+            bars.append(
+                svg.Bar(
+                    f"{record.label} · {record.model}",
+                    result["value"],
+                    result["low"],
+                    result["high"],
+                    short_text(result),
+                )
+            )
+    if not bars:
+        return None
+    drawing = svg.rows_with_intervals(bars, "success rate", "Success rate of each attack with its interval")
+    return Figure(drawing, "Share of sentences on which the attack succeeds, with its interval (the line).")
+
+
+@dataclass(frozen=True, slots=True)
+class Glance:
+    """What the page shows of a run's rows: a fair sample for the scatter, and the sentences hit hardest."""
+
+    scored: int
+    sample: Sequence[Row]
+    hardest: Sequence[Row]
+
+
+def glance(rows: Iterable[Row]) -> Glance:
+    """Read the rows once and keep few of them, however many there are."""
+    rng = random.Random(0)
+    count = 0
+    sample: list[Row] = []
+    hardest: list[tuple[float, int, Row]] = []
+    for row in rows:
+        if row.state != "scored":
+            continue
+        count += 1
+        if len(sample) < MOST_POINTS:
+            sample.append(row)
+        elif (place := rng.randrange(count)) < MOST_POINTS:
+            sample[place] = row
+        # The count breaks ties, so that rows are never compared and the earlier one wins.
+        entry = (_fitness(row), -count, row)
+        if len(hardest) < MOST_EXAMPLES:
+            heapq.heappush(hardest, entry)
+        else:
+            heapq.heappushpop(hardest, entry)
+    return Glance(count, sample, [row for _, _, row in sorted(hardest, reverse=True)])
+
+
+def scatter_figure(record: RunRecord, seen: Glance) -> Figure | None:
+    """s_src against d_tgt (or s_tgt) with the region of success shaded."""
+    y_metric = "d_tgt" if any("d_tgt" in row.score.values for row in seen.sample) else "s_tgt"
+    shown = [row.score.values for row in seen.sample if {"s_src", y_metric} <= set(row.score.values)]
+    if not shown:
+        return None
+    points = [
+        svg.Point(
+            v["s_src"], v[y_metric], bool(v.get("success")), f"s_src {v['s_src']:.3f}, {y_metric} {v[y_metric]:.3f}"
+        )
+        for v in shown
+    ]
+    threshold = _threshold(record)
+    with_reference = y_metric == "d_tgt"
+    region = svg.above_diagonal(threshold) if with_reference else svg.below_ray(threshold)
+    law = f"s_src + d_tgt > {threshold:g}" if with_reference else f"s_src / s_tgt > {threshold:g}"
+    drawing = svg.scatter(
+        points, region, "s_src", y_metric, f"{record.label} on {record.model}: s_src against {y_metric}"
+    )
+    count = f"{len(shown)} of {seen.scored} sentences" if len(shown) < seen.scored else f"{len(shown)} sentences"
+    return Figure(drawing, f"{record.label} on {record.model}: {count}; shaded where the attack succeeds ({law}).")
+
+
+def _threshold(record: RunRecord) -> float:
+    task = record.config["task"]
+    return float(task.get("success_threshold", 1.0)) if isinstance(task, Mapping) else 1.0
+
+
+def examples(seen: Glance) -> list[ShownExample]:
+    """The sentences on which the attack did most: highest s_src + d_tgt."""
+    return [_shown(row) for row in seen.hardest]
+
+
+def _fitness(row: Row) -> float:
+    values = row.score.values
+    return values.get("s_src", 0.0) + values.get("d_tgt", 1 - values.get("s_tgt", 1.0))
+
+
+def _shown(row: Row) -> ShownExample:
+    details = row.score.details
+    texts = [
+        ("x", row.example.inputs.get("src")),
+        ("x′", details.get("adv_src")),
+        ("y(x)", details.get("out")),
+        ("y(x′)", details.get("adv_out")),
+        ("y*", row.example.reference),
+        ("made by", details.get("made_by")),
+    ]
+    scores = ", ".join(f"{name} {number_text(value, 3)}" for name, value in row.score.values.items())
+    return ShownExample(row.example.id, scores, [(name, str(text)) for name, text in texts if text is not None])

@@ -1,0 +1,282 @@
+"""TEAPOT's command line as it is: ``lmassay teapot`` prints what ``teapot`` printed.
+
+Where the original crashed, this gives the right result or a clear error; docs/robustness.md lists the differences.
+The wording of the help is the original's (pmichel31415/teapot-nlp, MIT), for scripts and habits depend on it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, redirect_stdout
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+
+from lmassay.errors import LmassayError, PluginError, UserError, failure
+from lmassay.evaluations.robustness import criterion
+from lmassay.evaluations.robustness.scorers.base import (
+    Scorer,
+    ScorerError,
+    has_own_decrease,
+    own_decrease,
+    works_by_chunks,
+)
+from lmassay.evaluations.robustness.teapot import module
+from lmassay.plugins.registry import Registry, current
+from lmassay.storage.files import ParallelText, open_parallel, require_file
+
+# As many lines that end in " ." make the original suspect tokenised text.
+TOKENISED_LINES = 100
+_SCORERS = "zero_one, exact_match, bleu, chrf, meteor"
+_LANGUAGES = "en, cz, de, es, fr, ar, da, fi, hu, it, nl, no, pt, ro, ru, se, tr"
+_NOTE = "Note: No reference file provided. Will use the reference-less criterion."
+_NOTHING_TO_DO = (
+    "give --src and --adv-src (source side), or --out and --adv-out (target side), or all four; "
+    "--ref adds a reference. See lmassay teapot -h"
+)
+
+Progress = Callable[[int, int], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Output:
+    """What goes to standard output, and what the user should know besides."""
+
+    text: str
+    warnings: list[str]
+
+
+@dataclass(slots=True)
+class _Side:
+    """What is scored on one side: pairs of roles, or all three for a scorer that has a d_tgt of its own."""
+
+    scorer: Scorer
+    lang: str | None
+    passes: Sequence[tuple[str, ...]]
+    scores: list[list[float]] = field(default_factory=list)
+
+    def score(self, place: int, columns: Mapping[str, list[str]]) -> list[float]:
+        first, second, *third = (columns[role] for role in self.passes[place])
+        try:
+            if third:
+                return own_decrease(self.scorer, first, second, third[0], self.lang)
+            scores = list(self.scorer.score(first, second, lang=self.lang))
+        except LmassayError:
+            raise
+        except Exception as error:
+            raise ScorerError(f"the scorer {self.scorer.name} failed: {failure(error)}") from error
+        if len(scores) != len(first):
+            raise ScorerError(f"the scorer {self.scorer.name} gave {len(scores)} scores for {len(first)} pairs")
+        return scores
+
+
+def run(argv: Sequence[str], progress: Progress | None = None) -> Output:
+    """Evaluate as the arguments say. Raises UserError, or SystemExit where argparse does (-h, bad options)."""
+    parser = _parser()
+    early, _ = parser.parse_known_args(argv)
+    module.install()
+    registry = Registry(parent=current())
+    with registry.active():
+        with _no_stray_output():
+            for source in early.custom_scores_source:
+                registry.run_file_again(Path(source))
+            classes = [_scorer_class(registry, early.s_src), _scorer_class(registry, early.s_tgt)]
+            for cls in dict.fromkeys(classes):
+                _add_args(cls, parser)
+        args = parser.parse_args(argv)
+        with _no_stray_output():
+            return _evaluate(args, classes, progress or (lambda done, total: None))
+
+
+@contextmanager
+def _no_stray_output() -> Iterator[None]:
+    """While a user's code runs: what it prints goes to standard error, and it cannot end the program silently."""
+    try:
+        with redirect_stdout(sys.stderr):
+            yield
+    except SystemExit as stop:
+        raise PluginError(f"a scorer ended the program with code {stop.code!r}; it should raise an error") from stop
+
+
+def _evaluate(args: argparse.Namespace, classes: Sequence[type[Scorer]], progress: Progress) -> Output:
+    source = args.src is not None and args.adv_src is not None
+    target = args.out is not None and args.adv_out is not None
+    if not (source or target):
+        raise UserError(_NOTHING_TO_DO)
+    paths = {
+        role: Path(getattr(args, role))
+        for role, wanted in (
+            ("src", source),
+            ("adv_src", source),
+            ("out", target),
+            ("adv_out", target),
+            ("ref", target),
+        )
+        if wanted and getattr(args, role) is not None
+    }
+    for role in ("src", "adv_src", "out", "adv_out", "ref"):
+        # Also those that are ignored for want of a partner: a wrong path is a mistake all the same.
+        if getattr(args, role) is not None:
+            require_file(Path(getattr(args, role)), role)
+    s_src, s_tgt = (_make(cls, args) for cls in classes)
+    sides: dict[str, _Side] = {}
+    if source:
+        sides["src"] = _Side(s_src, args.src_lang, [("adv_src", "src")])
+    if target and args.ref is None:
+        sides["tgt"] = _Side(s_tgt, args.tgt_lang, [("adv_out", "out")])
+    elif target and has_own_decrease(s_tgt):
+        sides["tgt"] = _Side(s_tgt, args.tgt_lang, [("adv_out", "out", "ref")])
+    elif target:
+        sides["tgt"] = _Side(s_tgt, args.tgt_lang, [("out", "ref"), ("adv_out", "ref")])
+    for side in sides.values():
+        side.scorer.check(side.lang)
+    text = open_parallel(paths)
+    warnings = [*_half_given(args), *_byte_order_marks(text)]
+    warnings += _score(text, list(sides.values()), progress)
+    return Output("".join(f"{line}\n" for line in _lines(args, sides)), warnings)
+
+
+def _score(text: ParallelText, sides: Sequence[_Side], progress: Progress) -> list[str]:
+    """Fill in the scores of every side, piece by piece; warns of lines that look tokenised."""
+    by_chunks = all(works_by_chunks(side.scorer) for side in sides)
+    size = min(side.scorer.chunk for side in sides) if by_chunks else text.lines
+    looks_tokenised = dict.fromkeys(text.files, 0)
+    for side in sides:
+        side.scores = [[] for _ in side.passes]
+    done = 0
+    progress(done, text.lines)
+    for chunk in text.chunks(size, keep_bom=True):
+        columns = {role: [row[role] for row in chunk] for role in text.files}
+        for role, lines in columns.items():
+            looks_tokenised[role] += sum(line.endswith(" .") for line in lines)
+        for side in sides:
+            for place, roles in enumerate(side.passes):
+                try:
+                    side.scores[place] += side.score(place, columns)
+                except ScorerError as error:
+                    raise _with_line(error, text.files[roles[0]].path, done) from error
+        done += len(chunk)
+        progress(done, text.lines)
+    return [
+        f"{text.files[role].path}: {count} lines end in ' .', so it looks tokenised; scores are meant for plain text"
+        for role, count in looks_tokenised.items()
+        if count >= TOKENISED_LINES
+    ]
+
+
+def _with_line(error: ScorerError, path: Path, offset: int) -> PluginError:
+    if error.pair is None:
+        return PluginError(f"{path}: {error.message}")
+    return PluginError(f"{path}, line {offset + error.pair}: {error.message}")
+
+
+def _lines(args: argparse.Namespace, sides: dict[str, _Side]) -> Iterator[str]:
+    if args.ref is None:
+        yield _NOTE
+    blocks: list[list[str]] = []
+    s_src = np.empty(0)
+    if "src" in sides:
+        s_src = np.asarray(sides["src"].scores[0])
+        blocks.append(_block(f"Source side preservation ({sides['src'].scorer.name}):", s_src, args))
+    if "tgt" in sides:
+        name = sides["tgt"].scorer.name
+        if args.ref is None:
+            target = np.asarray(sides["tgt"].scores[0])
+            blocks.append(_block(f"Target side preservation ({name}):", target, args))
+        else:
+            scores = [np.asarray(scores) for scores in sides["tgt"].scores]
+            target = scores[0] if len(scores) == 1 else criterion.relative_decrease(*scores)
+            blocks.append(_block(f"Target side degradation (relative decrease in {name}):", target, args))
+    if len(sides) == 2:
+        decide = criterion.success_without_reference if args.ref is None else criterion.success_with_reference
+        rate = 100 * float(decide(s_src, target, args.success_threshold).mean())
+        blocks.append([f"{rate:.3f}"] if args.terse else [f"Success percentage: {rate:.2f} %"])
+    for number, block in enumerate(blocks):
+        if number and not args.terse:
+            yield "-" * 80
+        yield from block
+
+
+def _block(title: str, scores: criterion.Scores, args: argparse.Namespace) -> list[str]:
+    summary = criterion.summarise(scores)
+    mean, std, p5, p95 = (args.scale * value for value in (summary.mean, summary.std, summary.p5, summary.p95))
+    if args.terse:
+        return [f"{mean:.3f}"]
+    return [title, f"Mean:\t{mean:.3f}", f"Std:\t{std:.3f}", f"5%-95%:\t{p5:.3f}-{p95:.3f}"]
+
+
+def _half_given(args: argparse.Namespace) -> Iterator[str]:
+    for one, other in (("src", "adv_src"), ("adv_src", "src"), ("out", "adv_out"), ("adv_out", "out")):
+        if getattr(args, one) is not None and getattr(args, other) is None:
+            yield f"--{one.replace('_', '-')} is ignored without --{other.replace('_', '-')}"
+
+
+def _byte_order_marks(text: ParallelText) -> Iterator[str]:
+    for file in text.files.values():
+        if file.bom:
+            yield f"{file.path} begins with a byte-order mark, which counts as a character here; remove it"
+
+
+def _scorer_class(registry: Registry, key: str) -> type[Scorer]:
+    found = registry.get("scorer", key, Path())
+    if not (isinstance(found, type) and issubclass(found, Scorer)):
+        raise PluginError(f"'{key}' is no scorer: it must be a subclass of Scorer or a function under @scorer")
+    return found
+
+
+def _add_args(cls: type[Scorer], parser: argparse.ArgumentParser) -> None:
+    try:
+        cls.add_args(parser)
+    except Exception as error:
+        raise PluginError(f"add_args of the scorer {cls.__name__} failed: {error!r}") from error
+
+
+def _make(cls: type[Scorer], args: argparse.Namespace) -> Scorer:
+    try:
+        return cls.from_args(args)
+    except LmassayError:
+        raise
+    except Exception as error:
+        raise PluginError(f"from_args of the scorer {cls.__name__} failed: {error!r}") from error
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="TEAPOT", conflict_handler="resolve")
+    add = parser.add_argument
+    for side, where in (("src", "source"), ("tgt", "target")):
+        add(
+            f"--s-{side}",
+            default="chrf",
+            help=f"Score to evaluate similarity in the {where}.(choose from: {_SCORERS})",
+        )
+    add("--src", help="Original source")
+    add("--adv-src", help="Adversarial perturbation of the source")
+    add("--ref", help="Reference output")
+    add("--out", help="Model output on the original source")
+    add("--adv-out", help="Model output on the adversarial source")
+    for side, where in (("src", "Source"), ("tgt", "Target")):
+        add(
+            f"--{side}-lang",
+            help=f"{where} language. This is mostly used for Meteor, in which case choose one from: {_LANGUAGES}",
+        )
+    add("--scale", type=float, default=100, help="Scale for the scores.")
+    add(
+        "--success-threshold",
+        type=float,
+        default=1,
+        help="Threshold that the value of s_src + d_tgt must surpass to consider the attack successful. When s_src and "
+        "s_tgt are the same this should be 1, however in other cases a higher value might be preferable (eg. when "
+        "s_tgt is more 'optimistic' than s_src).For evaluation without references, this is the value that "
+        "s_src/d_tgtmust surpass to consider the attack successful.",
+    )
+    add("--terse", action="store_true", help="Only output average scores, one on each line (for use in bash scripts)")
+    add(
+        "--custom-scores-source",
+        nargs="*",
+        default=[],
+        help="Path to python files containing custom scorers implementation",
+    )
+    return parser

@@ -1,0 +1,183 @@
+"""Distinct contexts out of rows: what a model is asked once, however many verbs the data try in it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import Any
+
+from lmassay.errors import DataError
+from lmassay.evaluations.syntax.clusters import agreement_nouns
+from lmassay.evaluations.syntax.lemmas import VerbList
+from lmassay.evaluations.syntax.pairs import Blank, NoBlank, Number, Pair, split_at_difference, text_around
+from lmassay.types import Example, digest
+
+# Pairs whose forms are not in a verb list but whose number is plain.
+_SINGULAR = frozenset({"is", "was", "has", "does", "isn't", "wasn't", "hasn't", "doesn't"})
+_PLURAL = frozenset({"are", "were", "have", "do", "aren't", "weren't", "haven't", "don't"})
+
+
+@dataclass(slots=True)
+class Context:
+    """A sentence with a blank, and the rows of the data that it stands for: (row, right verb, wrong verb)."""
+
+    construction: str
+    left: str
+    right: str
+    number: Number | None
+    template: str = ""
+    contrast: str = "verb"
+    """What kind of word differs, where the data tell; EW and MW ask about verbs."""
+    noun: str = ""
+    """What it agrees with; empty if the data neither name nor show it."""
+    rows: list[tuple[int, str, str]] = field(default_factory=list)
+    numbers: set[Number] = field(default_factory=set)
+    """All that its rows say; in clean data one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Dropped:
+    """A row that has no blank, and why."""
+
+    construction: str
+    pair: Pair
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Manner:
+    """How rows become contexts."""
+
+    capitalize: bool
+    period: bool
+    sees_right: bool
+    stop_at_bad_rows: bool
+    cluster: str
+
+
+Rows = Iterable[tuple[str, int, Pair]]
+
+
+def gather(rows: Rows, whole: Rows | None, verbs: VerbList, manner: Manner) -> tuple[list[Context], list[Dropped]]:
+    """Contexts in the order of their first rows; the first row decides the number of a context, as in the original.
+
+    ``whole`` are all rows where ``rows`` are the first of them only: agreement nouns show in many sentences.
+    """
+    number_of = {form: n for lemma in verbs.lemmas for form, n in _numbers(lemma.singular, lemma.plural)}
+    contexts: dict[tuple[str, str, str], Context] = {}
+    dropped: list[Dropped] = []
+    kept: list[tuple[Context, Line]] = []
+    for construction, number, pair in rows:
+        try:
+            blank = split_at_difference(pair.good, pair.bad)
+        except NoBlank as problem:
+            if manner.stop_at_bad_rows:
+                raise DataError(
+                    f"{pair.where}: {problem}; score whole sentences instead (task: minimal_pairs), or count such rows "
+                    "as unscored (bad_rows: count)"
+                ) from None
+            dropped.append(Dropped(construction, pair, str(problem)))
+            continue
+        left, right = text_around(blank, manner.capitalize, manner.period)
+        key = (construction, left, right if manner.sees_right else "")
+        line = _line(construction, pair, blank, number_of)
+        template = str(pair.fields.get("template") or pair.fields.get("UID") or pair.file)
+        contrast = str(pair.fields.get("contrast", "verb"))
+        context = contexts.setdefault(key, Context(*key, line.number, template, contrast))
+        context.rows.append((number, blank.good, blank.bad))
+        context.numbers |= {line.number} if line.number else set()
+        context.noun = context.noun or _named(pair, manner.cluster)
+        kept.append((context, line))
+    if manner.cluster == "auto":
+        _find_nouns(kept, whole, number_of)
+    elif manner.cluster != "none" and kept and not any(context.noun for context, _ in kept):
+        raise DataError(
+            f"task.clusters: no row has the field '{manner.cluster}'; write auto, none or a field of the data"
+        )
+    return list(contexts.values()), dropped
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """What tells the agreement noun of a row: its file, the words before the verb, and the verb's number."""
+
+    construction: str
+    file: str
+    left: tuple[str, ...]
+    number: Number | None
+
+
+def _line(construction: str, pair: Pair, blank: Blank, number_of: Mapping[str, Number]) -> Line:
+    return Line(construction, pair.file, blank.left, pair.number or _inferred(blank, number_of))
+
+
+def _named(pair: Pair, cluster: str) -> str:
+    if cluster == "none":
+        return ""
+    named = pair.fields.get("noun" if cluster == "auto" else cluster)
+    return "" if named is None else str(named)
+
+
+def _find_nouns(kept: Sequence[tuple[Context, Line]], whole: Rows | None, number_of: Mapping[str, Number]) -> None:
+    """Where the data do not name the nouns, look for them in each file."""
+    lines = [line for context, line in kept if not context.noun]
+    if not lines:
+        return
+    if whole is not None:
+        wanted = {line.file for line in lines}
+        lines = [line for line in _lines(whole, number_of) if line.file in wanted]
+    by_file: dict[tuple[str, str], list[Line]] = {}
+    for line in lines:
+        by_file.setdefault((line.construction, line.file), []).append(line)
+    found: dict[Line, str] = {}
+    for group in by_file.values():
+        nouns = agreement_nouns([(line.left, line.number) for line in group])
+        found |= {line: noun for line, noun in zip(group, nouns, strict=True) if noun}
+    for context, line in kept:
+        context.noun = context.noun or found.get(line, "")
+
+
+def _lines(rows: Rows, number_of: Mapping[str, Number]) -> Iterator[Line]:
+    for construction, _, pair in rows:
+        with suppress(NoBlank):
+            yield _line(construction, pair, split_at_difference(pair.good, pair.bad), number_of)
+
+
+def _numbers(singular: str, plural: str) -> list[tuple[str, Number]]:
+    return [(singular, "singular"), (plural, "plural")]
+
+
+def _inferred(blank: Blank, number_of: Mapping[str, Number]) -> Number | None:
+    good, bad = blank.good.lower(), blank.bad.lower()
+    if good in _SINGULAR and bad in _PLURAL:
+        return "singular"
+    if good in _PLURAL and bad in _SINGULAR:
+        return "plural"
+    found = number_of.get(good)
+    return found if found is not None and number_of.get(bad) not in (None, found) else None
+
+
+def as_example(context: Context) -> Example:
+    key = digest(context.construction, context.left, context.right)[:16]
+    inputs: dict[str, Any] = {
+        "left": context.left,
+        "right": context.right,
+        "rows": [list(row) for row in context.rows],
+        "contrast": context.contrast,
+    }
+    groups = {
+        "construction": context.construction,
+        "number": context.number or "unknown",
+        # A context without a noun stands for itself.
+        "noun": context.noun or f"{context.left}_{context.right}",
+        "left": digest(context.construction, context.left)[:12],
+        "rows": str(len(context.rows)),
+    }
+    return Example(key, inputs, context.number, groups)
+
+
+def as_unscored_example(row: Dropped) -> Example:
+    inputs = {"good": row.pair.good, "bad": row.pair.bad, "problem": row.reason, "where": row.pair.where}
+    groups = {"construction": row.construction, "number": "unknown", "noun": f"bad {row.pair.where}", "rows": "1"}
+    return Example(f"bad-{digest(row.construction, row.pair.where)[:16]}", inputs, None, groups)

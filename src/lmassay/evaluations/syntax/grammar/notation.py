@@ -1,0 +1,185 @@
+r"""The template notation: ``the {subject:Noun} (often) {verb:Verb agrees subject, contrast number}``.
+
+| in a template | stands for |
+|---|---|
+| ``{Noun}``, ``{subject:Noun}`` | a word of the category Noun; the slot is called Noun, or subject |
+| ``{Noun pl}`` | with this value of a feature |
+| ``agrees subject`` | like the slot ``subject`` in every feature that both have; ``agrees subject in number`` in one |
+| ``unlike subject in number`` | with the other value than ``subject`` |
+| ``not subject`` | another word than the one in ``subject`` |
+| ``contrast number`` | the bad sentence has another value here; exactly one slot of a template says so |
+| ``head`` | the word that the pair is grouped by, if not the one the contrast agrees with |
+| ``attractor`` | a word that may distract from the one the contrast agrees with |
+| ``bystander`` | a word that does not, though it has the contrasted feature |
+| ``{next to|behind}``, ``{place:next to|behind}`` | one of these words; with a name, it is written into the row |
+| ``(that)`` | words that may be left out |
+| ``\(``, ``\|`` … | the character itself |
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+
+from lmassay.errors import did_you_mean
+from lmassay.evaluations.syntax.grammar.source import Misfit
+
+KEYWORDS = ("agrees", "unlike", "not", "contrast", "head", "attractor", "bystander")
+_SIGNS = "{}()|:\\"
+# While a template is read, signs that stand for themselves are noncharacters, which no text contains.
+_HIDDEN = {sign: chr(0xFDD0 + number) for number, sign in enumerate(_SIGNS)}
+_SHOWN = str.maketrans({hidden: sign for sign, hidden in _HIDDEN.items()})
+_PIECE = re.compile(r"\{(?P<slot>[^{}]*)\}|\((?P<optional>[^(){}]*)\)")
+_NAME = re.compile(r"\w[\w-]*")
+
+
+@dataclass(frozen=True, slots=True)
+class Tie:
+    """``agrees target in feature`` (same) or ``unlike target in feature``; without a feature, all that both have."""
+
+    target: str
+    feature: str | None
+    same: bool
+
+
+@dataclass(slots=True)
+class ParsedSlot:
+    """A slot as it is written; nothing is known yet about categories."""
+
+    name: str
+    category: str
+    values: list[str] = field(default_factory=list)
+    ties: list[Tie] = field(default_factory=list)
+    different: list[str] = field(default_factory=list)
+    contrast: str | None = None
+    head: bool = False
+    attractor: bool = False
+    bystander: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class ParsedChoice:
+    """One of several words; ``recorded`` if it was given a name."""
+
+    name: str
+    texts: tuple[str, ...]
+    recorded: bool
+
+
+@dataclass(frozen=True, slots=True)
+class ParsedTemplate:
+    """``literals`` stand around ``slots``: one more of them than slots."""
+
+    literals: tuple[str, ...]
+    slots: tuple[ParsedSlot | ParsedChoice, ...]
+
+
+def parse(text: str, values: Mapping[str, str]) -> ParsedTemplate:
+    """Read a template; ``values`` are the known values of features."""
+    text = re.sub(r"\\(.?)", _hidden, text, flags=re.DOTALL)
+    literals: list[str] = []
+    slots: list[ParsedSlot | ParsedChoice] = []
+    end = 0
+    for match in _PIECE.finditer(text):
+        literals.append(text[end : match.start()])
+        end = match.end()
+        inside, optional = match["slot"], match["optional"]
+        if optional is not None:
+            if "|" in optional:
+                raise Misfit(f"'({_shown(optional)})' has a '|'; one of these words or none is {{{_shown(optional)}|}}")
+            slots.append(_choice(f"#{len(slots)}", ("", optional), recorded=False))
+        elif "|" in inside:
+            name, colon, words = inside.partition(":")
+            texts = (words if colon else inside).split("|")
+            slots.append(_choice(_checked(name) if colon else f"#{len(slots)}", texts, recorded=bool(colon)))
+        else:
+            slots.append(_slot(inside, values))
+    literals.append(text[end:])
+    _check_literals(literals)
+    _check_names([slot.name for slot in slots])
+    return ParsedTemplate(tuple(map(_shown, literals)), tuple(slots))
+
+
+def _hidden(match: re.Match[str]) -> str:
+    if match[1] not in _HIDDEN:
+        raise Misfit(f"a '\\' stands only before one of {' '.join(_SIGNS)} that is meant as it is; got '{match[0]}'")
+    return _HIDDEN[match[1]]
+
+
+def _shown(text: str) -> str:
+    return text.translate(_SHOWN)
+
+
+def _choice(name: str, texts: Collection[str], *, recorded: bool) -> ParsedChoice:
+    clean = tuple(_shown(" ".join(text.split())) for text in texts)
+    if len(set(clean)) < len(clean):
+        raise Misfit(f"'{'|'.join(clean)}' offers the same words twice; leave one of them out")
+    return ParsedChoice(name, clean, recorded)
+
+
+def _slot(inside: str, values: Mapping[str, str]) -> ParsedSlot:
+    if _shown(inside) != inside:
+        raise Misfit(f"the slot {{{_shown(inside)}}} has a '\\'; only words that are written as they stand may")
+    opening, *words = inside.replace(",", " ").split() or [""]
+    name, colon, category = opening.partition(":")
+    slot = ParsedSlot(_checked(name), _checked(category) if colon else _checked(name))
+    while words:
+        word = words.pop(0)
+        if word in ("agrees", "unlike"):
+            target = _operand(word, words, "the name of a slot")
+            feature = None
+            if words[:1] == ["in"]:
+                words.pop(0)
+                feature = _operand(f"{word} {target} in", words, "a feature")
+            slot.ties.append(Tie(target, feature, word == "agrees"))
+        elif word == "not":
+            slot.different.append(_operand(word, words, "the name of a slot"))
+        elif word == "contrast":
+            if slot.contrast is not None:
+                raise Misfit(f"the slot {{{inside}}} has two contrasts; a pair differs in one feature")
+            slot.contrast = _operand(word, words, "a feature")
+        elif word == "head":
+            slot.head = True
+        elif word == "attractor":
+            slot.attractor = True
+        elif word == "bystander":
+            slot.bystander = True
+        elif word in values:
+            slot.values.append(word)
+        else:
+            raise Misfit(
+                f"the slot {{{inside}}} says '{word}', which is neither the value of a feature nor one of "
+                f"{', '.join(KEYWORDS)}{did_you_mean(word, [*KEYWORDS, *values])}"
+            )
+    return slot
+
+
+def _operand(keyword: str, words: list[str], what: str) -> str:
+    if not words or words[0] in KEYWORDS:
+        raise Misfit(f"after '{keyword}' comes {what}")
+    return words.pop(0)
+
+
+def _checked(name: str) -> str:
+    name = _shown(name.strip())
+    if not _NAME.fullmatch(name) or name in KEYWORDS or name == "in":
+        raise Misfit(f"'{name}' cannot be the name of a slot; write {{Category}} or {{name:Category …}}")
+    return name
+
+
+def _check_literals(literals: list[str]) -> None:
+    for literal in literals:
+        stray = re.search(r"[{}()|]", literal)
+        if stray:
+            raise Misfit(
+                f"there is a '{stray[0]}' without its partner near '{_shown(literal.strip())}'; "
+                f"slots are {{…}}, words that may be left out (…), and neither stands inside the other; "
+                f"for the sign itself write '\\{stray[0]}'"
+            )
+
+
+def _check_names(names: list[str]) -> None:
+    for name in names:
+        if names.count(name) > 1:
+            raise Misfit(f"two slots are called '{name}'; name one of them, e.g. {{second:{name} …}}")

@@ -1,0 +1,81 @@
+"""Where in a grammar file something stands, so that every mistake is told with its place."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from lmassay.errors import ConfigError, did_you_mean
+from lmassay.storage.yamlfile import Lines
+
+
+class Misfit(Exception):  # noqa: N818 - reads as what it is
+    """Something in a grammar is wrong; :meth:`Source.at` adds the place and makes it a ConfigError."""
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """A grammar file and the lines of its keys."""
+
+    path: Path
+    lines: Lines
+
+    def place(self, key: str) -> str:
+        """File, line and key; the line of the nearest key that has one."""
+        known = key
+        while known and known not in self.lines:
+            known = known.rpartition(".")[0]
+        line = f", line {self.lines[known][0][0]}" if known else ""
+        return f"{self.path}{line}: {key}"
+
+    @contextmanager
+    def at(self, key: str) -> Iterator[None]:
+        """Mistakes that are found inside are told with the place of this key."""
+        try:
+            yield
+        except Misfit as misfit:
+            raise ConfigError(f"{self.place(key)}: {misfit}") from None
+
+
+def text(value: Any) -> str:
+    """A value that must be text."""
+    if isinstance(value, str):
+        return value
+    if isinstance(value, bool):
+        raise Misfit(f"YAML reads a word such as yes, no, on or off as {value}; put it in quotes")
+    raise Misfit(f"{value!r} is no text; put it in quotes")
+
+
+def texts(value: Any) -> list[str]:
+    """A list of names that must not be empty, or one name alone."""
+    found = [text(item) for item in value] if isinstance(value, list) else [text(value)]
+    if not found:
+        raise Misfit("the list is empty; give at least one name or leave the key out")
+    return found
+
+
+def mapping(value: Any) -> dict[str, Any]:
+    """A value that must be a mapping, or absent."""
+    if value is None:
+        return {}
+    if not isinstance(value, dict):
+        raise Misfit("must be a mapping, name: value")
+    return value
+
+
+def check_keys(entry: Mapping[str, Any], known: Iterable[str]) -> None:
+    known = list(known)
+    for name in entry:
+        if name not in known:
+            raise Misfit(f"unknown key '{name}'{did_you_mean(name, known)}")
+
+
+def check_no_repetition(names: Iterable[str]) -> None:
+    seen: set[str] = set()
+    for name in names:
+        if name in seen:
+            raise Misfit(f"'{name}' is there twice; leave one of them out")
+        seen.add(name)

@@ -1,0 +1,117 @@
+"""The verbs that EW and MW ask about: pairs of third-person forms, from a CSV file, and a tool that builds one."""
+
+from __future__ import annotations
+
+import csv
+import io
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+from lmassay.errors import DataError, did_you_mean
+from lmassay.storage.files import open_text
+
+_COLUMNS = ("idx", "sing", "plur", "freq")
+_IRREGULAR = {"be": ("is", "are"), "have": ("has", "have"), "do": ("does", "do"), "go": ("goes", "go")}
+_HISSING = ("sh", "s", "x", "ch", "z", "o")
+_VOWELS = "aeiou"
+_WORD = re.compile(r"[a-z]+(?:-[a-z]+)*")
+
+
+@dataclass(frozen=True, slots=True)
+class Lemma:
+    """A verb with its two present forms (of *be* also its two past forms)."""
+
+    singular: str
+    plural: str
+
+
+@dataclass(frozen=True, slots=True)
+class VerbList:
+    """Lemmas in the order of their file. ``indices`` are what the column idx says, ``_`` or missing ones alike."""
+
+    name: str
+    sha256: str
+    lemmas: Sequence[Lemma]
+    indices: Sequence[str]
+    duplicates: int
+
+    @property
+    def forms(self) -> list[str]:
+        return list(dict.fromkeys(form for lemma in self.lemmas for form in (lemma.singular, lemma.plural)))
+
+
+def read_verbs(path: Path) -> VerbList:
+    """A verb list with the columns ``sing`` and ``plur``; ``idx`` matters to the released variant only."""
+    file = open_text(path, "verb list")
+    rows = csv.reader(file.read())
+    try:
+        return _read(path, file.sha256, rows)
+    except csv.Error as error:
+        raise DataError(f"{path}, line {rows.line_num}: {error}") from None
+
+
+def _read(path: Path, sha256: str, rows: Any) -> VerbList:
+    header = [name.strip() for name in next(rows, [])]
+    missing = [name for name in ("sing", "plur") if name not in header]
+    if missing:
+        hint = did_you_mean(missing[0], header)
+        raise DataError(f"{path}, line 1: the column '{missing[0]}' is missing{hint}; it must be {','.join(_COLUMNS)}")
+    singular, plural = header.index("sing"), header.index("plur")
+    index = header.index("idx") if "idx" in header else None
+    seen: dict[Lemma, int] = {}
+    indices: dict[Lemma, str] = {}
+    for row in rows:
+        if not row:
+            continue
+        if len(row) != len(header):
+            raise DataError(f"{path}, line {rows.line_num}: {len(row)} cells, but the header has {len(header)}")
+        lemma = Lemma(row[singular].strip(), row[plural].strip())
+        if not lemma.singular or not lemma.plural or len(f"{lemma.singular} {lemma.plural}".split()) != 2:
+            raise DataError(f"{path}, line {rows.line_num}: a verb must be two single words; got {row!r}")
+        if lemma.singular == lemma.plural:
+            raise DataError(f"{path}, line {rows.line_num}: both forms are '{lemma.singular}', which tells no number")
+        seen[lemma] = seen.get(lemma, 0) + 1
+        indices[lemma] = "" if index is None else row[index].strip()
+    if not seen:
+        raise DataError(f"{path} lists no verbs; give at least one row under the header")
+    return VerbList(path.name, sha256, list(seen), list(indices.values()), sum(seen.values()) - len(seen))
+
+
+def shipped_verbs() -> Path:
+    """The list that comes with lmassay."""
+    return Path(str(files("lmassay.evaluations.syntax").joinpath("verbs/english.csv")))
+
+
+def conjugate(base: str) -> Lemma:
+    """The third-person forms of an English verb.
+
+    >>> conjugate("carry")
+    Lemma(singular='carries', plural='carry')
+    """
+    if base in _IRREGULAR:
+        return Lemma(*_IRREGULAR[base])
+    if base.endswith("y") and base[-2:-1] not in _VOWELS:
+        return Lemma(f"{base[:-1]}ies", base)
+    return Lemma(f"{base}es" if base.endswith(_HISSING) else f"{base}s", base)
+
+
+def build_verb_list(bases: Iterable[str], present: Sequence[Lemma] = ()) -> str:
+    """A verb list as CSV text from base forms, joined with one that there is: sorted, without duplicates, numbered."""
+    lemmas = set(present)
+    for base in bases:
+        word = base.strip().lower()
+        if _WORD.fullmatch(word) is None:
+            raise DataError(f"'{base}' is no English verb in its base form; write one word of letters, e.g. fine-tune")
+        lemmas.add(conjugate(word))
+        if word == "be":
+            lemmas.add(Lemma("was", "were"))
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(_COLUMNS)
+    ordered = sorted(lemmas, key=lambda lemma: (lemma.plural, lemma.singular))
+    writer.writerows((i, lemma.singular, lemma.plural, "_") for i, lemma in enumerate(ordered))
+    return text.getvalue()

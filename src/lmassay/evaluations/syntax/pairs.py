@@ -1,0 +1,136 @@
+"""Minimal pairs: two sentences that differ where the grammar cares. Read strictly, split at the word that differs."""
+
+from __future__ import annotations
+
+import json
+import string
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+from lmassay.errors import DataError
+from lmassay.storage.files import TextFile, open_text
+
+Number = Literal["singular", "plural"]
+NUMBER_OF_LABEL: Mapping[int, Number] = {-1: "singular", -2: "plural"}
+# Glued to the word before them when words are joined to a text, alone or together.
+_GLUED = ".,;?!"
+
+
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """One line of a data set. ``number`` is that of the correct verb, where the data tell."""
+
+    good: str
+    bad: str
+    number: Number | None
+    file: str
+    line: int
+    fields: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def where(self) -> str:
+        return f"{self.file}, line {self.line}"
+
+
+class NoBlank(ValueError):  # noqa: N818 - reads as what it is
+    """Two sentences that do not differ in exactly one word."""
+
+
+@dataclass(frozen=True, slots=True)
+class Blank:
+    """A sentence around the one word that differs."""
+
+    left: tuple[str, ...]
+    good: str
+    bad: str
+    right: tuple[str, ...]
+
+
+def read_pairs(file: TextFile, most: int | None = None) -> Iterator[Pair]:
+    """The pairs of a ``.jsonl`` file: ``sentence_good``, ``sentence_bad`` and, for agreement, ``label`` −1 or −2."""
+    count = 0
+    for number, text in enumerate(file.read(), 1):
+        if not text.strip():
+            continue
+        if most is not None and count >= most:
+            return
+        count += 1
+        yield pair_of(_row(file.path, number, text), str(file.path), number)
+    if count == 0:
+        raise DataError(
+            f"{file.path} holds no pairs; each line must be a JSON object with sentence_good and sentence_bad"
+        )
+
+
+def open_pairs(path: Path) -> TextFile:
+    return open_text(path, "pairs")
+
+
+def pair_of(row: Mapping[str, Any], file: str, line: int) -> Pair:
+    """A pair from the fields of a row."""
+    for key in ("sentence_good", "sentence_bad"):
+        if not isinstance(row.get(key), str):
+            raise DataError(f"{file}, line {line}: the text '{key}' is missing; known here: {', '.join(row)}")
+        _require_text(row[key], f"{file}, line {line}")
+    label = row.get("label")
+    if label is not None and (type(label) is not int or label not in NUMBER_OF_LABEL):
+        raise DataError(
+            f"{file}, line {line}: label is {label!r}; it must be -1 (the correct verb is singular) or -2 (plural)"
+        )
+    rest = {k: v for k, v in row.items() if k not in ("sentence_good", "sentence_bad", "label")}
+    number = None if label is None else NUMBER_OF_LABEL[label]
+    return Pair(row["sentence_good"], row["sentence_bad"], number, file, line, rest)
+
+
+def _row(path: Path, number: int, text: str) -> Mapping[str, Any]:
+    try:
+        row = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise DataError(f"{path}, line {number}: this is no JSON ({error})") from None
+    if not isinstance(row, dict):
+        raise DataError(f"{path}, line {number}: a pair must be a JSON object with sentence_good and sentence_bad")
+    return row
+
+
+def _require_text(text: str, where: str) -> None:
+    try:
+        text.encode("utf-8")
+    except UnicodeEncodeError as error:
+        raise DataError(f"{where}: the character {text[error.start]!a} is half of one; mend the file") from None
+
+
+def split_at_difference(good: str, bad: str) -> Blank:
+    """The words around the only one that differs; punctuation at both ends does not count."""
+    words, others = (s.strip().strip(string.punctuation).split() for s in (good, bad))
+    if good == bad:
+        raise NoBlank("the two sentences are identical")
+    differing = [i for i, (a, b) in enumerate(zip(words, others, strict=False)) if a != b]
+    if not differing and len(words) == len(others):
+        raise NoBlank("the two sentences are identical but for punctuation or spaces")
+    if len(words) != len(others):
+        raise NoBlank(f"the sentences have {len(words)} and {len(others)} words; only one word may differ")
+    if len(differing) > 1:
+        raise NoBlank(f"the sentences differ in {len(differing)} words; only one may differ")
+    (at,) = differing
+    return Blank(tuple(words[:at]), words[at], others[at], tuple(words[at + 1 :]))
+
+
+def text_around(blank: Blank, capitalize: bool, period: bool) -> tuple[str, str]:
+    """The text before and behind the blank, spaces included."""
+    left = list(blank.left)
+    if capitalize and left:
+        # As the original does, which also lower-cases the rest of the word.
+        left[0] = left[0].capitalize()
+    right = [*blank.right, "."] if period else list(blank.right)
+    before, after = joined(left), joined(["", *right])
+    return (f"{before} " if before else ""), after
+
+
+def joined(words: Sequence[str]) -> str:
+    """Words as a text: a space between them, but none before punctuation."""
+    text = ""
+    for place, word in enumerate(words):
+        text += word if place == 0 or word in _GLUED else f" {word}"
+    return text

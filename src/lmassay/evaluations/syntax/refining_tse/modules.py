@@ -1,0 +1,299 @@
+"""``from src.models.MPE_model import MPEModel`` for classes that were written for refining-tse: its names, our code.
+
+A class that lies in the original's tree says ``from .MPE_model import MPEModel``; its file is loaded as a part of the
+package that it believes to be in, so that this works as well.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import inspect
+import sys
+import types
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from enum import Enum
+from pathlib import Path
+from typing import Any, Literal
+
+from lmassay.errors import ConfigError, LmassayError, PluginError, did_you_mean, failure
+from lmassay.evaluations.syntax.pairs import joined
+from lmassay.evaluations.syntax.refining_tse.config import BATCH, Plugins
+from lmassay.storage.files import sha256
+from lmassay.types import digest
+
+Kind = Literal["models", "metrics"]
+INVALID = None
+"""What the original gives where there is no score."""
+
+MODELS: dict[str, Any] = {}
+METRICS: dict[str, Any] = {}
+"""The tables in which a user of the original enters a class: name → class."""
+
+
+class Number(Enum):
+    """Of the verb that agrees."""
+
+    SINGULAR = 0
+    PLURAL = 1
+
+
+class MPEModel:
+    """Base of a model: ``word_to_index`` and ``predict`` are to be written."""
+
+    def __init__(self, config: Any) -> None:
+        """``config`` is the section ``model`` of the configuration."""
+
+    @property
+    def word_to_index(self) -> Any:
+        """Like a dict: a word's place among the logits."""
+        raise NotImplementedError("word_to_index is not written")
+
+    def predict(self, left_context: Sequence[Sequence[str]], right_context: Sequence[Sequence[str]]) -> Any:
+        """Logits at the verb, one row a context; the words before it and behind it are given."""
+        raise NotImplementedError("predict is not written")
+
+
+class TransformersIndexer:
+    """Words that a tokenizer knows as one token."""
+
+    def __init__(self, tokenizer: Any) -> None:
+        self.tokenizer = tokenizer
+        self.cache: dict[str, Any] = {}
+
+    def __getitem__(self, token: str) -> Any:
+        return self.tokenizer.convert_tokens_to_ids(token)
+
+    def get(self, token: str, default_value: Any = None) -> Any:
+        place = self[token]
+        return default_value if place is None or place == self.tokenizer.unk_token_id else place
+
+    def __contains__(self, token: str) -> bool:
+        return self.get(token) is not None
+
+
+class TransformersPrefixSpaceIndexer(TransformersIndexer):
+    """The same for tokenizers that keep the space before a word with it."""
+
+    def __getitem__(self, token: str) -> Any:
+        if token not in self.cache:
+            # The space is written out: tokenizers of today take no option for it.
+            ids = self.tokenizer.encode(f" {token}", add_special_tokens=False)
+            self.cache[token] = ids[0] if len(ids) == 1 else self.tokenizer.unk_token_id
+        return self.cache[token]
+
+
+class TransformersModel(MPEModel):
+    """Base of a model from transformers; ``predict`` is to be written."""
+
+    def __init__(
+        self,
+        config: Any,
+        tokenizer_cls: Any,
+        model_cls: Any,
+        use_prefix_space: bool = False,
+        add_padding_token: bool = False,
+        cache_dir: str | None = None,
+        bidirectional: bool = True,
+    ) -> None:
+        super().__init__(config)
+        self.device = _device()
+        self.model = (
+            model_cls.from_pretrained(config["name"], cache_dir=cache_dir, use_safetensors=True).to(self.device).eval()
+        )
+        self.tokenizer = tokenizer_cls.from_pretrained(config["name"], cache_dir=cache_dir)
+        if add_padding_token:
+            self.tokenizer.pad_token = self.tokenizer.eos_token
+        indexer = TransformersPrefixSpaceIndexer if use_prefix_space else TransformersIndexer
+        self.indexer = indexer(self.tokenizer)
+        self.bidirectional = bidirectional
+
+    @property
+    def word_to_index(self) -> Any:
+        return self.indexer
+
+
+def mean_example_aggregator(score_per_example: Sequence[Any], extra_info_per_example: Sequence[Any]) -> tuple[Any, Any]:
+    """The mean, or no score where there is none to take it of."""
+    scores = [float(score) for score in score_per_example]
+    return (sum(scores) / len(scores), {}) if scores else (INVALID, {})
+
+
+AGGREGATORS: dict[str, Callable[..., Any]] = {"mean": mean_example_aggregator}
+
+
+class MetricComputer:
+    """Base of a metric: ``_compute`` is to be written."""
+
+    def __init__(self, config: Any) -> None:
+        """``config`` is the metric's section of the configuration."""
+        self._score_per_example: list[Any]
+        self.score_per_example = self._score_per_example = []
+        self.extra_info_per_example: list[Any] = []
+        self.use_custom_dataset = config.get("use_custom_dataset", False)
+        self.summary_functions = self._summary_functions = self.initialize_summary_functions()
+        self.example_aggregator = self.get_example_aggregator_from_name(config.get("example_aggregator", "mean"))
+
+    def initialize_summary_functions(self) -> list[Callable[[], Any]]:
+        return []
+
+    def get_example_aggregator_from_name(self, aggregator_name: str) -> Any:
+        return AGGREGATORS[aggregator_name]
+
+    def _compute(self, logits: Any, label: Any, template_id: Any, word_to_index: Any) -> Any:
+        """(scores, extra information, anything else) of a batch."""
+        raise NotImplementedError("_compute is not written")
+
+    def summarize(self) -> dict[str, Any]:
+        """What is written of all examples together."""
+        overall, summary = self.example_aggregator(self.score_per_example, self.extra_info_per_example)
+        if overall is INVALID:
+            return {**summary, "Overall model score": "INVALID_SCORE_VALUE"}
+        summary = {**summary, "Overall model score": overall, "Number of examples": len(self.score_per_example)}
+        for function in self.summary_functions:
+            summary.update(function())
+        return summary
+
+
+def punctuated_join(seq: Sequence[str], joining_character: str = " ") -> str:
+    """Words as a text, punctuation glued to the word before it."""
+    return joined(seq).replace(" ", joining_character)
+
+
+def load_class(spec: str, base: Path, kind: Kind) -> type:
+    """The class ``file.py:Name`` of a user's file."""
+    file, _, name = spec.rpartition(":")
+    if not file:
+        raise PluginError(f"'{spec}' names no class; write file.py:Name")
+    module = load_file(base / Path(file).expanduser(), kind)
+    found = getattr(module, name, None)
+    if not isinstance(found, type):
+        classes = [n for n, value in vars(module).items() if isinstance(value, type) and not n.startswith("_")]
+        raise PluginError(f"{file} has no class '{name}'{did_you_mean(name, classes)}")
+    return found
+
+
+def load_file(path: Path, kind: Kind) -> types.ModuleType:
+    """Run a user's Python file once, as a part of the package ``src.models`` or ``src.metrics``."""
+    path = path.resolve()
+    name = f"src.{kind}.lmassay_user_{path.stem}_{digest(str(path))[:12]}"
+    if name in sys.modules:
+        return sys.modules[name]
+    if not path.is_file():
+        raise PluginError(f"there is no file {path}; give the path of a Python file with your class")
+    spec = importlib.util.spec_from_file_location(name, path)
+    if spec is None or spec.loader is None:
+        raise PluginError(f"{path} is no Python file (its name must end in .py)")
+    install()
+    # What lies beside the file can be imported by it, as it could in the original's tree.
+    beside = vars(sys.modules[f"src.{kind}"]).setdefault("__path__", [])
+    if str(path.parent) not in beside:
+        beside.append(str(path.parent))
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    try:
+        spec.loader.exec_module(module)
+    except BaseException as error:
+        del sys.modules[name]
+        if isinstance(error, KeyboardInterrupt | PluginError):
+            raise
+        raise PluginError(f"{path}: the file failed to import: {failure(error)}") from error
+    return module
+
+
+def load_plugins(files: Iterable[Path]) -> Plugins:
+    """Run files that enter their classes in the tables of ``src.models.models`` or ``src.metrics.metrics``."""
+    for path in files:
+        load_file(path, "metrics" if path.resolve().parent.name == "metrics" else "models")
+    models, metrics = ({name: _spec_of(cls) for name, cls in table.items()} for table in (MODELS, METRICS))
+    return Plugins(models, metrics)
+
+
+def _spec_of(cls: Any) -> str:
+    file = getattr(sys.modules.get(getattr(cls, "__module__", "")), "__file__", None)
+    if not isinstance(cls, type) or file is None:
+        raise PluginError(f"{cls!r} is registered, but it is no class in a file")
+    return f"{file}:{cls.__name__}"
+
+
+def install() -> None:
+    """Make the original's modules importable, unless a package ``src`` was imported already.
+
+    A clone of the original in the working folder is passed over on purpose: it needs versions of its libraries that
+    are long gone.
+    """
+    if "src" in sys.modules:
+        return
+    modules: dict[str, dict[str, Any]] = {
+        "src": {"__path__": []},
+        "src.constants": _CONSTANTS,
+        "src.models": {"__path__": []},
+        "src.models.MPE_model": _by_name(MPEModel),
+        "src.models.transformers_model": _by_name(
+            MPEModel, TransformersModel, TransformersIndexer, TransformersPrefixSpaceIndexer
+        ),
+        "src.models.utils": _by_name(punctuated_join),
+        "src.models.models": {"model_name_to_MPEModel_class": MODELS, "MPEModel": MPEModel},
+        "src.metrics": {"__path__": []},
+        "src.metrics.metric_computer": {
+            **_by_name(MetricComputer, mean_example_aggregator),
+            "example_aggregator_name_to_function": AGGREGATORS,
+        },
+        "src.metrics.metrics": {"metric_name_to_MetricComputer_class": METRICS, "MetricComputer": MetricComputer},
+    }
+    for name, members in modules.items():
+        module = types.ModuleType(name, "refining-tse's interface, provided by lmassay.")
+        vars(module).update(members)
+        sys.modules[name] = module
+        parent, _, own = name.rpartition(".")
+        if parent:
+            setattr(sys.modules[parent], own, module)
+
+
+_CONSTANTS: dict[str, Any] = {
+    "Number": Number,
+    "MaskedVerb_to_Number": {-1: Number.SINGULAR, -2: Number.PLURAL},
+    "INVALID_SCORE_VALUE": INVALID,
+    "BATCH_SIZE": BATCH,
+}
+
+
+def _by_name(*things: Any) -> dict[str, Any]:
+    return {thing.__name__: thing for thing in things}
+
+
+def _device() -> Any:
+    """The accelerator, if there is one. Whoever writes such a class has imported torch; nobody else should have to."""
+    torch = sys.modules.get("torch")
+    if torch is None:
+        return "cpu"
+    return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+
+
+def told(file: str, method: str, call: Callable[..., Any], *arguments: Any) -> Any:
+    """What a user's method returns; if it fails, file and line say where."""
+    try:
+        return call(*arguments)
+    except LmassayError:
+        raise
+    except Exception as error:
+        raise PluginError(f"{file}: {method} failed: {failure(error)}") from error
+
+
+def check_written(file: str, made: Any, base: type, *names: str) -> None:
+    """Raise where a user's class has of its base only what stands there to be written."""
+    for name in names:
+        if inspect.getattr_static(made, name, None) is inspect.getattr_static(base, name):
+            raise PluginError(f"{file}: {name} is not written; the base class {base.__name__} has none that works")
+
+
+def class_identity(file: str, base: Path, settings: Mapping[str, Any]) -> dict[str, str]:
+    """What tells a user's class from another: its name, its whole file, what it is made with."""
+    path, _, name = file.rpartition(":")
+    source = (base / Path(path).expanduser()).resolve()
+    if not source.is_file():
+        raise PluginError(f"there is no file {source}; give the path of a Python file with your class")
+    try:
+        options = digest(dict(settings))[:8]
+    except (TypeError, ValueError) as error:
+        raise ConfigError(f"the settings of {name} are no plain values: {error}") from None
+    return {"class": name, "source": f"src:{sha256(source)[:8]}", "options": options}

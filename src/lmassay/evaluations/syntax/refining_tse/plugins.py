@@ -1,0 +1,350 @@
+"""Metric classes written for refining-tse, beside TSE, EW and MW."""
+
+from __future__ import annotations
+
+import math
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from functools import cached_property
+from pathlib import Path
+from typing import Annotated, Any, Literal, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import Field
+
+from lmassay.errors import ConfigError, PluginError
+from lmassay.evaluations.syntax.refining_tse.config import BATCH
+from lmassay.evaluations.syntax.refining_tse.modules import (
+    INVALID,
+    MetricComputer,
+    Number,
+    check_written,
+    class_identity,
+    load_class,
+    told,
+)
+from lmassay.evaluations.syntax.sources import DataSpec
+from lmassay.evaluations.syntax.task import BOTTOM, TOP, Cutoff, Syntax
+from lmassay.statistics import intervals
+from lmassay.statistics.intervals import Settings
+from lmassay.statistics.table import ScoreTable
+from lmassay.types import Candidates, Example, Response, Result, Score, digest
+
+Options = dict[str, Any]
+_NUMBERS = {"singular": Number.SINGULAR, "plural": Number.PLURAL}
+_NO_NUMBER = "the number of the right verb is unknown; give a label"
+
+
+class Template(NamedTuple):
+    """What a metric learns of an example beside its number: the file, and the pair's verbs (right, wrong)."""
+
+    template_id: str
+    lemma_inflections: tuple[str, str]
+
+
+class AskedRow(NamedTuple):
+    """A row of the data that a metric is to score: which context it stands in, and what is told of it."""
+
+    context: int
+    row: int
+    label: Number
+    template: Template
+
+
+class RowScore(NamedTuple):
+    """What a metric says of a row; ``extra`` is what it keeps beside the score."""
+
+    row: int
+    score: float
+    extra: Any
+
+
+class AskedWords:
+    """Like a dict: a word's place among the logits that a metric is given; only words that were asked about."""
+
+    def __init__(self, words: Sequence[str], known: NDArray[np.bool_]) -> None:
+        self._places = {word: place for place, word in enumerate(words)}
+        self._known = known
+
+    def __contains__(self, word: str) -> bool:
+        if word not in self._places:
+            raise PluginError(
+                f"a metric looks for '{word}', about which the model was not asked; "
+                f"add `words: [{word}]` to the metric's section"
+            )
+        return bool(self._known[self._places[word]])
+
+    def __getitem__(self, word: str) -> int:
+        place = self.get(word)
+        if place is None:
+            raise KeyError(word)
+        return place
+
+    def get(self, word: str, default: int | None = None) -> int | None:
+        return self._places[word] if word in self else default
+
+
+class OwnMetric:
+    """A metric class written for refining-tse."""
+
+    def __init__(self, name: str, file: str, settings: Options, base: Path) -> None:
+        self.name, self._file, self._settings, self._base = name, file, settings, base
+        words = settings.get("words", [])
+        if not isinstance(words, list) or not all(isinstance(word, str) for word in words):
+            raise ConfigError(f"metrics.{name}.words: must be a list of words (got {words!r})")
+        self.words: list[str] = words
+
+    def check(self) -> None:
+        if not callable(getattr(self._class, "_compute", None)):
+            raise PluginError(f"{self._file}: a metric needs _compute")
+        check_written(self._file, self._made, MetricComputer, "_compute")
+
+    def signature(self) -> str:
+        return ",".join(f"{k}={v}" for k, v in class_identity(self._file, self._base, self._settings).items())
+
+    def scores(
+        self, logits: NDArray[np.float64], rows: Sequence[AskedRow], words: AskedWords
+    ) -> list[tuple[float | None, Any]]:
+        """(score, extra information) of each row; ``logits`` are those of the contexts."""
+        found: list[tuple[float | None, Any]] = []
+        size = BATCH
+        while len(found) < len(rows):
+            part = rows[len(found) : len(found) + size]
+            places, labels = [row.context for row in part], [row.label for row in part]
+            told_of = self._computed(logits[places], labels, [row.template for row in part], words)
+            if told_of is None:
+                # One number for a whole batch is the score of one example in classes that are written for one.
+                size = 1
+            else:
+                found += told_of
+        return found
+
+    def summary(self, scores: Sequence[float], extras: Sequence[Any]) -> dict[str, Any]:
+        """What the class has to say of all scores together."""
+        made = told(self._file, "__init__", self._make)
+        if not hasattr(made, "summarize") or not hasattr(made, "score_per_example"):
+            mean = float(np.mean(scores)) if len(scores) else "INVALID_SCORE_VALUE"
+            return {"Overall model score": mean, "Number of examples": len(scores)}
+        made.score_per_example.extend(scores)
+        made.extra_info_per_example.extend(extras)
+        return dict(told(self._file, "summarize (which is given the scores alone)", made.summarize))
+
+    def _computed(self, *arguments: Any) -> list[tuple[float | None, Any]] | None:
+        logits, labels, *others = arguments
+        compute = self._made._compute
+        answer = told(self._file, "_compute", compute, _as_tensor(logits), list(labels), *others)
+        if not isinstance(answer, tuple) or len(answer) != 3:
+            raise PluginError(f"{self._file}: _compute must return (scores, extra information, dict); got {answer!r}")
+        scores, extras = _as_list(answer[0]), _as_list(answer[1])
+        if scores is None and len(labels) > 1:
+            return None
+        given = [answer[0]] if scores is None else scores
+        if len(given) != len(labels):
+            raise PluginError(f"{self._file}: _compute gave {len(given)} scores for {len(labels)} examples")
+        beside = extras if extras is not None and len(extras) == len(given) else [None] * len(given)
+        return [(self._number(score), extra) for score, extra in zip(given, beside, strict=True)]
+
+    def _number(self, score: Any) -> float | None:
+        if score is INVALID:
+            return None
+        try:
+            number = float(score)
+        except (TypeError, ValueError):
+            raise PluginError(
+                f"{self._file}: _compute gave {score!r} as a score; it must be a number or None"
+            ) from None
+        return None if math.isnan(number) else number
+
+    @cached_property
+    def _class(self) -> type:
+        return load_class(self._file, self._base, "metrics")
+
+    @cached_property
+    def _made(self) -> Any:
+        return told(self._file, "__init__", self._make)
+
+    def _make(self) -> Any:
+        return self._class(dict(self._settings))
+
+
+class RefiningTse(Syntax):
+    """The task ``syntax`` with what only users of refining-tse ask for.
+
+    ``metrics`` are classes of the user's own: {name: {file: file.py:Class, settings: {…}}}. ``lemma_stats`` keeps of
+    each context the rank, probability and cumulative probability of every verb form, which takes much room.
+    """
+
+    name = "refining_tse"
+    version = Syntax.version + 1
+
+    def __init__(
+        self,
+        data: DataSpec,
+        metrics: dict[str, Options] | None = None,
+        lemma_stats: bool = False,
+        verbs: Path | None = None,
+        cutoffs_top: list[Cutoff] = TOP,
+        cutoffs_bottom: list[Cutoff] = BOTTOM,
+        capitalize: bool = True,
+        period: bool = True,
+        max_per_file: Annotated[int, Field(ge=1)] | None = None,
+        max_rows: Annotated[int, Field(ge=1)] | None = None,
+        compat: Literal["none", "released"] = "none",
+        label: str = "",
+        base_dir: Path = Path(),
+    ) -> None:
+        text = (verbs, cutoffs_top, cutoffs_bottom, capitalize, period)
+        super().__init__(data, *text, max_per_file, max_rows, compat=compat, label=label, base_dir=base_dir)
+        self._own = own_metrics(metrics or {}, base_dir)
+        self._lemma_stats = lemma_stats
+
+    @property
+    def weights(self) -> dict[str, str]:  # type: ignore[override]
+        """The user's metrics are means over rows, as TSE is."""
+        return {**super().weights, **{metric.name: rows_of(metric.name) for metric in self._own}}
+
+    def check(self) -> None:
+        super().check()
+        for metric in self._own:
+            metric.check()
+
+    def signature(self) -> Mapping[str, Any]:
+        own = {f"metric.{metric.name}": metric.signature() for metric in self._own}
+        return {**super().signature(), **own, **({"lemma_stats": True} if self._lemma_stats else {})}
+
+    def score(self, examples: Sequence[Example], responses: Sequence[Sequence[Response]]) -> list[Score]:
+        scores = super().score(examples, responses)
+        # Without a number there is nothing that a metric could be told to expect.
+        judged = [i for i, example in enumerate(examples) if example.reference in _NUMBERS]
+        for i in {*range(len(examples))} - {*judged}:
+            missing = {metric.name: _NO_NUMBER for metric in self._own}
+            scores[i] = replace(scores[i], unscored={**scores[i].unscored, **missing})
+        if not judged:
+            return scores
+        answers = [_candidates_of(responses[i]) for i in judged]
+        rows = [row for place, i in enumerate(judged) for row in self._asked(place, examples[i])]
+        logits, words = self._given(answers)
+        for metric in self._own:
+            found: list[list[RowScore]] = [[] for _ in judged]
+            for row, (value, extra) in zip(rows, metric.scores(logits, rows, words), strict=True):
+                if value is not None:
+                    found[row.context].append(RowScore(row.row, value, extra if _is_json(extra) else None))
+            for i, of_rows in zip(judged, found, strict=True):
+                scores[i] = _with_own(scores[i], metric.name, of_rows)
+        if self._lemma_stats:
+            for i, answer in zip(judged, answers, strict=True):
+                scores[i] = replace(scores[i], details={**scores[i].details, "lemma_stats": self._stats_of(answer)})
+        return scores
+
+    def aggregate(self, table: ScoreTable, settings: Settings) -> list[Result]:
+        return [*super().aggregate(table, settings), *(_over_rows(table, m.name, settings) for m in self._own)]
+
+    @cached_property
+    def _candidates(self) -> tuple[str, ...]:
+        own = (word for metric in self._own for word in metric.words)
+        return tuple(dict.fromkeys([*super()._candidates, *own]))
+
+    @cached_property
+    def _templates(self) -> dict[tuple[str, str], str]:
+        return {(context.left, context.right): Path(context.template).name for context in self._gathered[0]}
+
+    def _given(self, answers: Sequence[Candidates]) -> tuple[NDArray[np.float64], AskedWords]:
+        """What ``_compute`` is given: log-probabilities of the words, and of all others together as the last column."""
+        logprobs = np.stack([np.asarray(answer.logprobs, dtype=np.float64) for answer in answers])
+        words = AskedWords(self._candidates, np.asarray(~np.isnan(logprobs).all(axis=0)))
+        asked = np.where(np.isnan(logprobs), -np.inf, logprobs)
+        rest = np.maximum(1 - np.exp(asked).sum(axis=1, keepdims=True), np.finfo(np.float64).tiny)
+        return np.hstack([asked, np.log(rest)]), words
+
+    def _asked(self, place: int, example: Example) -> Iterator[AskedRow]:
+        """The original puts every row to a metric, also where several stand in one context."""
+        file = self._templates[example.inputs["left"], example.inputs["right"]]
+        for row, good, bad in example.inputs["rows"]:
+            yield AskedRow(place, row, _NUMBERS[example.reference], Template(file, (good, bad)))
+
+    def _stats_of(self, answer: Candidates) -> dict[str, list[float]]:
+        """Verb form → rank from the top, probability, and probability of all that is no more probable."""
+        found = {}
+        for form in self._verbs.forms:
+            candidate = answer[self._place[form]]
+            if candidate.logprob is not None and candidate.rank is not None and candidate.mass_below is not None:
+                p = math.exp(candidate.logprob)
+                # Seven digits are what the model's float32 holds, and half the room.
+                found[form] = [candidate.rank, float(f"{p:.7g}"), float(f"{candidate.mass_below + p:.7g}")]
+        return found
+
+
+def own_metrics(metrics: Mapping[str, Options], base: Path) -> list[OwnMetric]:
+    """The user's own metrics that a task's option names."""
+    found = []
+    for name, options in metrics.items():
+        if name in ("ew", "mw", "mass", "tse") or "@" in name or name.endswith(rows_of("")):
+            raise ConfigError(f"task.metrics.{name}: this name is taken; choose another one")
+        if not isinstance(options.get("file"), str):
+            raise ConfigError(f"task.metrics.{name}.file: must be file.py:Class (got {options.get('file')!r})")
+        found.append(OwnMetric(name, options["file"], options.get("settings") or {}, base))
+    return found
+
+
+def rows_of(metric: str) -> str:
+    """The column that says how many rows a context's value of a user's metric stands for."""
+    return f"{metric}_rows"
+
+
+def row_scores(score: Score, name: str) -> list[RowScore]:
+    """What a user's metric said of each row of a context."""
+    return [RowScore(*found) for found in score.details.get("own", {}).get(name, ())]
+
+
+def _with_own(score: Score, name: str, found: Sequence[RowScore]) -> Score:
+    """The mean over the rows of a context, their number, and each of them among the details."""
+    if not found:
+        return replace(score, unscored={**score.unscored, name: "the metric gave no score"})
+    own = {**score.details.get("own", {}), name: [list(row) for row in found]}
+    values = {name: sum(row.score for row in found) / len(found), rows_of(name): float(len(found))}
+    return replace(score, values={**score.values, **values}, details={**score.details, "own": own})
+
+
+def _over_rows(table: ScoreTable, name: str, settings: Settings) -> Result:
+    """The mean over rows, as of the built-in TSE: a context counts as often as it has a score."""
+    has = ~np.isnan(table.column(name))
+    counts = table.column(rows_of(name))[has].astype(np.int64)
+    in_data = np.array([int(count) for count in table.groups["rows"]])
+    n, n_error = int(counts.sum()), int(in_data[table.in_error()].sum())
+    n_unscored = int(in_data.sum()) - n_error - n
+    if n == 0:
+        return Result(name, "overall", None, None, None, 0, n_error, n_unscored)
+    value = float((table.column(name)[has] * counts).sum() / n)
+    values = np.repeat(table.column(name)[has], counts)
+    nouns = np.repeat(np.array(table.groups[Syntax.cluster])[has], counts)
+    low, high = intervals.mean_interval(values, settings, nouns.tolist())
+    return Result(name, "overall", value, low, high, n, n_error, n_unscored)
+
+
+def _candidates_of(responses: Sequence[Response]) -> Candidates:
+    answer = responses[0].answer
+    assert isinstance(answer, Candidates)
+    return answer
+
+
+def _as_tensor(values: NDArray[np.float64]) -> Any:
+    """A torch tensor where torch is loaded, which a class that uses it has done."""
+    torch = sys.modules.get("torch")
+    return values if torch is None else torch.from_numpy(np.ascontiguousarray(values))
+
+
+def _as_list(values: Any) -> list[Any] | None:
+    """A batch of values, or None if it is a single one."""
+    if hasattr(values, "tolist"):
+        values = values.tolist()
+    return list(values) if isinstance(values, list | tuple) else None
+
+
+def _is_json(value: Any) -> bool:
+    try:
+        digest(value)
+    except (TypeError, ValueError):
+        return False
+    return True

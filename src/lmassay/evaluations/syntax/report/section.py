@@ -1,0 +1,209 @@
+"""The syntax section: constructions by model in the layout of Newman et al. (2021), curves, failures."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from lmassay.evaluations.syntax.report import curves, heatmap
+from lmassay.evaluations.syntax.report.runs import MEAN, Run, System, read, systems, wrong_mass
+from lmassay.reporting.blocks import (
+    Block,
+    Body,
+    Cell,
+    Examples,
+    Folded,
+    Heading,
+    Line,
+    Note,
+    Section,
+    ShownExample,
+    Table,
+    count,
+    in_short,
+    measured,
+    name,
+    overlapping,
+)
+from lmassay.reporting.generic import results_table
+from lmassay.reporting.generic import section as results_as_they_are
+from lmassay.reporting.numbers import number_text
+from lmassay.storage.store import RunRecord, Store
+from lmassay.types import Row
+
+MOST_SYSTEMS = 12
+"""More than these have their numbers in the tables, but neither curves nor examples."""
+
+_METRICS = (("mw", "MW"), ("ew", "EW"), ("tse", "TSE"))
+_FACTS = ("mass", "contexts", "rows", "dropped", "errors", "lemmas", "nouns")
+_DIGITS = 3
+_WHAT_IT_IS = (
+    "MW: share of the verbs' probability that agrees. EW: share of the verbs whose right form is more probable than "
+    "the wrong one. TSE: the same of the rows' own verbs. sg, pl: where the right verb is singular, plural."
+)
+_WHAT_IT_RESTS_ON = (
+    "mass: probability of all verbs that MW counts. rows: pairs that TSE counts; dropped: pairs with a form that is no "
+    "single token. lemmas: verbs with both forms in the vocabulary."
+)
+
+
+def section(store: Store, records: Sequence[RunRecord]) -> Section:
+    runs = [read(store, record) for record in records]
+    shown = systems([run for run in runs if run.bases and any(metric in dict(_METRICS) for metric, _ in run.results)])
+    if not shown:
+        plain = results_as_they_are(store, records)
+        return Section(plain.blocks, _examples(runs))
+    blocks: list[Block] = []
+    grouped = overlapping(shown, lambda system: system.constructions)
+    for names, members in grouped:
+        blocks += [Heading(in_short(names))] if len(grouped) > 1 else []
+        blocks += _tables(names, members)
+        blocks += _notes(members)
+        blocks += [results_table(run.record, own) for system in members for run in system.runs if (own := _own(run))]
+        blocks += heatmap.blocks(names, members)
+        blocks += curves.blocks(names, members[:MOST_SYSTEMS])
+    if len(runs) > MOST_SYSTEMS:
+        blocks.append(Note(f"Curves and examples of the first {MOST_SYSTEMS} runs only; report the others themselves."))
+    note = "Every context counts once here, for TSE too, which the table counts by rows."
+    return Section(blocks, _examples(runs[:MOST_SYSTEMS]), comparison_note=note)
+
+
+# --- tables -----------------------------------------------------------------------------------------------------------
+
+
+def _tables(names: Sequence[str], members: Sequence[System]) -> list[Block]:
+    """One system: scores and what they rest on in one table. Several: the layout of the paper, the rest below."""
+    if len(members) == 1:
+        head = [Cell("construction", kind="text"), *(Cell(title) for _, title in _METRICS), *map(Cell, _FACTS)]
+        return [Table(f"{_WHAT_IT_IS} {_WHAT_IT_RESTS_ON}", [head], [_body(names, members, facts=True)])]
+    triple = [Cell(title, edge=place == 0) for place, (_, title) in enumerate(_METRICS)]
+    heads = [
+        [Cell("", kind="text"), *(Cell(system.title, span=len(triple), edge=True) for system in members)],
+        [Cell("construction", kind="text"), *(triple * len(members))],
+    ]
+    head = [Cell("construction", kind="text"), *map(Cell, _FACTS)]
+    return [
+        Table(_WHAT_IT_IS, heads, [_body(names, members)], dense=True),
+        *(
+            Folded(
+                f"What the numbers of {system.title} rest on",
+                [Table(_WHAT_IT_RESTS_ON, [head], [_body(names, [system], scores=False, facts=True)])],
+            )
+            for system in members
+        ),
+    ]
+
+
+def _body(names: Sequence[str], members: Sequence[System], scores: bool = True, facts: bool = False) -> Body:
+    def cells(construction: str | None) -> list[Cell]:
+        found = [cell for system in members for cell in _scores(system, construction)] if scores else []
+        return found + (_facts(members[0], construction) if facts else [])
+
+    lines = [Line([name(construction), *cells(construction)]) for construction in names]
+    if len(names) > 1 and any(system.result("mw") or system.result("tse") for system in members):
+        lines.append(Line([name("overall"), *cells(None)], "total"))
+        means = [
+            measured(system.mean(metric), _DIGITS, edge=place == 0)
+            for system in members
+            for place, (metric, _) in enumerate(_METRICS)
+        ]
+        rest = [measured(members[0].mean("mass"), _DIGITS), *[Cell("")] * (len(_FACTS) - 1)]
+        lines.append(Line([name(MEAN), *(means if scores else []), *(rest if facts else [])], "total"))
+    return Body(lines)
+
+
+def _scores(system: System, construction: str | None) -> list[Cell]:
+    cells = []
+    for place, (metric, _) in enumerate(_METRICS):
+        apart = [(short, system.result(metric, construction, n)) for short, n in (("sg", "singular"), ("pl", "plural"))]
+        texts = [f"{short} {number_text(r['value'], 2)}" for short, r in apart if r and r["value"] is not None]
+        small = [" · ".join(texts)] if texts else []
+        cells.append(measured(system.result(metric, construction), _DIGITS, *small, edge=place == 0))
+    return cells
+
+
+def _facts(system: System, construction: str | None) -> list[Cell]:
+    ew, tse = (system.result(metric, construction) or {} for metric in ("ew", "tse"))
+    unscored = ew.get("n_unscored", 0)
+    runs = [run for run in system.runs if construction is None or construction in run.bases]
+    bases = [basis for run in runs for c, basis in run.bases.items() if construction in (None, c)]
+    lemmas = {number for basis in bases for number in basis.lemmas}
+    nouns = {noun for basis in bases for noun in basis.nouns}
+    alone = sum(basis.alone for basis in bases)
+    return [
+        measured(system.result("mass", construction), _DIGITS),
+        Cell(count(ew.get("n")).text, [f"{unscored:,} unscored"] if unscored else []),
+        count(tse.get("n")),
+        count(tse.get("n_unscored")),
+        count(ew.get("n_error", tse.get("n_error"))),
+        Cell(_range(lemmas)),
+        Cell(f"{len(nouns):,}" if nouns else "", [f"{alone:,} unknown"] if alone else []),
+    ]
+
+
+def _range(numbers: set[int]) -> str:
+    if not numbers:
+        return ""
+    low, high = min(numbers), max(numbers)
+    return f"{low:,}" if low == high else f"{low:,}–{high:,}"
+
+
+def _own(run: Run) -> list[Mapping[str, Any]]:
+    """Results of the user's own metrics."""
+    known = {*dict(_METRICS), "mass"}
+    return [result for (metric, _), result in run.results.items() if metric not in known and "@" not in metric]
+
+
+def _notes(members: Sequence[System]) -> list[Block]:
+    """How independent the contexts are."""
+    bases = [[basis for run in system.runs for basis in run.bases.values()] for system in members]
+    nouns = {len({noun for basis in found for noun in basis.nouns}) for found in bases} - {0}
+    alone = {sum(basis.alone for basis in found) for found in bases} - {0}
+    if not nouns:
+        told = "No agreement noun is known; intervals take every context for independent of the others."
+        return [Note(told)] if alone else []
+    each = {len(basis.nouns) for found in bases for basis in found} - {0}
+    where = f" ({_range(each)} a construction)" if any(len(found) > 1 for found in bases) else ""
+    rest = f" The noun of {_range(alone)} contexts is unknown; each of them stands for itself." if alone else ""
+    return [Note(f"Intervals are clustered by the agreement noun: {_range(nouns)} nouns{where}.{rest}")]
+
+
+# --- examples ---------------------------------------------------------------------------------------------------------
+
+
+def _examples(runs: Sequence[Run]) -> list[Examples]:
+    return [
+        Examples(
+            f"Where {run.record.label} on {run.record.model} fails most ({len(run.worst)} contexts, by the probability "
+            "of wrong verbs)",
+            [_shown(row) for row in run.worst],
+        )
+        for run in runs
+        if run.worst
+    ]
+
+
+def _shown(row: Row) -> ShownExample:
+    inputs, values = row.example.inputs, row.score.values
+    scores = ", ".join(
+        f"{title} {number_text(values.get(metric), 3)}" for metric, title in _METRICS if metric in values
+    )
+    texts = [
+        ("context", f"{inputs.get('left', '')}___{inputs.get('right', '')}"),
+        ("construction", row.example.groups.get("construction", "")),
+        ("right verb", str(row.example.reference or "")),
+        ("wrong mass", f"{wrong_mass(row):.3f} of {values['mass']:.3f} that all verbs have"),
+        *_verdicts(row),
+    ]
+    return ShownExample(row.example.id, scores, [(what, text) for what, text in texts if text])
+
+
+def _verdicts(row: Row) -> list[tuple[str, str]]:
+    """The rows of the data that stand for this context, by how the model judges their pair of verbs."""
+    hits = dict(row.score.details.get("tse", []))
+    pairs: dict[str, list[str]] = {"TSE right": [], "TSE wrong": [], "TSE dropped": []}
+    for number, good, bad in row.example.inputs.get("rows", []):
+        hit = hits.get(number)
+        verdict = "TSE dropped" if hit is None else "TSE right" if hit else "TSE wrong"
+        pairs[verdict].append(f"{good} / {bad}")
+    return [(verdict, ", ".join(dict.fromkeys(found))) for verdict, found in pairs.items()]

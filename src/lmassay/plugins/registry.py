@@ -1,0 +1,265 @@
+"""Names to objects: built-ins (imported when asked for), entry points, and ``path/to/file.py:Name``.
+
+A plug-in in an installed package declares an entry point in the group ``lmassay.scorers``, ``lmassay.perturbations``,
+``lmassay.tasks`` or ``lmassay.models``. A plug-in in a file of the user's own is registered by a decorator when the
+file is loaded, or simply named: ``my_scorers.py:Overlap``.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import importlib
+import importlib.metadata
+import importlib.util
+import sys
+import traceback
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass
+from pathlib import Path
+from types import ModuleType
+from typing import Any, TypeVar
+
+from lmassay.errors import MissingExtra, PluginError, did_you_mean
+from lmassay.plugins.builtins import BUILTINS
+
+KINDS = tuple(BUILTINS)
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One registered name: where it comes from, what it is, and whether it can be loaded."""
+
+    name: str
+    summary: str
+    origin: str
+    problem: str = ""
+
+
+class Registry:
+    """A table of plug-ins; a child sees all that its parent has."""
+
+    def __init__(self, parent: Registry | None = None) -> None:
+        self._parent = parent
+        self._own: dict[tuple[str, str], tuple[Any, str]] = {}
+        self._files: dict[Path, ModuleType] = {}
+
+    def add(self, kind: str, name: str, obj: Any, origin: str = "") -> None:
+        """Register ``obj``; a name that is taken is an error that names both places."""
+        origin = origin or _origin_of(obj)
+        taken = self._origin(kind, name)
+        if taken is not None:
+            raise PluginError(
+                f"the {kind} '{name}' is registered twice: first in {taken}, again in {origin}; rename one of them"
+            )
+        self._own[kind, name] = (obj, origin)
+
+    def get(self, kind: str, name: str, base: Path | None = None) -> Any:
+        """The object of that name; ``base`` is where a relative ``file.py:Name`` starts from."""
+        if ".py:" in name or name.endswith(".py"):
+            return self._from_file(kind, name, base)
+        found = self._find(kind, name)
+        if found is not None:
+            return found
+        raise PluginError(f"there is no {kind} '{name}'{did_you_mean(name, self.names(kind))}")
+
+    def names(self, kind: str) -> list[str]:
+        own = {n for k, n in self._own if k == kind}
+        if self._parent is not None:
+            return sorted(own | set(self._parent.names(kind)))
+        return sorted(own | set(BUILTINS[kind]) | {e.name for e in _entry_points(kind)})
+
+    def entries(self, kind: str) -> list[Entry]:
+        """All names of a kind for a listing; one broken plug-in does not spoil it."""
+        rows: dict[str, Entry] = {}
+        if self._parent is not None:
+            rows = {e.name: e for e in self._parent.entries(kind)}
+        else:
+            rows = {n: Entry(n, summary, "lmassay") for n, (_, summary) in BUILTINS[kind].items()}
+            for point in _entry_points(kind):
+                origin = _package_of(point)
+                if point.name in rows:
+                    taken = rows[point.name]
+                    told = f"also offered by {origin}; remove or rename one"
+                    rows[point.name] = Entry(taken.name, taken.summary, taken.origin, told)
+                    continue
+                try:
+                    rows[point.name] = Entry(point.name, _summary(point.load()), origin)
+                except Exception as error:  # any failure of foreign code is shown, not raised
+                    rows[point.name] = Entry(point.name, "", origin, f"cannot be loaded: {error!r}")
+        for (k, n), (obj, origin) in self._own.items():
+            if k == kind:
+                rows[n] = Entry(n, _summary(obj), origin)
+        return [rows[n] for n in sorted(rows)]
+
+    def load_file(self, path: Path) -> ModuleType:
+        """Run a user's Python file once; its decorators register into this registry."""
+        path = path.expanduser().resolve()
+        if path not in self._files:
+            with self.active():
+                self._files[path] = _import_file(path)
+        return self._files[path]
+
+    def run_file_again(self, path: Path) -> ModuleType:
+        """Load a file even if it was loaded before, so that what it registers twice is reported."""
+        self._files.pop(path.expanduser().resolve(), None)
+        return self.load_file(path)
+
+    @contextmanager
+    def active(self) -> Iterator[Registry]:
+        """Within this block, decorators register here."""
+        token = _active.set(self)
+        try:
+            yield self
+        finally:
+            _active.reset(token)
+
+    def _origin(self, kind: str, name: str) -> str | None:
+        if (kind, name) in self._own:
+            return self._own[kind, name][1]
+        if self._parent is not None:
+            return self._parent._origin(kind, name)
+        if name in BUILTINS[kind]:
+            return "lmassay itself"
+        for point in _entry_points(kind):
+            if point.name == name:
+                return f"the package {_package_of(point)}"
+        return None
+
+    def _registered(self, kind: str, name: str) -> tuple[Any, str]:
+        if (kind, name) in self._own:
+            return self._own[kind, name]
+        return self._parent._registered(kind, name) if self._parent is not None else (None, "")
+
+    def _find(self, kind: str, name: str) -> Any:
+        if (kind, name) in self._own:
+            return self._own[kind, name][0]
+        if self._parent is not None:
+            return self._parent._find(kind, name)
+        points = [p for p in _entry_points(kind) if p.name == name]
+        if name in BUILTINS[kind] and points:
+            packages = " and ".join(sorted(_package_of(p) for p in points))
+            raise PluginError(
+                f"the {kind} '{name}' is lmassay's own, but {packages} offers one of that name; remove it"
+            )
+        if name in BUILTINS[kind]:
+            return _own(kind, name)
+        if len(points) > 1:
+            packages = " and ".join(f"{_package_of(p)} ({p.value})" for p in points)
+            raise PluginError(f"the {kind} '{name}' is offered by {packages}; remove one")
+        if points:
+            try:
+                return points[0].load()
+            except Exception as error:
+                raise PluginError(f"the {kind} '{name}' ({points[0].value}) cannot be loaded: {error!r}") from error
+        return None
+
+    def _from_file(self, kind: str, name: str, base: Path | None) -> Any:
+        file, _, attribute = name.rpartition(":") if ".py:" in name else (name, "", "")
+        path = Path(file).expanduser()
+        if base is not None and not path.is_absolute() and (base / path).exists():
+            path = base / path
+        module = self.load_file(path)
+        if not attribute:
+            raise PluginError(f"'{name}' names a file only; write {file}:NAME for one of the {kind}s in it")
+        # What this file registered under the name comes first: `@scorer` leaves a plain function behind in the module.
+        registered, origin = self._registered(kind, attribute)
+        if registered is not None and origin == str(getattr(module, "__file__", "")):
+            return registered
+        if hasattr(module, attribute):
+            return getattr(module, attribute)
+        offered = [n for n in vars(module) if not n.startswith("_")]
+        raise PluginError(f"{file} has no {kind} '{attribute}'{did_you_mean(attribute, offered)}")
+
+
+_root = Registry()
+_active: ContextVar[Registry] = ContextVar("lmassay_registry", default=_root)
+
+
+def current() -> Registry:
+    """The registry in force here."""
+    return _active.get()
+
+
+def register(kind: str, name: str) -> Callable[[T], T]:
+    """Decorator: make a class or function known under a name.
+
+    >>> @register("perturbation", "shout")
+    ... def shout(text, rng, rate):
+    ...     return text.upper()
+    """
+    if kind not in KINDS:
+        raise PluginError(f"there is no kind of plug-in '{kind}'{did_you_mean(kind, KINDS)}")
+
+    def remember(obj: T) -> T:
+        current().add(kind, name, obj)
+        return obj
+
+    return remember
+
+
+def _own(kind: str, name: str) -> Any:
+    """One of lmassay's own, which may lie in a part that needs more than the core."""
+    module, _, attribute = BUILTINS[kind][name][0].partition(":")
+    try:
+        return getattr(importlib.import_module(module), attribute)
+    except ModuleNotFoundError as error:
+        if kind != "method" or (error.name or "").startswith("lmassay"):
+            raise
+        raise MissingExtra(f"the method {name}", "fewshot") from error
+
+
+def _entry_points(kind: str) -> tuple[importlib.metadata.EntryPoint, ...]:
+    return _entry_points_on(kind, tuple(sys.path))
+
+
+@functools.cache
+def _entry_points_on(kind: str, _path: tuple[str, ...]) -> tuple[importlib.metadata.EntryPoint, ...]:
+    # Looking through all installed packages takes a while; it is done once for each search path.
+    return tuple(importlib.metadata.entry_points(group=f"lmassay.{kind}s"))
+
+
+def _package_of(point: importlib.metadata.EntryPoint) -> str:
+    return point.dist.name if point.dist is not None else point.value
+
+
+def _origin_of(obj: Any) -> str:
+    module = sys.modules.get(getattr(obj, "__module__", ""), None)
+    return str(getattr(module, "__file__", None) or getattr(obj, "__module__", "a script"))
+
+
+def _summary(obj: Any) -> str:
+    text = getattr(obj, "summary", None) or getattr(obj, "__doc__", None) or ""
+    return str(text).strip().partition("\n")[0]
+
+
+def _import_file(path: Path) -> ModuleType:
+    if not path.is_file():
+        raise PluginError(f"there is no file {path}; give the path of a Python file with your plug-in")
+    digest = hashlib.sha256(str(path).encode()).hexdigest()[:12]
+    spec = importlib.util.spec_from_file_location(f"lmassay_user_{path.stem}_{digest}", path)
+    if spec is None or spec.loader is None:
+        raise PluginError(f"{path} is no Python file (its name must end in .py)")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module
+    try:
+        spec.loader.exec_module(module)
+    except PluginError:
+        sys.modules.pop(spec.name, None)
+        raise
+    except BaseException as error:
+        sys.modules.pop(spec.name, None)
+        if isinstance(error, KeyboardInterrupt):
+            raise
+        raise PluginError(f"{path}, line {_line_in(error, path)}: the file failed to import: {error!r}") from error
+    return module
+
+
+def _line_in(error: BaseException, path: Path) -> int:
+    if isinstance(error, SyntaxError) and error.lineno is not None:
+        return error.lineno
+    lines = [f.lineno for f in traceback.extract_tb(error.__traceback__) if f.filename == str(path) and f.lineno]
+    return lines[-1] if lines else 1

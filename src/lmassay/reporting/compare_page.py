@@ -1,0 +1,244 @@
+"""One self-contained page of runs against a base run: differences, flips, and the examples behind them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from markupsafe import Markup
+
+import lmassay
+from lmassay.interchange.metric_facts import facts_of
+from lmassay.reporting.blocks import Block, Body, Cell, Figure, Figures, Folded, Line, Note, Table, count, name
+from lmassay.reporting.browser import Shown, browser
+from lmassay.reporting.changed import Both, read_both, rows_of_pairs
+from lmassay.reporting.compare_figure import Drawn, drawing, on_one_scale
+from lmassay.reporting.compared import Compared, Source, interval_text
+from lmassay.reporting.numbers import number_text, p_text
+from lmassay.reporting.shell import document, environment
+from lmassay.statistics.comparison import Comparison
+from lmassay.statistics.flips import Change, Flips
+from lmassay.statistics.gate import Verdict
+from lmassay.storage.provenance import to_run_again
+
+_MOST_LISTED = 10
+_MOST_CHARACTERS = 300
+
+
+@dataclass(frozen=True, slots=True)
+class _Section:
+    heading: str
+    blocks: Sequence[Block]
+
+    @property
+    def anchor(self) -> str:
+        return self.heading.lower().replace(" ", "-")
+
+
+def render(found: Compared) -> str:
+    """The page as text."""
+    names = ", ".join(source.title for source in found.others)
+    told = f"{names} against {', '.join(source.title for source in found.bases)}"
+    both = [_read(found, base, source) for base, source in found.pairs]
+    sections = [
+        *([_Section("Verdict", _verdict(found.verdict, found))] if found.verdict else []),
+        _Section("What is compared", _runs(found)),
+        _Section("Differences", _differences(found)),
+        _Section("Flips", _flips(found, both)),
+    ]
+    changed = (row for pair, read in zip(found.pairs, both, strict=True) for row in _changed(found, *pair, read))
+    reproduced = [
+        (source.side.record, to_run_again(source.side.record.id, source.store.folder))
+        for source in (*found.bases, *found.others)
+    ]
+    body = (
+        environment()
+        .get_template("compare.html")
+        .render(
+            told=told,
+            written=datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
+            version=lmassay.__version__,
+            sections=sections,
+            browser=browser(changed, heading="Examples that changed"),
+            reproduced=reproduced,
+        )
+    )
+    return document(f"lmassay compare: {told}", Markup(body), browser=True)  # noqa: S704 - the template escaped it
+
+
+def _read(found: Compared, base: Source, source: Source) -> Both:
+    listed = (change for flips in found.flips_of(source) if flips.paired_by == "example" for change in flips.changes)
+    return read_both(base, source, listed)
+
+
+def _changed(found: Compared, base: Source, source: Source, read: Both) -> list[Shown]:
+    flips = found.flips_of(source)
+    by_pair = [one for one in flips if one.paired_by != "example"]
+    return rows_of_pairs(base, source, by_pair) if by_pair else read.merged(flips)
+
+
+# --- sections ---------------------------------------------------------------------------------------------------------
+
+
+def _verdict(verdict: Verdict, found: Compared) -> list[Block]:
+    lines = [
+        Line(
+            [
+                name(str(check.condition), *([found.title(check.row.new)] if len(found.others) > 1 else [])),
+                Cell(check.state, kind="text"),
+                Cell(check.why, kind="text"),
+            ]
+        )
+        for check in verdict.checks
+    ]
+    head = [Cell(title, kind="text") for title in ("fail if", "verdict", "why")]
+    note = f"The gate says: {verdict.state}. It {verdict.how()}."
+    refused = [Note(f"It cannot judge: {verdict.refused}.")] if verdict.refused else []
+    return [Note(note), *refused, Table("", [head], [Body(lines)])]
+
+
+def _runs(found: Compared) -> list[Block]:
+    lines = []
+    for role, source in (*(("base", run) for run in found.bases), *(("new", run) for run in found.others)):
+        record, counts = source.side.record, source.store.count(source.side.record.id)
+        lines.append(
+            Line(
+                [
+                    name(source.title, record.id),
+                    Cell(role, kind="text"),
+                    Cell(record.task, [record.label], kind="text"),
+                    Cell(record.model, kind="text"),
+                    Cell(record.status, [record.note] if record.note else [], kind="text"),
+                    *(count(counts[state]) for state in ("scored", "unscored", "error")),
+                ]
+            )
+        )
+    texts, numbers = ("run", "role", "task", "model", "status"), ("scored", "unscored", "errors")
+    head = [*(Cell(title, kind="text") for title in texts), *map(Cell, numbers)]
+    part = [Note(f"Only examples with {found.part} are compared.")] if found.part else []
+    return [Table("", [head], [Body(lines)]), *part, *(Note(f"Mind: {text}.") for text in found.caveats)]
+
+
+def _differences(found: Compared) -> list[Block]:
+    several, tests = len(found.others) > 1, len(found.rows) > 1
+    lines = []
+    for row in found.rows:
+        cells = [
+            name(row.metric, *_best(row.metric)),
+            *([Cell(found.title(row.new), kind="text")] if several else []),
+            Cell(number_text(row.base_mean)),
+            Cell(number_text(row.new_mean)),
+            Cell(f"{row.difference:+z.4f}", [interval_text(row, "+")]),
+            Cell("n/a" if row.relative is None else f"{row.relative:+z.1%}"),
+            Cell(p_text(row.p)),
+            *([Cell(p_text(row.p_adjusted))] if tests else []),
+            Cell(f"{row.n:,}", [f"{row.units:,} clusters"] if row.units != row.n else []),
+        ]
+        lines.append(Line(cells))
+    texts = ["metric", *(["run"] if several else [])]
+    numbers = ["base mean", "new mean", f"difference, {100 * found.confidence:g} % interval", "relative", "p"]
+    numbers += ["p (FDR)"] if tests else []
+    head = [*(Cell(title, kind="text") for title in texts), *map(Cell, [*numbers, "pairs"])]
+    adjusted = " FDR: adjusted for the number of rows (Benjamini and Hochberg)." if tests else ""
+    caption = f"New less base, on what both runs have a score for; {found.manner}, two-sided.{adjusted}"
+    return [
+        Table(caption, [head], [Body(lines)]),
+        Figures([_figure(found, part) for part in on_one_scale(found.rows)], "middle"),
+    ]
+
+
+def _best(metric: str) -> list[str]:
+    """Said where a rise is not good news."""
+    facts = facts_of(metric)
+    if facts.ideal is not None:
+        return [f"{facts.ideal:g} is best"]
+    return ["less is better"] if facts.lower_is_better else []
+
+
+def _figure(found: Compared, rows: Sequence[Comparison]) -> Figure:
+    several = len(found.others) > 1
+    drawn = []
+    for row in rows:
+        p = found.p(row)
+        label = f"{row.metric} · {found.title(row.new)}" if several else row.metric
+        drawn.append(Drawn(label, row, p is not None and p < found.alpha))
+    what = "metrics" if len({row.metric for row in rows}) > 1 else rows[0].metric
+    tests = " (FDR)" if len(found.rows) > 1 else ""
+    caption = (
+        f"Differences with their {100 * found.confidence:g} % intervals; full: p{tests} below {found.alpha:g}, hollow: "
+        f"not. Right of the line, {found.others[0].title if not several else 'the new run'} is higher."
+    )
+    return Figure(drawing(drawn, f"difference to {found.base_title}", f"Differences in {what}"), caption)
+
+
+def _flips(found: Compared, both: Sequence[Both]) -> list[Block]:
+    if not found.flips:
+        return [Note("No score of an example can be followed from one run to the other.")]
+    several = len(found.others) > 1
+    lines = []
+    for flips in found.flips:
+        same = [f"both 1: {flips.both_one:,}, both 0: {flips.both_zero:,}"] if flips.is_rate else []
+        out = flips.left_out
+        lines.append(
+            Line(
+                [
+                    name(flips.metric, "0 or 1" if flips.is_rate else "graded"),
+                    *([Cell(found.title(flips.new), kind="text")] if several else []),
+                    count(flips.n),
+                    Cell(f"{len(flips.fallen):,}", ["1 → 0"] if flips.is_rate else []),
+                    Cell(f"{len(flips.risen):,}", ["0 → 1"] if flips.is_rate else []),
+                    Cell(f"{flips.n - len(flips.changes):,}", same),
+                    Cell(f"{out.total:,}", [out.told().partition(" (")[2].rstrip(")")] if out.total else []),
+                    Cell(p_text(flips.p)),
+                ]
+            )
+        )
+    texts = ["score", *(["run"] if several else [])]
+    numbers = ("compared", "fell", "rose", "unchanged", "left out", "McNemar's p")
+    head = [*(Cell(title, kind="text") for title in texts), *map(Cell, numbers)]
+    caption = (
+        "Examples whose score is another one in the new run. Those in error or without a score in either run are left "
+        "out, never counted as flips. McNemar's exact test: for scores that are 0 or 1, of examples without clusters."
+    )
+    return [Table(caption, [head], [Body(lines)]), *_listed(found, both)]
+
+
+def _listed(found: Compared, both: Sequence[Both]) -> list[Block]:
+    """The first of each, to read without a script and in print."""
+    blocks: list[Block] = []
+    for source, read in zip(found.others, both, strict=True):
+        listed = [(flips, flips.first(_MOST_LISTED)) for flips in found.flips_of(source)]
+        texts = read.answers()
+        for flips, changes in listed:
+            if changes:
+                blocks.append(Folded(_summary(flips, changes, source, found), [_changes(changes, texts)]))
+    return blocks
+
+
+def _summary(flips: Flips, changes: Sequence[Change], source: Source, found: Compared) -> str:
+    which = "the first" if flips.is_rate else "the largest"
+    run = f", {source.title}" if len(found.others) > 1 else ""
+    few = f"{which} {len(changes)} of " if len(changes) < len(flips.changes) else ""
+    return f"{flips.metric}{run}: {few}{len(flips.changes):,} that changed"
+
+
+def _changes(changes: Sequence[Change], texts: dict[str, tuple[str, str]]) -> Table:
+    lines = [
+        Line(
+            [
+                name(change.id),
+                Cell(f"{change.before:g}"),
+                Cell(f"{change.after:g}"),
+                *(Cell(_clipped(text), kind="text") for text in texts.get(change.id, ("", ""))),
+            ]
+        )
+        for change in changes
+    ]
+    head = [Cell("id", kind="text"), Cell("base"), Cell("new")]
+    head += [Cell(title, kind="text") for title in ("what the base run has", "what the new run has")]
+    return Table("", [head], [Body(lines)])
+
+
+def _clipped(text: str) -> str:
+    return text if len(text) <= _MOST_CHARACTERS else f"{text[: _MOST_CHARACTERS - 1]}…"

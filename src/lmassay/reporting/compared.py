@@ -1,0 +1,163 @@
+"""Runs against a base run: all that the terminal, the page and a program are told."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from lmassay.statistics.comparison import (
+    Comparison,
+    Side,
+    caveats,
+    compare_runs,
+    headline,
+    known_metrics,
+    pairing_key,
+    require_one_task,
+    with_false_discovery_rate,
+)
+from lmassay.statistics.condition import Condition
+from lmassay.statistics.flips import Flips, flips
+from lmassay.statistics.gate import ALPHA, Verdict, judge, pairs_about
+from lmassay.statistics.intervals import LEAST_P_OF_DRAWS
+from lmassay.statistics.warnings import asked_otherwise, other_labels, told_otherwise, wrong_order
+from lmassay.storage.store import Store
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """A run with its scores, the store that has its texts, and a name for it."""
+
+    store: Store
+    side: Side
+    title: str
+
+
+@dataclass(frozen=True, slots=True)
+class Gate:
+    """What must not be, and how it is judged."""
+
+    conditions: Sequence[Condition]
+    alpha: float = ALPHA
+    allow_incomplete: bool = False
+
+
+Pair = tuple[Source, Source]
+"""A base run and the new one that is compared with it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Compared:
+    """All that was found. ``pairs`` have one base run, or each their own; ``groups`` says what part of the examples."""
+
+    pairs: Sequence[Pair]
+    rows: Sequence[Comparison]
+    flips: Sequence[Flips]
+    caveats: Sequence[str]
+    groups: Mapping[str, str] = field(default_factory=dict)
+    alpha: float = ALPHA
+    verdict: Verdict | None = None
+
+    @property
+    def bases(self) -> Sequence[Source]:
+        return list({base.side.record.id: base for base, _ in self.pairs}.values())
+
+    @property
+    def others(self) -> Sequence[Source]:
+        return [new for _, new in self.pairs]
+
+    @property
+    def base_title(self) -> str:
+        return self.bases[0].title if len(self.bases) == 1 else "the base run"
+
+    @property
+    def part(self) -> str:
+        return part_text(self.groups)
+
+    @property
+    def manner(self) -> str:
+        """What is paired, and what the test does not tear apart."""
+        keys = dict.fromkeys(pairing_key(base.side, other.side) or "example" for base, other in self.pairs)
+        clusters = (base.side.record.provenance.get("cluster") for base in self.bases)
+        within = dict.fromkeys(f"each {cluster}" if cluster else "pairs" for cluster in clusters)
+        return f"paired by {' or '.join(keys)}, tested by swaps within {' or '.join(within)}"
+
+    @property
+    def confidence(self) -> float:
+        return self.bases[0].side.record.settings.confidence
+
+    def title(self, run: str) -> str:
+        sources = [*self.bases, *self.others]
+        return next(source.title for source in sources if source.side.record.id == run)
+
+    def flips_of(self, source: Source) -> list[Flips]:
+        return [found for found in self.flips if found.new == source.side.record.id]
+
+    def p(self, row: Comparison) -> float | None:
+        """Adjusted where there are several rows."""
+        return row.p_adjusted if len(self.rows) > 1 else row.p
+
+
+def compare_sources(
+    pairs: Sequence[Pair],
+    metrics: Sequence[str] = (),
+    groups: Mapping[str, str] | None = None,
+    gate: Gate | None = None,
+) -> Compared:
+    """Each new run against its base, by the metrics named or the headline, and by those that the gate needs."""
+    sides = [(base.side, new.side) for base, new in pairs]
+    for base, new in sides:
+        # Runs of different tasks are told as such, before any metric of theirs.
+        require_one_task(base, new)
+    conditions = gate.conditions if gate else ()
+    named = _by_run(metrics, sides)
+    gated = _by_run([condition.metric for condition in conditions], sides)
+    alpha = gate.alpha if gate else ALPHA
+    smallest_p = alpha / max(1, sum(map(len, gated.values()))) if conditions else LEAST_P_OF_DRAWS
+    rows, found, told = [], [], []
+    for base, new in sides:
+        run = new.record.id
+        shown = named[run] if metrics else headline(base)
+        of_pair = compare_runs(base, [new], list(dict.fromkeys([*shown, *gated[run]])), smallest_p=smallest_p)
+        rows += of_pair
+        found += flips(base, new, dict.fromkeys(row.metric for row in of_pair))
+        told += [*caveats(base, [new]), *wrong_order(base, new), *asked_otherwise(base, new)]
+        told += [] if groups else told_otherwise(base, [new], of_pair)
+        if conditions:
+            told += other_labels(base, new)
+            told += [] if gated[run] else [f"no condition is about {run} ({new.name}); it is not judged"]
+    rows = with_false_discovery_rate(rows)
+    return Compared(
+        pairs=pairs,
+        rows=rows,
+        flips=found,
+        caveats=list(dict.fromkeys(told)),
+        groups=groups or {},
+        alpha=alpha,
+        verdict=judge(conditions, sides, rows, alpha=alpha, allow_incomplete=gate.allow_incomplete)
+        if gate and conditions
+        else None,
+    )
+
+
+def _by_run(metrics: Iterable[str], pairs: Sequence[tuple[Side, Side]]) -> dict[str, list[str]]:
+    """The metrics of each new run: those that its task has. One that no task has is told."""
+    found: dict[str, list[str]] = {new.record.id: [] for _, new in pairs}
+    for metric in dict.fromkeys(metrics):
+        for base, new in pairs_about(metric, pairs) or pairs:
+            found[new.record.id] += known_metrics(base, [new], [metric])
+    return found
+
+
+def interval_text(row: Comparison, sign: str = "", digits: int = 4) -> str:
+    """The interval of a difference; runs that are the same have none, which is something else than not knowing it."""
+    if not row.changed:
+        return f"same in all {row.n:,}"
+    if row.low is None or row.high is None:
+        return "n/a"
+    return f"[{row.low:{sign}z.{digits}f}, {row.high:{sign}z.{digits}f}]"
+
+
+def part_text(groups: Mapping[str, str]) -> str:
+    """Such as ``category=Age and label=test``."""
+    return " and ".join(f"{kind}={label}" for kind, label in groups.items())

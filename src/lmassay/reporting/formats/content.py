@@ -1,0 +1,128 @@
+"""What a report says, in blocks, for every format that is not the page: sections by task, and how the numbers came."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from lmassay.errors import UserError
+from lmassay.reporting.blocks import (
+    Block,
+    Body,
+    Cell,
+    Figure,
+    Figures,
+    Folded,
+    Heading,
+    Line,
+    Note,
+    Section,
+    Table,
+    name,
+)
+from lmassay.reporting.numbers import number_text, p_text
+from lmassay.reporting.sections import section_of
+from lmassay.reporting.tiles import plain_overview
+from lmassay.statistics.comparison import Comparison, compare_runs, load_side, share_examples
+from lmassay.storage.provenance import command_line
+from lmassay.storage.store import RunRecord, Store
+
+_COMPARED = "Paired by example; p from a test that flips signs within pairs; FDR: adjusted for the number of rows."
+
+
+@dataclass(frozen=True, slots=True)
+class Chapter:
+    """A title and what stands under it."""
+
+    title: str
+    blocks: Sequence[Block]
+
+
+@dataclass(frozen=True, slots=True)
+class Picture:
+    """The file of a figure, named as the report would name it, and what it shows."""
+
+    path: str
+    title: str
+
+
+Pictures = Mapping[str, Picture]
+"""The drawing of a figure → its picture."""
+
+
+def chapters(store: Store, records: Sequence[RunRecord]) -> list[Chapter]:
+    """What stands on top, a chapter for each task, and the runs with what their numbers were computed with."""
+    if not records:
+        raise UserError("there is nothing to report; see `lmassay ls`")
+    overview = plain_overview(store, records)
+    found = [Chapter("Overview", overview)] if overview else []
+    for task in dict.fromkeys(record.task for record in records):
+        members = [record for record in records if record.task == task]
+        found.append(Chapter(task, list(task_blocks(store, members, section_of(store, members)))))
+    return [*found, Chapter("Runs", list(_runs(records)))]
+
+
+def figures_in(blocks: Sequence[Block]) -> Iterator[Figure]:
+    """All figures, also those that the page folds."""
+    for block in blocks:
+        if isinstance(block, Figures):
+            yield from block.figures
+        elif isinstance(block, Folded):
+            yield from figures_in(block.blocks)
+
+
+def task_blocks(store: Store, records: Sequence[RunRecord], section: Section) -> Iterator[Block]:
+    """The section of a task, what went wrong, and its runs against the first."""
+    yield from section.blocks
+    for record in records:
+        if not record.results:
+            yield Note(f"{record.label} on {record.model} is {record.status} and has no results yet.")
+    for record in () if section.tells_errors else records:
+        if errors := store.errors(record.id):
+            yield Heading(f"Errors of {record.label} on {record.model}")
+            yield from (Note(f"{number} × {text}") for text, number in errors)
+    yield from _compared(store, records, section)
+
+
+def _compared(store: Store, records: Sequence[RunRecord], section: Section) -> Iterator[Block]:
+    """Each run against the first, where they have scores of the same examples; and those that share no example."""
+    if len(records) == 1 or (section.compared is not None and not section.compared):
+        # An empty list: the section compares by itself what is worth it.
+        return
+    base, *others = [load_side(store, record) for record in records]
+    shared = {other.record.id for other in others if share_examples(base, other)}
+    wanted = section.compared or base.record.provenance.get("headline") or base.table.metrics
+    scored = {metric: set(base.table.by_id(metric)) for metric in wanted}
+    both = [
+        other
+        for other in others
+        if other.record.id in shared and any(not ids.isdisjoint(other.table.by_id(m)) for m, ids in scored.items())
+    ]
+    rows = compare_runs(base, both, wanted) if both else []
+    if rows:
+        yield Heading(f"Against {rows[0].base_label}")
+        yield _comparison_table(rows, f"{_COMPARED} {section.comparison_note}".strip())
+    apart = [other.name for other in others if other.record.id not in shared and other.table.ids]
+    if apart:
+        yield Note(f"Not compared with {base.name}, for they share no example with it: {', '.join(apart)}.")
+
+
+def _comparison_table(rows: Sequence[Comparison], caption: str) -> Table:
+    titles = ("mean", "base mean", "difference", "interval", "p", "p (FDR)", "pairs")
+    head = [Cell("metric", kind="text"), Cell("run", kind="text"), *map(Cell, titles)]
+    lines = []
+    for row in rows:
+        known = row.low is not None and row.high is not None
+        interval = f"[{number_text(row.low)}, {number_text(row.high)}]" if known else "n/a"
+        numbers = (number_text(row.new_mean), number_text(row.base_mean), f"{row.difference:+.4f}", interval)
+        texts = [*numbers, p_text(row.p), p_text(row.p_adjusted), f"{row.n:,}"]
+        lines.append(Line([name(row.metric), Cell(row.new_label, kind="text"), *map(Cell, texts)]))
+    return Table(caption, [head], [Body(lines)])
+
+
+def _runs(records: Sequence[RunRecord]) -> Iterator[Note]:
+    yield Note("Each run with the signature of what its numbers depend on, and the command that was given.")
+    for record in records:
+        command = command_line(*record.provenance.get("command", ()))
+        what = f"{record.id} ({record.status}): {record.task}, {record.label} on {record.model}"
+        yield Note(f"{what}. Created {record.created}. Signature: {record.signature} Command: {command}")

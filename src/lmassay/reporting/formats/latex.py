@@ -1,0 +1,225 @@
+"""A report as LaTeX: a document to compile, or its tables alone to put into one's own. Tables are booktabs'."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import lmassay
+from lmassay.errors import UserError
+from lmassay.reporting.blocks import Block, Cell, Examples, Figure, Figures, Folded, Heading, Line, Note, Table, Tiles
+from lmassay.reporting.formats.content import Chapter, Pictures
+from lmassay.reporting.formats.latex_text import EAST_ASIAN, OTHER, breakable, comment, escape, minus, needs_fonts
+
+_PREAMBLE = r"""\documentclass[10pt,a4paper]{article}
+\usepackage[margin=18mm]{geometry}
+\usepackage{array,booktabs,graphicx,iftex}
+\newsavebox{\fittedbox}
+% As large as it is, or smaller where the page is.
+\newcommand{\fitted}[1]{\sbox{\fittedbox}{#1}%
+  \ifdim\wd\fittedbox>\linewidth\sbox{\fittedbox}{\resizebox{\linewidth}{!}{\usebox{\fittedbox}}}\fi
+  \ifdim\dimexpr\ht\fittedbox+\dp\fittedbox\relax>0.9\textheight
+    \sbox{\fittedbox}{\resizebox*{!}{0.9\textheight}{\usebox{\fittedbox}}}\fi
+  \par\noindent\usebox{\fittedbox}\par\medskip}
+\setlength{\parindent}{0pt}\setlength{\parskip}{4pt}\raggedright
+"""
+_FONTS = rf"""\ifPDFTeX
+  \errmessage{{This report has text in it that needs a font of your system: compile it with lualatex or xelatex}}
+  \newcommand{{\{EAST_ASIAN}}}[1]{{?}}\newcommand{{\{OTHER}}}[1]{{?}}
+\else
+  \usepackage{{fontspec}}
+  \newcommand{{\firstfont}}[2]{{\ifdefined#1\else\IfFontExistsTF{{#2}}{{\newfontfamily#1{{#2}}}}{{}}\fi}}
+  \firstfont\eastasianfont{{Noto Sans CJK KR}}\firstfont\eastasianfont{{Noto Sans KR}}
+  \firstfont\eastasianfont{{Malgun Gothic}}\firstfont\eastasianfont{{Apple SD Gothic Neo}}
+  \firstfont\eastasianfont{{NanumGothic}}\firstfont\otherfont{{DejaVu Sans}}\firstfont\otherfont{{Noto Sans}}
+  \firstfont\otherfont{{Arial Unicode MS}}\firstfont\otherfont{{Arial}}
+  \ifdefined\eastasianfont\else\let\eastasianfont\relax\fi\ifdefined\otherfont\else\let\otherfont\relax\fi
+  \newcommand{{\{EAST_ASIAN}}}[1]{{{{\eastasianfont #1}}}}\newcommand{{\{OTHER}}}[1]{{{{\otherfont #1}}}}
+\fi
+"""
+_ENGINES = {
+    False: "Compile with pdflatex, lualatex or xelatex.",
+    True: "Compile with lualatex or xelatex: there is text in it that needs a font of your system.",
+}
+_OWN_FONTS = f"\\providecommand{{\\{EAST_ASIAN}}}[1]{{#1}}\\providecommand{{\\{OTHER}}}[1]{{#1}}"
+_MOST_ROWS = 46
+_LONG, _VERY_LONG = 36, 90
+_NO_PATH = frozenset("%#{}~^\\$&")
+
+
+def document(chapters: Sequence[Chapter], pictures: Pictures | None = None) -> str:
+    """A document of its own, which says what it must be compiled with."""
+    parts = [r"\section*{lmassay report}", rf"Written by lmassay {escape(lmassay.__version__)}."]
+    for chapter in chapters:
+        parts.append(rf"\section*{{{escape(chapter.title)}}}")
+        parts += [text for block in chapter.blocks for text in _block(block, pictures or {})]
+    body = "\n\n".join(parts)
+    fonts = needs_fonts(body)
+    head = f"% {_ENGINES[fonts]}\n{_PREAMBLE}{_FONTS if fonts else ''}"
+    return f"{head}\\begin{{document}}\n{body}\n\\end{{document}}\n"
+
+
+def fragment(chapters: Sequence[Chapter]) -> str:
+    """The tables alone, each whole, with what is said of it in comments."""
+    tables = [text for chapter in chapters for text in _fragments(chapter.title, chapter.blocks)]
+    body = "\n".join(tables)
+    head = ["% Needs \\usepackage{array,booktabs}. Below each number its interval."]
+    if needs_fonts(body):
+        head += [f"% {_ENGINES[True]} Redefine the two commands to choose it.", _OWN_FONTS]
+    return "\n".join([*head, body]) + "\n"
+
+
+def _fragments(title: str, blocks: Sequence[Block]) -> Iterator[str]:
+    under = title
+    for block in blocks:
+        if isinstance(block, Heading):
+            under = f"{title}: {block.text}"
+        elif isinstance(block, Folded):
+            yield from _fragments(f"{title}: {block.summary}", block.blocks)
+        elif isinstance(block, Table):
+            yield f"% {comment(under)}"
+            yield from ([f"% {comment(block.caption)}"] if block.caption else [])
+            yield _tabular(block, [line for body in block.bodies for line in body.lines])
+
+
+def _block(block: Block, pictures: Pictures) -> Iterator[str]:
+    match block:
+        case Table():
+            for lines in _pages(block):
+                yield rf"\fitted{{\small {_tabular(block, lines)}}}"
+            if block.caption:
+                yield rf"{{\footnotesize {escape(block.caption)}\par}}"
+        case Figures():
+            yield from (text for figure in block.figures for text in _figure(figure, pictures))
+        case Note():
+            yield rf"{escape(breakable(block.text))}\par"
+        case Heading():
+            yield rf"\subsection*{{{escape(block.text)}}}"
+        case Folded():
+            inner = [text for part in block.blocks for text in _block(part, pictures)]
+            if inner:
+                yield rf"\subsubsection*{{{escape(block.summary)}}}"
+                yield from inner
+        case Examples() | Tiles():
+            # Texts to read are on the page, and all of them come by `lmassay export`; a table stands for tiles.
+            return
+
+
+def _figure(figure: Figure, pictures: Pictures) -> Iterator[str]:
+    if picture := pictures.get(figure.drawing):
+        yield rf"\fitted{{\includegraphics[scale=0.8]{{{_readable(picture.path)}}}}}"
+        if figure.caption:
+            yield rf"{{\footnotesize {escape(figure.caption)}\par}}"
+
+
+def _readable(path: str) -> str:
+    """A path that LaTeX can read."""
+    if found := _NO_PATH & set(path):
+        raise UserError(f"LaTeX cannot read a path with {' '.join(sorted(found))} in it: {path}; choose another folder")
+    return path
+
+
+# --- tables -----------------------------------------------------------------------------------------------------------
+
+
+def _pages(table: Table) -> Iterator[list[Line]]:
+    """The lines of a table in as many parts as have room on a page each."""
+    page: list[Line] = []
+    rows = 0
+    for line in (line for body in table.bodies for line in body.lines):
+        if page and rows + _rows(line) > _MOST_ROWS:
+            yield page
+            page, rows = [], 0
+        page.append(line)
+        rows += _rows(line)
+    if page:
+        yield page
+
+
+def _rows(line: Line) -> int:
+    return 1 + max((len(cell.small) for cell in line.cells), default=0)
+
+
+def _tabular(table: Table, lines: Sequence[Line]) -> str:
+    columns = _columns(table)
+    parts = [rf"\begin{{tabular}}{{{' '.join(columns)}}}", r"\toprule"]
+    for number, row in enumerate(table.heads):
+        parts.append(_row(_head_cells(row, len(columns))))
+        rules = _rules(row)
+        parts += [rules] if rules and number < len(table.heads) - 1 else []
+    parts.append(r"\midrule")
+    before = None
+    for line in lines:
+        if before is not None and line.kind != before.kind and "total" in (line.kind, before.kind):
+            parts.append(r"\midrule")
+        elif before is not None and line.kind == "head":
+            parts.append(r"\addlinespace")
+        parts += _line(line, len(columns))
+        before = line
+    return "\n".join([*parts, r"\bottomrule", r"\end{tabular}"])
+
+
+def _columns(table: Table) -> list[str]:
+    """To the left, to the right, or a paragraph where texts are long."""
+    last = table.heads[-1] if table.heads else []
+    kinds = ["r" if cell.kind == "num" else "l" for cell in last for _ in range(cell.span)]
+    longest = [0] * len(kinds)
+    for line in (line for body in table.bodies for line in body.lines):
+        for place, cell in enumerate(_spread(line.cells, len(kinds))):
+            longest[place] = max([longest[place], *map(len, [cell.text, *cell.small])])
+    return [
+        kind
+        if kind == "r" or long <= _LONG
+        else rf">{{\raggedright\arraybackslash}}p{{{7 if long > _VERY_LONG else 4}cm}}"
+        for kind, long in zip(kinds, longest, strict=True)
+    ]
+
+
+def _head_cells(row: Sequence[Cell], columns: int) -> list[str]:
+    cells = []
+    for cell in row:
+        text = escape(cell.text)
+        cells.append(rf"\multicolumn{{{cell.span}}}{{c}}{{{text}}}" if cell.span > 1 else text)
+    return [*cells, *[""] * (columns - sum(cell.span for cell in row))]
+
+
+def _rules(row: Sequence[Cell]) -> str:
+    """Lines under what stands above several columns."""
+    rules, first = [], 1
+    for cell in row:
+        if cell.span > 1 and cell.text:
+            rules.append(rf"\cmidrule(lr){{{first}-{first + cell.span - 1}}}")
+        first += cell.span
+    return " ".join(rules)
+
+
+def _line(line: Line, columns: int) -> list[str]:
+    """A row of texts, and one of small print for each line of it."""
+    cells = _spread(line.cells, columns)
+    texts = [_set(escape(_written(cell.text, cell)), line, place) for place, cell in enumerate(cells)]
+    rows = [_row(texts)]
+    for number in range(_rows(line) - 1):
+        small = [escape(_written(cell.small[number], cell)) if number < len(cell.small) else "" for cell in cells]
+        rows.append(_row([rf"{{\scriptsize {text}}}" if text else "" for text in small]))
+    return rows
+
+
+def _written(text: str, cell: Cell) -> str:
+    return minus(text) if cell.kind == "num" else breakable(text)
+
+
+def _set(text: str, line: Line, place: int) -> str:
+    if place == 0 and line.kind == "part":
+        return rf"\quad {text}"
+    return rf"\textbf{{{text}}}" if text and place == 0 and line.kind in ("total", "head") else text
+
+
+def _spread(row: Sequence[Cell], columns: int) -> list[Cell]:
+    """A cell for every column; one that spans several has its text in the first."""
+    cells = [cell if n == 0 else Cell("") for cell in row for n in range(cell.span)]
+    return [*cells, *[Cell("")] * (columns - len(cells))][:columns]
+
+
+def _row(cells: Sequence[str]) -> str:
+    # A bracket at the beginning of a row would be read as an option of the line break before it.
+    first, *rest = cells
+    return " & ".join([f"{{}}{first}" if first.startswith(("[", "*")) else first, *rest]) + r" \\"

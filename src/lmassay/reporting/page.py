@@ -1,0 +1,85 @@
+"""One self-contained HTML page of one or more runs: no network, no script but our own, everything escaped."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+from markupsafe import Markup
+
+import lmassay
+from lmassay.errors import UserError
+from lmassay.reporting.browser import browser, shown_rows
+from lmassay.reporting.card_ways import QUESTIONS
+from lmassay.reporting.formats.content import task_blocks
+from lmassay.reporting.headlines import EVALUATION_OF
+from lmassay.reporting.sections import section_of
+from lmassay.reporting.shell import document, environment
+from lmassay.reporting.tiles import anchor, overview
+from lmassay.storage.provenance import command_line, to_run_again
+from lmassay.storage.store import RunRecord, Store
+
+_CARD = "lmassay card"
+
+
+def render(store: Store, records: Sequence[RunRecord]) -> str:
+    """The page as text."""
+    if not records:
+        raise UserError("there is nothing to report; see `lmassay ls`")
+    tasks = list(dict.fromkeys(record.task for record in records))
+    titles = run_titles(records)
+    examples = browser(
+        row for record, title in zip(records, titles, strict=True) for row in shown_rows(store, record, title)
+    )
+    heading = _CARD if all("card" in record.provenance for record in records) else "lmassay report"
+    models = list(dict.fromkeys(record.model for record in records))
+    body = (
+        environment()
+        .get_template("page.html")
+        .render(
+            version=lmassay.__version__,
+            heading=heading,
+            written=datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
+            models=models,
+            overview=overview(store, records),
+            sections=[_section(store, [r for r in records if r.task == task]) for task in tasks],
+            browser=examples,
+            records=records,
+            provenance=[_provenance(store, *run) for run in zip(records, titles, strict=True)],
+            json=lambda value: json.dumps(value, indent=2, ensure_ascii=False),
+        )
+    )
+    about = models if heading == _CARD else tasks
+    return document(f"{heading}: {', '.join(about)}", Markup(body), browser=bool(examples))  # noqa: S704 - the template escaped it
+
+
+def run_titles(records: Sequence[RunRecord]) -> list[str]:
+    """What a run is called wherever runs of several tasks stand together."""
+    names = [f"{record.label} on {record.model}" for record in records]
+    return [
+        name if names.count(name) == 1 else f"{name} ({record.id.rpartition('-')[2]})"
+        for name, record in zip(names, records, strict=True)
+    ]
+
+
+def _provenance(store: Store, record: RunRecord, title: str) -> dict[str, Any]:
+    counts = store.count(record.id)
+    return {
+        "record": record,
+        "title": title,
+        "counted": ", ".join(f"{number:,} {state}" for state, number in counts.items()),
+        "command": command_line(*record.provenance.get("command", ())),
+        "again": to_run_again(record.id, store.folder),
+    }
+
+
+def _section(store: Store, records: Sequence[RunRecord]) -> dict[str, Any]:
+    section = section_of(store, records)
+    return {
+        "task": records[0].task,
+        "question": QUESTIONS.get(EVALUATION_OF.get(records[0].task, ""), ""),
+        "anchor": anchor(records[0].task),
+        "blocks": [*task_blocks(store, records, section), *section.examples],
+    }

@@ -1,0 +1,194 @@
+"""What a run needs, built and checked before anything is asked or written."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import lmassay
+from lmassay.contracts import Model, Task, label_of
+from lmassay.errors import ConfigError, PluginError
+from lmassay.plugins.options import split_spec
+from lmassay.running.config import RunConfig
+from lmassay.statistics.combination import Combination
+from lmassay.storage import provenance
+from lmassay.storage.files import sha256
+from lmassay.types import digest
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """A run that was checked and can start."""
+
+    config: RunConfig
+    task: Task
+    model: Model | None
+    depends_on: Mapping[str, str]
+    """What the numbers depend on, by name: the parts of the signature."""
+
+    @property
+    def signature(self) -> str:
+        return provenance.signature(self.depends_on)
+
+    @property
+    def cluster(self) -> str | None:
+        """The group whose members are not independent of each other, if the task names one."""
+        name: str | None = getattr(self.task, "cluster", None)
+        return name
+
+    @property
+    def headline(self) -> list[str]:
+        """The metrics that tables and comparisons show unless told otherwise; none named means all."""
+        return list(getattr(self.task, "headline", ()))
+
+    @property
+    def weights(self) -> dict[str, str]:
+        """Metrics that are means over something else than examples: metric → the column that says over how many."""
+        return dict(getattr(self.task, "weights", {}))
+
+    @property
+    def combinations(self) -> dict[str, dict[str, Any]]:
+        """Metrics that are put together from several columns, so that comparisons know how."""
+        found: Mapping[str, Combination] = getattr(self.task, "combinations", {})
+        return {metric: combination.as_dict() for metric, combination in found.items()}
+
+    @property
+    def pair_by(self) -> str | None:
+        """The group by which runs are paired that have no example in common."""
+        name: str | None = getattr(self.task, "pair_by", None)
+        return name
+
+    @property
+    def notes(self) -> list[str]:
+        """What the task and the model would have the user know before the run."""
+        notes = [getattr(part, "notes", None) for part in (self.task, self.model)]
+        return [note for told in notes if callable(told) for note in told()]
+
+    @property
+    def label(self) -> str:
+        return label_of(self.task)
+
+    @property
+    def model_label(self) -> str:
+        return "none" if self.model is None else label_of(self.model)
+
+    @property
+    def size(self) -> int | None:
+        """Examples in all, where the task knows without reading them."""
+        size = getattr(self.task, "size", None)
+        known = size() if callable(size) else None
+        return known if self.config.limit is None or known is None else min(known, self.config.limit)
+
+    @property
+    def requests_each(self) -> int | None:
+        """Requests an example, where the task knows."""
+        each: int | None = getattr(self.task, "requests_each", None)
+        return each
+
+
+def plan(config: RunConfig) -> Plan:
+    """Build task and model and check all that can be checked without asking anything."""
+    task = config.build_task()
+    model = config.build_model()
+    if not isinstance(task, Task):
+        raise PluginError(f"the task {config.task!r} lacks a method of the contract; see docs/extending/task.md")
+    if model is not None and not isinstance(model, Model):
+        raise PluginError(f"the model {config.model!r} lacks name, can or identity; see docs/extending/model.md")
+    _check_fit(task, model)
+    _check_budget(config, model)
+    for part in (task, model):
+        check = getattr(part, "check", None)
+        if callable(check):
+            check()
+    check_model = getattr(task, "check_model", None)
+    if model is not None and callable(check_model):
+        check_model(model)
+    return Plan(config, task, model, _depends_on(config, task, model))
+
+
+def _check_fit(task: Task, model: Model | None) -> None:
+    if not task.needs:
+        return
+    if model is None:
+        can = _list(task.needs)
+        raise ConfigError(f"model: the task {task.name} needs a model that can {can}; see `lmassay models`")
+    verbs = sorted(model.can - {"choices", "train"})
+    silent = [verb for verb in verbs if not callable(getattr(model, verb, None))]
+    if silent:
+        raise PluginError(f"the model {model.name} says that it can {_list(silent)}, but has no such method")
+    lacking = task.needs - model.can
+    if lacking:
+        raise ConfigError(
+            f"model: {model.name} cannot {_list(lacking)}, which the task {task.name} needs; it can {_list(model.can)}"
+        )
+
+
+def _check_budget(config: RunConfig, model: Model | None) -> None:
+    if config.budget and config.budget.usd is not None and getattr(model, "prices", "nothing to pay") is None:
+        raise ConfigError(
+            f"budget.usd: the prices of {label_of(model)} are unknown; give model.prices: {{input: …, output: …}} in "
+            "USD for a million tokens, or limit budget.tokens"
+        )
+
+
+def _depends_on(config: RunConfig, task: Task, model: Model | None) -> dict[str, str]:
+    parts: dict[str, Any] = {"lmassay": lmassay.__version__, "task": f"{task.name}.{task.version}", **task.signature()}
+    if model is not None:
+        identity = ",".join(f"{k}={v}" for k, v in model_identity(config, model).items() if k != "name")
+        parts["model"] = f"{model.name}({identity})"
+    parts |= {"limit": config.limit, "seed": config.seed, "ci": config.settings.signature()}
+    return {name: provenance.redact(provenance.plain(value)) for name, value in parts.items() if value is not None}
+
+
+def model_identity(config: RunConfig, model: Model) -> dict[str, Any]:
+    """What makes the model's answers its own; of a user's own class also its source, its options and their files.
+
+    A class that forgets an option in ``identity``, or names a file there without saying what it holds, must not be
+    served the answers of another setting.
+    """
+    identity = dict(model.identity())
+    if not type(model).__module__.startswith("lmassay."):
+        _, options = split_spec(config.model or "", "model")
+        identity |= {"source": provenance.source_digest(type(model)), "options": digest(options)[:8]}
+        if held := [_content(path, path.stat()) for path in _files_in(options, config.base_dir)]:
+            identity["files"] = digest(held)[:8]
+    try:
+        digest(identity)
+    except (TypeError, ValueError) as error:
+        raise PluginError(f"the identity of the model {model.name} is no plain JSON: {error}") from None
+    return identity
+
+
+def _files_in(value: Any, base: Path) -> Iterator[Path]:
+    """The files that options name, in the order in which they do."""
+    if isinstance(value, Mapping):
+        for inner in value.values():
+            yield from _files_in(inner, base)
+    elif isinstance(value, list | tuple):
+        for inner in value:
+            yield from _files_in(inner, base)
+    elif isinstance(value, str | Path):
+        with contextlib.suppress(OSError, ValueError, RuntimeError):
+            # A long text, one with a zero byte or with the home of nobody is no name of a file, and asking says so.
+            path = base / Path(value).expanduser()
+            if path.is_file():
+                yield path
+
+
+def _content(path: Path, seen: os.stat_result) -> str:
+    return _content_at(path, seen.st_size, seen.st_mtime_ns)
+
+
+@lru_cache(maxsize=256)
+def _content_at(path: Path, size: int, changed: int) -> str:
+    """The digest of a file, computed once for all runs of a sweep as long as it looks the same."""
+    return sha256(path)
+
+
+def _list(verbs: Iterable[str]) -> str:
+    return " and ".join(sorted(verbs))

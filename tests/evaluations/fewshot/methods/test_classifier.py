@@ -1,0 +1,49 @@
+"""The sequence classifier."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from lmassay.errors import ConfigError
+from lmassay.evaluations.fewshot.methods.classifier import SequenceClassifier
+from lmassay.evaluations.fewshot.methods.contract import Lesson
+from lmassay.evaluations.fewshot.tasks.nlu import NluTask, open_task
+from tests.evaluations.fewshot.methods.conftest import Opened
+
+QUICK: dict[str, Any] = {"batch_size": 8, "learning_rate": 1e-2, "eval_ratios": 0.5, "max_seq_length": 64}
+
+
+@pytest.mark.parametrize("family", ["roberta", "albert", "deberta-v2", "gpt2", "llama"])
+def test_it_learns_with_every_family(tiny: Opened, rte: NluTask, family: str) -> None:
+    fitted = SequenceClassifier(max_steps=10, **QUICK).fit(Lesson(rte, tiny(family), rte.examples("train")))
+    losses = fitted.course.losses
+    assert np.mean(losses[-4:]) < np.mean(losses[:4])
+
+
+def test_scores_do_not_depend_on_what_stands_beside_an_example(tiny: Opened, rte: NluTask) -> None:
+    for family in ("bert", "gpt2"):
+        lesson = Lesson(rte, tiny(family), rte.examples("train"))
+        fitted = SequenceClassifier(max_steps=2, **QUICK).fit(lesson)
+        examples = rte.examples("dev")
+        alone = np.concatenate([fitted.logits([example]) for example in examples])
+        assert np.allclose(fitted.logits(examples), alone, atol=1e-5)
+
+
+def test_the_new_head_follows_the_seed(tiny: Opened, rte: NluTask) -> None:
+    lesson = Lesson(rte, tiny("bert"), rte.examples("train"))
+    first, again, other = (
+        SequenceClassifier(max_steps=1, **QUICK).fit(given).course.losses
+        for given in (lesson, lesson, replace(lesson, seed=1))
+    )
+    assert first == again
+    assert first != other
+
+
+def test_a_task_without_fixed_labels_is_refused(tiny: Opened, rte: NluTask) -> None:
+    record = open_task("superglue/record")
+    with pytest.raises(ConfigError, match="record asks for one of many entities"):
+        SequenceClassifier(**QUICK).fit(Lesson(record, tiny("bert"), rte.examples("train")))

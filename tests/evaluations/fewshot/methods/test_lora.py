@@ -1,0 +1,112 @@
+"""LoRA through peft: which matrices are adapted, what learns, what is saved."""
+
+from __future__ import annotations
+
+import sys
+
+import pytest
+
+pytest.importorskip("torch", reason="the hf extra is not installed")
+pytest.importorskip("peft", reason="the fewshot extra is not installed")
+
+import torch
+from safetensors import safe_open
+
+from lmassay.errors import ConfigError, MissingExtra
+from lmassay.evaluations.fewshot.methods.lora import Lora
+from lmassay.evaluations.fewshot.methods.pet import Pet
+from tests.evaluations.fewshot.methods.prompt_tasks import QUICK, lesson_of, model_of
+from tests.tiny_models import CAUSAL, MASKED
+
+
+@pytest.mark.parametrize("family", [*MASKED, *CAUSAL])
+def test_only_the_adapters_of_any_family_learn(tmp_path, family):
+    lesson = lesson_of(tmp_path, model_of(family))
+    fitted = Lora(r=2, **QUICK).fit(lesson)
+    trained = [name for name, parameter in fitted.net.module.named_parameters() if parameter.requires_grad]
+    assert trained
+    assert all("lora_" in name for name in trained)
+    assert any(
+        parameter.abs().sum() > 0 for name, parameter in fitted.net.module.named_parameters() if "lora_B" in name
+    )
+    assert fitted.logits(lesson.dev).shape == (4, 2)
+
+
+@pytest.mark.parametrize("family", ["bert", "gpt2"])
+def test_before_training_it_is_pet_itself(tmp_path, family):
+    lesson = lesson_of(tmp_path, model_of(family))
+    adapted, plain = Lora(**QUICK).learner(lesson), Pet(**QUICK).learner(lesson)
+    for learner in (adapted, plain):
+        learner.network.eval()
+    with torch.inference_mode():
+        items = plain.encode(lesson.train, training=False)
+        torch.testing.assert_close(adapted.logits(items), plain.logits(items))
+
+
+def test_the_same_lesson_gives_the_same_numbers(tmp_path):
+    def losses():
+        torch.manual_seed(torch.seed())
+        return Lora(dropout=0.1, **QUICK).fit(lesson_of(tmp_path, model_of("bert"))).course.losses
+
+    assert losses() == losses()
+
+
+def test_it_lowers_the_loss(tmp_path):
+    # Its tiny tokenizer comes out the same in every process, and so do the numbers.
+    options = {**QUICK, "max_steps": 20, "batch_size": 8, "micro_batch": 8}
+    fitted = Lora(learning_rate=2e-2, **options).fit(lesson_of(tmp_path, model_of("roberta")))
+    assert fitted.course.losses[-1] < 0.7 * fitted.course.losses[0]
+
+
+def test_named_layers_are_adapted_instead(tmp_path):
+    learner = Lora(target_modules=("dense",), **QUICK).learner(lesson_of(tmp_path, model_of("bert")))
+    adapted = {name.split(".lora_")[0].rsplit(".", 1)[-1] for name, _, _ in learner.optimised()}
+    assert adapted == {"dense"}
+
+
+def test_a_layer_that_is_not_there_is_refused_with_those_that_are(tmp_path):
+    with pytest.raises(ConfigError, match=r"no layer called q_proj; it has .*query"):
+        Lora(target_modules=("q_proj",), **QUICK).learner(lesson_of(tmp_path, model_of("bert")))
+
+
+@pytest.mark.parametrize("family", ["bert", "roberta", "gpt2"])
+def test_a_new_classifier_learns_beside_the_adapters(tmp_path, family):
+    lesson = lesson_of(tmp_path, model_of(family))
+    fitted = Lora(head="classifier", **QUICK).fit(lesson)
+    trained = {name for name, parameter in fitted.net.module.named_parameters() if parameter.requires_grad}
+    assert {"lora_" in name for name in trained} == {True, False}
+    assert fitted.logits(lesson.dev).shape == (4, 2)
+
+
+@pytest.mark.parametrize("family", ["bert", "albert"])
+def test_layers_that_the_checkpoint_lacks_are_trained_and_saved(tmp_path, family):
+    method = Lora(head="classifier", **{**QUICK, "max_steps": 4})
+    lesson = lesson_of(tmp_path, model_of(family))
+    fitted = method.fit(lesson)
+    assert any("pooler" in name for name in fitted.net.drawn)
+    parts = dict(fitted.net.module.named_modules())
+    (pooler,) = (part for name, part in parts.items() if "pooler" in name and hasattr(part, "modules_to_save"))
+    drawn, trained = pooler.original_module.weight, pooler.modules_to_save["default"].weight
+    assert not torch.equal(drawn, trained)
+    fitted.save(tmp_path / "saved")
+    with safe_open(tmp_path / "saved" / "adapter_model.safetensors", framework="pt") as weights:
+        (name,) = (name for name in weights.keys() if "pooler" in name and name.endswith("weight"))  # noqa: SIM118
+        assert torch.equal(weights.get_tensor(name), trained)
+
+
+@pytest.mark.parametrize("head", ["cloze", "classifier"])
+def test_only_what_was_trained_is_saved(tmp_path, head):
+    fitted = Lora(head=head, **QUICK).fit(lesson_of(tmp_path, model_of("bert")))
+    fitted.save(tmp_path / "saved")
+    with safe_open(tmp_path / "saved" / "adapter_model.safetensors", framework="pt") as weights:
+        names = list(weights.keys())
+    # The checkpoint has no pooler: the classifier's is new, too.
+    assert all("lora_" in name or "classifier" in name or "pooler" in name for name in names)
+    assert any("classifier" in name for name in names) is (head == "classifier")
+    assert not (tmp_path / "saved" / "model.safetensors").exists()
+
+
+def test_without_peft_the_command_that_brings_it_is_named(tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "peft", None)
+    with pytest.raises(MissingExtra, match=r"LoRA needs an optional part: pip install 'lmassay\[fewshot\]'"):
+        Lora(**QUICK).learner(lesson_of(tmp_path, model_of("bert")))

@@ -1,0 +1,139 @@
+"""Opening a model for training, and its head at chosen places."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from lmassay.errors import ConfigError, DataError
+from lmassay.evaluations.fewshot.methods.batches import collate
+from lmassay.evaluations.fewshot.methods.learner import Item
+from lmassay.evaluations.fewshot.methods.network import DebertaNetwork, Network, open_network
+from lmassay.models.hf.model import HuggingFace
+from tests.evaluations.fewshot.methods.conftest import Opened
+from tests.tiny_models import CAUSAL, MASKED
+
+ITEMS = [Item([2, 9, 4, 11, 12, 3], [0, 0, 0, 1, 1, 1]), Item([2, 4, 30, 3], [0, 0, 1, 1])]
+CELLS = torch.tensor([0, 1]), torch.tensor([2, 1])
+
+
+@pytest.mark.parametrize("family", MASKED + CAUSAL)
+def test_the_head_at_chosen_cells_and_rows_equals_the_whole_head(tiny: Opened, family: str) -> None:
+    net = open_network(tiny(family))
+    net.module.eval()
+    batch = collate(ITEMS, net.pad_id, net.device)
+    rows = torch.tensor([7, 3, 41])
+    with torch.no_grad():
+        whole = net.module(**net.inputs(batch)).logits[CELLS]
+        states = net.hidden(batch)[CELLS]
+        assert torch.allclose(net.decode(states), whole, atol=1e-6)
+        assert torch.allclose(net.decode(states, rows), whole[:, rows], atol=1e-6)
+
+
+@pytest.mark.parametrize("family", ["bert", "roberta", "albert", "deberta-v2", "gpt2", "llama"])
+def test_padding_changes_nothing(tiny: Opened, family: str) -> None:
+    net = open_network(tiny(family))
+    net.module.eval()
+    with torch.no_grad():
+        together = net.hidden(collate(ITEMS, net.pad_id, net.device))[1, :4]
+        alone = net.hidden(collate(ITEMS[1:], net.pad_id, net.device))[0]
+    assert torch.allclose(together, alone, atol=1e-5)
+
+
+def test_only_bert_like_families_are_given_token_types(tiny: Opened) -> None:
+    given = {
+        family: "token_type_ids" in net.inputs(collate(ITEMS, 0, net.device))
+        for family in ("bert", "electra", "albert", "roberta", "gpt2")
+        for net in [open_network(tiny(family))]
+    }
+    assert given == {"bert": True, "electra": True, "albert": False, "roberta": False, "gpt2": False}
+
+
+def test_a_classifier_has_a_new_head_that_follows_the_seed(tiny: Opened) -> None:
+    heads = []
+    for seed in (1, 1, 2):
+        torch.manual_seed(seed)
+        net = open_network(tiny("bert"), "classifier", 3)
+        heads.append(net.module.classifier.weight.detach())
+    assert heads[0].shape == (3, 32)
+    assert torch.equal(heads[0], heads[1])
+    assert not torch.equal(heads[0], heads[2])
+
+
+def test_the_head_of_albert_has_the_eps_of_its_weights_unless_fewnlu_is_repeated(tiny: Opened) -> None:
+    assert open_network(tiny("albert")).module.predictions.LayerNorm.eps == 1e-12
+    assert open_network(tiny("albert"), reference=True).module.predictions.LayerNorm.eps == 1e-5
+
+
+def test_a_network_made_in_memory_can_be_as_in_fewnlus_time(tiny: Opened) -> None:
+    opened = open_network(tiny("albert"))
+    for reference, eps in ((False, 1e-12), (True, 1e-5)):
+        net = Network(opened.module, opened.tokenizer, "masked", opened.device, reference=reference)
+        assert net.module.predictions.LayerNorm.eps == eps
+
+
+def test_a_saved_classifier_is_taught_on_if_it_is_said_what_it_reads_like(tmp_path: Path, tiny: Opened) -> None:
+    saved = open_network(tiny("bert"), "classifier", 2)
+    saved.module.save_pretrained(tmp_path)
+    saved.tokenizer.save_pretrained(tmp_path)
+    with pytest.raises(DataError, match=r"no language model.*kind: masked"):
+        open_network(HuggingFace(str(tmp_path)), "classifier", 2)
+    opened = open_network(HuggingFace(str(tmp_path), kind="masked"), "classifier", 2)
+    assert opened.drawn == ()
+    assert torch.equal(opened.module.classifier.weight, saved.module.classifier.weight)
+    with pytest.raises(DataError, match=r"lack .* parts of a masked language model"):
+        open_network(HuggingFace(str(tmp_path), kind="masked"))
+
+
+def test_deberta_with_the_head_of_its_pretraining_reads_by_the_enhanced_decoder(tmp_path: Path, tiny: Opened) -> None:
+    from transformers import DebertaV2Config, DebertaV2ForMaskedLM
+
+    source = tiny("deberta-v2").folder
+    config = DebertaV2Config.from_pretrained(source)
+    config.legacy = False
+    DebertaV2ForMaskedLM(config).save_pretrained(tmp_path)
+    for file in source.glob("tokenizer*"):
+        shutil.copy(file, tmp_path)
+    # Published configurations do not speak of it.
+    said = json.loads((tmp_path / "config.json").read_text(encoding="utf-8"))
+    del said["legacy"]
+    (tmp_path / "config.json").write_text(json.dumps(said), encoding="utf-8")
+    assert isinstance(open_network(HuggingFace(str(tmp_path))), DebertaNetwork)
+    assert not isinstance(open_network(tiny("deberta-v2")), DebertaNetwork)
+
+
+def test_a_model_behind_an_api_cannot_be_trained() -> None:
+    class Far:
+        name, can = "openai", frozenset({"generate"})
+
+    with pytest.raises(ConfigError, match="openai cannot be trained"):
+        open_network(Far())
+
+
+def test_a_checkpoint_without_its_language_model_head_is_refused(tmp_path: Path, tiny: Opened) -> None:
+    from transformers import BertModel
+
+    source = tiny("bert").folder
+    BertModel.from_pretrained(source).save_pretrained(tmp_path)
+    for file in source.glob("tokenizer*"):
+        shutil.copy(file, tmp_path)
+    with pytest.raises(DataError, match="language-model head"):
+        open_network(HuggingFace(str(tmp_path)))
+
+
+def test_items_longer_than_the_window_are_refused_with_the_length_to_write(tiny: Opened) -> None:
+    net: Any = open_network(tiny("bert"))
+    with pytest.raises(ConfigError, match="max_seq_length: 64 or less"):
+        net.check_lengths([Item([1] * 65, [0] * 65)])
+
+
+def test_a_model_says_that_it_can_be_trained_and_with_how_many_threads(tiny: Opened) -> None:
+    model = tiny("bert", threads=2)
+    assert "train" in model.can
+    assert open_network(model).threads == 2
+    assert open_network(tiny("bert")).threads == 1

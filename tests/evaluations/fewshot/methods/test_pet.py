@@ -1,0 +1,215 @@
+"""PET as a method: what it learns, what it gives back, what it refuses."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from lmassay.errors import ConfigError, LmassayError, ModelError
+from lmassay.evaluations.fewshot.methods.adapet import Adapet
+from lmassay.evaluations.fewshot.methods.cloze import Cloze, Reading, Verbalizer
+from lmassay.evaluations.fewshot.methods.contract import Fitted, Lesson
+from lmassay.evaluations.fewshot.methods.losses import distillation_loss, label_loss
+from lmassay.evaluations.fewshot.methods.network import open_network
+from lmassay.evaluations.fewshot.methods.pet import Pet
+from lmassay.evaluations.fewshot.tasks.nlu import NluTask
+from lmassay.models.hf.model import HuggingFace
+from lmassay.plugins.options import checked_options, options_model
+from tests.evaluations.fewshot.methods.conftest import Opened
+
+QUICK: dict[str, Any] = {
+    "max_steps": 6,
+    "batch_size": 8,
+    "learning_rate": 1e-2,
+    "eval_ratios": 0.5,
+    "max_seq_length": 64,
+}
+
+
+def lesson(task: NluTask, model: Any, **more: Any) -> Lesson:
+    return Lesson(task, model, task.examples("train"), task.examples("dev32"), **more)
+
+
+@pytest.mark.parametrize("family", ["bert", "roberta", "albert", "deberta-v2", "electra", "gpt2", "llama"])
+def test_it_learns_with_every_family(tiny: Opened, rte: NluTask, family: str) -> None:
+    given = Lesson(rte, tiny(family), rte.examples("train"))
+    fitted = Pet(**{**QUICK, "max_steps": 16}).fit(given)
+    losses = fitted.course.losses
+    assert np.mean(losses[-4:]) < np.mean(losses[:4])
+    assert isinstance(fitted, Fitted)
+    assert fitted.logits(rte.examples("dev")).shape == (16, 2)
+
+
+def test_label_logits_are_those_of_the_whole_vocabulary_at_the_mask(tiny: Opened, rte: NluTask) -> None:
+    net = open_network(tiny("bert"))
+    learner = Cloze(net, rte, Reading(pattern=10))
+    net.module.eval()
+    items = learner.encode(rte.examples("train")[:5], training=True)
+    with torch.no_grad():
+        whole = net.module(**net.inputs(learner.batch(items))).logits
+        at_mask = torch.stack([row[item.masks[0]] for row, item in zip(whole, items, strict=True)])
+        expected = torch.stack([at_mask[:, ids].mean(dim=1) for ids in learner.pvp.label_token_ids()], dim=1)
+        assert torch.allclose(learner.logits(items), expected, atol=1e-6)
+
+
+def test_a_word_with_id_zero_counts_for_nothing_but_is_counted() -> None:
+    verbalizer = Verbalizer([[0, 4], [6]], torch.device("cpu"))
+    assert verbalizer.rows.tolist() == [0, 4, 6]
+    assert verbalizer.labels(torch.tensor([[9.0, 4.0, 1.0]])).tolist() == [[2.0, 1.0]]
+
+
+def test_the_same_lesson_gives_the_same_numbers(tiny: Opened, rte: NluTask) -> None:
+    first = Pet(**QUICK).fit(lesson(rte, tiny("bert")))
+    Pet(**QUICK, pattern=1).fit(lesson(rte, tiny("bert")))
+    torch.rand(10)
+    again = Pet(**QUICK).fit(lesson(rte, tiny("bert")))
+    assert again.course == first.course
+    assert np.array_equal(again.logits(rte.examples("dev")), first.logits(rte.examples("dev")))
+
+
+def test_the_seed_of_dropout_and_that_of_the_order_are_apart(tiny: Opened, rte: NluTask) -> None:
+    courses = [
+        Pet(**QUICK).fit(lesson(rte, tiny("bert"), **seeds)).course.losses
+        for seeds in ({}, {"seed": 1}, {"sampler_seed": 1})
+    ]
+    assert courses[0] != courses[1]
+    assert courses[0] != courses[2]
+
+
+def test_one_training_serves_several_intervals(tiny: Opened, rte: NluTask) -> None:
+    both = Pet(**{**QUICK, "eval_ratios": (0.2, 0.5)}).fit(lesson(rte, tiny("bert")))
+    for choice, ratio in zip(both.choices, (0.2, 0.5), strict=True):
+        alone = Pet(**{**QUICK, "eval_ratios": ratio}).fit(lesson(rte, tiny("bert")))
+        assert alone.choices == [choice]
+        both.use(choice)
+        assert np.array_equal(both.logits(rte.examples("dev")), alone.logits(rte.examples("dev")))
+
+
+def test_weights_that_were_not_kept_cannot_be_used(tiny: Opened, rte: NluTask) -> None:
+    fitted = Pet(**QUICK).fit(lesson(rte, tiny("bert")))
+    with pytest.raises(ConfigError, match="not kept"):
+        fitted.use(replace(fitted.choices[0], step=99))
+
+
+def test_what_was_saved_is_read_back(tmp_path: Path, tiny: Opened, rte: NluTask) -> None:
+    fitted = Pet(**QUICK).fit(lesson(rte, tiny("bert")))
+    fitted.save(tmp_path / "saved")
+    net = open_network(HuggingFace(str(tmp_path / "saved")))
+    learner = Cloze(net, rte, Reading())
+    net.module.eval()
+    examples = rte.examples("dev")
+    with torch.no_grad():
+        found = learner.logits(learner.encode(examples, training=False)).numpy()
+    assert np.allclose(found, fitted.logits(examples), atol=1e-5)
+    card = json.loads((tmp_path / "saved" / "lmassay.json").read_text(encoding="utf-8"))
+    assert (card["threads"], card["choice"]["step"]) == (1, fitted.choices[0].step)
+
+
+def test_saving_writes_nothing_to_the_console(
+    tmp_path: Path, tiny: Opened, rte: NluTask, capfd: pytest.CaptureFixture[str]
+) -> None:
+    Pet(**{**QUICK, "max_steps": 2}).fit(lesson(rte, tiny("bert"))).save(tmp_path)
+    assert capfd.readouterr() == ("", "")
+
+
+def test_soft_labels_are_learned_by_distillation(tiny: Opened, rte: NluTask) -> None:
+    soft = [replace(example, label=None, logits=[2.0, -1.0]) for example in rte.examples("train")]
+    fitted = Pet(**{**QUICK, "max_steps": 20}).fit(Lesson(rte, tiny("bert"), soft))
+    assert fitted.course.losses[-1] < fitted.course.losses[0]
+    assert (fitted.logits(rte.examples("dev")).argmax(axis=1) == 0).all()
+
+
+def test_hard_and_soft_labels_mix_by_item(tiny: Opened, rte: NluTask) -> None:
+    learner = Cloze(open_network(tiny("bert")), rte, Reading())
+    hard = learner.encode(rte.examples("train")[:3], training=True)
+    soft = [replace(hard[0], logits=[1.0, 0.0])]
+    logits = torch.tensor([[0.3, 0.1], [0.5, 0.2], [0.0, 1.0], [2.0, 0.5]])
+    mixed = label_loss(logits, [*hard, *soft], 2.0)
+    parts = 3 * label_loss(logits[:3], hard, 2.0) + distillation_loss(logits[3:], torch.tensor([[1.0, 0.0]]), 2.0)
+    assert mixed.item() == pytest.approx(parts.item() / 4)
+
+
+def test_spatial_dropout_is_felt_in_training_only(tiny: Opened, rte: NluTask) -> None:
+    plain = Pet(**QUICK).fit(lesson(rte, tiny("bert")))
+    noisy = Pet(**QUICK, spatial_dropout=0.3).fit(lesson(rte, tiny("bert")))
+    assert noisy.course.losses != plain.course.losses
+    examples = rte.examples("dev")
+    assert np.array_equal(noisy.logits(examples), noisy.logits(examples))
+
+
+def test_options_of_the_loop_and_of_the_method_are_checked_together() -> None:
+    assert {"learning_rate", "pattern", "alpha", "eval_ratios"} <= set(options_model(Pet).model_fields)
+    given = checked_options(Pet, {"eval_ratios": [0.02, 0.04], "alpha": 0.5}, Path(), "method")
+    assert Pet(**given).hyper().eval_ratios == (0.02, 0.04)
+    with pytest.raises(ConfigError, match=r"learning_rate.*greater than 0"):
+        checked_options(Pet, {"learning_rate": -1}, Path(), "method")
+    with pytest.raises(ConfigError, match="did you mean 'batch_size'"):
+        checked_options(Pet, {"batchsize": 4}, Path(), "method")
+
+
+def test_a_pattern_that_is_not_there_is_named(tiny: Opened, rte: NluTask) -> None:
+    with pytest.raises(ConfigError, match="no pattern 7"):
+        Pet(**QUICK, pattern=7).fit(lesson(rte, tiny("bert")))
+
+
+def test_an_empty_split_is_told(tiny: Opened, rte: NluTask) -> None:
+    with pytest.raises(ModelError, match="training part is empty"):
+        Pet(**QUICK).fit(Lesson(rte, tiny("bert"), []))
+
+
+def test_a_training_example_without_label_is_named(tiny: Opened, rte: NluTask) -> None:
+    bare = [replace(example, label=None) for example in rte.examples("train")]
+    with pytest.raises(ModelError, match=rf"{bare[0].guid} has no label"):
+        Pet(**QUICK).fit(Lesson(rte, tiny("bert"), bare))
+
+
+def test_an_interval_of_no_update_is_refused(tiny: Opened, rte: NluTask) -> None:
+    with pytest.raises(ConfigError, match=r"the smallest possible is 0\.1667"):
+        Pet(**{**QUICK, "eval_ratios": 0.02}).fit(lesson(rte, tiny("bert")))
+
+
+def test_a_method_that_trains_needs_a_model(rte: NluTask) -> None:
+    with pytest.raises(ConfigError, match="give one"):
+        Pet(**QUICK).fit(lesson(rte, None))
+
+
+def test_a_learning_rate_that_is_far_too_high_is_stopped(tiny: Opened, rte: NluTask) -> None:
+    with pytest.raises(ModelError, match="lower learning_rate"):
+        Pet(**{**QUICK, "learning_rate": 1e30}).fit(lesson(rte, tiny("bert")))
+
+
+def test_a_fixed_deberta_keeps_its_first_layers(tiny: Opened, rte: NluTask) -> None:
+    fitted = Pet(**{**QUICK, "max_steps": 2}, fix_deberta=True).fit(lesson(rte, tiny("deberta-v2")))
+    trained = {name for name, parameter in fitted.net.module.named_parameters() if parameter.requires_grad}
+    assert "deberta.embeddings.word_embeddings.weight" not in trained
+    assert any("encoder.layer.1" in name for name in trained)
+
+
+def test_other_families_cannot_be_fixed_like_deberta(tiny: Opened, rte: NluTask) -> None:
+    with pytest.raises(ConfigError, match="the model is a bert and no DeBERTa"):
+        Pet(**QUICK, fix_deberta=True).fit(lesson(rte, tiny("bert")))
+
+
+def test_what_cannot_be_read_at_test_is_told_before_the_training(tiny: Opened, rte: NluTask) -> None:
+    long = replace(rte.examples("dev")[0], text_a="the author laughs " * 400)
+    shares: list[float] = []
+    with pytest.raises(LmassayError, match="the model reads at most 64"):
+        Pet(**{**QUICK, "max_seq_length": 1000}).fit(lesson(rte, tiny("bert"), asked=[long], told=shares.append))
+    assert not shares
+
+
+def test_a_pattern_that_is_not_there_is_told_without_a_model(rte: NluTask) -> None:
+    with pytest.raises(ConfigError, match="rte has no pattern 7; it has 0, 1"):
+        Pet().check_pattern(rte, 7)
+
+
+def test_a_method_for_masked_models_says_so_before_anything_is_loaded(tiny: Opened) -> None:
+    Adapet().check_model(tiny("bert"))
+    with pytest.raises(ConfigError, match="take a masked model"):
+        Adapet().check_model(tiny("gpt2"))

@@ -1,0 +1,69 @@
+"""Dev-test rank correlation: the coefficient, its interval, and when there is neither."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.stats import spearmanr
+
+from lmassay.evaluations.fewshot.protocol.correlation import rank_correlation
+from lmassay.statistics.intervals import Settings
+
+SCORES = st.lists(st.integers(0, 32), min_size=4, max_size=40)
+
+
+@settings(max_examples=50, deadline=None)
+@given(SCORES, st.data())
+def test_it_is_spearmans_coefficient_with_ties(dev, data):
+    test = data.draw(st.lists(st.integers(0, 99), min_size=len(dev), max_size=len(dev)))
+    found = rank_correlation(dev, test, Settings(resamples=100))
+    if len(set(dev)) == 1 or len(set(test)) == 1:
+        assert found.value is None
+        return
+    assert found.value == pytest.approx(spearmanr(dev, test).statistic, abs=1e-9)
+    assert found.low is not None
+    assert -1 <= found.low <= found.high <= 1
+
+
+@pytest.mark.parametrize(
+    ("dev", "test", "reason"),
+    [
+        ([], [], "0 configurations"),
+        ([1, 2, 3], [1, 2, 3], "3 configurations with both scores; it takes 4"),
+        ([1, 1, 1, 1], [1, 2, 3, 4], "same dev score"),
+        ([1, 2, 3, 4], [5, 5, 5, 5], "same test score"),
+        ([1, 2, 3, float("nan")], [1, 2, 3, 4], "3 configurations"),
+    ],
+)
+def test_without_evidence_there_is_no_number_but_a_reason(dev, test, reason):
+    found = rank_correlation(dev, test)
+    assert (found.value, found.low, found.high) == (None, None, None)
+    assert reason in found.reason
+
+
+def test_a_perfect_order_of_few_is_no_certainty():
+    found = rank_correlation([1, 2, 3, 4, 5, 6, 7, 8], [1, 2, 3, 4, 5, 6, 7, 8])
+    assert (found.value, found.high) == (1.0, 1.0)
+    assert found.low < 0.99
+    turned = rank_correlation([1, 2, 3, 4, 5, 6, 7, 8], [8, 7, 6, 5, 4, 3, 2, 1])
+    assert (turned.value, turned.low, turned.high) == (-1.0, -1.0, -found.low)
+
+
+@pytest.mark.parametrize(("n", "rho"), [(8, 0.0), (8, 0.9), (24, 0.4), (48, 0.8)])
+def test_the_interval_covers_the_truth_about_as_often_as_it_says(n, rho):
+    rng = np.random.default_rng(n)
+    truth = 6 / np.pi * np.arcsin(rho / 2)
+    covered = 0
+    for _ in range(120):
+        x = rng.standard_normal(n)
+        y = rho * x + np.sqrt(1 - rho**2) * rng.standard_normal(n)
+        found = rank_correlation(x.tolist(), y.tolist(), Settings(resamples=300))
+        covered += found.low <= truth <= found.high
+    assert 0.88 <= covered / 120 <= 1.0
+
+
+def test_scores_that_cannot_be_paired_are_a_mistake_of_the_caller():
+    with pytest.raises(ValueError, match="cannot be paired"):
+        rank_correlation([1.0], [])

@@ -1,0 +1,104 @@
+"""Who learns from whom: ensembles, distillation, and generations of teachers and pupils."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from pydantic import ValidationError
+
+from lmassay.errors import ConfigError
+from lmassay.evaluations.fewshot.protocol.regimes import Regime, Seat, units
+from lmassay.types import Train
+
+
+def ask(seat: Seat, special: Any, after: Any) -> Train:
+    spec = {"split": seat.split, "pattern": seat.pattern, "repetition": seat.repetition, **special}
+    return Train("toy", spec, tuple(after))
+
+
+def told(regime: Regime, splits: int = 2) -> list[Any]:
+    return units(regime, splits, 0, ask)
+
+
+def seats(trainings: Any) -> list[tuple[int, int, int]]:
+    return [(t.spec["split"], t.spec["pattern"], t.spec["repetition"]) for t in trainings]
+
+
+def test_by_default_each_training_stands_for_itself():
+    found = told(Regime(patterns=[0, 3], repetitions=2))
+    assert [unit.id for unit in found][:4] == ["split-0-p0", "split-0-p0-r1", "split-0-p3", "split-0-p3-r1"]
+    assert all(len(unit.members) == 1 and not unit.members[0].after for unit in found)
+
+
+def test_an_ensemble_answers_as_one_a_split():
+    found = told(Regime(name="ensemble", patterns=[0, 1, 2]))
+    assert [(unit.id, len(unit.members)) for unit in found] == [("split-0", 3), ("split-1", 3)]
+
+
+def test_a_student_learns_from_all_of_its_split():
+    (first, _) = told(Regime(name="distillation", patterns=[0, 1], student="sequence_classifier"))
+    (student,) = first.members
+    assert student.spec["method"] == "sequence_classifier"
+    assert student.spec["soft"] == {"temperature": 2.0}
+    assert seats(student.after) == [(0, 0, 0), (0, 1, 0)]
+    assert all(teacher.spec["label_unlabeled"] for teacher in student.after)
+
+
+def test_in_ipet_the_others_of_a_split_teach():
+    found = told(Regime(name="ipet", repetitions=3, generations=2))
+    (pupil,) = found[0].members
+    assert seats(pupil.after) == [(0, 0, 1), (0, 0, 2)]
+    assert "label_unlabeled" not in pupil.spec, "the last generation teaches nobody"
+    assert pupil.spec["pseudo"]["scale"] == 5
+
+
+def test_across_splits_all_others_teach():
+    found = told(Regime(name="ipet", cross=True, generations=2), splits=3)
+    assert seats(found[1].members[0].after) == [(0, 0, 0), (2, 0, 0)]
+
+
+def test_each_generation_builds_upon_the_one_before_and_grows():
+    (last,) = told(Regime(name="ipet", repetitions=2, generations=3, scale_factor=3), splits=1)[0].members
+    assert last.spec["pseudo"]["scale"] == 9
+    (teacher,) = last.after
+    assert teacher.spec["pseudo"]["scale"] == 3
+    (grandparent,) = teacher.after
+    assert "pseudo" not in grandparent.spec
+
+
+def test_the_likeliest_are_taken_in_the_first_generation_only():
+    (last,) = told(Regime(name="ipet", repetitions=2, generations=3, n_most_likely=7), splits=1)[0].members
+    assert last.spec["pseudo"]["n_most_likely"] == -1
+    assert last.after[0].spec["pseudo"]["n_most_likely"] == 7
+
+
+def test_a_noisy_student_has_noise_from_its_second_generation_on():
+    (last,) = told(Regime(name="noisy_student", repetitions=2, generations=2), splits=1)[0].members
+    assert last.spec["noise"] == 0.05
+    assert "noise" not in last.after[0].spec
+
+
+def test_in_self_training_one_learner_is_enough():
+    (last,) = told(Regime(name="self_training", generations=2), splits=1)[0].members
+    assert seats(last.after) == [(0, 0, 0)]
+    assert last.spec["pseudo"]["logits_percentage"] == 1.0
+
+
+def test_teachers_besides_the_learner_are_required():
+    with pytest.raises(ConfigError, match="several patterns or repetitions, or cross: true"):
+        told(Regime(name="ipet"))
+    with pytest.raises(ConfigError, match="one split only"):
+        told(Regime(name="ipet", cross=True), splits=1)
+
+
+def test_a_pattern_given_twice_is_refused():
+    with pytest.raises(ConfigError, match="twice"):
+        told(Regime(patterns=[1, 1]))
+
+
+def test_nonsense_is_refused_by_name():
+    with pytest.raises(ValidationError):
+        Regime(name="ipett")  # type: ignore[arg-type]
+    with pytest.raises(ValidationError):
+        Regime(scale_factor=1)

@@ -1,0 +1,267 @@
+"""The few-shot task in the core: splits are its examples, trainings what it asks for."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from lmassay import compare, evaluate
+from lmassay.errors import ConfigError, DataError, PluginError, UserError
+from lmassay.evaluations.fewshot import outcomes
+from lmassay.evaluations.fewshot.protocol.regimes import Regime
+from lmassay.evaluations.fewshot.task import FewShot, Splits
+from lmassay.plugins.registry import Registry, current
+from lmassay.running.config import expand
+from lmassay.running.runner import plan
+from tests.evaluations.fewshot.toys import METHOD, rows, trained, write_data
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    write_data(tmp_path / "data")
+    (tmp_path / "toy.py").write_text(METHOD, encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def config(method: Any = "majority", **options: Any) -> dict[str, Any]:
+    task = {"name": "fewshot", "data": "rte", "data_dir": "data", "labelled": ["train"], "method": method}
+    return {"task": {**task, "splits": {"k": 2}, **options}, "resamples": 200}
+
+
+def toy(folder: Path, **options: Any) -> dict[str, Any]:
+    return {"name": "toy.py:Counting", "log": str(folder / "log"), **options}
+
+
+def test_a_run_reports_mean_spread_and_interval_over_its_splits(folder):
+    (run,) = evaluate(config(toy(folder)))
+    acc = run["acc"]
+    per_split = [row["scores"]["acc"] for row in run.rows()]
+    assert acc.n == 2
+    assert acc.value == pytest.approx(sum(per_split) / 2)
+    assert {"acc", "acc.std", "dev", "dev_acc"} <= {result.metric for result in run.results}
+
+
+def test_predictions_of_every_split_are_kept(folder):
+    (run,) = evaluate(config(toy(folder)))
+    for row in run.rows():
+        right = [label == r["label"] for label, r in zip(_labels(row), rows(12), strict=True)]
+        assert sum(right) / 12 == pytest.approx(row["scores"]["acc"])
+
+
+def _labels(row: dict[str, Any]) -> list[str]:
+    return [("entailment", "not_entailment")[place] for place in row["details"]["predictions"]]
+
+
+def test_lists_among_the_options_of_a_method_are_a_sweep(folder):
+    runs = expand(config(toy(folder, weight=[1, 2, 3]), splits={"k": [2, 4]}), folder)
+    assert len(runs) == 6
+
+
+def test_all_mistakes_in_a_method_are_told_at_once_with_their_place(folder):
+    with pytest.raises(ConfigError) as caught:
+        expand(config({"name": "icl", "shots": -1, "patern": 3}), folder)
+    told = str(caught.value)
+    assert "task.method.shots" in told
+    assert "task.method.patern: unknown key" in told
+    assert "pattern" in told
+
+
+def test_a_method_that_is_not_there_is_told_with_one_that_is(folder):
+    with pytest.raises(UserError, match="did you mean 'majority'"):
+        expand(config({"name": "majorty"}), folder)
+
+
+def test_the_same_training_is_done_once_for_two_runs(folder):
+    evaluate(config(toy(folder)))
+    evaluate({**config(toy(folder)), "confidence": 0.9})
+    assert len(trained(folder)) == 2
+
+
+def test_another_source_of_the_method_is_another_training(folder):
+    evaluate(config(toy(folder)))
+    (folder / "toy.py").write_text(METHOD + "\n# changed\n", encoding="utf-8")
+    with Registry(current()).active():
+        evaluate(config(toy(folder)))
+    assert len(trained(folder)) == 4
+
+
+def test_other_data_are_another_training(folder):
+    evaluate(config(toy(folder)))
+    write_data(folder / "data", train=18)
+    evaluate(config(toy(folder)))
+    assert len(trained(folder)) == 4
+
+
+def test_a_class_missing_from_a_fold_is_reported(folder):
+    lines = [{**row, "label": "entailment"} for row in rows(15)] + [rows(16)[15]]
+    (folder / "data" / "train.jsonl").write_text("".join(json.dumps(row) + "\n" for row in lines))
+    (found,) = expand(config(), folder)
+    notes = plan(found).notes
+    assert any("no example of 'not_entailment'" in note for note in notes)
+
+
+def test_an_empty_split_is_refused_with_a_remedy(folder):
+    write_data(folder / "data", train=3)
+    (found,) = expand(config(splits={"strategy": "cross_validation", "k": 8}), folder)
+    with pytest.raises(UserError, match="8"):
+        plan(found)
+
+
+def test_unlabeled_examples_that_are_asked_for_and_absent_are_told_before_anything_is_trained(folder):
+    (folder / "data" / "unlabeled.jsonl").unlink()
+    regime = {"name": "self_training", "generations": 2}
+    (found,) = expand(config(toy(folder), regime=regime), folder)
+    with pytest.raises(ConfigError, match=r"needs unlabeled examples.*unlabeled\.jsonl"):
+        plan(found)
+    assert not trained(folder)
+
+
+def test_repetitions_need_their_seeds(folder):
+    (found,) = expand(config(toy(folder), regime={"repetitions": 2}), folder)
+    with pytest.raises(ConfigError, match="2 repetitions need as many seeds"):
+        plan(found)
+
+
+def test_self_training_adds_what_the_first_generation_labelled(folder):
+    regime = {"name": "self_training", "generations": 2, "scale_factor": 2}
+    (run,) = evaluate(config(toy(folder), regime=regime))
+    assert [row["details"]["n_train"] for row in run.rows()] == [16, 16]
+    assert len(trained(folder)) == 4, "two generations on two splits"
+
+
+def test_an_ensemble_is_judged_by_the_mean_of_its_logits(folder):
+    regime = {"name": "ensemble", "repetitions": 2}
+    (run,) = evaluate(config(toy(folder), regime=regime, sampler_seeds=[1, 2]))
+    assert [row["id"] for row in run.rows()] == ["split-0", "split-1"]
+    assert len(trained(folder)) == 4
+
+
+def test_a_limit_of_test_examples_holds(folder):
+    (run,) = evaluate(config(toy(folder), test_examples=5))
+    assert {row["details"]["n_test"] for row in run.rows()} == {5}
+
+
+def test_without_a_dev_set_there_is_no_dev_score(folder):
+    (run,) = evaluate(config(toy(folder), splits={"strategy": "fixed"}))
+    (row,) = run.rows()
+    assert "dev" not in row["scores"]
+    assert "no dev examples" in row["unscored"]["dev"]
+
+
+def test_a_folder_without_data_is_told(folder):
+    with pytest.raises(DataError, match="does not exist"):
+        FewShot(data="rte", method="majority", data_dir=folder / "nothing").check()
+
+
+def test_runs_are_compared_split_by_split(folder):
+    good, poor = evaluate(config([toy(folder), "majority"]))
+    found = {comparison.metric: comparison for comparison in compare(poor, good)}
+    assert found["acc"].n == 2
+    assert found["acc"].difference == pytest.approx(good["acc"].value - poor["acc"].value)
+
+
+def test_the_splits_are_those_of_fewnlu():
+    assert Splits() == Splits(strategy="multi_splits", k=4, ratio=0.5)
+
+
+def test_a_regime_for_labels_does_not_fit_answers_that_are_texts(shared):
+    options = {
+        "data": "superglue/record",
+        "data_dir": shared / "data" / "fewglue",
+        "method": "majority",
+        "test": "dev32",
+    }
+    with pytest.raises(ConfigError, match="ensemble does not fit"):
+        FewShot(**options, regime=Regime(name="ensemble")).check()
+
+
+def test_no_labelled_example_of_wsc_is_lost(shared):
+    found = FewShot(data="wsc", data_dir=shared / "data" / "fewglue", method="pet", splits=Splits(strategy="fixed"))
+    (example,) = found.examples()
+    assert len(example.inputs["train"]) == 64
+
+
+def test_of_a_wsc_pair_a_cloze_learns_from_the_right_one(shared, tmp_path):
+    (tmp_path / "train.jsonl").write_bytes((shared / "gold" / "fewnlu" / "wsc_pairs_train.jsonl").read_bytes())
+    (tmp_path / "val.jsonl").write_bytes((shared / "data" / "fewglue" / "WSC" / "val.jsonl").read_bytes())
+    options = {"data": "wsc", "data_dir": tmp_path, "labelled": ["train"], "splits": Splits(strategy="fixed")}
+    (example,) = FewShot(**options, method="pet").examples()
+    assert len(example.inputs["train"]) == 32
+
+
+def test_a_choice_that_is_not_there_is_no_other_intervals(folder):
+    choices = [{"every": 0.5, "step": 3}, {"every": 1.0, "step": 6}]
+    assert outcomes._choice({"choices": choices}, 1.0)["step"] == 6
+    with pytest.raises(PluginError, match=r"interval 0\.25"):
+        outcomes._choice({"choices": choices}, 0.25)
+
+
+STUDENT = """
+import numpy as np
+
+
+class Student:
+    needs = frozenset()
+
+    def fit(self, lesson):
+        return self
+
+    def logits(self, examples):
+        return np.tile([ANSWER], (len(examples), 1))
+"""
+
+
+def test_a_changed_student_is_another_training(folder):
+    scores = []
+    for answer in ("0, 1", "1, 0"):
+        (folder / "student.py").write_text(STUDENT.replace("ANSWER", f"{answer}"), encoding="utf-8")
+        regime = {"name": "distillation", "student": "student.py:Student"}
+        with Registry(current()).active():
+            (run,) = evaluate(config(toy(folder), regime=regime, test_examples=7))
+        scores.append(run["acc"].value)
+    assert scores[0] == pytest.approx(1 - scores[1])
+    assert scores[0] != scores[1]
+
+
+def test_an_option_spelled_otherwise_or_at_its_default_is_the_same_training(folder):
+    evaluate(config(toy(folder)))
+    evaluate(config(toy(folder, weight=1.0)))
+    evaluate(config(toy(folder, weight="1")))
+    assert len(trained(folder)) == 2
+
+
+def test_a_class_without_any_labelled_example_is_reported(folder):
+    lines = [{**row, "label": "entailment"} for row in rows(16)]
+    (folder / "data" / "train.jsonl").write_text("".join(json.dumps(row) + "\n" for row in lines))
+    (found,) = expand(config(), folder)
+    assert any("'not_entailment' to train on" in note for note in plan(found).notes)
+
+
+def test_an_extra_file_is_checked_before_anything_is_trained(folder):
+    (found,) = expand(config(toy(folder), extra="nothing.jsonl"), folder)
+    with pytest.raises(ConfigError, match=r"task\.extra: there is no file"):
+        plan(found)
+
+
+def test_a_regime_that_does_not_fit_its_method_is_told_by_its_key(folder):
+    (found,) = expand(config(toy(folder), regime={"name": "noisy_student", "cross": True}), folder)
+    with pytest.raises(ConfigError, match=r"task\.regime\.name: the method .* cannot be made noisy"):
+        plan(found)
+
+
+def test_a_mistake_in_the_student_is_told_before_its_teachers_are_trained(folder):
+    regime = {"name": "distillation", "student": {"name": "icl", "shotz": 3}}
+    (found,) = expand(config(toy(folder), regime=regime), folder)
+    with pytest.raises(ConfigError, match=r"task\.regime\.student\.shotz: unknown key"):
+        plan(found)
+
+
+def test_test_examples_without_labels_are_told(folder):
+    lines = [{key: value for key, value in row.items() if key != "label"} for row in rows(6)]
+    (folder / "data" / "test.jsonl").write_text("".join(json.dumps(row) + "\n" for row in lines))
+    (found,) = expand(config(test="test"), folder)
+    assert any("6 of 6 test examples have no label" in note for note in plan(found).notes)

@@ -1,0 +1,355 @@
+"""The paper's table and figures: right in every cell and curve, and a real LaTeX accepts the table."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import subprocess
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lmassay.errors import DataError
+from lmassay.evaluations.syntax.refining_tse.results import TEMPLATES, Curve, Experiment, Results, read_results
+from lmassay.evaluations.syntax.refining_tse.table import latex_table
+from lmassay.reporting.formats.latex_text import escape_signs
+from tests.helpers import write_lines
+
+# MW, EW, TSE: two columns of the paper's table.
+PAPER = {
+    "bert-large-cased": """.99 .94 1.00  .92 .67 .89  .91 .89 .90  .91 .83 .93  .87 .84 .84  .91 .88 .91  .92 .88 .90
+        .93 .95 .97  .90 .91 .92  .81 .73 .90""",
+    "roberta-large": """.98 .93 1.00  .92 .67 .88  .93 .90 .93  .87 .83 .89  .76 .72 .80  .88 .85 .91  .86 .82 .89
+        .89 .91 .97  .82 .83 .90  .70 .66 .78""",
+}
+CUTOFFS = {"top-k": [0.5, 1.0], "bottom-k": [0.5, 1e-3]}
+
+
+def write_run(folder, model, templates, kind, score, tse=None, name="custom_m_main", config=True, **told):
+    """A result folder as the original writes it, with the score at the last top cut-off."""
+    run = folder / model / templates / kind / name
+    for part in ("metrics", "npzs"):
+        (run / part).mkdir(parents=True)
+    lines = ["Metric: main", "Overall model score: 0.123", "Number of examples: 3"]
+    for side, cutoffs in CUTOFFS.items():
+        lines.append(f"Cutoffs ({side}): {', '.join(map(str, cutoffs))}")
+        lines.append(f"Overall scores ({side}): 0.4, {score if side == 'top-k' else 'nan'}")
+        lines.append(f"Writing npz with name Prob counted ({side}).")
+        lines.append(f"% examples invalid ({side}): 0.25, 0.0")
+        np.savez(run / "npzs" / f"Prob counted ({side}).npz", np.array([[0.1, 0.2], [0.3, np.nan]]))
+    write_lines(run / "metrics/main.txt", lines)
+    if tse is not None:
+        write_lines(run / "metrics/ML.txt", ["Metric: ML", f"Overall model score: {tse}", "Number of examples: 7"])
+    if config:
+        write_lines(run / "config.yaml", [f"metrics: {{main: {{use_equal_verb_voting: {str('ew' in kind).lower()}}}}}"])
+    if told:
+        (run / "json").mkdir()
+        write_lines(
+            run / "json/run.json", [json.dumps({"compat": "none", "time": "2026-01-01T00:00:00+00:00", **told})]
+        )
+    return run
+
+
+@pytest.fixture
+def paper(tmp_path):
+    for model, text in PAPER.items():
+        numbers = [float(number) for number in text.split()]
+        for templates, (mw, ew, tse) in zip(TEMPLATES, _threes(numbers), strict=True):
+            write_run(tmp_path, model, templates, "mw", mw)
+            write_run(tmp_path, model, templates, "tse_ew", ew, tse)
+    return read_results(tmp_path)
+
+
+def _threes(numbers):
+    return list(zip(numbers[::3], numbers[1::3], numbers[2::3], strict=True))
+
+
+def cells(table):
+    """The rows of the table's body as lists of cells."""
+    body = table.partition("\\midrule\n")[2].partition("\\bottomrule")[0]
+    return [line.removesuffix(r" \\").split(" & ") for line in body.splitlines() if "&" in line]
+
+
+def test_the_table_is_the_papers(paper):
+    rows = cells(latex_table(paper))
+    assert [row[0] for row in rows] == list(TEMPLATES.values())
+    assert rows[0][1:] == [r"\textit{0.99}", "0.94", r"\textbf{1.00}", r"\textit{0.98}", "0.93", r"\textbf{1.00}"]
+    assert rows[4][1:4] == [r"\textit{0.87}", r"\textbf{0.84}", r"\textbf{0.84}"], "a tie is bold on both sides"
+    plain = [[re.sub(r"\\text\w+{(.*)}", r"\1", cell) for cell in row[1:]] for row in rows]
+    for place, text in enumerate(PAPER.values()):
+        expected = [f"{float(number):.2f}" for number in text.split()]
+        assert [cell for row in plain for cell in row[3 * place : 3 * place + 3]] == expected
+
+
+def test_the_head_names_each_model_over_its_three_metrics(paper):
+    head = latex_table(paper).partition("\\midrule")[0]
+    assert r"\multicolumn{3}{c}{BERT-large cased} & \multicolumn{3}{c}{RoBERTa-large}" in head
+    assert r"\cmidrule(lr){2-4} \cmidrule(lr){5-7}" in head
+    assert r"Templates & MW & EW & TSE & MW & EW & TSE \\" in head
+
+
+def test_ties_are_decided_by_two_decimals(tmp_path):
+    write_run(tmp_path, "m", "blimp", "tse_ew", 0.8949, 0.8901)
+    assert cells(latex_table(read_results(tmp_path)))[-1][1:] == ["-", r"\textbf{0.89}", r"\textbf{0.89}"]
+
+
+def test_what_is_missing_is_a_dash_and_beats_nothing(tmp_path):
+    write_run(tmp_path, "m", "ML_subj", "tse_ew", 0.5)
+    write_run(tmp_path, "m", "ML_obj", "mw", "nan", tse=0.7)
+    rows = {row[0]: row[1:] for row in cells(latex_table(read_results(tmp_path)))}
+    assert len(rows) == 10
+    assert rows["Across subject relative clause"] == ["-", "0.50", "-"]
+    assert rows["Across object relative clause"] == ["-", "-", "0.70"]
+    assert rows["Simple"] == ["-", "-", "-"]
+
+
+def test_templates_of_the_users_own_stand_below_the_papers(tmp_path):
+    write_run(tmp_path, "m", "my_100%_set", "mw", 0.5)
+    table = latex_table(read_results(tmp_path))
+    assert table.count("\\midrule") == 2
+    assert cells(table)[-1] == [r"my\_100\%\_set", r"\textit{0.50}", "-", "-"]
+
+
+@given(st.text(st.characters(codec="utf-8", exclude_categories=["Cc", "Cs"]), max_size=30))
+def test_escaped_text_has_no_special_sign_left(text):
+    rest = re.sub(
+        r"\\(textbackslash|textasciitilde|textasciicircum|textless|textgreater|textbar)\{\}|\\[{}$&#%_]",
+        "",
+        escape_signs(text),
+    )
+    assert not set(rest) & set("\\{}$&#%_~^")
+
+
+@given(st.data())
+def test_every_row_has_a_cell_for_every_column(data):
+    names = st.sampled_from(["bert-large-cased", "a_b", "c & d", "gpt2"])
+    score = st.none() | st.floats(0, 1)
+    results = Results()
+    for model in data.draw(st.lists(names, min_size=1, unique=True)):
+        for templates in data.draw(st.lists(st.sampled_from([*TEMPLATES, "own"]), min_size=1, unique=True)):
+            for voting in ("ew", "mw"):
+                value = data.draw(score)
+                if value is not None:
+                    results.experiments[model, templates, voting] = Experiment(Curve([1.0], [value]), Curve())
+            results.tse[model, templates] = data.draw(st.floats(0, 1))
+    rows = cells(latex_table(results).replace(r"\&", "and"))
+    assert {len(row) for row in rows} == {1 + 3 * len(results.models)}
+
+
+DOCUMENT = r"""\documentclass{article}
+\usepackage{booktabs}
+\begin{document}
+\input{latex_table.tex}
+\end{document}
+"""
+
+
+def test_a_real_latex_compiles_the_table(paper, tmp_path):
+    latex = next(filter(None, map(shutil.which, ("pdflatex", "tectonic", "lualatex", "xelatex"))), None)
+    if latex is None:
+        pytest.skip("no LaTeX is installed (pdflatex, tectonic, lualatex or xelatex)")
+    paper.tse[r"odd_{name}$&#%~^\<|>", "own_set 100%"] = 0.5
+    folder = tmp_path / "tex"
+    folder.mkdir()
+    (folder / "latex_table.tex").write_text(latex_table(paper), encoding="utf-8")
+    (folder / "table.tex").write_text(DOCUMENT, encoding="utf-8")
+    options = [] if latex.endswith("tectonic") else ["-interaction=nonstopmode", "-halt-on-error"]
+    done = subprocess.run([latex, *options, "table.tex"], cwd=folder, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout[-2000:]
+    assert any((folder / f"table.{kind}").is_file() for kind in ("pdf", "dvi"))
+
+
+# --- reading ----------------------------------------------------------------------------------------------------------
+
+
+def test_of_several_runs_the_newest_counts_and_half_written_ones_do_not(tmp_path):
+    newest = write_run(tmp_path, "m", "blimp", "mw", 0.1)
+    older = write_run(tmp_path, "m", "blimp", "mw", 0.2, name="custom_m_main_26-01-02-03-04-05")
+    write_run(tmp_path, "m", "blimp", "mw", 0.3, name=".custom_m_main_27.unfinished")
+    for path in [older / "metrics", *(older / "metrics").iterdir()]:
+        os.utime(path, (1e9, 1e9))
+    results = read_results(tmp_path)
+    assert results.score("m", "blimp", "mw") == 0.1
+    assert results.warnings == [f"m, blimp, MW: 2 runs of this kind; using {newest}"]
+
+
+def test_the_time_that_a_run_tells_outweighs_that_of_its_files(tmp_path):
+    write_run(tmp_path, "m", "blimp", "mw", 0.1, name="a", time="2026-03-01T12:00:00+01:00")
+    write_run(tmp_path, "m", "blimp", "mw", 0.2, name="b", time="2026-03-01T11:30:00+01:00")
+    assert read_results(tmp_path).score("m", "blimp", "mw") == 0.1
+
+
+def test_runs_as_released_are_never_mixed_with_others(tmp_path):
+    released = {"compat": "released", "time": "2026-02-01T00:00:00+00:00"}
+    write_run(tmp_path, "m", "blimp", "mw", 0.1, compat="none")
+    write_run(tmp_path, "m", "blimp", "mw", 0.2, name="late", **released)
+    write_run(tmp_path, "m", "ML_subj", "mw", 0.3, name="theirs")
+    write_run(tmp_path, "n", "blimp", "mw", 0.4, **released)
+    results = read_results(tmp_path)
+    assert {key[:2]: e.headline for key, e in results.experiments.items()} == {("m", "blimp"): 0.1, ("n", "blimp"): 0.4}
+    assert "m: runs left out, for they are as released" in results.warnings[0]
+    assert "n: all runs are as released" in results.warnings[1]
+    assert read_results(tmp_path, "none").models == ["m"]
+    found = read_results(tmp_path, "released").experiments
+    assert [found[key].headline for key in sorted(found)] == [0.3, 0.2, 0.4]
+
+
+def test_when_no_run_is_left_the_reasons_are_told(tmp_path):
+    broken = write_run(tmp_path, "n", "blimp", "mw", "a lot")
+    odd = write_run(tmp_path, "m", "blimp", "mw", 0.5, compat="none")
+    write_lines(odd / "json/run.json", ["[]"])
+    with pytest.raises(DataError, match="holds no results") as caught:
+        read_results(tmp_path)
+    notes = "\n".join(caught.value.__notes__)
+    assert f"{broken} is left out" in notes
+    assert f"{odd} is left out: json/run.json does not tell compat and time" in notes
+
+
+def test_a_cut_off_that_no_context_reaches_has_no_mean_and_no_warning(tmp_path):
+    run = write_run(tmp_path, "m", "blimp", "mw", 0.5)
+    np.savez(run / "npzs/Prob counted (top-k).npz", np.array([[np.nan, 0.5], [np.nan, 0.7]]))
+    counted = read_results(tmp_path).experiments["m", "blimp", "mw"].top.counted
+    assert np.isnan(counted[0])
+    assert counted[1] == pytest.approx(0.6)
+
+
+def test_the_configuration_tells_ew_from_mw_and_without_one_the_folder_does(tmp_path):
+    odd = write_run(tmp_path, "m", "blimp", "first", 0.1)
+    write_lines(odd / "config.yaml", ["metrics: {main: {use_equal_verb_voting: true}}"])
+    write_run(tmp_path, "m", "blimp", "mw", 0.2, config=False)
+    results = read_results(tmp_path)
+    assert (results.score("m", "blimp", "ew"), results.score("m", "blimp", "mw")) == (0.1, 0.2)
+
+
+def test_a_broken_run_is_left_out_with_a_warning(tmp_path):
+    write_run(tmp_path, "m", "blimp", "mw", 0.2)
+    broken = write_run(tmp_path, "n", "blimp", "mw", "a lot")
+    results = read_results(tmp_path)
+    assert results.models == ["m"]
+    assert len(results.warnings) == 1
+    assert str(broken) in results.warnings[0]
+
+
+def test_no_results_is_an_error_that_says_where_they_lie(tmp_path):
+    with pytest.raises(DataError, match="<model>/<templates>/<metric>/<run>"):
+        read_results(tmp_path)
+    with pytest.raises(DataError, match="there is no folder"):
+        read_results(tmp_path / "none")
+
+
+# --- figures ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def figures():
+    pytest.importorskip("matplotlib", reason="the plots extra is not installed")
+
+    return figures
+
+
+def test_figures_are_written_in_every_format(figures, tmp_path):
+    write_run(tmp_path / "results", "bert-large-cased", "blimp", "tse_ew", 0.5)
+    results = read_results(tmp_path / "results")
+    files = figures.write_figures(results, tmp_path / "plots", ["png", "pdf", "svg"])
+    names = ["bert-large-cased-ew", "supp_top-bottom-scores", "supp_probcounted", "supp_invalid-pcnt"]
+    assert [file.name for file in files] == [f"{name}.{kind}" for name in names for kind in ("png", "pdf", "svg")]
+    beginnings = {"png": b"\x89PNG", "pdf": b"%PDF", "svg": b"<?xml"}
+    for file in files:
+        assert file.read_bytes().startswith(beginnings[file.suffix[1:]])
+
+
+def test_a_figure_shows_what_was_measured_under_the_right_title(figures, paper):
+    drawn = {name: (panels, shown) for name, panels, shown in figures._figures(paper)}
+    assert list(drawn)[:2] == ["bert-large-cased-ew", "bert-large-cased-mw"]
+    figure = figures._figure(paper, *drawn["bert-large-cased-mw"])
+    top, low = figure.axes
+    assert top.get_title() == "BERT-large cased (MW)"
+    assert (top.get_xlabel(), low.get_xlabel(), top.get_ylabel()) == ("Top cutoff", "Bottom cutoff", "Score")
+    assert (top.get_xscale(), low.get_xscale()) == ("linear", "log")
+    assert (top.xaxis.get_label_position(), low.xaxis.get_label_position()) == ("top", "bottom")
+    assert top.get_ylim() == pytest.approx((-0.0204, 1.02))
+    assert len(top.lines) == len(low.lines) == 4
+    assert list(top.lines[0].get_xdata()) == [0.5, 1.0]
+    assert list(top.lines[0].get_ydata()) == [0.4, 0.99]
+    assert list(low.lines[0].get_xdata()) == [1e-3, 0.5]
+    assert [text.get_text() for text in figure.legends[0].get_texts()] == [
+        "Simple",
+        "Across object relative clause",
+        "Across object relative (no that)",
+        "BLiMP",
+        "Top cutoffs",
+        "Bottom cutoffs",
+    ]
+
+
+def test_the_supplement_has_a_panel_for_every_model_and_metric(figures, paper):
+    drawn = {name: (panels, shown) for name, panels, shown in figures._figures(paper)}
+    titles = [panel.title for panel in drawn["supp_top-bottom-scores"][0]]
+    assert titles == ["BERT-large cased (EW)", "BERT-large cased (MW)", "RoBERTa-large (EW)", "RoBERTa-large (MW)"]
+    counted = figures._figure(paper, *drawn["supp_probcounted"])
+    assert [axes.get_title() for axes in counted.axes[:2]] == ["BERT-large cased", "RoBERTa-large"]
+    assert len(counted.axes[0].lines) == 10
+    assert list(counted.axes[0].lines[0].get_ydata()) == pytest.approx([0.2, 0.2])
+    invalid = figures._figure(paper, *drawn["supp_invalid-pcnt"])
+    assert list(invalid.axes[0].lines[0].get_ydata()) == [0.25, 0.0]
+
+
+def test_ten_templates_have_ten_colours(figures, paper):
+    assert len({figures._look(name, paper).colour for name in TEMPLATES}) == 10
+
+
+def test_templates_of_the_users_own_look_like_no_other(figures, paper):
+    for number in range(40):
+        paper.tse["m", f"own{number}"] = 0.5
+    looks = [figures._look(name, paper) for name in paper.templates]
+    assert len({(look.colour, look.top) for look in looks}) == 50
+    papers, own = looks[:10], looks[10:]
+    assert not {look.colour for look in papers} & {look.colour for look in own}
+
+
+ODD = "costs $5 or $\\frac"
+LONG = "a set of templates with a name that goes on " * 4
+
+
+def test_names_with_dollar_signs_or_hangul_or_of_any_length_are_drawn_whole_without_a_warning(figures, tmp_path, capfd):
+    names = [ODD, LONG, "W" * 120, "한국어 틀"]
+    for name in names:
+        write_run(tmp_path / "results", ODD, name, "mw", 0.5)
+    results = read_results(tmp_path / "results")
+    for _, panels, shown in figures._figures(results):
+        with figures.styled(results):
+            figure = figures._figure(results, panels, shown)
+            figure.draw_without_rendering()
+        legend = figure.legends[0].get_window_extent()
+        assert legend.x0 > -0.5
+        assert legend.x1 < figure.bbox.width + 0.5
+        assert legend.y1 <= figure.axes[0].bbox.y0, "it lies below the axes"
+        assert figure.axes[0].bbox.height > 150, "and leaves them room"
+    assert len(figures.write_figures(results, tmp_path / "plots")) == 4
+    told = capfd.readouterr()
+    assert told.err == ""
+
+
+def test_a_font_that_has_the_signs_is_looked_for(figures):
+    from matplotlib import font_manager
+
+    assert figures.families("plain") == ["serif"]
+    if not any("CJK" in name for name in font_manager.get_font_names()):
+        pytest.skip("no CJK font is installed")
+    assert "CJK" in figures.families("틀")[1]
+
+
+def test_a_model_with_one_metric_leaves_a_hole_so_that_columns_stay(figures, tmp_path):
+    write_run(tmp_path, "a", "blimp", "mw", 0.5)
+    write_run(tmp_path, "b", "blimp", "tse_ew", 0.5)
+    results = read_results(tmp_path)
+    drawn = {name: (panels, shown) for name, panels, shown in figures._figures(results)}
+    panels, shown = drawn["supp_top-bottom-scores"]
+    assert [panel and panel.title for panel in panels] == [None, "a (MW)", "b (EW)", None]
+    grid = figures._figure(results, panels, shown).axes[:4]
+    assert [axes.get_visible() for axes in grid] == [False, True, True, False]
+    assert [axes.get_ylabel() for axes in grid] == ["", "Score", "Score", ""]

@@ -1,0 +1,272 @@
+"""The section of the syntax evaluation: every number in its place, every text a text."""
+
+from __future__ import annotations
+
+import re
+import xml.etree.ElementTree as ElementTree
+from dataclasses import replace
+from itertools import pairwise
+
+import pytest
+
+from lmassay.evaluations.syntax.report import section
+from lmassay.reporting import curves, dots
+from lmassay.reporting.blocks import Section, titles
+from lmassay.reporting.svg import MOST_SERIES
+from lmassay.storage.store import NewRun, RunRecord, Store
+from lmassay.types import Example, Row, Score
+from tests.reporting.small_runs import NASTY, cells, page, run, tables, two_constructions, write_agreement
+
+
+def syntax_section(folder) -> Section:
+    with Store(folder / "results") as store:
+        return section.section(store, store.runs())
+
+
+# --- the syntax section -----------------------------------------------------------------------------------------------
+
+
+def test_a_run_has_a_row_a_construction_and_two_that_sum_up(tmp_path):
+    (done,) = run(tmp_path, two_constructions(tmp_path))
+    (table,) = tables(syntax_section(tmp_path))
+    found = cells(table)
+    assert list(found) == ["Simple", "Across", "overall", "mean of constructions"]
+    told = {(r.metric, r.group): r for r in done.results}
+    for place, metric in enumerate(("mw", "ew", "tse")):
+        assert found["Simple"][place] == f"{told[metric, 'construction=Simple'].value:.3f}"
+        assert found["overall"][place] == f"{told[metric, 'overall'].value:.3f}"
+        assert found["mean of constructions"][place] == f"{told[metric, 'mean of constructions'].value:.3f}"
+
+
+def test_contexts_rows_dropped_errors_lemmas_and_nouns_stand_beside_the_scores(tmp_path):
+    run(tmp_path, two_constructions(tmp_path), {"unknown": ["swim"]})
+    (table,) = tables(syntax_section(tmp_path))
+    assert [c.text for c in table.heads[0][5:]] == ["contexts", "rows", "dropped", "errors", "lemmas", "nouns"]
+    # Two nouns in two numbers with three verbs, one of which the model cannot spell.
+    assert cells(table)["Simple"][4:] == ["4", "8", "4", "0", "3", "2"]
+    assert cells(table)["overall"][4:] == ["10", "20", "10", "0", "3", "3"]
+
+
+def test_singular_and_plural_are_told_apart_in_small_print(tmp_path):
+    (done,) = run(tmp_path, two_constructions(tmp_path))
+    (table,) = tables(syntax_section(tmp_path))
+    told = {(r.metric, r.group): r.value for r in done.results}
+    small = table.bodies[0].lines[0].cells[2].small[1]
+    singular, plural = (told["ew", f"construction=Simple,number={n}"] for n in ("singular", "plural"))
+    assert small == f"sg {singular:.2f} · pl {plural:.2f}"
+
+
+def test_several_models_stand_side_by_side_as_in_the_paper(tmp_path):
+    run(tmp_path, two_constructions(tmp_path), {"label": "one"}, {"label": "two"})
+    first, *rests = tables(syntax_section(tmp_path))
+    assert [(c.text, c.span) for c in first.heads[0][1:]] == [("one", 3), ("two", 3)]
+    assert [c.text for c in first.heads[1][1:]] == ["MW", "EW", "TSE"] * 2
+    assert all(len(row) == 6 for row in cells(first).values())
+    assert len(rests) == 2, "what the numbers of each rest on"
+
+
+def test_a_run_on_one_construction_is_called_by_it_and_drawn_with_a_line_a_model(tmp_path):
+    simple = write_agreement(tmp_path / "a.jsonl", ["author", "pilot"])
+    run(tmp_path, {"name": "syntax", "data": {"Simple": str(simple)}}, {"label": "one"}, {"label": "two"})
+    assert list(cells(tables(syntax_section(tmp_path))[0])) == ["Simple"]
+    drawing = re.findall(r"<svg.*?</svg>", page(tmp_path), flags=re.DOTALL)[2]
+    assert [t.text for t in ElementTree.fromstring(drawing).iter("text")][-2:] == ["one", "two"]
+
+
+def test_runs_on_one_construction_each_share_the_column_of_their_model(tmp_path):
+    for name in ("a", "b"):
+        write_agreement(tmp_path / f"{name}.jsonl", ["author", name])
+        run(tmp_path, {"name": "syntax", "data": str(tmp_path / f"{name}.jsonl")}, {"label": "one"}, {"label": "two"})
+    first = tables(syntax_section(tmp_path))[0]
+    assert [c.text for c in first.heads[0][1:]] == ["one", "two"]
+    assert list(cells(first)) == ["a", "b"]
+    assert all("" not in row for row in cells(first).values())
+
+
+def test_runs_on_other_constructions_have_a_table_of_their_own(tmp_path):
+    run(tmp_path, two_constructions(tmp_path))
+    third = write_agreement(tmp_path / "c.jsonl", ["dancer"])
+    run(tmp_path, {"name": "syntax", "data": {"C": str(third), "D": str(third)}})
+    assert [next(iter(cells(table))) for table in tables(syntax_section(tmp_path))] == ["Simple", "C"]
+
+
+def test_a_construction_that_one_model_did_not_see_is_not_measured(tmp_path):
+    task = two_constructions(tmp_path)
+    run(tmp_path, task, {"label": "one"})
+    run(tmp_path, {**task, "data": {"Simple": task["data"]["Simple"]}}, {"label": "two"})
+    first = tables(syntax_section(tmp_path))[0]
+    across = first.bodies[0].lines[1].cells
+    assert [c.small for c in across[4:]] == [("not measured",)] * 3
+
+
+def test_the_note_tells_by_how_many_nouns_intervals_are_clustered(tmp_path):
+    run(tmp_path, two_constructions(tmp_path))
+    assert "clustered by the agreement noun: 3 nouns (2–3 a construction)." in page(tmp_path)
+
+
+def test_without_known_nouns_the_note_says_that_contexts_count_as_independent(tmp_path):
+    run(tmp_path, {**two_constructions(tmp_path), "clusters": "none"})
+    assert "No agreement noun is known" in page(tmp_path)
+
+
+def test_a_model_without_masses_has_numbers_but_no_curves(tmp_path):
+    run(tmp_path, two_constructions(tmp_path), {"label": "plain", "masses": False})
+    text = page(tmp_path)
+    assert len(re.findall(r"<svg\b.*?</svg>", text, flags=re.DOTALL)) == 2, "the overview, the map of constructions"
+    assert "No curves, for the model does not rank its whole vocabulary" in text
+    assert "no data" not in " ".join(cells(tables(syntax_section(tmp_path))[0])["Simple"][:3])
+
+
+def test_without_cutoffs_nothing_is_said_of_curves(tmp_path):
+    run(tmp_path, {**two_constructions(tmp_path), "cutoffs_top": [], "cutoffs_bottom": []})
+    assert "No curves" not in page(tmp_path)
+
+
+def test_a_cell_without_data_says_so_with_its_n(tmp_path):
+    run(tmp_path, two_constructions(tmp_path), {"unknown": ["laugh", "are", "swim"]})
+    (table,) = tables(syntax_section(tmp_path))
+    assert cells(table)["Simple"][2] == "no data (n = 0)"
+
+
+def test_errors_are_counted_and_the_rest_is_shown(tmp_path):
+    run(tmp_path, two_constructions(tmp_path), {"fails_on": "pilot"})
+    (table,) = tables(syntax_section(tmp_path))
+    assert cells(table)["Simple"][7] == "2"
+    text = page(tmp_path)
+    assert "4 × the &lt;b&gt;server&lt;/b&gt; is on fire" in text
+    assert text.count("<svg") == 6
+
+
+def test_a_run_in_which_everything_failed_has_cells_without_data(tmp_path):
+    run(tmp_path, two_constructions(tmp_path), {"fails_on": "The"})
+    (table,) = tables(syntax_section(tmp_path))
+    assert cells(table)["Simple"][:3] == ["no data (n = 0)"] * 3
+    assert "10 × the &lt;b&gt;server" in page(tmp_path)
+
+
+def test_an_unfinished_run_is_called_so_beside_a_finished_one(tmp_path):
+    (done,) = run(tmp_path, two_constructions(tmp_path))
+    with Store(tmp_path / "results") as store:
+        begun = NewRun("begun", "s", "", "syntax", "half", "2 constructions", {}, "", {"command": []}, None)
+        store.add_run(begun)
+        store.add_rows("begun", [(0, next(iter(store.rows(done.id))))])
+    text = page(tmp_path)
+    assert "2 constructions on half is interrupted and has no results yet" in text
+    assert len(tables(syntax_section(tmp_path))) == 1
+
+
+def test_the_contexts_shown_are_those_with_most_probability_on_wrong_verbs(tmp_path):
+    (done,) = run(tmp_path, two_constructions(tmp_path))
+    (shown,) = syntax_section(tmp_path).examples
+    with Store(tmp_path / "results") as store:
+        rows = {row.example.id: row for row in store.rows(done.id)}
+    worst = max(rows.values(), key=lambda row: (1 - row.score.values["mw"]) * row.score.values["mass"])
+    assert shown.examples[0].id == worst.example.id
+    texts = dict(shown.examples[0].texts)
+    assert texts["context"] == f"{worst.example.inputs['left']}___{worst.example.inputs['right']}"
+    assert texts["right verb"] == worst.example.reference
+    told = " ".join(texts.get(verdict, "") for verdict in ("TSE right", "TSE wrong", "TSE dropped"))
+    assert told.count("/") == len(worst.example.inputs["rows"])
+    nouns = [(dict(e.texts)["construction"], rows[e.id].example.groups["noun"]) for e in shown.examples]
+    assert len(nouns) == len(set(nouns)), "one context a noun and construction"
+
+
+def test_nothing_of_the_data_becomes_markup(tmp_path):
+    task = two_constructions(tmp_path, first=NASTY)
+    write_agreement(tmp_path / "a.jsonl", ["author"], f"the {{noun}} <img src=x> {NASTY} {{verb}} {NASTY}")
+    run(tmp_path, task, {"label": f"{NASTY} one"}, {"label": "two & <b>"})
+    text = page(tmp_path)
+    assert NASTY not in text
+    assert "<img" not in text
+    assert "<b>" not in text
+    assert "&lt;script&gt;" in text
+    policy = "default-src 'none'; style-src 'sha256-"
+    assert policy in text
+    assert "style=" not in text, "the policy forbids it"
+    for drawing in re.findall(r"<svg.*?</svg>", text, flags=re.DOTALL):
+        ElementTree.fromstring(drawing)
+
+
+def test_a_task_of_that_name_with_other_results_is_shown_as_it_is(tmp_path):
+    results = [{"metric": "m", "group": "overall", "value": 0.5, "low": None, "high": None}]
+    results[0] |= {"n": 1, "n_error": 0, "n_unscored": 0}
+    with Store(tmp_path / "results", create=True) as store:
+        for task in ("syntax", "minimal_pairs", "robustness", "something"):
+            store.add_run(NewRun(task, "s", "", task, "mine", "own", {}, "", {"command": []}, None))
+            store.add_rows(task, [(0, Row(Example("1", {}, None, {}), "scored", Score({"m": 0.5})))])
+            store.set_results(task, results)
+            store.set_status(task, "done")
+    assert page(tmp_path).count("0.5000") == 4
+
+
+def test_metrics_of_the_users_own_have_a_table_of_their_own(tmp_path):
+    (done,) = run(tmp_path, two_constructions(tmp_path))
+    with Store(tmp_path / "results") as store:
+        own = {"metric": "mine", "group": "overall", "value": 0.125, "low": None, "high": None, "n": 7}
+        store.set_results(done.id, [*store.run(done.id).results, own | {"n_error": 0, "n_unscored": 0}])
+    _, table = tables(syntax_section(tmp_path))
+    assert cells(table) == {"mine": ["overall", "0.1250", "n/a", "7", "0", "0"]}
+
+
+# --- curves -----------------------------------------------------------------------------------------------------------
+
+
+def curve(name: str, value: float = 0.5) -> curves.Curve:
+    at = [("top", 0.5), ("top", 1.0), ("bottom", 1e-6), ("bottom", 1e-3)]
+    return curves.Curve(name, [curves.At(side, cutoff, value, f"{name} {cutoff}") for side, cutoff in at])
+
+
+def test_top_cutoffs_are_linear_solid_circles_and_bottom_ones_logarithmic_dashed_crosses():
+    root = ElementTree.fromstring(curves.drawing([curve("a")], "EW", "about it"))
+    dashed, solid = [line.get("points").split() for line in root.iter("polyline")]
+    assert [line.get("class") for line in root.iter("polyline")] == ["curve dashed", "curve"]
+    ends = [float(point.split(",")[0]) for point in (dashed[0], dashed[1], solid[0], solid[1])]
+    assert ends[1] == ends[2] == pytest.approx((ends[0] + ends[3]) / 2), "half-way in its own measure"
+    assert sum(1 for _ in root.iter("circle")) == 3, "two points and the legend"
+    assert sum(1 for _ in root.iter("path")) == 3
+
+
+def test_the_legend_is_below_the_plot_row_by_row_and_inside_the_figure():
+    names = [f"construction {i} with a name that is longer than what fits into a figure" for i in range(MOST_SERIES)]
+    root = ElementTree.fromstring(curves.drawing([curve(name) for name in names], "EW", "about it"))
+    texts = [t for t in root.iter("text") if t.text.startswith("construction")]
+    heights = [float(t.get("y")) for t in texts]
+    assert [t.find("title").text for t in texts] == names
+    assert all(later - earlier >= 14 for earlier, later in pairwise(heights))
+    others = [float(t.get("y")) for t in root.iter("text") if t not in texts]
+    assert max(others) < min(heights)
+    assert max(heights) < float(root.get("viewBox").split()[3])
+
+
+def test_more_curves_than_can_be_told_apart_are_refused_by_the_figure_and_spread_by_the_page(tmp_path):
+    with pytest.raises(ValueError, match="6 curves"):
+        curves.drawing([curve(str(i)) for i in range(6)], "EW", "about it")
+    with pytest.raises(ValueError, match="6 series"):
+        dots.drawing([], [str(i) for i in range(6)], "people", "accuracy", "about it")
+    file = write_agreement(tmp_path / "a.jsonl", ["author", "pilot"])
+    run(tmp_path, {"name": "syntax", "data": {f"C{i}": str(file) for i in range(7)}})
+    text = page(tmp_path)
+    assert text.count("<svg") == 10, "the overview, the map, and two panels of EW, MW, mass and invalid"
+    drawn = [ElementTree.fromstring(d) for d in re.findall(r"<svg.*?</svg>", text, flags=re.DOTALL)]
+    assert [sum(1 for t in d.iter("text") if t.text.startswith("C")) for d in drawn] == [0, 7, 4, 4, 3, 3, 4, 4, 3, 3]
+
+
+def test_a_point_on_few_contexts_is_faint(tmp_path):
+    run(tmp_path, two_constructions(tmp_path))
+    assert 'class="faint"' in page(tmp_path)
+
+
+# --- names ------------------------------------------------------------------------------------------------------------
+
+
+def record(name: str, model: str, label: str = "l", **signature: str) -> RunRecord:
+    provenance = {"signature": signature}
+    return RunRecord(name, "s", "", "t", model, label, "done", {}, "", provenance, [], "", None, "", None)
+
+
+def test_runs_are_named_by_as_little_as_tells_them_apart():
+    some = [record("x-1", "a"), record("x-2", "b", "l"), record("x-3", "b", "m")]
+    assert titles(some) == ["a", "b · l", "b · m"]
+    same = [record("x-1", "a", method="s"), record("x-2", "a", method="p"), record("x-3", "a", method="p")]
+    assert titles(same) == ["a · method s", "a · method p · 2", "a · method p · 3"]
+    assert titles([replace(same[0])]) == ["a"]

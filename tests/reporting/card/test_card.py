@@ -1,0 +1,265 @@
+"""The card: four questions in one command, the numbers those of the four evaluations run one by one."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import yaml
+
+from lmassay.reporting.card_plan import candidates
+from lmassay.reporting.card_ways import QUESTIONS
+from lmassay.reporting.headlines import against_first, headlines
+from lmassay.storage.store import Store
+from tests.helpers import lmassay
+
+MODELS = Path(__file__).parent / "models.py"
+KNOWER = f"{MODELS}:Knower"
+EVALUATIONS = ["robustness", "syntax", "bias", "fewshot"]
+
+
+def quick_card(folder: Path, *arguments: str):
+    return lmassay("card", *arguments, "--quick", "--json", "--results", folder / "r", "-o", folder / "c.html")
+
+
+@pytest.fixture(scope="module")
+def knower(tmp_path_factory):
+    """The card of a model that can be asked everything, with what was printed."""
+    folder = tmp_path_factory.mktemp("card")
+    done = lmassay("card", KNOWER, "--quick", "--json", "--results", folder / "results", "-o", folder / "card.html")
+    assert done.returncode == 0, done.stderr
+    return folder, json.loads(done.stdout)
+
+
+def test_a_card_has_four_numbers_with_interval_n_and_meaning(knower):
+    _, told = knower
+    assert [headline["evaluation"] for headline in told["headlines"]] == EVALUATIONS
+    for headline in told["headlines"]:
+        assert headline["result"]["n"] > 0
+        assert headline["meaning"]
+        assert headline["limits"]
+        result = headline["result"]
+        assert result["low"] is None or result["low"] <= result["value"] <= result["high"]
+    assert sum(headline["result"]["low"] is not None for headline in told["headlines"]) >= 3
+    assert told["not_applicable"] == {}
+
+
+def test_the_numbers_are_those_of_the_four_evaluations_run_one_by_one(knower, tmp_path):
+    folder, told = knower
+    assert lmassay("card", KNOWER, "--quick", "--write", tmp_path / "configs").returncode == 0
+    files = sorted((tmp_path / "configs").glob("*.yaml"))
+    assert [file.stem for file in files] == sorted(EVALUATIONS)
+    for file in files:
+        done = lmassay("run", file, "--results", tmp_path / "alone")
+        assert done.returncode == 0, done.stderr
+    with Store(folder / "results") as ours, Store(tmp_path / "alone") as theirs:
+        by_card = {(r.task, r.label): (r.signature, r.results) for r in ours.runs()}
+        alone = {(r.task, r.label): (r.signature, r.results) for r in theirs.runs()}
+        assert by_card == alone
+        found = {h.evaluation: h.result.as_dict() for h in headlines(theirs, theirs.runs())}
+    assert found == {h["evaluation"]: h["result"] for h in told["headlines"]}
+
+
+def test_the_page_answers_the_four_questions_and_shows_every_section(knower):
+    page = (knower[0] / "card.html").read_text(encoding="utf-8")
+    for question in QUESTIONS.values():
+        assert question in page
+    for evaluation in EVALUATIONS:
+        assert f'id="evaluation-{evaluation}"' in page
+
+
+def test_a_report_of_the_same_runs_has_the_same_overview(knower, tmp_path):
+    folder, told = knower
+    for form in ("html", "md", "tex"):
+        target = tmp_path / f"report.{form}"
+        assert lmassay("report", "--results", folder / "results", "-o", target).returncode == 0
+        text = target.read_text(encoding="utf-8")
+        for headline in told["headlines"]:
+            assert f"{headline['result']['value']:.3f}".lstrip("-") in text, (form, headline["evaluation"])
+
+
+def test_what_a_model_cannot_be_asked_is_told_with_the_reason(tmp_path):
+    done = lmassay(
+        "card", f"{MODELS}:Talker", "--quick", "--json", "--results", tmp_path / "r", "-o", tmp_path / "c.html"
+    )
+    assert done.returncode == 0, done.stderr
+    told = json.loads(done.stdout)
+    assert [headline["evaluation"] for headline in told["headlines"]] == ["robustness", "bias", "fewshot"]
+    (reason,) = told["not_applicable"]["talker"].values()
+    assert reason == (
+        "it takes a model that can rank words at a blank, or give log-probabilities; "
+        "talker can write text and keep to given choices"
+    )
+    page = (tmp_path / "c.html").read_text(encoding="utf-8")
+    assert "rank words at a blank" in page
+
+
+def test_a_model_without_blanks_is_asked_for_whole_sentences(tmp_path):
+    done = lmassay(
+        "card", f"{MODELS}:Ranker", "--quick", "--json", "--results", tmp_path / "r", "-o", tmp_path / "c.html"
+    )
+    told = json.loads(done.stdout)
+    assert [(h["evaluation"], h["metric"]) for h in told["headlines"]] == [("syntax", "accuracy")]
+    assert set(told["not_applicable"]["ranker"]) == {"robustness", "bias", "fewshot"}
+
+
+def test_a_model_of_which_nothing_can_be_asked_is_a_mistake_in_one_breath(tmp_path):
+    done = lmassay("card", f"{MODELS}:Mute", "--results", tmp_path / "r", cwd=tmp_path)
+    assert done.returncode == 2
+    assert "nothing can be asked of this model" in done.stderr
+    assert "Traceback" not in done.stderr
+    assert not (tmp_path / "r").exists()
+
+
+def test_several_models_stand_side_by_side_with_paired_tests(tmp_path):
+    other = yaml.safe_dump({"name": KNOWER, "label": "other", "seed": 1}, default_flow_style=True).strip()
+    done = quick_card(tmp_path, KNOWER, other, "--only", "robustness", "--only", "bias")
+    assert done.returncode == 0, done.stderr
+    told = json.loads(done.stdout)
+    assert [(h["evaluation"], h["model"]) for h in told["headlines"]] == [
+        (evaluation, model) for evaluation in ("robustness", "bias") for model in ("talker", "other")
+    ]
+    assert [row["metric"] for row in told["comparisons"]] == ["success", "diff_bias_amb"]
+    assert {(row["model"], row["base_model"]) for row in told["comparisons"]} == {("other", "talker")}
+    for row in told["comparisons"]:
+        assert row["p_adjusted"] >= row["p"]
+    # Both give the last word back: under attack there is no difference between them.
+    assert told["comparisons"][0]["difference"] == 0
+    with Store(tmp_path / "r") as store:
+        found = headlines(store, store.runs())
+        assert [pair.row.n for pair in against_first(store, found)] == [found[0].result.n, found[2].result.n]
+    assert "other" in (tmp_path / "c.html").read_text(encoding="utf-8")
+
+
+def test_one_model_in_several_spellings_is_asked_once(tmp_path):
+    spellings = ["echo", "{name: echo}", f"{MODELS}:Knower", f"{{name: '{MODELS}:Knower'}}"]
+    assert [found.label for found in candidates(spellings, tmp_path)] == ["echo", "talker"]
+
+
+def test_models_are_asked_in_the_same_way_where_there_is_one(tmp_path):
+    done = lmassay("card", KNOWER, f"{MODELS}:Talker", "--quick", "--only", "fewshot", "--write", tmp_path)
+    assert done.returncode == 0, done.stderr
+    ways = [
+        yaml.safe_load(file.read_text(encoding="utf-8"))["task"]["method"][1] for file in sorted(tmp_path.iterdir())
+    ]
+    assert [way["answer_by"] for way in ways] == ["choices", "choices"]
+
+
+def test_the_page_is_written_though_nobody_reads_what_is_printed(tmp_path):
+    command = [sys.executable, "-m", "lmassay", "card", f"{MODELS}:Talker", "--quick", "--only", "robustness"]
+    with subprocess.Popen(
+        [*command, "--results", tmp_path / "r", "-o", tmp_path / "c.html"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+    ) as process:
+        assert process.stdout is not None
+        process.stdout.close()
+    assert (tmp_path / "c.html").is_file()
+
+
+def test_a_dry_run_asks_and_writes_nothing(tmp_path):
+    done = lmassay("card", KNOWER, "--full", "--dry-run", "--json", "--results", tmp_path / "r")
+    assert done.returncode == 0, done.stderr
+    assert {run["task"] for run in json.loads(done.stdout)["runs"]} == set(EVALUATIONS)
+    assert not (tmp_path / "r").exists()
+
+
+def test_a_card_that_was_broken_off_is_finished_by_resume(tmp_path):
+    """The runs are recorded before the first begins, so what is left can be done from the store alone."""
+    from lmassay.reporting import card_plan
+    from lmassay.running import runner
+    from lmassay.running.sweep import register_all
+
+    parts = card_plan.parts(card_plan.candidates([KNOWER], tmp_path), "quick", ["syntax", "bias"])
+    planned = [runner.plan(config) for part in parts for config in part.runs()]
+    with Store(tmp_path / "r", create=True) as store:
+        register_all(planned, store, "s", {"card": {"size": "quick", "absent": {}}})
+    done = lmassay("resume", "--results", tmp_path / "r")
+    assert done.returncode == 0, done.stderr
+    with Store(tmp_path / "r") as store:
+        assert {record.status for record in store.runs()} == {"done"}
+        assert [headline.evaluation for headline in headlines(store, store.runs())] == ["syntax", "bias"]
+
+
+def test_an_evaluation_that_failed_is_told_and_the_others_are_answered(tmp_path):
+    done = quick_card(tmp_path, f"{MODELS}:Stumbler", "--only", "robustness", "--only", "bias")
+    assert done.returncode == 1
+    told = json.loads(done.stdout)
+    assert [headline["evaluation"] for headline in told["headlines"]] == ["robustness"]
+    (reason,) = told["no_result"]["stumbler"].values()
+    assert reason == "bias, prompt 1 is incomplete: 192 examples in error"
+    assert "192 examples in error" in (tmp_path / "c.html").read_text(encoding="utf-8")
+
+
+def test_a_model_that_dies_on_some_variants_is_told_and_still_compared(tmp_path):
+    """A number over fewer attacks must not pass for one over all."""
+    done = quick_card(tmp_path, f"{MODELS}:Talker", f"{MODELS}:Mortal", "--only", "robustness")
+    assert done.returncode == 1
+    told = json.loads(done.stdout)
+    assert [(h["model"], h["scope"]) for h in told["headlines"]] == [
+        ("talker", "120 attacked inputs, 3 attacks"),
+        ("mortal", "40 attacked inputs, 1 attack"),
+    ]
+    (row,) = told["comparisons"]
+    assert (row["n"], row["difference"]) == (40, 0)
+    page = (tmp_path / "c.html").read_text(encoding="utf-8")
+    assert "rest on a part of the examples: keyboard: failed (mortal); worddrop: failed (mortal)" in page
+
+
+def test_inputs_that_an_attack_left_as_they_were_are_counted(knower):
+    folder, told = knower
+    (robustness,) = [headline for headline in told["headlines"] if headline["evaluation"] == "robustness"]
+    with Store(folder / "results") as store:
+        rows = [row for record in store.runs() if record.task == "robustness" for row in store.rows(record.id)]
+    same = sum(row.example.inputs["adv_src"] == [row.example.inputs["src"]] for row in rows)
+    assert f"inputs that an attack left unchanged: {same}" in robustness["beside"]
+    assert same < len(rows) / 8
+
+
+def test_models_with_one_label_are_told_apart(tmp_path):
+    other = yaml.safe_dump({"name": f"{MODELS}:Talker", "seed": 1}, default_flow_style=True).strip()
+    told = json.loads(quick_card(tmp_path, f"{MODELS}:Talker", other, "--only", "bias").stdout)
+    assert [headline["model"] for headline in told["headlines"]] == ["talker", "talker (2)"]
+
+
+def test_answers_of_which_none_can_be_counted_are_no_result(tmp_path):
+    told = json.loads(quick_card(tmp_path, "echo", "--only", "bias").stdout)
+    assert told["headlines"] == []
+    assert told["no_result"] == {"echo": {"bias": "bias, prompt 1 is done, but none of the answers could be counted"}}
+
+
+def test_a_quick_and_a_standard_card_in_one_report_are_not_mixed(tmp_path):
+    for size in ("--quick", "--only=fewshot"):
+        assert lmassay("card", KNOWER, size, "--only", "fewshot", "--results", tmp_path, cwd=tmp_path).returncode == 0
+    with Store(tmp_path) as store:
+        found = headlines(store, store.runs())
+        assert len(found) == 2
+        for headline in found:
+            tests = {record.provenance["signature"]["test"] for record in headline.records}
+            assert len(tests) == 1
+        assert against_first(store, found) == [], "a model is not compared with itself"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (("-o", "card.md"), "ends in .html"),
+        (("-o", "."), "ends in .html"),
+        (("--quick", "--full"), "give one of them"),
+        (("--write", "x", "--dry-run"), "leave one of them out"),
+    ],
+)
+def test_a_mistake_is_told_before_anything_is_asked(tmp_path, arguments, told):
+    done = lmassay("card", KNOWER, *arguments, "--results", tmp_path / "r", cwd=tmp_path)
+    assert done.returncode == 2
+    assert told in done.stderr
+    assert not (tmp_path / "r").exists()
+
+
+def test_signs_that_turn_the_direction_of_writing_do_not_reach_the_page(tmp_path):
+    name = yaml.safe_dump({"name": f"{MODELS}:Talker", "label": "a\u202eb"}, default_flow_style=True).strip()
+    assert quick_card(tmp_path, name, "--only", "robustness").returncode == 0
+    assert "\u202e" not in (tmp_path / "c.html").read_text(encoding="utf-8")

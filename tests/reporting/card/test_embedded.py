@@ -1,0 +1,45 @@
+"""The card of the embedded model: what README shows, and the numbers of the evaluations run by themselves."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from lmassay.reporting.card_ways import EVALUATIONS
+from lmassay.storage.store import Store
+from tests.helpers import ROOT, lmassay
+
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+
+
+@pytest.fixture(scope="module")
+def card(smollm2, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("embedded")
+    done = lmassay("card", "--quick", "--results", folder / "results", "-o", folder / "card.html")
+    assert done.returncode == 0, done.stderr
+    return folder, done.stdout
+
+
+def test_the_rows_of_the_readme_are_what_make_demo_prints(card):
+    rows = [line for line in README.splitlines() if line.startswith(("Does it ", "Is it "))]
+    assert len(rows) == 4
+    for row in rows:
+        assert row.partition("…")[0].rstrip() in card[1]
+
+
+def test_make_demo_is_this_card():
+    assert "lmassay card --quick" in (ROOT / "Makefile").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("evaluation", EVALUATIONS)
+def test_an_evaluation_run_by_itself_gives_the_same_numbers(card, tmp_path, evaluation):
+    """Asked anew, in a store of its own."""
+    assert lmassay("card", "--quick", "--only", evaluation, "--write", tmp_path).returncode == 0
+    done = lmassay("run", tmp_path / f"{evaluation}.yaml", "--results", tmp_path / "alone", "--json")
+    assert done.returncode == 0, done.stderr
+    told = json.loads(done.stdout)
+    alone = {run["label"]: (run["signature"], run["results"]) for run in told.get("runs", [told])}
+    with Store(card[0] / "results") as store:
+        by_card = {r.label: (r.signature, list(r.results)) for r in store.runs() if r.task == evaluation}
+    assert by_card == alone

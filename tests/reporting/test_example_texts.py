@@ -1,0 +1,170 @@
+"""What the example browser shows of an example, by evaluation."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import pytest
+
+from lmassay.interchange.lm_eval_import import configuration
+from lmassay.reporting.browser import shown_rows
+from lmassay.reporting.example_texts import texts_of
+from lmassay.reporting.page import render
+from lmassay.running import runner
+from lmassay.storage.store import NewRun, Store
+from lmassay.types import Continuation, Example, Response, Row, Score
+from tests.interchange.kit import samples, write_log
+from tests.reporting import small_runs
+
+CHOICES = ["the old man", "the boy", "cannot be known"]
+
+
+def told(
+    task: str, inputs: dict[str, Any], details: dict[str, Any] | None = None, reference: Any = None, asked: Any = ()
+):
+    return dict(texts_of(task, Row(Example("1", inputs, reference), "scored", Score({}, {}, details or {})), asked))
+
+
+def test_a_translation_shows_source_perturbed_outputs_and_reference():
+    found = told(
+        "robustness",
+        {"src": "le chat", "adv_src": ["le caht"], "line": 1},
+        {"adv_src": "le caht", "made_by": "charswap", "out": "the cat", "adv_out": "the caht"},
+        "the cat!",
+    )
+    assert found == {
+        "source": "le chat",
+        "perturbed": "le caht",
+        "made by": "charswap",
+        "output": "the cat",
+        "output on perturbed": "the caht",
+        "reference": "the cat!",
+    }
+
+
+def test_a_chat_model_that_translates_shows_the_prompt_of_the_version_that_was_chosen():
+    asked = [({"messages": [["user", f"Translate: {text}"]]}, Response("out")) for text in ("a", "b", "c")]
+    found = told("robustness", {"src": "a", "adv_src": ["b", "c"]}, {"adv_src": "c"}, asked=asked)
+    assert found["prompt"] == "Translate: a"
+    assert found["perturbed prompt"] == "Translate: c"
+
+
+def test_a_question_shows_prompt_answer_how_it_was_read_and_what_is_right():
+    read = {"reference": None, "robust": "B", "how": "letter", "letter": "B", "role": "x"}
+    details = {"raw": "B.", "finish": "stop", **read}
+    asked = [({"messages": [["user", "Who?\nA: …"]]}, Response("B."))]
+    reference = {"answer": "C", "unknown": "C", "biased": "A"}
+    found = told("bias", {"context": "c", "question": "q", "choices": CHOICES}, details, reference, asked)
+    assert found["prompt"] == "Who?\nA: …"
+    assert found["answer"] == "B."
+    assert found["read as"] == (
+        "B: the boy · x · letter · the reference parser reads out of choice, the robust parser reads B"
+    )
+    assert found["reference"] == "right: C: cannot be known\nunknown: C: cannot be known\nstereotyped: A: the old man"
+
+
+def test_a_question_of_a_run_before_prompts_were_kept_shows_its_parts():
+    found = told("bias", {"context": "c", "question": "q", "choices": CHOICES}, {"raw": "?", "letter": None})
+    assert found["context"] == "c"
+    assert found["choices"].startswith("A: the old man\nB: the boy")
+    assert found["read as"] == "out of choice"
+
+
+def test_a_cut_answer_is_told_from_a_whole_one():
+    assert told("bias", {"choices": CHOICES}, {"raw": "It is", "finish": "length"})["answer (length)"] == "It is"
+
+
+def test_log_probabilities_of_choices_are_shown_by_letter():
+    found = told("bias", {"choices": CHOICES}, {"logprobs": [-1.0, -2.5, -3.0], "letter": "A", "role": "biased"})
+    assert found["log-probability"] == "A -1.00, B -2.50, C -3.00"
+    found = told("bias", {"choices": CHOICES}, {"logprobs": [-1.0, None, -3.0], "letter": "A", "role": "biased"})
+    assert found["log-probability"] == "A -1.00, C -3.00", "a log of another tool may lack one"
+
+
+def test_a_page_shows_imported_questions_of_which_a_choice_was_not_asked(tmp_path):
+    rows = samples("my_bbq")
+    for row in rows:
+        del row["arguments"]["gen_args_1"]
+        for kept in ("resps", "filtered_resps"):
+            del row[kept][1]
+        row["resps"][0], row["filtered_resps"][0] = [["-1.0", "False"]], ["-1.0", "False"]
+    plan = runner.plan(configuration([write_log(tmp_path, rows)], model="m"))
+    with Store(tmp_path / "results", create=True) as store:
+        record = runner.start(plan, store)
+        found = [dict(row.texts)["log-probability"] for row in shown_rows(store, record, "m")]
+        page = render(store, [record])
+    assert found
+    assert all(re.fullmatch(r"A -1\.00, C -[0-9.]+", text) for text in found), found
+    assert "A (log-probability A -1.00, C -" in page
+
+
+def test_a_context_shows_its_blank_and_its_verbs():
+    inputs = {"left": "the author ", "right": " here", "rows": [[0, "is", "are"], [1, "laughs", "laugh"]]}
+    found = told("syntax", inputs, {"tse": [[0, 1], [1, 0]], "lemmas": 7}, "singular")
+    assert found["context"] == "the author ___ here"
+    assert found["right / wrong verb"] == "is / are: right\nlaughs / laugh: wrong"
+    assert found["reference"] == "singular"
+
+
+def test_a_minimal_pair_shows_both_sides_and_their_log_probabilities():
+    details = {"logprob_good": -10.0, "logprob_bad": -12.5, "tokens_good": 4, "tokens_bad": 5}
+    found = told("minimal_pairs", {"good": "it is", "bad": "it are", "asked": [["it", " is"], ["it", " are"]]}, details)
+    assert found["log-probability"] == "good -10.000 over 4 tokens\nbad -12.500 over 5 tokens"
+    assert found["compared"] == "it [is]\nit [are]"
+
+
+def test_a_split_shows_its_configuration_and_a_few_of_its_prompts():
+    row = Row(
+        Example("s1", {"seed": 5, "train": [1, 2], "dev": [3], "unit": "u", "every": None}, None, {"split": "0"}),
+        "scored",
+        Score({}, {}, {"n_train": 2, "n_dev": 1, "n_test": 10, "curve": [[4, {"acc": 0.5}]]}),
+    )
+    asked = [({"verb": "generate", "prompt": f"review {number}"}, Response("good")) for number in range(12)]
+    found = dict(texts_of("fewshot", row, asked))
+    assert found["configuration"] == "split 0, seed 5"
+    assert found["examples"] == "2 train, 1 dev, 10 test"
+    assert found["on the dev set"] == "step 4: acc 0.500"
+    assert found["prompt 1 of 12"] == "review 0"
+    assert "prompt 4 of 12" not in found
+
+
+def test_a_task_of_ones_own_shows_all_there_is():
+    asked = [({"context": "two and two", "continuation": "four"}, Response(Continuation(-1.5, (-1.5,))))]
+    found = told("own", {"a": 1, "b": ["x"]}, {"seen": 0.25}, "four", asked)
+    assert found["prompt"] == "two and two [four]"
+    assert found["answer"] == "log-probability -1.500 over 1 tokens"
+    assert (found["a"], found["b"], found["seen"], found["reference"]) == ("1", '["x"]', "0.25", "four")
+
+
+def test_why_a_row_has_no_score_is_told():
+    row = Row(
+        Example("1", {}), "error", Score(unscored={"ew": "no lemma", "ew@top1": "no lemma"}), "the server is gone"
+    )
+    assert texts_of("own", row, []) == [("no ew", "no lemma"), ("error", "the server is gone")]
+
+
+@pytest.mark.parametrize("task", ["robustness", "syntax", "minimal_pairs", "bias", "fewshot", "own"])
+def test_an_example_of_which_nothing_is_known_is_shown_as_nothing(task):
+    found = texts_of(task, Row(Example("1", {}), "error", error="lost"), [])
+    assert found[-1] == ("error", "lost")
+
+
+def test_real_runs_are_shown_with_their_scores_in_the_order_of_the_results(tmp_path):
+    small_runs.run(tmp_path, small_runs.two_constructions(tmp_path))
+    with Store(tmp_path / "results") as store:
+        (record,) = store.runs()
+        rows = list(shown_rows(store, record, "a title"))
+    assert {row.run for row in rows} == {"a title"}
+    assert all(row.scores and not any("@" in metric for metric in row.scores) for row in rows)
+    assert next(iter(rows[0].scores)) == record.provenance["headline"][0]
+    assert dict(rows[0].texts)["context"] == "The author ___ today."
+
+
+def test_prompts_and_answers_come_out_of_the_store_beside_rows_that_have_none(tmp_path):
+    with Store(tmp_path, create=True) as store:
+        store.add_run(NewRun("r", "r", "", "own", "model", "own", {}, "s", {}, None))
+        store.add_response("key", "r", "model", {"verb": "generate", "prompt": "why?"}, Response("because"))
+        store.add_rows("r", enumerate(Row(Example(i, {}), "scored") for i in "abc"), {"b": ["key", "lost"]})
+        found = [row.texts for row in shown_rows(store, store.run("r"), "x")]
+    assert found == [[], [("prompt", "why?"), ("answer", "because")], []]

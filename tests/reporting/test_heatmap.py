@@ -1,0 +1,67 @@
+"""The heat map: a number in every cell, a colour that says on which side of a half it is, room for long names."""
+
+from __future__ import annotations
+
+import re
+import xml.etree.ElementTree as ET
+
+from lmassay.reporting import heatmap
+from lmassay.reporting.blocks import Figures
+from lmassay.reporting.heatmap import Shade, Strip
+from lmassay.reporting.sections import section_of
+from lmassay.storage.store import Store
+
+
+def drawn(*rows: Strip, columns: tuple[str, ...] = ("MW",)) -> str:
+    return str(heatmap.drawing(columns, rows, "what it shows"))
+
+
+def cells(text: str) -> list[tuple[str, str, float]]:
+    """What is told, written and how strongly it is coloured, with its side."""
+    found = []
+    for group in ET.fromstring(text).findall("g"):
+        shade = group.findall("rect")[-1]
+        strength = float(shade.get("fill-opacity", "0"))
+        sign = {"heat-high": 1, "heat-low": -1}.get(shade.get("class", ""), 0)
+        found.append((group.findtext("title"), group.findtext("text"), sign * strength))
+    return found
+
+
+def test_a_cell_has_its_number_and_the_further_from_a_half_the_stronger_its_colour():
+    row = Strip("row", [Shade(value, "told") for value in (0.0, 0.25, 0.5, 0.75, 1.0)])
+    found = cells(drawn(row, columns=tuple("abcde")))
+    assert [text for _, text, _ in found] == ["0.00", "0.25", "0.50", "0.75", "1.00"]
+    strengths = [strength for *_, strength in found]
+    assert strengths == sorted(strengths)
+    assert strengths[2] == 0
+    assert strengths[0] == -strengths[4]
+
+
+def test_what_was_not_measured_and_what_rests_on_little_is_told():
+    found = cells(drawn(Strip("row", [None, Shade(None, "no data (n = 0)"), Shade(0.5, "few", faint=True)])))
+    assert [(told, text) for told, text, _ in found] == [
+        ("not measured", "–"),
+        ("no data (n = 0)", "–"),
+        ("few", "0.50*"),
+    ]
+
+
+def test_names_are_escaped_and_long_ones_are_clipped_inside_the_drawing():
+    text = drawn(Strip("<b>" * 20, [Shade(0.5, "<i>")]), columns=("a model with a name & more than that",))
+    assert "<b>" not in text
+    root = ET.fromstring(text)
+    width, height = map(float, root.get("viewBox").split()[2:])
+    for shape in root.iter("rect"):
+        assert float(shape.get("x")) + float(shape.get("width")) <= width
+        assert float(shape.get("y")) + float(shape.get("height")) <= height
+    assert "…" in text
+
+
+def test_the_syntax_section_has_a_map_of_constructions_by_model(four):
+    with Store(four) as store:
+        section = section_of(store, [record for record in store.runs() if record.task == "syntax"])
+    maps = [f for b in section.blocks if isinstance(b, Figures) for f in b.figures if "constructions by" in f.caption]
+    assert [figure.caption.partition(":")[0] for figure in maps] == ["MW", "EW", "TSE"]
+    told = re.findall(r"<title>([^<]*)</title>", maps[0].drawing)
+    assert any(re.fullmatch(r"first, Across: 0\.\d{3} \[.*\], n 6", text) for text in told)
+    assert any(text.startswith("second one, mean of constructions: 0.") for text in told)

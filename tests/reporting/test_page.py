@@ -1,0 +1,158 @@
+"""The page: self-contained and escaped."""
+
+from __future__ import annotations
+
+import html
+import re
+
+import pytest
+
+from lmassay.reporting import svg
+from tests.helpers import lmassay, write_config, write_lines
+
+NASTY = [
+    "<script>alert(1)</script>",
+    "</script><img src=x onerror=alert(1)>",
+    "{{7*7}} ${7*7}",
+    '"><svg onload=alert(1)>',
+    "javascript:alert(1)",
+    "\u202eright to left\u202c & <b>bold</b>",
+]
+
+
+@pytest.fixture(scope="module")
+def page(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("page")
+    write_lines(folder / "src.txt", [f"{text} number {i} sentence" for i, text in enumerate(NASTY)])
+    attacks = [{"name": "<script>alert('attack')</script>", "perturb": "charswap", "rate": 1.0}, "wordswap"]
+    task = {"name": "robustness", "src": "src.txt", "attack": attacks}
+    model = {"name": "echo", "transform": "upper", "label": "<script>alert('model')</script>"}
+    write_config(folder / "c.yaml", {"task": task, "model": model, "resamples": 200})
+    assert lmassay("run", "c.yaml", cwd=folder).returncode == 0
+    assert lmassay("report", "-o", "page.html", cwd=folder).returncode == 0
+    return folder / "page.html"
+
+
+def test_nothing_of_the_data_becomes_markup(page):
+    text = page.read_text(encoding="utf-8")
+    assert [tag.partition(">")[0] for tag in text.split("<script")[1:]] == [' type="application/gzip"', ""], "our own"
+    assert "&lt;script&gt;" in text
+    assert "{{7*7}}" in text
+
+
+def test_the_page_asks_the_network_for_nothing(page):
+    text = page.read_text(encoding="utf-8")
+    assert "default-src 'none'" in text
+    assert not re.search(r'(src|href)\s*=\s*["\']?(https?:)?//', text)
+    assert "url(" not in text
+
+
+def test_the_page_shows_numbers_with_intervals_counts_and_provenance(page):
+    text = page.read_text(encoding="utf-8")
+    for needed in ("s_src", "errors", "unscored", "task:robustness.1", "Paired by example", "lmassay run c.yaml"):
+        assert needed in text
+    assert text.count("<svg") == 4, "the overview, success rates, a scatter for each attack"
+
+
+def test_every_link_of_the_page_leads_somewhere_on_it(page):
+    text = page.read_text(encoding="utf-8")
+    links = re.findall(r'href="([^"]*)"', text)
+    assert {"#overview", "#evaluation-robustness", "#examples", "#provenance"} <= set(links)
+    assert all(text.count(f'id="{link[1:]}"') == 1 for link in links)
+
+
+def test_the_page_says_how_to_reproduce_each_run(page, tmp_path):
+    text = html.unescape(page.read_text(encoding="utf-8"))
+    commands = re.findall(r"lmassay show (\S+) --results (\S+) --yaml > run\.yaml && lmassay run run\.yaml", text)
+    assert len(commands) == 2
+    run, folder = commands[0]
+    shown = lmassay("show", run, "--results", str(page.parent / folder), "--yaml", cwd=page.parent)
+    assert shown.returncode == 0
+    assert "robustness" in shown.stdout
+
+
+@pytest.mark.parametrize(
+    ("region", "corners"),
+    [
+        (svg.above_diagonal(1.0), {(1, 0), (1, 1), (0, 1)}),
+        (svg.above_diagonal(-1.0), {(0, 0), (1, 0), (1, 1), (0, 1)}),
+        (svg.above_diagonal(2.5), set()),
+        (svg.above_diagonal(1.8), {(1, 0.8), (1, 1), (0.8, 1)}),
+        (svg.below_ray(1.0), {(0, 0), (1, 0), (1, 1)}),
+        (svg.below_ray(2.0), {(0, 0), (1, 0), (1, 0.5)}),
+    ],
+)
+def test_the_region_of_success_is_drawn_where_it_is(region, corners):
+    assert {(round(x, 9), round(y, 9)) for x, y in region.corners} == corners
+
+
+def test_texts_in_figures_are_escaped():
+    drawing = svg.scatter([svg.Point(0.5, 0.5, True, "<x>&")], svg.above_diagonal(1.0), "<a>", '"b"', '"><script>')
+    assert "<x>" not in drawing
+    assert "<script>" not in drawing
+    assert "&lt;x&gt;&amp;" in drawing
+
+
+def test_a_run_without_results_is_called_what_it_is(tmp_path):
+    write_lines(tmp_path / "src.txt", ["one two three four"])
+    dead = {"name": "openai", "base_url": "http://127.0.0.1:9/v1", "model": "dead", "tries": 1}
+    write_config(
+        tmp_path / "c.yaml", {"task": {"name": "robustness", "src": "src.txt", "attack": "case"}, "model": dead}
+    )
+    assert lmassay("run", "c.yaml", cwd=tmp_path).returncode == 2
+    assert lmassay("report", "-o", "page.html", cwd=tmp_path).returncode == 0
+    assert "case on dead is failed and has no results yet" in (tmp_path / "page.html").read_text(encoding="utf-8")
+
+
+def test_a_report_of_nothing_says_so(tmp_path):
+    done = lmassay("report", cwd=tmp_path)
+    assert done.returncode == 2
+    assert "run something first" in done.stderr
+
+
+def own_task(folder, number: int):
+    """A task of the user's own, whose examples are numbered from 10 times ``number``."""
+    name = f"own{number}.py"
+    (folder / name).write_text(
+        "from lmassay.statistics.intervals import mean_results\nfrom lmassay.types import Example, Score\n"
+        "class Own:\n    name, version, needs = 'own', 1, frozenset()\n"
+        f"    def examples(self):\n        return iter(Example(str(10 * {number} + i), {{}}) for i in range(3))\n"
+        "    def requests(self, example):\n        return []\n"
+        "    def score(self, examples, responses):\n        return [Score({'good': 0.25}) for _ in examples]\n"
+        "    def aggregate(self, table, settings):\n        return mean_results(table, ['good'], settings)\n"
+        "    def signature(self):\n        return {}\n"
+    )
+    return write_config(folder / f"own{number}.yaml", {"task": f"{name}:Own"}).name
+
+
+def test_a_task_without_a_section_of_its_own_has_its_results_in_a_table(tmp_path):
+    assert lmassay("run", own_task(tmp_path, 1), cwd=tmp_path).returncode == 0
+    assert lmassay("report", "-o", "page.html", cwd=tmp_path).returncode == 0
+    text = (tmp_path / "page.html").read_text(encoding="utf-8")
+    assert '<th scope="row">good</th><td>overall</td><td class="num">0.2500</td>' in text
+    assert "own on none" in text
+
+
+def test_runs_that_share_no_example_are_not_compared_and_named(tmp_path):
+    assert lmassay("run", own_task(tmp_path, 1), own_task(tmp_path, 2), cwd=tmp_path).returncode == 0
+    assert lmassay("report", "-o", "page.html", cwd=tmp_path).returncode == 0
+    text = (tmp_path / "page.html").read_text(encoding="utf-8")
+    assert "Not compared with own on none, for they share no example with it: own on none." in text
+    assert "Paired by example" not in text
+
+
+def test_one_run_without_scores_does_not_hide_the_comparison_of_the_others(tmp_path):
+    write_lines(tmp_path / "src.txt", ["one two three four", "five six seven eight"])
+    (tmp_path / "broken.py").write_text(
+        "from lmassay.models.echo import Echo\nfrom lmassay.types import Response\n"
+        "class Broken(Echo):\n    def generate(self, requests):\n"
+        "        return [Response(error='broken') for _ in requests]\n"
+    )
+    task = {"name": "robustness", "src": "src.txt", "attack": "wordswap"}
+    models = ["echo", "broken.py:Broken", {"name": "echo", "transform": "upper"}]
+    write_config(tmp_path / "c.yaml", {"task": task, "model": models})
+    assert lmassay("run", "c.yaml", cwd=tmp_path).returncode == 1
+    assert lmassay("report", "-o", "page.html", cwd=tmp_path).returncode == 0
+    text = (tmp_path / "page.html").read_text(encoding="utf-8")
+    assert "2 × broken" in text
+    assert "Paired by example" in text

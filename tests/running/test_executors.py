@@ -1,0 +1,214 @@
+"""Trainings that build upon each other: each done once, in an order that fits, failures kept to those they concern."""
+
+from __future__ import annotations
+
+import threading
+from concurrent.futures import Future
+from concurrent.futures.process import BrokenProcessPool
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from lmassay.errors import ConfigError
+from lmassay.plugins.registry import Registry, current
+from lmassay.running.executors import Cluster, Here, Order, carry_out, perform
+from lmassay.types import Response, Train, Trained, request_as_dict, response_as_dict, response_from_dict
+
+
+def teach(model, spec, *, where, given, told):
+    told(1.0)
+    if spec.get("fail"):
+        raise ConfigError("it cannot be learned")
+    return {"name": spec["name"], "given": [outcome["name"] for outcome in given]}
+
+
+@pytest.fixture(autouse=True)
+def trainer():
+    with Registry(current()).active() as registry:
+        registry.add("trainer", "toy", teach)
+        yield
+
+
+def training(name: str, *after: Train, **more: Any) -> Train:
+    return Train("toy", {"name": name, **more}, after)
+
+
+def orders(*trainings: Train) -> dict[str, Order]:
+    found: dict[str, Order] = {}
+    for wanted in trainings:
+        for earlier in wanted.after:
+            found |= {k: o for k, o in orders(earlier).items() if k not in found}
+        found[wanted.key] = Order(wanted.key, wanted, None, Path(), tuple(t.key for t in wanted.after))
+    return found
+
+
+def outcomes(found: dict[str, Response]) -> dict[str, Any]:
+    return {
+        r.answer.outcome["name"]: r.answer.outcome["given"] for r in found.values() if isinstance(r.answer, Trained)
+    }
+
+
+def test_what_comes_before_is_done_once_and_handed_on():
+    first, second = training("first"), training("second")
+    last, other = training("last", first, second), training("other", first)
+    found = dict(perform(orders(last, other), {}, Here()))
+    done = list(found)
+    assert len(done) == 4
+    assert done.index(first.key) < done.index(last.key)
+    assert outcomes(found)["last"] == ["first", "second"]
+
+
+def test_only_what_others_build_upon_stays_in_memory():
+    first = training("first")
+    last = training("last", first)
+    known: dict[str, Response] = {}
+    list(perform(orders(last), known, Here()))
+    assert known[first.key].answer == Trained({"name": "first", "given": []})
+    assert known[last.key].answer == Trained({})
+
+
+@pytest.mark.parametrize("error", [RuntimeError("out of memory"), KeyError("x"), SystemExit(0)])
+def test_whatever_goes_wrong_in_a_training_costs_that_training_only(error):
+    def broken(model, spec, *, where, given, told):
+        raise error
+
+    current().add("trainer", "broken", broken)
+    wanted = [Train("broken", {"name": "bad"}), training("fine")]
+    found = dict(perform(orders(*wanted), {}, Here()))
+    assert [bool(response.error) for response in found.values()] == [True, False]
+
+
+def test_what_is_known_is_not_done_again():
+    first = training("first")
+    known = {first.key: Response(Trained({"name": "first", "given": []}))}
+    assert [key for key, _ in perform(orders(training("last", first)), known, Here())] == [training("last", first).key]
+
+
+def test_a_failed_training_fails_those_that_build_upon_it_and_no_others():
+    bad = training("bad", fail=True)
+    found = dict(perform(orders(training("last", bad), training("fine")), {}, Here()))
+    errors = [response.error for response in found.values() if response.error]
+    assert errors == ["it cannot be learned", "a training that this one builds upon failed: it cannot be learned"]
+    assert outcomes(found) == {"fine": []}
+
+
+def test_where_the_data_lie_is_no_part_of_what_is_asked():
+    here = Train("toy", {"name": "x"}, where={"data_dir": "/here"})
+    there = Train("toy", {"name": "x"}, where={"data_dir": "/there"})
+    assert here.key == there.key
+    assert here == there
+    assert "where" not in request_as_dict(here)
+
+
+def test_what_comes_before_tells_trainings_apart():
+    assert training("x").key != training("x", training("y")).key
+
+
+def test_an_outcome_survives_a_trip_through_json():
+    response = Response(Trained({"name": "x", "scores": [1.5, None]}), seconds=2.0)
+    assert response_from_dict(response_as_dict(response)) == response
+
+
+def test_two_trainings_in_one_process_do_not_overlap():
+    running, most = 0, 0
+
+    def slow(model, spec, *, where, given, told):
+        nonlocal running, most
+        running += 1
+        most = max(most, running)
+        threading.Event().wait(0.05)
+        running -= 1
+        return {}
+
+    current().add("trainer", "slow", slow)
+    job = {"model": None, "base_dir": ".", "by": "slow", "spec": {}, "where": {}, "given": []}
+    registry = current()
+
+    def work() -> None:
+        with registry.active():
+            carry_out(job)
+
+    threads = [threading.Thread(target=work) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert most == 1
+
+
+class Fragile:
+    """A pool that breaks whenever a certain training is in it, with all that is in it."""
+
+    def __init__(self, deadly: str, room: int = 3) -> None:
+        self.deadly, self.room, self.renewed = deadly, room, 0
+        self.inside: list[tuple[Future[Any], dict[str, Any]]] = []
+
+    def submit(self, job):
+        future: Future[Any] = Future()
+        self.inside.append((future, job))
+        if len(self.inside) == self.room or job["spec"]["name"] in (self.deadly, "last"):
+            broken = any(job["spec"]["name"] == self.deadly for _, job in self.inside)
+            for waiting, told in self.inside:
+                waiting.set_exception(BrokenProcessPool()) if broken else waiting.set_result(carry_out(told))
+            self.inside.clear()
+        return future
+
+    def renew(self) -> None:
+        self.renewed += 1
+
+    def watch(self) -> None: ...
+
+    def close(self) -> None: ...
+
+
+def test_only_the_training_that_kills_its_process_is_given_up():
+    crew = Fragile("deadly", room=1)
+    found = dict(perform(orders(training("a"), training("deadly"), training("b"), training("last")), {}, crew))
+    assert set(outcomes(found)) == {"a", "b", "last"}
+    assert [r.error for r in found.values() if r.error] == [
+        "the process that did this training died 2 times: was it out of memory?"
+    ]
+    assert crew.renewed == 2
+
+
+class BreaksAtTheDoor(Here):
+    """A pool that is found broken when the next training is handed in."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.broken = True
+
+    def submit(self, job):
+        if self.broken:
+            raise BrokenProcessPool
+        return super().submit(job)
+
+    def renew(self) -> None:
+        self.broken = False
+
+
+def test_a_pool_that_breaks_between_two_trainings_is_renewed():
+    found = dict(perform(orders(training("a"), training("b")), {}, BreaksAtTheDoor()))
+    assert set(outcomes(found)) == {"a", "b"}
+
+
+def test_a_cluster_whose_workers_are_all_gone_says_so_once(monkeypatch):
+    distributed = pytest.importorskip("distributed", reason="distributed is not installed")
+    monkeypatch.setattr("lmassay.running.executors._PATIENCE", 0.0)
+    told: list[str] = []
+    options = {"processes": False, "threads_per_worker": 1, "dashboard_address": None, "protocol": "tcp://"}
+    with distributed.LocalCluster(n_workers=1, **options) as found:
+        crew = Cluster(found.scheduler_address, told.append)
+        try:
+            crew.watch()
+            assert told == []
+            found.scale(0)
+            while crew._client.nthreads():
+                pass
+            crew.watch()
+            crew.watch()
+        finally:
+            crew.close()
+    assert len(told) == 1
+    assert f"dask worker {found.scheduler_address}" in told[0]

@@ -1,0 +1,438 @@
+"""The loop: each question asked once, answers kept at once, errors apart from scores, resumable anywhere."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from lmassay.contracts import ask
+from lmassay.errors import ConfigError, DataError, PluginError, StoreError, UserError
+from lmassay.plugins.registry import Registry, current
+from lmassay.running import runner
+from lmassay.running.config import RunConfig
+from lmassay.statistics.comparison import caveats, compare_runs, load_side
+from lmassay.statistics.intervals import Settings, mean_results, paired_difference
+from lmassay.storage.caching import fits_cache
+from lmassay.storage.store import Store
+from lmassay.types import Example, Generate, Place, Response, Score, Slot
+
+
+class Lengths:
+    """A task in a dozen lines: how long is the answer?"""
+
+    name = "lengths"
+    version = 1
+    needs = frozenset({"generate"})
+    chunk = 4
+
+    def __init__(self, words: list[str] = ["a", "bb", "a", "ccc", "dd", "e"], temperature: float = 0.0) -> None:  # noqa: B006
+        self.words, self.temperature = words, temperature
+
+    def examples(self) -> Iterator[Example]:
+        for number, word in enumerate(self.words):
+            yield Example(str(number), {"word": word}, groups={"size": str(len(word))})
+
+    def requests(self, example: Example) -> list[Generate]:
+        return [Generate(example.inputs["word"], temperature=self.temperature)]
+
+    def score(self, examples: Sequence[Example], responses: Sequence[Sequence[Response]]) -> list[Score]:
+        return [Score({"length": float(len(r[0].text))}) for r in responses]
+
+    def aggregate(self, table, settings):
+        return mean_results(table, ["length"], settings)
+
+    def signature(self) -> Mapping[str, Any]:
+        return {"words": len(self.words)}
+
+
+class Counting:
+    """A model that remembers what it was asked, and fails or refuses where told."""
+
+    name = "counting"
+    can = frozenset({"generate"})
+    asked: list[str] = []
+    fail: set[str] = set()
+    refuse: set[str] = set()
+    stop_after: int | None = None
+
+    def __init__(self, revision: str = "1") -> None:
+        self.revision = revision
+
+    def identity(self) -> Mapping[str, Any]:
+        return {"name": self.name, "revision": self.revision}
+
+    def generate(self, requests: Sequence[Generate]) -> Iterator[tuple[int, Response]]:
+        for place, request in reversed(list(enumerate(requests))):
+            if self.stop_after is not None and len(self.asked) >= self.stop_after:
+                raise KeyboardInterrupt
+            self.asked.append(request.prompt)
+            if request.prompt in self.fail:
+                yield place, Response(error="HTTP 500")
+            elif request.prompt in self.refuse:
+                yield place, Response(finish="refusal")
+            else:
+                yield place, Response(request.prompt * 2)
+
+
+@pytest.fixture
+def model():
+    Counting.asked, Counting.fail, Counting.refuse, Counting.stop_after = [], set(), set(), None
+    return Counting
+
+
+@pytest.fixture(autouse=True)
+def registry(model):
+    child = Registry(current())
+    child.add("task", "lengths", Lengths)
+    child.add("model", "counting", model)
+    with child.active():
+        yield child
+
+
+@pytest.fixture
+def store(tmp_path):
+    with Store(tmp_path, create=True) as opened:
+        yield opened
+
+
+def planned(**changes: Any) -> runner.Plan:
+    return runner.plan(RunConfig(**{"task": "lengths", "model": "counting", "resamples": 100, **changes}))
+
+
+def test_each_distinct_question_is_asked_once(store, model):
+    record = runner.start(planned(), store)
+    assert sorted(model.asked) == ["a", "bb", "ccc", "dd", "e"]
+    assert record.status == "done"
+    assert record.results[0]["value"] == pytest.approx(20 / 6)
+    assert record.results[0]["n"] == 6
+
+
+def test_groups_get_results_of_their_own(store):
+    groups = {r["group"]: r["value"] for r in runner.start(planned(), store).results}
+    assert groups == {"overall": pytest.approx(20 / 6), "size=1": 2, "size=2": 4, "size=3": 6}
+
+
+def test_a_second_run_asks_nothing(store, model):
+    runner.start(planned(), store)
+    model.asked.clear()
+    runner.start(planned(), store)
+    assert model.asked == []
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [{"model": {"name": "counting", "revision": "2"}}, {"seed": 7}, {"task": {"name": "lengths", "words": ["zz"]}}],
+)
+def test_another_model_seed_or_question_misses_the_cache(store, model, changes):
+    runner.start(planned(), store)
+    model.asked.clear()
+    runner.start(planned(**changes), store)
+    assert model.asked
+
+
+def test_sampled_answers_are_never_shared(store, model):
+    sampled = {"name": "lengths", "temperature": 1.0}
+    runner.start(planned(task=sampled), store)
+    assert len(model.asked) == 6, "two equal prompts of one run are two draws"
+    runner.start(planned(task=sampled), store)
+    assert len(model.asked) == 12, "another run draws again"
+
+
+def test_an_error_is_no_score_and_resume_tries_it_again(store, model):
+    model.fail.add("bb")
+    record = runner.start(planned(), store)
+    assert record.status == "incomplete"
+    assert (record.results[0]["n"], record.results[0]["n_error"]) == (5, 1)
+    assert record.results[0]["value"] == pytest.approx(16 / 5)
+    model.fail.clear()
+    model.asked.clear()
+    record = runner.resume(record, store)
+    assert model.asked == ["bb"]
+    assert record.status == "done"
+    assert record.results[0]["value"] == pytest.approx(20 / 6)
+
+
+def test_a_refusal_is_unscored_and_not_remembered_as_an_answer(store, model):
+    model.refuse.add("bb")
+    record = runner.start(planned(), store)
+    assert (record.results[0]["n"], record.results[0]["n_error"], record.results[0]["n_unscored"]) == (5, 0, 1)
+    assert next(row for row in store.rows(record.id) if row.state == "unscored").score.unscored == {
+        "answer": "no answer: refusal"
+    }
+    model.asked.clear()
+    runner.start(planned(), store)
+    assert model.asked == ["bb"]
+
+
+def test_ctrl_c_leaves_a_run_that_resumes_to_the_same_results(store, model, tmp_path):
+    with Store(tmp_path / "whole", create=True) as other:
+        whole = runner.start(planned(), other)
+    model.asked.clear()
+    model.stop_after = 3
+    with pytest.raises(KeyboardInterrupt):
+        runner.start(planned(), store)
+    record = store.run("latest")
+    assert record.status == "cancelled"
+    model.stop_after = None
+    finished = runner.resume(record, store)
+    assert len(model.asked) == 5, "nothing is asked twice"
+    assert finished.results == whole.results
+    assert list(store.rows(finished.id)) == list(_rows(tmp_path / "whole", whole.id))
+
+
+def _rows(folder: Path, run: str):
+    with Store(folder) as store:
+        yield from store.rows(run)
+
+
+def test_a_changed_input_cannot_be_resumed(store, model):
+    model.stop_after = 1
+    with pytest.raises(KeyboardInterrupt):
+        runner.start(planned(), store)
+    record = store.run("latest")
+    store._db.execute("UPDATE runs SET signature = 'other'")
+    with pytest.raises(StoreError, match="have changed since it began"):
+        runner.resume(store.run(record.id), store)
+
+
+def test_the_limit_is_honoured(store):
+    assert runner.start(planned(limit=2), store).results[0]["n"] == 2
+
+
+def test_progress_is_told_up_to_the_end(store):
+    told: list[float] = []
+    runner.start(planned(), store, progress=lambda done, total: told.append(done))
+    assert told == sorted(told)
+    assert told[-1] == 6
+
+
+def test_duplicate_ids_are_refused(store, monkeypatch):
+    monkeypatch.setattr(Lengths, "examples", lambda self: iter([Example("x", {"word": "a"})] * 2))
+    with pytest.raises(DataError, match="two examples have the id 'x'"):
+        runner.start(planned(), store)
+
+
+def test_a_task_without_examples_is_refused(store):
+    with pytest.raises(DataError, match="no examples"):
+        runner.start(planned(task={"name": "lengths", "words": []}), store)
+
+
+def test_a_model_that_cannot_do_the_verb_is_refused_before_anything_is_asked(model, monkeypatch):
+    monkeypatch.setattr(Lengths, "needs", frozenset({"slot"}))
+    with pytest.raises(ConfigError, match="counting cannot slot"):
+        planned()
+    assert model.asked == []
+
+
+def test_a_task_that_needs_a_model_says_so():
+    with pytest.raises(ConfigError, match="needs a model that can generate"):
+        planned(model=None)
+
+
+def test_a_task_that_miscounts_its_scores_is_stopped(store, monkeypatch):
+    monkeypatch.setattr(Lengths, "score", lambda *_: [])
+    with pytest.raises(PluginError, match=r"gave 0 scores for \d+ examples"):
+        runner.start(planned(), store)
+    assert store.run("latest").status == "failed"
+
+
+@pytest.mark.parametrize(
+    "returned",
+    [
+        ["one"],
+        [("a", "b"), ("c", "d")],
+        [("a", "b", "c")] * 2,
+        ["one", "two", "three"],
+        [(0, Response("x")), (0, Response("y"))],
+        [(5, Response("x"))],
+        [1, 2],
+    ],
+)
+def test_a_model_must_answer_every_request_once(returned):
+    class Odd:
+        name = "odd"
+        can = frozenset({"generate"})
+
+        def generate(self, requests):
+            return returned
+
+    with pytest.raises(PluginError, match="the model odd"):
+        list(ask(Odd(), "generate", [Generate("a"), Generate("b")]))
+
+
+def test_plain_strings_are_answers():
+    class Plain:
+        name = "plain"
+
+        def generate(self, requests):
+            return [request.prompt for request in requests]
+
+    assert list(ask(Plain(), "generate", [Generate("a", place=Place("out", 0))])) == [(0, Response("a"))]
+
+
+def test_long_lists_of_candidates_are_not_kept_but_short_ones_are():
+    assert fits_cache(Slot("x ", ".", ("a", "b")))
+    assert not fits_cache(Slot("x ", ".", tuple(str(i) for i in range(1000))))
+    assert fits_cache(Generate("x"))
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf"), None, "x"])
+def test_a_score_that_is_no_finite_number_is_refused_with_its_example(store, monkeypatch, value):
+    monkeypatch.setattr(Lengths, "score", lambda self, examples, responses: [Score({"length": value})] * len(examples))
+    with pytest.raises(PluginError, match="as length of the example 0"):
+        runner.start(planned(), store)
+
+
+def test_numbers_of_numpy_are_numbers(store, monkeypatch):
+    monkeypatch.setattr(
+        Lengths, "score", lambda s, e, r: [Score({"length": np.float32(0.5), "n": np.int64(2)})] * len(e)
+    )
+    assert runner.start(planned(), store).results[0]["value"] == 0.5
+
+
+def test_a_run_of_errors_alone_still_tells_how_many(store, model):
+    model.fail.update(["a", "bb", "ccc", "dd", "e"])
+    record = runner.start(planned(), store)
+    assert record.status == "incomplete"
+    assert (record.results[0]["value"], record.results[0]["n"], record.results[0]["n_error"]) == (None, 0, 6)
+    assert store.errors(record.id) == [("HTTP 500", 6)]
+
+
+def test_a_run_in_which_nothing_can_be_scored_is_not_done(store, model):
+    model.refuse.update(["a", "bb", "ccc", "dd", "e"])
+    record = runner.start(planned(), store)
+    assert record.status == "incomplete"
+    assert record.results[0]["n_unscored"] == 6
+
+
+def test_a_model_class_that_forgets_an_option_in_its_identity_is_not_served_the_answers_of_another(store, model):
+    class Forgetful(Counting):
+        name = "forgetful"
+
+        def __init__(self, warmth: float = 0.0) -> None:
+            super().__init__()
+
+    current().add("model", "forgetful", Forgetful)
+    for warmth in (0.0, 1.0):
+        runner.start(planned(model={"name": "forgetful", "warmth": warmth}), store)
+    assert len(model.asked) == 10
+
+
+def test_a_model_whose_file_changes_under_its_name_is_asked_anew(store, model, tmp_path):
+    class Reader(Counting):
+        name = "reader"
+
+        def __init__(self, files: list[str]) -> None:
+            super().__init__()
+
+    current().add("model", "reader", Reader)
+    weights = tmp_path / "weights.txt"
+    for content in ("one", "two", "two"):
+        weights.write_text(content, encoding="utf-8")
+        runner.start(
+            planned(model={"name": "reader", "files": ["no file", str(weights), "long" * 5000, "~nobody here"]}), store
+        )
+    assert len(model.asked) == 10
+
+
+def test_a_model_that_lacks_the_method_it_promises_is_refused(model):
+    current().add("model", "mute", type("Mute", (), {"name": "mute", "can": frozenset({"generate"}), "identity": dict}))
+    with pytest.raises(PluginError, match="says that it can generate, but has no such method"):
+        planned(model="mute")
+
+
+def test_a_failure_in_a_model_of_the_users_own_names_it_with_file_and_line(store, monkeypatch):
+    monkeypatch.setattr(Counting, "generate", lambda self, requests: 1 / 0)
+    with pytest.raises(PluginError, match=r"the model counting failed: ZeroDivisionError.*test_runner\.py, line \d+"):
+        runner.start(planned(), store)
+
+
+def test_clusters_named_by_the_task_are_used_when_runs_are_compared(store, monkeypatch):
+    class Templates(Lengths):
+        name = "templates"
+        cluster = "template"
+
+        def __init__(self, bias: float = 0.0) -> None:
+            super().__init__([f"{i}" for i in range(200)])
+            self.bias = bias
+
+        def examples(self):
+            for i in range(200):
+                yield Example(str(i), {"word": "x"}, groups={"template": str(i % 10)})
+
+        def score(self, examples, responses):
+            effects = np.random.default_rng(int(self.bias)).normal(size=10)
+            return [Score({"length": effects[int(e.id) % 10]}) for e in examples]
+
+    current().add("task", "templates", Templates)
+    a, b = (runner.start(planned(task={"name": "templates", "bias": bias}), store) for bias in (0.0, 1.0))
+    sides = [load_side(store, record) for record in (a, b)]
+    (clustered,) = compare_runs(sides[0], sides[1:])
+    before, after = (np.array(list(side.table.by_id("length").values())) for side in sides)
+    labels = [str(i % 10) for i in range(200)]
+    expected = paired_difference(before, after, Settings(resamples=100), labels)
+    assert (clustered.low, clustered.high, clustered.p) == (expected.low, expected.high, expected.p)
+    naive = paired_difference(before, after, Settings(resamples=100))
+    assert clustered.p > naive.p
+
+
+def test_a_cluster_that_no_example_has_is_told(store, monkeypatch):
+    monkeypatch.setattr(
+        Lengths, "aggregate", lambda s, table, settings: mean_results(table, ["length"], settings, "none")
+    )
+    with pytest.raises(PluginError, match="no example has the group 'none'"):
+        runner.start(planned(), store)
+
+
+def test_comparing_with_a_run_that_has_no_rows_is_told(store, model, monkeypatch):
+    monkeypatch.setattr(Lengths, "cluster", "size", raising=False)
+    done = runner.start(planned(), store)
+    model.asked.clear()
+    model.stop_after = 0
+    with pytest.raises(KeyboardInterrupt):
+        runner.start(planned(seed=9), store)
+    sides = [load_side(store, store.run("latest")), load_side(store, done)]
+    with pytest.raises(UserError, match="share no example"):
+        compare_runs(sides[0], sides[1:])
+
+
+def test_comparing_runs_with_other_scorers_is_told(store):
+    a = runner.start(planned(), store)
+    b = runner.start(planned(confidence=0.9), store)
+    told = caveats(load_side(store, a), [load_side(store, b)])
+    assert len(told) == 1
+    assert "also differ in ci" in told[0]
+
+
+def test_a_hundred_thousand_rows_make_a_table_in_linear_time():
+    from lmassay.statistics.table import ScoreTable
+    from lmassay.types import Row
+
+    def rows(n):
+        return (Row(Example(str(i), {}, groups={"g": "x"}), "scored", Score({"a": 0.5, "b": 1.0})) for i in range(n))
+
+    table = ScoreTable(rows(100_000))
+    assert len(table) == 100_000
+    assert table.counts("a") == (100_000, 0, 0)
+
+
+def test_a_class_that_is_no_task_is_refused(registry):
+    registry.add("task", "nothing", type("Nothing", (), {}))
+    with pytest.raises(PluginError, match="lacks a method"):
+        planned(task="nothing")
+
+
+def test_a_reader_can_be_shown_what_was_asked_and_answered(store, model):
+    model.refuse, model.fail = {"bb"}, {"ccc"}
+    record = runner.start(planned(), store)
+    found = {
+        i: [(request["prompt"], response.answer, response.finish) for request, response in asked]
+        for i, asked in store.asked(record.id)
+    }
+    assert found["0"] == [("a", "aa", "stop")]
+    assert found["1"] == [("bb", None, "refusal")]
+    assert found["3"] == []

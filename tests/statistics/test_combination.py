@@ -1,0 +1,187 @@
+"""Metrics put together from several columns: values, intervals, paired comparison."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+
+from lmassay.statistics.combination import Combination, combination_of, combination_result, empty_labels, paired
+from lmassay.statistics.intervals import Settings
+from lmassay.statistics.table import ScoreTable
+from lmassay.types import Example, Row, Score
+
+SETTINGS = Settings(resamples=500)
+DIFFERENCE = Combination({"here": 1.0, "there": -1.0}, bounds=(-1.0, 1.0))
+
+
+def table(rows: list[tuple[str, dict[str, float]]], error: set[int] = frozenset()) -> ScoreTable:
+    """Rows of (template, scores)."""
+    return ScoreTable(
+        Row(Example(f"e{i}", {}, None, {"template": t}), "error" if i in error else "scored", Score(v))
+        for i, (t, v) in enumerate(rows)
+    )
+
+
+def everything(of: ScoreTable) -> np.ndarray:
+    return np.ones(len(of), dtype=bool)
+
+
+def result(of: ScoreTable, combination: Combination):
+    return combination_result(of, "m", combination, SETTINGS, group="overall", where=everything(of), cluster="template")
+
+
+def simulated(clusters: int, seed: int, here: float = 0.8, there: float = 0.5) -> ScoreTable:
+    rng = np.random.default_rng(seed)
+    rows = []
+    for template in range(clusters):
+        shift = rng.normal(0, 0.1)
+        for _ in range(4):
+            rows.append((f"t{template}", {"here": float(rng.random() < here + shift)}))
+            rows.append((f"t{template}", {"there": float(rng.random() < there + shift)}))
+    return table(rows)
+
+
+def test_the_value_is_the_weighted_sum_of_means_each_over_its_own_rows():
+    found = result(
+        table([("a", {"here": 1.0}), ("a", {"there": 0.0}), ("b", {"here": 0.0}), ("b", {"there": 0.0}), ("b", {})]),
+        DIFFERENCE,
+    )
+    assert found.value == pytest.approx(0.5)
+    assert (found.n, found.n_error, found.n_unscored) == (4, 0, 1)
+
+
+def test_a_constant_and_weights_make_the_bbq_score():
+    found = result(
+        table([("a", {"x": 1.0}), ("b", {"x": 0.0}), ("c", {"x": 1.0})]), Combination({"x": 2.0}, constant=-1)
+    )
+    assert found.value == pytest.approx(2 * 2 / 3 - 1)
+
+
+def test_a_signed_metric_that_happens_to_be_positive_is_neither_cut_at_zero_nor_taken_for_a_rate():
+    rows = [(f"t{i}", {"x": float(i == 0)}) for i in range(8)]
+    found = result(table(rows), Combination({"x": 1.0}, each="template", bounds=(-1.0, 1.0)))
+    assert found.value == pytest.approx(1 / 8)
+    assert found.low < 0
+
+
+def test_a_number_that_lacks_one_of_its_columns_rests_on_nothing():
+    found = result(table([("a", {"here": 1.0}), ("b", {"here": 0.0})]), DIFFERENCE)
+    assert (found.value, found.n, found.n_unscored) == (None, 0, 2)
+
+
+def test_an_empty_column_is_no_value_and_errors_are_counted_apart():
+    found = result(table([("a", {"here": 1.0}), ("b", {})], error={1}), DIFFERENCE)
+    assert found.value is None
+    assert (found.n, found.n_error, found.n_unscored) == (0, 1, 1)
+
+
+def test_each_label_counts_alike_and_those_without_a_value_are_left_out_and_counted():
+    rows = [("a", {"x": 1.0})] * 9 + [("b", {"x": 0.0}), ("c", {})]
+    combination = Combination({"x": 1.0}, each="template")
+    of = table(rows)
+    assert result(of, combination).value == pytest.approx(0.5)
+    assert empty_labels(of, combination, everything(of)) == (3, 1)
+
+
+@pytest.mark.parametrize("clusters", [12, 60])
+def test_intervals_cover_what_they_say(clusters):
+    hits = 0
+    for seed in range(120):
+        found = result(simulated(clusters, seed), DIFFERENCE)
+        hits += found.low <= 0.3 <= found.high
+    # 95 % of 120 is 114; three standard errors below are 107.
+    assert hits >= 105
+
+
+def test_templates_without_an_answer_make_no_interval_narrower():
+    rows = [(f"t{i // 4}", {"here" if i % 2 else "there": float(i % 3 == 0)}) for i in range(40)]
+    silent = [(f"s{i}", {}) for i in range(10)]
+    alone, among = result(table(rows), DIFFERENCE), result(table([*rows, *silent]), DIFFERENCE)
+    assert (among.value, among.low, among.high) == pytest.approx((alone.value, alone.low, alone.high))
+    ours, theirs = table(rows), table([(t, {k: 1 - v for k, v in scores.items()}) for t, scores in rows])
+    more = [table([*rows, *silent]), table([*((t, {k: 1 - v for k, v in s.items()}) for t, s in rows), *silent])]
+    few, many = (paired(a, b, DIFFERENCE, "template", SETTINGS)[2] for a, b in ((ours, theirs), more))
+    assert (many.low, many.high) == pytest.approx((few.low, few.high))
+
+
+def test_intervals_stay_inside_the_bounds():
+    rows = [(f"t{i}", {"here": 1.0}) for i in range(10)] + [(f"t{i}", {"there": float(i == 0)}) for i in range(10)]
+    found = result(table(rows), DIFFERENCE)
+    assert found.value == pytest.approx(0.9)
+    assert found.high == 1.0
+
+
+def test_a_single_mean_has_the_interval_of_a_mean():
+    found = result(table([(f"t{i}", {"x": 1.0}) for i in range(20)]), Combination({"x": 1.0}))
+    assert found.value == 1.0
+    assert found.low == pytest.approx(0.839, abs=0.001)
+
+
+def test_paired_difference_is_that_of_the_reported_numbers():
+    base, new = simulated(40, 1), simulated(40, 2, here=0.55)
+    left, right, difference = paired(base, new, DIFFERENCE, "template", SETTINGS)
+    assert left == pytest.approx(result(base, DIFFERENCE).value)
+    assert right == pytest.approx(result(new, DIFFERENCE).value)
+    assert difference.value == pytest.approx(right - left)
+    assert difference.low < difference.value < difference.high
+    assert difference.p < 0.05
+
+
+def test_the_paired_test_keeps_its_size_where_nothing_differs():
+    rejected = 0
+    for seed in range(60):
+        _, _, difference = paired(simulated(12, seed), simulated(12, 1000 + seed), DIFFERENCE, "template", SETTINGS)
+        rejected += difference.p < 0.05
+    assert rejected <= 8
+
+
+@pytest.mark.parametrize("clusters", [4, 9])
+def test_intervals_of_differences_cover_what_they_say_with_few_templates_too(clusters):
+    hits = 0
+    for seed in range(120):
+        base, new = simulated(clusters, seed), simulated(clusters, 5000 + seed)
+        _, _, difference = paired(base, new, DIFFERENCE, "template", SETTINGS)
+        hits += difference.low is None or difference.low <= 0 <= difference.high
+    assert hits >= 105
+
+
+def test_clusters_that_all_agree_give_no_interval_however_many_rows_each_has():
+    rows = [(f"t{i}", {side: 1.0}) for i in range(40) for side in ("here", "there") for _ in range(1 + i % 3)]
+    found = result(table(rows), DIFFERENCE)
+    assert (found.value, found.low, found.high) == (0.0, None, None)
+
+
+def test_a_run_compared_with_itself_does_not_differ():
+    run = simulated(8, 3)
+    left, right, difference = paired(run, run, DIFFERENCE, "template", SETTINGS)
+    assert (right - left, difference.p) == (0, 1.0)
+
+
+def test_examples_in_error_in_either_run_are_left_out_of_both():
+    rows = [("a", {"x": 1.0}), ("a", {"x": 1.0}), ("b", {"x": 0.0})]
+    left, right, difference = paired(table(rows), table(rows, error={2}), Combination({"x": 1.0}), "template", SETTINGS)
+    assert (left, right, difference.n) == (1.0, 1.0, 2)
+
+
+def test_runs_that_count_templates_alike_are_paired_by_template():
+    combination = Combination({"x": 1.0}, each="template")
+    base = table([("a", {"x": 1.0}), ("b", {"x": 0.0}), ("c", {})])
+    new = table([("a", {"x": 0.0}), ("b", {"x": 0.0}), ("c", {"x": 1.0})])
+    left, right, difference = paired(base, new, combination, "template", SETTINGS)
+    assert (left, right, difference.n) == (0.5, 0.0, 2)
+
+
+def test_a_combination_survives_json():
+    combination = Combination({"here": 1.0, "there": -1.0}, -0.5, "template", (-1.0, 1.0))
+    assert combination_of(json.loads(json.dumps(combination.as_dict()))) == combination
+
+
+def test_a_p_below_what_draws_reach_is_told_apart_where_that_matters():
+    base, new = simulated(40, 1), simulated(40, 1, here=0.2, there=0.9)
+    drawn, fine = (
+        paired(base, new, DIFFERENCE, "template", Settings(resamples=50, smallest_p=p))[2].p for p in (0.01, 1e-6)
+    )
+    assert drawn == pytest.approx(2 / 10_000)
+    assert fine < 1e-6

@@ -1,0 +1,102 @@
+"""Which examples flipped, and which are no flips because nobody knows."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lmassay.statistics.flips import LeftOut, flips
+from lmassay.statistics.intervals import paired_difference
+from tests.compare_kit import failed, rates, scored, sides, two, unscored
+from tests.evaluations.bias.report import small_bias
+from tests.evaluations.fewshot.report import small_fewshot
+
+
+def test_scores_of_0_and_1_are_counted_in_mcnemars_table():
+    base, new = two(rates([1, 1, 1, 0, 0, 1]), rates([1, 0, 0, 1, 0, 1]))
+    (found,) = flips(base, new, ["accuracy"])
+    assert found.is_rate
+    assert (found.n, found.both_one, found.both_zero, len(found.fallen), len(found.risen)) == (6, 2, 1, 2, 1)
+    assert [(c.id, c.before, c.after) for c in found.fallen] == [("1", 1, 0), ("2", 1, 0)]
+    assert found.p == pytest.approx(1.0)
+
+
+def test_mcnemars_exact_p_is_the_one_of_the_textbook():
+    base, new = two(rates([1] * 8 + [0] * 12), rates([0] * 7 + [1] * 2 + [0] * 11))
+    (found,) = flips(base, new, ["accuracy"])
+    # 7 fell and 1 rose: 2 · (1 + 8) / 2^8.
+    assert found.p == pytest.approx(18 / 256)
+
+
+def test_examples_in_error_or_unscored_on_either_side_are_counted_apart_and_never_flips():
+    before = [scored(0, accuracy=1), failed(1), scored(2, accuracy=1), unscored(3), scored(4, accuracy=1)]
+    after = [scored(0, accuracy=0), scored(1, accuracy=0), failed(2), scored(3, accuracy=0), unscored(4)]
+    base, new = two([*before, scored("a", accuracy=1)], [*after, scored("b", accuracy=0), failed("c")])
+    (found,) = flips(base, new, ["accuracy"])
+    assert [change.id for change in found.changes] == ["0"]
+    assert found.left_out == LeftOut(error=2, unscored=2, only_base=1, only_new=1)
+    assert found.left_out.told() == (
+        "6 left out (2 in error, 2 unscored, 1 only in the base run, 1 only in the new run)"
+    )
+
+
+def test_examples_that_a_score_is_not_about_are_not_left_out():
+    rows = [scored(0, accuracy_amb=1), scored(1, accuracy_dis=1)]
+    base, new = two(rows, rows)
+    assert [found.left_out.total for found in flips(base, new, ["accuracy_amb", "accuracy_dis"])] == [0, 0]
+
+
+def test_graded_scores_have_the_largest_change_first():
+    base, new = two(
+        [scored(i, quality=value) for i, value in enumerate([0.5, 0.5, 0.5, 0.1 + 0.2])],
+        [scored(i, quality=value) for i, value in enumerate([0.4, 0.9, 0.5, 0.3])],
+    )
+    (found,) = flips(base, new, ["quality"])
+    assert not found.is_rate
+    assert [c.id for c in found.changes] == ["1", "0"]
+    assert found.p is None
+    assert found.as_json()["scores"] == "graded"
+
+
+def test_clusters_have_no_mcnemar_test():
+    groups = [{"template": str(i % 2)} for i in range(8)]
+    base, new = two(rates([1] * 8, groups=groups), rates([0] * 8, groups=groups), cluster="template")
+    (found,) = flips(base, new, ["accuracy"])
+    assert len(found.fallen) == 8
+    assert found.p is None
+
+
+def test_as_many_flips_as_wanted_are_given_of_each_kind():
+    base, new = two(rates([1] * 5 + [0] * 5), rates([0] * 5 + [1] * 5))
+    (found,) = flips(base, new, ["accuracy"])
+    assert [c.id for c in found.first(2)] == ["0", "1", "5", "6"]
+    assert len(found.first(None)) == 10
+    assert found.as_json()["examples"] == []
+    assert found.as_json(1)["examples"][0] == {"id": "0", "before": 1, "after": 0}
+
+
+def test_a_metric_made_of_several_scores_has_the_flips_of_each(tmp_path):
+    runs = small_bias.run(tmp_path, {"label": "one"}, {"label": "two", "lean": 0.2})
+    base, new = sides(tmp_path / "results", *(run.id for run in runs))
+    found = flips(base, new, ["accuracy_amb", "diff_bias_dis"])
+    assert [one.metric for one in found] == ["accuracy_amb", "correct_biased", "correct_counter"]
+    assert found[0].n == 72
+
+
+def test_runs_paired_by_something_else_flip_by_it():
+    with_patterns = [small_fewshot.row(split, test=0.5 + split / 10, pattern=p) for split in (0, 1) for p in (0, 1)]
+    without = [small_fewshot.row(split, test=0.9, pattern=None) for split in (0, 1)]
+    base, new = two(with_patterns, without, task="fewshot", pair_by="split", cluster="split")
+    (found,) = flips(base, new, ["acc"])
+    assert found.paired_by == "split"
+    assert [(c.id, c.before, c.after) for c in found.changes] == [("0", 0.5, 0.9), ("1", 0.6, 0.9)]
+
+
+@given(pairs=st.lists(st.tuples(st.integers(0, 1), st.integers(0, 1)), min_size=2, max_size=40))
+def test_the_four_counts_are_all_examples_and_p_is_that_of_the_paired_test(pairs):
+    base, new = two(rates(a for a, _ in pairs), rates(b for _, b in pairs))
+    (found,) = flips(base, new, ["accuracy"])
+    assert found.both_one + found.both_zero + len(found.fallen) + len(found.risen) == found.n == len(pairs)
+    column = [side.table.column("accuracy") for side in (base, new)]
+    assert found.p == pytest.approx(paired_difference(*column).p)

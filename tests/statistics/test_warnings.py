@@ -1,0 +1,51 @@
+"""Runs that look alike and were not asked alike."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from lmassay.statistics.warnings import asked_otherwise, other_labels
+from tests.compare_kit import rates, side
+
+
+def two_of(ours, theirs, label="label"):
+    base = side("base", rates([1]), signature={"data": "one", **ours})
+    new = side("new", rates([1]), signature={"data": "one", **theirs})
+    return base, replace(new, record=replace(new.record, label=label))
+
+
+@pytest.mark.parametrize("part", ["attack", "prompt", "method", "regime"])
+def test_one_label_for_two_ways_of_asking_is_told(part):
+    (told,) = asked_otherwise(*two_of({part: "charswap(rate:0.3)"}, {part: "charswap(rate:0.9)"}))
+    assert f"new has another {part} (charswap(rate:0.9), not charswap(rate:0.3)) than base" in told
+    assert "a difference may come from that, not from the model" in told
+
+
+def test_a_part_that_one_run_does_not_have_is_told_as_none():
+    (told,) = asked_otherwise(*two_of({}, {"attack": "charswap"}))
+    assert "another attack (charswap, not none)" in told
+
+
+def test_runs_that_were_asked_alike_are_not_doubted():
+    assert asked_otherwise(*two_of({"attack": "a", "model": "m"}, {"attack": "a", "model": "n", "seed": "1"})) == []
+
+
+@pytest.mark.parametrize("part", ["attack", "prompt", "method"])
+def test_labels_that_differ_show_what_is_compared(part):
+    assert asked_otherwise(*two_of({part: "a"}, {part: "b"}, label="other")) == []
+
+
+def test_another_label_of_the_same_attack_tells_nothing():
+    sides = two_of(
+        {"attack": "a(rate:0.3)", "prompt": "x"}, {"attack": "a(rate:0.3)", "prompt": "y"}, label="a, rate 0.3"
+    )
+    assert other_labels(*sides) == []
+    assert "another prompt (y, not x)" in asked_otherwise(*sides)[0]
+    assert other_labels(*two_of({"attack": "a"}, {"attack": "b"}, label="other")) != []
+
+
+def test_another_prompt_besides_another_attack_is_told_whatever_the_labels():
+    (told,) = asked_otherwise(*two_of({"attack": "a", "prompt": "x"}, {"attack": "b", "prompt": "y"}, label="other"))
+    assert "another attack (b, not a) and another prompt (y, not x)" in told

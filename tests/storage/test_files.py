@@ -1,0 +1,102 @@
+"""Files are read strictly and written whole."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from lmassay.errors import DataError
+from lmassay.storage.files import atomic_write, open_parallel, open_text
+from tests.helpers import write_lines
+
+
+def lines_of(path: Path, raw: bytes, **options: bool) -> list[str]:
+    path.write_bytes(raw)
+    return list(open_text(path, "test").read(**options))
+
+
+@pytest.mark.parametrize(
+    ("raw", "lines"),
+    [
+        (b"a\nb\n", ["a", "b"]),
+        (b"a\nb", ["a", "b"]),
+        (b"a\r\nb\r\n", ["a", "b"]),
+        (b"a\rb\r", ["a", "b"]),
+        (b"\n\n", ["", ""]),
+        (b"  a \t\n", ["  a"]),
+        ("a\u2028b\n".encode(), ["a\u2028b"]),
+        ("a\u00a0\u3000\n".encode(), ["a"]),
+        (b"a\x00b\n", ["a\x00b"]),
+    ],
+)
+def test_lines_end_as_python_reads_text_and_lose_trailing_white_space(tmp_path, raw, lines):
+    assert lines_of(tmp_path / "f", raw) == lines
+
+
+def test_a_byte_order_mark_is_dropped_unless_kept(tmp_path):
+    assert lines_of(tmp_path / "f", b"\xef\xbb\xbfa\n") == ["a"]
+    assert lines_of(tmp_path / "f", b"\xef\xbb\xbfa\n", keep_bom=True) == ["\ufeffa"]
+
+
+@pytest.mark.parametrize(("raw", "line"), [(b"ok\nna\xefve\n", 2), (b"a\rb\r\xff", 3), (b"a\r\n\xc3\n", 2)])
+def test_undecodable_bytes_are_named_with_file_and_line(tmp_path, raw, line):
+    with pytest.raises(DataError, match=rf"bad\.txt, line {line}: byte 0x"):
+        lines_of(tmp_path / "bad.txt", raw)
+
+
+def test_an_empty_a_missing_and_a_folder_are_told_apart(tmp_path):
+    (tmp_path / "empty").touch()
+    for name, told in (("empty", "is empty"), ("none", "does not exist"), (".", "is a folder")):
+        with pytest.raises(DataError, match=told):
+            open_text(tmp_path / name, "src")
+
+
+def test_files_of_different_length_name_the_line_without_a_partner(tmp_path):
+    long, short = write_lines(tmp_path / "long", "abc"), write_lines(tmp_path / "short", "ab")
+    with pytest.raises(DataError, match=r"line 3 of the src file .*long has no partner.*short has 2"):
+        open_parallel({"src": long, "adv_src": short})
+
+
+def test_chunks_hold_all_rows_in_order(tmp_path):
+    a, b = write_lines(tmp_path / "a", "12345"), write_lines(tmp_path / "b", "vwxyz")
+    chunks = list(open_parallel({"a": a, "b": b}).chunks(2))
+    assert [len(chunk) for chunk in chunks] == [2, 2, 1]
+    assert [row["a"] + row["b"] for chunk in chunks for row in chunk] == ["1v", "2w", "3x", "4y", "5z"]
+
+
+def test_a_write_that_fails_leaves_the_old_file_and_no_rubbish(tmp_path):
+    file = write_lines(tmp_path / "f", ["old"])
+
+    def half_way():
+        with atomic_write(file) as stream:
+            stream.write("half")
+            raise RuntimeError
+
+    with pytest.raises(RuntimeError):
+        half_way()
+    assert file.read_text() == "old\n"
+    assert os.listdir(tmp_path) == ["f"]
+
+
+def test_a_link_stays_a_link_and_a_pipe_is_written_to(tmp_path):
+    real = write_lines(tmp_path / "real", ["old"])
+    link = tmp_path / "link"
+    link.symlink_to(real)
+    with atomic_write(link) as stream:
+        stream.write("new\n")
+    assert link.is_symlink()
+    assert real.read_text() == "new\n"
+    os.mkfifo(tmp_path / "pipe")
+    reader = os.open(tmp_path / "pipe", os.O_RDONLY | os.O_NONBLOCK)
+    with atomic_write(tmp_path / "pipe") as stream:
+        stream.write("through\n")
+    assert os.read(reader, 100) == b"through\n"
+    os.close(reader)
+
+
+def test_a_folder_or_a_place_that_cannot_be_written_is_a_clear_error(tmp_path):
+    with pytest.raises(DataError, match="is a folder"), atomic_write(tmp_path):
+        pass
+    (tmp_path / "file").touch()
+    with pytest.raises(DataError, match="cannot write"), atomic_write(tmp_path / "file" / "inside"):
+        pass

@@ -1,0 +1,211 @@
+"""The store: records, cache, locks, and what happens to a damaged or foreign file."""
+
+import sqlite3
+import threading
+
+import pytest
+
+from lmassay.errors import StoreError
+from lmassay.storage.store import FILE, NewRun, Store
+from lmassay.types import Example, Response, Row, Score
+
+
+def new_run(store: Store, label: str = "x") -> str:
+    run = store.new_id(label)
+    store.add_run(NewRun(run, "s", "n", "t", "m", label, {}, "sig", {}, 1))
+    return run
+
+
+@pytest.fixture
+def store(tmp_path):
+    with Store(tmp_path / "results", create=True) as opened:
+        yield opened
+
+
+def test_a_row_comes_back_as_it_was(store):
+    run = new_run(store)
+    row = Row(
+        Example("1", {"src": "café \ud800 <b>"}, ["ref"], {"category": "x"}),
+        "scored",
+        Score({"s": 0.25}, {"t": "why"}, {"out": "y"}),
+    )
+    store.add_rows(run, [(0, row)])
+    assert list(store.rows(run)) == [row]
+    assert store.count(run) == {"scored": 1, "unscored": 0, "error": 0}
+
+
+def test_rows_in_error_are_not_finished(store):
+    run = new_run(store)
+    store.add_rows(run, [(0, Row(Example("a", {}), "scored")), (1, Row(Example("b", {}), "error", error="no"))])
+    assert store.finished_ids(run) == {"a"}
+
+
+def test_answers_are_found_by_key_alone(store):
+    store.add_response("k", "run", "m", {"verb": "generate"}, Response("yes"))
+    assert store.cached(["k", "other"]) == {"k": Response("yes")}
+
+
+def test_a_run_is_found_by_part_of_its_id_and_latest(store):
+    first, second = new_run(store, "one"), new_run(store, "two")
+    assert store.run(first).id == first
+    assert store.run(second[-4:]).id == second
+    assert store.run("latest").id == second
+    with pytest.raises(StoreError, match="fits 2 runs"):
+        store.run(first[:4])
+    with pytest.raises(StoreError, match="there is no run"):
+        store.run("zzz")
+
+
+def test_labels_make_safe_ids(store):
+    for label in ("../../etc/passwd", "CON:\\x", "ㅎ" * 300, "<script>"):
+        run = new_run(store, label)
+        assert set(run) <= set("abcdefghijklmnopqrstuvwxyz0123456789-")
+        assert len(run) < 80
+
+
+def test_a_run_whose_process_is_gone_is_called_interrupted(store):
+    run = new_run(store)
+    assert store.run(run).status == "interrupted"
+    with store.lock(run), Store(store.folder) as other:
+        assert other.run(run).status == "running"
+
+
+def test_two_processes_cannot_work_on_one_run(store):
+    run = new_run(store)
+    other = Store(store.folder)
+    with store.lock(run), pytest.raises(StoreError, match="another process"), other.lock(run):
+        pass
+    with other.lock(run):
+        pass
+    other.close()
+
+
+def test_looking_at_runs_does_not_disturb_one_that_starts(store):
+    stop = threading.Event()
+
+    def look() -> None:
+        with Store(store.folder) as reader:
+            while not stop.is_set():
+                reader.runs()
+
+    new_run(store)
+    watchers = [threading.Thread(target=look) for _ in range(2)]
+    for watcher in watchers:
+        watcher.start()
+    try:
+        for number in range(60):
+            run = store.new_id(str(number))
+            with store.lock(run):
+                store.add_run(NewRun(run, "s", "n", "t", "m", "l", {}, "sig", {}, 1))
+                store.forget_lock(run)
+    finally:
+        stop.set()
+        for watcher in watchers:
+            watcher.join()
+
+
+def test_a_folder_that_is_read_only_can_be_read(store, monkeypatch):
+    run = new_run(store)
+    store.close()
+    monkeypatch.setattr("lmassay.storage.store.os.access", lambda *_: False)
+    with Store(store.folder) as reader:
+        assert reader.run(run).id == run
+
+
+def test_a_closed_folder_that_is_still_written_to_is_told(store, monkeypatch):
+    new_run(store)
+    monkeypatch.setattr("lmassay.storage.store.os.access", lambda *_: False)
+    with pytest.raises(StoreError, match="still being written"):
+        Store(store.folder)
+
+
+def test_the_most_frequent_errors_are_counted(store):
+    run = new_run(store)
+    errors = ["HTTP 500", "late", "HTTP 500"]
+    store.add_rows(run, [(n, Row(Example(str(n), {}), "error", error=e)) for n, e in enumerate(errors)])
+    assert store.errors(run) == [("HTTP 500", 2), ("late", 1)]
+
+
+def test_reading_a_folder_without_results_says_what_to_do(tmp_path):
+    with pytest.raises(StoreError, match="run something first"):
+        Store(tmp_path)
+
+
+def test_a_folder_that_cannot_be_made_is_refused(tmp_path):
+    (tmp_path / "file").touch()
+    with pytest.raises(StoreError, match="cannot write to the results folder"):
+        Store(tmp_path / "file" / "results", create=True)
+
+
+@pytest.mark.parametrize(
+    "content", [b"not a database, not at all, really" * 100, b"SQLite format 3\x00" + b"\xff" * 5000]
+)
+def test_a_damaged_store_is_named(tmp_path, content):
+    (tmp_path / FILE).write_bytes(content)
+    with pytest.raises(StoreError, match="damaged or no lmassay store"):
+        Store(tmp_path).runs()
+
+
+def test_a_database_of_something_else_is_left_alone(tmp_path):
+    with sqlite3.connect(tmp_path / FILE) as other:
+        other.execute("CREATE TABLE things (x)")
+    other.close()
+    with pytest.raises(StoreError, match="something else"):
+        Store(tmp_path, create=True)
+
+
+def test_a_newer_schema_asks_for_an_upgrade(store):
+    store._db.execute("PRAGMA user_version = 99")
+    with pytest.raises(StoreError, match="newer lmassay"):
+        Store(store.folder)
+
+
+def test_a_full_disk_is_told_in_words(store):
+    store._db.execute("PRAGMA max_page_count = 1")
+    run_rows = [(i, Row(Example(str(i), {"text": "x" * 10_000}), "scored")) for i in range(100)]
+    with pytest.raises(StoreError, match="disk is full"):
+        store.add_rows("r", run_rows)
+    assert list(store.rows("r")) == []
+
+
+def test_two_stores_can_write_to_one_file(tmp_path):
+    with Store(tmp_path, create=True) as one, Store(tmp_path, create=True) as two:
+        for number in range(50):
+            one.add_response(f"a{number}", "r", "m", {}, Response("x"))
+            two.add_response(f"b{number}", "r", "m", {}, Response("x"))
+        assert len(one.cached([f"{k}{n}" for k in "ab" for n in range(50)])) == 100
+
+
+def test_what_was_asked_of_an_example_is_found_with_its_answers(store):
+    run = new_run(store)
+    store.add_response("k", run, "m", {"verb": "generate", "prompt": "1 + 1 ="}, Response("2"))
+    rows = [(place, Row(Example(i, {}), "scored")) for place, i in enumerate("ba")]
+    store.add_rows(run, rows, {"a": ["k", "gone"], "b": []})
+    assert list(store.asked(run)) == [("b", []), ("a", [({"verb": "generate", "prompt": "1 + 1 ="}, Response("2"))])]
+
+
+def test_a_store_of_an_earlier_version_has_no_record_of_what_was_asked(store):
+    run = new_run(store)
+    store.add_rows(run, [(0, Row(Example("a", {}), "scored"))])
+    with sqlite3.connect(store.file) as db:
+        db.execute("DROP TABLE asked")
+        db.execute("PRAGMA user_version = 2")
+    assert list(store.asked(run)) == [("a", [])]
+    with Store(store.folder, create=True) as upgraded:
+        upgraded.add_rows(run, [(0, Row(Example("a", {}), "scored"))], {"a": ["k"]})
+        assert list(upgraded.asked(run)) == [("a", [])]
+
+
+def test_a_configuration_keeps_the_order_of_its_keys(store):
+    run = store.new_id("x")
+    config = {"task": {"data": {"Simple": "b", "Across": "a"}}}
+    store.add_run(NewRun(run, "s", "n", "t", "m", "x", config, "sig", {}, 1))
+    assert list(store.run(run).config["task"]["data"]) == ["Simple", "Across"]
+
+
+def test_an_error_or_id_that_has_no_utf_8_is_spelled_out(store):
+    run = new_run(store)
+    store.add_rows(run, [(0, Row(Example("a\ud800", {}), "error", error="said \udfff"))], {"a\ud800": ["k"]})
+    (row,) = store.rows(run)
+    assert (row.example.id, row.error) == ("a\\ud800", "said \\udfff")
+    assert list(store.asked(run)) == [("a\\ud800", [])]
