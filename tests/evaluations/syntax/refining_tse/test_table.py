@@ -247,8 +247,9 @@ def test_no_results_is_an_error_that_says_where_they_lie(tmp_path):
 @pytest.fixture
 def figures():
     pytest.importorskip("matplotlib", reason="the plots extra is not installed")
+    from lmassay.evaluations.syntax.refining_tse import figures as module
 
-    return figures
+    return module
 
 
 def test_figures_are_written_in_every_format(figures, tmp_path):
