@@ -8,9 +8,10 @@ from typing import Any
 
 from lmassay.statistics.comparison import Side, load_side
 from lmassay.statistics.table import ScoreTable
-from lmassay.storage.records import NewRun, RunRecord
 from lmassay.storage.store import Store
-from lmassay.types import Example, Row, Score
+from lmassay.types import Example, NewRun, Result, Row, RunRecord, Score, provenance_of
+
+_NO_INTERVAL = {"low": None, "high": None, "n": 0}
 
 
 def scored(i: object, groups: Mapping[str, str] | None = None, /, **scores: float) -> Row:
@@ -44,9 +45,9 @@ def add(folder: Path, run: str, rows: Iterable[Row], **more: Any) -> str:
     config = {"confidence": 0.95, "resamples": 200, "seed": 0, **more.pop("config", {})}
     provenance = {"signature": {"data": "one"}, "command": ["run", "x.yaml"], **more}
     with Store(folder, create=True) as store:
-        store.add_run(NewRun(run, sweep, "", task, model, label, config, "signature", provenance, None))
+        store.add_run(NewRun(run, sweep, "", task, model, label, config, "signature", provenance_of(provenance), None))
         store.add_rows(run, list(enumerate(rows)))
-        store.set_results(run, results)
+        store.set_results(run, [Result(**_NO_INTERVAL | result) for result in results])
         store.set_status(run, status, note)
     return run
 
@@ -59,11 +60,13 @@ def sides(folder: Path, *runs: str) -> list[Side]:
 def side(run: str, rows: Iterable[Row], **more: Any) -> Side:
     """A run that is in no folder."""
     status, note, task = more.pop("status", "done"), more.pop("note", ""), more.pop("task", "quiz")
-    results = more.pop("results", [])
+    results = [Result(**_NO_INTERVAL | result) for result in more.pop("results", [])]
     config = {"confidence": 0.95, "resamples": 200, "seed": 0, **more.pop("config", {})}
     provenance = {"signature": {"data": "one"}, **more}
     names = (run, run, "", task, f"model {run}", "label", status)
-    return Side(RunRecord(*names, config, "s", provenance, results, note, None, "", None), ScoreTable(rows))
+    return Side(
+        RunRecord(*names, config, "s", provenance_of(provenance), results, note, None, "", None), ScoreTable(rows)
+    )
 
 
 def two(before: Iterable[Row], after: Iterable[Row], **more: Any) -> list[Side]:

@@ -12,8 +12,8 @@ from lmassay.reporting.export import row_as_dict
 from lmassay.running import runner
 from lmassay.running.config import expand, load_runs
 from lmassay.statistics.comparison import Comparison, Side, compare_runs, load_side
-from lmassay.storage.store import RunRecord, Store
-from lmassay.types import Result
+from lmassay.storage.store import Store
+from lmassay.types import Result, RunRecord
 
 if TYPE_CHECKING:
     import pandas
@@ -37,7 +37,7 @@ class Run:
 
     @property
     def results(self) -> list[Result]:
-        return [Result(**result) for result in self.record.results]
+        return list(self.record.results)
 
     def __getitem__(self, metric: str) -> Result:
         """The overall result of a metric: ``run["success"].value``."""

@@ -1,81 +1,188 @@
-"""What a task and a model must offer. These are protocols: a plug-in needs no base class of ours.
+"""What a task, a model and an evaluation offer: everything that the core reads from a plug-in is declared here.
 
-The options of a plug-in are the parameters of its ``__init__``: names, types and defaults are read from there, and a
-configuration is checked against them. Making a task or a model must be cheap and touch neither network nor weights;
-load on the first question.
+``Task`` and ``Model`` are base classes. The members without a default must be written; all others have a default that
+suits most plug-ins. The options of a plug-in are the parameters of its ``__init__``: names, types and defaults are
+read from there, and a configuration is checked against them. Creating a task or a model must be cheap and touch
+neither network nor weights; load on the first request.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, Protocol, runtime_checkable
+import importlib
+import importlib.metadata
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from lmassay.errors import LmassayError, PluginError, failure
-from lmassay.statistics.intervals import Settings
-from lmassay.statistics.table import ScoreTable
-from lmassay.types import Candidates, Continuation, Example, Request, Response, Result, Score
+from lmassay.types import (
+    Candidates,
+    Continuation,
+    Design,
+    Example,
+    Metric,
+    Request,
+    Response,
+    Result,
+    Score,
+    Settings,
+)
+
+if TYPE_CHECKING:
+    from lmassay.models.budget import Budget, Prices
+    from lmassay.statistics.table import ScoreTable
 
 Answered = Iterable[Response | str | Continuation | Candidates | tuple[int, Response]]
+Hook = str | Callable[..., Any]
+"""A function, or where to import it from when it is first needed: ``package.module:name``."""
 
 
-@runtime_checkable
-class Task(Protocol):
-    """What is asked, and how the answers are judged."""
+class Task:
+    """What is asked, and how the answers are scored.
 
-    name: str
-    version: int
-    """Raise it when the same inputs may score differently than before."""
-    needs: frozenset[str]
-    """Verbs the model must know: generate, logprobs, slot, train; empty if none is asked."""
-
-    def examples(self) -> Iterator[Example]:
-        """All examples, in a stable order, with unique ids. May be called more than once."""
-
-    def requests(self, example: Example) -> Sequence[Request]:
-        """What to ask about it."""
-
-    def score(self, examples: Sequence[Example], responses: Sequence[Sequence[Response]]) -> Sequence[Score]:
-        """Judge a batch; each example comes with one usable response a request, in the order of its requests."""
-
-    def aggregate(self, table: ScoreTable, settings: Settings) -> list[Result]:
-        """Numbers for the report, overall first."""
-
-    def signature(self) -> Mapping[str, Any]:
-        """What the scores depend on (data hashes, scorers, options), for the signature line."""
-
-
-@runtime_checkable
-class Model(Protocol):
-    """Who answers. It has one method a verb in ``can``: generate, logprobs, slot.
-
-    Each takes a sequence of requests and gives the answers back in order (a bare answer will do: a string, a
-    Continuation, Candidates), or pairs of position and Response in the order of their arrival, which loses least when
-    a run is killed.
-
-    Optional: ``check()`` raises a UserError for what can be known before the first question; ``close()``;
-    ``cached = False`` for models whose answers cost nothing and are looked up by place; ``label`` for tables;
-    ``sees_right = False`` for models that do not look behind a blank; ``chunk`` for how many examples are asked about
-    at a time at least; ``prices`` (a Prices) for what tokens cost; ``heed(budget)``, called before the first question:
-    ask nothing more when ``budget.allows`` says no, yield what is in flight, then raise BudgetReached;
-    ``keep_in(folder)``, called before the first question: where the model may note what it must find again after a
-    crash. ``can`` may also hold "choices": the model keeps to the choices of a Generate request; and "train": its
-    weights can be had by a trainer, who is another plug-in (see ``Train``), so there is no method of that name.
+    Required: ``name``, ``examples``, ``requests`` and ``score``. A task whose results are means over its examples
+    needs no ``aggregate``: it lists its metrics in ``metrics``.
     """
 
     name: str
+    version: int = 1
+    """Raise it when the same inputs may score differently than before."""
+    needs: frozenset[str] = frozenset()
+    """What the model must be able to do: generate, logprobs, slot, train, choices; empty if no model is asked."""
+    evaluation: Evaluation | None = None
+    """The evaluation that the task belongs to. A subclass inherits it, and with it report, headline and card."""
+    label: str = ""
+    """The short name in tables for what is asked; the task's name if empty."""
+    metrics: Sequence[Metric] = ()
+    """The metrics that the task reports. What is not declared here is looked up in the evaluation's metrics."""
+    design: Design = Design()
+    """What statistics need to know: clusters, headline metrics, weights, combined metrics, how runs are paired."""
+    requests_each: int | None = None
+    """Requests per example at most, where the task knows."""
+    chunk: int = 1024
+    """How many examples are processed at a time, at least."""
+    trains: bool = False
+    """True if the task requests trainings, which the runs of a sweep share."""
 
-    @property
-    def can(self) -> frozenset[str]:
-        """The verbs it knows; a plain attribute will do."""
+    def examples(self) -> Iterator[Example]:
+        """All examples, in a stable order, with unique ids. May be called more than once."""
+        raise NotImplementedError
+
+    def requests(self, example: Example) -> Sequence[Request]:
+        """What to ask about it."""
+        raise NotImplementedError
+
+    def score(self, examples: Sequence[Example], responses: Sequence[Sequence[Response]]) -> Sequence[Score]:
+        """Score a batch; each example comes with one usable response per request, in the order of its requests."""
+        raise NotImplementedError
+
+    def aggregate(self, table: ScoreTable, settings: Settings) -> list[Result]:
+        """The results of a run, overall first. By default the mean of each metric that some example has a score of."""
+        from lmassay.statistics.intervals import mean_results
+
+        declared = [metric.name for metric in self.metrics]
+        names = [name for name in declared if table.has(name)] or table.metrics
+        return mean_results(table, names, settings, cluster=self.design.cluster)
+
+    def signature(self) -> Mapping[str, Any]:
+        """What the scores depend on (digests of the data, scorers, options), for the signature line."""
+        return {}
+
+    def size(self) -> int | None:
+        """How many examples there are, where that is known without reading them all."""
+        return None
+
+    def notes(self) -> Sequence[str]:
+        """What a user should know before the run."""
+        return ()
+
+    def check(self) -> None:
+        """Raise a UserError for what can be known to be wrong before anything is asked."""
+
+    def check_model(self, model: Model) -> None:
+        """Raise a UserError if this model cannot be used with this task."""
+
+
+class Model:
+    """Who answers. It has one method for each thing it ``can`` do: generate, logprobs, slot.
+
+    Each takes a sequence of requests and returns the answers in order (a bare answer will do: a string, a
+    Continuation, Candidates), or pairs of position and Response in the order of their arrival, which loses least when
+    a run is killed. ``can`` may also hold "choices": the model keeps to the choices of a Generate request; and
+    "train": a trainer can use its weights. A trainer is another plug-in (see ``Train``), so there is no such method.
+    """
+
+    name: str
+    can: frozenset[str]
+    """What it can do: generate, logprobs, slot, choices, train."""
+    label: str = ""
+    """The short name in tables; the model's name if empty."""
+    cached: bool = True
+    """False for a model whose answers cost nothing and are looked up by place."""
+    sees_right: bool = True
+    """False for a model that does not see what follows a blank."""
+    chunk: int = 0
+    """How many examples it should be asked about at a time, at least."""
+    metered: bool = False
+    """True for a model whose tokens are counted and may cost money."""
+    prices: Prices | None = None
+    """What the tokens of a metered model cost; None if that is unknown."""
 
     def identity(self) -> Mapping[str, Any]:
-        """All that makes its answers its own: name, revision, weights hash or endpoint, parameters; no secret."""
+        """All that makes its answers its own: name, revision, digest of the weights or endpoint, parameters.
+
+        No secrets: it is stored with the results.
+        """
+        raise NotImplementedError
+
+    def generate(self, requests: Any) -> Any:
+        """Answer Generate requests."""
+        raise NotImplementedError
+
+    def logprobs(self, requests: Any) -> Any:
+        """Answer LogProbs requests."""
+        raise NotImplementedError
+
+    def slot(self, requests: Any) -> Any:
+        """Answer Slot requests."""
+        raise NotImplementedError
+
+    def notes(self) -> Sequence[str]:
+        """What a user should know before the run."""
+        return ()
+
+    def check(self) -> None:
+        """Raise a UserError for what can be known to be wrong before the first request."""
+
+    def heed(self, budget: Budget) -> None:
+        """Called before the first request. When ``budget.allows`` says no, request nothing more, yield what is in
+        flight, then raise BudgetReached."""
+
+    def keep_in(self, folder: Path) -> None:
+        """Called before the first request: where the model may note what it must find again after a crash."""
+
+    def close(self) -> None:
+        """Called after the last request."""
+
+
+class StoredAnswers(Model):
+    """A model that looks up answers which are already there, by role and line or id."""
+
+    cached = False
+    lines: int | None = None
+    """How many lines of answers there are, where answers are looked up by line."""
+    roles: frozenset[str] = frozenset()
+    """The roles that answers are there for."""
+
+    def check_places(self, ids: Sequence[str]) -> None:
+        """Raise a UserError if an example of these ids has no answer; called before the run."""
 
 
 def ask(model: Model, verb: str, requests: Sequence[Request]) -> Iterator[tuple[int, Response]]:
     """Put requests of one verb to a model; yield (position, response) as they arrive, exactly one for each."""
     seen: set[int] = set()
-    for count, item in enumerate(_told_by_name(model, verb, requests)):
+    for count, item in enumerate(_answers_of(model, verb, requests)):
         place, response = item if _is_placed(item) else (count, item)
         if isinstance(response, str | Continuation | Candidates):
             response = Response(response)
@@ -87,11 +194,15 @@ def ask(model: Model, verb: str, requests: Sequence[Request]) -> Iterator[tuple[
         raise PluginError(f"the model {model.name} gave {len(seen)} answers to {len(requests)} requests")
 
 
-def _told_by_name(model: Model, verb: str, requests: Sequence[Request]) -> Iterator[Any]:
-    """What the model returns; a failure in a class of the user's own names it, one of ours is a bug and shows whole."""
+def _answers_of(model: Model, verb: str, requests: Sequence[Request]) -> Iterator[Any]:
+    """What the model returns; a failure in a user's class is reported by name, one of ours is a bug and shown whole."""
+    methods: dict[str, Callable[[Sequence[Request]], Answered]] = {
+        "generate": model.generate,
+        "logprobs": model.logprobs,
+        "slot": model.slot,
+    }
     try:
-        returned: Answered = getattr(model, verb)(requests)
-        yield from returned
+        yield from methods[verb](requests)
     except LmassayError:
         raise
     except Exception as error:
@@ -104,6 +215,172 @@ def _is_placed(item: Any) -> bool:
     return isinstance(item, tuple) and len(item) == 2 and isinstance(item[0], int)
 
 
-def label_of(thing: Any) -> str:
+def label_of(part: Task | Model) -> str:
     """The short name that tables show for a task or model."""
-    return str(getattr(thing, "label", "") or thing.name)
+    return part.label or part.name
+
+
+@dataclass(frozen=True, slots=True)
+class Component:
+    """A plug-in by name: where it lives and what it is. Listing components imports none of them."""
+
+    path: str
+    """``package.module:Name``"""
+    summary: str
+    extra: str = ""
+    """The extra of lmassay that it needs, if any."""
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One thing that ``lmassay doctor`` looked for: ok, missing (nothing else needs it), low, or broken."""
+
+    what: str
+    state: str
+    found: str
+    remedy: str = ""
+
+    @staticmethod
+    def of_package(package: str, purpose: str, extra: str) -> Finding:
+        """Whether an optional package is installed; ``extra`` of lmassay brings it."""
+        what = f"{purpose} ({package})"
+        try:
+            version = importlib.metadata.version(package)
+        except importlib.metadata.PackageNotFoundError:
+            return Finding(what, "missing", "", f"pip install 'lmassay[{extra}]'")
+        return Finding(what, "ok", version)
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """What ``lmassay init`` writes: the template ``config.yaml`` of a folder, and the other files there as data.
+
+    In the template, ``@DATA@/name`` is the path of a data file, ``@MODEL@`` the model, ``@FILE@`` and ``@NAME@`` the
+    configuration's file and name; ``marks`` adds further marks that depend on the model.
+    """
+
+    folder: Path
+    model: str = "smollm2"
+    """The model if the user names none; ``@DATA@/file.py:Name`` is a class among the data."""
+    marks: Hook | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """A command of the command line: name, one line of help, and where it is defined (``module:name``)."""
+
+    name: str
+    help: str
+    path: str
+    section: str = "Evaluations"
+    """The heading under which ``lmassay --help`` lists it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Variation:
+    """Which parts of a run's signature say how the question is asked. Runs are often compared over these parts."""
+
+    pooled: str = ""
+    """Runs of one model that differ only in this part are variants of one question; the headline pools them."""
+    identity: str = ""
+    """The part that tells runs of one sweep apart better than their labels do."""
+    named: tuple[str, ...] = ()
+    """Parts that a run's label shows, so that different labels already say that they differ."""
+    hidden: tuple[str, ...] = ("prompt", "method")
+    """Parts that the label does not show."""
+    free: tuple[str, ...] = ()
+    """Further parts that may differ between two models that are asked the same question."""
+
+    @property
+    def asked(self) -> tuple[str, ...]:
+        """All parts that say how the question is asked."""
+        return (*self.named, *self.hidden)
+
+
+@dataclass(frozen=True, slots=True)
+class CardVariant:
+    """One way in which the card can ask: what the model must be able to do, and the configuration without the model."""
+
+    needs: frozenset[str]
+    config: Mapping[str, Any]
+    folder: Path
+    """Where relative paths in the configuration start."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class View:
+    """How the runs of a task are shown. Every member is optional; what is missing gets the generic form."""
+
+    section: Hook | None = None
+    """(store, records) → the Section of the report for runs that share a task."""
+    texts: Hook | None = None
+    """(row, requests) → (name, text) pairs that the example browser shows, in reading order."""
+    headline: Hook | None = None
+    """(store, records) → the Headline of runs of one model that ask one question, or None."""
+    sample: Sample | None = None
+    """What ``lmassay init TASK`` writes."""
+    export: Hook | None = None
+    """() → the task's Export: how its runs are written in the formats of other tools."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TaskEntry(View):
+    """A task of an evaluation: where it lives, what it is, and where it is shown unlike the evaluation's others."""
+
+    path: str
+    summary: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Evaluation(View):
+    """A question about a model, with everything that answers and shows it. Only name, question and tasks are required.
+
+    Evaluations are found through the entry-point group ``lmassay.evaluations``. The object should be cheap to import:
+    give ``"package.module:name"`` instead of a function, and lmassay imports it when it is needed.
+    """
+
+    name: str
+    question: str
+    tasks: Mapping[str, TaskEntry]
+    metrics: tuple[Metric, ...] = ()
+    components: Mapping[str, Mapping[str, Component]] = field(default_factory=dict)
+    """Further plug-ins that come with it: kind → name → component."""
+    variation: Variation = Variation()
+    card: Hook | None = None
+    """(size) → the ways in which the card can ask, the most informative first; size is quick, standard or full."""
+    commands: tuple[Command, ...] = ()
+    checks: Hook | None = None
+    """() → Findings for ``lmassay doctor``."""
+    after_run: Hook | None = None
+    """(store, records) → print what the runs of a command show together."""
+    log_reader: Hook | None = None
+    """() → a LogReader, which recognises logs of other harnesses that one of the tasks can score."""
+    order: int = 100
+    """Where it stands among the evaluations on the card and in reports: the smaller, the earlier."""
+
+    def view(self, base_task: str) -> View:
+        """How runs of a task are shown: as its entry says, else as all of the evaluation."""
+        entry = self.tasks.get(base_task)
+        if entry is None:
+            return self
+        return View(
+            section=entry.section or self.section,
+            texts=entry.texts or self.texts,
+            headline=entry.headline or self.headline,
+            sample=entry.sample or self.sample,
+            export=entry.export or self.export,
+        )
+
+
+def resolve(hook: Hook) -> Callable[..., Any]:
+    """The function behind a hook; imports it if the hook says where it is."""
+    if not isinstance(hook, str):
+        return hook
+    module, colon, name = hook.partition(":")
+    if not colon:
+        raise PluginError(f"'{hook}' is not an import path; write package.module:name")
+    try:
+        function: Callable[..., Any] = vars(importlib.import_module(module))[name]
+    except KeyError:
+        raise PluginError(f"the module {module} has no '{name}'") from None
+    return function

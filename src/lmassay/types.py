@@ -20,6 +20,13 @@ if TYPE_CHECKING:
 Verb = Literal["generate", "logprobs", "slot", "train"]
 State = Literal["scored", "unscored", "error"]
 Finish = Literal["stop", "length", "content_filter", "refusal", "empty", "too_long"]
+Better = Literal["higher", "lower", "zero"]
+
+OVERALL = "overall"
+"""The group of results that are over all examples."""
+
+# A test by 9,999 random draws cannot give a smaller two-sided p-value than this.
+LEAST_P_OF_DRAWS = 2 / 10_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -247,6 +254,288 @@ class Result:
 
     def as_dict(self) -> dict[str, Any]:
         return dataclasses.asdict(self)
+
+
+@dataclass(frozen=True, slots=True)
+class Metric:
+    """A number that a task reports, with everything that tables, comparisons, gates, exports and pages need to know.
+
+    >>> Metric("word_error_rate", "words that are wrong", better="lower", bounds=(0, 1)).better
+    'lower'
+    """
+
+    name: str
+    title: str = ""
+    """What it is in a few words; the name if left out."""
+    better: Better = "higher"
+    """Which direction is better; ``zero`` where both ends are bad."""
+    bounds: tuple[float, float] | None = None
+    """The least and the largest possible value."""
+    chance: float | None = None
+    """What guessing would score."""
+    meaning: str = ""
+    """One sentence for somebody who does not know the metric."""
+    verdict: bool = False
+    """True if every example is simply right (1) or wrong (0), rather than scored by degree."""
+
+    def __post_init__(self) -> None:
+        if self.better not in ("higher", "lower", "zero"):
+            raise ValueError(f"Metric {self.name!r}: better must be 'higher', 'lower' or 'zero', not {self.better!r}")
+        if self.bounds is not None:
+            # JSON has lists only.
+            object.__setattr__(self, "bounds", (float(self.bounds[0]), float(self.bounds[1])))
+
+    @property
+    def shown_as(self) -> str:
+        """The title, or the name of a metric without one."""
+        return self.title or self.name
+
+
+def metric_called(name: str, declared: Iterable[Metric]) -> Metric | None:
+    """The declaration of a metric among several; None if there is none.
+
+    A point of a curve (``ew@top0.5``) and a statistic of a metric (``d_tgt.std``) share the facts of the metric that
+    they belong to, but they are no verdict on an example.
+    """
+    by_name = {metric.name: metric for metric in declared}
+    if name in by_name:
+        return by_name[name]
+    base = name.partition("@")[0].partition(".")[0]
+    if base in by_name:
+        return dataclasses.replace(by_name[base], name=name, title="", verdict=False)
+    return None
+
+
+@dataclass(frozen=True, slots=True)
+class Combination:
+    """How a metric is combined from the means of several columns.
+
+    The value is ``constant + Σ weight · mean(column)``, each mean over the rows that have the column. With ``each``,
+    that is computed within every label of a group and averaged over the labels, so that each label has equal weight.
+    """
+
+    terms: Mapping[str, float]
+    constant: float = 0.0
+    each: str | None = None
+    bounds: tuple[float, float] = (0.0, 1.0)
+    """What no interval may go beyond."""
+
+    def as_dict(self) -> dict[str, Any]:
+        return dataclasses.asdict(self)
+
+
+def combination_of(data: Mapping[str, Any]) -> Combination:
+    """The inverse of :meth:`Combination.as_dict`, after a trip through JSON."""
+    return Combination(**{**data, "bounds": tuple(data["bounds"])})
+
+
+@dataclass(frozen=True, slots=True)
+class Design:
+    """What statistics need to know about a task."""
+
+    clusters: tuple[str, ...] = ()
+    """Groups whose members are not independent of each other, such as questions made from one template."""
+    headline: tuple[str, ...] = ()
+    """The metrics that tables and comparisons show unless asked for others; all of them if none is named."""
+    weights: Mapping[str, str] = field(default_factory=dict)
+    """Metrics that are means over something other than examples: metric → the column that says over how many."""
+    combinations: Mapping[str, Combination] = field(default_factory=dict)
+    """Metrics that are combined from several columns."""
+    pair_by: tuple[str, ...] = ()
+    """The groups by which runs are paired that have no example in common."""
+
+    @property
+    def cluster(self) -> str | None:
+        """The group that examples are clustered by, if any."""
+        return self.clusters[0] if self.clusters else None
+
+    def as_dict(self) -> dict[str, Any]:
+        return {
+            "clusters": list(self.clusters),
+            "headline": list(self.headline),
+            "weights": dict(self.weights),
+            "combinations": {metric: combination.as_dict() for metric, combination in self.combinations.items()},
+            "pair_by": list(self.pair_by),
+        }
+
+
+def design_of(data: Mapping[str, Any]) -> Design:
+    """The inverse of :meth:`Design.as_dict`; early versions named one cluster and one group to pair by."""
+    clusters = data.get("clusters")
+    if clusters is None:
+        clusters = [data["cluster"]] if data.get("cluster") else []
+    pair_by = data.get("pair_by") or []
+    combinations = data.get("combinations") or {}
+    return Design(
+        clusters=tuple(clusters),
+        headline=tuple(data.get("headline") or ()),
+        weights=dict(data.get("weights") or {}),
+        combinations={metric: combination_of(stored) for metric, stored in combinations.items()},
+        pair_by=(pair_by,) if isinstance(pair_by, str) else tuple(pair_by),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """How uncertainty is computed."""
+
+    confidence: float = 0.95
+    resamples: int = 2000
+    seed: int = 0
+    smallest_p: float = LEAST_P_OF_DRAWS
+    """How small a p-value must be to be told apart; what random draws cannot reach is left to the t-test."""
+
+    @property
+    def draws_suffice(self) -> bool:
+        return self.smallest_p >= LEAST_P_OF_DRAWS
+
+    def signature(self) -> str:
+        return f"{self.confidence:g},rates=wilson,means=bootstrap{self.resamples}"
+
+
+@dataclass(frozen=True, slots=True)
+class CardPart:
+    """What a run needs to know about the card that it is part of."""
+
+    size: str
+    absent: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    """Model → evaluation → why it does not apply."""
+
+
+@dataclass(frozen=True, slots=True)
+class Provenance:
+    """Where the numbers of a run come from."""
+
+    versions: Mapping[str, str] = field(default_factory=dict)
+    platform: str = ""
+    machine: str = ""
+    cpus: int | None = None
+    command: tuple[str, ...] = ()
+    signature: Mapping[str, str] = field(default_factory=dict)
+    """What the numbers depend on, by name: the parts of the signature."""
+    evaluation: str = ""
+    """The evaluation that the task belongs to; empty for a task that belongs to none."""
+    base_task: str = ""
+    """The task of that evaluation that this one is, or extends."""
+    design: Design = field(default_factory=Design)
+    metrics: tuple[Metric, ...] = ()
+    notes: tuple[str, ...] = ()
+    card: CardPart | None = None
+
+    def as_dict(self) -> dict[str, Any]:
+        """As the store keeps it: plain JSON, the design among the other keys."""
+        data: dict[str, Any] = {
+            "versions": dict(self.versions),
+            "platform": self.platform,
+            "machine": self.machine,
+            "cpus": self.cpus,
+            "command": list(self.command),
+            "signature": dict(self.signature),
+            "evaluation": self.evaluation,
+            "base_task": self.base_task,
+            **self.design.as_dict(),
+            "metrics": [dataclasses.asdict(metric) for metric in self.metrics],
+            "notes": list(self.notes),
+        }
+        if self.card is not None:
+            data["card"] = dataclasses.asdict(self.card)
+        return data
+
+
+def provenance_of(data: Mapping[str, Any]) -> Provenance:
+    """The inverse of :meth:`Provenance.as_dict`; what early versions did not write stays empty."""
+    card = data.get("card")
+    return Provenance(
+        versions=dict(data.get("versions") or {}),
+        platform=str(data.get("platform") or ""),
+        machine=str(data.get("machine") or ""),
+        cpus=data.get("cpus"),
+        command=tuple(data.get("command") or ()),
+        signature=dict(data.get("signature") or {}),
+        evaluation=str(data.get("evaluation") or ""),
+        base_task=str(data.get("base_task") or ""),
+        design=design_of(data),
+        metrics=tuple(Metric(**stored) for stored in data.get("metrics") or ()),
+        notes=tuple(data.get("notes") or ()),
+        card=None if card is None else CardPart(**card),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class NewRun:
+    """What is known about a run when it starts."""
+
+    id: str
+    sweep: str
+    name: str
+    task: str
+    model: str
+    label: str
+    config: Mapping[str, Any]
+    signature: str
+    provenance: Provenance
+    planned: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class RunRecord:
+    """A run as the store keeps it."""
+
+    id: str
+    sweep: str
+    name: str
+    task: str
+    model: str
+    label: str
+    status: str
+    config: Mapping[str, Any]
+    signature: str
+    provenance: Provenance
+    results: Sequence[Result]
+    note: str
+    planned: int | None
+    created: str
+    finished: str | None
+
+    @property
+    def design(self) -> Design:
+        """What statistics need to know about the run's task."""
+        return self.provenance.design
+
+    @property
+    def depends_on(self) -> Mapping[str, str]:
+        """The parts of the signature, by name."""
+        return self.provenance.signature
+
+    @property
+    def base_task(self) -> str:
+        """The evaluation's task that this run's task is, or extends; runs of early versions do not say."""
+        return self.provenance.base_task or self.task
+
+    @property
+    def settings(self) -> Settings:
+        """How the run computes its intervals; runs of early versions may not say."""
+        known = {name: self.config[name] for name in ("confidence", "resamples", "seed") if name in self.config}
+        return Settings(**known)
+
+    def result(self, metric: str, group: str = OVERALL) -> Result | None:
+        """The result of a metric, over all examples or in one group; None if there is none."""
+        for result in self.results:
+            if result.metric == metric and result.group == group:
+                return result
+        return None
+
+    def as_json(self) -> dict[str, Any]:
+        """What ``--json`` prints."""
+        return {
+            "run": self.id,
+            "task": self.task,
+            "model": self.model,
+            "label": self.label,
+            "status": self.status,
+            "signature": self.signature,
+            "results": [result.as_dict() for result in self.results],
+        }
 
 
 def canonical(value: Any) -> str:

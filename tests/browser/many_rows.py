@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from lmassay.reporting.page import render
-from lmassay.storage.store import NewRun, Store
-from lmassay.types import Example, Row, Score, State
+from lmassay.storage.store import Store
+from lmassay.types import Example, NewRun, Row, Score, State, provenance_of
 
 MANY = 50_000
 HOSTILE = [
@@ -50,7 +50,9 @@ def page(folder: Path) -> str:
 def _add(store: Store, run: str, task: str, model: str, rows: Iterator[Row]) -> None:
     label = f"{task} {HOSTILE[1]}"
     provenance: dict[str, Any] = {"command": ["run", HOSTILE[2]], "signature": {"model": model}}
-    store.add_run(NewRun(run, run, "", task, model, label, {"task": task}, f"task:{task}", provenance, None))
+    store.add_run(
+        NewRun(run, run, "", task, model, label, {"task": task}, f"task:{task}", provenance_of(provenance), None)
+    )
     store.add_rows(run, enumerate(rows))
     store.set_status(run, "done")
 

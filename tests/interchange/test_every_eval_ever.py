@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from lmassay.errors import UserError
+from lmassay.evaluations.imported.reading import configuration
 from lmassay.interchange.every_eval_ever import Evaluator, write_evaluation
-from lmassay.interchange.lm_eval_import import configuration
 from lmassay.running import runner
 from lmassay.storage.store import Store
 from tests.interchange.kit import generated_run, log, pairs_run

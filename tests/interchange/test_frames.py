@@ -99,6 +99,6 @@ def test_a_weighted_metric_is_the_mean_over_its_column_with_the_weights_beside_i
     task = {"name": "syntax", "data": str(tmp_path / "pairs.jsonl"), "clusters": "none"}
     (syntax,) = lmassay.evaluate({"task": task, "model": model}, tmp_path / "results")
     table = syntax.to_pandas().dropna(subset="score.tse")
-    weights = table["score." + syntax.record.provenance["weights"]["tse"]]
+    weights = table["score." + syntax.record.design.weights["tse"]]
     assert table["score.tse"].mean() == 0.5
     assert (table["score.tse"] * weights).sum() / weights.sum() == pytest.approx(syntax["tse"].value) == 2 / 3

@@ -11,8 +11,8 @@ import pytest
 
 from lmassay.api import evaluate
 from lmassay.errors import UserError
+from lmassay.evaluations.imported.reading import configuration, grouped
 from lmassay.interchange.lm_eval_export import write_logs
-from lmassay.interchange.lm_eval_import import configuration, grouped
 from lmassay.running import runner
 from lmassay.storage.store import Store
 from tests.helpers import ROOT
@@ -77,8 +77,8 @@ def test_a_round_trip_gives_equal_scores_and_results(tmp_path):
     assert {name: row.score.values for name, row in back.items()} == {n: r.score.values for n, r in ours.items()}
     assert {n: r.score.details for n, r in back.items()} == {n: r.score.details for n, r in ours.items()}
     wanted = {(r.metric, r.group): (r.value, r.low, r.high, r.n) for r in run.results}
-    assert {(r["metric"], r["group"]): (r["value"], r["low"], r["high"], r["n"]) for r in record.results} == wanted
-    assert record.provenance["signature"]["imported"].startswith("lmassay-")
+    assert {(r.metric, r.group): (r.value, r.low, r.high, r.n) for r in record.results} == wanted
+    assert record.depends_on["imported"].startswith("lmassay-")
 
 
 def test_many_constructions_with_clusters_come_back_as_one_run_with_the_same_intervals(tmp_path):
@@ -87,7 +87,7 @@ def test_many_constructions_with_clusters_come_back_as_one_run_with_the_same_int
     assert len(written.files) == 3
     assert all("samples_minimal_pairs_" in path.name for path in written.files[:-1])
     record, _ = taken_back(written.files, tmp_path / "back")
-    found = {(r["metric"], r["group"]): (r["value"], r["low"], r["high"]) for r in record.results}
+    found = {(r.metric, r.group): (r.value, r.low, r.high) for r in record.results}
     assert found == {(r.metric, r.group): (r.value, r.low, r.high) for r in run.results}
 
 
@@ -103,8 +103,8 @@ def test_generated_texts_have_the_general_form_and_come_back_with_equal_scores(t
     assert record.task == "lm_eval"
     rows = {row["id"]: row["scores"] for row in run.rows()}
     assert {name: dict(row.score.values) for name, row in back.items()} == rows
-    success = next(r for r in record.results if r["metric"] == "success")
-    assert (success["value"], success["low"]) == (run["success"].value, run["success"].low)
+    success = next(r for r in record.results if r.metric == "success")
+    assert (success.value, success.low) == (run["success"].value, run["success"].low)
 
 
 def test_a_run_whose_answers_such_logs_have_no_place_for_is_refused(tmp_path):

@@ -8,7 +8,7 @@ import math
 import pytest
 
 from lmassay.errors import DataError
-from lmassay.interchange.lm_eval_import import configuration, grouped
+from lmassay.evaluations.imported.reading import configuration, grouped
 from lmassay.interchange.lm_eval_log import read_log
 from lmassay.running import runner
 from lmassay.storage.files import sha256
@@ -27,15 +27,15 @@ def imported(folder, *paths, **options):
 
 
 def overall(record):
-    return {r["metric"]: r for r in record.results if r["group"] == "overall"}
+    return {r.metric: r for r in record.results if r.group == "overall"}
 
 
 def test_pairs_are_judged_by_our_task_from_the_likelihoods_of_the_log(tmp_path):
     record, rows = imported(tmp_path / "results", log(PAIRS))
     assert (record.task, record.model, record.status) == ("minimal_pairs", "tiny", "done")
     accuracy = overall(record)["accuracy"]
-    assert accuracy["value"] == 0.375
-    assert accuracy["low"] < 0.375 < accuracy["high"]
+    assert accuracy.value == 0.375
+    assert accuracy.low < 0.375 < accuracy.high
     for row, sample in zip(rows, samples(PAIRS), strict=True):
         good, bad = (float(answer[0]) for answer in sample["filtered_resps"])
         assert row.score.values["accuracy"] == sample["acc"]
@@ -70,10 +70,10 @@ def test_an_imported_run_pairs_by_example_with_ours_on_the_same_data(tmp_path):
 
 def test_the_record_tells_that_and_whence_it_was_imported(tmp_path):
     record, _ = imported(tmp_path / "results", log(PAIRS))
-    notes = "\n".join(record.provenance["notes"])
+    notes = "\n".join(record.provenance.notes)
     assert sha256(log(PAIRS)) in notes
     assert log(PAIRS).name in notes
-    assert record.provenance["signature"]["imported"] == "lm_eval-0.4.13"
+    assert record.depends_on["imported"] == "lm_eval-0.4.13"
     assert "model=tiny" in record.signature
 
 
@@ -84,7 +84,7 @@ def test_a_good_sentence_that_was_asked_about_second_is_still_the_good_one(tmp_p
         row["arguments"] = {"gen_args_0": second, "gen_args_1": first}
         row["filtered_resps"].reverse()
     record, judged = imported(tmp_path / "results", write_log(tmp_path, rows), model="m")
-    assert overall(record)["accuracy"]["value"] == 0.375
+    assert overall(record)["accuracy"].value == 0.375
     assert judged[0].score.details["logprob_good"] == float(samples(PAIRS)[0]["filtered_resps"][0][0])
 
 
@@ -93,9 +93,7 @@ def test_ties_count_as_wrong_here_and_the_difference_to_the_log_is_told(tmp_path
     rows[0] |= {"filtered_resps": [["-1.0", "False"], ["-1.0", "False"]], "acc": 1.0}
     record, judged = imported(tmp_path / "results", write_log(tmp_path, rows), model="m")
     assert judged[0].score.values["accuracy"] == 0.0
-    assert any(
-        "1 of 8 pairs are right or wrong otherwise than in the log" in note for note in record.provenance["notes"]
-    )
+    assert any("1 of 8 pairs are right or wrong otherwise than in the log" in note for note in record.provenance.notes)
 
 
 def test_all_logs_of_pairs_make_one_run_and_other_logs_a_run_each(tmp_path):
@@ -110,7 +108,7 @@ def test_all_logs_of_pairs_make_one_run_and_other_logs_a_run_each(tmp_path):
     assert groups == [[log(PAIRS), second], [log("my_bbq")]]
     record, rows = imported(tmp_path / "results", *groups[0])
     assert len(rows) == len({row.example.id for row in rows}) == 16
-    assert {r["group"] for r in record.results} == {"overall", f"paradigm={PARADIGM}", "paradigm=another"}
+    assert {r.group for r in record.results} == {"overall", f"paradigm={PARADIGM}", "paradigm=another"}
 
 
 def test_logs_of_two_evaluations_of_the_same_pairs_are_not_one_run(tmp_path):
@@ -174,9 +172,9 @@ def test_questions_of_bbq_are_judged_by_our_task_and_agree_with_the_harness(tmp_
     found = overall(record)
     assert record.task == "bias"
     # What the harness says of the same log.
-    assert found["accuracy_amb"]["value"] == 1.0
-    assert found["accuracy_dis"]["value"] == 0.0
-    assert found["s_dis"]["value"] == 1.0
+    assert found["accuracy_amb"].value == 1.0
+    assert found["accuracy_dis"].value == 0.0
+    assert found["s_dis"].value == 1.0
     assert rows[0].example.id == "Age-1-0"
     assert rows[0].score.details["role"] == "unknown"
 
@@ -195,9 +193,9 @@ def test_generated_answers_to_questions_are_read_by_our_parsers(tmp_path):
 def test_a_task_that_we_do_not_have_keeps_the_metrics_of_its_log_and_says_so(tmp_path):
     record, rows = imported(tmp_path / "results", log("sums"), filter_name="flexible-extract")
     assert (record.task, record.label) == ("lm_eval", "sums")
-    assert overall(record)["exact_match"]["value"] == 0.0
-    assert overall(record)["exact_match"]["high"] > 0.3
-    assert record.provenance["notes"][0].startswith("there is no task of ours for sums")
+    assert overall(record)["exact_match"].value == 0.0
+    assert overall(record)["exact_match"].high > 0.3
+    assert record.provenance.notes[0].startswith("there is no task of ours for sums")
     assert rows[0].example.inputs["prompt"] == "Q: What is 1 + 1?\nA:"
     assert rows[0].example.reference == "2"
     assert isinstance(rows[0].score.details["answer"], str)
@@ -230,7 +228,7 @@ def test_metrics_that_are_no_number_an_example_are_left_out_by_name(tmp_path):
         row |= {"metrics": ["exact_match", "perplexity"], "perplexity": [-3.0, 7]}
     record, _ = imported(tmp_path / "results", write_log(tmp_path, rows), model="m")
     assert list(overall(record)) == ["exact_match"]
-    assert any("left out, as they are not one number an example: perplexity" in n for n in record.provenance["notes"])
+    assert any("left out, as they are not one number an example: perplexity" in n for n in record.provenance.notes)
     for row in rows:
         row["metrics"] = ["perplexity"]
     with pytest.raises(DataError, match="no metric that is one number an example"):
@@ -244,7 +242,7 @@ def test_a_total_that_is_no_mean_is_told(tmp_path):
     totals = tmp_path / "results_x.json"
     totals.write_text(json.dumps({"results": {"mytask": {"exact_match,strict-match": 0.4}}}), encoding="utf-8")
     record, _ = imported(tmp_path / "results", path, model="m", results=totals)
-    assert any("the harness's own exact_match is 0.4" in note for note in record.provenance["notes"])
+    assert any("the harness's own exact_match is 0.4" in note for note in record.provenance.notes)
 
 
 @pytest.mark.parametrize("value", [math.nan, math.inf, pytest.param(10**400, id="huge")])
@@ -262,7 +260,7 @@ def test_who_was_asked_must_be_known(tmp_path):
         imported(tmp_path / "results", path)
     record, _ = imported(tmp_path / "results", path, model="acme/one")
     assert record.model == "acme/one"
-    assert record.provenance["signature"]["imported"] == "lm_eval-unknown"
+    assert record.depends_on["imported"] == "lm_eval-unknown"
 
 
 def test_an_imported_run_can_be_planned_again_from_its_configuration(tmp_path):
@@ -316,7 +314,7 @@ def test_other_shots_and_other_documents_are_told_apart(tmp_path):
 
 def test_the_signature_tells_shots_and_changes_with_what_was_asked_and_with_the_answers(tmp_path):
     found = [
-        imported(tmp_path / "results", path)[0].provenance["signature"]
+        imported(tmp_path / "results", path)[0].depends_on
         for path in (
             _sums(tmp_path / "a", "m"),
             _sums(tmp_path / "b", "m", shots=2),
@@ -337,7 +335,7 @@ def test_pairs_and_questions_of_two_models_differ_in_the_model_alone(tmp_path, n
     first, second = (write_log(tmp_path / side, log_, name) for side, log_ in (("a", samples(name)), ("b", rows)))
     with Store(tmp_path / "results", create=True) as store:
         parts = [
-            runner.start(runner.plan(configuration([path], model=model)), store).provenance["signature"]
+            runner.start(runner.plan(configuration([path], model=model)), store).depends_on
             for path, model in ((first, "one"), (second, "two"))
         ]
     assert {key for key in parts[0] if parts[0][key] != parts[1][key]} == {"model"}

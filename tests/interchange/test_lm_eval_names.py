@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from lmassay.evaluations.imported.reading import configuration, grouped
 from lmassay.interchange.lm_eval_export import write_logs
-from lmassay.interchange.lm_eval_import import configuration, grouped
 from lmassay.interchange.lm_eval_log import task_of
 from lmassay.interchange.lm_eval_names import TaskNames, safe_name, stamp
 from lmassay.running import runner

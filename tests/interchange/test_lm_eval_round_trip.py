@@ -7,8 +7,8 @@ import json
 import pytest
 
 from lmassay.errors import DataError
+from lmassay.evaluations.imported.reading import configuration, grouped
 from lmassay.interchange.lm_eval_export import write_logs
-from lmassay.interchange.lm_eval_import import configuration, grouped
 from lmassay.running import runner
 from lmassay.statistics.comparison import caveats, load_side
 from lmassay.storage.store import Store
@@ -34,7 +34,7 @@ def lines(path):
 
 
 def overall(record):
-    return {r["metric"]: (r["value"], r["low"], r["high"], r["n"]) for r in record.results if r["group"] == "overall"}
+    return {r.metric: (r.value, r.low, r.high, r.n) for r in record.results if r.group == "overall"}
 
 
 def rows_of(run):
@@ -49,9 +49,9 @@ def test_metrics_come_back_with_the_intervals_of_their_clusters_however_they_are
     before, after = overall(run.record), overall(record)
     assert {"accuracy_amb", "accuracy_dis", "diff_bias_amb", "diff_bias_dis", "s_dis", "ooc"} <= set(after)
     assert after == {metric: before[metric] for metric in after}
-    assert record.provenance["cluster"] == "template"
-    assert record.provenance["headline"] == run.record.provenance["headline"]
-    assert record.provenance["combinations"] == run.record.provenance["combinations"]
+    assert record.design.cluster == "template"
+    assert record.design.headline == run.record.design.headline
+    assert record.design.combinations == run.record.design.combinations
     assert {i: row.score.values for i, row in back.items()} == {i: r.score.values for i, r in rows_of(run).items()}
 
 
@@ -92,7 +92,7 @@ def test_standard_errors_and_numbers_of_the_totals_are_those_of_the_run(tmp_path
 
 def test_what_a_log_cannot_hold_is_told_by_name(tmp_path):
     record, _ = taken_in(exported(bias_run(tmp_path), tmp_path / "out"), tmp_path / "back")
-    told = record.provenance["notes"][0]
+    told = record.provenance.notes[0]
     assert "is the log of a bias run" in told
     assert "results by group, consistency, letter_A" in told
 
@@ -141,7 +141,7 @@ def test_examples_in_error_come_back_in_error_so_that_nobody_takes_the_run_for_w
         i: dict(row.example.groups) for i, row in before.items()
     }
     told = f"{len(failed)} of {len(before)} examples are not in the log: {len(failed)} in error"
-    assert told in record.provenance["notes"]
+    assert told in record.provenance.notes
 
 
 def test_examples_without_a_score_come_back_with_the_reason(tmp_path):
@@ -153,9 +153,8 @@ def test_examples_without_a_score_come_back_with_the_reason(tmp_path):
     assert {i: row.score.unscored for i, row in back.items() if row.state == "unscored"} == {
         i: row.score.unscored for i, row in before.items()
     }
-    assert (
-        f"{len(before)} of {len(back)} examples are not in the log: {len(before)} without a score"
-        in (record.provenance["notes"])
+    assert f"{len(before)} of {len(back)} examples are not in the log: {len(before)} without a score" in (
+        record.provenance.notes
     )
 
 
@@ -190,8 +189,8 @@ def test_a_log_of_ours_without_its_totals_says_that_more_is_not_known(tmp_path):
     log, results = exported(bias_run(tmp_path, failing=0.2), tmp_path / "out")
     results.unlink()
     record, _ = taken_in([log], tmp_path / "back", model="m")
-    assert record.provenance["cluster"] == "template"
-    assert any("whether the run was whole is not known" in note for note in record.provenance["notes"])
+    assert record.design.cluster == "template"
+    assert any("whether the run was whole is not known" in note for note in record.provenance.notes)
 
 
 def test_two_imported_runs_differ_in_what_the_runs_themselves_did(tmp_path):

@@ -107,7 +107,7 @@ def test_a_run_stops_at_its_budget_with_what_was_answered_judged(plug_ins, tmp_p
         record = runner.start(runner.plan(config(plug_ins, budget={"tokens": 450})), store)
         assert record.status == "stopped"
         assert "450 tokens" in record.note
-        assert record.results[0]["n"] == 4
+        assert record.results[0].n == 4
         assert len(Paid.asked) == 4
         assert store.spending(run=record.id).told() == "4 answers, 320 tokens in, 80 out, 0.4000 USD"
 

@@ -7,10 +7,9 @@ from pathlib import Path
 import pytest
 
 from lmassay.errors import ConfigError, MissingExtra
-from lmassay.plugins.builtins import BUILTINS
 from lmassay.plugins.options import checked_options, options_model
-from lmassay.plugins.registry import current
-from lmassay.storage.provenance import is_secret_option, redact
+from lmassay.plugins.registry import current, kinds
+from lmassay.redaction import is_secret_option, redact
 from tests.helpers import lmassay
 
 _SECRET = "inline-secret-4455"
@@ -95,7 +94,7 @@ def test_a_variable_is_filled_in_and_blanked_out_wherever_it_turns_up(monkeypatc
 
 
 def test_no_option_of_our_own_is_called_like_a_secret():
-    for kind, names in BUILTINS.items():
+    for kind, names in ((kind, current().names(kind)) for kind in kinds()):
         for name in names:
             try:
                 options = options_model(current().get(kind, name)).model_fields

@@ -7,23 +7,30 @@ from typing import Any
 
 import pytest
 
-from lmassay.interchange.lm_eval_import import configuration
+from lmassay.evaluations.imported.reading import configuration
 from lmassay.reporting.browser import shown_rows
 from lmassay.reporting.example_texts import texts_of
 from lmassay.reporting.page import render
 from lmassay.running import runner
-from lmassay.storage.store import NewRun, Store
-from lmassay.types import Continuation, Example, Response, Row, Score
+from lmassay.storage.store import Store
+from lmassay.types import Continuation, Example, NewRun, Provenance, Response, Row, RunRecord, Score
 from tests.interchange.kit import samples, write_log
 from tests.reporting import small_runs
 
 CHOICES = ["the old man", "the boy", "cannot be known"]
 
 
+def of_task(task: str) -> RunRecord:
+    """A run of that task."""
+    return RunRecord("r", "s", "", task, "m", "l", "done", {}, "", Provenance(), [], "", None, "", None)
+
+
 def told(
     task: str, inputs: dict[str, Any], details: dict[str, Any] | None = None, reference: Any = None, asked: Any = ()
 ):
-    return dict(texts_of(task, Row(Example("1", inputs, reference), "scored", Score({}, {}, details or {})), asked))
+    return dict(
+        texts_of(of_task(task), Row(Example("1", inputs, reference), "scored", Score({}, {}, details or {})), asked)
+    )
 
 
 def test_a_translation_shows_source_perturbed_outputs_and_reference():
@@ -121,7 +128,7 @@ def test_a_split_shows_its_configuration_and_a_few_of_its_prompts():
         Score({}, {}, {"n_train": 2, "n_dev": 1, "n_test": 10, "curve": [[4, {"acc": 0.5}]]}),
     )
     asked = [({"verb": "generate", "prompt": f"review {number}"}, Response("good")) for number in range(12)]
-    found = dict(texts_of("fewshot", row, asked))
+    found = dict(texts_of(of_task("fewshot"), row, asked))
     assert found["configuration"] == "split 0, seed 5"
     assert found["examples"] == "2 train, 1 dev, 10 test"
     assert found["on the dev set"] == "step 4: acc 0.500"
@@ -141,12 +148,12 @@ def test_why_a_row_has_no_score_is_told():
     row = Row(
         Example("1", {}), "error", Score(unscored={"ew": "no lemma", "ew@top1": "no lemma"}), "the server is gone"
     )
-    assert texts_of("own", row, []) == [("no ew", "no lemma"), ("error", "the server is gone")]
+    assert texts_of(of_task("own"), row, []) == [("no ew", "no lemma"), ("error", "the server is gone")]
 
 
 @pytest.mark.parametrize("task", ["robustness", "syntax", "minimal_pairs", "bias", "fewshot", "own"])
 def test_an_example_of_which_nothing_is_known_is_shown_as_nothing(task):
-    found = texts_of(task, Row(Example("1", {}), "error", error="lost"), [])
+    found = texts_of(of_task(task), Row(Example("1", {}), "error", error="lost"), [])
     assert found[-1] == ("error", "lost")
 
 
@@ -157,13 +164,13 @@ def test_real_runs_are_shown_with_their_scores_in_the_order_of_the_results(tmp_p
         rows = list(shown_rows(store, record, "a title"))
     assert {row.run for row in rows} == {"a title"}
     assert all(row.scores and not any("@" in metric for metric in row.scores) for row in rows)
-    assert next(iter(rows[0].scores)) == record.provenance["headline"][0]
+    assert next(iter(rows[0].scores)) == record.design.headline[0]
     assert dict(rows[0].texts)["context"] == "The author ___ today."
 
 
 def test_prompts_and_answers_come_out_of_the_store_beside_rows_that_have_none(tmp_path):
     with Store(tmp_path, create=True) as store:
-        store.add_run(NewRun("r", "r", "", "own", "model", "own", {}, "s", {}, None))
+        store.add_run(NewRun("r", "r", "", "own", "model", "own", {}, "s", Provenance(), None))
         store.add_response("key", "r", "model", {"verb": "generate", "prompt": "why?"}, Response("because"))
         store.add_rows("r", enumerate(Row(Example(i, {}), "scored") for i in "abc"), {"b": ["key", "lost"]})
         found = [row.texts for row in shown_rows(store, store.run("r"), "x")]

@@ -9,19 +9,18 @@ from typing import Any
 import numpy as np
 import pytest
 
-from lmassay.contracts import ask
+from lmassay.contracts import Model, Task, ask
 from lmassay.errors import ConfigError, DataError, PluginError, StoreError, UserError
 from lmassay.plugins.registry import Registry, current
 from lmassay.running import runner
 from lmassay.running.config import RunConfig
 from lmassay.statistics.comparison import caveats, compare_runs, load_side
 from lmassay.statistics.intervals import Settings, mean_results, paired_difference
-from lmassay.storage.caching import fits_cache
-from lmassay.storage.store import Store
-from lmassay.types import Example, Generate, Place, Response, Score, Slot
+from lmassay.storage.store import Store, fits_cache
+from lmassay.types import Design, Example, Generate, Place, Response, Score, Slot
 
 
-class Lengths:
+class Lengths(Task):
     """A task in a dozen lines: how long is the answer?"""
 
     name = "lengths"
@@ -49,7 +48,7 @@ class Lengths:
         return {"words": len(self.words)}
 
 
-class Counting:
+class Counting(Model):
     """A model that remembers what it was asked, and fails or refuses where told."""
 
     name = "counting"
@@ -107,12 +106,12 @@ def test_each_distinct_question_is_asked_once(store, model):
     record = runner.start(planned(), store)
     assert sorted(model.asked) == ["a", "bb", "ccc", "dd", "e"]
     assert record.status == "done"
-    assert record.results[0]["value"] == pytest.approx(20 / 6)
-    assert record.results[0]["n"] == 6
+    assert record.results[0].value == pytest.approx(20 / 6)
+    assert record.results[0].n == 6
 
 
 def test_groups_get_results_of_their_own(store):
-    groups = {r["group"]: r["value"] for r in runner.start(planned(), store).results}
+    groups = {r.group: r.value for r in runner.start(planned(), store).results}
     assert groups == {"overall": pytest.approx(20 / 6), "size=1": 2, "size=2": 4, "size=3": 6}
 
 
@@ -146,20 +145,20 @@ def test_an_error_is_no_score_and_resume_tries_it_again(store, model):
     model.fail.add("bb")
     record = runner.start(planned(), store)
     assert record.status == "incomplete"
-    assert (record.results[0]["n"], record.results[0]["n_error"]) == (5, 1)
-    assert record.results[0]["value"] == pytest.approx(16 / 5)
+    assert (record.results[0].n, record.results[0].n_error) == (5, 1)
+    assert record.results[0].value == pytest.approx(16 / 5)
     model.fail.clear()
     model.asked.clear()
     record = runner.resume(record, store)
     assert model.asked == ["bb"]
     assert record.status == "done"
-    assert record.results[0]["value"] == pytest.approx(20 / 6)
+    assert record.results[0].value == pytest.approx(20 / 6)
 
 
 def test_a_refusal_is_unscored_and_not_remembered_as_an_answer(store, model):
     model.refuse.add("bb")
     record = runner.start(planned(), store)
-    assert (record.results[0]["n"], record.results[0]["n_error"], record.results[0]["n_unscored"]) == (5, 0, 1)
+    assert (record.results[0].n, record.results[0].n_error, record.results[0].n_unscored) == (5, 0, 1)
     assert next(row for row in store.rows(record.id) if row.state == "unscored").score.unscored == {
         "answer": "no answer: refusal"
     }
@@ -200,7 +199,7 @@ def test_a_changed_input_cannot_be_resumed(store, model):
 
 
 def test_the_limit_is_honoured(store):
-    assert runner.start(planned(limit=2), store).results[0]["n"] == 2
+    assert runner.start(planned(limit=2), store).results[0].n == 2
 
 
 def test_progress_is_told_up_to_the_end(store):
@@ -253,7 +252,7 @@ def test_a_task_that_miscounts_its_scores_is_stopped(store, monkeypatch):
     ],
 )
 def test_a_model_must_answer_every_request_once(returned):
-    class Odd:
+    class Odd(Model):
         name = "odd"
         can = frozenset({"generate"})
 
@@ -265,7 +264,7 @@ def test_a_model_must_answer_every_request_once(returned):
 
 
 def test_plain_strings_are_answers():
-    class Plain:
+    class Plain(Model):
         name = "plain"
 
         def generate(self, requests):
@@ -291,14 +290,14 @@ def test_numbers_of_numpy_are_numbers(store, monkeypatch):
     monkeypatch.setattr(
         Lengths, "score", lambda s, e, r: [Score({"length": np.float32(0.5), "n": np.int64(2)})] * len(e)
     )
-    assert runner.start(planned(), store).results[0]["value"] == 0.5
+    assert runner.start(planned(), store).results[0].value == 0.5
 
 
 def test_a_run_of_errors_alone_still_tells_how_many(store, model):
     model.fail.update(["a", "bb", "ccc", "dd", "e"])
     record = runner.start(planned(), store)
     assert record.status == "incomplete"
-    assert (record.results[0]["value"], record.results[0]["n"], record.results[0]["n_error"]) == (None, 0, 6)
+    assert (record.results[0].value, record.results[0].n, record.results[0].n_error) == (None, 0, 6)
     assert store.errors(record.id) == [("HTTP 500", 6)]
 
 
@@ -306,7 +305,7 @@ def test_a_run_in_which_nothing_can_be_scored_is_not_done(store, model):
     model.refuse.update(["a", "bb", "ccc", "dd", "e"])
     record = runner.start(planned(), store)
     assert record.status == "incomplete"
-    assert record.results[0]["n_unscored"] == 6
+    assert record.results[0].n_unscored == 6
 
 
 def test_a_model_class_that_forgets_an_option_in_its_identity_is_not_served_the_answers_of_another(store, model):
@@ -354,7 +353,7 @@ def test_a_failure_in_a_model_of_the_users_own_names_it_with_file_and_line(store
 def test_clusters_named_by_the_task_are_used_when_runs_are_compared(store, monkeypatch):
     class Templates(Lengths):
         name = "templates"
-        cluster = "template"
+        design = Design(clusters=("template",))
 
         def __init__(self, bias: float = 0.0) -> None:
             super().__init__([f"{i}" for i in range(200)])
@@ -389,7 +388,7 @@ def test_a_cluster_that_no_example_has_is_told(store, monkeypatch):
 
 
 def test_comparing_with_a_run_that_has_no_rows_is_told(store, model, monkeypatch):
-    monkeypatch.setattr(Lengths, "cluster", "size", raising=False)
+    monkeypatch.setattr(Lengths, "design", Design(clusters=("size",)))
     done = runner.start(planned(), store)
     model.asked.clear()
     model.stop_after = 0
@@ -422,7 +421,7 @@ def test_a_hundred_thousand_rows_make_a_table_in_linear_time():
 
 def test_a_class_that_is_no_task_is_refused(registry):
     registry.add("task", "nothing", type("Nothing", (), {}))
-    with pytest.raises(PluginError, match="lacks a method"):
+    with pytest.raises(PluginError, match="lacks name, examples, requests, score"):
         planned(task="nothing")
 
 

@@ -6,10 +6,9 @@ import numpy as np
 import pytest
 
 from lmassay.statistics.changes import Moves, moves_of_combination, moves_of_values
-from lmassay.statistics.combination import Combination
 from lmassay.statistics.comparison import compare_runs
 from lmassay.statistics.table import ScoreTable
-from lmassay.types import Example, Row, Score
+from lmassay.types import Combination, Example, Row, Score
 from tests.compare_kit import rates, scored, two
 
 

@@ -7,10 +7,10 @@ import json
 import numpy as np
 import pytest
 
-from lmassay.statistics.combination import Combination, combination_of, combination_result, empty_labels, paired
+from lmassay.statistics.combination import combination_result, empty_labels, paired
 from lmassay.statistics.intervals import Settings
 from lmassay.statistics.table import ScoreTable
-from lmassay.types import Example, Row, Score
+from lmassay.types import Combination, Example, Row, Score, combination_of
 
 SETTINGS = Settings(resamples=500)
 DIFFERENCE = Combination({"here": 1.0, "there": -1.0}, bounds=(-1.0, 1.0))

@@ -135,11 +135,13 @@ def test_splits_of_few_shot_runs_are_the_units_whatever_the_number_of_patterns()
 def test_few_shot_runs_with_and_without_patterns_are_paired_by_split(tmp_path):
     runs = fewshot(tmp_path)
     with Store(tmp_path / "results") as store:
-        provenance = store.run(runs[0].id).provenance
-    assert (provenance["cluster"], provenance["pair_by"]) == ("split", "split")
+        design = store.run(runs[0].id).design
+    assert (design.clusters, design.pair_by) == (("split",), ("split",))
     with_patterns = [small_fewshot.row(s, test=0.5, pattern=p) for s in range(4) for p in range(3)]
     without = [small_fewshot.row(s, test=0.75, pattern=None) for s in range(4)]
-    base, new = two(with_patterns, without, task="fewshot", **{k: provenance[k] for k in ("cluster", "pair_by")})
+    base, new = two(
+        with_patterns, without, task="fewshot", clusters=list(design.clusters), pair_by=list(design.pair_by)
+    )
     assert share_examples(base, new)
     (row,) = compare_runs(base, [new], ["acc"])
     assert (row.n, row.difference) == (4, 0.25)

@@ -6,8 +6,8 @@ import pytest
 
 from lmassay.statistics.intervals import mean_result
 from lmassay.statistics.pooling import SAME_EXAMPLE, pool
-from lmassay.storage.store import NewRun, RunRecord, Store
-from lmassay.types import Example, Row, Score
+from lmassay.storage.store import Store
+from lmassay.types import Example, NewRun, Provenance, Row, RunRecord, Score
 
 
 @pytest.fixture
@@ -22,7 +22,7 @@ def label(record: RunRecord) -> str:
 
 def add(store: Store, label: str, values: list[float]):
     run = store.new_id(label)
-    store.add_run(NewRun(run, "s", "n", "t", "m", label, {}, "sig", {}, len(values)))
+    store.add_run(NewRun(run, "s", "n", "t", "m", label, {}, "sig", Provenance(), len(values)))
     rows = [(n, Row(Example(str(n), {}), "scored", Score({"hit": value}))) for n, value in enumerate(values)]
     store.add_rows(run, rows)
     store.set_status(run, "done")
@@ -47,7 +47,7 @@ def test_variants_of_an_example_are_held_together(store):
     """Two attacks on a sentence tell less than attacks on two sentences: the interval must not take them for that."""
     records = [add(store, label, [1.0, 0.0] * 20) for label in "abcd"]
     side = pool(store, records, label)
-    assert side.record.provenance["cluster"] == SAME_EXAMPLE
+    assert side.record.design.cluster == SAME_EXAMPLE
     apart = mean_result(side.table, "hit")
     together = mean_result(side.table, "hit", cluster=SAME_EXAMPLE)
     alone = mean_result(pool(store, records[:1], label).table, "hit")

@@ -14,7 +14,7 @@ def sweeps(folder, base, new):
     for name, runs in (("base", base), ("new", new)):
         for number, (label, model, signature) in enumerate(runs):
             run = f"{name}-{number}"
-            add(folder, run, rates([1]), label=label, model=model, signature=signature, sweep=name)
+            add(folder, run, rates([1]), task="robustness", label=label, model=model, signature=signature, sweep=name)
     with Store(folder) as store:
         return [sweep_of(store, store.run(f"{name}-0")) for name in ("base", "new")]
 

@@ -10,15 +10,27 @@ from lmassay.statistics.warnings import asked_otherwise, other_labels
 from tests.compare_kit import rates, side
 
 
-def two_of(ours, theirs, label="label"):
-    base = side("base", rates([1]), signature={"data": "one", **ours})
-    new = side("new", rates([1]), signature={"data": "one", **theirs})
+def two_of(ours, theirs, label="label", task="robustness"):
+    base = side("base", rates([1]), task=task, signature={"data": "one", **ours})
+    new = side("new", rates([1]), task=task, signature={"data": "one", **theirs})
     return base, replace(new, record=replace(new.record, label=label))
 
 
-@pytest.mark.parametrize("part", ["attack", "prompt", "method", "regime"])
-def test_one_label_for_two_ways_of_asking_is_told(part):
-    (told,) = asked_otherwise(*two_of({part: "charswap(rate:0.3)"}, {part: "charswap(rate:0.9)"}))
+@pytest.mark.parametrize(
+    ("part", "task"),
+    [
+        ("attack", "robustness"),
+        ("prompt", "robustness"),
+        ("prompt", "bias"),
+        ("method", "minimal_pairs"),
+        ("method", "fewshot"),
+        ("regime", "fewshot"),
+        ("prompt", "a task of one's own"),
+        ("method", "a task of one's own"),
+    ],
+)
+def test_one_label_for_two_ways_of_asking_is_told(part, task):
+    (told,) = asked_otherwise(*two_of({part: "charswap(rate:0.3)"}, {part: "charswap(rate:0.9)"}, task=task))
     assert f"new has another {part} (charswap(rate:0.9), not charswap(rate:0.3)) than base" in told
     assert "a difference may come from that, not from the model" in told
 

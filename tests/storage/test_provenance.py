@@ -1,6 +1,7 @@
 """Signatures are one line, secrets stay out."""
 
-from lmassay.storage.provenance import redact, signature, snapshot, source_digest, versions
+from lmassay.redaction import redact
+from lmassay.storage.provenance import signature, snapshot, source_digest, versions
 
 
 def test_a_signature_is_one_line_without_blanks():
@@ -43,7 +44,7 @@ def test_the_digest_of_a_source_changes_with_the_source():
 
 
 def test_a_key_in_an_address_is_blanked_out_too():
-    from lmassay.storage.provenance import redact, remember_secret
+    from lmassay.redaction import redact, remember_secret
 
     remember_secret("my/secret+key==")
     assert redact("see https://x/?k=my%2Fsecret%2Bkey%3D%3D or my/secret+key==") == (

@@ -6,13 +6,13 @@ import threading
 import pytest
 
 from lmassay.errors import StoreError
-from lmassay.storage.store import FILE, NewRun, Store
-from lmassay.types import Example, Response, Row, Score
+from lmassay.storage.store import FILE, Store
+from lmassay.types import Example, NewRun, Provenance, Response, Row, Score
 
 
 def new_run(store: Store, label: str = "x") -> str:
     run = store.new_id(label)
-    store.add_run(NewRun(run, "s", "n", "t", "m", label, {}, "sig", {}, 1))
+    store.add_run(NewRun(run, "s", "n", "t", "m", label, {}, "sig", Provenance(), 1))
     return run
 
 
@@ -96,7 +96,7 @@ def test_looking_at_runs_does_not_disturb_one_that_starts(store):
         for number in range(60):
             run = store.new_id(str(number))
             with store.lock(run):
-                store.add_run(NewRun(run, "s", "n", "t", "m", "l", {}, "sig", {}, 1))
+                store.add_run(NewRun(run, "s", "n", "t", "m", "l", {}, "sig", Provenance(), 1))
                 store.forget_lock(run)
     finally:
         stop.set()
@@ -199,7 +199,7 @@ def test_a_store_of_an_earlier_version_has_no_record_of_what_was_asked(store):
 def test_a_configuration_keeps_the_order_of_its_keys(store):
     run = store.new_id("x")
     config = {"task": {"data": {"Simple": "b", "Across": "a"}}}
-    store.add_run(NewRun(run, "s", "n", "t", "m", "x", config, "sig", {}, 1))
+    store.add_run(NewRun(run, "s", "n", "t", "m", "x", config, "sig", Provenance(), 1))
     assert list(store.run(run).config["task"]["data"]) == ["Simple", "Across"]
 
 

@@ -1,9 +1,8 @@
-"""The command line: one file a verb, loaded when it is called."""
+"""The command line: one file a command, loaded when it is called. Evaluations bring commands of their own."""
 
 from __future__ import annotations
 
-import importlib
-import keyword
+import functools
 import sys
 
 import click
@@ -14,90 +13,91 @@ from lmassay.cli import ending
 from lmassay.cli.completion import offer_runs
 from lmassay.cli.console import complain
 from lmassay.cli.mistakes import usage_mistake
-from lmassay.errors import LmassayError
+from lmassay.contracts import Command, resolve
+from lmassay.errors import LmassayError, PluginError
+from lmassay.plugins.evaluations import evaluations
 
-# Verb → (module, help line), in the order of the help page.
-_SECTIONS = {
-    "Start": {
-        "card": ("card", "Ask all four questions of a model and write one report."),
-        "init": ("init", "Write a commented configuration to start from."),
-        "doctor": ("doctor", "Tell what is installed, what is missing and how to get it."),
-        "completion": ("completion", "Print the shell's completion script."),
-    },
-    "Evaluate": {
-        "run": ("run", "Run a configuration: every combination of its lists."),
-        "search": ("lmassay.evaluations.fewshot.commands.search", "Search for the options with the best dev score."),
-        "check": ("check", "Check a configuration without asking anything."),
-        "resume": ("resume", "Finish a run that was interrupted or left errors."),
-    },
-    "Look at results": {
-        "ls": ("ls", "List the runs in a results folder."),
-        "show": ("show", "Show a run's results."),
-        "compare": ("compare", "Compare runs on the examples they share."),
-        "report": ("report", "Write a report: HTML, Markdown, LaTeX, CSV or figures."),
-        "protocol": (
-            "lmassay.evaluations.fewshot.commands.protocol",
-            "Judge few-shot runs: test, dev-test correlation, stability.",
-        ),
-        "view": ("view", "Look at a results folder in Datasette."),
-        "export": ("export", "Write a run as JSON lines, CSV, lm-eval or Every Eval Ever."),
-        "import": ("import_", "Take results of another harness into a results folder."),
-    },
-    "Make data": {
-        "perturb": ("lmassay.evaluations.robustness.commands.perturb", "Write an adversarial version of a text file."),
-        "grammar": ("lmassay.evaluations.syntax.commands.grammar", "Write minimal pairs from a grammar."),
-        "verbs": ("lmassay.evaluations.syntax.commands.verbs", "Build a list of verbs for EW and MW."),
-    },
-    "As in the originals": {
-        "teapot": ("lmassay.evaluations.robustness.commands.teapot", "TEAPOT's own command line, as it was."),
-        "tse": ("lmassay.evaluations.syntax.commands.tse", "refining-tse's configurations, folders, table and plots."),
-        "kobbq": ("lmassay.evaluations.bias.commands.kobbq", "KoBBQ's six steps with their own flags and files."),
-        "fewnlu": ("lmassay.evaluations.fewshot.commands.fewnlu", "FewNLU's own command line and result files."),
-    },
-    "What there is": {
-        "tasks": ("listings", "List the evaluations."),
-        "models": ("models", "List the kinds of model, fetch one, list those fetched."),
-        "scorers": ("listings", "List the scorers."),
-        "perturbations": ("listings", "List the perturbations."),
-        "methods": ("listings", "List the few-shot methods."),
-    },
+_CLI = "lmassay.cli"
+# The core's own commands in the order of the help page; evaluations add theirs to these sections or to their own.
+_CORE = {
+    "Start": (
+        Command("card", "Ask all questions of a model and write one report.", f"{_CLI}.card:card"),
+        Command("init", "Write a commented configuration to start from.", f"{_CLI}.init:init"),
+        Command("doctor", "Tell what is installed, what is missing and how to get it.", f"{_CLI}.doctor:doctor"),
+        Command("completion", "Print the shell's completion script.", f"{_CLI}.completion:completion"),
+    ),
+    "Evaluate": (
+        Command("run", "Run a configuration: every combination of its lists.", f"{_CLI}.run:run"),
+        Command("check", "Check a configuration without asking anything.", f"{_CLI}.check:check"),
+        Command("resume", "Finish a run that was interrupted or left errors.", f"{_CLI}.resume:resume"),
+    ),
+    "Look at results": (
+        Command("ls", "List the runs in a results folder.", f"{_CLI}.ls:ls"),
+        Command("show", "Show a run's results.", f"{_CLI}.show:show"),
+        Command("compare", "Compare runs on the examples they share.", f"{_CLI}.compare:compare"),
+        Command("report", "Write a report: HTML, Markdown, LaTeX, CSV or figures.", f"{_CLI}.report:report"),
+        Command("view", "Look at a results folder in Datasette.", f"{_CLI}.view:view"),
+        Command("export", "Write a run as JSON lines, CSV, lm-eval or Every Eval Ever.", f"{_CLI}.export:export"),
+    ),
+    "Make data": (),
+    "Evaluations": (),
+    "As in the originals": (),
+    "What there is": (
+        Command("tasks", "List the evaluations.", f"{_CLI}.listings:tasks"),
+        Command("models", "List the kinds of model, fetch one, list those fetched.", f"{_CLI}.models:models"),
+    ),
 }
-_VERBS = {name: verb for section in _SECTIONS.values() for name, verb in section.items()}
 
 
-def _full_name(module: str) -> str:
-    return module if "." in module else f"lmassay.cli.{module}"
+@functools.cache
+def _sections() -> dict[str, list[Command]]:
+    """All commands by section. Names and help lines come from declarations; no command is imported for them."""
+    sections = {title: list(commands) for title, commands in _CORE.items()}
+    taken = {command.name for commands in sections.values() for command in commands}
+    for evaluation in evaluations():
+        for command in evaluation.commands:
+            # A command of another package does not replace one that is there.
+            if command.name not in taken:
+                sections.setdefault(command.section, []).append(command)
+                taken.add(command.name)
+    return {title: commands for title, commands in sections.items() if commands}
 
 
-class _Verbs(click.Group):
+def _commands() -> dict[str, Command]:
+    return {command.name: command for commands in _sections().values() for command in commands}
+
+
+class _Commands(click.Group):
     """Commands that are imported only when used."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        return list(_VERBS)
+        return list(_commands())
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        if cmd_name not in _VERBS:
+        declared = _commands().get(cmd_name)
+        if declared is None:
             return None
-        module = importlib.import_module(_full_name(_VERBS[cmd_name][0]))
-        # A verb that is a keyword of Python has an underscore after its name, as its module has.
-        command: click.Command = getattr(module, f"{cmd_name}_" if keyword.iskeyword(cmd_name) else cmd_name)
+        command = resolve(declared.path)
+        if not isinstance(command, click.Command):
+            raise PluginError(f"the command '{cmd_name}' ({declared.path}) is not a click command")
         offer_runs(command)
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        width = max(map(len, _VERBS))
-        for title, verbs in _SECTIONS.items():
+        width = max(map(len, _commands()))
+        for title, commands in _sections().items():
             with formatter.section(title):
-                formatter.write_dl([(f"{name:<{width}}", line) for name, (_, line) in verbs.items()])
+                formatter.write_dl([(f"{command.name:<{width}}", command.help) for command in commands])
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
-        found = [CompletionItem(name, help=line) for name, (_, line) in _VERBS.items() if name.startswith(incomplete)]
+        known = _commands().values()
+        items = [CompletionItem(c.name, help=c.help) for c in known if c.name.startswith(incomplete)]
         # The group's own options. What click makes of its commands would import them all.
-        return found or click.Command.shell_complete(self, ctx, incomplete)
+        return items or click.Command.shell_complete(self, ctx, incomplete)
 
 
 @click.group(
-    cls=_Verbs,
+    cls=_Commands,
     context_settings={"help_option_names": ["-h", "--help"]},
     epilog=f"\b\nExit codes:\n{ending.TABLE}",
 )
@@ -106,9 +106,9 @@ def app() -> None:
     """Put language models and NLP systems to the test.
 
     \b
-    lmassay card                      ask a small model all four questions
-    lmassay init robustness           write a configuration to start from
-    lmassay run robustness.yaml       run it
+    lmassay card                      ask a small model all questions
+    lmassay init TASK                 write a configuration to start from
+    lmassay run TASK.yaml             run it
     lmassay report -o report.html     look at its results
     lmassay COMMAND -h                help with an example
     """

@@ -5,45 +5,46 @@ from __future__ import annotations
 import os
 import shlex
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import click
 import yaml
 
 from lmassay.cli.card_shown import card_as_json, print_card
 from lmassay.cli.common import json_option, results_option
+from lmassay.cli.completion import offer
 from lmassay.cli.console import print_json, say
 from lmassay.cli.crew import Hands, crew_options
 from lmassay.cli.display import board
 from lmassay.cli.run import EXIT_WITH_ERRORS, plug_in_output_aside, show_plan, unfinished, work_through
-from lmassay.errors import UserError
-from lmassay.reporting import card_plan as card_plan
-from lmassay.reporting.card_plan import Part
-from lmassay.reporting.card_ways import EVALUATIONS, Size
+from lmassay.errors import UserError, did_you_mean
+from lmassay.reporting import card as cards
+from lmassay.reporting.card import Part
 from lmassay.running import runner
 from lmassay.running.model_spec import DEFAULT
 from lmassay.running.sweep import Entry, register_all
 from lmassay.storage.files import atomic_write
 from lmassay.storage.provenance import command_line
-from lmassay.storage.store import RunRecord, Store
+from lmassay.storage.store import Store
+from lmassay.types import CardPart, RunRecord
 
 _PAGES = (".html", ".htm")
 
 
 @click.command(
     epilog="Example: lmassay card --quick;  lmassay card smollm2 path/to/my-model -o card.html",
-    short_help="Ask all four questions of a model.",
+    short_help="Ask all questions of a model.",
 )
 @click.argument("models", metavar="[MODEL]...", nargs=-1)
 @click.option("--quick", is_flag=True, help="A first look: fewer examples, wider intervals.")
 @click.option("--full", is_flag=True, help="All examples, more attacks, prompts and settings.")
 @click.option(
     "--only",
-    type=click.Choice(EVALUATIONS),
+    metavar="EVALUATION",
     multiple=True,
-    help="Ask this question only; repeatable.",
+    shell_complete=offer(lambda: [evaluation.name for evaluation in cards.card_evaluations()]),
+    help="Ask the question of this evaluation only; repeatable.",
 )
 @click.option(
     "-o",
@@ -70,7 +71,7 @@ def card(
     results: Path,
     as_json: bool,
 ) -> int:
-    """Ask a model all four questions and write one report; several models are put side by side.
+    """Ask a model all questions and write one report; several models are put side by side.
 
     MODEL is smollm2 (the default, a small real model that is fetched once), a folder or GGUF file with a local model,
     the name of a hub model that was fetched, a kind and its model such as openai:gpt-5, a class of your own as
@@ -82,12 +83,14 @@ def card(
     if folder is not None and dry_run:
         raise UserError("--write writes configurations and --dry-run nothing; leave one of them out")
     _check_target(output)
-    size: Size = "quick" if quick else "full" if full else "standard"
+    for name in only:
+        _require_on_card(name)
+    size = "quick" if quick else "full" if full else "standard"
     if not models and not dry_run and folder is None:
         _fetch_default()
     with plug_in_output_aside():
-        candidates = card_plan.candidates(models or [DEFAULT], Path.cwd())
-        parts = card_plan.parts(candidates, size, only or EVALUATIONS)
+        candidates = cards.candidates(models or [DEFAULT], Path.cwd())
+        parts = cards.parts(candidates, size, only)
     _require_work(parts)
     if folder is not None:
         return _write(parts, folder)
@@ -99,7 +102,7 @@ def card(
         return 0
     sweep = runner.new_sweep()
     with Store(results, create=True) as store, hands.crew(planned) as crew, store.lock_sweep(sweep):
-        entries = register_all(planned, store, sweep, {"card": _about(parts, size)})
+        entries = register_all(planned, store, sweep, _about(parts, size))
         with board({entry.record.id: _line(entry) for entry in entries}) as display:
             worst = work_through(entries, store, crew, display)
         records = [record for record in store.runs() if record.sweep == sweep]
@@ -115,6 +118,12 @@ def card(
             say(f"to finish the card: {rest}; then for the page: {page} -o {shlex.quote(str(output))}")
         say(f"the page is {output.resolve()}")
         return EXIT_WITH_ERRORS if left else 0
+
+
+def _require_on_card(name: str) -> None:
+    known = [evaluation.name for evaluation in cards.card_evaluations()]
+    if name not in known:
+        raise UserError(f"--only {name}: there is no such evaluation on the card{did_you_mean(name, known)}")
 
 
 def _fetch_default() -> None:
@@ -149,12 +158,12 @@ def _require_work(parts: Sequence[Part]) -> None:
         raise UserError(f"nothing can be asked of this model:\n{told}")
 
 
-def _about(parts: Sequence[Part], size: Size) -> Mapping[str, Any]:
+def _about(parts: Sequence[Part], size: str) -> CardPart:
     absent: dict[str, dict[str, str]] = {}
     for part in parts:
         if part.config is None:
             absent.setdefault(part.model, {})[part.evaluation] = part.reason
-    return {"size": size, "absent": absent}
+    return CardPart(size, absent)
 
 
 def _line(entry: Entry) -> str:
@@ -182,7 +191,7 @@ def _write(parts: Sequence[Part], folder: Path) -> int:
         written[part.evaluation] += 1
         name = f"{part.evaluation}-{written[part.evaluation]}" if several else part.evaluation
         path = folder / f"{name}.yaml"
-        text = yaml.safe_dump(card_plan.as_yaml(part), sort_keys=False, allow_unicode=True, width=120)
+        text = yaml.safe_dump(cards.as_yaml(part), sort_keys=False, allow_unicode=True, width=120)
         with atomic_write(path) as stream:
             stream.write(f"# A part of lmassay's card, to be run by itself: {command_line('run', path)}\n{text}")
         say(f"written: {path}")

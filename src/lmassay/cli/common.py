@@ -15,7 +15,8 @@ from lmassay.cli.console import is_narrow, out, plain, print_table
 from lmassay.reporting.numbers import interval_text, short_text, value_text
 from lmassay.reporting.overview import Overview, in_parts, overview_of
 from lmassay.storage.provenance import command_line
-from lmassay.storage.store import RunRecord, Store
+from lmassay.storage.store import Store
+from lmassay.types import RunRecord
 
 F = TypeVar("F", bound=Callable[..., Any])
 DEFAULT_RESULTS = "results"
@@ -73,10 +74,7 @@ def _print_results(title: str, record: RunRecord) -> None:
     print_table(
         title,
         ("metric", "group", "value", interval_title(record), "n", "errors", "unscored"),
-        [
-            (r["metric"], r["group"], value_text(r), interval_text(r), r["n"], r["n_error"], r["n_unscored"])
-            for r in record.results
-        ],
+        [(r.metric, r.group, value_text(r), interval_text(r), r.n, r.n_error, r.n_unscored) for r in record.results],
         right=(2, 3, 4, 5, 6),
     )
 
@@ -121,7 +119,7 @@ def _overview_rows(overview: Overview, between: str) -> list[list[object]]:
     rows: list[list[object]] = []
     for depth, label, found in overview.rows:
         cells = [short_text(found[m], between) if m in found else "" for m in overview.metrics]
-        counts = [found[m]["n"] if m in found else "" for m in overview.counted]
+        counts = [found[m].n if m in found else "" for m in overview.counted]
         rows.append(["  " * depth + label, *cells, *counts])
     return rows
 
@@ -141,11 +139,11 @@ def _folded(label: str, room: int) -> list[str]:
 def print_runs(records: Sequence[RunRecord], store: Store) -> None:
     """Several runs in one table: a row each, a column a metric (the spread of a metric is left to ``lmassay show``)."""
     narrow = is_narrow()
-    overall = [{r["metric"]: r for r in record.results if r["group"] == "overall"} for record in records]
+    overall = [{r.metric: r for r in record.results if r.group == "overall"} for record in records]
     metrics = _columns(records, overall)
     shown = metrics[:_NARROW_METRICS] if narrow else metrics
     # A task that names its headline has long labels rather than many metrics: its counts share a column.
-    folded = narrow and any(record.provenance.get("headline") for record in records)
+    folded = narrow and any(record.design.headline for record in records)
     rows = []
     for record, found in zip(records, overall, strict=True):
         cells = [short_text(found[m], "\n" if narrow else " ") if m in found else "" for m in shown]
@@ -170,7 +168,7 @@ def _counts(record: RunRecord, store: Store) -> tuple[int, int, int]:
     """Of the first result; a run without any has its examples counted."""
     first = next(iter(record.results), None)
     if first is not None:
-        return first["n"], first["n_error"], first["n_unscored"]
+        return first.n, first.n_error, first.n_unscored
     found = store.count(record.id)
     return found["scored"], found["error"], found["unscored"]
 
@@ -179,7 +177,7 @@ def _columns(records: Sequence[RunRecord], overall: Sequence[Mapping[str, Any]])
     """The metrics that the tasks put first; all of a task that does not say, but for the spread of a metric."""
     wanted: dict[str, None] = {}
     for record, found in zip(records, overall, strict=True):
-        headline = record.provenance.get("headline") or [metric for metric in found if "." not in metric]
+        headline = record.design.headline or [metric for metric in found if "." not in metric]
         wanted |= dict.fromkeys(metric for metric in headline if metric in found)
     return list(wanted)
 

@@ -19,8 +19,8 @@ from lmassay.statistics.gate import ALPHA
 if TYPE_CHECKING:
     from lmassay.reporting.compared import Source
     from lmassay.statistics.comparison import Side
-    from lmassay.storage.records import RunRecord
     from lmassay.storage.store import Store
+    from lmassay.types import RunRecord
 
 _FEW = 10
 
@@ -51,7 +51,7 @@ def _how_many(_: click.Context, __: click.Parameter, value: str | None) -> int |
     "conditions",
     metavar="CONDITION",
     multiple=True,
-    help='Exit with 1 if so and significant: "accuracy<-0.02", "accuracy<-2%".',
+    help='Exit with 1 if so and significant: "accuracy<-0.02", "accuracy<-2%", "accuracy worse by 0.02".',
 )
 @click.option(
     "--alpha",

@@ -12,11 +12,12 @@ import click
 from lmassay.cli.common import interval_title
 from lmassay.cli.console import is_narrow, print_table, sentence
 from lmassay.reporting.changed import read_both
-from lmassay.reporting.compared import Compared, interval_text
+from lmassay.reporting.compared import WHAT_IS_BETTER, Compared, interval_text
 from lmassay.reporting.numbers import number_text, p_text
 from lmassay.statistics.comparison import Comparison
 from lmassay.statistics.flips import Flips
 from lmassay.statistics.gate import Verdict
+from lmassay.types import Better
 
 Answers = Mapping[str, tuple[str, str]]
 """What both runs answered, by id."""
@@ -67,6 +68,11 @@ def _print_differences(found: Compared) -> None:
         [_row(row, several=several, relative=relative, tests=tests) for row in found.rows],
         right=range(2 if several else 1, len(heads)),
     )
+    directions: tuple[Better, ...] = ("lower", "zero")
+    for better in directions:
+        metrics = dict.fromkeys(row.metric for row in found.rows if row.better == better)
+        if metrics:
+            sentence(f"{WHAT_IS_BETTER[better]}: {', '.join(metrics)}")
 
 
 def _row(row: Comparison, *, several: bool, relative: bool, tests: bool) -> list[object]:

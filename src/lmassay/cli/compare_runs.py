@@ -7,7 +7,8 @@ from dataclasses import dataclass
 
 from lmassay.errors import UserError
 from lmassay.statistics.sweep_pairs import listed, pair_sweeps, sweep_of
-from lmassay.storage.store import RunRecord, Store
+from lmassay.storage.store import Store
+from lmassay.types import RunRecord
 
 _LATEST = "latest"
 

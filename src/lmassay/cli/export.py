@@ -14,7 +14,8 @@ from lmassay.errors import UserError
 from lmassay.interchange.every_eval_ever import RELATIONSHIPS, Evaluator, write_evaluation
 from lmassay.reporting.export import write_csv, write_jsonl
 from lmassay.storage.files import atomic_write
-from lmassay.storage.store import RunRecord, Store
+from lmassay.storage.store import Store
+from lmassay.types import RunRecord
 
 _WRITERS = {"jsonl": write_jsonl, "csv": write_csv}
 _STANDARD_OUTPUT = Path("-")

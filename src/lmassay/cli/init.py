@@ -9,44 +9,57 @@ import sys
 import tempfile
 from collections.abc import Callable, Mapping
 from functools import partial
-from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 import yaml
 
+from lmassay.cli.completion import offer
 from lmassay.cli.console import say, warn
-from lmassay.errors import ConfigError, PluginError, UserError
-from lmassay.plugins.builtins import BUILTINS
+from lmassay.contracts import Sample, resolve
+from lmassay.errors import ConfigError, PluginError, UserError, did_you_mean
+from lmassay.plugins.evaluations import evaluations
+from lmassay.plugins.registry import current
 from lmassay.storage.files import atomic_write
 from lmassay.storage.provenance import command_line
 
 if TYPE_CHECKING:
     from lmassay.plugins.options import Spec
 
-EVALUATIONS = ("robustness", "syntax", "minimal_pairs", "bias", "fewshot")
 _TEMPLATE = "config.yaml"
 _DATA = re.compile(r"@DATA@/(\S+)")
-_TRANSLATE = "Translate this sentence into English.\n\n{x}\n"
+
+
+def _samples() -> dict[str, Sample]:
+    """The tasks that a configuration can be written for, with what it is written from."""
+    samples: dict[str, Sample] = {}
+    for evaluation in evaluations():
+        for task in evaluation.tasks:
+            sample = evaluation.view(task).sample
+            if sample is not None:
+                samples[task] = sample
+    return samples
 
 
 @click.command(epilog="Example: lmassay init bias --model smollm2 -o bias.yaml", short_help="Write a configuration.")
-@click.argument("evaluation", metavar="[EVALUATION]", required=False, type=click.Choice(EVALUATIONS))
-@click.option("-o", "--output", type=click.Path(path_type=Path), help="File to write.  [default: EVALUATION.yaml]")
+@click.argument("task", metavar="[TASK]", required=False, shell_complete=offer(_samples))
+@click.option("-o", "--output", type=click.Path(path_type=Path), help="File to write.  [default: TASK.yaml]")
 @click.option(
     "--model", help="The model to ask, named as for `lmassay card`: smollm2, openai:NAME, a folder, file.py:Class …"
 )
 @click.option("--force", is_flag=True, help="Overwrite files that are there.")
-def init(evaluation: str | None, output: Path | None, model: str | None, force: bool) -> None:
-    """Write a configuration with a comment on every option, and sample data beside it where the evaluation reads
-    files, so that it runs at once. Then put in your own.
+def init(task: str | None, output: Path | None, model: str | None, force: bool) -> None:
+    """Write a configuration with a comment on every option, and sample data beside it where the task reads files, so
+    that it runs at once. Then put in your own.
 
-    EVALUATION is robustness, syntax, minimal_pairs, bias or fewshot; in a terminal, you are asked for it.
+    TASK is the name of a task, see `lmassay tasks`; in a terminal, you are asked for it.
     """
     if output == Path("-"):
         raise UserError("-o -: sample data is written beside a configuration; give the name of a file")
-    chosen = evaluation or _asked()
+    chosen = task or _asked()
+    if chosen not in _samples():
+        raise UserError(f"there is no sample for a task '{chosen}'{did_you_mean(chosen, _samples())}")
     target = output or Path(f"{chosen}.yaml")
     data = f"{target.stem}-data"
     asked = None if model is None else _model(model)
@@ -61,43 +74,32 @@ def init(evaluation: str | None, output: Path | None, model: str | None, force: 
 
 
 def _asked() -> str:
+    names = list(_samples())
     if not (sys.stdin.isatty() and sys.stderr.isatty()):
-        raise UserError(f"say which evaluation, e.g. lmassay init robustness; there are {', '.join(EVALUATIONS)}")
-    for name in EVALUATIONS:
-        say(f"  {name:<14} {BUILTINS['task'][name][1]}")
-    answer: str = click.prompt("Which evaluation", type=click.Choice(EVALUATIONS), show_choices=False, err=True)
+        raise UserError(f"say which task, e.g. lmassay init {names[0]}; there are {', '.join(names)}")
+    for entry in current().entries("task"):
+        if entry.name in names:
+            say(f"  {entry.name:<14} {entry.summary}")
+    answer: str = click.prompt("Which task", type=click.Choice(names), show_choices=False, err=True)
     return answer
 
 
 def _texts(chosen: str, target: Path, data: str, model: Spec | None) -> Mapping[Path, str]:
     """The configuration and its data, by the file that each is written to."""
-    samples = {
-        item.name: item.read_text(encoding="utf-8")
-        for item in sorted(_sample_folder(chosen).iterdir(), key=lambda item: item.name)
-        if item.is_file()
-    }
-    spec: Any
-    if model is not None:
-        spec = _seen_from(target.parent, model)
-    else:
-        spec = f"{data}/my_system.py:MySystem" if chosen == "robustness" else "smollm2"
-    own = isinstance(spec, str) and ".py:" in spec
-    kind = spec if isinstance(spec, str) else spec["name"]
-    text = _DATA.sub(lambda found: _as_yaml(f"{data}/{found[1]}"), samples.pop(_TEMPLATE))
-    for mark, value in {
+    sample = _samples()[chosen]
+    files = {path.name: path.read_text(encoding="utf-8") for path in sorted(sample.folder.iterdir()) if path.is_file()}
+    spec: Any = sample.model.replace("@DATA@", data) if model is None else _seen_from(target.parent, model)
+    text = _DATA.sub(lambda match: _as_yaml(f"{data}/{match[1]}"), files.pop(_TEMPLATE))
+    marks: dict[str, str] = {
         "FILE": shlex.quote(str(target)),
         "NAME": _as_yaml(target.stem),
         "MODEL": _as_yaml(spec),
-        "PROMPT": _as_yaml("{x}" if own else _TRANSLATE),
-        "ANSWER_BY": "letters" if kind in ("smollm2", "hf") else "generate",
-    }.items():
+    }
+    if sample.marks is not None:
+        marks |= {mark: _as_yaml(value) for mark, value in resolve(sample.marks)(spec).items()}
+    for mark, value in marks.items():
         text = text.replace(f"@{mark}@", value)
-    return {target: text, **{target.parent / data / name: content for name, content in samples.items()}}
-
-
-def _sample_folder(chosen: str) -> Any:
-    evaluation = "syntax" if chosen == "minimal_pairs" else chosen
-    return files("lmassay") / "evaluations" / evaluation / "sample" / chosen
+    return {target: text, **{target.parent / data / name: content for name, content in files.items()}}
 
 
 def _model(word: str) -> Spec:

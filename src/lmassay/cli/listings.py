@@ -1,4 +1,4 @@
-"""``lmassay tasks``, ``models``, ``scorers``, ``perturbations``, ``methods``"""
+"""``lmassay tasks``, ``lmassay models``, and the listings of other kinds of plug-ins"""
 
 from __future__ import annotations
 
@@ -18,11 +18,13 @@ from lmassay.plugins.registry import current
 _NOT_OPTIONS = ("text", "rng")
 
 
-def _listing(kind: str) -> click.Command:
+def listing(kind: str) -> click.Command:
+    """A command that lists the plug-ins of a kind."""
+
     @click.command(name=f"{kind}s", epilog=f"Example: lmassay {kind}s --json", short_help=f"List the {kind}s.")
     @click.argument("names", metavar="[NAME]...", nargs=-1, shell_complete=offer(lambda: _names(kind)))
     @json_option
-    def listing(as_json: bool, names: Sequence[str] = ()) -> None:
+    def command(as_json: bool, names: Sequence[str] = ()) -> None:
         entries = [entry for entry in current().entries(kind) if not names or entry.name in names]
         for name in set(names) - {entry.name for entry in entries}:
             raise UserError(f"there is no {kind} '{name}'{did_you_mean(name, _names(kind))}")
@@ -37,8 +39,8 @@ def _listing(kind: str) -> click.Command:
         )
 
     what = f"List the {kind}s: built in, from installed packages; your own work as path/file.py:Name."
-    listing.help = f"{what}\n\nWith NAME, only this."
-    return listing
+    command.help = f"{what}\n\nWith NAME, only this."
+    return command
 
 
 def _names(kind: str) -> list[str]:
@@ -55,8 +57,5 @@ def _options(kind: str, name: str) -> str:
     return ", ".join(field for field in fields if field not in hidden)
 
 
-tasks = _listing("task")
-models = _listing("model")
-scorers = _listing("scorer")
-perturbations = _listing("perturbation")
-methods = _listing("method")
+tasks = listing("task")
+models = listing("model")

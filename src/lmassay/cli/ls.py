@@ -9,7 +9,8 @@ import click
 from lmassay.cli.common import json_option, results_option
 from lmassay.cli.console import is_narrow, print_json, print_table
 from lmassay.reporting.numbers import short_text
-from lmassay.storage.store import RunRecord, Store
+from lmassay.storage.store import Store
+from lmassay.types import RunRecord
 
 
 @click.command(epilog="Example: lmassay ls --results results", short_help="List the runs.")
@@ -31,7 +32,7 @@ def ls(results: Path, as_json: bool) -> None:
 def _row(record: RunRecord, narrow: bool) -> list[object]:
     label = f"{record.task}: {record.label}"
     first = next(iter(record.results), None)
-    result = f"{first['metric']} {short_text(first, chr(10) if narrow else ' ')}" if first is not None else ""
+    result = f"{first.metric} {short_text(first, chr(10) if narrow else ' ')}" if first is not None else ""
     # Where there is little room, the end of an id is enough to name a run by.
     names = [record.id.rpartition("-")[2], f"{label}\n{record.model}"] if narrow else [record.id, label, record.model]
-    return [*names, record.status, result, "" if first is None else first["n"]]
+    return [*names, record.status, result, "" if first is None else first.n]

@@ -14,7 +14,7 @@ from lmassay.cli.console import print_json, print_table, say
 from lmassay.cli.listings import models as listing
 from lmassay.errors import MissingExtra, UserError, did_you_mean
 from lmassay.models import cache, embedded
-from lmassay.storage.provenance import redact
+from lmassay.redaction import redact
 
 
 @click.group(

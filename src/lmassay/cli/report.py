@@ -15,7 +15,8 @@ from lmassay.cli.common import chosen_runs, results_option
 from lmassay.cli.console import say
 from lmassay.errors import UserError
 from lmassay.storage.files import atomic_write
-from lmassay.storage.store import RunRecord, Store
+from lmassay.storage.store import Store
+from lmassay.types import RunRecord
 
 if TYPE_CHECKING:
     from lmassay.reporting.figure_files import FigureFile, FigureFormat

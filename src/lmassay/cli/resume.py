@@ -17,7 +17,8 @@ from lmassay.cli.run import plug_in_output_aside, show_records, work_through
 from lmassay.errors import UserError
 from lmassay.running import runner
 from lmassay.running.sweep import Entry
-from lmassay.storage.store import FILE, RunRecord, Store
+from lmassay.storage.store import FILE, Store
+from lmassay.types import RunRecord
 
 
 @click.command(epilog="Example: lmassay resume", short_help="Finish what was broken off.")

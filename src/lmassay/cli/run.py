@@ -13,15 +13,17 @@ from lmassay.cli.common import json_option, print_run, print_runs, results_optio
 from lmassay.cli.console import complain, print_json, print_table, say, warn
 from lmassay.cli.crew import Hands, crew_options
 from lmassay.cli.display import Display, Lines
+from lmassay.contracts import resolve
 from lmassay.errors import LmassayError, UserError
-from lmassay.evaluations.fewshot.commands.protocol import print_verdicts
+from lmassay.plugins.evaluations import evaluation_of, evaluations
 from lmassay.running import runner
 from lmassay.running.config import read_config
 from lmassay.running.executors import Crew
 from lmassay.running.runner import Plan
 from lmassay.running.sweep import Ahead, Entry, register_all, train_ahead, trains
 from lmassay.storage.provenance import command_line
-from lmassay.storage.store import RunRecord, Store
+from lmassay.storage.store import Store
+from lmassay.types import RunRecord
 
 EXIT_WITH_ERRORS = 1
 EXIT_FAILED = 2
@@ -87,7 +89,7 @@ def _train(entries: Sequence[Entry], store: Store, crew: Crew, display: Display)
     for note in notes[:_MOST_NOTES]:
         warn(note)
     if len(notes) > _MOST_NOTES:
-        warn(f"and {len(notes) - _MOST_NOTES} more of this kind; lmassay protocol tells all")
+        warn(f"and {len(notes) - _MOST_NOTES} more of this kind; the report lists them all")
     try:
         with display.work("", "trainings") as advance, plug_in_output_aside():
             return train_ahead(training, store, crew, advance)
@@ -142,8 +144,16 @@ def show_records(records: Sequence[RunRecord], store: Store, as_json: bool) -> i
         print_run(records[0], store)
     else:
         print_runs(records, store)
-        print_verdicts(store, records)
+        _print_summaries(records, store)
     return unfinished(records, store)
+
+
+def _print_summaries(records: Sequence[RunRecord], store: Store) -> None:
+    """What the runs of an evaluation show together, where the evaluation has something to add."""
+    for evaluation in evaluations():
+        own = [record for record in records if evaluation_of(record) is evaluation and record.results]
+        if evaluation.after_run is not None and own:
+            resolve(evaluation.after_run)(store, own)
 
 
 def unfinished(records: Sequence[RunRecord], store: Store) -> int:
@@ -171,7 +181,7 @@ def _remedy(record: RunRecord, store: Store) -> str:
 
 
 def _is_imported(record: RunRecord) -> bool:
-    return "imported" in record.provenance.get("signature", {})
+    return "imported" in record.depends_on
 
 
 def _resume(store: Store, *runs: str) -> str:
@@ -204,7 +214,7 @@ def show_plan(planned: Sequence[Plan], as_json: bool) -> None:
 
 
 def _requests(plan: Plan) -> int | None:
-    if not plan.task.needs or not getattr(plan.model, "cached", True):
+    if not plan.task.needs or (plan.model is not None and not plan.model.cached):
         return 0
-    each, size = plan.requests_each, plan.size
+    each, size = plan.task.requests_each, plan.size
     return None if each is None or size is None else each * size

@@ -13,7 +13,8 @@ import yaml
 
 from lmassay.cli.common import json_option, print_run, results_option
 from lmassay.cli.console import plain, print_json
-from lmassay.storage.store import RunRecord, Store
+from lmassay.storage.store import Store
+from lmassay.types import RunRecord
 
 
 @click.command(epilog="Example: lmassay show latest --json", short_help="Show a run's results.")
@@ -39,7 +40,7 @@ def show(run: str, everything: bool, as_yaml: bool, provenance: bool, results: P
         if not as_json:
             print_run(record, store, everything=everything)
     if provenance:
-        document |= {"config": record.config, "provenance": record.provenance, "created": record.created}
+        document |= {"config": record.config, "provenance": record.provenance.as_dict(), "created": record.created}
     if as_json:
         print_json(document)
         return

@@ -20,9 +20,10 @@ from typing import Any
 import lmassay
 from lmassay.errors import UserError
 from lmassay.interchange.every_eval_ever_rows import Instance, instance_of
-from lmassay.interchange.metric_facts import facts_of
+from lmassay.plugins.evaluations import metric_of
 from lmassay.storage.files import atomic_write
-from lmassay.storage.store import RunRecord, Store
+from lmassay.storage.store import Store
+from lmassay.types import Result, RunRecord
 
 SCHEMA_VERSION = "0.2.2"
 RELATIONSHIPS = ("first_party", "third_party", "collaborative", "other")
@@ -52,7 +53,7 @@ class Written:
 
 def write_evaluation(store: Store, record: RunRecord, target: Path, evaluator: Evaluator) -> Written:
     """Write the document and its companion: to a .json file, or under a folder as their data store lays it out."""
-    results = [result for result in record.results if result["value"] is not None]
+    results = [result for result in record.results if result.value is not None]
     if not results:
         raise UserError(f"{record.id} has no results to hand on; it is {record.status}")
     file, stated = _places(record, target)
@@ -91,9 +92,7 @@ def _places(record: RunRecord, target: Path) -> tuple[Path, str]:
     return target / inside, inside
 
 
-def _document(
-    store: Store, record: RunRecord, results: Sequence[Mapping[str, Any]], evaluator: Evaluator
-) -> dict[str, Any]:
+def _document(store: Store, record: RunRecord, results: Sequence[Result], evaluator: Evaluator) -> dict[str, Any]:
     generation = _generation(store, record)
     return {
         "schema_version": SCHEMA_VERSION,
@@ -117,17 +116,17 @@ def evaluation_id(record: RunRecord) -> str:
     return f"{record.task}/{record.model}/{record.id}"
 
 
-def result_id(result: Mapping[str, Any]) -> str:
-    return f"{result['metric']}|{result['group']}"
+def result_id(result: Result) -> str:
+    return f"{result.metric}|{result.group}"
 
 
 def _library(record: RunRecord) -> dict[str, Any]:
-    signature: Mapping[str, str] = record.provenance.get("signature", {})
-    versions: Mapping[str, str] = record.provenance.get("versions", {})
+    signature: Mapping[str, str] = record.depends_on
+    versions: Mapping[str, str] = record.provenance.versions
     details = {"signature": record.signature, "run": record.id}
     own = versions.get("lmassay", lmassay.__version__)
     details |= _unfinished(record)
-    details |= {f"note_{n}": str(note) for n, note in enumerate(record.provenance.get("notes", []), 1)}
+    details |= {f"note_{n}": str(note) for n, note in enumerate(record.provenance.notes, 1)}
     if "imported" not in signature:
         return {"name": "lmassay", "version": own, "additional_details": details}
     name, _, version = signature["imported"].partition("-")
@@ -144,8 +143,8 @@ def _unfinished(record: RunRecord) -> dict[str, str]:
 def _model(record: RunRecord) -> dict[str, Any]:
     spec = record.config.get("model")
     kind = spec if isinstance(spec, str) else str((spec or {}).get("name", "none"))
-    versions: Mapping[str, str] = record.provenance.get("versions", {})
-    identity = record.provenance.get("signature", {}).get("model", "")
+    versions: Mapping[str, str] = record.provenance.versions
+    identity = record.depends_on.get("model", "")
     details = {"kind": kind, "identity": identity, "deployment_type": "unknown", "model_availability": "unknown"}
     info: dict[str, Any] = {"name": record.model, "id": record.model, "developer": _developer(record)}
     if kind in _LOCAL:
@@ -162,29 +161,30 @@ def _developer(record: RunRecord) -> str:
     return developer if slash and not record.model.startswith("/") else "unknown"
 
 
-def _result(record: RunRecord, result: Mapping[str, Any], generation: Mapping[str, Any]) -> dict[str, Any]:
-    metric, group = result["metric"], result["group"]
-    facts = facts_of(metric)
+def _result(record: RunRecord, result: Result, generation: Mapping[str, Any]) -> dict[str, Any]:
+    metric, group = result.metric, result.group
+    declared = metric_of(record, metric)
     config: dict[str, Any] = {
         "evaluation_description": f"{metric} of {record.task} ({record.label}), {group}",
         "metric_id": metric if metric in _COMMON else f"lmassay.{record.task}.{metric}",
         "metric_name": metric,
-        "lower_is_better": facts.lower_is_better,
+        "lower_is_better": declared.better != "higher",
     }
     # A metric without bounds has no type: the schema would want bounds for it.
-    if facts.bounds is not None and facts.bounds[0] <= result["value"] <= facts.bounds[1]:
-        low, high = facts.bounds
+    if declared.bounds is not None and declared.bounds[0] <= (result.value or 0.0) <= declared.bounds[1]:
+        low, high = declared.bounds
         config |= {"score_type": "continuous", "min_score": low, "max_score": high}
-    if facts.ideal is not None:
-        config["additional_details"] = {"ideal": f"{facts.ideal:g}"}
-    counts = {name: str(result[name]) for name in ("n", "n_error", "n_unscored")} | _unfinished(record)
-    details: dict[str, Any] = {"score": result["value"], "details": counts, "uncertainty": {"num_samples": result["n"]}}
-    if result["low"] is not None and result["high"] is not None:
+    if declared.better == "zero":
+        config["additional_details"] = {"ideal": "0"}
+    counts = {"n": str(result.n), "n_error": str(result.n_error), "n_unscored": str(result.n_unscored)}
+    counts |= _unfinished(record)
+    details: dict[str, Any] = {"score": result.value, "details": counts, "uncertainty": {"num_samples": result.n}}
+    if result.low is not None and result.high is not None:
         details["uncertainty"]["confidence_interval"] = {
-            "lower": result["low"],
-            "upper": result["high"],
+            "lower": result.low,
+            "upper": result.high,
             "confidence_level": float(record.config.get("confidence", 0.95)),
-            "method": record.provenance.get("signature", {}).get("ci", "see the signature"),
+            "method": record.depends_on.get("ci", "see the signature"),
         }
     name = f"{record.task}.{_part(record.label)}"
     return {
@@ -200,14 +200,14 @@ def _result(record: RunRecord, result: Mapping[str, Any], generation: Mapping[st
 
 def _data(record: RunRecord) -> dict[str, Any]:
     """The data are known to us by what they hash to, not by where they were published."""
-    signature: Mapping[str, str] = record.provenance.get("signature", {})
+    signature: Mapping[str, str] = record.depends_on
     known = {name: signature[name] for name in ("data", "src", "ref", "prompt", "attack") if name in signature}
     version = {"source_version": known["data"]} if "data" in known else {}
     return {"dataset_name": record.label, "source_type": "other", **version, "additional_details": known}
 
 
 def _generation(store: Store, record: RunRecord) -> dict[str, Any]:
-    command = record.provenance.get("command") or []
+    command = record.provenance.command
     arguments: dict[str, Any] = {"execution_command": shlex.join(["lmassay", *command])}
     for _, asked in store.asked(record.id):
         first = next((request for request, _ in asked if request["verb"] == "generate"), None)
@@ -218,30 +218,30 @@ def _generation(store: Store, record: RunRecord) -> dict[str, Any]:
     return {"generation_args": arguments, "additional_details": details}
 
 
-def _judged_by_example(
-    store: Store, record: RunRecord, results: Sequence[Mapping[str, Any]]
-) -> list[tuple[Mapping[str, Any], bool]]:
+def _judged_by_example(store: Store, record: RunRecord, results: Sequence[Result]) -> list[tuple[Result, bool]]:
     """Overall results that are shares of right and wrong examples, with which of both is good."""
-    wanted = {result["metric"]: result for result in results if result["group"] == "overall"}
-    headline = record.provenance.get("headline") or list(wanted)
+    wanted = {result.metric: result for result in results if result.group == "overall"}
+    headline = record.design.headline or list(wanted)
     found: dict[str, bool] = {}
     for row in store.score_rows(record.id):
         for metric, value in row.score.values.items():
             found[metric] = found.get(metric, True) and value in (0.0, 1.0)
     # What is called an accuracy may still be a degree in data of somebody's own: then no example is right or wrong.
-    judged = [metric for metric in headline if metric in wanted and facts_of(metric).is_verdict and found.get(metric)]
-    return [(wanted[metric], facts_of(metric).lower_is_better) for metric in judged]
+    judged: list[tuple[Result, bool]] = []
+    for metric in headline:
+        declared = metric_of(record, metric)
+        if metric in wanted and declared.verdict and found.get(metric):
+            judged.append((wanted[metric], declared.better != "higher"))
+    return judged
 
 
-def _instances(
-    store: Store, record: RunRecord, judged: Sequence[tuple[Mapping[str, Any], bool]]
-) -> Iterator[dict[str, Any]]:
+def _instances(store: Store, record: RunRecord, judged: Sequence[tuple[Result, bool]]) -> Iterator[dict[str, Any]]:
     for row, (_, asked) in zip(store.rows(record.id), store.asked(record.id), strict=True):
         if row.state != "scored":
             continue
-        instance: Instance = instance_of(record.task, row, asked)
+        instance: Instance = instance_of(record, row, asked)
         for result, lower_is_better in judged:
-            score = row.score.values.get(result["metric"])
+            score = row.score.values.get(result.metric)
             if score is None:
                 continue
             yield {

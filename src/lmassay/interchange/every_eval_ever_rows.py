@@ -7,7 +7,8 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from lmassay.types import Continuation, Response, Row
+from lmassay.interchange.exports import export_of
+from lmassay.types import Continuation, Response, Row, RunRecord
 
 Asked = Sequence[tuple[Mapping[str, Any], Response]]
 Instance = dict[str, Any]
@@ -16,9 +17,10 @@ _ANSWERS = ("raw", "answer", "adv_out", "out")
 _READ = ("letter", "answer", "prediction")
 
 
-def instance_of(task: str, row: Row, asked: Asked) -> Instance:
+def instance_of(record: RunRecord, row: Row, asked: Asked) -> Instance:
     """All of an instance but who, which evaluation and which verdict."""
-    made = _pair(row) if task == "minimal_pairs" and "logprob_good" in row.score.details else _other(task, row, asked)
+    own = export_of(record).instance
+    made = (None if own is None else own(row)) or _general(record.task, row, asked)
     put_in = made["input"]
     text = json.dumps({"raw": put_in["raw"], "reference": put_in["reference"]}, sort_keys=True, separators=(",", ":"))
     return {
@@ -30,19 +32,7 @@ def instance_of(task: str, row: Row, asked: Asked) -> Instance:
     }
 
 
-def _pair(row: Row) -> Instance:
-    """Two sentences compared; nothing was generated, so what came out is the two log-probabilities."""
-    good, bad = str(row.example.inputs["good"]), str(row.example.inputs["bad"])
-    numbers = {side: row.score.details[f"logprob_{side}"] for side in ("good", "bad")}
-    preferred = good if numbers["good"] > numbers["bad"] else bad if numbers["bad"] > numbers["good"] else ""
-    return {
-        "input": {"raw": "Which sentence is more probable?", "reference": [good], "choices": [good, bad]},
-        "output": {"raw": [repr(float(number)) for number in numbers.values()]},
-        "answer_attribution": [_read(preferred, "the sentence of the higher log-probability")],
-    }
-
-
-def _other(task: str, row: Row, asked: Asked) -> Instance:
+def _general(task: str, row: Row, asked: Asked) -> Instance:
     details = row.score.details
     prompts = [text for request, _ in asked if (text := _prompt(request))]
     outputs = [_answer(response) for _, response in asked] or [
@@ -59,11 +49,12 @@ def _other(task: str, row: Row, asked: Asked) -> Instance:
     return {
         "input": put_in,
         "output": {"raw": outputs},
-        "answer_attribution": [_read(read or (outputs[-1] if outputs else ""), f"lmassay's task {task}")],
+        "answer_attribution": [attribution(read or (outputs[-1] if outputs else ""), f"lmassay's task {task}")],
     }
 
 
-def _read(value: str, method: str) -> dict[str, Any]:
+def attribution(value: str, method: str) -> dict[str, Any]:
+    """How the value that counts was read from the output."""
     return {
         "turn_idx": 0,
         "source": "output.raw",

@@ -10,9 +10,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Literal
 
 from lmassay.errors import MissingExtra, UserError
-from lmassay.storage.records import RunRecord
 from lmassay.storage.store import Store
-from lmassay.types import Response, Row
+from lmassay.types import Response, Row, RunRecord
 
 Library = Literal["pandas", "polars"]
 _FIRST = ("id", "state")
@@ -29,7 +28,7 @@ def example_columns(store: Store, run: str) -> dict[str, list[Any]]:
 def result_columns(records: Iterable[RunRecord]) -> dict[str, list[Any]]:
     """One row a result of each run: which run, task and model, then the number with what it rests on."""
     rows = (
-        {"run": r.id, "task": r.task, "label": r.label, "model": r.model, "status": r.status, **result}
+        {"run": r.id, "task": r.task, "label": r.label, "model": r.model, "status": r.status, **result.as_dict()}
         for r in records
         for result in r.results
     )

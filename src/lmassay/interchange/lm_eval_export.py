@@ -1,9 +1,9 @@
 """A run of ours as sample logs of lm-evaluation-harness: ``FOLDER/<model>/samples_<task>_<time>.jsonl`` and the totals.
 
-Minimal pairs become BLiMP's tasks, one file a paradigm. Other runs that asked for text or for log-probabilities become
-logs in the general form. Each sample, and the totals, have a field ``lmassay`` more than the harness writes, with what
-it takes to get the same run back by `lmassay import`. Examples in error or without a score are no samples: the totals
-name them.
+An evaluation may say how its samples look: minimal pairs become BLiMP's tasks, one file a paradigm. Other runs that
+asked for text or for log-probabilities become logs in the general form. Each sample, and the totals, have a field
+``lmassay`` more than the harness writes, with what it takes to get the same run back by `lmassay import`. Examples in
+error or without a score are no samples: the totals name them.
 """
 
 from __future__ import annotations
@@ -20,19 +20,18 @@ from pathlib import Path
 from typing import Any
 
 from lmassay.errors import UserError
-from lmassay.evaluations.syntax.blimp import paradigms
+from lmassay.interchange.exports import export_of
 from lmassay.interchange.lm_eval_names import TaskNames, safe_name, stamp
 from lmassay.interchange.lm_eval_ours import KEY, LeftOut, ours_of
-from lmassay.interchange.metric_facts import facts_of
+from lmassay.plugins.evaluations import metric_of
 from lmassay.storage.files import atomic_write
-from lmassay.storage.store import RunRecord, Store
-from lmassay.types import Continuation, Response, Row
+from lmassay.storage.store import Store
+from lmassay.types import Continuation, Response, Row, RunRecord
 
 FORMAT = "0.4.13"
 _FILTER = "none"
 # Whether the answer was also the greedy one is not known to us, and not said.
-_GREEDY = "None"
-_TOTAL_NAMES = {"accuracy": "acc", "accuracy_char": "acc_norm"}
+GREEDY = "None"
 
 Sample = dict[str, Any]
 Asked = Sequence[tuple[Mapping[str, Any], Response]]
@@ -72,12 +71,14 @@ def _logs(store: Store, record: RunRecord) -> tuple[dict[str, list[Sample]], lis
     logs: dict[str, list[Sample]] = {}
     left_out: list[LeftOut] = []
     names = TaskNames()
-    are_pairs, cluster = record.task == "minimal_pairs", record.provenance.get("cluster")
-    reported = {result["metric"] for result in record.results}
+    export, cluster = export_of(record), record.design.cluster
+    reported = {result.metric for result in record.results}
     for row, asked in _rows(store, record):
-        name, doc, target = _pair_document(row) if are_pairs else _document(record, row)
+        name, doc, target = _document(record, row) if export.log_document is None else export.log_document(row)
         task = names.of(name)
-        made = (_pair(row) if are_pairs else _general(row, asked, reported)) if row.state == "scored" else None
+        made = None
+        if row.state == "scored":
+            made = _general(row, asked, reported) if export.log_sample is None else export.log_sample(row)
         if made is None:
             left_out.append(_left_out(task, doc, target, row))
             continue
@@ -100,33 +101,6 @@ def _left_out(task: str, doc: Mapping[str, Any], target: str, row: Row) -> LeftO
     elif row.state == "error":
         error = error or "unknown"
     return LeftOut(task, row.example.id, doc, target, dict(row.example.groups), error, dict(row.score.unscored))
-
-
-def _pair_document(row: Row) -> tuple[str, dict[str, Any], str]:
-    """The log, the document and the target of a minimal pair, as BLiMP has them."""
-    inputs, groups = row.example.inputs, row.example.groups
-    paradigm = groups.get("paradigm", "pairs")
-    task = f"blimp_{paradigm}" if paradigm in paradigms() else f"minimal_pairs_{paradigm}"
-    named = {"field": groups.get("field"), "linguistics_term": groups.get("phenomenon"), "UID": paradigm}
-    doc = {"sentence_good": inputs["good"], "sentence_bad": inputs["bad"]}
-    return task, doc | {name: label for name, label in named.items() if label}, "0"
-
-
-def _pair(row: Row) -> Sample | None:
-    """The log-probabilities that the verdict on a minimal pair rests on."""
-    inputs, groups, details = row.example.inputs, row.example.groups, row.score.details
-    if "logprob_good" not in details or "asked" not in inputs:
-        return None
-    ours: dict[str, Any] = {"id": row.example.id, "groups": dict(groups)}
-    if "tokens_good" in details:
-        ours["tokens"] = [details["tokens_good"], details["tokens_bad"]]
-    answers = [[repr(float(details[f"logprob_{side}"])), _GREEDY] for side in ("good", "bad")]
-    return {
-        "asked": [list(request) for request in inputs["asked"]],
-        "answers": answers,
-        "metrics": {_TOTAL_NAMES[name]: value for name, value in row.score.values.items() if name in _TOTAL_NAMES},
-        KEY: ours,
-    }
 
 
 def _document(record: RunRecord, row: Row) -> tuple[str, dict[str, Any], str]:
@@ -164,7 +138,7 @@ def _request(request: Mapping[str, Any], response: Response) -> tuple[list[Any],
         }
         return [chat or request.get("prompt", ""), how], answer
     if request["verb"] == "logprobs" and isinstance(answer, Continuation):
-        return [chat or request["context"], request["continuation"]], [repr(answer.total), _GREEDY]
+        return [chat or request["context"], request["continuation"]], [repr(answer.total), GREEDY]
     return None
 
 
@@ -189,7 +163,7 @@ def _sample(number: int, made: Sample) -> Sample:
 
 
 def _totals(record: RunRecord, logs: Mapping[str, Sequence[Sample]], left_out: Sequence[LeftOut]) -> dict[str, Any]:
-    versions: Mapping[str, str] = record.provenance.get("versions", {})
+    versions: Mapping[str, str] = record.provenance.versions
     lacking = Counter(example.task for example in left_out)
     counts = {task: {"original": len(log) + lacking[task], "effective": len(log)} for task, log in logs.items()}
     means = {task: _means(record, task, samples) for task, samples in logs.items()}
@@ -197,10 +171,10 @@ def _totals(record: RunRecord, logs: Mapping[str, Sequence[Sample]], left_out: S
         "results": means,
         "group_subtasks": {},
         "configs": {task: {"task": task, "output_type": _output_type(samples)} for task, samples in logs.items()},
-        "versions": dict.fromkeys(logs, record.provenance.get("signature", {}).get("task", record.task)),
+        "versions": dict.fromkeys(logs, record.depends_on.get("task", record.task)),
         "n-shot": dict.fromkeys(logs, 0),
         "higher_is_better": {
-            task: {name: not facts_of(name).lower_is_better for name in _metrics_of(found)}
+            task: {name: _higher_is_better(record, name) for name in _metrics_of(found)}
             for task, found in means.items()
         },
         "n-samples": counts,
@@ -223,20 +197,24 @@ def _totals(record: RunRecord, logs: Mapping[str, Sequence[Sample]], left_out: S
     }
 
 
+def _higher_is_better(record: RunRecord, name: str) -> bool:
+    return metric_of(record, name).better == "higher"
+
+
 def _means(record: RunRecord, task: str, samples: Sequence[Sample]) -> dict[str, Any]:
     """Mean and standard error of each metric, as the harness gives them; the run's own number where that is no mean."""
     found: dict[str, Any] = {"name": task, "alias": task, "sample_len": len(samples)}
-    cluster = record.provenance.get("cluster")
+    cluster = record.design.cluster
     for metric in dict.fromkeys(name for sample in samples for name in sample["metrics"]):
         scored = [sample for sample in samples if metric in sample["metrics"]]
         labels = [sample[KEY]["groups"].get(cluster, "") if cluster else str(sample["doc_id"]) for sample in scored]
         mean, error = _mean([sample[metric] for sample in scored], labels)
         found |= {f"{metric},{_FILTER}": mean, f"{metric}_stderr,{_FILTER}": error}
     for result in record.results:
-        key, value = f"{result['metric']},{_FILTER}", result["value"]
-        is_ours = key in found or result["metric"] in record.provenance.get("combinations", {})
-        if result["group"] == "overall" and is_ours and value is not None and not _is_same(found.get(key), value):
-            found |= {key: value, f"{result['metric']}_stderr,{_FILTER}": "N/A"}
+        key, value = f"{result.metric},{_FILTER}", result.value
+        is_ours = key in found or result.metric in record.design.combinations
+        if result.group == "overall" and is_ours and value is not None and not _is_same(found.get(key), value):
+            found |= {key: value, f"{result.metric}_stderr,{_FILTER}": "N/A"}
     return found
 
 
@@ -265,7 +243,7 @@ def _output_type(samples: Sequence[Sample]) -> str:
 
 
 def _why_not(store: Store, record: RunRecord) -> str:
-    if record.task in ("syntax", "refining_tse", "fewshot"):
+    if not export_of(record).has_logs:
         return f"a {record.task} run asks for what they have no place for"
     if not store.count(record.id)["scored"]:
         return f"none of its examples has a score; it is {record.status}"

@@ -14,9 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from lmassay.errors import DataError
-from lmassay.statistics.combination import Combination, combination_of
-from lmassay.storage.records import RunRecord
-from lmassay.types import Example, LogProbs, Place, Request, Score, canonical
+from lmassay.types import Combination, Example, LogProbs, Place, Request, RunRecord, Score, canonical
 
 KEY = "lmassay"
 # Where a run stopped before its end, this stands for all that it did not come to.
@@ -60,9 +58,8 @@ class Ours:
 
 def ours_of(record: RunRecord, metrics: Sequence[str], left_out: Sequence[LeftOut]) -> dict[str, Any]:
     """The field of a run's totals; ``metrics`` are those that its logs have."""
-    told = record.provenance
-    combinations = {name: combination_of(how) for name, how in (told.get("combinations") or {}).items()}
-    overall = dict.fromkeys(r["metric"] for r in record.results if r["group"] == "overall")
+    combinations = dict(record.design.combinations)
+    overall = dict.fromkeys(r.metric for r in record.results if r.group == "overall")
     return asdict(
         Ours(
             run=record.id,
@@ -70,9 +67,9 @@ def ours_of(record: RunRecord, metrics: Sequence[str], left_out: Sequence[LeftOu
             signature=record.signature,
             status=record.status,
             note=record.note,
-            headline=list(told.get("headline") or ()),
+            headline=list(record.design.headline),
             combinations=combinations,
-            depends_on={k: str(v) for k, v in (told.get("signature") or {}).items() if k not in _OWN},
+            depends_on={k: str(v) for k, v in record.depends_on.items() if k not in _OWN},
             not_carried=[name for name in overall if name not in combinations and name not in metrics],
             left_out=left_out,
         )

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Literal
 
+from lmassay.contracts import Model
 from lmassay.types import Finish, Generate, Response
 
 
-class Echo:
+class Echo(Model):
     """Deterministic stand-in for a system: repeats the prompt, reversed or upper-cased if asked for."""
 
     name = "echo"

@@ -18,8 +18,8 @@ from pathlib import Path, PurePosixPath
 
 from lmassay.errors import DataError, UserError, did_you_mean
 from lmassay.models import cache
+from lmassay.redaction import redact
 from lmassay.storage.files import sha256
-from lmassay.storage.provenance import redact
 
 _USER_IN_URL = re.compile(r"(?<=://)[^/\s@]*@")
 

@@ -6,12 +6,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from lmassay.contracts import StoredAnswers
 from lmassay.errors import DataError
 from lmassay.storage.files import TextFile, open_parallel
 from lmassay.types import Generate, Response
 
 
-class Outputs:
+class Outputs(StoredAnswers):
     """What a system printed, read from files; nothing is asked and nothing is cached.
 
     ``files`` gives one text file a role of the task, e.g. ``{out: base.en, adv_out: adv.charswap.en}``; line i answers
@@ -20,22 +21,18 @@ class Outputs:
 
     name = "outputs"
     can = frozenset({"generate"})
-    cached = False
 
     def __init__(self, files: dict[str, Path], label: str = "", keep_bom: bool = False) -> None:
         self.label = label
         self._paths = files
+        self.roles = frozenset(files)
         self._keep_bom = keep_bom
         self._opened: Mapping[str, TextFile] | None = None
         self._readers: dict[str, _Reader] = {}
 
     @property
-    def lines(self) -> int:
+    def lines(self) -> int:  # type: ignore[override]  # read from the files
         return next(iter(self._files().values())).lines
-
-    @property
-    def roles(self) -> frozenset[str]:
-        return frozenset(self._paths)
 
     def check(self) -> None:
         if not self._paths:

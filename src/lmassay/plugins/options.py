@@ -19,7 +19,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError, create_model
 
 from lmassay.errors import ConfigError, LmassayError, PluginError, closest, did_you_mean, failure
 from lmassay.plugins.registry import current
-from lmassay.storage.provenance import as_variable, is_remembered, is_secret_option, remember_secret
+from lmassay.redaction import as_variable, is_remembered, is_secret_option, remember_secret
 
 Spec = str | Mapping[str, Any]
 _ENVIRONMENT = re.compile(r"\$\{([A-Z][A-Z0-9_]*)\}")

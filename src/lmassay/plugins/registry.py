@@ -1,8 +1,8 @@
-"""Names to objects: built-ins (imported when asked for), entry points, and ``path/to/file.py:Name``.
+"""Names to objects: what evaluations declare (imported when needed), entry points, and ``path/to/file.py:Name``.
 
-A plug-in in an installed package declares an entry point in the group ``lmassay.scorers``, ``lmassay.perturbations``,
-``lmassay.tasks`` or ``lmassay.models``. A plug-in in a file of the user's own is registered by a decorator when the
-file is loaded, or simply named: ``my_scorers.py:Overlap``.
+A plug-in in an installed package is declared by the package's evaluation, or by an entry point in the group
+``lmassay.scorers``, ``lmassay.perturbations``, ``lmassay.tasks`` or ``lmassay.models``. A plug-in in a user's own file
+is registered by a decorator when the file is loaded, or simply named: ``my_scorers.py:Overlap``.
 """
 
 from __future__ import annotations
@@ -22,11 +22,13 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, TypeVar
 
+from lmassay.contracts import Component
 from lmassay.errors import MissingExtra, PluginError, did_you_mean
-from lmassay.plugins.builtins import BUILTINS
+from lmassay.plugins.builtins import MODELS
+from lmassay.plugins.evaluations import installed
 
-KINDS = tuple(BUILTINS)
 T = TypeVar("T")
+_OWN_PACKAGE = "lmassay"
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +72,7 @@ class Registry:
         own = {n for k, n in self._own if k == kind}
         if self._parent is not None:
             return sorted(own | set(self._parent.names(kind)))
-        return sorted(own | set(BUILTINS[kind]) | {e.name for e in _entry_points(kind)})
+        return sorted(own | set(_declared(kind)) | {e.name for e in _entry_points(kind)})
 
     def entries(self, kind: str) -> list[Entry]:
         """All names of a kind for a listing; one broken plug-in does not spoil it."""
@@ -78,13 +80,16 @@ class Registry:
         if self._parent is not None:
             rows = {e.name: e for e in self._parent.entries(kind)}
         else:
-            rows = {n: Entry(n, summary, "lmassay") for n, (_, summary) in BUILTINS[kind].items()}
+            for name, offers in _declared(kind).items():
+                origins = [origin for _, origin in offers]
+                problem = f"also offered by {', '.join(origins[1:])}; remove or rename one" if len(offers) > 1 else ""
+                rows[name] = Entry(name, offers[0][0].summary, origins[0], problem)
             for point in _entry_points(kind):
                 origin = _package_of(point)
                 if point.name in rows:
                     taken = rows[point.name]
-                    told = f"also offered by {origin}; remove or rename one"
-                    rows[point.name] = Entry(taken.name, taken.summary, taken.origin, told)
+                    problem = f"also offered by {origin}; remove or rename one"
+                    rows[point.name] = Entry(taken.name, taken.summary, taken.origin, problem)
                     continue
                 try:
                     rows[point.name] = Entry(point.name, _summary(point.load()), origin)
@@ -122,8 +127,8 @@ class Registry:
             return self._own[kind, name][1]
         if self._parent is not None:
             return self._parent._origin(kind, name)
-        if name in BUILTINS[kind]:
-            return "lmassay itself"
+        for _, origin in _declared(kind).get(name, ()):
+            return "lmassay itself" if origin == _OWN_PACKAGE else f"the package {origin}"
         for point in _entry_points(kind):
             if point.name == name:
                 return f"the package {_package_of(point)}"
@@ -139,17 +144,15 @@ class Registry:
             return self._own[kind, name][0]
         if self._parent is not None:
             return self._parent._find(kind, name)
-        points = [p for p in _entry_points(kind) if p.name == name]
-        if name in BUILTINS[kind] and points:
-            packages = " and ".join(sorted(_package_of(p) for p in points))
+        offers = _declared(kind).get(name, [])
+        points = [point for point in _entry_points(kind) if point.name == name]
+        if len(offers) + len(points) > 1:
+            packages = [origin for _, origin in offers] + [_package_of(point) for point in points]
             raise PluginError(
-                f"the {kind} '{name}' is lmassay's own, but {packages} offers one of that name; remove it"
+                f"the {kind} '{name}' is offered by {' and '.join(sorted(packages))}; remove or rename one"
             )
-        if name in BUILTINS[kind]:
-            return _own(kind, name)
-        if len(points) > 1:
-            packages = " and ".join(f"{_package_of(p)} ({p.value})" for p in points)
-            raise PluginError(f"the {kind} '{name}' is offered by {packages}; remove one")
+        if offers:
+            return _imported(kind, name, offers[0][0])
         if points:
             try:
                 return points[0].load()
@@ -191,8 +194,8 @@ def register(kind: str, name: str) -> Callable[[T], T]:
     ... def shout(text, rng, rate):
     ...     return text.upper()
     """
-    if kind not in KINDS:
-        raise PluginError(f"there is no kind of plug-in '{kind}'{did_you_mean(kind, KINDS)}")
+    if kind not in kinds():
+        raise PluginError(f"there is no kind of plug-in '{kind}'{did_you_mean(kind, kinds())}")
 
     def remember(obj: T) -> T:
         current().add(kind, name, obj)
@@ -201,15 +204,39 @@ def register(kind: str, name: str) -> Callable[[T], T]:
     return remember
 
 
-def _own(kind: str, name: str) -> Any:
-    """One of lmassay's own, which may lie in a part that needs more than the core."""
-    module, _, attribute = BUILTINS[kind][name][0].partition(":")
+def kinds() -> list[str]:
+    """The kinds of plug-ins that can be registered: tasks, models, and what evaluations bring."""
+    known = {"task": None, "model": None}
+    for evaluation in installed().evaluations:
+        known |= dict.fromkeys(evaluation.components)
+    return list(known)
+
+
+def _declared(kind: str) -> dict[str, list[tuple[Component, str]]]:
+    """The components of a kind by name, each with the packages that declare it; usually one."""
+    offers: dict[str, list[tuple[Component, str]]] = {}
+    if kind == "model":
+        for name, component in MODELS.items():
+            offers.setdefault(name, []).append((component, _OWN_PACKAGE))
+    known = installed()
+    for evaluation in known.evaluations:
+        components = dict(evaluation.components.get(kind, {}))
+        if kind == "task":
+            components |= {n: Component(entry.path, entry.summary) for n, entry in evaluation.tasks.items()}
+        for name, component in components.items():
+            offers.setdefault(name, []).append((component, known.origins[evaluation.name]))
+    return offers
+
+
+def _imported(kind: str, name: str, component: Component) -> Any:
+    """The object behind a component, which may need an extra that is not installed."""
+    module, _, attribute = component.path.partition(":")
     try:
         return getattr(importlib.import_module(module), attribute)
     except ModuleNotFoundError as error:
-        if kind != "method" or (error.name or "").startswith("lmassay"):
+        if not component.extra or (error.name or "").startswith(_OWN_PACKAGE):
             raise
-        raise MissingExtra(f"the method {name}", "fewshot") from error
+        raise MissingExtra(f"the {kind} {name}", component.extra) from error
 
 
 def _entry_points(kind: str) -> tuple[importlib.metadata.EntryPoint, ...]:

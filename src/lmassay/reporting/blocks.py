@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Literal, TypeVar
+from typing import ClassVar, Literal, TypeVar
 
 from markupsafe import Markup
 
 from lmassay.reporting.numbers import interval_text, value_text
-from lmassay.storage.store import RunRecord
+from lmassay.types import Result, RunRecord
 
 ABSENT = "not measured"
 T = TypeVar("T")
@@ -163,17 +163,13 @@ def count(number: int | None) -> Cell:
     return Cell("" if number is None else f"{number:,}")
 
 
-def measured(result: Mapping[str, Any] | None, digits: int = 4, *small: str, edge: bool = False) -> Cell:
+def measured(result: Result | None, digits: int = 4, *small: str, edge: bool = False) -> Cell:
     """A result with its interval below, and more small print where there is any."""
     if result is None:
         return Cell("", (ABSENT,), edge=edge)
-    if result["value"] is None:
+    if result.value is None:
         return Cell(value_text(result), edge=edge)
     return Cell(value_text(result, digits), (interval_text(result, digits), *small), edge=edge)
-
-
-def overall(record: RunRecord, metric: str) -> Mapping[str, Any] | None:
-    return next((r for r in record.results if r["metric"] == metric and r["group"] == "overall"), None)
 
 
 def titles(records: Sequence[RunRecord]) -> list[str]:
@@ -207,7 +203,7 @@ def overlapping(items: Sequence[T], names: Callable[[T], Sequence[str]]) -> list
 
 
 def _difference(record: RunRecord, alike: Sequence[RunRecord]) -> str:
-    signatures = [other.provenance.get("signature", {}) for other in alike]
-    ours = record.provenance.get("signature", {})
+    signatures = [other.depends_on for other in alike]
+    ours = record.depends_on
     keys = [key for key in ours if key != "model" and any(s.get(key) != ours[key] for s in signatures)]
     return ", ".join(f"{key} {ours[key]}" for key in keys)

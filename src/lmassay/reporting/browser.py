@@ -12,8 +12,8 @@ from markupsafe import Markup
 from lmassay.reporting.browser_data import packed, sample
 from lmassay.reporting.example_texts import texts_of
 from lmassay.reporting.shell import environment
-from lmassay.storage.store import RunRecord, Store
-from lmassay.types import Response
+from lmassay.storage.store import Store
+from lmassay.types import Response, RunRecord
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +31,7 @@ class Shown:
 
 def shown_rows(store: Store, record: RunRecord, title: str) -> Iterator[Shown]:
     """Every example of a run with what was asked, answered, read and scored."""
-    first = dict.fromkeys([*(record.provenance.get("headline") or ()), *(r["metric"] for r in record.results)])
+    first = dict.fromkeys([*(record.design.headline), *(r.metric for r in record.results)])
     asked = _Asked(store, record.id)
     for row in store.rows(record.id):
         yield Shown(
@@ -41,7 +41,7 @@ def shown_rows(store: Store, record: RunRecord, title: str) -> Iterator[Shown]:
             state=row.state,
             groups=row.example.groups,
             scores=_scores(row.score.values, first),
-            texts=texts_of(record.task, row, asked.about(row.example.id)),
+            texts=texts_of(record, row, asked.about(row.example.id)),
         )
 
 

@@ -9,12 +9,11 @@ from datetime import UTC, datetime
 from markupsafe import Markup
 
 import lmassay
-from lmassay.interchange.metric_facts import facts_of
 from lmassay.reporting.blocks import Block, Body, Cell, Figure, Figures, Folded, Line, Note, Table, count, name
 from lmassay.reporting.browser import Shown, browser
 from lmassay.reporting.changed import Both, read_both, rows_of_pairs
 from lmassay.reporting.compare_figure import Drawn, drawing, on_one_scale
-from lmassay.reporting.compared import Compared, Source, interval_text
+from lmassay.reporting.compared import WHAT_IS_BETTER, Compared, Source, interval_text
 from lmassay.reporting.numbers import number_text, p_text
 from lmassay.reporting.shell import document, environment
 from lmassay.statistics.comparison import Comparison
@@ -125,7 +124,7 @@ def _differences(found: Compared) -> list[Block]:
     lines = []
     for row in found.rows:
         cells = [
-            name(row.metric, *_best(row.metric)),
+            name(row.metric, *_best(row)),
             *([Cell(found.title(row.new), kind="text")] if several else []),
             Cell(number_text(row.base_mean)),
             Cell(number_text(row.new_mean)),
@@ -148,12 +147,9 @@ def _differences(found: Compared) -> list[Block]:
     ]
 
 
-def _best(metric: str) -> list[str]:
+def _best(row: Comparison) -> list[str]:
     """Said where a rise is not good news."""
-    facts = facts_of(metric)
-    if facts.ideal is not None:
-        return [f"{facts.ideal:g} is best"]
-    return ["less is better"] if facts.lower_is_better else []
+    return [WHAT_IS_BETTER[row.better]] if row.better != "higher" else []
 
 
 def _figure(found: Compared, rows: Sequence[Comparison]) -> Figure:

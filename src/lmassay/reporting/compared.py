@@ -20,8 +20,11 @@ from lmassay.statistics.condition import Condition
 from lmassay.statistics.flips import Flips, flips
 from lmassay.statistics.gate import ALPHA, Verdict, judge, pairs_about
 from lmassay.statistics.intervals import LEAST_P_OF_DRAWS
-from lmassay.statistics.warnings import asked_otherwise, other_labels, told_otherwise, wrong_order
+from lmassay.statistics.warnings import asked_otherwise, fails_on_improvement, other_labels, told_otherwise, wrong_order
 from lmassay.storage.store import Store
+from lmassay.types import Better
+
+WHAT_IS_BETTER: Mapping[Better, str] = {"higher": "more is better", "lower": "less is better", "zero": "0 is best"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +81,7 @@ class Compared:
     def manner(self) -> str:
         """What is paired, and what the test does not tear apart."""
         keys = dict.fromkeys(pairing_key(base.side, other.side) or "example" for base, other in self.pairs)
-        clusters = (base.side.record.provenance.get("cluster") for base in self.bases)
+        clusters = (base.side.record.design.cluster for base in self.bases)
         within = dict.fromkeys(f"each {cluster}" if cluster else "pairs" for cluster in clusters)
         return f"paired by {' or '.join(keys)}, tested by swaps within {' or '.join(within)}"
 
@@ -125,6 +128,9 @@ def compare_sources(
         told += [] if groups else told_otherwise(base, [new], of_pair)
         if conditions:
             told += other_labels(base, new)
+            for condition in conditions:
+                if condition.metric in gated[run]:
+                    told += fails_on_improvement(base, condition)
             told += [] if gated[run] else [f"no condition is about {run} ({new.name}); it is not judged"]
     rows = with_false_discovery_rate(rows)
     return Compared(

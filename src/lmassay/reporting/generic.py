@@ -2,27 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 from lmassay.reporting.blocks import Body, Cell, Line, Section, Table, count, name
 from lmassay.reporting.numbers import interval_text, value_text
-from lmassay.storage.store import RunRecord, Store
+from lmassay.storage.store import Store
+from lmassay.types import Result, RunRecord
 
 
 def section(_: Store, records: Sequence[RunRecord]) -> Section:
     return Section([results_table(record, record.results) for record in records if record.results])
 
 
-def results_table(record: RunRecord, results: Sequence[Mapping[str, Any]]) -> Table:
+def results_table(record: RunRecord, results: Sequence[Result]) -> Table:
     lines = [
         Line(
             [
-                name(r["metric"]),
-                Cell(r["group"], kind="text"),
+                name(r.metric),
+                Cell(r.group, kind="text"),
                 Cell(value_text(r)),
                 Cell(interval_text(r)),
-                *(count(r[key]) for key in ("n", "n_error", "n_unscored")),
+                count(r.n),
+                count(r.n_error),
+                count(r.n_unscored),
             ]
         )
         for r in results

@@ -2,30 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from lmassay.contracts import resolve
 from lmassay.errors import UserError
-from lmassay.reporting import card_sayings
-from lmassay.reporting.card_ways import EVALUATIONS
-from lmassay.reporting.headline import Headline
-from lmassay.reporting.variants import VARIED, asked, questions, variant_of
+from lmassay.plugins.evaluations import evaluation_of, evaluations, variation_of, view_of
+from lmassay.reporting.headline import Headline, counted
+from lmassay.reporting.variants import asked, questions, variant_of
 from lmassay.statistics.comparison import Comparison, Side, compare_runs, load_side, with_false_discovery_rate
 from lmassay.statistics.pooling import pool
-from lmassay.storage.store import RunRecord, Store
+from lmassay.storage.store import Store
+from lmassay.types import RunRecord
 
-_SAY: Mapping[str, Callable[[Store, Sequence[RunRecord]], Headline | None]] = {
-    "robustness": card_sayings.robustness,
-    "syntax": card_sayings.syntax,
-    "refining_tse": card_sayings.syntax,
-    "minimal_pairs": card_sayings.minimal_pairs,
-    "bias": card_sayings.bias,
-    "fewshot": card_sayings.fewshot,
-}
-EVALUATION_OF = {task: "syntax" if task in ("refining_tse", "minimal_pairs") else task for task in _SAY}
-ONLY_SPLITS = "Few-shot: the difference is over what was shown, not over other tests."
 Reasons = Mapping[str, Mapping[str, str]]
-"""Model → evaluation → why there is no number."""
+"""Model → name of the evaluation → why there is no number."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,33 +29,67 @@ class Against:
 
 
 def headlines(store: Store, records: Sequence[RunRecord]) -> list[Headline]:
-    """What runs that have results say, in the order of the evaluations."""
-    found = []
-    for task, members in questions([record for record in records if record.task in _SAY]):
-        headline = _SAY[task](store, [record for record in members if record.results])
+    """What runs that have results show, in the order of the evaluations."""
+    shown: list[Headline] = []
+    for members in questions([record for record in records if _has_question(record)]):
+        headline = _headline(store, [record for record in members if record.results])
         if headline is not None and headline.result.value is not None:
-            found.append(replace(headline, wanting=[record for record in members if not record.results]))
-    return sorted(found, key=lambda headline: EVALUATIONS.index(headline.evaluation))
+            without_results = [record for record in members if not record.results]
+            shown.append(replace(headline, unfinished_runs=without_results))
+    order = [evaluation.name for evaluation in evaluations()]
+    return sorted(shown, key=lambda headline: order.index(headline.evaluation.name))
+
+
+def _headline(store: Store, records: Sequence[RunRecord]) -> Headline | None:
+    """The headline that the evaluation computes; the first metric of a task whose evaluation does not say."""
+    if not records:
+        return None
+    make = view_of(records[0]).headline
+    if make is not None:
+        headline: Headline | None = resolve(make)(store, records)
+        return headline
+    record = records[-1]
+    evaluation = evaluation_of(record)
+    names = record.design.headline or [result.metric for result in record.results]
+    result = record.result(names[0])
+    if evaluation is None or result is None:
+        return None
+    return Headline(
+        evaluation=evaluation,
+        metric=names[0],
+        result=result,
+        scope=counted(result.n, "example"),
+        records=[record],
+    )
+
+
+def _has_question(record: RunRecord) -> bool:
+    """True for runs of an evaluation that asks a question; imported results of other tools ask none."""
+    evaluation = evaluation_of(record)
+    return evaluation is not None and bool(evaluation.question)
 
 
 def absent(records: Sequence[RunRecord]) -> Reasons:
     """Which evaluations of a card do not apply to which models, and why."""
-    found: dict[str, dict[str, str]] = {}
+    reasons: dict[str, dict[str, str]] = {}
     for record in records:
-        for model, reasons in record.provenance.get("card", {}).get("absent", {}).items():
-            found.setdefault(model, {}).update(reasons)
-    return found
+        card = record.provenance.card
+        for model, why in ({} if card is None else card.absent).items():
+            reasons.setdefault(model, {}).update(why)
+    return reasons
 
 
-def without_result(records: Sequence[RunRecord], found: Sequence[Headline]) -> Reasons:
-    """Which evaluations were asked of which models to no result, and why."""
-    told = {(headline.evaluation, headline.model) for headline in found}
+def without_result(records: Sequence[RunRecord], shown: Sequence[Headline]) -> Reasons:
+    """Which evaluations were run on which models without a result, and why."""
+    have = {(headline.evaluation.name, headline.model) for headline in shown}
     reasons: dict[str, dict[str, str]] = {}
     # The run that failed is the reason, not one beside it that did not.
     for record in sorted(records, key=lambda record: record.status == "done"):
-        evaluation = EVALUATION_OF.get(record.task, "")
-        if evaluation and (evaluation, record.model) not in told:
-            reasons.setdefault(record.model, {}).setdefault(evaluation, _why(record))
+        evaluation = evaluation_of(record)
+        if evaluation is None or not evaluation.question:
+            continue
+        if (evaluation.name, record.model) not in have:
+            reasons.setdefault(record.model, {}).setdefault(evaluation.name, _why(record))
     return reasons
 
 
@@ -74,12 +99,14 @@ def _why(record: RunRecord) -> str:
     return f"{record.label} is {record.status}" + (f": {record.note}" if record.note else "")
 
 
-def against_first(store: Store, found: Sequence[Headline]) -> list[Against]:
+def against_first(store: Store, shown: Sequence[Headline]) -> list[Against]:
     """Each further model against the first of its evaluation, where both were asked the same; paired, p adjusted."""
     pairs: list[tuple[Headline, Headline, Comparison]] = []
-    for evaluation in EVALUATIONS:
+    for evaluation in evaluations():
         first: dict[tuple[str, str], Headline] = {}
-        for headline in (h for h in found if h.evaluation == evaluation):
+        for headline in shown:
+            if headline.evaluation.name != evaluation.name:
+                continue
             base = first.setdefault((headline.metric, asked(headline.records[0])), headline)
             if base is not headline and _identity(base) != _identity(headline):
                 rows = _compared(_side(store, base), _side(store, headline), headline.metric)
@@ -89,18 +116,19 @@ def against_first(store: Store, found: Sequence[Headline]) -> list[Against]:
 
 
 def _identity(headline: Headline) -> object:
-    return headline.records[0].provenance.get("signature", {}).get("model")
+    return headline.records[0].depends_on.get("model")
 
 
 def _side(store: Store, headline: Headline) -> Side:
-    """All variants of a question; examples of a single one must go by the same names."""
-    variants = headline.evaluation in VARIED
-    return pool(store, headline.records, variant_of) if variants else load_side(store, headline.records[0])
+    """All variants of a question; examples of a single one must keep their ids."""
+    if variation_of(headline.records[0]).pooled:
+        return pool(store, headline.records, variant_of)
+    return load_side(store, headline.records[0])
 
 
 def _compared(base: Side, other: Side, metric: str) -> list[Comparison]:
     try:
         return compare_runs(base, [other], [metric])
     except UserError:
-        # Nothing in common: there is no difference to tell.
+        # They have nothing in common, so there is no difference to show.
         return []

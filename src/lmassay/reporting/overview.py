@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 from lmassay.reporting.numbers import short_text
-from lmassay.storage.store import RunRecord
+from lmassay.types import Result, RunRecord
 
 MOST_GROUPS_OF_A_KIND = 40
-Found = Mapping[str, Mapping[str, Any]]
+Found = Mapping[str, Result]
 """The results of one group by metric."""
 
 
@@ -27,11 +26,11 @@ class Overview:
 
 def overview_of(record: RunRecord) -> Overview | None:
     """None where the task names no headline, or has no result of it."""
-    groups: dict[str, dict[str, Mapping[str, Any]]] = {}
+    groups: dict[str, dict[str, Result]] = {}
     for result in record.results:
-        groups.setdefault(result["group"], {})[result["metric"]] = result
+        groups.setdefault(result.group, {})[result.metric] = result
     present = {metric for found in groups.values() for metric in found}
-    metrics = [metric for metric in record.provenance.get("headline") or () if metric in present]
+    metrics = [metric for metric in record.design.headline if metric in present]
     if not metrics:
         return None
     shown = _shown([group for group, found in groups.items() if not found.keys().isdisjoint(metrics)])
@@ -87,7 +86,7 @@ def _rows(shown: Sequence[str], groups: Mapping[str, Found]) -> Iterable[tuple[i
 def _counted(metrics: Sequence[str], groups: Sequence[Found]) -> list[str]:
     first: dict[tuple[int | None, ...], str] = {}
     for metric in metrics:
-        first.setdefault(tuple(found[metric]["n"] if metric in found else None for found in groups), metric)
+        first.setdefault(tuple(found[metric].n if metric in found else None for found in groups), metric)
     return list(first.values())
 
 
@@ -95,7 +94,8 @@ def _left_out(metrics: Sequence[str], overall: Found) -> list[tuple[str, str]]:
     found = {metric: overall[metric] for metric in metrics if metric in overall}
     if not found:
         return []
-    errors, unscored = (_by_metric({m: r[count] for m, r in found.items()}) for count in ("n_error", "n_unscored"))
+    errors = _by_metric({metric: result.n_error for metric, result in found.items()})
+    unscored = _by_metric({metric: result.n_unscored for metric, result in found.items()})
     return [("left out", f"in error: {errors}; unscored: {unscored}")]
 
 

@@ -11,15 +11,15 @@ from markupsafe import Markup
 
 import lmassay
 from lmassay.errors import UserError
+from lmassay.plugins.evaluations import evaluation_of
 from lmassay.reporting.browser import browser, shown_rows
-from lmassay.reporting.card_ways import QUESTIONS
 from lmassay.reporting.formats.content import task_blocks
-from lmassay.reporting.headlines import EVALUATION_OF
 from lmassay.reporting.sections import section_of
 from lmassay.reporting.shell import document, environment
 from lmassay.reporting.tiles import anchor, overview
 from lmassay.storage.provenance import command_line, to_run_again
-from lmassay.storage.store import RunRecord, Store
+from lmassay.storage.store import Store
+from lmassay.types import RunRecord
 
 _CARD = "lmassay card"
 
@@ -33,7 +33,7 @@ def render(store: Store, records: Sequence[RunRecord]) -> str:
     examples = browser(
         row for record, title in zip(records, titles, strict=True) for row in shown_rows(store, record, title)
     )
-    heading = _CARD if all("card" in record.provenance for record in records) else "lmassay report"
+    heading = _CARD if all(record.provenance.card is not None for record in records) else "lmassay report"
     models = list(dict.fromkeys(record.model for record in records))
     body = (
         environment()
@@ -70,16 +70,17 @@ def _provenance(store: Store, record: RunRecord, title: str) -> dict[str, Any]:
         "record": record,
         "title": title,
         "counted": ", ".join(f"{number:,} {state}" for state, number in counts.items()),
-        "command": command_line(*record.provenance.get("command", ())),
+        "command": command_line(*record.provenance.command),
         "again": to_run_again(record.id, store.folder),
     }
 
 
 def _section(store: Store, records: Sequence[RunRecord]) -> dict[str, Any]:
     section = section_of(store, records)
+    evaluation = evaluation_of(records[0])
     return {
         "task": records[0].task,
-        "question": QUESTIONS.get(EVALUATION_OF.get(records[0].task, ""), ""),
+        "question": "" if evaluation is None else evaluation.question,
         "anchor": anchor(records[0].task),
         "blocks": [*task_blocks(store, records, section), *section.examples],
     }

@@ -1,30 +1,21 @@
-"""Which task is shown how. A task without a section of its own gets its results as they are."""
+"""The section of a report for runs that share a task: the evaluation's own, or the results as they are."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 
-from lmassay.evaluations.bias.report import section as bias
-from lmassay.evaluations.fewshot.report import section as fewshot
-from lmassay.evaluations.robustness import report as robustness
-from lmassay.evaluations.syntax.report import minimal_pairs
-from lmassay.evaluations.syntax.report import section as syntax
+from lmassay.contracts import resolve
+from lmassay.plugins.evaluations import view_of
 from lmassay.reporting.blocks import Section
-from lmassay.reporting.generic import section as results_as_they_are
-from lmassay.storage.store import RunRecord, Store
-
-MakeSection = Callable[[Store, Sequence[RunRecord]], Section]
-
-SECTIONS: Mapping[str, MakeSection] = {
-    "robustness": robustness.section,
-    "syntax": syntax.section,
-    "refining_tse": syntax.section,
-    "minimal_pairs": minimal_pairs.section,
-    "bias": bias.section,
-    "fewshot": fewshot.section,
-}
+from lmassay.reporting.generic import section as generic_section
+from lmassay.storage.store import Store
+from lmassay.types import RunRecord
 
 
 def section_of(store: Store, records: Sequence[RunRecord]) -> Section:
     """The section of runs that share a task."""
-    return SECTIONS.get(records[0].task, results_as_they_are)(store, records)
+    make = view_of(records[0]).section
+    if make is None:
+        return generic_section(store, records)
+    section: Section = resolve(make)(store, records)
+    return section

@@ -1,4 +1,4 @@
-"""The overview on top of a report: the four questions, each with its number, what it means and what it does not."""
+"""The overview on top of a report: each question with its number, what it means and what it does not."""
 
 from __future__ import annotations
 
@@ -7,19 +7,19 @@ from collections.abc import Sequence
 
 from markupsafe import Markup
 
+from lmassay.contracts import Evaluation
+from lmassay.plugins.evaluations import evaluations
 from lmassay.reporting.blocks import Block, Body, Cell, Line, Note, Table, Tile, TileLine, Tiles, name
-from lmassay.reporting.card_ways import EVALUATIONS, QUESTIONS
+from lmassay.reporting.compared import WHAT_IS_BETTER
 from lmassay.reporting.compared import interval_text as difference_interval
 from lmassay.reporting.headline import Headline, first_of_each
-from lmassay.reporting.headlines import ONLY_SPLITS, Against, Reasons, absent, against_first, headlines, without_result
+from lmassay.reporting.headlines import Against, Reasons, absent, against_first, headlines, without_result
 from lmassay.reporting.numbers import interval_text, p_text, value_text
 from lmassay.reporting.svg import svg
-from lmassay.storage.store import RunRecord, Store
+from lmassay.storage.store import Store
+from lmassay.types import RunRecord
 
 _DIGITS = 3
-# Where chance lies, for the numbers that have such a point.
-_CHANCE = {"mw": 0.5, "accuracy": 0.5}
-_BETTER = {"lower": "less is better", "higher": "more is better", "zero": "0 is best"}
 
 
 def overview(store: Store, records: Sequence[RunRecord]) -> list[Block]:
@@ -28,7 +28,9 @@ def overview(store: Store, records: Sequence[RunRecord]) -> list[Block]:
     failed = without_result(records, found)
     # Models stand in the order in which they were asked, whatever came of it.
     order = list(dict.fromkeys([*(record.model for record in records), *missing]))
-    tiles = [tile for evaluation in EVALUATIONS for tile in _tiles(evaluation, found, missing, failed, order)]
+    tiles: list[Tile] = []
+    for evaluation in evaluations():
+        tiles += _tiles(evaluation, found, missing, failed, order)
     blocks = [*_differences(store, found), *_unfinished(found)]
     return [Tiles(tiles), *blocks] if tiles else blocks
 
@@ -36,14 +38,15 @@ def overview(store: Store, records: Sequence[RunRecord]) -> list[Block]:
 def plain_overview(store: Store, records: Sequence[RunRecord]) -> list[Block]:
     """The same in a table, for formats that have no tiles."""
     found, missing = headlines(store, records), absent(records)
+    questions = {evaluation.name: evaluation.question for evaluation in evaluations()}
     rows = [
         (
-            headline.evaluation,
+            headline.evaluation.name,
             [
-                name(headline.question, headline.title),
+                name(headline.question, headline.shown_title),
                 Cell(headline.model, kind="text"),
-                Cell(value_text(headline.result.as_dict(), _DIGITS)),
-                Cell(interval_text(headline.result.as_dict(), _DIGITS)),
+                Cell(value_text(headline.result, _DIGITS)),
+                Cell(interval_text(headline.result, _DIGITS)),
                 Cell(_scope(headline), headline.beside, kind="text"),
             ],
         )
@@ -53,13 +56,14 @@ def plain_overview(store: Store, records: Sequence[RunRecord]) -> list[Block]:
         for model, reasons in lacking.items():
             for evaluation, reason in reasons.items():
                 blank = [Cell(model, kind="text"), Cell(what), Cell(""), Cell(reason, kind="text")]
-                rows.append((evaluation, [name(QUESTIONS[evaluation]), *blank]))
+                rows.append((evaluation, [name(questions.get(evaluation, evaluation)), *blank]))
     if not rows:
         return []
-    lines = [Line(cells) for _, cells in sorted(rows, key=lambda row: EVALUATIONS.index(row[0]))]
+    order = list(questions)
+    lines = [Line(cells) for _, cells in sorted(rows, key=lambda row: order.index(row[0]))]
     heads = [Cell("question", kind="text"), Cell("model", kind="text"), Cell("value"), Cell(interval_head(found))]
     table = Table("", [[*heads, Cell("of", kind="text")]], [Body(lines)])
-    notes = [Note(f"{h.title}: {h.meaning} {h.limits}") for h in first_of_each(found)]
+    notes = [Note(f"{h.shown_title}: {h.explanation}") for h in first_of_each(found)]
     return [table, *notes, *_differences(store, found), *_unfinished(found)]
 
 
@@ -75,24 +79,25 @@ def anchor(task: str) -> str:
 
 
 def _tiles(
-    evaluation: str, found: Sequence[Headline], missing: Reasons, failed: Reasons, order: Sequence[str]
+    evaluation: Evaluation, found: Sequence[Headline], missing: Reasons, failed: Reasons, order: Sequence[str]
 ) -> list[Tile]:
     """One tile for each number that an evaluation puts first: usually one."""
-    of_this = [headline for headline in found if headline.evaluation == evaluation]
-    lacking = [TileLine(m, "n/a", reason=r[evaluation]) for m, r in missing.items() if evaluation in r]
-    lacking += [TileLine(m, "no result", reason=r[evaluation]) for m, r in failed.items() if evaluation in r]
-    if not of_this:
-        title = "no result" if any(evaluation in reasons for reasons in failed.values()) else "not applicable"
-        return [Tile(QUESTIONS[evaluation], title, lacking, "", "", "")] if lacking else []
+    name = evaluation.name
+    own = [headline for headline in found if headline.evaluation.name == name]
+    lacking = [TileLine(model, "n/a", reason=why[name]) for model, why in missing.items() if name in why]
+    lacking += [TileLine(model, "no result", reason=why[name]) for model, why in failed.items() if name in why]
+    if not own:
+        title = "no result" if any(name in why for why in failed.values()) else "not applicable"
+        return [Tile(evaluation.question, title, lacking, "", "", "")] if lacking else []
     tiles = []
-    for first in first_of_each(of_this):
-        alike = [headline for headline in of_this if headline.metric == first.metric]
+    for first in first_of_each(own):
+        alike = [headline for headline in own if headline.metric == first.metric]
         tiles.append(
             Tile(
                 question=first.question,
-                title=f"{first.title}; {_BETTER[first.better]}",
+                title=f"{first.shown_title}; {WHAT_IS_BETTER[first.better]}",
                 lines=sorted([*map(_line, alike), *lacking], key=lambda line: order.index(line.model)),
-                meaning=first.meaning,
+                meaning=first.shown_meaning,
                 limits=first.limits,
                 anchor=anchor(first.records[0].task),
             )
@@ -101,7 +106,7 @@ def _tiles(
 
 
 def _line(headline: Headline) -> TileLine:
-    result = headline.result.as_dict()
+    result = headline.result
     number = (value_text(result, _DIGITS), interval_text(result, _DIGITS))
     return TileLine(headline.model, *number, _scope(headline), headline.beside, drawing=_gauge(headline))
 
@@ -115,7 +120,7 @@ def _gauge(headline: Headline) -> Markup:
     """The value with its interval on the scale of the number; a mark where chance or even-handedness lies."""
     result, zero = headline.result, headline.better == "zero"
     least = -1.0 if zero else 0.0
-    mark = 0.0 if zero else _CHANCE.get(headline.metric)
+    mark = 0.0 if zero else headline.about.chance
     plot, left, y, base = 280, 10, 10, 20
 
     def x(value: float) -> float:
@@ -130,7 +135,7 @@ def _gauge(headline: Headline) -> Markup:
         parts.append(f'<line class="whisker" x1="{x(result.low)}" y1="{y}" x2="{x(result.high)}" y2="{y}"/>')
     if result.value is not None:
         parts.append(f'<circle class="value" cx="{x(result.value)}" cy="{y}" r="4.5"/>')
-    told = f"{headline.title}: {headline.model} {value_text(result.as_dict(), _DIGITS)}"
+    told = f"{headline.shown_title}: {headline.model} {value_text(result, _DIGITS)}"
     return svg(plot + 2 * left, base + 20, told, parts)
 
 
@@ -145,8 +150,8 @@ def _differences(store: Store, found: Sequence[Headline]) -> list[Block]:
         "examples or clusters, FDR: adjusted for the number of rows. n: what was scored, of the model with fewer. An "
         "interval that holds 0 shows no difference."
     )
-    if any(pair.new.evaluation == "fewshot" for pair in pairs):
-        caption += f" {ONLY_SPLITS}"
+    notes = dict.fromkeys(pair.new.comparison_note for pair in pairs if pair.new.comparison_note)
+    caption = " ".join([caption, *notes])
     return [Table(caption, [head], [Body([Line(_difference(pair)) for pair in pairs])])]
 
 
@@ -160,7 +165,7 @@ def _difference(pair: Against) -> list[Cell]:
         f"{row.n:,}",
     )
     models = (Cell(pair.new.model, kind="text"), Cell(pair.base.model, kind="text"))
-    return [name(pair.new.title), *models, *map(Cell, texts)]
+    return [name(pair.new.shown_title), *models, *map(Cell, texts)]
 
 
 def _unfinished(found: Sequence[Headline]) -> list[Block]:

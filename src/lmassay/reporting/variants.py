@@ -2,83 +2,72 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
 
-from lmassay.statistics.combination import combination_of, combination_result
-from lmassay.statistics.comparison import Side
+from lmassay.plugins.evaluations import variation_of
+from lmassay.statistics.combination import combination_result
 from lmassay.statistics.intervals import mean_result
 from lmassay.statistics.pooling import pool
-from lmassay.storage.store import RunRecord, Store
-from lmassay.types import Result, canonical
+from lmassay.statistics.table import ScoreTable
+from lmassay.storage.store import Store
+from lmassay.types import OVERALL, Result, RunRecord, canonical
 
-# What runs of one model may differ in and still be variants of one question.
-VARIED = {"robustness": "attack", "bias": "prompt"}
-_OVERALL = "overall"
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    Mask = NDArray[np.bool_]
+
+# Parts of a signature that do not change what is asked.
+_NOT_ASKED = frozenset({"lmassay", "model", "limit", "ci"})
 
 
-def questions(records: Sequence[RunRecord]) -> list[tuple[str, list[RunRecord]]]:
+def questions(records: Sequence[RunRecord]) -> list[list[RunRecord]]:
     """Runs of one task and model that are alike but for what they vary; of a run done twice the later one."""
     groups: dict[str, dict[str, RunRecord]] = {}
     for record in records:
-        signature = _signature(record)
+        signature = record.depends_on
         question = canonical([record.model, signature.get("model"), signature.get("limit"), asked(record)])
         groups.setdefault(question, {})[variant_of(record)] = record
-    return [(next(iter(members.values())).task, list(members.values())) for members in groups.values()]
+    return [list(members.values()) for members in groups.values()]
 
 
 def asked(record: RunRecord) -> str:
     """The question, whoever answers it and however many of its examples were taken: all that two models must share."""
-    # What stands before a blank follows from whether a model sees what stands behind it; intervals are no question.
-    left_out = {VARIED.get(record.task), "lmassay", "model", "limit", "context", "ci"}
-    # Methods are compared with each other; what they are taught and tested on must be the same.
-    left_out |= {"method", "regime", "init"} if record.task == "fewshot" else set()
-    return canonical([record.task, {key: value for key, value in _signature(record).items() if key not in left_out}])
+    variation = variation_of(record)
+    left_out = _NOT_ASKED | {*variation.named, *variation.free}
+    parts = {name: value for name, value in record.depends_on.items() if name not in left_out}
+    return canonical([record.task, parts])
 
 
 def variant_of(record: RunRecord) -> str:
-    """What tells a run from the other variants of its question: two strengths of an attack may go by one name, and one
-    strength by two."""
-    varied = _signature(record).get(VARIED.get(record.task, ""))
+    """What tells a run from the other variants of its question.
+
+    Two strengths of an attack may share a label, and one strength may have two labels, so the part of the signature
+    counts where there is one.
+    """
+    varied = record.depends_on.get(variation_of(record).pooled)
     return record.label if varied is None else str(varied)
 
 
-def _signature(record: RunRecord) -> Mapping[str, Any]:
-    found: Mapping[str, Any] = record.provenance.get("signature", {})
-    return found
+def pooled(
+    store: Store, records: Sequence[RunRecord], metric: str, where: Callable[[ScoreTable], Mask] | None = None
+) -> Result | None:
+    """The metric over all variants; of a single run the result that it has.
 
-
-def pooled(store: Store, records: Sequence[RunRecord], metric: str) -> Result | None:
-    """The metric over all variants; of a single run the result that it has."""
+    ``where`` says which rows a combined metric is about, so that only those are counted.
+    """
     if len(records) == 1:
-        return overall(records[0], metric)
-    side = pool(store, records, variant_of)
-    provenance, settings = side.record.provenance, side.record.settings
-    combined = provenance.get("combinations", {}).get(metric)
-    if combined is None:
-        return mean_result(side.table, metric, settings, cluster=provenance["cluster"])
-    return combination_result(
-        side.table,
-        metric,
-        combination_of(combined),
-        settings,
-        group=_OVERALL,
-        where=_in_context(side, metric),
-        cluster=provenance["cluster"],
-    )
-
-
-def _in_context(side: Side, metric: str) -> Any:
+        return records[0].result(metric)
     import numpy as np
 
-    from lmassay.evaluations.bias.scores import CONTEXTS
-
-    contexts = side.table.groups.get("context")
-    if contexts is None or metric not in CONTEXTS:
-        return np.ones(len(side.table), dtype=bool)
-    return np.asarray(contexts) == CONTEXTS[metric]
-
-
-def overall(record: RunRecord, metric: str) -> Result | None:
-    found = next((r for r in record.results if r["metric"] == metric and r["group"] == _OVERALL), None)
-    return None if found is None else Result(**found)
+    side = pool(store, records, variant_of)
+    design, settings = side.record.design, side.record.settings
+    combination = design.combinations.get(metric)
+    if combination is None:
+        return mean_result(side.table, metric, settings, cluster=design.cluster)
+    rows = np.ones(len(side.table), dtype=bool) if where is None else where(side.table)
+    return combination_result(
+        side.table, metric, combination, settings, group=OVERALL, where=rows, cluster=design.cluster
+    )

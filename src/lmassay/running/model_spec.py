@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Any
 
 from lmassay.errors import ConfigError, closest
-from lmassay.plugins.builtins import BUILTINS
 from lmassay.plugins.options import Spec
+from lmassay.plugins.registry import current
 from lmassay.storage.yamlfile import read_brackets, read_mapping
 
 DEFAULT = "smollm2"
@@ -31,16 +31,17 @@ def model_spec(word: str, base: Path) -> Spec:
     file, colon, rest = word.rpartition(":")
     if colon and file.endswith(".py"):
         return f"{(base / file).resolve()}:{rest}"
-    if word in BUILTINS["model"]:
+    known = current().names("model")
+    if word in known:
         return word
     kind, colon, rest = word.partition(":")
-    if colon and kind in BUILTINS["model"]:
+    if colon and kind in known:
         return {"name": kind, "model": _absolute(rest, base) if kind == "hf" else rest}
     if word.endswith(".py") and (base / word).is_file():
         raise ConfigError(f"model: name the class in {word} as well: {word}:NAME")
     if (base / word).exists():
         return {"name": "hf", "model": _absolute(word, base)}
-    meant = closest(word, BUILTINS["model"])
+    meant = closest(word, known)
     if meant is not None:
         raise ConfigError(f"model: there is neither a file nor a kind of model '{word}'; did you mean '{meant}'?")
     return {"name": "hf", "model": word}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -13,12 +13,14 @@ from typing import Any
 import lmassay
 from lmassay.contracts import Model, Task, label_of
 from lmassay.errors import ConfigError, PluginError
+from lmassay.plugins.compatibility import as_model, as_task
+from lmassay.plugins.evaluations import base_task_of, metrics_of
 from lmassay.plugins.options import split_spec
+from lmassay.redaction import redact
 from lmassay.running.config import RunConfig
-from lmassay.statistics.combination import Combination
 from lmassay.storage import provenance
 from lmassay.storage.files import sha256
-from lmassay.types import digest
+from lmassay.types import CardPart, Provenance, digest
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,38 +38,24 @@ class Plan:
         return provenance.signature(self.depends_on)
 
     @property
-    def cluster(self) -> str | None:
-        """The group whose members are not independent of each other, if the task names one."""
-        name: str | None = getattr(self.task, "cluster", None)
-        return name
-
-    @property
-    def headline(self) -> list[str]:
-        """The metrics that tables and comparisons show unless told otherwise; none named means all."""
-        return list(getattr(self.task, "headline", ()))
-
-    @property
-    def weights(self) -> dict[str, str]:
-        """Metrics that are means over something else than examples: metric → the column that says over how many."""
-        return dict(getattr(self.task, "weights", {}))
-
-    @property
-    def combinations(self) -> dict[str, dict[str, Any]]:
-        """Metrics that are put together from several columns, so that comparisons know how."""
-        found: Mapping[str, Combination] = getattr(self.task, "combinations", {})
-        return {metric: combination.as_dict() for metric, combination in found.items()}
-
-    @property
-    def pair_by(self) -> str | None:
-        """The group by which runs are paired that have no example in common."""
-        name: str | None = getattr(self.task, "pair_by", None)
-        return name
-
-    @property
     def notes(self) -> list[str]:
         """What the task and the model would have the user know before the run."""
-        notes = [getattr(part, "notes", None) for part in (self.task, self.model)]
-        return [note for told in notes if callable(told) for note in told()]
+        model_notes = () if self.model is None else self.model.notes()
+        return [*self.task.notes(), *model_notes]
+
+    def provenance(self, card: CardPart | None = None) -> Provenance:
+        """Where the numbers of a run that starts now come from."""
+        evaluation = self.task.evaluation
+        return replace(
+            provenance.snapshot(),
+            signature=self.depends_on,
+            evaluation="" if evaluation is None else evaluation.name,
+            base_task=base_task_of(self.task),
+            design=self.task.design,
+            metrics=metrics_of(self.task),
+            notes=tuple(self.notes),
+            card=card,
+        )
 
     @property
     def label(self) -> str:
@@ -80,34 +68,22 @@ class Plan:
     @property
     def size(self) -> int | None:
         """Examples in all, where the task knows without reading them."""
-        size = getattr(self.task, "size", None)
-        known = size() if callable(size) else None
-        return known if self.config.limit is None or known is None else min(known, self.config.limit)
-
-    @property
-    def requests_each(self) -> int | None:
-        """Requests an example, where the task knows."""
-        each: int | None = getattr(self.task, "requests_each", None)
-        return each
+        size = self.task.size()
+        limit = self.config.limit
+        return size if limit is None or size is None else min(size, limit)
 
 
 def plan(config: RunConfig) -> Plan:
     """Build task and model and check all that can be checked without asking anything."""
-    task = config.build_task()
-    model = config.build_model()
-    if not isinstance(task, Task):
-        raise PluginError(f"the task {config.task!r} lacks a method of the contract; see docs/extending/task.md")
-    if model is not None and not isinstance(model, Model):
-        raise PluginError(f"the model {config.model!r} lacks name, can or identity; see docs/extending/model.md")
+    task = as_task(config.build_task(), config.task)
+    built_model = config.build_model()
+    model = None if built_model is None else as_model(built_model, config.model)
     _check_fit(task, model)
     _check_budget(config, model)
-    for part in (task, model):
-        check = getattr(part, "check", None)
-        if callable(check):
-            check()
-    check_model = getattr(task, "check_model", None)
-    if model is not None and callable(check_model):
-        check_model(model)
+    task.check()
+    if model is not None:
+        model.check()
+        task.check_model(model)
     return Plan(config, task, model, _depends_on(config, task, model))
 
 
@@ -117,8 +93,13 @@ def _check_fit(task: Task, model: Model | None) -> None:
     if model is None:
         can = _list(task.needs)
         raise ConfigError(f"model: the task {task.name} needs a model that can {can}; see `lmassay models`")
-    verbs = sorted(model.can - {"choices", "train"})
-    silent = [verb for verb in verbs if not callable(getattr(model, verb, None))]
+    cls = type(model)
+    written = {
+        "generate": cls.generate is not Model.generate,
+        "logprobs": cls.logprobs is not Model.logprobs,
+        "slot": cls.slot is not Model.slot,
+    }
+    silent = [verb for verb, is_written in written.items() if verb in model.can and not is_written]
     if silent:
         raise PluginError(f"the model {model.name} says that it can {_list(silent)}, but has no such method")
     lacking = task.needs - model.can
@@ -129,7 +110,9 @@ def _check_fit(task: Task, model: Model | None) -> None:
 
 
 def _check_budget(config: RunConfig, model: Model | None) -> None:
-    if config.budget and config.budget.usd is not None and getattr(model, "prices", "nothing to pay") is None:
+    if not config.budget or config.budget.usd is None or model is None or not model.metered:
+        return
+    if model.prices is None:
         raise ConfigError(
             f"budget.usd: the prices of {label_of(model)} are unknown; give model.prices: {{input: …, output: …}} in "
             "USD for a million tokens, or limit budget.tokens"
@@ -142,7 +125,7 @@ def _depends_on(config: RunConfig, task: Task, model: Model | None) -> dict[str,
         identity = ",".join(f"{k}={v}" for k, v in model_identity(config, model).items() if k != "name")
         parts["model"] = f"{model.name}({identity})"
     parts |= {"limit": config.limit, "seed": config.seed, "ci": config.settings.signature()}
-    return {name: provenance.redact(provenance.plain(value)) for name, value in parts.items() if value is not None}
+    return {name: redact(provenance.plain(value)) for name, value in parts.items() if value is not None}
 
 
 def model_identity(config: RunConfig, model: Model) -> dict[str, Any]:

@@ -13,6 +13,7 @@ from typing import Any
 from lmassay.contracts import ask
 from lmassay.errors import BudgetReached, ConfigError, DataError, FatalModelError, PluginError, StoreError
 from lmassay.models.budget import Budget, Prices, lacks_usage
+from lmassay.redaction import redact
 from lmassay.running.config import RunConfig
 from lmassay.running.executors import Crew, Here, Order, perform
 from lmassay.running.planning import Plan as Plan
@@ -20,14 +21,25 @@ from lmassay.running.planning import model_identity
 from lmassay.running.planning import plan as plan
 from lmassay.statistics.table import ScoreTable
 from lmassay.storage import provenance
-from lmassay.storage.caching import fits_cache, keeps
-from lmassay.storage.store import NewRun, RunRecord, Store
-from lmassay.types import Example, Generate, Request, Response, Row, Score, Train, digest, request_as_dict, request_key
+from lmassay.storage.store import Store, fits_cache, keeps
+from lmassay.types import (
+    CardPart,
+    Example,
+    Generate,
+    NewRun,
+    Request,
+    Response,
+    Row,
+    RunRecord,
+    Score,
+    Train,
+    digest,
+    request_as_dict,
+    request_key,
+)
 
 Progress = Callable[[float, int | None], None]
 """Called with examples done (a fraction counts) and examples in all, if known."""
-
-CHUNK = 1024
 
 
 def start(planned: Plan, store: Store, sweep: str = "", progress: Progress | None = None) -> RunRecord:
@@ -38,14 +50,9 @@ def start(planned: Plan, store: Store, sweep: str = "", progress: Progress | Non
         return _work(planned, store, new.id, progress)
 
 
-def register(
-    planned: Sequence[Plan], store: Store, sweep: str, about: Mapping[str, Any] | None = None
-) -> list[RunRecord]:
-    """Record runs that wait for their turn, so that they can be taken up even if it never comes.
-
-    ``about`` joins their provenance: what they are part of.
-    """
-    new = [_new_run(plan, store, sweep, about) for plan in planned]
+def register(planned: Sequence[Plan], store: Store, sweep: str, card: CardPart | None = None) -> list[RunRecord]:
+    """Record runs that wait for their turn, so that they can be finished even if this process dies first."""
+    new = [_new_run(plan, store, sweep, card) for plan in planned]
     store.add_waiting(new)
     records = {record.id: record for record in store.runs()}
     return [records[run.id] for run in new]
@@ -79,7 +86,7 @@ def replan(record: RunRecord) -> Plan:
     return planned
 
 
-def _new_run(planned: Plan, store: Store, sweep: str, about: Mapping[str, Any] | None = None) -> NewRun:
+def _new_run(planned: Plan, store: Store, sweep: str, card: CardPart | None = None) -> NewRun:
     return NewRun(
         id=store.new_id(planned.label),
         sweep=sweep,
@@ -89,17 +96,7 @@ def _new_run(planned: Plan, store: Store, sweep: str, about: Mapping[str, Any] |
         label=planned.label,
         config=planned.config.model_dump(mode="json"),
         signature=planned.signature,
-        provenance={
-            **provenance.snapshot(),
-            "signature": planned.depends_on,
-            "cluster": planned.cluster,
-            "headline": planned.headline,
-            "weights": planned.weights,
-            "combinations": planned.combinations,
-            "pair_by": planned.pair_by,
-            "notes": planned.notes,
-            **(about or {}),
-        },
+        provenance=planned.provenance(card),
         planned=planned.size,
     )
 
@@ -117,9 +114,8 @@ def _work(
     failed: Mapping[str, Response] | None = None,
 ) -> RunRecord:
     with ExitStack() as stack:
-        close = getattr(planned.model, "close", None)
-        if callable(close):
-            stack.callback(close)
+        if planned.model is not None:
+            stack.callback(planned.model.close)
         store.set_status(run, "running")
         over = ""
         try:
@@ -129,10 +125,10 @@ def _work(
                 over = str(reached)
             table = ScoreTable(store.score_rows(run))
             results = planned.task.aggregate(table, planned.config.settings) if len(table) else []
-            store.set_results(run, [result.as_dict() for result in results])
+            store.set_results(run, results)
         except BaseException as error:
             stopped = isinstance(error, KeyboardInterrupt)
-            why = "stopped by the user" if stopped else provenance.redact(str(error))[:500]
+            why = "stopped by the user" if stopped else redact(str(error))[:500]
             # The disk may be full: then even this cannot be written, and the first error is the one to show.
             with suppress(StoreError):
                 store.set_status(run, "cancelled" if stopped else "failed", why)
@@ -173,10 +169,10 @@ class Worker:
         self.progress = progress or (lambda done, total: None)
         self.done = 0
         self.identity_digest = digest({} if self.model is None else model_identity(self.config, self.model))
-        self.cached = getattr(self.model, "cached", True)
+        self.cached = self.model is None or self.model.cached
         # Models behind an API say what they cost, or that it is unknown; what others take is not counted.
-        self.metered = hasattr(self.model, "prices")
-        self.prices: Prices | None = getattr(self.model, "prices", None)
+        self.metered = self.model is not None and self.model.metered
+        self.prices: Prices | None = None if self.model is None else self.model.prices
         self.budget = self._budget()
         self.stopped: BudgetReached | None = None
         self.failed = failed or {}
@@ -193,10 +189,9 @@ class Worker:
         return budget
 
     def work(self) -> None:
-        for hook, argument in (("heed", self.budget), ("keep_in", self.store.folder / "open")):
-            tell = getattr(self.model, hook, None)
-            if callable(tell):
-                tell(argument)
+        if self.model is not None:
+            self.model.heed(self.budget)
+            self.model.keep_in(self.store.folder / "open")
         finished = self.store.finished_ids(self.run)
         for chunk in self.chunks():
             todo = [(position, example) for position, example in chunk if example.id not in finished]
@@ -208,7 +203,7 @@ class Worker:
             raise DataError(f"the task {self.task.name} has no examples; check its data")
 
     def chunks(self) -> Iterator[list[tuple[int, Example]]]:
-        size = max(getattr(self.task, "chunk", CHUNK), getattr(self.model, "chunk", 0))
+        size = max(self.task.chunk, 0 if self.model is None else self.model.chunk)
         seen: set[str] = set()
         examples = enumerate(islice(self.task.examples(), self.config.limit))
         while chunk := list(islice(examples, size)):

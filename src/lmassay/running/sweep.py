@@ -8,8 +8,8 @@ from typing import Any
 
 from lmassay.running.executors import Crew, Order, perform
 from lmassay.running.runner import Plan, Progress, Worker, begin, register
-from lmassay.storage.store import RunRecord, Store
-from lmassay.types import Request, Response, Train, Trained
+from lmassay.storage.store import Store
+from lmassay.types import CardPart, Request, Response, RunRecord, Train, Trained
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,16 +30,14 @@ class Ahead:
     """The runs that are done or failed by now: all their trainings were known."""
 
 
-def register_all(
-    plans: Sequence[Plan], store: Store, sweep: str, about: Mapping[str, Any] | None = None
-) -> list[Entry]:
+def register_all(plans: Sequence[Plan], store: Store, sweep: str, card: CardPart | None = None) -> list[Entry]:
     """Record every run, so that a sweep that is killed can be finished from the store alone."""
-    return [Entry(plan, record) for plan, record in zip(plans, register(plans, store, sweep, about), strict=True)]
+    return [Entry(plan, record) for plan, record in zip(plans, register(plans, store, sweep, card), strict=True)]
 
 
 def trains(plan: Plan) -> bool:
     """Whether a run asks for trainings."""
-    return bool(getattr(plan.task, "trains", False))
+    return plan.task.trains
 
 
 def train_ahead(entries: Sequence[Entry], store: Store, crew: Crew, progress: Progress | None = None) -> Ahead:

@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from math import inf, isclose
 from typing import TYPE_CHECKING
 
-from lmassay.statistics.combination import Combination
 from lmassay.statistics.intervals import ABSOLUTE_SLACK, RELATIVE_SLACK, the_same
 from lmassay.statistics.table import ScoreTable
+from lmassay.types import Combination
 
 if TYPE_CHECKING:
     import numpy as np

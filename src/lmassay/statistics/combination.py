@@ -6,13 +6,14 @@ is worked out within every label of a group and averaged over labels, so that ea
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from lmassay.statistics import intervals
 from lmassay.statistics.intervals import Difference, Settings
 from lmassay.statistics.table import ScoreTable
+from lmassay.types import Combination as Combination
 from lmassay.types import Result
 
 if TYPE_CHECKING:
@@ -24,25 +25,6 @@ if TYPE_CHECKING:
 
 _SWAPS_AT_ONCE = 4_000_000
 _NOTHING = 1e-12
-
-
-@dataclass(frozen=True, slots=True)
-class Combination:
-    """How a metric is put together from columns."""
-
-    terms: Mapping[str, float]
-    constant: float = 0.0
-    each: str | None = None
-    bounds: tuple[float, float] = (0.0, 1.0)
-    """What no interval may go beyond."""
-
-    def as_dict(self) -> dict[str, Any]:
-        return asdict(self)
-
-
-def combination_of(data: Mapping[str, Any]) -> Combination:
-    """The inverse of ``as_dict``, after a trip through JSON."""
-    return Combination(**{**data, "bounds": tuple(data["bounds"])})
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 from lmassay.errors import UserError, did_you_mean
+from lmassay.plugins.evaluations import metric_of, variation_of
 from lmassay.statistics.changes import Moves, moves_of_combination, moves_of_values
-from lmassay.statistics.combination import combination_of, paired
+from lmassay.statistics.combination import paired
 from lmassay.statistics.intervals import LEAST_P_OF_DRAWS, Difference, Settings, paired_difference
 from lmassay.statistics.table import ScoreTable
-from lmassay.storage.store import RunRecord, Store
+from lmassay.storage.store import Store
+from lmassay.types import Better, RunRecord
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +39,8 @@ class Comparison:
     can_fall: int = 0
     """Those of the units that could be lower than in the base run: a score of 0 that lies between 0 and 1 could not."""
     can_rise: int = 0
+    better: Better = "higher"
+    """Which direction is better, as the metric declares."""
 
     @property
     def relative(self) -> float | None:
@@ -57,10 +60,9 @@ class Side:
         return f"{self.record.label} on {self.record.model}"
 
     @property
-    def depends_on(self) -> Mapping[str, Any]:
+    def depends_on(self) -> Mapping[str, str]:
         """The parts of the signature, by name."""
-        parts: Mapping[str, Any] = self.record.provenance.get("signature", {})
-        return parts
+        return self.record.depends_on
 
 
 def load_side(store: Store, record: RunRecord, groups: Mapping[str, str] | None = None) -> Side:
@@ -95,14 +97,14 @@ def compare_runs(
 
 def headline(side: Side) -> Sequence[str]:
     """The metrics that a run's task puts first; all of a task that does not say, those it reports first."""
-    found: Sequence[str] = side.record.provenance.get("headline") or ()
-    reported = [r["metric"] for r in side.record.results if side.table.has(r["metric"])]
+    found: Sequence[str] = side.record.design.headline
+    reported = [r.metric for r in side.record.results if side.table.has(r.metric)]
     return found or list(dict.fromkeys([*reported, *side.table.metrics]))
 
 
 def comparable(side: Side) -> list[str]:
     """The metrics that a run can be compared by: those an example has, and those put together from them."""
-    return list(dict.fromkeys([*side.record.provenance.get("combinations", {}), *side.table.metrics]))
+    return list(dict.fromkeys([*side.record.design.combinations, *side.table.metrics]))
 
 
 def known_metrics(base: Side, others: Sequence[Side], names: Iterable[str]) -> list[str]:
@@ -113,7 +115,7 @@ def known_metrics(base: Side, others: Sequence[Side], names: Iterable[str]) -> l
             known = comparable(side)
             if name in known:
                 continue
-            if any(result["metric"] == name for result in side.record.results):
+            if any(result.metric == name for result in side.record.results):
                 shown = ", ".join(comparable(base))
                 raise UserError(f"'{name}' is no mean over examples, so runs cannot be paired by it; known: {shown}")
             _require_scores(side)
@@ -157,14 +159,15 @@ def caveats(base: Side, others: Sequence[Side]) -> list[str]:
     for other in others:
         told += _coverage(base, other)
         ours, theirs = base.depends_on, other.depends_on
-        names = [n for n in dict.fromkeys([*ours, *theirs]) if n not in _MAY_DIFFER and ours.get(n) != theirs.get(n)]
+        may_differ = {*variation_of(base.record).asked, *_MAY_DIFFER}
+        names = [n for n in dict.fromkeys([*ours, *theirs]) if n not in may_differ and ours.get(n) != theirs.get(n)]
         if names:
             told.append(f"{other.record.id} and {base.record.id} also differ in {', '.join(names)}; compare with care")
     return told
 
 
-# What runs are usually compared over.
-_MAY_DIFFER = frozenset({"attack", "prompt", "model", "method", "regime", "limit", "seed"})
+# What runs are usually compared over, besides what their evaluation varies.
+_MAY_DIFFER = frozenset({"prompt", "model", "limit", "seed"})
 
 
 def _coverage(base: Side, other: Side) -> list[str]:
@@ -230,20 +233,20 @@ def _row(base: Side, other: Side, metric: str, found: _Found) -> Comparison:
         changed=moves.changed,
         can_fall=moves.can_fall,
         can_rise=moves.can_rise,
+        better=metric_of(base.record, metric).better,
     )
 
 
 def _combined(base: Side, other: Side, metric: str, settings: Settings) -> _Found | None:
     """A metric that is put together from columns in the same way by both runs."""
-    ours, theirs = (side.record.provenance.get("combinations", {}).get(metric) for side in (base, other))
+    ours, theirs = (side.record.design.combinations.get(metric) for side in (base, other))
     if ours is None or ours != theirs:
         return None
-    cluster = base.record.provenance.get("cluster")
-    combination = combination_of(ours)
-    found = paired(base.table, other.table, combination, cluster, settings)
+    cluster = base.record.design.cluster
+    found = paired(base.table, other.table, ours, cluster, settings)
     if found is None:
         return None
-    return _Found(*found, moves_of_combination(base.table, other.table, combination, cluster))
+    return _Found(*found, moves_of_combination(base.table, other.table, ours, cluster))
 
 
 def _mean_difference(base: Side, other: Side, metric: str, key: str | None, settings: Settings) -> _Found | None:
@@ -276,7 +279,8 @@ class Unit:
 
 def pairing_key(base: Side, other: Side) -> str | None:
     """None if the runs share examples; else the group that their task pairs by."""
-    group: str | None = base.record.provenance.get("pair_by")
+    pair_by = base.record.design.pair_by
+    group = pair_by[0] if pair_by else None
     shares = not set(base.table.ids).isdisjoint(other.table.ids)
     return group if not shares and group in base.table.groups and group in other.table.groups else None
 
@@ -306,9 +310,9 @@ def units_of(side: Side, metric: str, key: str | None) -> dict[str, Unit]:
 
     table = side.table
     column = table.column(metric)
-    weight_column = side.record.provenance.get("weights", {}).get(metric)
+    weight_column = side.record.design.weights.get(metric)
     weights = np.ones(len(table)) if weight_column is None else table.column(weight_column)
-    cluster = side.record.provenance.get("cluster")
+    cluster = side.record.design.cluster
     labels = table.groups.get(cluster, [""] * len(table)) if cluster else [""] * len(table)
     sums: dict[str, tuple[float, float, str]] = {}
     for unit, value, weight, label in zip(_keys(side, key), column, weights, labels, strict=True):

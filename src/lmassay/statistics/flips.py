@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -110,8 +110,8 @@ def scores_of(side: Side, metric: str) -> list[str]:
     """The scores of examples that a metric is made of: mostly one of the same name."""
     if side.table.has(metric):
         return [metric]
-    combination: Mapping[str, Any] = side.record.provenance.get("combinations", {}).get(metric, {})
-    return list(combination.get("terms", {}))
+    combination = side.record.design.combinations.get(metric)
+    return [] if combination is None else list(combination.terms)
 
 
 def _flips(base: Side, other: Side, metric: str) -> Flips:
@@ -124,7 +124,8 @@ def _flips(base: Side, other: Side, metric: str) -> Flips:
     if not is_rate:
         changes.sort(key=lambda change: -abs(change.change))
     # A score that stands for several rows, or belongs to a cluster, is no toss of a coin by itself.
-    is_alone = key is None and not any(before[unit].cluster for unit in shared) and metric not in _weighted(base)
+    is_clustered = any(before[unit].cluster for unit in shared)
+    is_alone = key is None and not is_clustered and metric not in base.record.design.weights
     return Flips(
         metric=metric,
         base=base.record.id,
@@ -138,11 +139,6 @@ def _flips(base: Side, other: Side, metric: str) -> Flips:
         left_out=_left_out(base, other, key, set(before), set(after), set(shared)),
         changes=changes,
     )
-
-
-def _weighted(side: Side) -> Mapping[str, str]:
-    found: Mapping[str, str] = side.record.provenance.get("weights", {})
-    return found
 
 
 def _mcnemar_p(changes: Sequence[Change]) -> float:

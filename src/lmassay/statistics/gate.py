@@ -12,6 +12,7 @@ from statistics import NormalDist
 from typing import Any, Literal
 
 from lmassay.errors import UserError
+from lmassay.plugins.evaluations import metric_of
 from lmassay.statistics.changes import Bounds
 from lmassay.statistics.comparison import (
     Comparison,
@@ -121,7 +122,10 @@ def judge(
     allow_incomplete: bool = False,
 ) -> Verdict:
     """Hold each condition against the rows of all pairs of the tasks that have its metric."""
-    held = [(condition, pair) for condition in conditions for pair in pairs_about(condition.metric, pairs)]
+    held: list[tuple[Condition, Pair]] = []
+    for condition in conditions:
+        for pair in pairs_about(condition.metric, pairs):
+            held.append((condition.directed(metric_of(pair[0].record, condition.metric)), pair))
     metrics = {(condition.metric, new.record.id) for condition, (_, new) in held}
     tested = with_false_discovery_rate([row for row in rows if (row.metric, row.new) in metrics])
     found = {(row.metric, row.new): row for row in tested}
@@ -205,10 +209,9 @@ def _require_reachable(condition: Condition, bounds: Bounds | None) -> None:
 
 def _bounds(base: Side, new: Side, metric: str) -> Bounds | None:
     """What a metric lies between, if that is known: rates and shares, and what a task puts together from them."""
-    combination = base.record.provenance.get("combinations", {}).get(metric)
+    combination = base.record.design.combinations.get(metric)
     if combination is not None:
-        low, high = combination["bounds"]
-        return float(low), float(high)
+        return combination.bounds
     values = [value for side in (base, new) for value in side.table.by_id(metric).values()]
     return (0.0, 1.0) if values and all(0 <= value <= 1 for value in values) else None
 

@@ -8,7 +8,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from lmassay.statistics.table import ScoreTable
+from lmassay.types import LEAST_P_OF_DRAWS as LEAST_P_OF_DRAWS
 from lmassay.types import Result
+from lmassay.types import Settings as Settings
 
 if TYPE_CHECKING:
     import numpy as np
@@ -24,32 +26,12 @@ PERMUTATION_LIMIT = 500
 # Beyond rounding, as 0.1 + 0.2 is 0.3: scores of such a difference are the same score.
 RELATIVE_SLACK, ABSOLUTE_SLACK = 1e-9, 1e-12
 RESAMPLES_OF_TEST = 9999
-# No test by so many draws can say less than this, two-sided.
-LEAST_P_OF_DRAWS = 2 / (RESAMPLES_OF_TEST + 1)
 # Resampled values held at once: 4 million doubles are 32 MB.
 _BATCH_VALUES = 4_000_000
 # A rate is resampled where at least so many clusters have a hit and so many a miss.
 _ENOUGH_TO_TELL = 10
 # Below this many independent units (values, or clusters) an interval would be a pretence.
 _FEWEST = 2
-
-
-@dataclass(frozen=True, slots=True)
-class Settings:
-    """How uncertainty is computed."""
-
-    confidence: float = 0.95
-    resamples: int = 2000
-    seed: int = 0
-    smallest_p: float = LEAST_P_OF_DRAWS
-    """How small a p must be told apart; what draws cannot reach is left to the t-test."""
-
-    @property
-    def draws_suffice(self) -> bool:
-        return self.smallest_p >= LEAST_P_OF_DRAWS
-
-    def signature(self) -> str:
-        return f"{self.confidence:g},rates=wilson,means=bootstrap{self.resamples}"
 
 
 DEFAULT = Settings()

@@ -7,7 +7,9 @@ from collections import Counter
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 
-from lmassay.storage.store import RunRecord, Store
+from lmassay.plugins.evaluations import variation_of
+from lmassay.storage.store import Store
+from lmassay.types import RunRecord
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +40,7 @@ def pair_sweeps(base: Sequence[RunRecord], new: Sequence[RunRecord]) -> Paired:
         once = [_unique(runs, key) for runs in among]
         for name in once[0].keys() & once[1].keys():
             before, after = once[0][name], once[1][name]
-            if before in ours and after in theirs and _attack(before) == _attack(after):
+            if before in ours and after in theirs and _identity(before) == _identity(after):
                 pairs[before.id] = after
                 ours.remove(before)
                 theirs.remove(after)
@@ -47,15 +49,20 @@ def pair_sweeps(base: Sequence[RunRecord], new: Sequence[RunRecord]) -> Paired:
 
 def listed(runs: Sequence[RunRecord]) -> str:
     """Such as ``a1 (prompt 1 on a model), a2 (charswap on a model, attack charswap(rate:0.3|seed:0))``."""
-    attacks = [f", attack {_attack(run)}" if _attack(run) else "" for run in runs]
-    return ", ".join(f"{run.id} ({run.label} on {run.model}{at})" for run, at in zip(runs, attacks, strict=True))
+    described = []
+    for run in runs:
+        identity = _identity(run)
+        detail = f", {variation_of(run).identity} {identity}" if identity else ""
+        described.append(f"{run.id} ({run.label} on {run.model}{detail})")
+    return ", ".join(described)
 
 
 Key = Callable[[RunRecord], Hashable]
 
 
-def _attack(run: RunRecord) -> object:
-    return run.provenance.get("signature", {}).get("attack")
+def _identity(run: RunRecord) -> object:
+    """The part of a run's signature that tells it from others of its sweep, where its evaluation names one."""
+    return run.depends_on.get(variation_of(run).identity)
 
 
 def _unique(runs: Sequence[RunRecord], key: Key) -> dict[Hashable, RunRecord]:
@@ -64,11 +71,11 @@ def _unique(runs: Sequence[RunRecord], key: Key) -> dict[Hashable, RunRecord]:
 
 
 def _depends_on(run: RunRecord, *without: str) -> Hashable:
-    parts = run.provenance.get("signature", {})
+    parts = run.depends_on
     # A new version of the toolkit is told, but it makes no other run.
     kept = {name: value for name, value in parts.items() if name not in (*without, "lmassay")}
     # An attack says more than the label that is made of it.
-    label = "" if _attack(run) else run.label
+    label = "" if _identity(run) else run.label
     return run.task, label, json.dumps(kept, sort_keys=True, default=str)
 
 
@@ -81,8 +88,8 @@ def _all_but_model(run: RunRecord) -> Hashable:
 
 
 def _label_and_model(run: RunRecord) -> Hashable:
-    return run.task, _attack(run) or run.label, run.model
+    return run.task, _identity(run) or run.label, run.model
 
 
 def _label(run: RunRecord) -> Hashable:
-    return run.task, _attack(run) or run.label
+    return run.task, _identity(run) or run.label

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from lmassay.plugins.evaluations import metric_of, variation_of
 from lmassay.statistics.comparison import Comparison, Side
+from lmassay.statistics.condition import Condition
 
 
 def wrong_order(base: Side, other: Side) -> list[str]:
@@ -32,8 +34,11 @@ def asked_otherwise(base: Side, other: Side) -> list[str]:
     Labels that differ show as much, but not that the prompt is another one, too.
     """
     ours, theirs = base.depends_on, other.depends_on
-    names = [name for name in _ASKED if ours.get(name) != theirs.get(name)]
-    if not _called_alike(base, other) and "prompt" not in names[1:]:
+    variation = variation_of(base.record)
+    names = [name for name in variation.asked if ours.get(name) != theirs.get(name)]
+    # Different labels already say that what they show differs, but not that something else does, too.
+    is_said_by_labels = not any(name in variation.hidden for name in names[1:])
+    if not _called_alike(base, other) and is_said_by_labels:
         return []
     parts = [f"another {name} ({theirs.get(name, 'none')}, not {ours.get(name, 'none')})" for name in names]
     told = f"{other.record.id} has {' and '.join(parts)} than {base.record.id}"
@@ -42,19 +47,30 @@ def asked_otherwise(base: Side, other: Side) -> list[str]:
 
 def _called_alike(base: Side, other: Side) -> bool:
     """One attack may have a short label by itself and a longer one among others of its name."""
-    attack = base.depends_on.get("attack")
-    return base.record.label == other.record.label or (attack is not None and attack == other.depends_on.get("attack"))
+    if base.record.label == other.record.label:
+        return True
+    identity = variation_of(base.record).identity
+    ours, theirs = base.depends_on.get(identity), other.depends_on.get(identity)
+    return ours is not None and ours == theirs
 
 
-# The parts of a signature that say what a model is asked, and that runs are often compared over.
-_ASKED = ("attack", "method", "regime", "prompt")
+def fails_on_improvement(base: Side, condition: Condition) -> list[str]:
+    """A condition on a change for the better may be a slip in the sign."""
+    better = metric_of(base.record, condition.metric).better
+    if condition.sign == "worse" or better == "zero" or condition.falls is (better == "higher"):
+        return []
+    direction = "less" if better == "lower" else "more"
+    return [
+        f"--fail-if '{condition}': {direction} is better for {condition.metric}, so this fails on an improvement; "
+        f"did you mean '{condition.metric} worse by {abs(condition.threshold):g}'?"
+    ]
 
 
 def told_otherwise(base: Side, others: Sequence[Side], rows: Sequence[Comparison]) -> list[str]:
     """Metrics that a task sums up otherwise than as a mean over examples, which is what is compared."""
     told = []
     for side in (base, *others):
-        combined = side.record.provenance.get("combinations", {})
+        combined = side.record.design.combinations
         for row in rows:
             reported = _reported(side, row.metric)
             # Where a part of the run is compared, its mean must be another one.
@@ -72,5 +88,5 @@ _SAME = 1e-9
 
 
 def _reported(side: Side, metric: str) -> float | None:
-    found = (r["value"] for r in side.record.results if r["metric"] == metric and r["group"] == "overall")
+    found = (r.value for r in side.record.results if r.metric == metric and r.group == "overall")
     return next(found, None)

@@ -14,19 +14,86 @@ import secrets
 import sqlite3
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 from lmassay.errors import StoreError, closest
 from lmassay.storage.locks import exclusive, is_held
-from lmassay.storage.records import NewRun as NewRun
-from lmassay.storage.records import RunRecord as RunRecord
-from lmassay.storage.records import Spending
-from lmassay.storage.schema import APPLICATION_ID, ASKED, SCHEMA, SPENDING, TABLES
-from lmassay.types import Example, Response, Row, Score, canonical, compact, response_as_dict, response_from_dict
+from lmassay.types import (
+    Example,
+    NewRun,
+    Request,
+    Response,
+    Result,
+    Row,
+    RunRecord,
+    Score,
+    Slot,
+    canonical,
+    compact,
+    provenance_of,
+    response_as_dict,
+    response_from_dict,
+)
 
 FILE = "lmassay.sqlite"
+SCHEMA = 3
+APPLICATION_ID = 0x6C6D6173  # "lmas"
+# Tables with texts keep their row numbers: without them, SQLite gives every row beyond a kilobyte a page of its own.
+TABLES = """
+CREATE TABLE runs (
+  id TEXT PRIMARY KEY, sweep TEXT NOT NULL, name TEXT NOT NULL, task TEXT NOT NULL, model TEXT NOT NULL,
+  label TEXT NOT NULL, status TEXT NOT NULL, config TEXT NOT NULL, signature TEXT NOT NULL,
+  provenance TEXT NOT NULL, results TEXT NOT NULL DEFAULT '[]', note TEXT NOT NULL DEFAULT '',
+  planned INTEGER, created TEXT NOT NULL, finished TEXT
+);
+CREATE TABLE responses (
+  key TEXT PRIMARY KEY, model TEXT NOT NULL, request TEXT NOT NULL, response TEXT NOT NULL, run TEXT NOT NULL,
+  created TEXT NOT NULL
+);
+CREATE TABLE rows (
+  run TEXT NOT NULL, id TEXT NOT NULL, position INTEGER NOT NULL, state TEXT NOT NULL, inputs TEXT NOT NULL,
+  reference TEXT NOT NULL, groups TEXT NOT NULL, scores TEXT NOT NULL, unscored TEXT NOT NULL, details TEXT NOT NULL,
+  error TEXT, PRIMARY KEY (run, id)
+);
+CREATE INDEX rows_in_order ON rows (run, position);
+"""
+# Since schema 2. A sum over many answers, one of whose prices is unknown, is unknown: that is what NULL does.
+SPENDING = """
+CREATE TABLE IF NOT EXISTS spending (
+  run TEXT PRIMARY KEY, answers INTEGER NOT NULL, tokens_in INTEGER NOT NULL, tokens_out INTEGER NOT NULL, usd REAL
+) WITHOUT ROWID
+"""
+# Since schema 3: under which keys the answers to an example's questions are kept.
+ASKED = "CREATE TABLE IF NOT EXISTS asked (run TEXT, id TEXT, keys TEXT NOT NULL, PRIMARY KEY (run, id)) WITHOUT ROWID"
+MOST_CACHED_CANDIDATES = 64
+
+
+def keeps(response: Response) -> bool:
+    """Only answers are remembered; an error, a refusal or an empty answer may be different the next time."""
+    return response.usable and response.finish in ("stop", "length")
+
+
+def fits_cache(request: Request) -> bool:
+    """Hundreds of words a blank would fill a disk with answers that a local model gives again in milliseconds; what
+    was made of them is in the rows."""
+    return not isinstance(request, Slot) or len(request.candidates) <= MOST_CACHED_CANDIDATES
+
+
+@dataclass(frozen=True, slots=True)
+class Spending:
+    """What was asked of a model behind an API; ``usd`` is None where the prices are unknown."""
+
+    answers: int = 0
+    tokens_in: int = 0
+    tokens_out: int = 0
+    usd: float | None = 0.0
+
+    def told(self) -> str:
+        cost = "cost unknown (give the model's prices)" if self.usd is None else f"{self.usd:.4f} USD"
+        return f"{self.answers:,} answers, {self.tokens_in:,} tokens in, {self.tokens_out:,} out, {cost}"
 
 
 class Store:
@@ -75,7 +142,7 @@ class Store:
                     # As written: the order of its keys may be part of what is asked.
                     json.dumps(run.config, allow_nan=False),
                     run.signature,
-                    canonical(run.provenance),
+                    canonical(run.provenance.as_dict()),
                     run.planned,
                     datetime.now(UTC).isoformat(timespec="seconds"),
                 ),
@@ -94,9 +161,10 @@ class Store:
                 "UPDATE runs SET status = ?, note = ?, finished = ? WHERE id = ?", (status, note, finished, run)
             )
 
-    def set_results(self, run: str, results: Sequence[Mapping[str, Any]]) -> None:
+    def set_results(self, run: str, results: Sequence[Result]) -> None:
+        stored = canonical([result.as_dict() for result in results])
         with _plain_errors(self.file):
-            self._db.execute("UPDATE runs SET results = ? WHERE id = ?", (canonical(list(results)), run))
+            self._db.execute("UPDATE runs SET results = ? WHERE id = ?", (stored, run))
 
     def runs(self) -> list[RunRecord]:
         """All runs, oldest first; one that says it is running but whose process is gone is called interrupted."""
@@ -323,8 +391,9 @@ class Store:
 
     def _record(self, row: tuple[Any, ...]) -> RunRecord:
         fields = dict(zip(_COLUMNS.split(", "), row, strict=True))
-        for name in ("config", "provenance", "results"):
-            fields[name] = json.loads(fields[name])
+        fields["config"] = json.loads(fields["config"])
+        fields["provenance"] = provenance_of(json.loads(fields["provenance"]))
+        fields["results"] = [Result(**stored) for stored in json.loads(fields["results"])]
         if fields["status"] == "running" and not is_held(self._lock_file(fields["id"])):
             fields["status"] = "interrupted"
         return RunRecord(**fields)

@@ -106,7 +106,7 @@ def test_intervals_are_clustered_by_template(shared, raw, tmp_path):
     result = run["accuracy_dis"]
     assert result.low < result.value < result.high
     assert result.n > 3000
-    assert run.record.provenance["cluster"] == "template"
+    assert run.record.design.cluster == "template"
 
 
 def test_default_against_debiased_is_paired(shared, raw, tmp_path):
@@ -212,7 +212,7 @@ def test_bbq_has_parrishs_scores(shared, tmp_path, rule):
     expected = parrish([(items[i], None if letter is None else "ABC".index(letter)) for i, letter in picked.items()])
     for metric in ("accuracy_amb", "accuracy_dis", "s_amb", "s_dis"):
         assert run[metric].value == pytest.approx(expected[metric], abs=1e-12)
-    assert run.record.provenance["headline"] == ["accuracy_amb", "s_amb", "accuracy_dis", "s_dis", "ooc"]
+    assert run.record.design.headline == ("accuracy_amb", "s_amb", "accuracy_dis", "s_dis", "ooc")
 
 
 def test_own_data_run_from_a_description(tmp_path, rule):

@@ -15,9 +15,9 @@ from lmassay.evaluations.robustness import perturbations
 from lmassay.evaluations.robustness.perturbations import make_perturber
 from lmassay.evaluations.robustness.perturbations.lookalikes import plain
 from lmassay.evaluations.robustness.perturbations.units import graphemes, kind_of, tokens, words
-from lmassay.plugins.builtins import BUILTINS
+from lmassay.plugins.registry import current
 
-DEFAULTS = [(name, {}) for name in BUILTINS["perturbation"]]
+DEFAULTS = [(name, {}) for name in current().names("perturbation")]
 # Every built-in, with every value of every option.
 LETTER_LEVEL = [
     *[("charswap", {}), ("delete", {})],

@@ -27,7 +27,6 @@ from lmassay.evaluations.robustness.perturbations import (
     perturb,
     perturbation,
 )
-from lmassay.plugins.builtins import BUILTINS
 from lmassay.plugins.registry import Registry, current
 
 ENGLISH = "The quick brown fox, unlike the others, jumps over two lazy dogs."
@@ -106,7 +105,7 @@ def test_a_wrong_option_is_refused_in_a_direct_call_too(function, option):
         function("text", random.Random(0), 1, **{option: "x"})
 
 
-@pytest.mark.parametrize("name", list(BUILTINS["perturbation"]))
+@pytest.mark.parametrize("name", current().names("perturbation"))
 def test_every_listed_name_is_exported_and_found(name):
     assert make_perturber(name).function is getattr(perturbations, name)
 

@@ -10,8 +10,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from lmassay.reporting.card_plan import candidates
-from lmassay.reporting.card_ways import QUESTIONS
+from lmassay.reporting.card import candidates, card_evaluations
 from lmassay.reporting.headlines import against_first, headlines
 from lmassay.storage.store import Store
 from tests.helpers import lmassay
@@ -65,7 +64,7 @@ def test_the_numbers_are_those_of_the_four_evaluations_run_one_by_one(knower, tm
 
 def test_the_page_answers_the_four_questions_and_shows_every_section(knower):
     page = (knower[0] / "card.html").read_text(encoding="utf-8")
-    for question in QUESTIONS.values():
+    for question in (evaluation.question for evaluation in card_evaluations()):
         assert question in page
     for evaluation in EVALUATIONS:
         assert f'id="evaluation-{evaluation}"' in page
@@ -169,11 +168,11 @@ def test_a_dry_run_asks_and_writes_nothing(tmp_path):
 
 def test_a_card_that_was_broken_off_is_finished_by_resume(tmp_path):
     """The runs are recorded before the first begins, so what is left can be done from the store alone."""
-    from lmassay.reporting import card_plan
+    from lmassay.reporting import card
     from lmassay.running import runner
     from lmassay.running.sweep import register_all
 
-    parts = card_plan.parts(card_plan.candidates([KNOWER], tmp_path), "quick", ["syntax", "bias"])
+    parts = card.parts(card.candidates([KNOWER], tmp_path), "quick", ["syntax", "bias"])
     planned = [runner.plan(config) for part in parts for config in part.runs()]
     with Store(tmp_path / "r", create=True) as store:
         register_all(planned, store, "s", {"card": {"size": "quick", "absent": {}}})
@@ -238,7 +237,7 @@ def test_a_quick_and_a_standard_card_in_one_report_are_not_mixed(tmp_path):
         found = headlines(store, store.runs())
         assert len(found) == 2
         for headline in found:
-            tests = {record.provenance["signature"]["test"] for record in headline.records}
+            tests = {record.depends_on["test"] for record in headline.records}
             assert len(tests) == 1
         assert against_first(store, found) == [], "a model is not compared with itself"
 

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from lmassay.reporting.card_ways import EVALUATIONS
+from lmassay.reporting.card import card_evaluations
 from lmassay.storage.store import Store
 from tests.helpers import ROOT, lmassay
 
@@ -32,7 +32,7 @@ def test_make_demo_is_this_card():
     assert "lmassay card --quick" in (ROOT / "Makefile").read_text(encoding="utf-8")
 
 
-@pytest.mark.parametrize("evaluation", EVALUATIONS)
+@pytest.mark.parametrize("evaluation", [evaluation.name for evaluation in card_evaluations()])
 def test_an_evaluation_run_by_itself_gives_the_same_numbers(card, tmp_path, evaluation):
     """Asked anew, in a store of its own."""
     assert lmassay("card", "--quick", "--only", evaluation, "--write", tmp_path).returncode == 0

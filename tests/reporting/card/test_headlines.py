@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 
 from lmassay.api import evaluate
-from lmassay.evaluations.fewshot.lessons import lesson_result
+from lmassay.evaluations.fewshot.card import lesson_result
 from lmassay.reporting.headlines import against_first, headlines, without_result
 from lmassay.statistics.intervals import wilson_interval
-from lmassay.storage.store import NewRun, RunRecord, Store
-from lmassay.types import Example, Result, Row, Score
+from lmassay.storage.store import Store
+from lmassay.types import Example, NewRun, Provenance, Result, Row, RunRecord, Score
 
 TRANSLATOR = f"{Path(__file__).parents[3] / 'examples' / 'toy_translator.py'}:ToyTranslator"
 SENTENCES = ["the cat sees the house", "a dog eats bread", "the girl reads a book", "we drink water", "he has a car"]
@@ -70,14 +70,14 @@ def test_models_that_were_asked_alike_are_compared_whatever_the_attack_is_called
 
 def lessons(store: Store, accuracies: list[float], tests: int, low: float | None, high: float | None) -> RunRecord:
     run = store.new_id("lessons")
-    store.add_run(NewRun(run, "s", "n", "fewshot", "m", "lessons", {}, "sig", {}, len(accuracies)))
+    store.add_run(NewRun(run, "s", "n", "fewshot", "m", "lessons", {}, "sig", Provenance(), len(accuracies)))
     rows = [
         (n, Row(Example(str(n), {}), "scored", Score({"acc": value}, details={"n_test": tests})))
         for n, value in enumerate(accuracies)
     ]
     store.add_rows(run, rows)
     value = sum(accuracies) / len(accuracies)
-    store.set_results(run, [Result("acc", "overall", value, low, high, len(accuracies), 0, 0).as_dict()])
+    store.set_results(run, [Result("acc", "overall", value, low, high, len(accuracies), 0, 0)])
     store.set_status(run, "done")
     return store.run(run)
 
@@ -99,6 +99,6 @@ def test_one_split_says_nothing_of_others(store):
 def test_the_run_that_failed_is_the_reason_not_one_beside_it(store):
     for label, status in (("baseline", "done"), ("lessons", "incomplete")):
         run = store.new_id(label)
-        store.add_run(NewRun(run, "s", "n", "fewshot", "m", label, {}, "sig", {}, 1))
+        store.add_run(NewRun(run, "s", "n", "fewshot", "m", label, {}, "sig", Provenance(), 1))
         store.set_status(run, status)
     assert without_result(store.runs(), []) == {"m": {"fewshot": "lessons is incomplete"}}

@@ -10,10 +10,10 @@ from numpy.typing import NDArray
 from lmassay.evaluations.bias.items import LETTERS
 from lmassay.evaluations.bias.scores import CONTEXTS
 from lmassay.statistics import intervals
-from lmassay.statistics.combination import Combination, combination_result, empty_labels
+from lmassay.statistics.combination import combination_result, empty_labels
 from lmassay.statistics.intervals import Settings
 from lmassay.statistics.table import ScoreTable
-from lmassay.types import Result
+from lmassay.types import Combination, Result
 
 Mask = NDArray[np.bool_]
 CLUSTER = "template"

@@ -12,6 +12,7 @@ from lmassay.evaluations.bias.items import LETTERS, Dataset, Item
 from lmassay.evaluations.bias.records import Record
 from lmassay.evaluations.bias.task import Bias
 from lmassay.interchange.lm_eval_log import Log, Sample, asked_digest
+from lmassay.interchange.lm_eval_ours import NotInTheLog
 from lmassay.types import Continuation, Example, Generate, LogProbs, Place, Request, Response, Score, digest
 
 _FIELDS = (
@@ -46,7 +47,7 @@ class LoggedQuestions(Bias):
         self._log, self._imported, self._told = log, imported, notes
 
     @property
-    def requests_each(self) -> int:
+    def requests_each(self) -> int:  # type: ignore[override]  # as in the log
         return max(len(sample.asked) for sample in self._log.samples)
 
     def check(self) -> None:
@@ -112,3 +113,22 @@ def _is_answered(sample: Sample) -> bool:
         return texts is not None and len(texts) == 1 and bool(sample.asked and sample.asked[0])
     asked = {str(request[1]).strip() for request in sample.asked}
     return sum(str(sample.doc[name]).strip() in asked for name in ("ans0", "ans1", "ans2")) >= 2
+
+
+class QuestionsReader:
+    """Recognises logs of BBQ's questions; each log is a run."""
+
+    joins = False
+
+    def reads(self, log: Log) -> bool:
+        return are_questions(log)
+
+    def task(
+        self, logs: Sequence[Log], imported: Mapping[str, str], notes: Sequence[str], absent: NotInTheLog
+    ) -> LoggedQuestions:
+        return LoggedQuestions(logs[0], imported, notes)
+
+
+def questions_reader() -> QuestionsReader:
+    """The evaluation's reader of logs."""
+    return QuestionsReader()

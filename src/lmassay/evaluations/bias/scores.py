@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from lmassay.evaluations.bias.items import Item
-from lmassay.statistics.combination import Combination
+from lmassay.types import Combination
 
 _SIGNED = (-1.0, 1.0)
 

@@ -10,18 +10,29 @@ from typing import Annotated, Any, Literal
 from pydantic import Field
 
 from lmassay.answers import parser
+from lmassay.contracts import Model, StoredAnswers, Task
 from lmassay.errors import ConfigError
-from lmassay.evaluations.bias import aggregation
+from lmassay.evaluations.bias import aggregation, evaluation
 from lmassay.evaluations.bias.items import LETTERS, Dataset, Item, rotations
 from lmassay.evaluations.bias.prompts import Prompt, choose, read_prompts, shipped_prompts
 from lmassay.evaluations.bias.reference import parse_reference
 from lmassay.evaluations.bias.scores import columns, combinations
 from lmassay.evaluations.bias.sources import read_dataset
-from lmassay.statistics.combination import Combination
 from lmassay.statistics.intervals import Settings
 from lmassay.statistics.table import ScoreTable
 from lmassay.storage.files import sha256
-from lmassay.types import Continuation, Example, Generate, LogProbs, Place, Request, Response, Result, Score
+from lmassay.types import (
+    Continuation,
+    Design,
+    Example,
+    Generate,
+    LogProbs,
+    Place,
+    Request,
+    Response,
+    Result,
+    Score,
+)
 
 AnswerBy = Literal["generate", "letters", "choices", "choices_per_token"]
 _NEEDS: Mapping[AnswerBy, frozenset[str]] = {
@@ -34,7 +45,7 @@ _KOBBQ = ("accuracy_amb", "diff_bias_amb", "accuracy_dis", "diff_bias_dis", "ooc
 _BBQ = ("accuracy_amb", "s_amb", "accuracy_dis", "s_dis", "ooc")
 
 
-class Bias:
+class Bias(Task):
     """Bias question answering in the manner of KoBBQ (Jin et al. 2024) and BBQ (Parrish et al. 2022).
 
     ``data`` is a file of KoBBQ samples (.tsv), BBQ's .jsonl files (one, a folder, a pattern), or a .yaml that describes
@@ -47,7 +58,7 @@ class Bias:
 
     name = "bias"
     version = 1
-    cluster = aggregation.CLUSTER
+    evaluation = evaluation
 
     def __init__(
         self,
@@ -68,6 +79,7 @@ class Bias:
         self._prompt_file, self._prompt_id = prompts, prompt_id
         self._rotations, self._averaging, self._parsing = rotations, averaging, parsing
         self._answer_by, self._max_tokens = answer_by, max_tokens
+        self.needs = _NEEDS[answer_by]
         self._per_category, self._by = per_category, by
         prompt = f"{prompts.stem} {prompt_id}" if prompts else f"prompt {prompt_id}"
         by_template = ", by template" if averaging == "all" else ""
@@ -76,19 +88,15 @@ class Bias:
     # --- what the runner asks -----------------------------------------------------------------------------------------
 
     @property
-    def needs(self) -> frozenset[str]:
-        return _NEEDS[self._answer_by]
+    def design(self) -> Design:  # type: ignore[override]  # the headline depends on the data
+        return Design(
+            clusters=(aggregation.CLUSTER,),
+            headline=_BBQ if self._dataset.kind == "bbq" else _KOBBQ,
+            combinations=combinations("template" if self._averaging == "all" else None),
+        )
 
     @property
-    def headline(self) -> tuple[str, ...]:
-        return _BBQ if self._dataset.kind == "bbq" else _KOBBQ
-
-    @property
-    def combinations(self) -> Mapping[str, Combination]:
-        return combinations("template" if self._averaging == "all" else None)
-
-    @property
-    def requests_each(self) -> int:
+    def requests_each(self) -> int:  # type: ignore[override]  # depends on the data
         by_text = self._answer_by in ("choices", "choices_per_token")
         return max(len(item.choices) for item in self._items) if by_text else 1
 
@@ -106,11 +114,10 @@ class Bias:
             known = ", ".join(sorted({group for item in self._items for group in item.groups})) or "none"
             raise ConfigError(f"task.by: the data have no group '{unknown[0]}'; there are: {known}")
 
-    def check_model(self, model: Any) -> None:
+    def check_model(self, model: Model) -> None:
         """Answers that are looked up must all be there before a run starts, unless only some are asked for."""
-        check_places = getattr(model, "check_places", None)
-        if callable(check_places):
-            check_places([example.id for example in self.examples()])
+        if isinstance(model, StoredAnswers):
+            model.check_places([example.id for example in self.examples()])
 
     def notes(self) -> list[str]:
         odd = self._answer_by == "generate" and not self._prompt.has_letters
@@ -142,7 +149,7 @@ class Bias:
 
     def aggregate(self, table: ScoreTable, settings: Settings) -> list[Result]:
         groups = ["label", "category", *self._by]
-        return aggregation.results(table, self.combinations, [g for g in groups if g in table.groups], settings)
+        return aggregation.results(table, self.design.combinations, [g for g in groups if g in table.groups], settings)
 
     def signature(self) -> Mapping[str, Any]:
         parts: dict[str, Any] = {

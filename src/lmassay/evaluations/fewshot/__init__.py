@@ -1,6 +1,6 @@
-"""Few-shot learning: tasks, patterns, methods and the protocol that compares them.
+"""Does it learn from a few examples? Few-shot methods under FewNLU's protocol (Zheng et al. 2022).
 
-A task of the user's own begins with::
+This module declares the evaluation; importing it is cheap. A task of your own begins with::
 
     from lmassay.evaluations.fewshot import PVP, DataProcessor, InputExample
 """
@@ -8,7 +8,11 @@ A task of the user's own begins with::
 from __future__ import annotations
 
 import importlib
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from lmassay.contracts import Command, Component, Evaluation, Sample, TaskEntry, Variation
+from lmassay.types import Metric
 
 if TYPE_CHECKING:
     from lmassay.evaluations.fewshot.tasks.examples import InputExample
@@ -16,17 +20,118 @@ if TYPE_CHECKING:
     from lmassay.evaluations.fewshot.tasks.processors import DataProcessor
     from lmassay.evaluations.fewshot.tasks.pvp import PVP, Encoded, PVPOutputPattern
 
-__all__ = ["PVP", "DataProcessor", "Encoded", "InputExample", "NluTask", "PVPOutputPattern", "open_task"]
+__all__ = ["PVP", "DataProcessor", "Encoded", "InputExample", "NluTask", "PVPOutputPattern", "evaluation", "open_task"]
 
 _HOMES = {
-    "DataProcessor": "processors",
-    "Encoded": "pvp",
-    "InputExample": "examples",
-    "NluTask": "tasks",
-    "PVP": "pvp",
-    "PVPOutputPattern": "pvp",
-    "open_task": "tasks",
+    "DataProcessor": "tasks.processors",
+    "Encoded": "tasks.pvp",
+    "InputExample": "tasks.examples",
+    "NluTask": "tasks.nlu",
+    "PVP": "tasks.pvp",
+    "PVPOutputPattern": "tasks.pvp",
+    "open_task": "tasks.nlu",
 }
+_HERE = Path(__file__).parent
+_METHODS = f"{__name__}.methods"
+_EXTRA = "fewshot"
+_RATE = (0.0, 1.0)
+
+METRICS = (
+    Metric(
+        "acc", "accuracy", bounds=_RATE, meaning="The share of test examples that are labelled correctly.", verdict=True
+    ),
+    Metric("f1", "F1", bounds=_RATE, meaning="The F1 score of the second label."),
+    Metric("f1-macro", "macro-F1", bounds=_RATE, meaning="The mean of the labels' F1 scores."),
+    Metric(
+        "em", "exact match", bounds=_RATE, meaning="The share of questions answered entirely correctly.", verdict=True
+    ),
+    Metric(
+        "dev", "dev score", bounds=_RATE, meaning="The mean of the task's metrics on the dev set, used for selection."
+    ),
+    Metric("test", "test score", bounds=_RATE, meaning="The mean of the task's metrics on the test set."),
+)
+
+
+def _method(path: str, summary: str) -> Component:
+    return Component(path, summary, extra=_EXTRA)
+
+
+evaluation = Evaluation(
+    name="fewshot",
+    question="Does it learn from a few examples?",
+    order=40,
+    tasks={
+        "fewshot": TaskEntry(
+            path=f"{__name__}.task:FewShot",
+            summary="does it learn from a few examples? FewNLU's methods under its protocol",
+        ),
+    },
+    metrics=METRICS,
+    components={
+        "method": {
+            "sequence_classifier": _method(
+                f"{_METHODS}.classifier:SequenceClassifier", "a classifier head, all weights trained"
+            ),
+            "pet": _method(
+                f"{_METHODS}.pet:Pet", "patterns and verbalizers (PET); lm_training adds a masked-word loss"
+            ),
+            "ptuning": _method(f"{_METHODS}.ptuning:PTuning", "PET with continuous prompt tokens: raw, lstm or mlp"),
+            "adapet": _method(
+                f"{_METHODS}.adapet:Adapet", "decoupled label loss and label-conditioned masked words (ADAPET)"
+            ),
+            "lora": _method(
+                f"{_METHODS}.lora:Lora", "PET's loss on low-rank adapters, the model frozen (extra: fewshot)"
+            ),
+            "prompt_tuning": _method(
+                f"{_METHODS}.prompt_tuning:PromptTuning", "only prompt embeddings trained, the model frozen"
+            ),
+            "sentence_encoder": _method(
+                f"{_METHODS}.sentence_encoder:SentenceEncoder", "SetFit's way: contrast, then a head"
+            ),
+            "icl": _method(f"{__name__}.icl:InContext", "in-context learning: demonstrations, no training, any model"),
+            "majority": _method(f"{__name__}.baselines:Majority", "the most frequent label of the training examples"),
+            "random": _method(
+                f"{__name__}.baselines:Random", "a label at random, by the shares in the training examples"
+            ),
+        },
+        "trainer": {
+            "fewshot": Component(f"{__name__}.trainer:teach", "teaches a model by a few-shot method and tests it"),
+        },
+    },
+    # Methods are compared with each other; what they are taught and tested on must be the same.
+    variation=Variation(named=("method", "regime"), hidden=(), free=("init",)),
+    section=f"{__name__}.report.section:section",
+    texts=f"{__name__}.texts:texts",
+    headline=f"{__name__}.card:headline",
+    card=f"{__name__}.card:variants",
+    sample=Sample(_HERE / "sample" / "fewshot"),
+    export=f"{__name__}.export:trainings_export",
+    checks=f"{__name__}.doctor:findings",
+    after_run=f"{__name__}.commands.protocol:print_verdicts",
+    commands=(
+        Command(
+            "search",
+            "Search for the options with the best dev score.",
+            f"{__name__}.commands.search:search",
+            section="Evaluate",
+        ),
+        Command(
+            "protocol",
+            "Judge few-shot runs: test, dev-test correlation, stability.",
+            f"{__name__}.commands.protocol:protocol",
+            section="Look at results",
+        ),
+        Command(
+            "fewnlu",
+            "FewNLU's own command line and result files.",
+            f"{__name__}.commands.fewnlu:fewnlu",
+            section="As in the originals",
+        ),
+        Command(
+            "methods", "List the few-shot methods.", f"{__name__}.commands.listings:methods", section="What there is"
+        ),
+    ),
+)
 
 
 def __getattr__(name: str) -> Any:

@@ -13,8 +13,9 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from lmassay.contracts import Model, Task
 from lmassay.errors import ConfigError
-from lmassay.evaluations.fewshot import checks, outcomes, trainer
+from lmassay.evaluations.fewshot import checks, evaluation, outcomes, trainer
 from lmassay.evaluations.fewshot.icl import NoChoiceError
 from lmassay.evaluations.fewshot.methods.contract import Lesson
 from lmassay.evaluations.fewshot.metrics import judged
@@ -28,7 +29,7 @@ from lmassay.plugins.registry import current
 from lmassay.statistics.intervals import Settings
 from lmassay.statistics.table import ScoreTable
 from lmassay.storage import provenance
-from lmassay.types import Example, Request, Response, Result, Score, Train, Trained, digest
+from lmassay.types import Design, Example, Request, Response, Result, Score, Train, Trained, digest
 
 Part = Literal["dev", "test", "dev32"]
 
@@ -46,7 +47,7 @@ class Splits(BaseModel):
     """False keeps together only what FewNLU does: not the questions of ReCoRD, the passages of MultiRC …"""
 
 
-class FewShot:
+class FewShot(Task):
     """A few-shot method on one task, under FewNLU's protocol (Zheng et al. 2022).
 
     ``data`` is ``superglue/rte`` and the like (files in ``data_dir``), a .yaml that describes a task of your own, or
@@ -58,9 +59,7 @@ class FewShot:
 
     name = "fewshot"
     version = 1
-    # Patterns and repetitions of a split are no independent trials; a method without patterns has splits all the same.
-    cluster = "split"
-    pair_by = "split"
+    evaluation = evaluation
 
     def __init__(
         self,
@@ -89,31 +88,19 @@ class FewShot:
         self._unlabeled = None if unlabeled is None else {"first": unlabeled, "seed": seed}
         self._seed, self._sampler_seeds = seed, sampler_seeds
         self._method = build("method", method, base_dir, "task.method")
+        self.asks = callable(getattr(self._method, "questions", None))
+        """True for methods that put questions to the model instead of training it."""
+        self.trains = not self.asks
+        self.needs = getattr(self._method, "needs", frozenset({"train"}))
+        self.requests_each = None if self.asks else 1
         self.label = label or self._described()
 
     # --- what the runner asks -----------------------------------------------------------------------------------------
 
     @property
-    def asks(self) -> bool:
-        """True for methods that put questions to the model instead of training it."""
-        return callable(getattr(self._method, "questions", None))
-
-    @property
-    def trains(self) -> bool:
-        return not self.asks
-
-    @property
-    def needs(self) -> frozenset[str]:
-        found: frozenset[str] = getattr(self._method, "needs", frozenset({"train"}))
-        return found
-
-    @property
-    def headline(self) -> tuple[str, ...]:
-        return (*self._task.metrics, "dev")
-
-    @property
-    def requests_each(self) -> int | None:
-        return None if self.asks else 1
+    def design(self) -> Design:  # type: ignore[override]  # the headline depends on the data
+        # Patterns and repetitions of a split are no independent trials; a method without patterns has splits as well.
+        return Design(clusters=("split",), headline=(*self._task.metrics, "dev"), pair_by=("split",))
 
     def check(self) -> None:
         parts = [*self._labelled, self._test["part"]]
@@ -144,7 +131,7 @@ class FewShot:
         if strategy_name(self._options.strategy) != "model_informed":
             checks.check_lessons(self._method, self._splits)
 
-    def check_model(self, model: Any) -> None:
+    def check_model(self, model: Model) -> None:
         self._model = model
         check = getattr(self._method, "check_model", None)
         if callable(check):

@@ -1,0 +1,124 @@
+"""Does it break under attack? Adversarial perturbations, judged by what they destroy in the source and in the target.
+
+The successor of TEAPOT (Michel et al. 2019). This module only declares the evaluation; importing it is cheap.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from lmassay.contracts import Command, Component, Evaluation, Sample, TaskEntry, Variation
+from lmassay.types import Metric
+
+_HERE = Path(__file__).parent
+_SCORERS = f"{__name__}.scorers"
+_PERTURBATIONS = f"{__name__}.perturbations"
+_RATE = (0.0, 1.0)
+
+METRICS = (
+    Metric(
+        "success",
+        "attacks that succeed",
+        better="lower",
+        bounds=_RATE,
+        meaning="The share of attacked inputs whose output lost more than the input did.",
+        verdict=True,
+    ),
+    Metric("s_src", "source similarity", bounds=_RATE, meaning="How much of the input an attack leaves intact."),
+    Metric(
+        "d_tgt",
+        "target damage",
+        better="lower",
+        bounds=_RATE,
+        meaning="The relative drop of the output's score under attack; outputs that improve count as 0.",
+    ),
+    Metric(
+        "s_tgt",
+        "target similarity",
+        bounds=_RATE,
+        meaning="How similar the output under attack is to the output without; used where there is no reference.",
+    ),
+    Metric("s_out", "score without attack", bounds=_RATE, meaning="The score of the outputs without attack."),
+    Metric("s_adv", "score under attack", bounds=_RATE, meaning="The score of the outputs under attack."),
+    Metric(
+        "signed_drop",
+        "signed drop",
+        better="lower",
+        meaning="The relative drop of the mean score under attack; outputs that improve count as well.",
+    ),
+    Metric(
+        "cut_off",
+        "cut-off outputs",
+        better="lower",
+        bounds=_RATE,
+        meaning="The share of outputs that ended at the token limit.",
+        verdict=True,
+    ),
+)
+
+evaluation = Evaluation(
+    name="robustness",
+    question="Does it break under attack?",
+    order=10,
+    tasks={
+        "robustness": TaskEntry(
+            path=f"{__name__}.task:Robustness",
+            summary="does it break under attack? TEAPOT's s_src, d_tgt and success rate",
+        ),
+    },
+    metrics=METRICS,
+    components={
+        "scorer": {
+            "zero_one": Component(f"{_SCORERS}.exact:ZeroOne", "1 where the two texts are equal, else 0"),
+            "exact_match": Component(f"{_SCORERS}.exact:ZeroOne", "the same as zero_one"),
+            "bleu": Component(f"{_SCORERS}.bleu:BLEU", "sentence BLEU, 13a tokens, floor smoothing 0.01"),
+            "chrf": Component(f"{_SCORERS}.chrf:ChrF", "character n-gram F-score, order 6, beta 2"),
+            "meteor": Component(f"{_SCORERS}.meteor:METEOR", "METEOR 1.5, the Java program (needs java and the jar)"),
+            "semantic": Component(f"{_SCORERS}.semantic:Semantic", "cosine of sentence embeddings (extra: semantic)"),
+        },
+        "perturbation": {
+            "charswap": Component(f"{_PERTURBATIONS}:charswap", "swap two neighbouring letters inside a word"),
+            "keyboard": Component(
+                f"{_PERTURBATIONS}:keyboard", "hit the key next to the right one; per keyboard layout"
+            ),
+            "delete": Component(f"{_PERTURBATIONS}:delete", "leave out a letter"),
+            "insert": Component(f"{_PERTURBATIONS}:insert", "type a letter twice or add one"),
+            "homoglyph": Component(f"{_PERTURBATIONS}:homoglyph", "replace a letter by one that looks the same"),
+            "case": Component(f"{_PERTURBATIONS}:case", "flip upper and lower case"),
+            "diacritics": Component(f"{_PERTURBATIONS}:diacritics", "drop accents, or add one"),
+            "wordswap": Component(f"{_PERTURBATIONS}:wordswap", "swap two neighbouring words"),
+            "worddrop": Component(f"{_PERTURBATIONS}:worddrop", "leave out a word"),
+        },
+    },
+    # Two strengths of one attack may have one label, so runs are told apart by the attack itself.
+    variation=Variation(pooled="attack", identity="attack", named=("attack",), hidden=("prompt",)),
+    section=f"{__name__}.report:section",
+    texts=f"{__name__}.report:texts",
+    headline=f"{__name__}.card:headline",
+    card=f"{__name__}.card:variants",
+    sample=Sample(
+        _HERE / "sample" / "robustness", model="@DATA@/my_system.py:MySystem", marks=f"{__name__}.card:sample_marks"
+    ),
+    checks=f"{__name__}.doctor:findings",
+    commands=(
+        Command(
+            "perturb",
+            "Write an adversarial version of a text file.",
+            f"{__name__}.commands.perturb:perturb",
+            section="Make data",
+        ),
+        Command(
+            "teapot",
+            "TEAPOT's own command line, as it was.",
+            f"{__name__}.commands.teapot:teapot",
+            section="As in the originals",
+        ),
+        Command("scorers", "List the scorers.", f"{__name__}.commands.listings:scorers", section="What there is"),
+        Command(
+            "perturbations",
+            "List the perturbations.",
+            f"{__name__}.commands.listings:perturbations",
+            section="What there is",
+        ),
+    ),
+)

@@ -23,12 +23,12 @@ from lmassay.reporting.blocks import (
     count,
     measured,
     name,
-    overall,
 )
+from lmassay.reporting.example_texts import Asked, Parts, answer_at, prompt_text
 from lmassay.reporting.generic import section as results_as_they_are
 from lmassay.reporting.numbers import number_text, short_text
-from lmassay.storage.store import RunRecord, Store
-from lmassay.types import Row
+from lmassay.storage.store import Store
+from lmassay.types import Row, RunRecord
 
 MOST_SCATTERS = 12
 MOST_POINTS = 1500
@@ -71,7 +71,7 @@ def _table(store: Store, records: Sequence[RunRecord], metrics: Sequence[tuple[s
     for record in records:
         counts = store.count(record.id)
         cells = [name(record.label), Cell(record.model, kind="text")]
-        cells += [measured(overall(record, metric)) for metric, _ in metrics]
+        cells += [measured(record.result(metric)) for metric, _ in metrics]
         lines.append(Line([*cells, *(count(counts[state]) for state in ("scored", "error", "unscored"))]))
     caption = (
         "Each cell: value, and its interval below. Errors and unscored examples are left out of n, never counted as "
@@ -82,7 +82,7 @@ def _table(store: Store, records: Sequence[RunRecord], metrics: Sequence[tuple[s
 
 def columns(records: Sequence[RunRecord]) -> list[tuple[str, str]]:
     """The metrics that at least one run has, with their titles."""
-    present = {result["metric"] for record in records for result in record.results}
+    present = {result.metric for record in records for result in record.results}
     return [(metric, _TITLES[metric]) for metric in _METRICS if metric in present]
 
 
@@ -90,14 +90,14 @@ def success_figure(records: Sequence[RunRecord]) -> Figure | None:
     """Success rates with intervals, one row a run."""
     bars = []
     for record in records:
-        result = overall(record, "success")
+        result = record.result("success")
         if result is not None:
             bars.append(
                 svg.Bar(
                     f"{record.label} · {record.model}",
-                    result["value"],
-                    result["low"],
-                    result["high"],
+                    result.value,
+                    result.low,
+                    result.high,
                     short_text(result),
                 )
             )
@@ -189,3 +189,23 @@ def _shown(row: Row) -> ShownExample:
     ]
     scores = ", ".join(f"{name} {number_text(value, 3)}" for name, value in row.score.values.items())
     return ShownExample(row.example.id, scores, [(name, str(text)) for name, text in texts if text is not None])
+
+
+def texts(row: Row, asked: Asked) -> Parts:
+    """What the example browser shows: source, perturbed source, outputs and reference."""
+    source, inputs, details = row.example.inputs.get("src"), row.example.inputs, row.score.details
+    versions = list(inputs.get("adv_src", ()))
+    perturbed = details.get("adv_src", versions[0] if len(versions) == 1 else None)
+    place = 1 + versions.index(perturbed) if perturbed in versions else 1
+    prompts = [prompt_text(request) for request, _ in asked]
+    return [
+        ("source", source),
+        ("perturbed", perturbed),
+        ("made by", details.get("made_by")),
+        # What a translator is given is the sentence itself; a chat model is given instructions with it.
+        ("prompt", prompts[0] if prompts and prompts[0] != source else None),
+        ("output", details.get("out", answer_at(asked, 0))),
+        ("perturbed prompt", prompts[place] if len(prompts) > place and prompts[place] != perturbed else None),
+        ("output on perturbed", details.get("adv_out", answer_at(asked, place))),
+        ("reference", row.example.reference),
+    ]

@@ -12,8 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
+from lmassay.contracts import Model, StoredAnswers, Task
 from lmassay.errors import ConfigError, DataError, PluginError
-from lmassay.evaluations.robustness import criterion
+from lmassay.evaluations.robustness import criterion, evaluation
 from lmassay.evaluations.robustness.attack import Attack, Maker
 from lmassay.evaluations.robustness.scorers.base import (
     Scorer,
@@ -35,7 +36,7 @@ Column = NDArray[np.float64]
 Finite = Annotated[float, Field(allow_inf_nan=False)]
 
 
-class Robustness:
+class Robustness(Task):
     """s_src, d_tgt (or s_tgt without a reference) and success of one attack on one system.
 
     ``side: source`` looks at the attack alone and asks no model; ``side: target`` at given outputs alone.
@@ -44,6 +45,7 @@ class Robustness:
 
     name = "robustness"
     version = 1
+    evaluation = evaluation
 
     def __init__(
         self,
@@ -78,6 +80,8 @@ class Robustness:
         self._s_src: Scorer | None = None if side == "target" else build("scorer", s_src, base_dir, "task.s_src")
         self._s_tgt: Scorer | None = None if side == "source" else build("scorer", s_tgt, base_dir, "task.s_tgt")
         self._maker = Maker(attack, base_dir) if attack is not None and attack.file is None else None
+        attacked = self._maker.most if self._maker is not None else 1
+        self.requests_each = 0 if side == "source" else 1 + attacked
         self._opened: ParallelText | None = None
         self._lines = 0
         self._outputs = ""
@@ -92,13 +96,13 @@ class Robustness:
         if self._s_tgt is not None:
             self._s_tgt.check(self._langs[1])
 
-    def check_model(self, model: Any) -> None:
+    def check_model(self, model: Model) -> None:
         """Outputs from files must have this task's roles and as many lines as its texts."""
-        lines = getattr(model, "lines", None)
-        if lines is None:
+        if not isinstance(model, StoredAnswers) or model.lines is None:
             if self._src is None:
                 raise ConfigError("task.src: a live system must be asked something; give the source file")
             return
+        lines = model.lines
         if self._attack is not None and self._attack.search is not None:
             raise ConfigError("task.attack.search: a search must ask a live system; outputs from files cannot answer")
         missing = {"out", "adv_out"} - model.roles
@@ -114,12 +118,6 @@ class Robustness:
 
     def size(self) -> int | None:
         return self._text().lines if self._paths() else self._lines or None
-
-    @property
-    def requests_each(self) -> int:
-        if self.side == "source":
-            return 0
-        return 1 + (self._maker.most if self._maker is not None else 1)
 
     def examples(self) -> Iterator[Example]:
         rows = self._text().rows() if self._paths() else ({} for _ in range(self._lines))

@@ -1,0 +1,138 @@
+"""Does it know grammar? TSE, EW and MW at the verb of minimal pairs, and whole sentences as in BLiMP.
+
+The successor of Refined Targeted Syntactic Evaluation (Newman et al. 2021). This module only declares the evaluation;
+importing it is cheap.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from lmassay.contracts import Command, Component, Evaluation, Sample, TaskEntry, Variation
+from lmassay.types import Metric
+
+_SAMPLES = Path(__file__).parent / "sample"
+_RATE = (0.0, 1.0)
+_HALF = 0.5
+
+METRICS = (
+    Metric(
+        "tse",
+        "right on the given pairs of verbs (TSE)",
+        bounds=_RATE,
+        chance=_HALF,
+        meaning="How often the right one of the two given verb forms is the more probable one.",
+    ),
+    Metric(
+        "ew",
+        "verbs that agree, each equally weighted (EW)",
+        bounds=_RATE,
+        chance=_HALF,
+        meaning="The mean probability of the right form, every verb of a long list counting equally.",
+    ),
+    Metric(
+        "mw",
+        "verbs that agree (MW)",
+        bounds=_RATE,
+        chance=_HALF,
+        meaning="How often a verb drawn from the model's own predictions agrees with its subject.",
+    ),
+    Metric(
+        "mass",
+        "probability mass considered",
+        bounds=_RATE,
+        meaning="How much of the model's probability lies on the verbs that are counted.",
+    ),
+    Metric(
+        "accuracy",
+        "grammatical sentences preferred",
+        bounds=_RATE,
+        chance=_HALF,
+        meaning="How often the grammatical sentence of a pair is the more probable one.",
+        verdict=True,
+    ),
+    Metric(
+        "accuracy_token",
+        "grammatical sentences preferred, per token",
+        bounds=_RATE,
+        chance=_HALF,
+        meaning="The same by the mean log-probability per token.",
+        verdict=True,
+    ),
+    Metric(
+        "accuracy_char",
+        "grammatical sentences preferred, per character",
+        bounds=_RATE,
+        chance=_HALF,
+        meaning="The same by the mean log-probability per character.",
+        verdict=True,
+    ),
+    Metric(
+        "margin",
+        "margin",
+        meaning="The log-probability of the grammatical sentence minus that of the ungrammatical one.",
+    ),
+)
+
+_SECTION = f"{__name__}.report.section:section"
+_TEXTS = f"{__name__}.texts:blank_texts"
+_HEADLINE = f"{__name__}.card:headline"
+
+evaluation = Evaluation(
+    name="syntax",
+    question="Does it know grammar?",
+    order=20,
+    tasks={
+        "syntax": TaskEntry(
+            path=f"{__name__}.task:Syntax",
+            summary="does it know grammar? TSE, EW and MW at the verb of minimal pairs",
+            sample=Sample(_SAMPLES / "syntax"),
+        ),
+        "minimal_pairs": TaskEntry(
+            path=f"{__name__}.sentences:MinimalPairs",
+            summary="does it prefer the grammatical sentence? BLiMP and any other pairs",
+            section=f"{__name__}.report.minimal_pairs:section",
+            texts=f"{__name__}.texts:sentence_texts",
+            headline=f"{__name__}.card:sentences_headline",
+            sample=Sample(_SAMPLES / "minimal_pairs"),
+            export=f"{__name__}.export:pairs_export",
+        ),
+        "refining_tse": TaskEntry(
+            path=f"{__name__}.refining_tse.plugins:RefiningTse",
+            summary="the syntax task with metrics in refining-tse's style; `lmassay tse` makes it",
+        ),
+    },
+    metrics=METRICS,
+    components={
+        "model": {
+            "mpe": Component(
+                f"{__name__}.refining_tse.model:MpeModel", "a class in refining-tse's style: word_to_index and predict"
+            ),
+        },
+    },
+    # What precedes a blank follows from whether a model sees what comes after it.
+    variation=Variation(hidden=("method", "prompt"), free=("context",)),
+    section=_SECTION,
+    texts=_TEXTS,
+    headline=_HEADLINE,
+    export=f"{__name__}.export:blanks_export",
+    card=f"{__name__}.card:variants",
+    log_reader=f"{__name__}.imported:pairs_reader",
+    commands=(
+        Command(
+            "grammar",
+            "Write minimal pairs from a grammar.",
+            f"{__name__}.commands.grammar:grammar",
+            section="Make data",
+        ),
+        Command(
+            "verbs", "Build a list of verbs for EW and MW.", f"{__name__}.commands.verbs:verbs", section="Make data"
+        ),
+        Command(
+            "tse",
+            "refining-tse's configurations, folders, table and plots.",
+            f"{__name__}.commands.tse:tse",
+            section="As in the originals",
+        ),
+    ),
+)

@@ -9,13 +9,13 @@ from typing import Any
 
 from lmassay.errors import DataError
 from lmassay.evaluations.syntax.pairs import NUMBER_OF_LABEL, Pair, pair_of
+from lmassay.evaluations.syntax.sentences import CLUSTER as _CLUSTER
 from lmassay.evaluations.syntax.sentences import MinimalPairs
 from lmassay.interchange.lm_eval_log import Log, Sample, asked_digest, by_id, is_finite
 from lmassay.interchange.lm_eval_ours import LeftOut, NotInTheLog
 from lmassay.types import Example, LogProbs, Place, Request, Response, Score, digest
 
 _NO_TOKENS = "the log does not tell how many tokens the sentences have"
-_CLUSTER = "cluster"
 _NOTHING = NotInTheLog(())
 
 
@@ -37,7 +37,7 @@ class LoggedPairs(MinimalPairs):
         super().__init__(data="log", label=logs[0].task if len(logs) == 1 else f"{len(logs)} constructions")
         self._logs, self._imported, self._notes, self._absent = logs, imported, notes, absent
         if all(_CLUSTER in _groups_of(sample) for log in logs for sample in log.samples):
-            self.cluster = _CLUSTER
+            self.design = replace(self.design, clusters=(_CLUSTER,))
 
     def check(self) -> None:
         self._absent.require_apart(self._logged)
@@ -178,3 +178,22 @@ def _construction(sample: Sample, task: str) -> str:
 def _groups_of(sample: Sample) -> dict[str, str]:
     groups = sample.ours.get("groups")
     return {str(k): str(v) for k, v in groups.items()} if isinstance(groups, dict) else {}
+
+
+class PairsReader:
+    """Recognises logs of minimal pairs; several of them are one run."""
+
+    joins = True
+
+    def reads(self, log: Log) -> bool:
+        return are_pairs(log)
+
+    def task(
+        self, logs: Sequence[Log], imported: Mapping[str, str], notes: Sequence[str], absent: NotInTheLog
+    ) -> LoggedPairs:
+        return LoggedPairs(logs, imported, notes, absent)
+
+
+def pairs_reader() -> PairsReader:
+    """The evaluation's reader of logs."""
+    return PairsReader()

@@ -3,27 +3,31 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
+from lmassay.contracts import Task
 from lmassay.errors import DataError
-from lmassay.evaluations.syntax import sources
+from lmassay.evaluations.syntax import evaluation, sources
 from lmassay.evaluations.syntax.pairs import Pair
 from lmassay.statistics import intervals
 from lmassay.statistics.intervals import Settings
 from lmassay.statistics.table import ScoreTable
-from lmassay.types import Continuation, Example, LogProbs, Request, Response, Result, Score, digest
+from lmassay.types import Continuation, Design, Example, LogProbs, Request, Response, Result, Score, digest
 
 Method = Literal["sentence", "one_prefix", "two_prefix"]
 METRICS = ("accuracy", "accuracy_token", "accuracy_char")
+CLUSTER = "cluster"
+"""The group that holds the field named by ``clusters``."""
 # BLiMP's published table has twelve phenomena; its files name a thirteenth, which the table counts among another.
 _PUBLISHED_AS = {"s-selection": "argument_structure"}
 
 
-class MinimalPairs:
+class MinimalPairs(Task):
     """Accuracy over minimal pairs: by the whole log-probability, by its mean over tokens, by its mean over characters.
 
     ``method: one_prefix`` compares two words after one beginning, ``two_prefix`` one word after two, for the BLiMP
@@ -33,7 +37,8 @@ class MinimalPairs:
     name = "minimal_pairs"
     version = 1
     needs = frozenset({"logprobs"})
-    headline = METRICS
+    evaluation = evaluation
+    design = Design(headline=METRICS)
     requests_each = 2
 
     def __init__(
@@ -47,7 +52,8 @@ class MinimalPairs:
     ) -> None:
         self._data, self._base, self._method = data, base_dir, method
         self._most, self._clusters = max_per_file, clusters
-        self.cluster = None if clusters == "none" else "cluster"
+        if clusters != "none":
+            self.design = replace(self.design, clusters=(CLUSTER,))
         self.label = label or (Path(data).stem if isinstance(data, str) else f"{len(data)} constructions")
 
     def check(self) -> None:
@@ -83,13 +89,13 @@ class MinimalPairs:
         return [self._verdict(example, answers) for example, answers in zip(examples, responses, strict=True)]
 
     def aggregate(self, table: ScoreTable, settings: Settings) -> list[Result]:
-        found = [intervals.mean_result(table, m, settings, cluster=self.cluster) for m in METRICS]
+        found = [intervals.mean_result(table, m, settings, cluster=self.design.cluster) for m in METRICS]
         for group in ("field", "phenomenon", "paradigm"):
             for label, where in table.parts(group):
                 if label and len(set(table.groups[group])) > 1:
                     name = f"{group}={label}"
                     found += [
-                        intervals.mean_result(table, m, settings, group=name, where=where, cluster=self.cluster)
+                        intervals.mean_result(table, m, settings, group=name, where=where, cluster=self.design.cluster)
                         for m in METRICS
                     ]
         return found
@@ -118,7 +124,7 @@ class MinimalPairs:
         }
         groups = {name: label for name, label in groups.items() if label}
         if self._clusters != "none" and fields.get(self._clusters) is not None:
-            groups["cluster"] = str(fields[self._clusters])
+            groups[CLUSTER] = str(fields[self._clusters])
         return groups
 
     def _inputs(self, pair: Pair) -> dict[str, Any]:

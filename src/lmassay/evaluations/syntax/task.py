@@ -6,19 +6,20 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
+from lmassay.contracts import Model, Task
 from lmassay.errors import ConfigError
-from lmassay.evaluations.syntax import aggregation, metrics, sources
+from lmassay.evaluations.syntax import aggregation, evaluation, metrics, sources
 from lmassay.evaluations.syntax.contexts import Context, Dropped, Manner, as_example, as_unscored_example, gather
 from lmassay.evaluations.syntax.lemmas import VerbList, read_verbs, shipped_verbs
 from lmassay.statistics.intervals import Settings
 from lmassay.statistics.table import ScoreTable
-from lmassay.types import Candidates, Example, Request, Response, Result, Score, Slot
+from lmassay.types import Candidates, Design, Example, Request, Response, Result, Score, Slot
 
 Cutoff = Annotated[float, Field(gt=0, le=1)]
 TOP: list[Cutoff] = [0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.97, 1.0]
@@ -31,7 +32,7 @@ _NO_VERB = "the pair differs in another word than a verb"
 _NO_NUMBER = "the number of the right verb is unknown; give a label"
 
 
-class Syntax:
+class Syntax(Task):
     """TSE, EW and MW (Newman et al. 2021) on minimal pairs that differ in one verb.
 
     ``data`` is a .jsonl file, a folder, a pattern or a grammar; or names constructions: ``{Simple: simple.jsonl}``.
@@ -41,11 +42,9 @@ class Syntax:
     name = "syntax"
     version = 1
     needs = frozenset({"slot"})
-    cluster = "noun"
-    headline = ("tse", "ew", "mw")
+    evaluation = evaluation
     # TSE is a rate over rows; a masked and a causal model share no whole contexts, but left sides.
-    weights: ClassVar[Mapping[str, str]] = {"tse": "tse_rows"}
-    pair_by = "left"
+    design = Design(clusters=("noun",), headline=("tse", "ew", "mw"), weights={"tse": "tse_rows"}, pair_by=("left",))
     # Contexts at once: enough to share most prefixes, few enough for their candidates to fit into memory.
     chunk = 512
 
@@ -71,6 +70,7 @@ class Syntax:
         self._top, self._bottom = _distinct(cutoffs_top), _distinct(cutoffs_bottom)
         self._limits = (max_per_file, max_rows)
         self._multi_token, self._compat = multi_token, compat
+        self.requests_each = 2 if multi_token else 1
         self._manner = Manner(capitalize, period, True, bad_rows == "stop", clusters)
         self.label = label or (Path(data).stem if isinstance(data, str) else f"{len(data)} constructions")
         self._names = {side: self._curve_names(side, cuts) for side, cuts in self._curves().items()}
@@ -80,9 +80,9 @@ class Syntax:
     def check(self) -> None:
         _ = self._verbs, self._constructions
 
-    def check_model(self, model: Any) -> None:
+    def check_model(self, model: Model) -> None:
         """A model that does not look behind the blank is asked once for all that may stand there."""
-        self._manner = replace(self._manner, sees_right=bool(getattr(model, "sees_right", True)))
+        self._manner = replace(self._manner, sees_right=model.sees_right)
         _ = self._gathered
 
     def notes(self) -> list[str]:
@@ -116,10 +116,6 @@ class Syntax:
         contexts, dropped = self._gathered
         return len(contexts) + len(dropped)
 
-    @property
-    def requests_each(self) -> int:
-        return 2 if self._multi_token else 1
-
     def examples(self) -> Iterator[Example]:
         contexts, dropped = self._gathered
         yield from map(as_example, contexts)
@@ -138,7 +134,8 @@ class Syntax:
     def score(self, examples: Sequence[Example], responses: Sequence[Sequence[Response]]) -> list[Score]:
         asked = [i for i, example in enumerate(examples) if "problem" not in example.inputs]
         scores: list[Score] = [
-            Score(unscored=dict.fromkeys(self.headline, str(example.inputs.get("problem")))) for example in examples
+            Score(unscored=dict.fromkeys(self.design.headline, str(example.inputs.get("problem"))))
+            for example in examples
         ]
         if asked:
             judged = self._score_contexts([examples[i] for i in asked], [responses[i] for i in asked])

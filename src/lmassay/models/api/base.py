@@ -12,6 +12,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar
 
+from lmassay.contracts import Model
 from lmassay.errors import ConfigError
 from lmassay.models.api.batch import Errand, answers_by_batch
 from lmassay.models.api.batch_services import BatchService
@@ -45,10 +46,11 @@ class Batching:
             )
 
 
-class ApiModel:
+class ApiModel(Model):
     """A model behind an API. Its class says who is asked, with which key and in which dialect."""
 
     name = ""
+    metered = True
     package: ClassVar[str]
     """The SDK."""
     home: ClassVar[str]
@@ -83,7 +85,7 @@ class ApiModel:
         self._proved = False
 
     @property
-    def can(self) -> frozenset[str]:
+    def can(self) -> frozenset[str]:  # type: ignore[override]  # depends on the provider
         return frozenset({"generate", "choices"} if self.dialect.keeps_to_choices else {"generate"})
 
     def make_sdk(self) -> MakeSdk:

@@ -12,7 +12,7 @@ from urllib.parse import quote
 from lmassay.errors import ModelError
 from lmassay.models.api.failures import Failure, excerpt, failure_of_status, read_json
 from lmassay.models.api.line import Line
-from lmassay.storage.provenance import redact
+from lmassay.redaction import redact
 
 # Of the list of batches, the newest first: a hundred batches each.
 _MOST_PAGES = 100

@@ -11,7 +11,7 @@ from typing import Any, Literal, Protocol
 from lmassay.errors import ConfigError, ModelError
 from lmassay.models.api.choices import Constrain, as_parameters, further_tokens, unwrapped
 from lmassay.models.api.failures import refuse_error
-from lmassay.storage.provenance import redact
+from lmassay.redaction import redact
 from lmassay.types import Finish, Generate, Response, canonical, digest
 
 Temperature = Literal["send", "omit"]

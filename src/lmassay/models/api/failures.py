@@ -13,7 +13,7 @@ from typing import Any
 import httpx2
 
 from lmassay.errors import FatalModelError, ModelError
-from lmassay.storage.provenance import redact
+from lmassay.redaction import redact
 from lmassay.types import Finish
 
 LONGEST_WAIT = 120.0

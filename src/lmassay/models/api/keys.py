@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from lmassay.errors import ConfigError, MissingExtra
-from lmassay.storage.provenance import remember_secret
+from lmassay.redaction import remember_secret
 from lmassay.types import Response
 
 # Shorter ones are the place-holders of local servers, and words of answers.

@@ -11,7 +11,7 @@ import httpx2
 
 from lmassay.errors import ConfigError, ModelError
 from lmassay.models.api.policy import Policy
-from lmassay.storage.provenance import redact
+from lmassay.redaction import redact
 
 # A generated text is small; more than this is a broken or hostile server.
 MAX_BODY = 16 << 20

@@ -9,6 +9,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
+from lmassay.contracts import Model
 from lmassay.errors import ConfigError, MissingExtra, ModelError
 from lmassay.models.hf.source import Source, find_source
 from lmassay.types import Generate, LogProbs, Response, Slot, canonical
@@ -18,7 +19,7 @@ Placed = tuple[int, Response]
 _LOADED: dict[str, Any] = {}
 
 
-class HuggingFace:
+class HuggingFace(Model):
     """A local language model.
 
     ``prefix`` is what stands before a text: ``auto`` (what the tokenizer itself puts there; before a text that is
@@ -68,12 +69,12 @@ class HuggingFace:
         return self.source.kind if self._kind == "auto" else self._kind
 
     @property
-    def can(self) -> frozenset[str]:
+    def can(self) -> frozenset[str]:  # type: ignore[override]  # known from the checkpoint
         both = {"slot", "logprobs", "train"}
         return frozenset(both if self.kind == "masked" else both | {"generate", "choices"})
 
     @property
-    def sees_right(self) -> bool:
+    def sees_right(self) -> bool:  # type: ignore[override]  # known from the checkpoint
         """Whether what stands behind a blank has a say in it."""
         return self.kind == "masked"
 

@@ -25,7 +25,8 @@ from lmassay.reporting.sections import section_of
 from lmassay.reporting.tiles import plain_overview
 from lmassay.statistics.comparison import Comparison, compare_runs, load_side, share_examples
 from lmassay.storage.provenance import command_line
-from lmassay.storage.store import RunRecord, Store
+from lmassay.storage.store import Store
+from lmassay.types import RunRecord
 
 _COMPARED = "Paired by example; p from a test that flips signs within pairs; FDR: adjusted for the number of rows."
 
@@ -91,7 +92,7 @@ def _compared(store: Store, records: Sequence[RunRecord], section: Section) -> I
         return
     base, *others = [load_side(store, record) for record in records]
     shared = {other.record.id for other in others if share_examples(base, other)}
-    wanted = section.compared or base.record.provenance.get("headline") or base.table.metrics
+    wanted = section.compared or base.record.design.headline or base.table.metrics
     scored = {metric: set(base.table.by_id(metric)) for metric in wanted}
     both = [
         other
@@ -123,6 +124,6 @@ def _comparison_table(rows: Sequence[Comparison], caption: str) -> Table:
 def _runs(records: Sequence[RunRecord]) -> Iterator[Note]:
     yield Note("Each run with the signature of what its numbers depend on, and the command that was given.")
     for record in records:
-        command = command_line(*record.provenance.get("command", ()))
+        command = command_line(*record.provenance.command)
         what = f"{record.id} ({record.status}): {record.task}, {record.label} on {record.model}"
         yield Note(f"{what}. Created {record.created}. Signature: {record.signature} Command: {command}")

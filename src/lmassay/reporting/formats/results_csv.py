@@ -7,7 +7,7 @@ import io
 from collections.abc import Sequence
 
 from lmassay.reporting.formats.spreadsheet import cell
-from lmassay.storage.store import RunRecord
+from lmassay.types import RunRecord
 
 _OF_RUN = ("run", "task", "model", "label", "status")
 _OF_RESULT = ("metric", "group", "value", "low", "high", "n", "n_error", "n_unscored")
@@ -22,7 +22,8 @@ def results_csv(records: Sequence[RunRecord]) -> str:
     for record in records:
         run = [record.id, record.task, record.model, record.label, record.status]
         rest = [record.settings.confidence, record.signature]
-        for result in record.results or [{}]:
-            found = [result.get(key) for key in _OF_RESULT]
-            writer.writerow([cell(value) for value in [*run, *found, *rest]])
+        rows = [result.as_dict() for result in record.results] or [{}]
+        for row in rows:
+            values = [row.get(key) for key in _OF_RESULT]
+            writer.writerow([cell(value) for value in [*run, *values, *rest]])
     return stream.getvalue()

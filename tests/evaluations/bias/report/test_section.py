@@ -9,7 +9,8 @@ from statistics import fmean, stdev
 import pytest
 
 from lmassay.evaluations.bias.report import answers, contrasts, figures, runs
-from lmassay.storage.store import NewRun, Store
+from lmassay.storage.store import Store
+from lmassay.types import NewRun, provenance_of
 from tests.evaluations.bias.report.small_bias import (
     drawings,
     examples,
@@ -108,7 +109,9 @@ def test_other_data_have_their_own_heading_and_bbq_its_own_scores(tmp_path, shar
 def test_a_run_without_results_is_not_in_the_section(tmp_path):
     with Store(tmp_path / "results", create=True) as store:
         parts = {"signature": {"data": "d.0", "prompt": "p.0.1"}, "headline": ["ooc"], "command": []}
-        store.add_run(NewRun("r1", "s", "n", "bias", "m", "label", {"task": {"name": "bias"}}, "sig", parts, None))
+        store.add_run(
+            NewRun("r1", "s", "n", "bias", "m", "label", {"task": {"name": "bias"}}, "sig", provenance_of(parts), None)
+        )
         store.set_status("r1", "failed")
     assert section(tmp_path).blocks == []
     assert "label on m is failed and has no results yet" in page(tmp_path)
@@ -201,12 +204,7 @@ def test_default_against_debiased_is_told_in_points_and_relative(debiased):
     with Store(debiased / "results") as store:
         records = store.runs()
     after, before = (
-        fmean(
-            r["value"]
-            for record in pair
-            for r in record.results
-            if (r["metric"], r["group"]) == ("accuracy_amb", "overall")
-        )
+        fmean(r.value for record in pair for r in record.results if (r.metric, r.group) == ("accuracy_amb", "overall"))
         for pair in (records[:2], records[2:])
     )
     table = tables(blocks)[0]

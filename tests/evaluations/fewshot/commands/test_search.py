@@ -13,7 +13,8 @@ from lmassay.cli import main
 from lmassay.errors import ConfigError
 from lmassay.evaluations.fewshot.search_space import Range, Space
 from lmassay.running.config import read_config
-from lmassay.storage.store import RunRecord, Store
+from lmassay.storage.store import Store
+from lmassay.types import RunRecord
 from tests.evaluations.fewshot.toys import trained, write_sweep
 
 pytest.importorskip("optuna", reason="optuna is not installed")
@@ -58,7 +59,7 @@ def weights(folder: Path) -> list[float]:
 
 
 def dev(record: RunRecord) -> float:
-    (found,) = [r["value"] for r in record.results if r["metric"] == "dev" and r["group"] == "overall"]
+    (found,) = [r.value for r in record.results if r.metric == "dev" and r.group == "overall"]
     return float(found)
 
 

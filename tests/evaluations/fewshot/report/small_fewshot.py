@@ -7,9 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from lmassay.evaluations.fewshot.protocol.trials import Tried
-from lmassay.storage.records import NewRun
 from lmassay.storage.store import Store
-from lmassay.types import Example, Row, Score
+from lmassay.types import Example, NewRun, Result, Row, Score, provenance_of
 
 NAN = "the loss is no number after update 3"
 
@@ -71,13 +70,21 @@ def fill(folder: Path, runs: Sequence[Tried], sweep_id: str = "one", notes: Sequ
             provenance = {"signature": dict(run.signature), "headline": ["acc", "dev"], "command": ["run"]}
             provenance |= {"notes": list(notes)} if notes else {}
             new = NewRun(
-                f"{run.run}-{number}", sweep_id, "", "fewshot", run.model, run.run, config, "s", provenance, None
+                f"{run.run}-{number}",
+                sweep_id,
+                "",
+                "fewshot",
+                run.model,
+                run.run,
+                config,
+                "s",
+                provenance_of(provenance),
+                None,
             )
             store.add_run(new)
             store.add_rows(new.id, list(enumerate(run.rows)))
             if run.rows:
-                mean = {"metric": "acc", "group": "overall", "value": 0.5, "low": 0.4, "high": 0.6}
-                store.set_results(new.id, [{**mean, "n": len(run.rows), "n_error": 0, "n_unscored": 0}])
+                store.set_results(new.id, [Result("acc", "overall", 0.5, 0.4, 0.6, len(run.rows))])
             store.set_status(new.id, run.status)
     return folder
 

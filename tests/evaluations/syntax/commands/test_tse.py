@@ -357,11 +357,11 @@ def test_tse_written_as_a_metric_of_ones_own_is_tse(tmp_path, shared, model):
     assert np.array_equal(found["own-valid_min_pairs_idxs"], found["ML-valid_min_pairs_idxs"])
     with Store(tmp_path / "results/lmassay") as store:
         (record,) = store.runs()
-    results = {r["metric"]: r for r in record.results if r["group"] == "overall"}
+    results = {r.metric: r for r in record.results if r.group == "overall"}
     own, builtin = results["own"], results["tse"]
     assert all(own[name] == builtin[name] for name in ("value", "n", "n_error", "n_unscored"))
     assert [own["low"], own["high"]] == pytest.approx([builtin["low"], builtin["high"]])
-    assert record.provenance["weights"] == {"tse": "tse_rows", "own": "own_rows"}
+    assert record.design.weights == {"tse": "tse_rows", "own": "own_rows"}
 
 
 def test_logs_go_to_standard_output_where_the_configuration_says_so(tmp_path):

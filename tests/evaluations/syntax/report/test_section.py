@@ -13,8 +13,8 @@ from lmassay.evaluations.syntax.report import section
 from lmassay.reporting import curves, dots
 from lmassay.reporting.blocks import Section, titles
 from lmassay.reporting.svg import MOST_SERIES
-from lmassay.storage.store import NewRun, RunRecord, Store
-from lmassay.types import Example, Row, Score
+from lmassay.storage.store import Store
+from lmassay.types import Example, NewRun, Provenance, Result, Row, RunRecord, Score, provenance_of
 from tests.reporting.small_runs import NASTY, cells, page, run, tables, two_constructions, write_agreement
 
 
@@ -147,7 +147,7 @@ def test_a_run_in_which_everything_failed_has_cells_without_data(tmp_path):
 def test_an_unfinished_run_is_called_so_beside_a_finished_one(tmp_path):
     (done,) = run(tmp_path, two_constructions(tmp_path))
     with Store(tmp_path / "results") as store:
-        begun = NewRun("begun", "s", "", "syntax", "half", "2 constructions", {}, "", {"command": []}, None)
+        begun = NewRun("begun", "s", "", "syntax", "half", "2 constructions", {}, "", Provenance(), None)
         store.add_run(begun)
         store.add_rows("begun", [(0, next(iter(store.rows(done.id))))])
     text = page(tmp_path)
@@ -188,11 +188,10 @@ def test_nothing_of_the_data_becomes_markup(tmp_path):
 
 
 def test_a_task_of_that_name_with_other_results_is_shown_as_it_is(tmp_path):
-    results = [{"metric": "m", "group": "overall", "value": 0.5, "low": None, "high": None}]
-    results[0] |= {"n": 1, "n_error": 0, "n_unscored": 0}
+    results = [Result("m", "overall", 0.5, None, None, 1)]
     with Store(tmp_path / "results", create=True) as store:
         for task in ("syntax", "minimal_pairs", "robustness", "something"):
-            store.add_run(NewRun(task, "s", "", task, "mine", "own", {}, "", {"command": []}, None))
+            store.add_run(NewRun(task, "s", "", task, "mine", "own", {}, "", Provenance(), None))
             store.add_rows(task, [(0, Row(Example("1", {}, None, {}), "scored", Score({"m": 0.5})))])
             store.set_results(task, results)
             store.set_status(task, "done")
@@ -203,7 +202,7 @@ def test_metrics_of_the_users_own_have_a_table_of_their_own(tmp_path):
     (done,) = run(tmp_path, two_constructions(tmp_path))
     with Store(tmp_path / "results") as store:
         own = {"metric": "mine", "group": "overall", "value": 0.125, "low": None, "high": None, "n": 7}
-        store.set_results(done.id, [*store.run(done.id).results, own | {"n_error": 0, "n_unscored": 0}])
+        store.set_results(done.id, [*store.run(done.id).results, Result(**own)])
     _, table = tables(syntax_section(tmp_path))
     assert cells(table) == {"mine": ["overall", "0.1250", "n/a", "7", "0", "0"]}
 
@@ -261,7 +260,9 @@ def test_a_point_on_few_contexts_is_faint(tmp_path):
 
 def record(name: str, model: str, label: str = "l", **signature: str) -> RunRecord:
     provenance = {"signature": signature}
-    return RunRecord(name, "s", "", "t", model, label, "done", {}, "", provenance, [], "", None, "", None)
+    return RunRecord(
+        name, "s", "", "t", model, label, "done", {}, "", provenance_of(provenance), [], "", None, "", None
+    )
 
 
 def test_runs_are_named_by_as_little_as_tells_them_apart():

@@ -10,6 +10,7 @@ from typing import Any
 import click
 
 from lmassay.cli.console import complain, progress, say, warn
+from lmassay.contracts import Model
 from lmassay.errors import BudgetReached, UserError
 
 EXIT_WITH_ERRORS = 1
@@ -90,10 +91,8 @@ def infer(
         except BudgetReached as error:
             stopped = error
         finally:
-            close = getattr(model, "close", None)
-            if callable(close):
-                close()
-            _account(told, getattr(model, "prices", None))
+            model.close()
+            _account(told, model.prices)
     missing = sum(question.guid not in predictions.done for question in questions)
     if missing:
         why = f": {stopped}" if stopped else ""
@@ -135,16 +134,15 @@ def _spec(name: str, base_url: str | None, config: Path | None, overrides: Seque
     return spec
 
 
-def _built(spec: dict[str, Any], budget_usd: float | None, config: Path | None) -> Any:
+def _built(spec: dict[str, Any], budget_usd: float | None, config: Path | None) -> Model:
+    from lmassay.plugins.compatibility import as_model
     from lmassay.plugins.options import build
 
-    model = build("model", spec, config.parent if config else Path())
+    model = as_model(build("model", spec, config.parent if config else Path()), spec["name"])
     if "generate" not in model.can:
         raise UserError(f"the model {spec['name']} cannot generate text")
-    check = getattr(model, "check", None)
-    if callable(check):
-        check()
-    if budget_usd is not None and getattr(model, "prices", None) is None:
+    model.check()
+    if budget_usd is not None and model.prices is None:
         raise UserError(
             "--budget-usd: the prices are unknown; give them, e.g. --set 'prices={input: 0.5, output: 1.5}'"
         )

@@ -20,7 +20,7 @@ from typing import IO, Any
 from lmassay.contracts import Model, ask
 from lmassay.errors import DataError, FatalModelError
 from lmassay.evaluations.bias.kobbq.files import file_name_of
-from lmassay.models.budget import Budget, Prices
+from lmassay.models.budget import Budget
 from lmassay.storage.files import atomic_write, require_file
 from lmassay.storage.locks import exclusive
 from lmassay.types import Generate, Place, Response
@@ -229,11 +229,8 @@ def infer(
     requests = [
         Generate(messages=(("user", q.prompt),), max_tokens=max_tokens, place=Place("answer", q.guid)) for q in todo
     ]
-    for hook, argument in (("heed", budget), ("keep_in", predictions.path.parent / ".open")):
-        tell = getattr(model, hook, None)
-        if callable(tell):
-            tell(argument)
-    prices: Prices | None = getattr(model, "prices", None)
+    model.heed(budget)
+    model.keep_in(predictions.path.parent / ".open")
     for place, response in ask(model, "generate", requests) if requests else ():
         question = todo[place]
         told.asked += 1
@@ -245,7 +242,7 @@ def infer(
             told.finishes[response.finish] = told.finishes.get(response.finish, 0) + 1
         told.tokens_in += response.tokens_in or 0
         told.tokens_out += response.tokens_out or 0
-        budget.spend(response, prices)
+        budget.spend(response, model.prices)
         note(question, response)
         if budget.limited and response.error is None and response.tokens_in is None and response.tokens_out is None:
             raise FatalModelError(

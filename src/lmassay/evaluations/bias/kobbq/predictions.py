@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from lmassay.contracts import StoredAnswers
 from lmassay.errors import DataError
 from lmassay.evaluations.bias.kobbq.tsv import Table, read_table
 from lmassay.storage.files import sha256
 from lmassay.types import Generate, Response
 
 
-class Predictions:
+class Predictions(StoredAnswers):
     """What a model answered, read from a file with the columns ``guid`` and ``raw``; nothing is asked.
 
     The ids are those of the questions with their rotation, e.g. ``age-001a-002-amb-bsd-0``.
@@ -21,7 +22,6 @@ class Predictions:
 
     name = "predictions"
     can = frozenset({"generate"})
-    cached = False
 
     def __init__(self, file: Path, label: str = "") -> None:
         self._file = file
@@ -30,9 +30,9 @@ class Predictions:
     def check(self) -> None:
         _ = self._answers
 
-    def check_places(self, keys: Iterable[str]) -> None:
+    def check_places(self, ids: Sequence[str]) -> None:
         """Raise unless there is an answer for all of these."""
-        open_keys = [key for key in keys if key not in self._answers]
+        open_keys = [key for key in ids if key not in self._answers]
         if open_keys:
             raise DataError(
                 f"{self._file} has no answer to {len(open_keys)} questions, the first is {open_keys[0]}; run `lmassay "

@@ -11,8 +11,7 @@ from lmassay.evaluations.bias.report.seen import Kept, Reading
 from lmassay.evaluations.bias.report.tables import DIGITS, lines_by_family, measure
 from lmassay.reporting.blocks import Block, Cell, Examples, Heading, ShownExample, Table, count
 from lmassay.reporting.numbers import number_text
-from lmassay.storage.records import Spending
-from lmassay.storage.store import Store
+from lmassay.storage.store import Spending, Store
 
 MOST_DISAGREEMENTS = 20
 MOST_UNREAD = 12

@@ -180,9 +180,9 @@ def _mean_of_rows(runs: Sequence[Run], metric: str) -> float | None:
         kinds = groups_of([run])
         for group in (OVERALL, *kinds.get("label", []), *kinds.get("category", [])):
             result = run.result(metric, group)
-            if result is None or result["value"] is None:
+            if result is None or result.value is None:
                 return None
-            values.append(result["value"])
+            values.append(result.value)
     return fmean(values)
 
 
@@ -216,7 +216,7 @@ def _spots(before: Family, after: Family, metric: str, group: str) -> tuple[plot
     found = [side.result(metric, group) for side in (before, after)]
     if found[0] is None or found[1] is None:
         return None
-    values = [result["value"] for result in found if result is not None]
+    values = [result.value for result in found if result is not None]
     told = f"{metric}, {group}: from {number_text(values[0], DIGITS)} to {number_text(values[1], DIGITS)}"
     first, second = (plots.Spot(value, told="" if None in values else told) for value in values)
     return first, second

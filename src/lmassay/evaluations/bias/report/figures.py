@@ -93,15 +93,13 @@ def _spot(family: Family, metric: str, group: str) -> plots.Spot | None:
     result = family.result(metric, group)
     if result is None:
         return None
-    if result["value"] is None:
+    if result.value is None:
         return plots.Spot(None, told=value_text(result))
     prompts = [value for _, value in family.of_prompts(metric, group)] if len(family.runs) > 1 else []
     bound = None if metric.startswith("accuracy") else family.bound(metric, group)
-    told = (
-        f"{metric}, {group}: {number_text(result['value'], DIGITS)} {interval_text(result, DIGITS)}, n {result['n']:,}"
-    )
+    told = f"{metric}, {group}: {number_text(result.value, DIGITS)} {interval_text(result, DIGITS)}, n {result.n:,}"
     told += f"; bound ±{bound[0]:.{DIGITS}f}" if bound else ""
-    return plots.Spot(result["value"], result["low"], result["high"], prompts, bound, told)
+    return plots.Spot(result.value, result.low, result.high, prompts, bound, told)
 
 
 # --- spread over prompts ----------------------------------------------------------------------------------------------

@@ -7,9 +7,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from lmassay.statistics import intervals
-from lmassay.statistics.combination import Combination, Sums
+from lmassay.statistics.combination import Sums
 from lmassay.statistics.intervals import Difference, Settings
 from lmassay.statistics.table import ScoreTable
+from lmassay.types import Combination
 
 if TYPE_CHECKING:
     import numpy as np

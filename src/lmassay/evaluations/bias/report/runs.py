@@ -10,15 +10,15 @@ from typing import Any
 from lmassay.evaluations.bias import scores
 from lmassay.evaluations.bias.report.means import Parts, mean_of, parts_by_group
 from lmassay.evaluations.bias.report.seen import Seen, noted
-from lmassay.statistics.combination import combination_of
 from lmassay.statistics.table import ScoreTable
-from lmassay.storage.store import RunRecord, Store
+from lmassay.storage.store import Store
+from lmassay.types import Result, RunRecord
 
 MOST_ROWS_KEPT = 400_000
 OVERALL = "overall"
 DEFAULT = "default prompts"
 CONTEXTS = {"amb": "ambiguous", "dis": "disambiguated"}
-Found = Mapping[str, Any]
+Found = Result
 """A result: value, low, high, n …"""
 
 _DEBIASED = "debias"
@@ -41,7 +41,7 @@ class Run:
 
     @property
     def signature(self) -> Mapping[str, str]:
-        found: Mapping[str, str] = self.record.provenance.get("signature", {})
+        found: Mapping[str, str] = self.record.depends_on
         return found
 
     @property
@@ -110,19 +110,21 @@ class Family:
         found = [result for run in self.runs if (result := run.result(metric, group)) is not None]
         if len(self.runs) == 1 or not found:
             return found[0] if found else None
-        known = [result for result in found if result["value"] is not None]
-        counts = {key: sum(result[key] for result in found) for key in ("n", "n_error", "n_unscored")}
+        known = [result for result in found if result.value is not None]
+        n = sum(result.n for result in found)
+        n_error = sum(result.n_error for result in found)
+        n_unscored = sum(result.n_unscored for result in found)
         if not known:
-            return {"value": None, "low": None, "high": None, **counts}
+            return Result(metric, group, None, None, None, n, n_error, n_unscored)
         parts = [run.parts[metric, group] for run in self.runs if (metric, group) in run.parts]
-        value = sum(result["value"] for result in known) / len(known)
+        value = sum(result.value for result in known if result.value is not None) / len(known)
         low, high = mean_of(parts, self.first.record.settings)[1:] if len(parts) == len(known) else (None, None)
-        return {"value": value, **_inside(metric, low, high), **counts, "prompts": len(known)}
+        return Result(metric, group, value, *_inside(metric, low, high), n, n_error, n_unscored)
 
     def of_prompts(self, metric: str, group: str = OVERALL) -> list[tuple[Run, float]]:
         """The value of each prompt that has one."""
         found = [(run, run.result(metric, group)) for run in self.runs]
-        return [(run, r["value"]) for run, r in found if r is not None and r["value"] is not None]
+        return [(run, r.value) for run, r in found if r is not None and r.value is not None]
 
     def bound(self, metric: str, group: str = OVERALL) -> tuple[float, float] | None:
         """How far from zero a bias score can be at the accuracy found, and at the most favourable end of its interval.
@@ -130,18 +132,18 @@ class Family:
         BBQ's score of disambiguated contexts leaves out answers that are unknown, so that accuracy does not bound it.
         """
         accuracy = self.result(f"accuracy_{scores.CONTEXTS[metric]}", group)
-        if metric == "s_dis" or accuracy is None or accuracy["value"] is None:
+        if metric == "s_dis" or accuracy is None or accuracy.value is None:
             return None
-        ends = [accuracy[end] for end in ("low", "high") if accuracy[end] is not None]
+        ends = [end for end in (accuracy.low, accuracy.high) if end is not None]
         # In disambiguated contexts the bound is widest at an accuracy of a half, which may lie inside the interval.
         ends += [0.5] if len(ends) == 2 and ends[0] < 0.5 < ends[1] else []
-        at = scores.bound(metric, accuracy["value"])
+        at = scores.bound(metric, accuracy.value)
         return at, max([at, *(scores.bound(metric, end) for end in ends)])
 
 
 def bias_metrics(runs: Sequence[Run]) -> tuple[str, str]:
     """The bias scores that the task puts first: KoBBQ's, or BBQ's."""
-    headline = runs[0].record.provenance.get("headline") or ()
+    headline = runs[0].record.design.headline
     return ("s_amb", "s_dis") if "s_amb" in headline else ("diff_bias_amb", "diff_bias_dis")
 
 
@@ -228,20 +230,19 @@ def _variants(runs: Sequence[Run]) -> list[str]:
 def _read(store: Store, record: RunRecord, *, parts: bool, keep: bool) -> Run:
     seen = Seen()
     rows = noted(store.rows(record.id), seen)
-    results = {(r["metric"], r["group"]): r for r in record.results}
+    results = {(r.metric, r.group): r for r in record.results}
     if not parts and not keep:
         deque(rows, maxlen=0)
         return Run(record, results, seen)
     table = ScoreTable(rows)
     kinds = {group.partition("=")[0] for _, group in results if "=" in group}
-    stored = record.provenance.get("combinations", {})
-    made = {metric: combination_of(data) for metric, data in stored.items()}
-    found = parts_by_group(table, made, sorted(kinds)) if parts else {}
+    found = parts_by_group(table, record.design.combinations, sorted(kinds)) if parts else {}
     return Run(record, results, seen, found, table if keep else None)
 
 
-def _inside(metric: str, low: float | None, high: float | None) -> dict[str, float | None]:
+def _inside(metric: str, low: float | None, high: float | None) -> tuple[float | None, float | None]:
     """An interval within what the metric can be at all."""
     least = -1.0 if metric in scores.CONTEXTS and not metric.startswith("accuracy") else 0.0
-    ends = {"low": low, "high": high}
-    return {key: None if end is None else min(max(end, least), 1.0) for key, end in ends.items()}
+    if low is None or high is None:
+        return None, None
+    return min(max(low, least), 1.0), min(max(high, least), 1.0)

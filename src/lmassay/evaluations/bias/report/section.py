@@ -9,7 +9,8 @@ from lmassay.evaluations.bias.report.runs import Family, Run, bias_metrics, fami
 from lmassay.evaluations.bias.report.tables import headline
 from lmassay.reporting.blocks import Block, Heading, Note, Section
 from lmassay.reporting.generic import section as results_as_they_are
-from lmassay.storage.store import RunRecord, Store
+from lmassay.storage.store import Store
+from lmassay.types import RunRecord
 
 _ACCURACY = (
     "In ambiguous contexts the right answer is that it cannot be known; in disambiguated ones the context says it. "

@@ -11,7 +11,7 @@ from lmassay.reporting.blocks import ABSENT, Body, Cell, Line, Table, count, nam
 from lmassay.reporting.numbers import interval_text, number_text, value_text
 
 DIGITS = 3
-_COUNTS = (("n", "answers"), ("n_error", "errors"), ("n_unscored", "unscored"))
+_COUNTS = ("answers", "errors", "unscored")
 _WHAT_IT_IS = (
     "Below each value its interval, which holds templates together, for questions made from one are alike. bound: how "
     "far from zero the bias can be at that accuracy. answers: those that came; they count as out of choice where no "
@@ -86,16 +86,16 @@ def measure(family: Family, metric: str, group: str = OVERALL, edge: bool = Fals
     result = family.result(metric, group)
     if result is None:
         return Cell("", (ABSENT,), edge=edge)
-    if result["value"] is None:
+    if result.value is None:
         return Cell(value_text(result), edge=edge)
     several = len(family.runs) > 1
-    small = [] if several and result["low"] is None else [interval_text(result, DIGITS)]
+    small = [] if several and result.low is None else [interval_text(result, DIGITS)]
     if metric in bias_metrics(family.runs) and (bound := family.bound(metric, group)):
         small.append(f"bound ±{bound[0]:.{DIGITS}f}")
     if several:
         small.append(_spread([value for _, value in family.of_prompts(metric, group)], len(family.runs)))
     small += _coverage(family, metric, group)
-    return Cell(number_text(result["value"], DIGITS), small, edge=edge)
+    return Cell(number_text(result.value, DIGITS), small, edge=edge)
 
 
 def _line(family: Family, group: str, label: str, found: Sequence[Column]) -> list[Cell]:
@@ -112,8 +112,10 @@ def _begins(found: Sequence[Column], place: int) -> bool:
 
 
 def _counts(family: Family, group: str) -> list[Cell]:
-    result = family.result("ooc", group) or {}
-    return [count(result.get(key)) for key, _ in _COUNTS]
+    result = family.result("ooc", group)
+    if result is None:
+        return [count(None) for _ in _COUNTS]
+    return [count(result.n), count(result.n_error), count(result.n_unscored)]
 
 
 def _heads(first: str, found: Sequence[Column]) -> list[list[Cell]]:
@@ -122,7 +124,7 @@ def _heads(first: str, found: Sequence[Column]) -> list[list[Cell]]:
     titles = [Cell(column.title, edge=_begins(found, place)) for place, column in enumerate(found)]
     return [
         [Cell("", kind="text"), *above, Cell("", span=rest, edge=True)],
-        [Cell(first, kind="text"), *titles, *(Cell(title) for _, title in _COUNTS)],
+        [Cell(first, kind="text"), *titles, *map(Cell, _COUNTS)],
     ]
 
 
@@ -136,5 +138,5 @@ def _coverage(family: Family, metric: str, group: str) -> list[str]:
     found = [result for run in family.runs if (result := run.result(f"coverage_{metric}", group)) is not None]
     if not found:
         return []
-    least = min(found, key=lambda result: float(result["value"]))
-    return [f"{round(least['value'] * least['n']):,} of {least['n']:,} templates"]
+    share, templates = min((result.value or 0.0, result.n) for result in found)
+    return [f"{round(share * templates):,} of {templates:,} templates"]

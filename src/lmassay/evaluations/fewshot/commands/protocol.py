@@ -15,7 +15,8 @@ from lmassay.cli.common import chosen_runs, json_option, results_option
 from lmassay.cli.console import out, plain, print_json, print_table, say
 from lmassay.errors import UserError
 from lmassay.storage.files import atomic_write
-from lmassay.storage.store import RunRecord, Store
+from lmassay.storage.store import Store
+from lmassay.types import RunRecord
 
 if TYPE_CHECKING:
     from lmassay.evaluations.fewshot.protocol.table import ProtocolTable
@@ -63,8 +64,7 @@ def protocol(runs: Sequence[str], every: bool, form: str, output: Path | None, r
 
 def print_verdicts(store: Store, records: Sequence[RunRecord]) -> None:
     """The three criteria of runs that were just done, if there are several few-shot runs among them."""
-    # Looked at before importing, for other evaluations do not need it.
-    if sum(record.task == "fewshot" and bool(record.results) for record in records) < 2:
+    if len(records) < 2:
         return
     from lmassay.evaluations.fewshot.report.judged import judged_studies
 

@@ -24,7 +24,8 @@ from lmassay.running.executors import Crew
 from lmassay.running.runner import Plan
 from lmassay.running.sweep import register_all, train_ahead, trains
 from lmassay.storage.provenance import command_line
-from lmassay.storage.store import RunRecord, Store
+from lmassay.storage.store import Store
+from lmassay.types import RunRecord
 
 SCORE = "dev"
 
@@ -167,7 +168,7 @@ def _check_searchable(space: Space) -> None:
         plan = runner.plan(first)
     except UserError as error:
         raise UserError(space.file.locate(str(error))) from error
-    if SCORE not in plan.headline:
+    if SCORE not in plan.task.design.headline:
         raise ConfigError(
             space.file.locate(
                 f"task: {plan.task.name} has no dev score to search by, only fewshot has; for others: lmassay run, "
@@ -232,7 +233,7 @@ class _Drawn:
 
 
 def _overall(record: RunRecord, metric: str) -> Any:
-    return next((r for r in record.results if r["metric"] == metric and r["group"] == "overall"), None)
+    return next((r for r in record.results if r.metric == metric and r.group == "overall"), None)
 
 
 def _shown(found: _Search, as_json: bool) -> int:
@@ -253,12 +254,12 @@ def _shown(found: _Search, as_json: bool) -> int:
 
 
 def _print_best(best: RunRecord, found: _Search, many: int) -> None:
-    metrics = [metric for metric in best.provenance.get("headline", []) if _overall(best, metric) is not None]
+    metrics = [metric for metric in best.design.headline if _overall(best, metric) is not None]
     told = []
     for metric in sorted(metrics, key=lambda metric: metric != SCORE):
         result = _overall(best, metric)
         name = metric if metric == SCORE else f"test {metric}"
-        told.append(f"{name} {number_text(result['value'])} {interval_text(result)}")
+        told.append(f"{name} {number_text(result.value)} {interval_text(result)}")
     n = (_overall(best, SCORE) or {"n": math.nan})["n"]
     click.echo(plain(f"best of {many}: {best.label} ({best.id.rpartition('-')[2]}), {', '.join(told)}; n = {n} splits"))
     say(

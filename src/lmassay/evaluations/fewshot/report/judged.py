@@ -10,7 +10,8 @@ from lmassay.evaluations.fewshot.protocol.judging import Verdict, judge
 from lmassay.evaluations.fewshot.protocol.stability import StabilityPoint, point_of, stability
 from lmassay.evaluations.fewshot.protocol.trials import Arm, Evidence, Study, Tried, studies
 from lmassay.statistics.intervals import Settings
-from lmassay.storage.store import RunRecord, Store
+from lmassay.storage.store import Store
+from lmassay.types import RunRecord
 
 TASK = "fewshot"
 
@@ -55,14 +56,14 @@ class JudgedStudy:
 
 
 def is_fewshot(record: RunRecord) -> bool:
-    return record.task == TASK and isinstance(record.config.get("task"), Mapping)
+    return record.base_task == TASK and isinstance(record.config.get("task"), Mapping)
 
 
 def tried(store: Store, record: RunRecord) -> Tried:
     """A run of the store as the protocol sees it."""
     task: Mapping[str, Any] = record.config["task"]
-    notes = record.provenance.get("notes", [])
-    signature = record.provenance.get("signature", {})
+    notes = record.provenance.notes
+    signature = record.depends_on
     rows = list(store.rows(record.id))
     return Tried(record.id, record.model, task, rows, signature, record.status, record.config.get("limit"), notes)
 

@@ -23,7 +23,8 @@ from lmassay.evaluations.fewshot.report.tables import (
 )
 from lmassay.reporting.blocks import Block, Body, Cell, Folded, Heading, Line, Note, Section, Table, count, name
 from lmassay.reporting.generic import section as results_as_they_are
-from lmassay.storage.store import RunRecord, Store
+from lmassay.storage.store import Store
+from lmassay.types import RunRecord
 
 _MOST_WANTING = 200
 _FEW_NOTES = 2

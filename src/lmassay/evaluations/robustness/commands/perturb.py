@@ -11,7 +11,7 @@ from lmassay.cli.completion import offer
 from lmassay.cli.console import progress, say
 from lmassay.errors import ConfigError
 from lmassay.evaluations.robustness.perturbations.base import DEFAULT_RATE, make_perturber
-from lmassay.plugins.builtins import BUILTINS
+from lmassay.plugins.registry import current
 from lmassay.running.config import set_value
 from lmassay.storage.files import atomic_write, open_text
 
@@ -20,7 +20,7 @@ from lmassay.storage.files import atomic_write, open_text
     epilog="Example: lmassay perturb keyboard --in src.fr --out adv.fr --rate 0.2 --set layout=azerty",
     short_help="Write an adversarial text file.",
 )
-@click.argument("name", shell_complete=offer(lambda: BUILTINS["perturbation"]))
+@click.argument("name", shell_complete=offer(lambda: current().names("perturbation")))
 @click.option("--in", "source", required=True, type=click.Path(path_type=Path), help="Text file, a sentence a line.")
 @click.option("--out", "target", required=True, type=click.Path(path_type=Path), help="File to write.")
 @click.option("--rate", type=float, default=DEFAULT_RATE, show_default=True, help="Share of words that are changed.")

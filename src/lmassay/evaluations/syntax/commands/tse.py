@@ -31,8 +31,8 @@ from lmassay.running import runner
 from lmassay.running.config import RunConfig
 from lmassay.running.runner import Plan
 from lmassay.storage.files import atomic_write
-from lmassay.storage.store import RunRecord, Store
-from lmassay.types import canonical
+from lmassay.storage.store import Store
+from lmassay.types import RunRecord, canonical
 
 F = TypeVar("F", bound=Callable[..., Any])
 _STORE = Path("results") / "lmassay"
@@ -266,7 +266,7 @@ class _Session:
         """The last run with the same signature, that is, the same data, model, options and version."""
         alike = [record for record in self.store.runs() if record.signature == planned.signature]
         # Of a class of the user's own it is not known what weights it reads: it is asked again.
-        lasting = getattr(planned.model, "cached", True)
+        lasting = planned.model is None or planned.model.cached
         usable = [r for r in alike if r.status in _UNFINISHED or (r.status == "done" and lasting)]
         return usable[-1] if usable else None
 

@@ -26,8 +26,7 @@ from lmassay.errors import DataError
 from lmassay.evaluations.syntax.refining_tse.config import TSE, VERBS, Compat, TseConfig
 from lmassay.evaluations.syntax.refining_tse.plugins import own_metrics, row_scores
 from lmassay.storage.files import atomic_write
-from lmassay.storage.store import RunRecord
-from lmassay.types import Row
+from lmassay.types import Row, RunRecord
 
 Floats = NDArray[np.float64]
 Summary = Mapping[str, Any]

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from lmassay.contracts import Model
 from lmassay.errors import PluginError
 from lmassay.evaluations.syntax.refining_tse.config import BATCH
 from lmassay.evaluations.syntax.refining_tse.modules import MPEModel, check_written, class_identity, load_class, told
@@ -17,7 +18,7 @@ from lmassay.models.hf.columns import candidate_columns
 from lmassay.types import Response, Slot
 
 
-class MpeModel:
+class MpeModel(Model):
     """A model class written for refining-tse: ``file`` is file.py:Class, ``settings`` what it is made with."""
 
     name = "mpe"
@@ -40,7 +41,7 @@ class MpeModel:
                 raise PluginError(f"{self._file}: a model needs word_to_index and predict; {name} is missing")
 
     @property
-    def sees_right(self) -> bool:
+    def sees_right(self) -> bool:  # type: ignore[override]  # the class says so
         """As the model says in ``bidirectional``."""
         return bool(getattr(self._made, "bidirectional", True))
 

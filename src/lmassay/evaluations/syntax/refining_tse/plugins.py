@@ -198,12 +198,10 @@ class RefiningTse(Syntax):
         text = (verbs, cutoffs_top, cutoffs_bottom, capitalize, period)
         super().__init__(data, *text, max_per_file, max_rows, compat=compat, label=label, base_dir=base_dir)
         self._own = own_metrics(metrics or {}, base_dir)
+        # The user's metrics are means over rows, as TSE is.
+        own_weights = {metric.name: rows_of(metric.name) for metric in self._own}
+        self.design = replace(self.design, weights={**self.design.weights, **own_weights})
         self._lemma_stats = lemma_stats
-
-    @property
-    def weights(self) -> dict[str, str]:  # type: ignore[override]
-        """The user's metrics are means over rows, as TSE is."""
-        return {**super().weights, **{metric.name: rows_of(metric.name) for metric in self._own}}
 
     def check(self) -> None:
         super().check()
@@ -318,7 +316,8 @@ def _over_rows(table: ScoreTable, name: str, settings: Settings) -> Result:
         return Result(name, "overall", None, None, None, 0, n_error, n_unscored)
     value = float((table.column(name)[has] * counts).sum() / n)
     values = np.repeat(table.column(name)[has], counts)
-    nouns = np.repeat(np.array(table.groups[Syntax.cluster])[has], counts)
+    cluster = Syntax.design.clusters[0]
+    nouns = np.repeat(np.array(table.groups[cluster])[has], counts)
     low, high = intervals.mean_interval(values, settings, nouns.tolist())
     return Result(name, "overall", value, low, high, n, n_error, n_unscored)
 

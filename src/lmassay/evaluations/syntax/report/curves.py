@@ -78,9 +78,9 @@ def _curve(line: _Line, metric: str) -> curves.Curve:
     points = []
     for side, cutoff in run.cutoffs if run is not None else ():
         result = system.result(f"{metric}@{side}{cutoff:g}", construction)
-        if result is None or result["value"] is None:
+        if result is None or result.value is None:
             continue
-        told = f"{number_text(result['value'], 3)} {interval_text(result, 3)}, n {result['n']}"
-        faint = metric in dict(_SCORES) and result["n"] < FEW_CONTEXTS
-        points.append(curves.At(side, cutoff, result["value"], f"{name}, {side} {cutoff:g}: {told}", faint))
+        told = f"{number_text(result.value, 3)} {interval_text(result, 3)}, n {result.n}"
+        faint = metric in dict(_SCORES) and result.n < FEW_CONTEXTS
+        points.append(curves.At(side, cutoff, result.value, f"{name}, {side} {cutoff:g}: {told}", faint))
     return curves.Curve(name, points)

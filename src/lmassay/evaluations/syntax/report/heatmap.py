@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 from lmassay.evaluations.syntax.report.runs import MEAN, System
 from lmassay.reporting import heatmap
 from lmassay.reporting.blocks import Block, Figure, Figures
 from lmassay.reporting.numbers import interval_text, number_text, value_text
+from lmassay.types import Result
 
 FEW_CONTEXTS = 10
 MOST_COLUMNS = 12
@@ -48,14 +48,14 @@ def _figure(names: Sequence[str], columns: Sequence[tuple[str, System, str]], wh
     return Figure(drawing, f"{what}. Blue above a half, which guessing reaches; orange below it.{stars}")
 
 
-def _of(system: System, metric: str, construction: str) -> Mapping[str, Any] | None:
+def _of(system: System, metric: str, construction: str) -> Result | None:
     return system.result(metric, construction)
 
 
-def _shade(what: str, result: Mapping[str, Any] | None) -> heatmap.Shade | None:
+def _shade(what: str, result: Result | None) -> heatmap.Shade | None:
     if result is None:
         return None
-    if result["value"] is None:
+    if result.value is None:
         return heatmap.Shade(None, f"{what}: {value_text(result)}")
-    told = f"{what}: {number_text(result['value'], 3)} {interval_text(result, 3)}, n {result['n']:,}"
-    return heatmap.Shade(result["value"], told, faint=result["n"] < FEW_CONTEXTS)
+    told = f"{what}: {number_text(result.value, 3)} {interval_text(result, 3)}, n {result.n:,}"
+    return heatmap.Shade(result.value, told, faint=result.n < FEW_CONTEXTS)

@@ -33,8 +33,8 @@ from lmassay.reporting.blocks import (
 from lmassay.reporting.generic import section as results_as_they_are
 from lmassay.reporting.numbers import interval_text, number_text
 from lmassay.reporting.svg import MOST_SERIES, Bar
-from lmassay.storage.store import RunRecord, Store
-from lmassay.types import Row
+from lmassay.storage.store import Store
+from lmassay.types import Result, Row, RunRecord
 
 MOST_EXAMPLES = 8
 MOST_RUNS = 12
@@ -42,7 +42,7 @@ MOST_RUNS = 12
 
 _DIGITS = 3
 _METRICS = (("accuracy", "accuracy"), ("accuracy_token", "by token mean"), ("accuracy_char", "by character mean"))
-_COUNTS = (("n", "pairs"), ("n_error", "errors"), ("n_unscored", "unscored"))
+_COUNTS = ("pairs", "errors", "unscored")
 _WHAT_IT_IS = "accuracy: share of the pairs whose grammatical sentence is the more probable one."
 _BLIMP = "human, GPT-2: published accuracies on BLiMP, means over the same paradigms."
 
@@ -53,11 +53,11 @@ class Run:
 
     record: RunRecord
     title: str
-    results: Mapping[tuple[str, str], Mapping[str, Any]]
+    results: Mapping[tuple[str, str], Result]
     places: Mapping[str, tuple[str, str]]
     worst: Sequence[Row]
 
-    def result(self, metric: str, kind: str = "", label: str = "") -> Mapping[str, Any] | None:
+    def result(self, metric: str, kind: str = "", label: str = "") -> Result | None:
         """Of a group or of all; what all pairs have in common is not reported by itself."""
         if not kind or (metric, f"{kind}={label}") in self.results:
             return self.results.get((metric, f"{kind}={label}" if kind else "overall"))
@@ -106,7 +106,7 @@ def _read(store: Store, record: RunRecord, title: str) -> Run:
         seen.setdefault(paradigm, Counter())[groups.get("field", ""), groups.get("phenomenon", "")] += 1
         if _margin(row) < min(0.0, _margin(worst[paradigm]) if paradigm in worst else 0.0):
             worst[paradigm] = row
-    results = {(r["metric"], r["group"]): r for r in record.results}
+    results = {(r.metric, r.group): r for r in record.results}
     places = {paradigm: found.most_common(1)[0][0] for paradigm, found in seen.items()}
     return Run(record, title, results, places, sorted(worst.values(), key=_margin)[:MOST_EXAMPLES])
 
@@ -144,7 +144,7 @@ def _tables(tree: Sequence[Group], members: Sequence[Run]) -> list[Block]:
     known = _published(everything) is not None or any(_published(group) for group in tree)
     caption = f"{_WHAT_IT_IS} {_BLIMP}" if known else _WHAT_IT_IS
     beside = [Cell("human"), Cell("GPT-2")] if known else []
-    whole = [*(Cell(title) for _, title in _METRICS), *beside, *(Cell(title) for _, title in _COUNTS)]
+    whole = [*(Cell(title) for _, title in _METRICS), *beside, *(Cell(title) for title in _COUNTS)]
 
     def table(runs: Sequence[Run], head: Sequence[Cell]) -> Table:
         cells = _one_run if len(runs) == 1 else _side_by_side
@@ -178,14 +178,15 @@ def _bodies(lines: Sequence[Line]) -> list[Body]:
 
 def _one_run(group: Group, runs: Sequence[Run], known: bool) -> list[Cell]:
     (run,) = runs
-    first = run.result("accuracy", group.kind, group.label) or {}
+    first = run.result("accuracy", group.kind, group.label)
+    counts = [None, None, None] if first is None else [first.n, first.n_error, first.n_unscored]
     scores = [measured(run.result(metric, group.kind, group.label), _DIGITS) for metric, _ in _METRICS]
-    return [*scores, *(_beside(group) if known else []), *(count(first.get(key)) for key, _ in _COUNTS)]
+    return [*scores, *(_beside(group) if known else []), *map(count, counts)]
 
 
 def _side_by_side(group: Group, runs: Sequence[Run], known: bool) -> list[Cell]:
     found = [run.result("accuracy", group.kind, group.label) for run in runs]
-    numbers = [result["n"] for result in found if result]
+    numbers = [result.n for result in found if result]
     several = f"{min(numbers):,}–{max(numbers):,}" if len(set(numbers)) > 1 else ""
     pairs = Cell(several) if several or not numbers else count(numbers[0])
     return [*(measured(result, _DIGITS) for result in found), *(_beside(group) if known else []), pairs]
@@ -229,10 +230,10 @@ def _figures(tree: Sequence[Group], members: Sequence[Run]) -> Figures:
 
 def _bar(run: Run, group: Group) -> Bar | None:
     result = run.result("accuracy", group.kind, group.label)
-    if result is None or result["value"] is None:
+    if result is None or result.value is None:
         return None
-    told = f"{run.title}, {group.title}: {number_text(result['value'], 3)} {interval_text(result, 3)}"
-    return Bar(told, result["value"], result["low"], result["high"])
+    told = f"{run.title}, {group.title}: {number_text(result.value, 3)} {interval_text(result, 3)}"
+    return Bar(told, result.value, result.low, result.high)
 
 
 def _examples(run: Run) -> Examples | None:

@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from lmassay.reporting.blocks import titles
-from lmassay.storage.store import RunRecord, Store
-from lmassay.types import Row
+from lmassay.storage.store import Store
+from lmassay.types import Result, Row, RunRecord
 
 MOST_EXAMPLES = 8
 _CANDIDATES = 200
@@ -44,11 +44,11 @@ class Run:
     """A run with its results by metric and group, its constructions in order, and the contexts it fails most on."""
 
     record: RunRecord
-    results: Mapping[tuple[str, str], Mapping[str, Any]]
+    results: Mapping[tuple[str, str], Result]
     bases: Mapping[str, Basis]
     worst: Sequence[Row]
 
-    def result(self, metric: str, construction: str | None = None, number: str = "") -> Mapping[str, Any] | None:
+    def result(self, metric: str, construction: str | None = None, number: str = "") -> Result | None:
         """Of a construction or, without one, of all; results of a run with one construction do not name it."""
         parts = [f"construction={construction}"] if construction is not None and len(self.bases) > 1 else []
         parts += [f"number={number}"] if number else []
@@ -77,11 +77,11 @@ class System:
     def run_on(self, construction: str) -> Run | None:
         return next((run for run in self.runs if construction in run.bases), None)
 
-    def result(self, metric: str, construction: str | None = None, number: str = "") -> Mapping[str, Any] | None:
+    def result(self, metric: str, construction: str | None = None, number: str = "") -> Result | None:
         run = self.run_on(construction) if construction is not None else self._only_run()
         return None if run is None else run.result(metric, construction, number)
 
-    def mean(self, metric: str) -> Mapping[str, Any] | None:
+    def mean(self, metric: str) -> Result | None:
         """The mean over constructions, each counting alike."""
         run = self._only_run()
         return None if run is None else run.results.get((metric, MEAN))
@@ -93,7 +93,7 @@ class System:
 def read(store: Store, record: RunRecord) -> Run:
     """Read the rows once and keep little of them, however many there are."""
     bases: dict[str, Basis] = {}
-    results = {(r["metric"], r["group"]): r for r in record.results}
+    results = {(r.metric, r.group): r for r in record.results}
     return Run(record, results, bases, _worst(_noted(store.rows(record.id), bases)))
 
 
@@ -147,5 +147,5 @@ def _fits(run: Run, column: System) -> bool:
 
 
 def _settings(run: Run) -> dict[str, Any]:
-    signature = run.record.provenance.get("signature", {})
+    signature = run.record.depends_on
     return {key: value for key, value in signature.items() if key != "data"}

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 from lmassay.evaluations.syntax.report import curves, heatmap
 from lmassay.evaluations.syntax.report.runs import MEAN, Run, System, read, systems, wrong_mass
@@ -28,8 +27,8 @@ from lmassay.reporting.blocks import (
 from lmassay.reporting.generic import results_table
 from lmassay.reporting.generic import section as results_as_they_are
 from lmassay.reporting.numbers import number_text
-from lmassay.storage.store import RunRecord, Store
-from lmassay.types import Row
+from lmassay.storage.store import Store
+from lmassay.types import Result, Row, RunRecord
 
 MOST_SYSTEMS = 12
 """More than these have their numbers in the tables, but neither curves nor examples."""
@@ -116,15 +115,16 @@ def _scores(system: System, construction: str | None) -> list[Cell]:
     cells = []
     for place, (metric, _) in enumerate(_METRICS):
         apart = [(short, system.result(metric, construction, n)) for short, n in (("sg", "singular"), ("pl", "plural"))]
-        texts = [f"{short} {number_text(r['value'], 2)}" for short, r in apart if r and r["value"] is not None]
+        texts = [f"{short} {number_text(r.value, 2)}" for short, r in apart if r and r.value is not None]
         small = [" · ".join(texts)] if texts else []
         cells.append(measured(system.result(metric, construction), _DIGITS, *small, edge=place == 0))
     return cells
 
 
 def _facts(system: System, construction: str | None) -> list[Cell]:
-    ew, tse = (system.result(metric, construction) or {} for metric in ("ew", "tse"))
-    unscored = ew.get("n_unscored", 0)
+    ew, tse = system.result("ew", construction), system.result("tse", construction)
+    unscored = 0 if ew is None else ew.n_unscored
+    counted = ew or tse
     runs = [run for run in system.runs if construction is None or construction in run.bases]
     bases = [basis for run in runs for c, basis in run.bases.items() if construction in (None, c)]
     lemmas = {number for basis in bases for number in basis.lemmas}
@@ -132,10 +132,10 @@ def _facts(system: System, construction: str | None) -> list[Cell]:
     alone = sum(basis.alone for basis in bases)
     return [
         measured(system.result("mass", construction), _DIGITS),
-        Cell(count(ew.get("n")).text, [f"{unscored:,} unscored"] if unscored else []),
-        count(tse.get("n")),
-        count(tse.get("n_unscored")),
-        count(ew.get("n_error", tse.get("n_error"))),
+        Cell(count(None if ew is None else ew.n).text, [f"{unscored:,} unscored"] if unscored else []),
+        count(None if tse is None else tse.n),
+        count(None if tse is None else tse.n_unscored),
+        count(None if counted is None else counted.n_error),
         Cell(_range(lemmas)),
         Cell(f"{len(nouns):,}" if nouns else "", [f"{alone:,} unknown"] if alone else []),
     ]
@@ -148,7 +148,7 @@ def _range(numbers: set[int]) -> str:
     return f"{low:,}" if low == high else f"{low:,}–{high:,}"
 
 
-def _own(run: Run) -> list[Mapping[str, Any]]:
+def _own(run: Run) -> list[Result]:
     """Results of the user's own metrics."""
     known = {*dict(_METRICS), "mass"}
     return [result for (metric, _), result in run.results.items() if metric not in known and "@" not in metric]

@@ -12,14 +12,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from lmassay.contracts import Model, Task
 from lmassay.errors import BudgetReached, DataError
-from lmassay.evaluations.bias.imported import LoggedQuestions, are_questions
-from lmassay.evaluations.syntax.imported import LoggedPairs, are_pairs
+from lmassay.evaluations.imported.task import LoggedMetrics
 from lmassay.interchange.lm_eval_log import Log, Sample, Totals, read_log, read_totals, require_whole, totals_beside
 from lmassay.interchange.lm_eval_ours import BROKEN_OFF, KEY, NotInTheLog
-from lmassay.interchange.logged_metrics import LoggedMetrics
+from lmassay.interchange.log_readers import reader_for
+from lmassay.redaction import redact
 from lmassay.running.config import RunConfig
-from lmassay.storage.provenance import redact
 from lmassay.types import Continuation, Generate, LogProbs, Place, Response, digest
 
 _UNKNOWN = "unknown"
@@ -30,7 +30,7 @@ def logged_task(
     filter: str = "",
     task: str = "",
     results: Path | None = None,
-) -> LoggedPairs | LoggedQuestions | LoggedMetrics:
+) -> Task:
     """The task that judges logs: minimal pairs and BBQ's questions by ours, others by the metrics they hold."""
     logs = _logs(samples, filter, task)
     totals = [_totals(log, results) for log in logs]
@@ -40,16 +40,16 @@ def logged_task(
     notes = [_origin(log, found) for log, found in zip(logs, totals, strict=True)]
     if any(log.samples[0].ours and found is None for log, found in zip(logs, totals, strict=True)):
         notes.append("there is no results_*.json: whether the run was whole is not known, nor all of its metrics")
-    if all(are_pairs(log) for log in logs):
-        return LoggedPairs(logs, imported, notes, NotInTheLog([found.ours for found in totals if found]))
+    reader = reader_for(logs)
+    if reader is not None:
+        absent = NotInTheLog([found.ours for found in totals if found])
+        return reader.task(logs, imported, notes, absent)
     if len(logs) > 1:
         raise DataError("only logs of minimal pairs are read together as one run; import the others one by one")
-    if are_questions(logs[0]):
-        return LoggedQuestions(logs[0], imported, notes)
     return LoggedMetrics(logs[0], imported, totals[0], notes)
 
 
-class LoggedModel:
+class LoggedModel(Model):
     """Whoever was asked by the harness: its answers are looked up in the log, by file, line and request."""
 
     name = "lm_eval"
@@ -133,8 +133,13 @@ def configuration(
 def grouped(samples: Sequence[Path], filter_name: str = "", task: str = "") -> list[list[Path]]:
     """Which logs make one run: all minimal pairs do, as constructions; every other log is a run of its own."""
     paths = list(dict.fromkeys(path.resolve() for path in samples))
-    pairs = [path for path in paths if are_pairs(read_log(path, filter_name, task))]
-    return [*([pairs] if pairs else []), *([path] for path in paths if path not in pairs)]
+    joined = [path for path in paths if _joins_others(read_log(path, filter_name, task))]
+    return [*([joined] if joined else []), *([path] for path in paths if path not in joined)]
+
+
+def _joins_others(log: Log) -> bool:
+    reader = reader_for([log])
+    return reader is not None and reader.joins
 
 
 def _logs(samples: Sequence[Path], filter_name: str, task: str) -> list[Log]:

@@ -46,7 +46,7 @@ def import_(
     Everything is read and checked before anything is written. The exit code is 1 if a log of ours says that its run had
     examples in error or was broken off.
     """
-    from lmassay.interchange.lm_eval_import import configuration, grouped
+    from lmassay.evaluations.imported.reading import configuration, grouped
 
     planned = [
         runner.plan(configuration(paths, model=model, filter_name=filter_name, task=task, results=totals))

@@ -1,17 +1,20 @@
-"""Which evaluations can be put to which models, and how; all of it known before anything is asked."""
+"""The card: every evaluation that has a part in it, put to one or more models. All is planned before anything is asked.
+
+Each part is an ordinary configuration, so that it can be run by itself and gives the same numbers.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from lmassay.contracts import Model, label_of
-from lmassay.errors import PluginError
+from lmassay.contracts import CardVariant, Evaluation, Model, label_of, resolve
+from lmassay.plugins.compatibility import as_model
+from lmassay.plugins.evaluations import evaluations
 from lmassay.plugins.options import Spec, build, options_model, split_spec
 from lmassay.plugins.registry import current
-from lmassay.reporting.card_ways import EVALUATIONS, Size, Way, data_folder, ways
 from lmassay.running.config import RunConfig, expand
 from lmassay.running.model_spec import model_spec
 
@@ -31,13 +34,15 @@ class Part:
     evaluation: str
     model: str
     config: Mapping[str, Any] | None
+    folder: Path = Path()
+    """Where relative paths in the configuration start."""
     reason: str = ""
 
     def runs(self) -> list[RunConfig]:
         """The runs as the store will know them."""
         if self.config is None:
             return []
-        return expand(dict(self.config), data_folder(self.evaluation), default_name=f"card {self.evaluation}")
+        return expand(dict(self.config), self.folder, default_name=f"card {self.evaluation}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,12 +75,7 @@ def candidates(words: Sequence[str], base: Path) -> list[Candidate]:
 
 
 def _made(spec: Spec, word: str, base: Path) -> Model:
-    model = build("model", spec, base)
-    if not isinstance(model, Model):
-        raise PluginError(f"the model {word} lacks name, can or identity; see docs/extending/model.md")
-    if isinstance(model.can, str):
-        raise PluginError(f"the model {word}: can must be a set of verbs, such as frozenset({{'generate'}})")
-    return model
+    return as_model(build("model", spec, base), word)
 
 
 def _takes_label(spec: Spec, base: Path) -> bool:
@@ -84,31 +84,46 @@ def _takes_label(spec: Spec, base: Path) -> bool:
     return "label" in options_model(current().get("model", name, base)).model_fields
 
 
-def parts(models: Sequence[Candidate], size: Size, only: Sequence[str] = EVALUATIONS) -> list[Part]:
-    """Every evaluation of every model, evaluation by evaluation."""
-    return [
-        part
-        for evaluation in EVALUATIONS
-        if evaluation in only
-        for part in _parts(evaluation, models, ways(evaluation, size))
-    ]
+def card_evaluations() -> list[Evaluation]:
+    """The evaluations that have a part in the card."""
+    return [evaluation for evaluation in evaluations() if evaluation.card is not None]
 
 
-def _parts(evaluation: str, models: Sequence[Candidate], known: Sequence[Way]) -> list[Part]:
-    able = [model for model in models if any(way.needs <= model.can for way in known)]
+def parts(models: Sequence[Candidate], size: str, only: Sequence[str] = ()) -> list[Part]:
+    """Every evaluation of every model, evaluation by evaluation; ``only`` those named, if any are."""
+    planned: list[Part] = []
+    for evaluation in card_evaluations():
+        if evaluation.card is None or (only and evaluation.name not in only):
+            continue
+        variants: Sequence[CardVariant] = resolve(evaluation.card)(size)
+        planned += _parts(evaluation.name, models, variants)
+    return planned
+
+
+def _parts(evaluation: str, models: Sequence[Candidate], variants: Sequence[CardVariant]) -> list[Part]:
+    able = [model for model in models if any(variant.needs <= model.can for variant in variants)]
     # Models are best compared when all are asked in the same way.
-    shared = next((way for way in known if all(way.needs <= model.can for model in able)), None)
-    found = []
+    shared = _first(variant for variant in variants if all(variant.needs <= model.can for model in able))
+    planned: list[Part] = []
     for model in models:
-        own = shared if model in able and shared else next((way for way in known if way.needs <= model.can), None)
-        config = None if own is None else {**own.config, "model": model.spec}
-        found.append(Part(evaluation, model.label, config, "" if own else _reason(model, known)))
-    return found
+        own = _first(variant for variant in variants if variant.needs <= model.can)
+        chosen = shared if model in able and shared is not None else own
+        if chosen is None:
+            planned.append(Part(evaluation, model.label, None, reason=_reason(model, variants)))
+        else:
+            config = {**chosen.config, "model": model.spec}
+            planned.append(Part(evaluation, model.label, config, chosen.folder))
+    return planned
 
 
-def _reason(model: Candidate, known: Sequence[Way]) -> str:
-    # A way that needs what another does and more adds nothing to the choice.
-    least = dict.fromkeys(way.needs for way in known if not any(other.needs < way.needs for other in known))
+def _first(variants: Iterable[CardVariant]) -> CardVariant | None:
+    return next(iter(variants), None)
+
+
+def _reason(model: Candidate, variants: Sequence[CardVariant]) -> str:
+    # A variant that needs what another does and more adds nothing to the choice.
+    needs = [variant.needs for variant in variants]
+    least = dict.fromkeys(need for need in needs if not any(other < need for other in needs))
     wanted = ", or ".join(map(_listed, least))
     can = _listed(model.can) if model.can else "do none of what models are asked"
     return f"it takes a model that can {wanted}; {model.label} can {can}"
@@ -120,11 +135,10 @@ def _listed(verbs: frozenset[str]) -> str:
 
 
 def as_yaml(part: Part) -> dict[str, Any]:
-    """The configuration of a part, to be written beside others: its data are named where they lie."""
+    """The configuration of a part, to be written to a file: its data are named where they lie."""
     assert part.config is not None
-    folder = data_folder(part.evaluation)
     task = dict(part.config["task"])
-    for key in ("src", "ref", "data"):
-        if isinstance(task.get(key), str) and (folder / task[key]).is_file():
-            task[key] = str(folder / task[key])
+    for key, value in task.items():
+        if isinstance(value, str) and "\n" not in value and (part.folder / value).is_file():
+            task[key] = str(part.folder / value)
     return {"name": f"card {part.evaluation}", **part.config, "task": task}

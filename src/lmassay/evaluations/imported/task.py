@@ -10,24 +10,26 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
+from lmassay.contracts import Task
 from lmassay.errors import DataError
+from lmassay.evaluations.imported import evaluation
 from lmassay.interchange.lm_eval_log import Log, Sample, Totals, asked_digest, by_id, is_finite, plain_json, shortened
 from lmassay.interchange.lm_eval_ours import NotInTheLog, Ours
 from lmassay.statistics import intervals
-from lmassay.statistics.combination import Combination, combination_result
+from lmassay.statistics.combination import combination_result
 from lmassay.statistics.intervals import Settings
 from lmassay.statistics.table import ScoreTable
-from lmassay.types import Example, Request, Response, Result, Score, digest
+from lmassay.types import Design, Example, Request, Response, Result, Score, digest
 
 _AGREES = 1e-6
 
 
-class LoggedMetrics:
+class LoggedMetrics(Task):
     """Each example has the metrics that the harness gave it; a result is their mean, or what our run made of them."""
 
     name = "lm_eval"
     version = 1
-    needs: frozenset[str] = frozenset()
+    evaluation = evaluation
 
     def __init__(
         self, log: Log, imported: Mapping[str, str], totals: Totals | None = None, notes: Sequence[str] = ()
@@ -38,15 +40,13 @@ class LoggedMetrics:
         self.label = log.task
 
     @property
-    def headline(self) -> tuple[str, ...]:
-        return tuple(name for name in self._ours.headline if name in self._reported) or self._reported
-
-    @property
-    def combinations(self) -> Mapping[str, Combination]:
-        return self._ours.combinations
+    def design(self) -> Design:  # type: ignore[override]  # the log says
+        headline = tuple(name for name in self._ours.headline if name in self._reported) or self._reported
+        clusters = (self._cluster,) if self._cluster else ()
+        return Design(clusters=clusters, headline=headline, combinations=self._ours.combinations)
 
     @cached_property
-    def cluster(self) -> str | None:
+    def _cluster(self) -> str | None:
         """What the samples name: examples that belong together do not count as so many."""
         first = self._log.samples[0].ours.get("cluster")
         for sample in self._log.samples:
@@ -121,12 +121,12 @@ class LoggedMetrics:
     def _result(self, table: ScoreTable, metric: str, settings: Settings) -> Result:
         import numpy as np
 
-        combination = self.combinations.get(metric)
+        combination = self._ours.combinations.get(metric)
         if combination is None:
-            return intervals.mean_result(table, metric, settings, cluster=self.cluster)
+            return intervals.mean_result(table, metric, settings, cluster=self._cluster)
         everywhere = np.ones(len(table), dtype=bool)
         return combination_result(
-            table, metric, combination, settings, group="overall", where=everywhere, cluster=self.cluster
+            table, metric, combination, settings, group="overall", where=everywhere, cluster=self._cluster
         )
 
     def _judged(self, sample: Sample) -> Score:
@@ -177,7 +177,7 @@ class LoggedMetrics:
     def _other_totals(self) -> Iterator[str]:
         """Metrics that the harness does not average: its total is another number."""
         for metric, total in (self._totals.means if self._totals else {}).items():
-            if metric not in self._metrics or metric in self.combinations:
+            if metric not in self._metrics or metric in self._ours.combinations:
                 continue
             values = [sample.metrics[metric] for sample in self._log.samples if metric in sample.metrics]
             if values and abs(sum(values) / len(values) - total) > _AGREES:

@@ -1,0 +1,51 @@
+"""Results of another harness: a sample log of lm-evaluation-harness, scored by our tasks where one fits.
+
+This module only declares the evaluation; importing it is cheap.
+"""
+
+from __future__ import annotations
+
+from lmassay.contracts import Command, Component, Evaluation, TaskEntry
+from lmassay.types import Metric
+
+_RATE = (0.0, 1.0)
+
+# The names that lm-evaluation-harness uses most.
+METRICS = (
+    Metric("acc", "accuracy", bounds=_RATE, meaning="The share of right answers.", verdict=True),
+    Metric(
+        "acc_norm", "accuracy, length-normalised", bounds=_RATE, meaning="The share of right answers.", verdict=True
+    ),
+    Metric("accuracy", "accuracy", bounds=_RATE, meaning="The share of right answers.", verdict=True),
+    Metric("exact_match", "exact match", bounds=_RATE, meaning="The share of exactly right answers.", verdict=True),
+    Metric("em", "exact match", bounds=_RATE, meaning="The share of exactly right answers.", verdict=True),
+    Metric("mc1", "MC1", bounds=_RATE, meaning="The share of questions with the right answer on top.", verdict=True),
+    Metric("pass@1", "pass@1", bounds=_RATE, meaning="The share of programs that pass their tests.", verdict=True),
+    Metric("f1", "F1", bounds=_RATE, meaning="The F1 score of the answers."),
+)
+
+evaluation = Evaluation(
+    name="imported",
+    question="",
+    order=90,
+    tasks={
+        "lm_eval": TaskEntry(
+            path=f"{__name__}.reading:logged_task",
+            summary="a sample log of lm-evaluation-harness, judged; `lmassay import` makes it",
+        ),
+    },
+    metrics=METRICS,
+    components={
+        "model": {
+            "lm_eval": Component(f"{__name__}.reading:LoggedModel", "answers in a sample log of lm-evaluation-harness"),
+        },
+    },
+    commands=(
+        Command(
+            "import",
+            "Take results of another harness into a results folder.",
+            f"{__name__}.commands.import_:import_",
+            section="Look at results",
+        ),
+    ),
+)

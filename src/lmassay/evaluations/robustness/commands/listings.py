@@ -1,0 +1,8 @@
+"""``lmassay scorers``, ``lmassay perturbations``"""
+
+from __future__ import annotations
+
+from lmassay.cli.listings import listing
+
+scorers = listing("scorer")
+perturbations = listing("perturbation")
