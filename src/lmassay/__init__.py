@@ -8,13 +8,16 @@
 from __future__ import annotations
 
 import importlib
+import sys
 from typing import TYPE_CHECKING, Any
+
+from lmassay.moved import MovedModules
 
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
     from lmassay.api import Run, all_runs, compare, evaluate, load_run, results_frame
-    from lmassay.contracts import Model, Task
+    from lmassay.contracts import Command, Evaluation, Model, StoredAnswers, Task, TaskEntry
     from lmassay.errors import LmassayError, UserError
     from lmassay.evaluations.robustness.perturbations.base import perturbation
     from lmassay.evaluations.robustness.scorers.base import Scorer, register_scorer, scorer
@@ -23,35 +26,64 @@ if TYPE_CHECKING:
     from lmassay.evaluations.robustness.scorers.exact import ZeroOne
     from lmassay.evaluations.robustness.scorers.meteor import METEOR
     from lmassay.evaluations.robustness.scorers.semantic import Semantic
+    from lmassay.models.budget import Prices
     from lmassay.plugins.registry import register
-    from lmassay.types import Candidates, Continuation, Example, Generate, LogProbs, Response, Result, Score, Slot
+    from lmassay.statistics.intervals import mean_result, mean_results
+    from lmassay.statistics.table import ScoreTable
+    from lmassay.types import (
+        Candidates,
+        Combination,
+        Continuation,
+        Design,
+        Example,
+        Generate,
+        LogProbs,
+        Metric,
+        Response,
+        Result,
+        Score,
+        Settings,
+        Slot,
+    )
 
 # Where each public name lives; imported when first used, so that `import lmassay` costs next to nothing.
 _HOMES = {
     "BLEU": "lmassay.evaluations.robustness.scorers.bleu",
     "Candidates": "lmassay.types",
     "ChrF": "lmassay.evaluations.robustness.scorers.chrf",
+    "Combination": "lmassay.types",
+    "Command": "lmassay.contracts",
     "Continuation": "lmassay.types",
+    "Design": "lmassay.types",
+    "Evaluation": "lmassay.contracts",
     "Example": "lmassay.types",
     "Generate": "lmassay.types",
     "LmassayError": "lmassay.errors",
     "LogProbs": "lmassay.types",
     "METEOR": "lmassay.evaluations.robustness.scorers.meteor",
+    "Metric": "lmassay.types",
     "Model": "lmassay.contracts",
+    "Prices": "lmassay.models.budget",
     "Response": "lmassay.types",
     "Result": "lmassay.types",
     "Run": "lmassay.api",
     "Score": "lmassay.types",
+    "ScoreTable": "lmassay.statistics.table",
     "Scorer": "lmassay.evaluations.robustness.scorers.base",
     "Semantic": "lmassay.evaluations.robustness.scorers.semantic",
+    "Settings": "lmassay.types",
     "Slot": "lmassay.types",
+    "StoredAnswers": "lmassay.contracts",
     "Task": "lmassay.contracts",
+    "TaskEntry": "lmassay.contracts",
     "UserError": "lmassay.errors",
     "ZeroOne": "lmassay.evaluations.robustness.scorers.exact",
     "all_runs": "lmassay.api",
     "compare": "lmassay.api",
     "evaluate": "lmassay.api",
     "load_run": "lmassay.api",
+    "mean_result": "lmassay.statistics.intervals",
+    "mean_results": "lmassay.statistics.intervals",
     "perturbation": "lmassay.evaluations.robustness.perturbations.base",
     "register": "lmassay.plugins.registry",
     "register_scorer": "lmassay.evaluations.robustness.scorers.base",
@@ -64,32 +96,49 @@ __all__ = [
     "METEOR",
     "Candidates",
     "ChrF",
+    "Combination",
+    "Command",
     "Continuation",
+    "Design",
+    "Evaluation",
     "Example",
     "Generate",
     "LmassayError",
     "LogProbs",
+    "Metric",
     "Model",
+    "Prices",
     "Response",
     "Result",
     "Run",
     "Score",
+    "ScoreTable",
     "Scorer",
     "Semantic",
+    "Settings",
     "Slot",
+    "StoredAnswers",
     "Task",
+    "TaskEntry",
     "UserError",
     "ZeroOne",
     "all_runs",
     "compare",
     "evaluate",
     "load_run",
+    "mean_result",
+    "mean_results",
     "perturbation",
     "register",
     "register_scorer",
     "results_frame",
     "scorer",
 ]
+
+
+# Paths of earlier versions keep working.
+if not any(isinstance(finder, MovedModules) for finder in sys.meta_path):
+    sys.meta_path.append(MovedModules())
 
 
 def __getattr__(name: str) -> Any:

@@ -13,6 +13,7 @@ import yaml
 from lmassay.reporting.card import candidates, card_evaluations
 from lmassay.reporting.headlines import against_first, headlines
 from lmassay.storage.store import Store
+from lmassay.types import CardPart
 from tests.helpers import lmassay
 
 MODELS = Path(__file__).parent / "models.py"
@@ -58,7 +59,7 @@ def test_the_numbers_are_those_of_the_four_evaluations_run_one_by_one(knower, tm
         by_card = {(r.task, r.label): (r.signature, r.results) for r in ours.runs()}
         alone = {(r.task, r.label): (r.signature, r.results) for r in theirs.runs()}
         assert by_card == alone
-        found = {h.evaluation: h.result.as_dict() for h in headlines(theirs, theirs.runs())}
+        found = {h.evaluation.name: h.result.as_dict() for h in headlines(theirs, theirs.runs())}
     assert found == {h["evaluation"]: h["result"] for h in told["headlines"]}
 
 
@@ -175,12 +176,12 @@ def test_a_card_that_was_broken_off_is_finished_by_resume(tmp_path):
     parts = card.parts(card.candidates([KNOWER], tmp_path), "quick", ["syntax", "bias"])
     planned = [runner.plan(config) for part in parts for config in part.runs()]
     with Store(tmp_path / "r", create=True) as store:
-        register_all(planned, store, "s", {"card": {"size": "quick", "absent": {}}})
+        register_all(planned, store, "s", CardPart("quick"))
     done = lmassay("resume", "--results", tmp_path / "r")
     assert done.returncode == 0, done.stderr
     with Store(tmp_path / "r") as store:
         assert {record.status for record in store.runs()} == {"done"}
-        assert [headline.evaluation for headline in headlines(store, store.runs())] == ["syntax", "bias"]
+        assert [headline.evaluation.name for headline in headlines(store, store.runs())] == ["syntax", "bias"]
 
 
 def test_an_evaluation_that_failed_is_told_and_the_others_are_answered(tmp_path):
