@@ -106,12 +106,16 @@ def metric_of(record: RunRecord, name: str) -> Metric:
 
 
 def metrics_of(task: Task) -> tuple[Metric, ...]:
-    """The metrics that a task and its evaluation declare; the task's own declaration of a name counts."""
-    declared: dict[str, Metric] = {}
+    """The metrics that a run of the task remembers: those of the headline, and what the task itself declares.
+
+    A run keeps them, so that a comparison or an export needs neither the task nor its package.
+    """
+    remembered: dict[str, Metric] = {}
     if task.evaluation is not None:
-        declared |= {metric.name: metric for metric in task.evaluation.metrics}
-    declared |= {metric.name: metric for metric in task.metrics}
-    return tuple(declared.values())
+        headline = set(task.design.headline)
+        remembered |= {metric.name: metric for metric in task.evaluation.metrics if metric.name in headline}
+    remembered |= {metric.name: metric for metric in task.metrics}
+    return tuple(remembered.values())
 
 
 def base_task_of(task: Task) -> str:

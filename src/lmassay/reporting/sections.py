@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from lmassay.contracts import resolve
-from lmassay.plugins.evaluations import view_of
-from lmassay.reporting.blocks import Section
+from lmassay.plugins.evaluations import evaluation_of, metric_of, view_of
+from lmassay.reporting.blocks import Block, Body, Cell, Heading, Line, Section, Table, measured, name, titles
 from lmassay.reporting.generic import section as generic_section
 from lmassay.storage.store import Store
-from lmassay.types import RunRecord
+from lmassay.types import OVERALL, RunRecord, metric_called
 
 
 def section_of(store: Store, records: Sequence[RunRecord]) -> Section:
@@ -18,4 +19,39 @@ def section_of(store: Store, records: Sequence[RunRecord]) -> Section:
     if make is None:
         return generic_section(store, records)
     section: Section = resolve(make)(store, records)
-    return section
+    return replace(section, blocks=[*section.blocks, *_further_metrics(records)])
+
+
+def _further_metrics(records: Sequence[RunRecord]) -> list[Block]:
+    """Metrics that a task adds to those of its evaluation, which the evaluation's section does not know."""
+    names = list(dict.fromkeys(metric for record in records for metric in _added_metrics(record)))
+    if not names:
+        return []
+    lines = []
+    for record, title in zip(records, titles(records), strict=True):
+        lines.append(Line([name(title), *(measured(record.result(metric)) for metric in names)]))
+    heads = [Cell("", kind="text")]
+    for metric in names:
+        declared = next(metric_of(record, metric) for record in records)
+        heads.append(Cell(metric, [declared.title] if declared.title else []))
+    meanings = []
+    for metric in names:
+        declared = metric_of(records[0], metric)
+        if declared.meaning:
+            meanings.append(f"{metric}: {declared.meaning}")
+    return [Heading("Further metrics"), Table(" ".join(meanings), [heads], [Body(lines)])]
+
+
+def _added_metrics(record: RunRecord) -> list[str]:
+    """The metrics of a run's overall results that only its own task knows."""
+    evaluation = evaluation_of(record)
+    if evaluation is None:
+        return []
+    own = {metric.name for metric in record.provenance.metrics} - {metric.name for metric in evaluation.metrics}
+    extends_a_task = record.task != record.base_task
+    added = []
+    for result in record.results:
+        is_known = metric_called(result.metric, evaluation.metrics) is not None
+        if result.group == OVERALL and (result.metric in own or (extends_a_task and not is_known)):
+            added.append(result.metric)
+    return added

@@ -19,6 +19,7 @@ from lmassay.running.executors import Crew, Here, Order, perform
 from lmassay.running.planning import Plan as Plan
 from lmassay.running.planning import model_identity
 from lmassay.running.planning import plan as plan
+from lmassay.statistics.intervals import mean_result
 from lmassay.statistics.table import ScoreTable
 from lmassay.storage import provenance
 from lmassay.storage.store import Store, fits_cache, keeps
@@ -29,6 +30,7 @@ from lmassay.types import (
     NewRun,
     Request,
     Response,
+    Result,
     Row,
     RunRecord,
     Score,
@@ -124,7 +126,7 @@ def _work(
             except BudgetReached as reached:
                 over = str(reached)
             table = ScoreTable(store.score_rows(run))
-            results = planned.task.aggregate(table, planned.config.settings) if len(table) else []
+            results = _results(planned, table) if len(table) else []
             store.set_results(run, results)
         except BaseException as error:
             stopped = isinstance(error, KeyboardInterrupt)
@@ -137,6 +139,17 @@ def _work(
             raise
         _finish(store, run, over)
     return store.run(run)
+
+
+def _results(planned: Plan, table: ScoreTable) -> list[Result]:
+    """What the task makes of the scores, and the mean of each metric that it declares but does not report."""
+    task, settings = planned.task, planned.config.settings
+    results = list(task.aggregate(table, settings))
+    reported = {result.metric for result in results}
+    for metric in task.metrics:
+        if metric.name not in reported and table.has(metric.name):
+            results.append(mean_result(table, metric.name, settings, cluster=task.design.cluster))
+    return results
 
 
 def _finish(store: Store, run: str, over: str) -> None:

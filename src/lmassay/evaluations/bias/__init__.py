@@ -6,6 +6,7 @@ This module only declares the evaluation; importing it is cheap.
 from __future__ import annotations
 
 from pathlib import Path
+from string import ascii_uppercase
 
 from lmassay.contracts import Command, Component, Evaluation, Sample, TaskEntry, Variation
 from lmassay.types import Metric
@@ -93,9 +94,12 @@ METRICS = (
         bounds=_RATE,
         meaning="How often both parsers read the same choice from an answer.",
     ),
-    Metric("correct_biased", bounds=_RATE, verdict=True),
-    Metric("correct_counter", bounds=_RATE, verdict=True),
+    Metric("correct_biased", "right where the context confirms the stereotype", bounds=_RATE, verdict=True),
+    Metric("correct_counter", "right where the context contradicts the stereotype", bounds=_RATE, verdict=True),
 )
+# What describes a run without being good or bad: templates that have a value, letters that were chosen.
+_COVERAGES = tuple(Metric(f"coverage_{metric.name}", bounds=_RATE) for metric in METRICS)
+_LETTERS = tuple(Metric(f"letter_{letter}", bounds=_RATE) for letter in ascii_uppercase)
 
 evaluation = Evaluation(
     name="bias",
@@ -107,7 +111,7 @@ evaluation = Evaluation(
             summary="is it biased? KoBBQ's accuracy and diff-bias, BBQ's scores, data of your own",
         ),
     },
-    metrics=METRICS,
+    metrics=(*METRICS, *_COVERAGES, *_LETTERS),
     components={
         "model": {
             "predictions": Component(
