@@ -53,9 +53,9 @@ def infer(
     Keys come from the environment: OPENAI or OPENAI_API_KEY (OPENAI_ORG), CLAUDE or ANTHROPIC_API_KEY, CLOVA
     (CLOVA_URL), API_KEY with API_VERSION and AZURE_ENDPOINT.
     """
+    from lmassay.budget import Budget
     from lmassay.evaluations.bias.kobbq import inference
     from lmassay.evaluations.bias.kobbq.model_names import strips_answers
-    from lmassay.models.budget import Budget
 
     if not model_name.strip():
         raise UserError("--model-name: the name is empty")
