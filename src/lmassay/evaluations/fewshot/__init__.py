@@ -19,13 +19,13 @@ if TYPE_CHECKING:
 __all__ = ["PVP", "DataProcessor", "Encoded", "InputExample", "NluTask", "PVPOutputPattern", "open_task"]
 
 _HOMES = {
-    "DataProcessor": "processors",
-    "Encoded": "pvp",
-    "InputExample": "examples",
-    "NluTask": "tasks",
-    "PVP": "pvp",
-    "PVPOutputPattern": "pvp",
-    "open_task": "tasks",
+    "DataProcessor": "tasks.processors",
+    "Encoded": "tasks.pvp",
+    "InputExample": "tasks.examples",
+    "NluTask": "tasks.nlu",
+    "PVP": "tasks.pvp",
+    "PVPOutputPattern": "tasks.pvp",
+    "open_task": "tasks.nlu",
 }
 
 
