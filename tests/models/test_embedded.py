@@ -19,12 +19,16 @@ from lmassay.errors import DataError, MissingExtra, UserError
 from lmassay.models import cache, embedded
 from lmassay.storage.files import sha256
 from tests.helpers import lmassay, lmassay_process
+from tests.models.test_gguf import write_gguf
 
-pytest.importorskip("gguf", reason="needs lmassay[hf]")
-torch = pytest.importorskip("torch", reason="needs lmassay[hf]")
-transformers = pytest.importorskip("transformers", reason="needs lmassay[hf]")
 
-from tests.models.test_gguf import write_gguf  # noqa: E402 - needs gguf
+def setup_module() -> None:
+    """Import torch when the first test runs: collecting the tests does not wait for it."""
+    pytest.importorskip("gguf", reason="needs lmassay[hf]")
+    global torch, transformers
+    torch = pytest.importorskip("torch", reason="needs lmassay[hf]")
+    transformers = pytest.importorskip("transformers", reason="needs lmassay[hf]")
+
 
 MEMBER = "tiny_model/tiny.gguf"
 METADATA = "Metadata-Version: 2.1\nName: tiny-model\nVersion: 1.0\nRequires-Dist: no-such-package\n"

@@ -16,7 +16,11 @@ from lmassay.running.config import read_config
 from lmassay.storage.store import RunRecord, Store
 from tests.evaluations.fewshot.toys import trained, write_sweep
 
-pytest.importorskip("optuna", reason="optuna is not installed")
+
+def setup_module() -> None:
+    """Import optuna when the first test runs: collecting the tests does not wait for it."""
+    pytest.importorskip("optuna", reason="optuna is not installed")
+
 
 NUMBERS = """
 class Numbers:
