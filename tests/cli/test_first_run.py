@@ -17,7 +17,7 @@ from rich.cells import cell_len
 
 from lmassay.cli import _SECTIONS, _VERBS
 from lmassay.cli.doctor import _CORE, EXTRAS
-from tests.helpers import ROOT, lmassay, write_config, write_lines
+from tests.helpers import ROOT, lmassay, lmassay_process, write_config, write_lines
 from tests.terminal import in_terminal
 
 ESCAPE = "\x1b"
@@ -66,7 +66,7 @@ def shell(command: str, folder: Path) -> subprocess.CompletedProcess[str]:
 
 
 def test_the_help_shows_every_verb_in_a_section_and_the_exit_codes():
-    told = lmassay("-h").stdout
+    told = lmassay_process("-h").stdout
     for title, verbs in _SECTIONS.items():
         assert f"\n{title}:\n" in told
         for verb in verbs:
@@ -217,7 +217,7 @@ def test_narrow_terminals_show_everything_without_running_over(folder, columns):
 
 @pytest.mark.parametrize("encoding", ["ascii", "cp1252", "utf-8"])
 def test_any_encoding_of_the_console_will_do(folder, encoding):
-    done = lmassay("doctor", cwd=folder, env={"PYTHONIOENCODING": encoding, "PYTHONUTF8": "0"})
+    done = lmassay_process("doctor", cwd=folder, env={"PYTHONIOENCODING": encoding, "PYTHONUTF8": "0"})
     assert done.returncode == 0, done.stderr
     assert ("PYTHONUTF8=1" in done.stdout) == (encoding != "utf-8")
 

@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 from lmassay.cli import main
-from lmassay.cli.init import EVALUATIONS
+from lmassay.cli.init import EVALUATIONS, _sample_folder
 from tests.helpers import ROOT, lmassay
 from tests.terminal import in_terminal
 
@@ -22,7 +22,6 @@ class M:
     def slot(self, requests):
         yield from ()
 """
-SAMPLES = ROOT / "src" / "lmassay" / "samples"
 
 
 @pytest.mark.parametrize("evaluation", EVALUATIONS)
@@ -67,7 +66,7 @@ def uncommented(lines: list[str]) -> list[str]:
 
 @pytest.mark.parametrize("evaluation", EVALUATIONS)
 def test_every_option_has_a_comment(evaluation):
-    lines = (SAMPLES / evaluation / "config.yaml").read_text(encoding="utf-8").splitlines()
+    lines = (_sample_folder(evaluation) / "config.yaml").read_text(encoding="utf-8").splitlines()
     assert uncommented(lines) == []
     assert max(map(len, lines)) <= 112
     # It would be seen: without any comment, all options but the second scorer lack theirs.
@@ -197,4 +196,5 @@ def test_samples_and_examples_are_the_same_data():
         "fewshot/train.jsonl": "fewshot/data/reviews/train.jsonl",
         "fewshot/dev.jsonl": "fewshot/data/reviews/dev.jsonl",
     }.items():
-        assert (SAMPLES / sample).read_bytes() == (examples / example).read_bytes(), sample
+        evaluation, _, name = sample.partition("/")
+        assert (_sample_folder(evaluation) / name).read_bytes() == (examples / example).read_bytes(), sample

@@ -12,7 +12,7 @@ from lmassay.cli import app
 from lmassay.errors import UserError
 from lmassay.storage.store import Store
 from tests.evaluations.fewshot.report.small_fewshot import GRID, fill, sweep, task, tried
-from tests.helpers import lmassay
+from tests.helpers import lmassay, lmassay_process
 
 
 @pytest.fixture(scope="module")
@@ -126,7 +126,7 @@ def test_a_dash_is_standard_output(results):
 def test_a_missing_part_is_one_line(results, tmp_path):
     (tmp_path / "typst.py").write_text("raise ImportError('no typst')\n", encoding="utf-8")
     options = ["--figures", "drawn", "--figure-format", "png", "--results", results]
-    done = lmassay("report", *options, cwd=tmp_path, env={"PYTHONPATH": str(tmp_path)})
+    done = lmassay_process("report", *options, cwd=tmp_path, env={"PYTHONPATH": str(tmp_path)})
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr == "error: a figure as PNG or PDF needs an optional part: pip install 'lmassay[figures]'\n"
     assert not (tmp_path / "drawn").exists()

@@ -16,7 +16,11 @@ from lmassay.cli import main
 from lmassay.storage.store import Store
 from tests.helpers import ROOT, lmassay
 
-pytest.importorskip("transformers", reason="the hf extra is not installed")
+
+def setup_module() -> None:
+    """Import transformers when the first test runs: collecting the tests does not wait for it."""
+    pytest.importorskip("transformers", reason="the hf extra is not installed")
+
 
 TOLERANCE = 2e-5
 EW_AT_ONE = 2e-3  # depends on the rounding of a float32 sum
