@@ -190,11 +190,11 @@ def _warnings_as_in_a_program() -> Iterator[None]:
 @contextmanager
 def _lmassay_as_in_a_new_process() -> Iterator[None]:
     """No plug-in is loaded, no key is in use, no file has been read."""
+    from lmassay import redaction
     from lmassay.cli import console
     from lmassay.plugins import registry
-    from lmassay.storage import provenance
 
-    tables: list[Any] = [registry._root._own, registry._root._files, provenance._in_use]
+    tables: list[Any] = [registry._root._own, registry._root._files, redaction._in_use]
     tse = sys.modules.get("lmassay.evaluations.syntax.refining_tse.modules")
     if tse is not None:
         tables += [tse.MODELS, tse.METRICS]

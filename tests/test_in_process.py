@@ -12,15 +12,15 @@ from pathlib import Path
 
 import pytest
 
+from lmassay import redaction
 from lmassay.plugins import registry
-from lmassay.storage import provenance
 from tests.helpers import lmassay, lmassay_process, write_config, write_lines
 
 MODEL = """
 import logging, os, signal, subprocess, sys, warnings
 import beside
 from lmassay.models.echo import Echo
-from lmassay.storage.provenance import remember_secret
+from lmassay.redaction import remember_secret
 
 remember_secret("0123456789abcdef")
 logging.getLogger().setLevel(logging.DEBUG)
@@ -65,7 +65,7 @@ def state() -> tuple[object, ...]:
         list(warnings.filters),
         dict(registry._root._own),
         dict(registry._root._files),
-        set(provenance._in_use),
+        set(redaction._in_use),
     )
 
 

@@ -105,7 +105,7 @@ def test_csv_has_every_result_with_what_it_rests_on(written, results, tmp_path):
     written("-o", "a.csv", "--all")
     rows = list(csv.DictReader(io.StringIO((tmp_path / "a.csv").read_text(encoding="utf-8"))))
     with Store(results) as store:
-        wanted = [(r.id, x["metric"], x["value"], x["n"]) for r in store.runs() for x in r.results]
+        wanted = [(r.id, x.metric, x.value, x.n) for r in store.runs() for x in r.results]
     assert [(r["run"], r["metric"], float(r["value"]), int(r["n"])) for r in rows] == wanted
     assert {(r["low"], r["high"], r["signature"]) for r in rows} == {("0.4", "0.6", "s")}
 

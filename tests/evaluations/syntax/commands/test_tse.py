@@ -364,7 +364,7 @@ def test_tse_written_as_a_metric_of_ones_own_is_tse(tmp_path, shared, model):
     results = {r.metric: r for r in record.results if r.group == "overall"}
     own, builtin = results["own"], results["tse"]
     assert all(own[name] == builtin[name] for name in ("value", "n", "n_error", "n_unscored"))
-    assert [own["low"], own["high"]] == pytest.approx([builtin["low"], builtin["high"]])
+    assert [own.low, own.high] == pytest.approx([builtin.low, builtin.high])
     assert record.design.weights == {"tse": "tse_rows", "own": "own_rows"}
 
 
