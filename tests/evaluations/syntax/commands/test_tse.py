@@ -363,7 +363,12 @@ def test_tse_written_as_a_metric_of_ones_own_is_tse(tmp_path, shared, model):
         (record,) = store.runs()
     results = {r.metric: r for r in record.results if r.group == "overall"}
     own, builtin = results["own"], results["tse"]
-    assert all(own[name] == builtin[name] for name in ("value", "n", "n_error", "n_unscored"))
+    assert (own.value, own.n, own.n_error, own.n_unscored) == (
+        builtin.value,
+        builtin.n,
+        builtin.n_error,
+        builtin.n_unscored,
+    )
     assert [own.low, own.high] == pytest.approx([builtin.low, builtin.high])
     assert record.design.weights == {"tse": "tse_rows", "own": "own_rows"}
 
