@@ -128,7 +128,7 @@ def plain(text: str) -> str:
     text = re.sub(r"<script[^>]*>.*?</script>", "", text, flags=re.DOTALL)
     text = re.sub(r"\d{8}-\d{6}-[\w-]+?-[0-9a-f]{6}", "RUN", text)
     text = re.sub(r"\d{4}-\d\d-\d\d[T ][\d:.+-]+(?: ?UTC)?|\"\d{10}\.\d+\"|\b\d{10}(?:\.\d+)?\b", "TIME", text)
-    text = re.sub(r"\b[0-9a-f]{6}\b|\b[0-9a-f]{8}\b|\b[0-9a-f]{40,64}\b|[0-9a-f]{8}-[0-9a-f-]{27}", "HEX", text)
+    text = re.sub(r"[0-9a-f]{8}-[0-9a-f-]{27}|\b[0-9a-f]{6}\b|\b[0-9a-f]{8}\b|\b[0-9a-f]{40,64}\b", "HEX", text)
     text = re.sub(r"/\S*?/(?=report|results|export|c\.html|config|card|lmassay/|tests/)", "", text)
     return re.sub(r"[ \t-]{2,}", " ", text)
 
