@@ -16,7 +16,7 @@ demo: install
 
 test: install-test
 	@echo "== tests"
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal
 
 check: install-test
 	@echo "== style and types"
