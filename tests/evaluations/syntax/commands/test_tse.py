@@ -384,7 +384,7 @@ def test_logs_go_to_standard_output_where_the_configuration_says_so(tmp_path):
 
 
 def test_plots_writes_the_table_and_the_figures(place, tmp_path, capsys):
-    pytest.importorskip("matplotlib", reason="the plots extra is not installed")
+    pytest.importorskip("typst", reason="the figures extra is not installed")
     assert tse(place, "plots", "-o", tmp_path / "plots") == 0
     told = capsys.readouterr().out.splitlines()
     names = [f"{model}-{voting}.png" for model in ("bert-tiny", "gpt2-tiny") for voting in ("ew", "mw")]
