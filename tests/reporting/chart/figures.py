@@ -85,7 +85,7 @@ def scatter(sample: Sample) -> Chart:
 
 def one_gauge(sample: Sample) -> Chart:
     value = sample.some(1)[0]
-    return gauge(sample.title, value, _interval(value), axis_low=-1.0, reference=0.0)
+    return gauge(sample.title, value, _interval(value), axis=(-1.0, 1.0), reference=0.0)
 
 
 def differences(sample: Sample) -> Chart:

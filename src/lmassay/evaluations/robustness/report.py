@@ -115,10 +115,10 @@ def success_chart(rates: Sequence[tuple[str, Result]]) -> Chart:
     marks: list[Mark] = []
     for row, (label, result) in enumerate(rates):
         rows.append(Category(label, note=short_text(result)))
-        if result["low"] is not None and result["high"] is not None:
-            marks.append(Interval(result["low"], result["high"], row, style="whisker"))
-        if result["value"] is not None:
-            marks.append(Dot(result["value"], row, style="value", radius=4.5))
+        if result.low is not None and result.high is not None:
+            marks.append(Interval(result.low, result.high, row, style="whisker"))
+        if result.value is not None:
+            marks.append(Dot(result.value, row, style="value", radius=4.5))
     panel = Panel(y=CategoryAxis(rows), x=LinearAxis("success rate"), marks=marks)
     return Chart("Success rate of each attack with its interval", [panel])
 
