@@ -66,10 +66,10 @@ def _boxes(element: ET.Element) -> Iterator[TextBox]:
 
 
 def _rotated(corners: Sequence[Corner], transform: str) -> list[Corner]:
-    found = _ROTATION.fullmatch(transform)
-    if found is None:
+    rotation = _ROTATION.fullmatch(transform)
+    if rotation is None:
         return list(corners)
-    angle, x, y = map(float, found.groups())
+    angle, x, y = map(float, rotation.groups())
     sine, cosine = math.sin(math.radians(angle)), math.cos(math.radians(angle))
     return [(x + (a - x) * cosine - (b - y) * sine, y + (a - x) * sine + (b - y) * cosine) for a, b in corners]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import cycle, islice
 
 from lmassay.evaluations.bias.report import plots as bias
@@ -42,19 +42,22 @@ KOREAN = (
 
 @dataclass(frozen=True)
 class Sample:
-    """Labels for whatever a figure names, and values for whatever it draws; shares are between 0 and 1."""
+    """Labels for whatever a figure names, and values between 0 and 1 for whatever it draws.
+
+    Figures whose axes fit any number multiply the values by ``factor``.
+    """
 
     labels: Sequence[str]
     values: Sequence[float | None]
     title: str = "accuracy"
-    factor: float = field(default=1.0, metadata={"for": "figures whose axes fit any number"})
+    factor: float = 1.0
 
     @property
     def numbers(self) -> list[float]:
         return [value for value in self.values if value is not None]
 
     def some(self, count: int, start: int = 0) -> list[float | None]:
-        """As many values as are asked for, from the start again where there are too few."""
+        """This many values, from the start again where there are too few."""
         return list(islice(cycle(self.values or [None]), start, start + count))
 
     def present(self, count: int, start: int = 0) -> list[float]:

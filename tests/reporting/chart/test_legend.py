@@ -14,20 +14,20 @@ def texts(legend: Legend) -> list[ET.Element]:
     return list(ET.fromstring(f"<svg>{legend.draw(0, 0)}</svg>").iter("text"))
 
 
-def keys(*labels: str) -> list[Key]:
-    return [Key(label, [Dot(0.5, 0.5)]) for label in labels]
+def keys(*names: str) -> list[Key]:
+    return [Key(name, [Dot(0.5, 0.5)]) for name in names]
 
 
 def test_short_names_stand_side_by_side():
-    found = texts(Legend(keys("one", "two", "three"), 300))
-    assert len({text.get("y") for text in found}) == 1
-    assert len({text.get("x") for text in found}) == 3
+    labels = texts(Legend(keys("one", "two", "three"), 300))
+    assert len({text.get("y") for text in labels}) == 1
+    assert len({text.get("x") for text in labels}) == 3
 
 
 def test_long_names_stand_below_each_other_and_are_wrapped():
-    found = texts(Legend(keys("one", "a name that is longer than a line of the legend"), 260))
-    assert len({text.get("x") for text in found}) == 1
-    assert found[1].find("tspan") is not None
+    labels = texts(Legend(keys("one", "a name that is longer than a line of the legend"), 260))
+    assert len({text.get("x") for text in labels}) == 1
+    assert labels[1].find("tspan") is not None
 
 
 def test_names_are_cut_after_two_lines_unless_they_are_to_be_whole():

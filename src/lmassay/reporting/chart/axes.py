@@ -120,7 +120,7 @@ class LinearAxis:
                 yield Tick(value, number_label(value, step, largest, signed=self.signed))
 
     def _fixed_labels(self) -> list[str]:
-        """Ticks that were asked for, with as many decimals as the finest of them needs."""
+        """Labels of the ticks that the caller chose, with as many decimals as the finest of them needs."""
         decimals = max(_decimals(abs(value)) for value in self.ticks)
         largest = max(abs(value) for value in self.ticks)
         step = 10.0**-decimals
