@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import re
-import shutil
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -13,7 +10,7 @@ from typing import Any
 import pytest
 
 from tests.browser.conftest import chromium  # noqa: F401 - a fixture
-from tests.helpers import ROOT
+from tests.example_packages import install_packages
 from tests.servers import Reply, completion, openai_server, prompt_of
 
 
@@ -32,13 +29,5 @@ def _answer(body: dict[str, Any], _: int) -> Reply:
 
 @pytest.fixture(scope="session")
 def package(tmp_path_factory) -> Path:
-    """The folder into which pip has installed examples/small_package."""
-    pytest.importorskip("setuptools", reason="without setuptools no package is built")
-    source, target = tmp_path_factory.mktemp("package") / "source", tmp_path_factory.mktemp("installed")
-    shutil.copytree(ROOT / "examples" / "small_package", source)
-    pip = [sys.executable, "-m", "pip", "--disable-pip-version-check", "install", "--quiet", "--no-index", "--no-deps"]
-    done = subprocess.run(
-        [*pip, "--no-build-isolation", "--target", target, source], capture_output=True, encoding="utf-8", check=False
-    )
-    assert done.returncode == 0, done.stderr
-    return target
+    """The folder into which pip has installed the example packages."""
+    return install_packages(tmp_path_factory, "small_package", "package")

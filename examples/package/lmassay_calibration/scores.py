@@ -78,10 +78,11 @@ def expected_calibration_error(confidences: Floats, correct: Floats, bins: int =
 def ece_interval(
     confidences: Floats, correct: Floats, settings: Settings, bins: int = BINS
 ) -> tuple[float | None, float | None]:
-    """The basic bootstrap interval of ECE; none for fewer than two answers.
+    """A bootstrap interval of ECE that is wide on both sides; none for fewer than two answers.
 
-    Resampling adds noise to every bin, and noise makes ECE larger. The percentile interval would inherit that bias;
-    the basic one reflects it at the estimate and so corrects for it.
+    Noise in the bins makes ECE larger, in the data and once more in every resample. So the resampled values lie too
+    high: their upper quantile is a safe upper end, and reflecting it at the estimate, as the basic bootstrap does, gives
+    a safe lower end.
     """
     n = len(confidences)
     if n < 2:
@@ -92,7 +93,5 @@ def ece_interval(
     for number in range(settings.resamples):
         chosen = rng.integers(0, n, n)
         resampled[number] = expected_calibration_error(confidences[chosen], correct[chosen], bins)
-    tail = (1 - settings.confidence) / 2
-    lower, upper = np.quantile(resampled, [tail, 1 - tail])
-    low, high = 2 * value - float(upper), 2 * value - float(lower)
-    return min(max(low, 0.0), value), max(min(high, 1.0), value)
+    upper = float(np.quantile(resampled, 0.5 + settings.confidence / 2))
+    return max(min(2 * value - upper, value), 0.0), min(max(upper, value), 1.0)
