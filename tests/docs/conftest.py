@@ -12,7 +12,6 @@ from typing import Any
 
 import pytest
 
-from tests.browser.conftest import chromium  # noqa: F401 - a fixture
 from tests.helpers import ROOT
 from tests.servers import Reply, completion, openai_server, prompt_of
 
