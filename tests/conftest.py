@@ -13,6 +13,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from tests import shared_answers
+from tests.browser.chromium import browser, chromium  # noqa: F401 - fixtures
 
 # pytest rewrites the assertions of all test files, which takes longer than a thousand tests: the result is kept in
 # __pycache__, as it is by default, even where PYTHONDONTWRITEBYTECODE is set.

@@ -6,6 +6,7 @@ import ast
 import re
 import subprocess
 import sys
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -66,6 +67,7 @@ EVALUATIONS = sorted(folder.name for folder in (SOURCE / "evaluations").iterdir(
 HOMES |= dict.fromkeys(("click", "rich"), ("cli/", *(f"evaluations/{name}/commands/" for name in EVALUATIONS)))
 
 
+@cache
 def imports(path: Path) -> set[str]:
     found: set[str] = set()
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from lmassay.cli.console import print_table
+from lmassay.cli.console import print_table, sentence
 from tests.helpers import ROOT, lmassay, write_config
 from tests.terminal import in_terminal
 
@@ -69,6 +69,36 @@ def test_the_head_of_a_csv_file_holds_no_formula(folder):
     head = lmassay("export", "latest", "--format", "csv", cwd=folder).stdout.splitlines()[0]
     assert "'=1+1" in head.split(",")
     assert "'@SUM(1)" in head.split(",")
+
+
+LONG_CELL = "/".join(["", *["a rather long folder 이름"] * 40, "results"])
+
+
+@pytest.mark.parametrize("columns", ["20", "80", "200"])
+def test_what_is_no_terminal_gets_every_row_on_one_line(monkeypatch, capsys, columns):
+    monkeypatch.setenv("COLUMNS", columns)
+    rows = [["results folder", LONG_CELL, "set LMASSAY_RESULTS"], ["second", "2", "x" * 300]]
+    print_table("title " * 60, ["what", "value", "remedy"], rows, right=(1,))
+    sentence(f"{LONG_CELL} is not a folder. " * 3)
+    lines = [line.rstrip() for line in capsys.readouterr().out.splitlines()]
+    assert len(lines) == 5
+    assert lines[0] == ("title " * 60).rstrip()
+    assert LONG_CELL in lines[2]
+    assert lines[2].endswith("set LMASSAY_RESULTS")
+    assert lines[3].endswith("x" * 300)
+    assert lines[4].count(LONG_CELL) == 3
+
+
+@pytest.mark.parametrize("columns", ["30", "120"])
+def test_commands_print_long_paths_whole_into_a_pipe(tmp_path, columns):
+    place = tmp_path / ("a rather long folder 이름 " * 6) / ("another one " * 12)
+    place.mkdir(parents=True)
+    (place / "file").touch()
+    environment = {"COLUMNS": columns, "LMASSAY_RESULTS": str(place / "file" / "results")}
+    done = lmassay("doctor", cwd=place, env=environment)
+    (row,) = [line for line in done.stdout.splitlines() if "results folder" in line]
+    assert str(place / "file" / "results") in row
+    assert "set LMASSAY_RESULTS" in row
 
 
 def test_sentences_are_broken_between_words_on_a_terminal_and_nowhere_else(tmp_path):

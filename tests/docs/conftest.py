@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 
-from tests.browser.conftest import chromium  # noqa: F401 - a fixture
 from tests.example_packages import install_packages
 from tests.servers import Reply, completion, openai_server, prompt_of
 

@@ -81,8 +81,8 @@ def ece_interval(
     """A bootstrap interval of ECE that is wide on both sides; none for fewer than two answers.
 
     Noise in the bins makes ECE larger, in the data and once more in every resample. So the resampled values lie too
-    high: their upper quantile is a safe upper end, and reflecting it at the estimate, as the basic bootstrap does, gives
-    a safe lower end.
+    high: their upper quantile is a safe upper end, and reflecting it at the estimate, as the basic bootstrap does,
+    gives a safe lower end.
     """
     n = len(confidences)
     if n < 2:

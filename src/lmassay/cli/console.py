@@ -32,15 +32,16 @@ _SHOW_AFTER = 1.0
 _LINE_EVERY = 30.0
 _WIDE = 140
 _LEAST_WORDS = 12
-_WIDTH_OF_FILES = 200
+# Wider than anything that is printed: whoever reads a file or a pipe wants each row on one line.
+_UNLIMITED = 1 << 20
 _shared: Console | None = None
 
 
 def out() -> Console:
-    """Standard output; wide enough for a table when it goes to a file."""
+    """Standard output. Where it is not a terminal nothing is wrapped or cut off, whatever ``COLUMNS`` says."""
     console = Console(highlight=False)
     if not console.is_terminal:
-        console = Console(highlight=False, width=_WIDTH_OF_FILES)
+        console = Console(highlight=False, width=_UNLIMITED)
     return console
 
 

@@ -1,4 +1,4 @@
-"""A real chromium, driven without a window; nothing is downloaded for it."""
+"""A real chromium, driven without a window and started once; nothing is downloaded for it."""
 
 from __future__ import annotations
 
@@ -27,26 +27,33 @@ WATCH = (
 )
 
 
-@pytest.fixture(scope="module")
-def chromium(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Chrome]:
+@pytest.fixture(scope="session")
+def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Chrome]:
     webdriver = pytest.importorskip("selenium.webdriver", reason="selenium is not installed")
-    browser = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+    program = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
     driver = shutil.which("chromedriver")
-    if browser is None or driver is None:
+    if program is None or driver is None:
         pytest.skip("there is no chromium with its chromedriver to open the page in")
     from selenium.webdriver.chrome.service import Service
 
     options = webdriver.ChromeOptions()
-    options.binary_location = browser
+    options.binary_location = program
     for flag in (*FLAGS, f"--user-data-dir={tmp_path_factory.mktemp('profile')}"):
         options.add_argument(flag)
     options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
     made = webdriver.Chrome(options=options, service=Service(driver))
     try:
         made.execute_cdp_cmd("Page.addScriptToEvaluateOnNewDocument", {"source": WATCH})
-        # The browser's own first page asks for this and that; it is no page of ours.
-        made.get("about:blank")
-        made.get_log("performance")
         yield made
     finally:
         made.quit()
+
+
+@pytest.fixture(scope="module")
+def chromium(browser: Chrome) -> Chrome:
+    """The browser with an empty page, and without what it noted of the pages of other tests."""
+    # Its own first page asks for this and that; it is no page of ours.
+    browser.get("about:blank")
+    for kind in ("performance", "browser"):
+        browser.get_log(kind)
+    return browser
