@@ -26,8 +26,8 @@ _REQUIRED: dict[type, tuple[str, ...]] = {
 _PAGES: dict[type, str] = {Task: "docs/extending/task.md", Model: "docs/extending/model.md"}
 # The single attributes that a Design replaces.
 _OLD_MEMBERS = ("cluster", "headline", "weights", "combinations", "pair_by")
-# How alike a name must be to a member's to be taken for a slip; "headlines" and "headline" are 0.94.
-_ALIKE = 0.85
+# How alike a name must be to a member's to be taken for a slip; "desing" and "design" are 0.83.
+_ALIKE = 0.8
 
 
 def as_task(plugin: Any, described_as: object) -> Task:
@@ -122,30 +122,26 @@ def _report_slips(plugin: Task | Model, base: type, belong_to_design: tuple[str,
     """Refuse a member whose name is almost that of the contract's: it would be ignored without a word."""
     known = {name for name in dir(base) if not name.startswith("_")} | {"name", "can"}
     known -= {"can"} if base is Task else set()
-    own = dict(_own_members(plugin))
-    for name, cls in own.items():
+    for name, cls in _own_members(plugin):
         if name in known or name in _OLD_MEMBERS:
             continue
+        slip = f"{cls.__name__}.{name} is not a member of lmassay.{base.__name__}"
         if name in belong_to_design:
-            value = f"design = Design({name}=…)"
-            raise PluginError(f"{cls}.{name} is not a member of lmassay.{base.__name__}; did you mean {value}?")
+            raise PluginError(f"{slip}; did you mean design = Design({name}=…)?")
         near = difflib.get_close_matches(name, [*known, *belong_to_design], n=1, cutoff=_ALIKE)
-        # A class that has both knows what it is doing.
-        if near and near[0] not in own:
-            raise PluginError(
-                f"{cls}.{name} is not a member of lmassay.{base.__name__}; did you mean '{near[0]}'? "
-                "If it is your own, begin its name with an underscore"
-            )
+        # A class that defines both knows what it is doing.
+        if near and near[0] not in cls.__dict__:
+            raise PluginError(f"{slip}; did you mean '{near[0]}'? If it is your own, begin its name with an underscore")
 
 
-def _own_members(plugin: object) -> Iterator[tuple[str, str]]:
-    """Public members that the classes of a plug-in outside lmassay define, with the name of the class."""
+def _own_members(plugin: object) -> Iterator[tuple[str, type]]:
+    """Public members that the classes of a plug-in outside lmassay define, with the class."""
     for cls in type(plugin).__mro__:
         if cls.__module__.startswith("lmassay.") or cls.__module__ in ("builtins", "abc", "typing"):
             continue
         for name in cls.__dict__:
             if not name.startswith("_"):
-                yield name, cls.__name__
+                yield name, cls
 
 
 def _defining_class(plugin: object, name: str) -> type | None:

@@ -1,0 +1,76 @@
+"""A task in a user's file that extends a shipped one, under another name and with one more metric."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from tests.helpers import ROOT, lmassay, write_config
+
+DATA = ROOT / "src" / "lmassay" / "evaluations" / "bias" / "card_data" / "bias.yaml"
+MODEL = f"{ROOT / 'tests' / 'reporting' / 'card' / 'models.py'}:Talker"
+PLUS = """
+from dataclasses import replace
+from lmassay import Metric
+from lmassay.evaluations.bias.task import Bias
+
+class BiasPlus(Bias):
+    name = "bias_plus"
+    metrics = (Metric("words", "words per answer", better="lower", meaning="How long the answers are."),)
+
+    def score(self, examples, responses):
+        scores = super().score(examples, responses)
+        counts = [len(answers[0].text.split()) + len(example.id) % 3 for example, answers in zip(examples, responses)]
+        return [replace(s, values={**s.values, "words": float(n)}) for s, n in zip(scores, counts)]
+"""
+
+
+def report(folder, task: str) -> str:
+    options = {"data": str(DATA), "prompt_id": [1, 2], "per_category": 1, "answer_by": "letters"}
+    config = write_config(folder / f"{len(task)}.yaml", {"task": {"name": task, **options}, "model": MODEL})
+    results = folder / f"results-{len(task)}"
+    done = lmassay("run", config, "--results", results)
+    assert done.returncode == 0, done.stderr
+    assert lmassay("report", "-o", folder / "page.html", "--results", results).returncode == 0
+    return (folder / "page.html").read_text(encoding="utf-8")
+
+
+@pytest.fixture
+def extended(tmp_path):
+    (tmp_path / "plus.py").write_text(PLUS, encoding="utf-8")
+    return report(tmp_path, f"{tmp_path / 'plus.py'}:BiasPlus"), tmp_path
+
+
+def test_its_report_has_the_figures_and_the_tile_of_the_task_it_extends_and_its_own_metric(extended, tmp_path):
+    page, _ = extended
+    plain = report(tmp_path, "bias")
+    assert page.count("<svg") == plain.count("<svg") > 3
+    assert page.count('class="tile') == plain.count('class="tile') > 0
+    assert "bias where nothing is known; 0 is best" in page
+    assert "Further metrics" in page
+    assert "How long the answers are." in page
+    assert "Further metrics" not in plain
+
+
+def test_its_metric_is_compared_gated_and_exported_in_its_direction(extended):
+    _, folder = extended
+    results = next(path for path in folder.iterdir() if path.name.startswith("results-"))
+    runs = [run["run"] for run in json.loads(lmassay("ls", "--json", "--results", results).stdout)["runs"]]
+    compared = lmassay("compare", *runs, "--metric", "words", "--json", "--results", results)
+    (row,) = json.loads(compared.stdout)["comparisons"]
+    assert row["better"] == "lower"
+    assert "less is better: words" in lmassay("compare", *runs, "--metric", "words", "--results", results).stdout
+    gated = lmassay("compare", *runs, "--fail-if", "words worse by 0.5", "--json", "--results", results)
+    (check,) = json.loads(gated.stdout)["gate"]["checks"]
+    assert check["condition"] == "words>0.5"
+    slip = lmassay("compare", *runs, "--fail-if", "words<-0.5", "--results", results)
+    assert (
+        "less is better for words, so this fails on an improvement; did you mean 'words worse by 0.5'?" in slip.stderr
+    )
+    zero = lmassay("compare", *runs, "--fail-if", "diff_bias_amb worse by 0.1", "--results", results)
+    assert "0 is the best value of diff_bias_amb" in zero.stderr
+    lmassay("export", runs[0], "--format", "lm-eval", "-o", folder / "out", "--results", results)
+    (totals,) = (folder / "out").rglob("results_*.json")
+    (directions,) = json.loads(totals.read_text(encoding="utf-8"))["higher_is_better"].values()
+    assert (directions["words"], directions["accuracy_amb"], directions["diff_bias_amb"]) == (False, True, False)
