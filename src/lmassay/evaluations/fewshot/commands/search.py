@@ -25,7 +25,7 @@ from lmassay.running.runner import Plan
 from lmassay.running.sweep import register_all, train_ahead, trains
 from lmassay.storage.provenance import command_line
 from lmassay.storage.store import Store
-from lmassay.types import RunRecord
+from lmassay.types import Result, RunRecord
 
 SCORE = "dev"
 
@@ -154,11 +154,11 @@ class _Search:
             raise
         self.stopped = record.status == "stopped"
         dev = _overall(record, SCORE)
-        if record.status != "done" or dev is None or dev["value"] is None:
+        if record.status != "done" or dev is None or dev.value is None:
             say(f"{count} {record.status}: {record.note or 'no dev score'}; this trial does not count")
             return None
-        say(f"{count} {SCORE} {number_text(dev['value'])} {interval_text(dev)}, n = {dev['n']}")
-        return float(dev["value"])
+        say(f"{count} {SCORE} {number_text(dev.value)} {interval_text(dev)}, n = {dev.n}")
+        return dev.value
 
 
 def _check_searchable(space: Space) -> None:
@@ -232,8 +232,11 @@ class _Drawn:
         return float(self.trial.suggest_float(name, between.low, between.high, step=between.step, log=between.log))
 
 
-def _overall(record: RunRecord, metric: str) -> Any:
-    return next((r for r in record.results if r.metric == metric and r.group == "overall"), None)
+def _overall(record: RunRecord, metric: str) -> Result | None:
+    for result in record.results:
+        if result.metric == metric and result.group == "overall":
+            return result
+    return None
 
 
 def _shown(found: _Search, as_json: bool) -> int:
@@ -254,13 +257,16 @@ def _shown(found: _Search, as_json: bool) -> int:
 
 
 def _print_best(best: RunRecord, found: _Search, many: int) -> None:
-    metrics = [metric for metric in best.design.headline if _overall(best, metric) is not None]
+    # The dev score, by which it was selected, comes first.
+    metrics = sorted(best.design.headline, key=lambda metric: metric != SCORE)
     told = []
-    for metric in sorted(metrics, key=lambda metric: metric != SCORE):
+    for metric in metrics:
         result = _overall(best, metric)
-        name = metric if metric == SCORE else f"test {metric}"
-        told.append(f"{name} {number_text(result.value)} {interval_text(result)}")
-    n = (_overall(best, SCORE) or {"n": math.nan})["n"]
+        if result is not None:
+            name = metric if metric == SCORE else f"test {metric}"
+            told.append(f"{name} {number_text(result.value)} {interval_text(result)}")
+    dev = _overall(best, SCORE)
+    n = math.nan if dev is None else dev.n
     click.echo(plain(f"best of {many}: {best.label} ({best.id.rpartition('-')[2]}), {', '.join(told)}; n = {n} splits"))
     say(
         "The best of many dev scores flatters itself; how far dev scores can be trusted: "
