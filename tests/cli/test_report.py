@@ -11,7 +11,7 @@ from click.testing import CliRunner
 from lmassay.cli import app
 from lmassay.errors import UserError
 from lmassay.storage.store import Store
-from tests.evaluations.fewshot.report.small_fewshot import GRID, fill, sweep, task, tried
+from tests.evaluations.fewshot.report.small_fewshot import GRID, fewshot_run, fill, sweep, task
 from tests.helpers import lmassay, lmassay_process
 
 
@@ -111,7 +111,7 @@ def test_csv_has_every_result_with_what_it_rests_on(written, results, tmp_path):
 
 
 def test_csv_says_so_where_a_run_has_no_result_and_quotes_what_a_spreadsheet_would_run(tmp_path):
-    fill(tmp_path / "results", [tried("=HYPERLINK(1)", task(), [])])
+    fill(tmp_path / "results", [fewshot_run("=HYPERLINK(1)", task(), [])])
     assert lmassay("report", "--format", "csv", cwd=tmp_path).returncode == 0
     (row,) = csv.DictReader(io.StringIO((tmp_path / "report.csv").read_text(encoding="utf-8")))
     assert (row["label"], row["metric"], row["value"]) == ("'=HYPERLINK(1)", "", "")

@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
-from lmassay.evaluations.fewshot.protocol.correlation import Correlation
-from lmassay.evaluations.fewshot.protocol.grid import configurations
-from lmassay.evaluations.fewshot.protocol.judging import Spread, Standing, Verdict
-from lmassay.evaluations.fewshot.protocol.table import Cell, average, correlation_table, performance_table
+from lmassay.evaluations.fewshot.protocol.estimates import Estimate
+from lmassay.evaluations.fewshot.protocol.judging import Configuration, Verdict
+from lmassay.evaluations.fewshot.protocol.studies import studies
+from lmassay.evaluations.fewshot.report.tables import ProtocolCell, average, correlation_table, performance_table
+from lmassay.running.config import expand, load_runs
+from tests.evaluations.fewshot.report.small_fewshot import fewshot_run
+from tests.helpers import ROOT
+
+SEARCHES = ROOT / "examples" / "fewshot"
 
 # PET with DeBERTa-v2-xxlarge, 64 labels, K = 4: BoolQ RTE WiC CB-acc CB-F1 MultiRC-F1a MultiRC-EM WSC COPA (Table 2).
 TABLE_2 = {
@@ -72,9 +79,9 @@ ALBERT_NOISY_CROSS = "75.64 75.27 56.43 84.82/77.79 77.11/38.25 80.53 83.00"
 COMBINED = "84.00 85.70 69.60 95.10/93.60 81.50/48.00 88.40 93.80"
 
 
-def verdict(strategy, correlation, spreads):
-    standing = Standing("best", {}, Spread(0.5), Spread(0.5), spreads, (0, 1, 2, 3), ())
-    return Verdict(strategy, (standing,), standing, (), correlation, (0, 1, 2, 3), ())
+def verdict(correlation, test_metrics):
+    best = Configuration("best", {}, Estimate(0.5), Estimate(0.5), test_metrics, (0, 1, 2, 3), ())
+    return Verdict((best,), best, (), correlation, (0, 1, 2, 3))
 
 
 def published():
@@ -83,16 +90,16 @@ def published():
         numbers = iter(row.split())
         found[strategy] = {}
         for task, correlation in zip(TASKS, TABLE_3[strategy][:-1], strict=True):
-            spreads = {}
+            test_metrics = {}
             for metric in METRICS.get(task, ("acc",)):
                 mean, std = (float(part) / 100 for part in next(numbers).split("±"))
-                spreads[metric] = Spread(mean, std, n=4)
-            found[strategy][task] = verdict(strategy, Correlation(correlation, None, None, 48), spreads)
+                test_metrics[metric] = Estimate(mean, std, n=4)
+            found[strategy][task] = verdict(Estimate(correlation, n=48), test_metrics)
     return found
 
 
 def cells(row):
-    return [Cell(tuple(Spread(float(part)) for part in number.split("/"))) for number in row.split()]
+    return [ProtocolCell(tuple(Estimate(float(part)) for part in number.split("/"))) for number in row.split()]
 
 
 def test_table_2_is_printed_as_published_with_its_averages():
@@ -128,22 +135,23 @@ def test_one_more_row_of_the_leaderboard_is_not_the_average_of_its_numbers():
     assert average(cells(ALBERT_NOISY_CROSS)).value == pytest.approx(72.84, abs=0.0051)
 
 
-def test_the_published_search_spaces_have_their_sizes():
-    def size(patterns):
-        grid = {"max_steps": [250, 500], "learning_rate": [1e-5, 5e-6], "every_eval_ratio": [0.02, 0.04]}
-        return len(configurations({**grid, "pattern_id": list(range(patterns))}))
+def sizes(runs):
+    """How many configurations the protocol counts on each task, before anything is trained."""
+    (study,) = studies([fewshot_run(str(number), run.task, [], status="waiting") for number, run in enumerate(runs)])
+    (strategy,) = study.strategies
+    return {task.removeprefix("superglue/"): len(verdict.configurations) for task, verdict in strategy.verdicts.items()}
 
-    patterns = {"boolq": 6, "rte": 6, "cb": 6, "wic": 3, "wsc": 3, "multirc": 3, "copa": 2}
-    sizes = {task: size(count) for task, count in patterns.items()}
-    assert sizes == {"boolq": 48, "rte": 48, "cb": 48, "wic": 24, "wsc": 24, "multirc": 24, "copa": 16}
-    assert size(1) == 8  # ReCoRD
-    assert sum(sizes.values()) == 232
-    ptuning = {
-        "max_steps": [250, 500],
-        "learning_rate, embedding_learning_rate": [[5e-6, 1e-5], [1e-5, 1e-4]],
-        "every_eval_ratio": [0.02, 0.04],
-        "prompt_encoder": ["lstm", "mlp"],
-        "warmup_step_ratio": [0, 0.1],
-        "pattern_id": 1,
-    }
-    assert len(configurations(ptuning)) == 32
+
+def test_the_published_search_spaces_have_their_sizes():
+    pytest.importorskip("torch", reason="the hf extra is not installed")
+    pet = sizes(load_runs(SEARCHES / "search_pet_deberta.yaml"))
+    assert pet == {"boolq": 48, "rte": 48, "cb": 48, "wic": 24, "wsc": 24, "multirc": 24, "copa": 16}
+    assert sum(pet.values()) == 232
+    assert set(sizes(load_runs(SEARCHES / "search_ptuning_deberta.yaml")).values()) == {32}
+
+
+def test_a_task_with_one_pattern_has_eight_configurations():
+    pytest.importorskip("torch", reason="the hf extra is not installed")
+    grid = {"max_steps": [250, 500], "learning_rate": [1e-5, 5e-6], "eval_ratios": [0.02, 0.04], "pattern": 0}
+    task = {"name": "fewshot", "data": "superglue/record", "method": {"name": "pet", **grid}}
+    assert sizes(expand({"task": task}, Path())) == {"record": 8}

@@ -6,8 +6,7 @@ import json
 
 import pytest
 
-from lmassay.evaluations.fewshot.protocol.leaks import gaps, leaks
-from lmassay.evaluations.fewshot.protocol.splits import Unit, make_splits, split_seeds
+from lmassay.evaluations.fewshot.protocol.splits import Unit, gaps, leaks, make_splits, split_seeds
 
 SETTINGS = ("fix_setting", "dev32_setting", "dev32_split", "cross_validation", "mdl")
 PLAIN = {"boolq": "BoolQ", "cb": "CB", "rte": "RTE", "wic": "WiC"}

@@ -20,8 +20,16 @@ from lmassay.evaluations.fewshot.icl import NoChoiceError
 from lmassay.evaluations.fewshot.methods.contract import Lesson
 from lmassay.evaluations.fewshot.metrics import judged
 from lmassay.evaluations.fewshot.protocol import regimes
-from lmassay.evaluations.fewshot.protocol.leaks import gaps, leaks, repeats
-from lmassay.evaluations.fewshot.protocol.splits import Split, Unit, make_splits, strategy_name, units_of
+from lmassay.evaluations.fewshot.protocol.splits import (
+    Split,
+    Unit,
+    gaps,
+    leaks,
+    make_splits,
+    repeats,
+    strategy_name,
+    units_of,
+)
 from lmassay.evaluations.fewshot.tasks.examples import InputExample
 from lmassay.evaluations.fewshot.tasks.nlu import NluTask, open_task
 from lmassay.plugins.options import Nested, Spec, build, expand_environment, options_model, split_spec
@@ -152,12 +160,6 @@ class FewShot(Task):
             if many
         ]
         return [f"{self._task.name}, {strategy}: {note}" for note in told]
-
-    def _untested(self) -> list[str]:
-        without = sum(example.label is None for example in self._tested)
-        return [f"{without} of {len(self._tested)} test examples have no label: nothing is scored on test"] * bool(
-            without
-        )
 
     def size(self) -> int | None:
         if strategy_name(self._options.strategy) == "model_informed":

@@ -13,7 +13,7 @@ from click.testing import CliRunner, Result
 from lmassay.cli import app
 from lmassay.errors import LmassayError
 from lmassay.storage.store import Store
-from tests.evaluations.fewshot.report.small_fewshot import GRID, NAN, failed, fill, row, sweep, task, tried
+from tests.evaluations.fewshot.report.small_fewshot import GRID, NAN, failed, fewshot_run, fill, row, sweep, task
 from tests.helpers import lmassay, write_config, write_lines
 
 TERMINAL = {"FORCE_COLOR": "1", "COLUMNS": "80", "TERM": "xterm"}
@@ -29,7 +29,7 @@ def folder(tmp_path_factory):
         splits = {"strategy": strategy, "k": 2}
         runs += sweep(GRID, splits=splits) + sweep(GRID, "superglue/wic", splits=splits)
         broken = task(method={"name": "pet", "learning_rate": 1e-3}, splits=splits)
-        runs.append(tried(f"broken-{strategy}", broken, [row(0, 0.1, 0.9), failed(1)], status="incomplete"))
+        runs.append(fewshot_run(f"broken-{strategy}", broken, [row(0, 0.1, 0.9), failed(1)], status="incomplete"))
     fill(place / "results", runs, notes=["split 1: no example of 'yes' to train on"])
     return place
 
@@ -177,7 +177,8 @@ def test_the_latest_command_alone_is_judged_unless_all_are_asked_for(tmp_path):
 
 def test_a_sweep_that_was_killed_is_told_with_the_way_on(tmp_path):
     runs = [
-        tried(str(rate), task(method={"name": "pet", "learning_rate": rate}), [], status="waiting") for rate in (1, 2)
+        fewshot_run(str(rate), task(method={"name": "pet", "learning_rate": rate}), [], status="waiting")
+        for rate in (1, 2)
     ]
     fill(tmp_path / "results", runs)
     shown = printed(tmp_path)

@@ -11,9 +11,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lmassay.errors import ConfigError, DataError
-from lmassay.evaluations.fewshot.protocol.leaks import gaps, leaks, repeats
-from lmassay.evaluations.fewshot.protocol.split_strategies import STRATEGIES, shares
-from lmassay.evaluations.fewshot.protocol.splits import Unit, make_splits, strategy_name, units_of
+from lmassay.evaluations.fewshot.protocol.splits import (
+    Unit,
+    gaps,
+    leaks,
+    make_splits,
+    repeats,
+    strategy_name,
+    units_of,
+)
+from lmassay.evaluations.fewshot.protocol.strategies import STRATEGIES, shares
 from lmassay.evaluations.fewshot.tasks.examples import InputExample
 
 DRAWN = ("multi_splits", "bagging", "random", "model_informed")

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from lmassay.evaluations.fewshot.protocol.trials import Tried
 from lmassay.storage.store import Store
-from lmassay.types import Example, NewRun, Result, Row, Score, provenance_of
+from lmassay.types import Example, NewRun, Result, Row, RunRecord, Score, provenance_of
+
+Run = tuple[RunRecord, Sequence[Row]]
+"""A run and its rows, as they come out of a store."""
 
 NAN = "the loss is no number after update 3"
 
@@ -34,16 +37,45 @@ def failed(split: int, error: str = NAN, pattern: int | None = 0) -> Row:
     return Row(Example(_id(groups), {}, None, groups), "error", error=error)
 
 
-def tried(run: str, options: Mapping[str, Any], rows: Sequence[Row], **more: Any) -> Tried:
-    return Tried(run, more.pop("model", "tiny"), options, rows, **more)
+def fewshot_run(
+    name: str,
+    options: Mapping[str, Any],
+    rows: Sequence[Row],
+    *,
+    model: str = "tiny",
+    status: str = "done",
+    limit: int | None = None,
+    signature: Mapping[str, str] | None = None,
+    notes: Sequence[str] = (),
+) -> Run:
+    config = {"task": dict(options), "model": None, "seed": 0, "limit": limit}
+    provenance = {"signature": dict(signature or {}), "headline": ["acc", "dev"], "command": ["run"], "notes": notes}
+    record = RunRecord(
+        id=name,
+        sweep="one",
+        name="",
+        task="fewshot",
+        model=model,
+        label=name,
+        status=status,
+        config=config,
+        signature="s",
+        provenance=provenance_of(provenance),
+        results=[],
+        note="",
+        planned=None,
+        created="",
+        finished=None,
+    )
+    return record, rows
 
 
 def sweep(
     scores: Mapping[float, Sequence[tuple[float, float]]], data: str = "superglue/rte", **options: Any
-) -> list[Tried]:
+) -> list[Run]:
     """One run a learning rate, with (dev, test) of every split."""
     return [
-        tried(
+        fewshot_run(
             f"run-{data.rpartition('/')[2]}-{rate:g}-{len(found)}",
             task(data, method={"name": "pet", "learning_rate": rate}, **options),
             [row(split, dev, test) for split, (dev, test) in enumerate(found)],
@@ -62,30 +94,27 @@ GRID = {
 }
 
 
-def fill(folder: Path, runs: Sequence[Tried], sweep_id: str = "one", notes: Sequence[str] = ()) -> Path:
+def fill(folder: Path, runs: Sequence[Run], sweep_id: str = "one", notes: Sequence[str] = ()) -> Path:
     """A results folder that holds the runs."""
     with Store(folder, create=True) as store:
-        for number, run in enumerate(runs):
-            config = {"task": dict(run.task), "model": None, "seed": 0, "limit": run.limit}
-            provenance = {"signature": dict(run.signature), "headline": ["acc", "dev"], "command": ["run"]}
-            provenance |= {"notes": list(notes)} if notes else {}
+        for number, (record, rows) in enumerate(runs):
             new = NewRun(
-                f"{run.run}-{number}",
+                f"{record.id}-{number}",
                 sweep_id,
-                "",
-                "fewshot",
-                run.model,
-                run.run,
-                config,
-                "s",
-                provenance_of(provenance),
+                record.name,
+                record.task,
+                record.model,
+                record.label,
+                record.config,
+                record.signature,
+                replace(record.provenance, notes=tuple(notes)),
                 None,
             )
             store.add_run(new)
-            store.add_rows(new.id, list(enumerate(run.rows)))
-            if run.rows:
-                store.set_results(new.id, [Result("acc", "overall", 0.5, 0.4, 0.6, len(run.rows))])
-            store.set_status(new.id, run.status)
+            store.add_rows(new.id, list(enumerate(rows)))
+            if rows:
+                store.set_results(new.id, [Result("acc", "overall", 0.5, 0.4, 0.6, len(rows))])
+            store.set_status(new.id, record.status)
     return folder
 
 

@@ -10,7 +10,7 @@ from lmassay.reporting.blocks import Figures, Folded, Heading, Note, Table
 from lmassay.reporting.page import render
 from lmassay.reporting.sections import section_of
 from lmassay.storage.store import Store
-from tests.evaluations.fewshot.report.small_fewshot import GRID, NAN, failed, fill, row, sweep, task, tried
+from tests.evaluations.fewshot.report.small_fewshot import GRID, NAN, failed, fewshot_run, fill, row, sweep, task
 
 NASTY = "<script>alert(1)</script>"
 
@@ -22,8 +22,12 @@ def store(tmp_path_factory):
     for strategy in ("multi_splits", "cross_validation"):
         splits = {"strategy": strategy, "k": 2}
         runs += sweep(GRID, splits=splits) + sweep(GRID, "superglue/cb", splits=splits)
-        runs.append(tried("broken", task(method={"name": "pet", "learning_rate": 1e-3}, splits=splits), [failed(0)]))
-    runs.append(tried("floor", task(method="majority", splits={"k": 2}), [row(0, pattern=None), row(1, pattern=None)]))
+        runs.append(
+            fewshot_run("broken", task(method={"name": "pet", "learning_rate": 1e-3}, splits=splits), [failed(0)])
+        )
+    runs.append(
+        fewshot_run("floor", task(method="majority", splits={"k": 2}), [row(0, pattern=None), row(1, pattern=None)])
+    )
     folder = fill(tmp_path_factory.mktemp("results"), runs)
     with Store(folder) as opened:
         yield opened
@@ -116,7 +120,7 @@ def test_failed_trainings_are_listed_with_their_reason(section):
 
 
 def test_no_figure_without_something_to_draw(tmp_path):
-    fill(tmp_path, [tried("a", task(splits={"k": 2}), [], status="waiting")])
+    fill(tmp_path, [fewshot_run("a", task(splits={"k": 2}), [], status="waiting")])
     with Store(tmp_path) as store:
         blocks = section_of(store, store.runs()).blocks
     assert not any(isinstance(block, Figures) for block in blocks)
@@ -134,7 +138,7 @@ def test_sixteen_splits_and_equal_scores_are_drawn(tmp_path):
 
 def test_two_metrics_stand_side_by_side(tmp_path):
     rows = [row(split, 0.6, 0.5, metrics=("acc", "f1-macro")) for split in (0, 1)]
-    fill(tmp_path, [tried("a", task("superglue/cb", splits={"k": 2}), rows)])
+    fill(tmp_path, [fewshot_run("a", task("superglue/cb", splits={"k": 2}), rows)])
     with Store(tmp_path) as store:
         blocks = section_of(store, store.runs()).blocks
     criteria = tables(blocks)[0]
@@ -145,8 +149,8 @@ def test_two_metrics_stand_side_by_side(tmp_path):
 def test_everything_is_escaped(tmp_path):
     method = {"name": "pet", "prompt": NASTY}
     runs = [
-        tried("a", task(method=method, splits={"k": 2}), [row(0), failed(1, NASTY)], model=NASTY),
-        tried("b", task(method={"name": "pet", "prompt": "b"}, splits={"k": 2}), [row(0), row(1)], model=NASTY),
+        fewshot_run("a", task(method=method, splits={"k": 2}), [row(0), failed(1, NASTY)], model=NASTY),
+        fewshot_run("b", task(method={"name": "pet", "prompt": "b"}, splits={"k": 2}), [row(0), row(1)], model=NASTY),
     ]
     fill(tmp_path, runs, notes=[NASTY])
     with Store(tmp_path) as store:

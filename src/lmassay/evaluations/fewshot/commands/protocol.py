@@ -19,11 +19,11 @@ from lmassay.storage.store import Store
 from lmassay.types import RunRecord
 
 if TYPE_CHECKING:
-    from lmassay.evaluations.fewshot.protocol.table import ProtocolTable
-    from lmassay.evaluations.fewshot.report.judged import JudgedArm, JudgedStudy
+    from lmassay.evaluations.fewshot.protocol.studies import Strategy, Study
+    from lmassay.evaluations.fewshot.report.tables import ProtocolTable
 
-_MOST_NOTES = {False: 12, True: 4}
-"""In full and in brief."""
+_MOST_NOTES = 12
+_MOST_NOTES_IN_BRIEF = 4
 
 
 @click.command(epilog="Example: lmassay protocol --format tex -o table.tex", short_help="Judge few-shot runs.")
@@ -40,7 +40,7 @@ def protocol(runs: Sequence[str], every: bool, form: str, output: Path | None, r
     Runs that differ in hyper-parameters alone are the configurations that one is selected from. A training that failed
     or was not reached is reported, and never counted as a score.
     """
-    from lmassay.evaluations.fewshot.report.judged import judged_studies
+    from lmassay.evaluations.fewshot.protocol.studies import read_studies
 
     if every and runs:
         raise UserError("--all judges every few-shot run; leave out either it or the names")
@@ -49,16 +49,17 @@ def protocol(runs: Sequence[str], every: bool, form: str, output: Path | None, r
     if output is not None and form == "text":
         raise UserError("-o goes with --format md, tex or csv")
     with Store(results) as store:
-        chosen = store.runs() if every else chosen_runs(store, runs)
-        judged = judged_studies(store, chosen)
-    if not judged:
+        records = store.runs() if every else chosen_runs(store, runs)
+        studies = read_studies(store, records)
+    if not studies:
         where = f"in {results}" if every else "among these"
         raise UserError(f"there is no few-shot run {where}; see `lmassay ls`, or give --all for all of the folder")
     if as_json or form != "text":
-        _write(judged, "json" if as_json else form, output)
+        _write(studies, "json" if as_json else form, output)
         return
-    for number, study in enumerate(judged):
-        click.echo("\n" if number else "", nl=False)
+    for number, study in enumerate(studies):
+        if number:
+            click.echo()
         print_study(study)
 
 
@@ -66,54 +67,64 @@ def print_verdicts(store: Store, records: Sequence[RunRecord]) -> None:
     """The three criteria of runs that were just done, if there are several few-shot runs among them."""
     if len(records) < 2:
         return
-    from lmassay.evaluations.fewshot.report.judged import judged_studies
+    from lmassay.evaluations.fewshot.protocol.studies import read_studies
 
-    for study in judged_studies(store, records):
+    for study in read_studies(store, records):
         click.echo()
         print_study(study, brief=True)
 
 
-def print_study(judged: JudgedStudy, *, brief: bool = False) -> None:
+def print_study(study: Study, *, brief: bool = False) -> None:
     """All tables of a method and model; ``brief`` leaves out what explains them."""
-    from lmassay.evaluations.fewshot.report.forms import what_it_is
-    from lmassay.evaluations.fewshot.report.tables import comparisons, criteria, stability_note
+    from lmassay.evaluations.fewshot.report.tables import (
+        comparison_tables,
+        criteria_table,
+        explanation,
+        stability_note,
+    )
 
-    _say_wrapped(judged.title)
+    _say_wrapped(study.title)
     if not brief:
-        _say_wrapped(what_it_is(judged))
-    for arm in judged.families:
-        table = criteria(arm)
+        _say_wrapped(explanation(study))
+    for strategy in study.main_strategies:
         click.echo()
-        _print(table)
-        if arm.curves and not brief:
-            _say_wrapped(stability_note(arm))
-        _print_selected(arm)
-        _print_notes(arm, _MOST_NOTES[brief])
-    if len(judged.arms) > 1:
-        for table in comparisons(judged):
+        _print_protocol_table(criteria_table(strategy))
+        if strategy.curves and not brief:
+            _say_wrapped(stability_note(strategy))
+        _print_selected(strategy)
+        _print_notes(strategy, _MOST_NOTES_IN_BRIEF if brief else _MOST_NOTES)
+    if len(study.strategies) > 1:
+        for table in comparison_tables(study):
             click.echo()
-            _print(table)
+            _print_protocol_table(table)
 
 
-def _print(table: ProtocolTable) -> None:
-    """A protocol table in as many parts as the terminal is narrow."""
-    from lmassay.evaluations.fewshot.report.tables import cells
+def _print_protocol_table(table: ProtocolTable) -> None:
+    """A protocol table, its columns in as many parts as the terminal is too narrow for."""
+    from lmassay.evaluations.fewshot.report.tables import printed_cells
 
     rows = []
     for row in table.rows:
-        shared, found = cells(row)
-        texts = ["\n".join(text for line in cell for text in (line.text, *line.small)) for cell in found]
-        rows.append([f"{row.name}\n  {shared}" if shared else row.name, *texts])
+        shared_n, cells = printed_cells(row)
+        texts = [f"{row.name}\n  {shared_n}" if shared_n else row.name]
+        for cell in cells:
+            lines = []
+            for number in cell:
+                lines += [number.text, *number.small]
+            texts.append("\n".join(lines))
+        rows.append(texts)
     heads = ["", *table.columns]
-    widths = [_width([head, *(row[place] for row in rows)]) for place, head in enumerate(heads)]
+    widths = [_width([heads[column], *(row[column] for row in rows)]) for column in range(len(heads))]
+
     title, start = table.title, 1
     while start < len(heads):
+        # Each part begins with the names of the rows and has at least one column besides.
         end = start + 1
         while end < len(heads) and widths[0] + sum(widths[start : end + 1]) <= out().width:
             end += 1
         numbers = range(1, end - start + 1)
-        shown = [[row[0], *row[start:end]] for row in rows]
-        print_table(title, [heads[0], *heads[start:end]], shown, right=numbers, whole=(0, *numbers))
+        part = [[row[0], *row[start:end]] for row in rows]
+        print_table(title, [heads[0], *heads[start:end]], part, right=numbers, whole=(0, *numbers))
         title, start = "", end
 
 
@@ -121,38 +132,46 @@ def _width(cells: Sequence[str]) -> int:
     return max(cell_len(line) for cell in cells for line in cell.split("\n")) + 2
 
 
-def _print_selected(arm: JudgedArm) -> None:
-    from lmassay.evaluations.fewshot.report.tables import selected, spread_text
+def _print_selected(strategy: Strategy) -> None:
+    from lmassay.evaluations.fewshot.report.tables import estimate_text, examples_text, selected_name, splits_text
 
-    rows = [
-        [s.task, s.configuration.replace(", ", "\n"), spread_text(s.dev), f"{s.splits}\n{s.configurations}", s.examples]
-        for s in selected(arm)
-    ]
+    rows = []
+    for task, verdict in strategy.verdicts.items():
+        row = [
+            task,
+            selected_name(verdict).replace(", ", "\n"),
+            estimate_text(verdict.dev),
+            f"{splits_text(verdict)}\n{len(verdict.configurations)}",
+            examples_text(verdict),
+        ]
+        # Intervals stand below their numbers.
+        rows.append([cell.replace(" [", "\n[") for cell in row])
     heads = ("task", "selected", "dev", "splits\nconfigs", "train/dev/\ntest")
-    print_table("", heads, [[cell.replace(" [", "\n[") for cell in row] for row in rows], right=(2, 3, 4), whole=(2, 3))
+    print_table("", heads, rows, right=(2, 3, 4), whole=(2, 3))
 
 
-def _print_notes(arm: JudgedArm, most: int) -> None:
+def _print_notes(strategy: Strategy, most: int) -> None:
     from lmassay.evaluations.fewshot.report.tables import notes
 
-    found = notes(arm)
-    for note in found[:most]:
-        _say_wrapped(f"note: {note}")
-    if len(found) > most:
-        _say_wrapped(f"note: {len(found) - most} more: lmassay protocol --format md")
+    texts = notes(strategy)
+    for text in texts[:most]:
+        _say_wrapped(f"note: {text}")
+    if len(texts) > most:
+        _say_wrapped(f"note: {len(texts) - most} more: lmassay protocol --format md")
 
 
 def _say_wrapped(text: str) -> None:
     out().print(plain(text), markup=False)
 
 
-def _write(judged: Sequence[JudgedStudy], form: str, output: Path | None) -> None:
-    from lmassay.evaluations.fewshot.report import forms
+def _write(studies: Sequence[Study], form: str, output: Path | None) -> None:
+    from lmassay.evaluations.fewshot.report import formats
 
     if form == "json":
-        print_json(forms.document(judged))
+        print_json(formats.document(studies))
         return
-    text = {"md": forms.markdown, "tex": forms.latex, "csv": forms.csv_text}[form](judged)
+    writers = {"md": formats.markdown, "tex": formats.latex, "csv": formats.csv_text}
+    text = writers[form](studies)
     if output is not None:
         with atomic_write(output, newline="") as stream:
             stream.write(text)

@@ -1,84 +1,155 @@
 """FewNLU's protocol: every configuration is trained on K splits, selected by its mean dev score, and judged by test.
 
+Four nouns lead from a training to a table: a *trial* is one training, a *configuration* its hyper-parameters with their
+means over the splits, a *verdict* says which configuration is selected on a task and how far dev scores can be trusted,
+and a *study* (``studies``) holds the verdicts of a method by strategy and task.
+
 A training that failed leaves its configuration with fewer splits; it is reported and never counted as a score.
 """
 
 from __future__ import annotations
 
 import math
-from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
 
-import numpy as np
-
-from lmassay.errors import ConfigError
-from lmassay.evaluations.fewshot.protocol.correlation import Correlation, rank_correlation
-from lmassay.statistics import intervals
+from lmassay.evaluations.fewshot.protocol.estimates import (
+    NO_ESTIMATE,
+    Estimate,
+    mean_over_splits,
+    rank_correlation,
+)
 from lmassay.statistics.intervals import DEFAULT, Settings
 
 # Means of the same scores in another order may differ in the last digit.
-_NOTHING = 1e-12
+_ROUNDING = 1e-12
 
 
 @dataclass(frozen=True, slots=True)
 class Trial:
-    """One training: a configuration on a split. ``dev`` is None without a dev set and NaN where the training failed."""
+    """One training: a configuration on a split, with what it scored or the reason why it has no score."""
 
-    strategy: str
     configuration: str
+    """The configuration's name, see ``Configuration``."""
     params: Mapping[str, Any]
     split: int
-    dev: float | None
+    dev: float | None = None
+    """None without a dev set."""
     test: float | None = None
-    """None where the test set was not looked at."""
-    dev_metrics: Mapping[str, float] = field(default_factory=dict)
+    """None where nothing was scored on test."""
     test_metrics: Mapping[str, float] = field(default_factory=dict)
+    state: Literal["done", "failed", "not done"] = "done"
+    reason: str = ""
+    """Why there is no result."""
+    run: str = ""
+    id: str = ""
+    """The example's id in its run: ``split-0-p1-every-0.02``."""
+    details: Mapping[str, Any] = field(default_factory=dict)
+    """What the run wrote down: numbers of examples, dev scores while training."""
+    chosen_step: float | None = None
+    """The update whose weights were taken."""
 
     @property
-    def failed(self) -> bool:
-        return any(score is not None and not math.isfinite(score) for score in (self.dev, self.test))
+    def has_result(self) -> bool:
+        """False for a training that failed or was not reached; a score that is not a number is a failure, too."""
+        if self.state != "done":
+            return False
+        return all(score is None or math.isfinite(score) for score in (self.dev, self.test))
 
 
 @dataclass(frozen=True, slots=True)
-class Spread:
-    """A mean over splits: sample standard deviation, and Student's interval where there are two or more."""
+class Configuration:
+    """One setting of the hyper-parameters, with its scores over the splits."""
 
-    value: float | None
-    std: float | None = None
-    low: float | None = None
-    high: float | None = None
-    n: int = 0
-
-
-@dataclass(frozen=True, slots=True)
-class Standing:
-    """How a configuration fared over the splits."""
-
-    configuration: str
+    name: str
+    """The hyper-parameters that differ from other configurations: ``learning_rate=1e-05, pattern=2``."""
     params: Mapping[str, Any]
-    dev: Spread
-    test: Spread
-    test_metrics: Mapping[str, Spread]
+    dev: Estimate
+    test: Estimate
+    test_metrics: Mapping[str, Estimate]
     splits: tuple[int, ...]
-    """Those whose trainings ended well."""
+    """Those whose trainings have a result."""
     missing: tuple[int, ...]
-    """Those whose training failed or is not there."""
+    """Those whose training failed or was not reached."""
 
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What a strategy says of a task: the selected configuration, and how far its dev scores can be trusted."""
+    """What one strategy concludes about one task: the selected configuration, and how far dev scores can be trusted."""
 
-    strategy: str
-    standings: tuple[Standing, ...]
-    chosen: Standing | None
+    configurations: tuple[Configuration, ...]
+    selected: Configuration | None
     tied: tuple[str, ...]
-    """Configurations with the same mean dev score as the chosen one, which came first."""
-    correlation: Correlation
+    """Configurations with the same mean dev score as the selected one, which came first."""
+    correlation: Estimate
+    """Of mean dev with mean test, over the configurations that have all their splits."""
     splits: tuple[int, ...]
-    notes: tuple[str, ...]
+    """Those that every configuration should have."""
+    selection_notes: tuple[str, ...] = ()
+    trials: tuple[Trial, ...] = ()
+    warnings: tuple[str, ...] = ()
+    """What the runs warned of: classes without examples, groups in both train and dev."""
+
+    @property
+    def k(self) -> int:
+        """The number of splits."""
+        return len(self.splits)
+
+    @property
+    def dev(self) -> Estimate:
+        """The selected configuration's dev score."""
+        return NO_ESTIMATE if self.selected is None else self.selected.dev
+
+    @property
+    def test(self) -> Estimate:
+        """The selected configuration's test score."""
+        return NO_ESTIMATE if self.selected is None else self.selected.test
+
+    @property
+    def test_metrics(self) -> Mapping[str, Estimate]:
+        """The selected configuration's test score by metric."""
+        return {} if self.selected is None else self.selected.test_metrics
+
+    @property
+    def missing_notes(self) -> list[str]:
+        """One note for each configuration that lacks splits."""
+        notes = []
+        for configuration in self.configurations:
+            if configuration.missing:
+                missing = ", ".join(map(str, configuration.missing))
+                done = len(configuration.splits)
+                notes.append(f"'{configuration.name}' has {done} of {self.k} splits (missing: {missing})")
+        return notes
+
+    @property
+    def notes(self) -> list[str]:
+        """What a reader must know about the selection."""
+        return [*self.missing_notes, *self.selection_notes]
+
+    @property
+    def trials_without_result(self) -> list[Trial]:
+        return [trial for trial in self.trials if trial.state != "done"]
+
+    def trials_of(self, configuration: Configuration | None) -> list[Trial]:
+        """The trials of one configuration; none for None."""
+        if configuration is None:
+            return []
+        return [trial for trial in self.trials if trial.configuration == configuration.name]
+
+    def reasons(self) -> list[tuple[str, bool, int]]:
+        """Why results are missing, whether the training failed, and how many trainings that concerns."""
+        trainings: dict[tuple[str, bool], set[tuple[str, str]]] = {}
+        for trial in self.trials_without_result:
+            # One training serves all evaluation intervals.
+            training_id = trial.id.partition("-every-")[0]
+            key = (trial.reason, trial.state == "failed")
+            trainings.setdefault(key, set()).add((trial.run, training_id))
+        return [(reason, failed, len(ids)) for (reason, failed), ids in trainings.items()]
+
+    def sizes(self, part: str) -> tuple[int, ...]:
+        """How many examples ``n_train``, ``n_dev`` or ``n_test`` had, each number once."""
+        return tuple(sorted({int(trial.details[part]) for trial in self.trials if part in trial.details}))
 
 
 def selection_score(metrics: Mapping[str, float]) -> float | None:
@@ -92,155 +163,124 @@ def selection_score(metrics: Mapping[str, float]) -> float | None:
     return math.fsum(metrics.values()) / len(metrics)
 
 
-def trial_of(
-    strategy: str,
-    configuration: str,
-    params: Mapping[str, Any],
-    split: int,
-    dev_metrics: Mapping[str, float],
-    test_metrics: Mapping[str, float] | None = None,
-) -> Trial:
-    """A trial whose dev and test scores are the means of its metrics."""
-    tested = test_metrics or {}
-    dev, test = selection_score(dev_metrics), selection_score(tested)
-    return Trial(strategy, configuration, params, split, dev, test, dev_metrics, tested)
-
-
-def failed_trial(strategy: str, configuration: str, params: Mapping[str, Any], split: int) -> Trial:
-    """The trace of a training without a result."""
-    return Trial(strategy, configuration, params, split, math.nan)
-
-
-def spread(values: Iterable[float], settings: Settings | None = DEFAULT) -> Spread:
-    """Mean ± std over splits. These share examples, so the interval (none without settings) is a guide, no promise."""
-    scores = np.asarray([value for value in values if math.isfinite(value)], dtype=np.float64)
-    if len(scores) == 0:
-        return Spread(None)
-    mean = float(scores.mean())
-    if len(scores) == 1:
-        return Spread(mean, n=1)
-    low, high = intervals.interval_of_mean(scores, settings) if settings else (None, None)
-    if low is not None and high is not None and scores.min() >= 0 and scores.max() <= 1:
-        low, high = max(low, 0.0), min(high, 1.0)
-    return Spread(mean, float(scores.std(ddof=1)), low, high, len(scores))
-
-
-def standings(
-    trials: Sequence[Trial], settings: Settings | None = DEFAULT, splits: Sequence[int] | None = None
-) -> list[Standing]:
-    """Each configuration over all ``splits`` (else those that any configuration was tried on), in order of appearance.
-
-    Several trainings of a configuration on one split are repetitions: they are averaged first.
-    """
-    expected = sorted({trial.split for trial in trials} if splits is None else set(splits))
-    by_configuration: dict[str, list[Trial]] = {}
-    for trial in trials:
-        if trial.split in expected:
-            by_configuration.setdefault(trial.configuration, []).append(trial)
-    return [_standing(name, tried, expected, settings) for name, tried in by_configuration.items()]
-
-
-def _standing(name: str, tried: Sequence[Trial], expected: Sequence[int], settings: Settings | None) -> Standing:
-    well = [trial for trial in tried if not trial.failed]
-    done = sorted({trial.split for trial in well})
-    metrics = dict.fromkeys(metric for trial in well for metric in trial.test_metrics)
-
-    def over_splits(scores: Iterable[tuple[int, float | None]]) -> Spread:
-        found: dict[int, list[float]] = {}
-        for split, score in scores:
-            if score is not None:
-                found.setdefault(split, []).append(score)
-        return spread((math.fsum(scores) / len(scores) for _, scores in sorted(found.items())), settings)
-
-    return Standing(
-        name,
-        tried[0].params,
-        over_splits((trial.split, trial.dev) for trial in well),
-        over_splits((trial.split, trial.test) for trial in well),
-        {metric: over_splits((trial.split, trial.test_metrics.get(metric)) for trial in well) for metric in metrics},
-        tuple(done),
-        tuple(split for split in expected if split not in done),
-    )
-
-
-@dataclass(frozen=True, slots=True)
-class Selection:
-    """The configuration with the best mean dev score, if any can be selected."""
-
-    chosen: Standing | None
-    tied: tuple[str, ...] = ()
-    notes: tuple[str, ...] = ()
-
-
-def select(found: Sequence[Standing]) -> Selection:
-    """The first of those with the highest mean dev score among the configurations that have all their splits.
-
-    Only if none has them all, the ones with the most splits are compared, and it is said.
-    """
-    trained = [standing for standing in found if standing.splits]
-    if not trained:
-        return Selection(None, notes=("no training ended well: there is nothing to select",))
-    if all(standing.dev.value is None for standing in trained):
-        if len(found) == 1:
-            return Selection(trained[0], notes=("there is no dev set: the only configuration stands unselected",))
-        return Selection(None, notes=(f"there is no dev set to select one of {len(found)} configurations by",))
-    eligible = [standing for standing in trained if standing.dev.value is not None]
-    notes: list[str] = []
-    complete = [standing for standing in eligible if not standing.missing]
-    if not complete:
-        most = max(len(standing.splits) for standing in eligible)
-        complete = [standing for standing in eligible if len(standing.splits) == most]
-        notes.append(f"no configuration has all its splits: selected among those with {most}")
-    best = max(_dev(standing) for standing in complete)
-    winners = [standing for standing in complete if _dev(standing) >= best - _NOTHING]
-    tied = tuple(standing.configuration for standing in winners[1:])
-    if tied:
-        notes.append(f"'{winners[0].configuration}' is the first of {len(winners)} with the same mean dev score")
-    return Selection(winners[0], tied, tuple(notes))
-
-
-def _dev(standing: Standing) -> float:
-    assert standing.dev.value is not None
-    return standing.dev.value
-
-
-def judge(trials: Sequence[Trial], settings: Settings = DEFAULT, splits: Sequence[int] | None = None) -> Verdict:
+def judge(
+    trials: Sequence[Trial],
+    settings: Settings = DEFAULT,
+    splits: Iterable[int] | None = None,
+    warnings: Iterable[str] = (),
+) -> Verdict:
     """The verdict over the trials of one task under one strategy.
 
-    The correlation is that of mean dev with mean test over the configurations that have all their splits.
+    ``splits`` are those that every configuration should have; without, all that any configuration was tried on.
     """
-    strategies = {trial.strategy for trial in trials}
-    if len(strategies) != 1:
-        names = ", ".join(sorted(strategies)) or "none"
-        raise ConfigError(f"a verdict is over trials of one strategy, and here are: {names}; judge each by itself")
-    found = standings(trials, settings, splits)
-    selection = select(found)
-    whole = [s for s in found if not s.missing and s.dev.value is not None and s.test.value is not None]
-    correlation = rank_correlation([_dev(s) for s in whole], [s.test.value or 0.0 for s in whole], settings)
-    expected = tuple(sorted({trial.split for trial in trials} if splits is None else set(splits)))
-    notes = [*_missing_notes(found, len(expected)), *selection.notes]
+    tried_splits = {trial.split for trial in trials}
+    expected = sorted(tried_splits if splits is None else set(splits))
+    judged_trials = tuple(trial for trial in trials if trial.split in expected)
+    configurations = _configurations(judged_trials, expected, settings)
+    selected, tied, notes = _select(configurations)
     return Verdict(
-        strategies.pop(), tuple(found), selection.chosen, selection.tied, correlation, expected, tuple(notes)
+        configurations=tuple(configurations),
+        selected=selected,
+        tied=tied,
+        correlation=_correlation(configurations, settings),
+        splits=tuple(expected),
+        selection_notes=notes,
+        trials=judged_trials,
+        warnings=tuple(warnings),
     )
 
 
-def _missing_notes(found: Sequence[Standing], k: int) -> list[str]:
-    return [
-        f"'{standing.configuration}' has {len(standing.splits)} of {k} splits "
-        f"(missing: {', '.join(map(str, standing.missing))})"
-        for standing in found
-        if standing.missing
-    ]
+def stability(trials: Sequence[Trial], settings: Settings = DEFAULT) -> list[Verdict]:
+    """The verdicts with the first 1, 2 … K splits of one strategy: the third criterion, flat curves are stable.
+
+    For strategies that draw each split anew these are the verdicts of smaller K. The folds of cross-validation and MDL
+    depend on K: their first few show how much fewer folds of this size would say, not another K.
+    """
+    splits = sorted({trial.split for trial in trials})
+    return [judge(trials, settings, splits[:k]) for k in range(1, len(splits) + 1)]
 
 
-def by_strategy(trials: Iterable[Trial]) -> dict[str, list[Trial]]:
-    """Trials of one task, sorted by strategy in order of appearance."""
-    found: dict[str, list[Trial]] = {}
+# --- configurations ---------------------------------------------------------------------------------------------------
+
+
+def _configurations(trials: Sequence[Trial], expected: Sequence[int], settings: Settings) -> list[Configuration]:
+    """Each configuration over the expected splits, in order of appearance."""
+    by_name: dict[str, list[Trial]] = {}
     for trial in trials:
-        found.setdefault(trial.strategy, []).append(trial)
-    return found
+        by_name.setdefault(trial.configuration, []).append(trial)
+    return [_configuration(own_trials, expected, settings) for own_trials in by_name.values()]
 
 
-def failures(trials: Iterable[Trial]) -> Counter[str]:
-    """How many trainings of each configuration failed."""
-    return Counter(trial.configuration for trial in trials if trial.failed)
+def _configuration(trials: Sequence[Trial], expected: Sequence[int], settings: Settings) -> Configuration:
+    with_result = [trial for trial in trials if trial.has_result]
+    done = sorted({trial.split for trial in with_result})
+    test_metrics: dict[str, Estimate] = {}
+    for trial in with_result:
+        for metric in trial.test_metrics:
+            if metric not in test_metrics:
+                scores = [(other.split, other.test_metrics.get(metric)) for other in with_result]
+                test_metrics[metric] = _over_splits(scores, settings)
+    return Configuration(
+        name=trials[0].configuration,
+        params=trials[0].params,
+        dev=_over_splits([(trial.split, trial.dev) for trial in with_result], settings),
+        test=_over_splits([(trial.split, trial.test) for trial in with_result], settings),
+        test_metrics=test_metrics,
+        splits=tuple(done),
+        missing=tuple(split for split in expected if split not in done),
+    )
+
+
+def _over_splits(scores: Sequence[tuple[int, float | None]], settings: Settings) -> Estimate:
+    """The mean over splits of (split, score); several trainings on one split are repetitions and averaged first."""
+    by_split: dict[int, list[float]] = {}
+    for split, score in scores:
+        if score is not None:
+            by_split.setdefault(split, []).append(score)
+    means = [math.fsum(repetitions) / len(repetitions) for _, repetitions in sorted(by_split.items())]
+    return mean_over_splits(means, settings)
+
+
+def _correlation(configurations: Sequence[Configuration], settings: Settings) -> Estimate:
+    dev, test = [], []
+    for configuration in configurations:
+        # A mean over fewer splits cannot be ranked among means over all of them.
+        if configuration.missing or configuration.dev.value is None or configuration.test.value is None:
+            continue
+        dev.append(configuration.dev.value)
+        test.append(configuration.test.value)
+    return rank_correlation(dev, test, settings)
+
+
+# --- selection --------------------------------------------------------------------------------------------------------
+
+
+def _select(
+    configurations: Sequence[Configuration],
+) -> tuple[Configuration | None, tuple[str, ...], tuple[str, ...]]:
+    """The first configuration with the highest mean dev score, the names of those tied with it, and notes.
+
+    Only configurations that have all their splits are compared. If none has them all, those with the most splits are,
+    and a note says so.
+    """
+    trained = [configuration for configuration in configurations if configuration.splits]
+    if not trained:
+        return None, (), ("no training ended well: there is nothing to select",)
+    by_dev = [(c.dev.value, c) for c in trained if c.dev.value is not None]
+    if not by_dev:
+        if len(configurations) == 1:
+            return trained[0], (), ("there is no dev set: the only configuration stands unselected",)
+        return None, (), (f"there is no dev set to select one of {len(configurations)} configurations by",)
+
+    notes = []
+    candidates = [(dev, configuration) for dev, configuration in by_dev if not configuration.missing]
+    if not candidates:
+        most = max(len(configuration.splits) for _, configuration in by_dev)
+        candidates = [(dev, configuration) for dev, configuration in by_dev if len(configuration.splits) == most]
+        notes.append(f"no configuration has all its splits: selected among those with {most}")
+
+    best = max(dev for dev, _ in candidates)
+    selected, *others = [configuration for dev, configuration in candidates if dev >= best - _ROUNDING]
+    if others:
+        notes.append(f"'{selected.name}' is the first of {len(others) + 1} with the same mean dev score")
+    return selected, tuple(other.name for other in others), tuple(notes)

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 from lmassay.errors import ConfigError, DataError, did_you_mean
-from lmassay.evaluations.fewshot.protocol.split_strategies import DEALT_BY_FOLD, SINGLE, STRATEGIES, Parts, Pool
+from lmassay.evaluations.fewshot.protocol.strategies import DEALT_BY_FOLD, SINGLE, STRATEGIES, Parts, Pool
 
 if TYPE_CHECKING:
     import numpy as np
@@ -43,6 +43,7 @@ ALIASES = {
 }
 _LARGEST_SEED = 10_000
 _TRUE = "True"
+_PURPOSE = {"train": "train on", "dev": "validate on"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,7 +121,7 @@ def make_splits(
     features: NDArray[np.float64] | None = None,
     pairs: Pairs = "all",
 ) -> list[Split]:
-    """Part the examples ``k`` times (once for "fixed" and "dev32") by a strategy of ``split_strategies``.
+    """Part the examples ``k`` times (once for "fixed" and "dev32") by a strategy of ``strategies``.
 
     ``stratify`` gives every label its share of both parts, as far as whole groups allow; a group counts for the label
     that most of its examples have. ``features`` are for "model_informed": a row an example. ``pairs`` takes one example
@@ -227,3 +228,51 @@ def _members(
 
     train = tuple(place for group in parts.train for place in taken(group, pairs == "cloze"))
     return train, tuple(place for group in parts.dev for place in taken(group, False))
+
+
+# --- what to know of splits before trusting them ----------------------------------------------------------------------
+
+
+def leaks(splits: Sequence[Split], units: Sequence[Unit]) -> list[int]:
+    """For each split, how many groups have examples in both parts."""
+    counts = []
+    for split in splits:
+        train = {units[place].group for place in split.train}
+        dev = {units[place].group for place in split.dev}
+        counts.append(len(train & dev))
+    return counts
+
+
+def gaps(
+    splits: Sequence[Split],
+    units: Sequence[Unit],
+    *,
+    labels: Sequence[str] | None = None,
+    parts: Sequence[str] = ("train", "dev"),
+) -> list[str]:
+    """Classes (``labels``, else those that occur) without an example in a part, one line each."""
+    known = list(dict.fromkeys(unit.label for unit in units)) if labels is None else list(labels)
+    notes = []
+    for split in splits:
+        for part in parts:
+            places = split.train if part == "train" else split.dev
+            # A part that is empty by design, such as the dev set of "fixed", lacks nothing.
+            if not places:
+                continue
+            present = {units[place].label for place in places}
+            for label in known:
+                if label not in present:
+                    notes.append(f"split {split.index}: no example of '{label}' to {_PURPOSE[part]}")
+    return notes
+
+
+def repeats(splits: Sequence[Split]) -> list[str]:
+    """Splits that part the examples as an earlier one does: they add a training, but no evidence."""
+    first: dict[tuple[tuple[int, ...], tuple[int, ...]], int] = {}
+    notes = []
+    for split in splits:
+        key = (tuple(sorted(split.train)), tuple(sorted(split.dev)))
+        if key in first:
+            notes.append(f"split {split.index} parts the examples as split {first[key]} does")
+        first.setdefault(key, split.index)
+    return notes

@@ -6,12 +6,11 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Literal
 
-from lmassay.evaluations.fewshot.protocol.judging import Spread, Verdict, selection_score
-from lmassay.evaluations.fewshot.protocol.stability import StabilityPoint
-from lmassay.evaluations.fewshot.protocol.trials import Training
+from lmassay.evaluations.fewshot.protocol.estimates import Estimate
+from lmassay.evaluations.fewshot.protocol.judging import Trial, Verdict, selection_score
+from lmassay.evaluations.fewshot.protocol.studies import Strategy, Study
 from lmassay.evaluations.fewshot.report import plots
-from lmassay.evaluations.fewshot.report.judged import JudgedArm, JudgedStudy
-from lmassay.evaluations.fewshot.report.tables import spread_text, task_title
+from lmassay.evaluations.fewshot.report.tables import estimate_text, task_title
 from lmassay.reporting.blocks import Block, Figure, Figures, Heading, Note
 from lmassay.reporting.chart import MOST_SERIES, LinearAxis
 
@@ -23,8 +22,8 @@ MOST_FIGURES = 12
 """Of a kind; a note says how many more there would be."""
 
 
-def blocks(judged: JudgedStudy) -> list[Block]:
-    drawn = judged.families
+def blocks(judged: Study) -> list[Block]:
+    drawn = judged.main_strategies
     made: list[tuple[str, Literal["small", "middle"], list[Figure]]] = [
         ("Splits of the selected configurations", "middle", _splits(drawn)),
         ("Dev against test over configurations", "small", _each(_scatter(judged, task) for task in judged.tasks)),
@@ -49,14 +48,14 @@ def _each(figures: Iterable[Figure | None]) -> list[Figure]:
     return [figure for figure in figures if figure is not None]
 
 
-def short_name(judged: JudgedArm) -> str:
-    return judged.arm.name.replace("_", "-")
+def short_name(judged: Strategy) -> str:
+    return judged.label.replace("_", "-")
 
 
 # --- splits -----------------------------------------------------------------------------------------------------------
 
 
-def _splits(arms: Sequence[JudgedArm]) -> list[Figure]:
+def _splits(arms: Sequence[Strategy]) -> list[Figure]:
     """All on one scale, for strategies are to be compared."""
     rows = {short_name(arm): _dots(arm) for arm in arms}
     scale = [value for found in rows.values() for row in found for one in row.series for _, value in one]
@@ -72,17 +71,17 @@ def _splits(arms: Sequence[JudgedArm]) -> list[Figure]:
     ]
 
 
-def _dots(arm: JudgedArm) -> list[plots.DotRow]:
+def _dots(arm: Strategy) -> list[plots.DotRow]:
     rows = []
     for task, verdict in arm.verdicts.items():
-        trials = [t.trial for t in _of_chosen(arm, task, verdict) if not t.wanting]
-        if verdict.chosen is None or not trials:
+        trials = [t for t in verdict.trials_of(verdict.selected) if t.state == "done"]
+        if verdict.selected is None or not trials:
             continue
         scores = [
             [_dot(t.split, "test", t.test) for t in trials if t.test is not None],
             [_dot(t.split, "dev", t.dev) for t in trials if t.dev is not None],
         ]
-        rows.append(plots.DotRow(task_title(task), scores, [_brief(verdict.chosen.test), _brief(verdict.chosen.dev)]))
+        rows.append(plots.DotRow(task_title(task), scores, [_brief(verdict.test), _brief(verdict.dev)]))
     return rows
 
 
@@ -90,19 +89,14 @@ def _dot(split: int, name: str, score: float) -> tuple[str, float]:
     return f"split {split}: {name} {100 * score:.1f}", 100 * score
 
 
-def _brief(found: Spread) -> str:
-    return spread_text(Spread(found.value, found.std, n=found.n), 1)
-
-
-def _of_chosen(arm: JudgedArm, task: str, verdict: Verdict) -> list[Training]:
-    name = None if verdict.chosen is None else verdict.chosen.configuration
-    return [t for t in arm.evidence(task).trainings if t.trial.configuration == name]
+def _brief(found: Estimate) -> str:
+    return estimate_text(Estimate(found.value, found.std, n=found.n), 1)
 
 
 # --- dev against test -------------------------------------------------------------------------------------------------
 
 
-def _scatter(judged: JudgedStudy, task: str) -> Figure | None:
+def _scatter(judged: Study, task: str) -> Figure | None:
     series, told = [], []
     for arm in _drawable(judged, task):
         verdict = arm.verdicts[task]
@@ -110,10 +104,10 @@ def _scatter(judged: JudgedStudy, task: str) -> Figure | None:
             plots.Point(
                 100 * standing.dev.value,
                 100 * standing.test.value,
-                f"{standing.configuration}: dev {spread_text(standing.dev)}, test {spread_text(standing.test)}",
-                strong=standing is verdict.chosen,
+                f"{standing.name}: dev {estimate_text(standing.dev)}, test {estimate_text(standing.test)}",
+                strong=standing is verdict.selected,
             )
-            for standing in verdict.standings
+            for standing in verdict.configurations
             if standing.dev.value is not None and standing.test.value is not None and not standing.missing
         ]
         if len(marks) > 1:
@@ -142,11 +136,11 @@ def _correlation(verdict: Verdict) -> str:
 # --- stability --------------------------------------------------------------------------------------------------------
 
 
-def _stability(judged: JudgedStudy, task: str, of: Literal["test", "correlation"]) -> Figure | None:
+def _stability(judged: Study, task: str, of: Literal["test", "correlation"]) -> Figure | None:
     marks = _tests if of == "test" else _ranks
     series = [
         plots.Series(short_name(arm), marks(arm.curves[task]), line=True)
-        for arm in _drawable(judged, task, judged.families)
+        for arm in _drawable(judged, task, judged.main_strategies)
         if len(arm.curves.get(task, ())) > 1
     ]
     shown = [one for one in series if one.points]
@@ -164,7 +158,7 @@ def _stability(judged: JudgedStudy, task: str, of: Literal["test", "correlation"
     return Figure(chart.svg(), f"{task_title(task)}: {what} with K splits; upright lines: {lines}.")
 
 
-def _tests(points: Sequence[StabilityPoint]) -> list[plots.Point]:
+def _tests(points: Sequence[Verdict]) -> list[plots.Point]:
     marks = []
     for point in points:
         found = point.test
@@ -172,12 +166,16 @@ def _tests(points: Sequence[StabilityPoint]) -> list[plots.Point]:
             away = found.std
             low = None if away is None else 100 * max(found.value - away, 0.0)
             high = None if away is None else 100 * min(found.value + away, 1.0)
-            title = f"K = {point.k}: {spread_text(found)}, {point.configuration}"
+            title = f"K = {point.k}: {estimate_text(found)}, {_name_of(point)}"
             marks.append(plots.Point(float(point.k), 100 * found.value, title, low, high))
     return marks
 
 
-def _ranks(points: Sequence[StabilityPoint]) -> list[plots.Point]:
+def _name_of(verdict: Verdict) -> str | None:
+    return None if verdict.selected is None else verdict.selected.name
+
+
+def _ranks(points: Sequence[Verdict]) -> list[plots.Point]:
     return [
         plots.Point(
             float(point.k),
@@ -194,21 +192,22 @@ def _ranks(points: Sequence[StabilityPoint]) -> list[plots.Point]:
 # --- dev curves -------------------------------------------------------------------------------------------------------
 
 
-def _curves(arm: JudgedArm, task: str) -> Figure | None:
+def _curves(arm: Strategy, task: str) -> Figure | None:
     series = []
-    for training in _of_chosen(arm, task, arm.verdicts[task]):
+    verdict = arm.verdicts[task]
+    for training in verdict.trials_of(verdict.selected):
         curve = _dev_curve(training)
         if len(curve) > 1:
             marks = [
                 plots.Point(
                     step,
                     100 * score,
-                    f"split {training.trial.split}, update {step:g}: {100 * score:.1f}",
+                    f"split {training.split}, update {step:g}: {100 * score:.1f}",
                     strong=step == training.chosen_step,
                 )
                 for step, score in curve
             ]
-            series.append(plots.Series(f"split {training.trial.split}", marks, line=True, dots=False))
+            series.append(plots.Series(f"split {training.split}", marks, line=True, dots=False))
     if not series:
         return None
     points = [point for one in series for point in one.points]
@@ -216,15 +215,15 @@ def _curves(arm: JudgedArm, task: str) -> Figure | None:
     last_update = max(1.0, *(point.x for point in points))
     x = LinearAxis("update", 0.0, last_update * 1.02, whole=True)
     chart = plots.series_chart(series, x, y, f"Dev scores in training on {task} under {short_name(arm)}")
-    chosen = arm.verdicts[task].chosen
+    chosen = verdict.selected
     return Figure(
         chart.svg(),
-        f"{task_title(task)}, {short_name(arm)}: {'' if chosen is None else chosen.configuration}. A mark where the "
+        f"{task_title(task)}, {short_name(arm)}: {'' if chosen is None else chosen.name}. A mark where the "
         "weights were taken.",
     )
 
 
-def _dev_curve(training: Training) -> list[tuple[float, float]]:
+def _dev_curve(training: Trial) -> list[tuple[float, float]]:
     found = []
     for step, metrics in training.details.get("curve", []):
         score = selection_score(metrics)
@@ -233,6 +232,6 @@ def _dev_curve(training: Training) -> list[tuple[float, float]]:
     return found
 
 
-def _drawable(judged: JudgedStudy, task: str, arms: Sequence[JudgedArm] | None = None) -> list[JudgedArm]:
+def _drawable(judged: Study, task: str, arms: Sequence[Strategy] | None = None) -> list[Strategy]:
     """As many strategies as can be told apart."""
-    return [arm for arm in (judged.arms if arms is None else arms) if task in arm.verdicts][:MOST_SERIES]
+    return [arm for arm in (judged.strategies if arms is None else arms) if task in arm.verdicts][:MOST_SERIES]

@@ -4,90 +4,101 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from lmassay.evaluations.fewshot.protocol.judging import Standing
-from lmassay.evaluations.fewshot.protocol.table import Cell as ProtocolCell
-from lmassay.evaluations.fewshot.protocol.table import ProtocolTable, performance_table
+from lmassay.evaluations.fewshot.protocol.estimates import Estimate
+from lmassay.evaluations.fewshot.protocol.judging import Configuration, Verdict
+from lmassay.evaluations.fewshot.protocol.studies import Strategy, Study, read_studies
 from lmassay.evaluations.fewshot.report import figures
 from lmassay.evaluations.fewshot.report.figures import short_name
-from lmassay.evaluations.fewshot.report.forms import what_it_is
-from lmassay.evaluations.fewshot.report.judged import JudgedArm, JudgedStudy, judged_studies
 from lmassay.evaluations.fewshot.report.tables import (
-    cells,
-    comparisons,
-    criteria,
+    ProtocolCell,
+    ProtocolTable,
+    comparison_tables,
+    criteria_table,
+    estimate_text,
+    examples_text,
+    explanation,
+    in_papers_order,
     notes,
-    selected,
-    spread_text,
+    performance_table,
+    printed_cells,
+    selected_name,
+    splits_text,
     stability_note,
-    tasks_in_order,
 )
 from lmassay.reporting.blocks import Block, Body, Cell, Folded, Heading, Line, Note, Section, Table, count, name
-from lmassay.reporting.generic import section as results_as_they_are
+from lmassay.reporting.generic import section as generic_section
 from lmassay.storage.store import Store
 from lmassay.types import RunRecord
 
-_MOST_WANTING = 200
+_MOST_MISSING = 200
 _FEW_NOTES = 2
 _MANY_TASKS = 4
 
 
 def section(store: Store, records: Sequence[RunRecord]) -> Section:
     """One part a method and model; trainings are compared by configuration here, not example by example."""
-    found = judged_studies(store, records)
-    if not found:
-        return results_as_they_are(store, records)
-    blocks: list[Block] = [Note(what_it_is(found[0]))]
-    if len(found) > 1:
-        blocks.append(_methods(found))
-    for judged in found:
-        blocks += [Heading(judged.title)] if len(found) > 1 else []
-        blocks += _study(judged)
+    studies = read_studies(store, records)
+    if not studies:
+        return generic_section(store, records)
+    blocks: list[Block] = [Note(explanation(studies[0]))]
+    if len(studies) > 1:
+        blocks.append(_methods_table(studies))
+    for study in studies:
+        if len(studies) > 1:
+            blocks.append(Heading(study.title))
+        blocks += _study_blocks(study)
     return Section(blocks, compared=(), tells_errors=True)
 
 
-def _study(judged: JudgedStudy) -> list[Block]:
+def _study_blocks(study: Study) -> list[Block]:
     blocks: list[Block] = []
-    if len(judged.arms) > 1:
+    if len(study.strategies) > 1:
         blocks.append(Heading("Strategies compared"))
-        blocks += [_protocol_table(table, f"{table.title}.") for table in comparisons(judged)]
-    for arm in judged.families:
-        table = criteria(arm)
-        blocks += [Heading(table.title), _protocol_table(table, f"The three criteria. {stability_note(arm)}".strip())]
-        blocks.append(_selected(arm))
-        blocks += _notes(notes(arm))
-    blocks += figures.blocks(judged)
+        for table in comparison_tables(study):
+            blocks.append(_shown_table(table, f"{table.title}."))
+    for strategy in study.main_strategies:
+        table = criteria_table(strategy)
+        blocks.append(Heading(table.title))
+        blocks.append(_shown_table(table, f"The three criteria. {stability_note(strategy)}".strip()))
+        blocks.append(_selected_table(strategy))
+        blocks += _note_blocks(notes(strategy))
+    blocks += figures.blocks(study)
     blocks.append(Heading("All configurations"))
-    blocks += [_configurations(arm, task) for arm in judged.arms for task in arm.verdicts]
-    return blocks + _wanting(judged)
+    for strategy in study.strategies:
+        for task, verdict in strategy.verdicts.items():
+            blocks.append(_configurations(strategy, task, verdict))
+    blocks += _missing_trainings(study)
+    return blocks
 
 
-def _notes(told: Sequence[str]) -> list[Block]:
-    if len(told) <= _FEW_NOTES:
-        return [Note(note) for note in told]
-    return [Folded(f"{len(told)} notes: {told[0]} …", [Note(note) for note in told])]
+def _note_blocks(texts: Sequence[str]) -> list[Block]:
+    shown: list[Block] = [Note(text) for text in texts]
+    if len(shown) <= _FEW_NOTES:
+        return shown
+    return [Folded(f"{len(texts)} notes: {texts[0]} …", shown)]
 
 
-# --- tables -----------------------------------------------------------------------------------------------------------
+# --- the protocol's tables --------------------------------------------------------------------------------------------
 
 
-def _methods(found: Sequence[JudgedStudy]) -> Table:
+def _methods_table(studies: Sequence[Study]) -> Table:
     """Every method and strategy in a row, with both numbers that one looks for first."""
-    rows = [(judged.study, arm) for judged in found for arm in judged.arms]
-    table = performance_table({str(place): arm.verdicts for place, (_, arm) in enumerate(rows)})
-    tasks = tasks_in_order(found)
+    pairs = [(study, strategy) for study in studies for strategy in study.strategies]
+    # Numbers for names keep the rows in this order: the table sorts strategies that it knows.
+    table = performance_table({str(number): strategy.verdicts for number, (_, strategy) in enumerate(pairs)})
+    tasks = in_papers_order(task for study in studies for task in study.tasks)
+    number_of_tasks = f"{len(tasks)} task{'' if len(tasks) == 1 else 's'}"
     lines = []
-    for (study, arm), row in zip(rows, table.rows, strict=True):
-        mean = row.cells[-1]
-        lines.append(
-            Line(
-                [
-                    name(study.method, *([study.model] if study.model != "none" else [])),
-                    Cell(short_name(arm), [f"K = {arm.arm.k}"], kind="text"),
-                    *(_method_cell(arm, task, part) for task, part in zip(tasks, row.cells[:-1], strict=True)),
-                    Cell(mean.text(), [f"{len(tasks)} task{'' if len(tasks) == 1 else 's'}"] if mean.parts else []),
-                ]
-            )
-        )
+    for (study, strategy), row in zip(pairs, table.rows, strict=True):
+        *task_cells, average = row.cells
+        cells = [
+            name(study.method) if study.model == "none" else name(study.method, study.model),
+            Cell(short_name(strategy), [f"K = {strategy.k}"], kind="text"),
+        ]
+        for task, cell in zip(tasks, task_cells, strict=True):
+            cells.append(_method_cell(strategy.verdicts.get(task), cell))
+        cells.append(Cell(average.text(), [number_of_tasks] if average.parts else []))
+        lines.append(Line(cells))
     head = [Cell("method", kind="text"), Cell("strategy", kind="text"), *map(Cell, table.columns)]
     caption = (
         "Test mean ± std over splits of the configuration that dev selects, also one that shows nothing (the overview "
@@ -97,119 +108,143 @@ def _methods(found: Sequence[JudgedStudy]) -> Table:
     return Table(caption, [head], [Body(lines)], dense=len(tasks) > _MANY_TASKS)
 
 
-def _method_cell(arm: JudgedArm, task: str, cell: ProtocolCell) -> Cell:
-    if task not in arm.verdicts:
+def _method_cell(verdict: Verdict | None, cell: ProtocolCell) -> Cell:
+    if verdict is None:
         return Cell("", ("not run",))
-    found = arm.verdicts[task].correlation
-    small = [text for part in cell.parts for text in [_interval(part.low, part.high, part.n)] if text]
-    small += [] if found.value is None else [f"ρ {found.value:.2f} (n = {found.n})"]
-    return Cell(cell.text(), list(dict.fromkeys(small)))
+    below = []
+    for part in cell.parts:
+        if part.low is None or part.high is None:
+            below.append(f"n = {part.n}")
+        else:
+            below.append(f"[{100 * part.low:.1f}, {100 * part.high:.1f}], n = {part.n}")
+    correlation = verdict.correlation
+    if correlation.value is not None:
+        below.append(f"ρ {correlation.value:.2f} (n = {correlation.n})")
+    return Cell(cell.text(), list(dict.fromkeys(below)))
 
 
-def _interval(low: float | None, high: float | None, n: int) -> str:
-    return f"n = {n}" if low is None or high is None else f"[{100 * low:.1f}, {100 * high:.1f}], n = {n}"
-
-
-def _protocol_table(table: ProtocolTable, caption: str) -> Table:
+def _shown_table(table: ProtocolTable, caption: str) -> Table:
     lines = []
     for row in table.rows:
-        shared, found = cells(row)
-        told = [
-            Cell(" / ".join(line.text for line in cell), [text for line in cell for text in line.small])
-            for cell in found
-        ]
-        lines.append(Line([name(row.name, *([shared] if shared else [])), *told]))
+        shared_n, cells = printed_cells(row)
+        line = [name(row.name, shared_n) if shared_n else name(row.name)]
+        for cell in cells:
+            below = [text for number in cell for text in number.small]
+            line.append(Cell(" / ".join(number.text for number in cell), below))
+        lines.append(Line(line))
     head = [Cell("", kind="text"), *map(Cell, table.columns)]
     return Table(caption, [head], [Body(lines)], dense=len(table.columns) > _MANY_TASKS + 1)
 
 
-def _selected(arm: JudgedArm) -> Table:
-    lines = [
-        Line(
-            [
-                name(s.task),
-                Cell(s.configuration, [text for text in [_others(s.configuration, s.params)] if text], kind="text"),
-                _spread_cell(spread_text(s.dev)),
-                _spread_cell(spread_text(s.test)),
-                Cell(s.splits),
-                count(s.configurations),
-                Cell(s.examples),
-            ]
+def _selected_table(strategy: Strategy) -> Table:
+    lines = []
+    for task, verdict in strategy.verdicts.items():
+        shared = _shared_options(verdict.selected)
+        lines.append(
+            Line(
+                [
+                    name(task),
+                    Cell(selected_name(verdict), [shared] if shared else [], kind="text"),
+                    _estimate_cell(verdict.dev),
+                    _estimate_cell(verdict.test),
+                    Cell(splits_text(verdict)),
+                    count(len(verdict.configurations)),
+                    Cell(examples_text(verdict)),
+                ]
+            )
         )
-        for s in selected(arm)
-    ]
-    texts, numbers = (
-        ("task", "selected configuration"),
-        ("dev", "test", "splits", "configurations", "train/dev/test examples"),
-    )
+    texts = ("task", "selected configuration")
+    numbers = ("dev", "test", "splits", "configurations", "train/dev/test examples")
     head = [*(Cell(title, kind="text") for title in texts), *map(Cell, numbers)]
     caption = "The configuration with the best mean dev score. Options that are not named are the method's defaults."
     return Table(caption, [head], [Body(lines)])
 
 
-def _others(configuration: str, params: object) -> str:
-    """The options that all configurations share."""
-    if not isinstance(params, dict):
+def _shared_options(selected: Configuration | None) -> str:
+    """The options that all configurations share, which the name of the selected one leaves out."""
+    if selected is None:
         return ""
-    told = [f"{key}={value}" for key, value in params.items() if f"{key}=" not in configuration]
-    return f"for all: {', '.join(told)}" if told else ""
+    shared = [f"{key}={value}" for key, value in selected.params.items() if f"{key}=" not in selected.name]
+    return f"for all: {', '.join(shared)}" if shared else ""
 
 
-def _spread_cell(text: str) -> Cell:
-    value, sign, bounds = text.partition(" [")
-    return Cell(value, [f"[{bounds}"] if sign else [])
+def _estimate_cell(estimate: Estimate) -> Cell:
+    """The number, its interval below."""
+    number, has_interval, interval = estimate_text(estimate).partition(" [")
+    return Cell(number, [f"[{interval}"] if has_interval else [])
 
 
-def _configurations(arm: JudgedArm, task: str) -> Folded:
-    """All of them, the best mean dev score first."""
-    verdict = arm.verdicts[task]
+# --- all configurations and trainings ---------------------------------------------------------------------------------
 
-    def order(standing: Standing) -> tuple[bool, float]:
-        return bool(standing.missing), -(standing.dev.value if standing.dev.value is not None else -1.0)
 
-    metrics = list(dict.fromkeys(m for s in verdict.standings for m in s.test_metrics))
-    shown = metrics if len(metrics) > 1 else []
+def _configurations(strategy: Strategy, task: str, verdict: Verdict) -> Folded:
+    """All configurations of a task, those with all their splits first, by mean dev score."""
+    metrics = list(dict.fromkeys(metric for c in verdict.configurations for metric in c.test_metrics))
+    shown_metrics = metrics if len(metrics) > 1 else []
     lines = []
-    for standing in sorted(verdict.standings, key=order):
-        small = (
-            ["selected"] if standing is verdict.chosen else ["tied"] if standing.configuration in verdict.tied else []
-        )
-        row = [name(standing.configuration, *small), _spread_cell(spread_text(standing.dev))]
-        row.append(_spread_cell(spread_text(standing.test)))
-        row += [
-            _spread_cell(spread_text(standing.test_metrics[m]) if m in standing.test_metrics else "–") for m in shown
+    for configuration in sorted(verdict.configurations, key=_complete_and_best_first):
+        is_selected = configuration is verdict.selected
+        cells = [
+            _configuration_name(configuration, verdict),
+            _estimate_cell(configuration.dev),
+            _estimate_cell(configuration.test),
         ]
-        row.append(Cell(f"{len(standing.splits)} of {len(verdict.splits)}"))
-        lines.append(Line(row, "total" if standing is verdict.chosen else "plain"))
-    head = [Cell("configuration", kind="text"), Cell("dev"), Cell("test"), *map(Cell, shown), Cell("splits")]
+        for metric in shown_metrics:
+            estimate = configuration.test_metrics.get(metric)
+            cells.append(Cell("–", []) if estimate is None else _estimate_cell(estimate))
+        cells.append(Cell(f"{len(configuration.splits)} of {verdict.k}"))
+        lines.append(Line(cells, "total" if is_selected else "plain"))
+    head = [Cell("configuration", kind="text"), Cell("dev"), Cell("test"), *map(Cell, shown_metrics), Cell("splits")]
     caption = "Mean ± std over splits and interval, in percent; those with all their splits first, by dev."
-    number = len(verdict.standings)
-    what = f"{task} under {short_name(arm)}: {number} configuration{'' if number == 1 else 's'}"
-    return Folded(what, [Table(caption, [head], [Body(lines)])])
+    number = len(verdict.configurations)
+    summary = f"{task} under {short_name(strategy)}: {number} configuration{'' if number == 1 else 's'}"
+    return Folded(summary, [Table(caption, [head], [Body(lines)])])
 
 
-def _wanting(judged: JudgedStudy) -> list[Block]:
-    """Trainings without a result: those of a run that failed alike share a line."""
+def _complete_and_best_first(configuration: Configuration) -> tuple[bool, float]:
+    dev = -1.0 if configuration.dev.value is None else configuration.dev.value
+    return bool(configuration.missing), -dev
+
+
+def _configuration_name(configuration: Configuration, verdict: Verdict) -> Cell:
+    if configuration is verdict.selected:
+        return name(configuration.name, "selected")
+    if configuration.name in verdict.tied:
+        return name(configuration.name, "tied")
+    return name(configuration.name)
+
+
+def _missing_trainings(study: Study) -> list[Block]:
+    """Trainings without a result; those of a run that failed for the same reason share a line."""
     splits: dict[tuple[str, ...], list[int]] = {}
-    counts = {True: 0, False: 0}
-    for arm in judged.arms:
-        for task, found in arm.arm.tasks.items():
-            for _, failed, number in found.reasons():
-                counts[failed] += number
-            for t in found.wanting:
-                state = "failed" if t.failed else "not done"
-                key = (t.trial.configuration, task, short_name(arm), state, t.wanting, t.run.rpartition("-")[2])
-                splits.setdefault(key, []).append(t.trial.split)
+    failed = not_done = 0
+    for strategy in study.strategies:
+        for task, verdict in strategy.verdicts.items():
+            for _, has_failed, number in verdict.reasons():
+                if has_failed:
+                    failed += number
+                else:
+                    not_done += number
+            for trial in verdict.trials_without_result:
+                run = trial.run.rpartition("-")[2]
+                key = (trial.configuration, task, short_name(strategy), trial.state, trial.reason, run)
+                splits.setdefault(key, []).append(trial.split)
     if not splits:
         return []
     lines = []
-    for (configuration, task, strategy, state, why, run), which in list(splits.items())[:_MOST_WANTING]:
-        told = Cell(", ".join(map(str, sorted(set(which)))))
-        texts = [Cell(task, kind="text"), Cell(strategy, kind="text"), told, Cell(state, [why], kind="text")]
-        lines.append(Line([name(configuration), *texts, Cell(run, kind="text")]))
+    for (configuration, task, strategy_name, state, reason, run), of_line in list(splits.items())[:_MOST_MISSING]:
+        cells = [
+            name(configuration),
+            Cell(task, kind="text"),
+            Cell(strategy_name, kind="text"),
+            Cell(", ".join(map(str, sorted(set(of_line))))),
+            Cell(state, [reason], kind="text"),
+            Cell(run, kind="text"),
+        ]
+        lines.append(Line(cells))
     titles = ("configuration", "task", "strategy", "splits", "why", "run")
     head = [Cell(title, kind="num" if title == "splits" else "text") for title in titles]
-    more = f" The first {_MOST_WANTING} of {len(splits)}." if len(splits) > _MOST_WANTING else ""
+    more = f" The first {_MOST_MISSING} of {len(splits)}." if len(splits) > _MOST_MISSING else ""
     caption = f"They are left out of every mean, never counted as scores.{more} Try again: lmassay resume RUN."
-    what = f"Trainings without a result: {counts[True]} failed, {counts[False]} not done"
-    return [Folded(what, [Table(caption, [head], [Body(lines)])])]
+    summary = f"Trainings without a result: {failed} failed, {not_done} not done"
+    return [Folded(summary, [Table(caption, [head], [Body(lines)])])]

@@ -1,17 +1,20 @@
-"""The protocol's tables as they are shown, on whatever: three criteria a strategy, strategies compared."""
+"""The protocol's tables, as data: the three criteria of one strategy, and strategies against each other.
+
+They have the paper's layout: criteria or strategies down, tasks across, an average at the end. Page, terminal, Markdown
+and LaTeX all print the same tables (``printed_cells``).
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from lmassay.evaluations.fewshot.protocol import table as protocol_table
-from lmassay.evaluations.fewshot.protocol.judging import Spread
-from lmassay.evaluations.fewshot.protocol.stability import StabilityPoint
-from lmassay.evaluations.fewshot.protocol.table import ABBREVIATIONS, AVERAGE, Cell, ProtocolTable, Row, average
-from lmassay.evaluations.fewshot.report.judged import JudgedArm, JudgedStudy
+from lmassay.evaluations.fewshot.protocol.estimates import Estimate
+from lmassay.evaluations.fewshot.protocol.judging import Verdict
+from lmassay.evaluations.fewshot.protocol.strategies import ABBREVIATIONS, DEALT_BY_FOLD, SINGLE
+from lmassay.evaluations.fewshot.protocol.studies import Strategy, Study
 
-_LONG = {
+_STRATEGY_TITLES = {
     "cross_validation": "cross-validation",
     "mdl": "minimum description length",
     "bagging": "bagging",
@@ -21,20 +24,306 @@ _LONG = {
     "dev32": "dev32",
     "fixed": "no dev set",
 }
-_SPELT = {"boolq": "BoolQ", "wic": "WiC", "multirc": "MultiRC", "record": "ReCoRD"}
-_MOST_LACKING = 3
-_DEALT_BY_K = ("cross_validation", "mdl")
+TASK_TITLES = {
+    "boolq": "BoolQ",
+    "rte": "RTE",
+    "wic": "WiC",
+    "cb": "CB",
+    "multirc": "MultiRC",
+    "wsc": "WSC",
+    "copa": "COPA",
+    "record": "ReCoRD",
+}
+"""The paper's tasks, in the order of its tables."""
+# MultiRC's accuracy over answers counts for selection, but the paper does not show it.
+_SHOWN_METRICS = {"cb": ("acc", "f1-macro"), "multirc": ("f1", "em"), "record": ("acc", "f1")}
+_METRIC_TITLES = {"acc": "acc", "f1-macro": "F1", "f1": "F1a", "em": "EM"}
+AVERAGE = "Avg"
 CORRELATION = "dev–test correlation"
-WHAT_IT_IS = (
+# Above so many configurations that lack splits, they are counted instead of named.
+_MOST_NAMED = 3
+# Above so many K, only the powers of two get a row.
+_MOST_K = 4
+_EXPLANATION = (
     "test: mean ± standard deviation over the K splits of the configuration with the best mean dev score, in percent. "
     "dev–test correlation: Spearman's, over configurations, of the mean dev with the mean test score. Intervals: "
     "{confidence:g} %; those over splits, which share examples, are a guide to noise and no promise."
 )
 
 
+def explanation(study: Study) -> str:
+    """What the numbers of all tables are."""
+    return _EXPLANATION.format(confidence=100 * study.settings.confidence)
+
+
 @dataclass(frozen=True, slots=True)
-class Line:
-    """A number as text, and what it rests on."""
+class ProtocolCell:
+    """One number, or two where a task has two metrics; ``note`` says why there is none."""
+
+    parts: tuple[Estimate, ...]
+    note: str = ""
+
+    @property
+    def value(self) -> float | None:
+        """The mean of the parts: what averages over tasks are made of."""
+        values = [part.value for part in self.parts if part.value is not None]
+        if not values or len(values) < len(self.parts):
+            return None
+        return sum(values) / len(values)
+
+    def text(self, *, scale: float = 100.0, digits: int = 2) -> str:
+        """Such as ``82.71±1.29`` or ``91.96±3.72/88.63±4.91``; a dash for what is not there."""
+        if not self.parts:
+            return "–"
+        return "/".join(_mean_and_std(part, scale, digits) for part in self.parts)
+
+
+@dataclass(frozen=True, slots=True)
+class ProtocolRow:
+    """``cells`` in the order of the table's columns, the average last; ``percent`` where they are shares."""
+
+    name: str
+    cells: tuple[ProtocolCell, ...]
+    percent: bool = True
+
+    def texts(self) -> list[str]:
+        scale, digits = (100.0, 2) if self.percent else (1.0, 4)
+        return [cell.text(scale=scale, digits=digits) for cell in self.cells]
+
+
+@dataclass(frozen=True, slots=True)
+class ProtocolTable:
+    """Tasks as columns and their average at the end."""
+
+    title: str
+    columns: tuple[str, ...]
+    rows: tuple[ProtocolRow, ...]
+
+    def texts(self) -> list[list[str]]:
+        """The table as rows of text, the head first."""
+        return [["", *self.columns], *([row.name, *row.texts()] for row in self.rows)]
+
+
+# --- the three criteria of one strategy -------------------------------------------------------------------------------
+
+
+def criteria_table(strategy: Strategy) -> ProtocolTable:
+    """The three criteria: test, correlation, and both again with other numbers of splits (stability)."""
+    tasks = in_papers_order(strategy.verdicts)
+    rows = [
+        _row("test", tasks, strategy.verdicts, performance_cell),
+        _row(CORRELATION, tasks, strategy.verdicts, correlation_cell, percent=False),
+    ]
+    for k, verdicts in _verdicts_by_k(strategy, tasks).items():
+        rows_of_k = [
+            _row(f"test, K={k}", tasks, verdicts, performance_cell),
+            _row(f"correlation, K={k}", tasks, verdicts, correlation_cell, percent=False),
+        ]
+        rows += [row for row in rows_of_k if any(cell.parts for cell in row.cells)]
+    return ProtocolTable(strategy_title(strategy), _columns(tasks, [strategy.verdicts]), tuple(rows))
+
+
+def strategy_title(strategy: Strategy) -> str:
+    """Such as ``MS: Multi-Splits, K = 4, ratio 0.5``."""
+    name = strategy.name
+    parts = [f"{_abbreviated(name)}: {_STRATEGY_TITLES.get(name, name)}"]
+    if name not in SINGLE:
+        parts.append(f"K = {strategy.k}")
+        if name not in DEALT_BY_FOLD:
+            parts.append(f"ratio {strategy.options.ratio:g}")
+    if strategy.options.stratify:
+        parts.append("stratified")
+    if not strategy.options.grouped:
+        parts.append("grouped as published")
+    return ", ".join(parts)
+
+
+def _verdicts_by_k(strategy: Strategy, tasks: Sequence[str]) -> dict[int, dict[str, Verdict]]:
+    """The verdicts of the stability curves by K and task, without the strategy's own K, which has rows already."""
+    by_k: dict[int, dict[str, Verdict]] = {}
+    for task in tasks:
+        others = [verdict for verdict in strategy.curves.get(task, ()) if verdict.k != strategy.k]
+        for verdict in others:
+            if len(others) <= _MOST_K or _is_power_of_two(verdict.k):
+                by_k.setdefault(verdict.k, {})[task] = verdict
+    return dict(sorted(by_k.items()))
+
+
+def _is_power_of_two(number: int) -> bool:
+    return number & (number - 1) == 0
+
+
+def stability_note(strategy: Strategy) -> str:
+    """How the rows of other K came about."""
+    if not strategy.curves:
+        return ""
+    if strategy.ran_every_k:
+        return "Every K was run by itself."
+    if strategy.name in DEALT_BY_FOLD:
+        return "The rows of smaller K are verdicts from the first folds alone; folds of another K would be others."
+    return "The rows of smaller K are verdicts from the first K splits alone, as a run with that K would give them."
+
+
+# --- strategies against each other ------------------------------------------------------------------------------------
+
+
+def comparison_tables(study: Study) -> list[ProtocolTable]:
+    """One table for each criterion."""
+    tables = [performance_table(study.verdicts), correlation_table(study.verdicts)]
+    over_k = stability_table(study)
+    if over_k is not None:
+        tables.append(over_k)
+    return tables
+
+
+def performance_table(verdicts: Mapping[str, Mapping[str, Verdict]]) -> ProtocolTable:
+    """Test mean ± std of the selected configuration, verdicts by strategy and task (Table 2 of the paper)."""
+    tasks = in_papers_order(_tasks_of(verdicts))
+    rows = []
+    for strategy in _strategies_in_papers_order(verdicts):
+        rows.append(_row(_abbreviated(strategy), tasks, verdicts[strategy], performance_cell))
+    columns = _columns(tasks, list(verdicts.values()))
+    return ProtocolTable("Test performance of the selected configuration, percent", columns, tuple(rows))
+
+
+def correlation_table(verdicts: Mapping[str, Mapping[str, Verdict]]) -> ProtocolTable:
+    """Rank correlation of dev and test over configurations, verdicts by strategy and task (Table 3 of the paper)."""
+    tasks = in_papers_order(_tasks_of(verdicts))
+    rows = []
+    for strategy in _strategies_in_papers_order(verdicts):
+        rows.append(_row(_abbreviated(strategy), tasks, verdicts[strategy], correlation_cell, percent=False))
+    columns = (*map(task_title, tasks), AVERAGE)
+    return ProtocolTable("Dev–test rank correlation", columns, tuple(rows))
+
+
+def stability_table(study: Study) -> ProtocolTable | None:
+    """How far the test mean moves with K; None if no strategy was judged with several K."""
+    tasks = in_papers_order(study.tasks)
+    rows = []
+    for strategy in study.main_strategies:
+        if strategy.curves:
+            cells = [_range_over_k(strategy.curves.get(task, ())) for task in tasks]
+            rows.append(ProtocolRow(_abbreviated(strategy.label), (*cells, average(cells))))
+    if not rows:
+        return None
+    title = "Stability: highest less lowest test mean over K, in points (0 is perfectly stable)"
+    return ProtocolTable(title, (*map(task_title, tasks), AVERAGE), tuple(rows))
+
+
+def _range_over_k(curve: Sequence[Verdict]) -> ProtocolCell:
+    values = [verdict.test.value for verdict in curve if verdict.test.value is not None]
+    if len(values) < 2:
+        return ProtocolCell((), "fewer than two K with a result")
+    return ProtocolCell((Estimate(max(values) - min(values), n=len(values)),))
+
+
+def _tasks_of(verdicts: Mapping[str, Mapping[str, Verdict]]) -> list[str]:
+    return [task for of_strategy in verdicts.values() for task in of_strategy]
+
+
+def _strategies_in_papers_order(strategies: Iterable[str]) -> list[str]:
+    order = list(ABBREVIATIONS)
+    return sorted(strategies, key=lambda name: order.index(name) if name in order else len(order))
+
+
+def _abbreviated(strategy: str) -> str:
+    return ABBREVIATIONS.get(strategy, strategy)
+
+
+# --- rows and columns -------------------------------------------------------------------------------------------------
+
+
+def _row(
+    name: str,
+    tasks: Sequence[str],
+    verdicts: Mapping[str, Verdict],
+    cell: Callable[[str, Verdict], ProtocolCell],
+    *,
+    percent: bool = True,
+) -> ProtocolRow:
+    cells = []
+    for task in tasks:
+        cells.append(cell(task, verdicts[task]) if task in verdicts else ProtocolCell((), "not run"))
+    return ProtocolRow(name, (*cells, average(cells)), percent)
+
+
+def performance_cell(task: str, verdict: Verdict) -> ProtocolCell:
+    """Test mean ± std of the selected configuration, one part for each metric that the paper shows."""
+    if verdict.selected is None:
+        return ProtocolCell((), "; ".join(verdict.notes) or "nothing was selected")
+    metrics = verdict.test_metrics
+    parts = [metrics[metric] for metric in _shown_metrics(task, metrics)]
+    if parts:
+        return ProtocolCell(tuple(parts))
+    if verdict.test.value is None:
+        return ProtocolCell((), "the selected configuration was not tested")
+    return ProtocolCell((verdict.test,))
+
+
+def correlation_cell(task: str, verdict: Verdict) -> ProtocolCell:
+    """The correlation with its interval, or the reason why there is none."""
+    if verdict.correlation.value is None:
+        return ProtocolCell((), verdict.correlation.reason)
+    return ProtocolCell((verdict.correlation,))
+
+
+def average(cells: Sequence[ProtocolCell]) -> ProtocolCell:
+    """The mean over tasks, a task with two metrics counting as their mean; none unless every task has a number."""
+    values = [cell.value for cell in cells if cell.value is not None]
+    if not values or len(values) < len(cells):
+        return ProtocolCell((), f"{len(values)} of {len(cells)} tasks have a number")
+    return ProtocolCell((Estimate(sum(values) / len(values), n=len(values)),))
+
+
+def _columns(tasks: Sequence[str], verdicts: Sequence[Mapping[str, Verdict]]) -> tuple[str, ...]:
+    """The tasks' titles with the metrics that their cells hold, such as ``CB acc/F1``."""
+    columns = []
+    for task in tasks:
+        metrics: Sequence[str] = ()
+        for of_strategy in verdicts:
+            if task in of_strategy and of_strategy[task].test_metrics:
+                metrics = _shown_metrics(task, of_strategy[task].test_metrics)
+                break
+        title = task_title(task)
+        if len(metrics) > 1:
+            title += f" {'/'.join(_METRIC_TITLES.get(metric, metric) for metric in metrics)}"
+        columns.append(title)
+    return (*columns, AVERAGE)
+
+
+def _shown_metrics(task: str, metrics: Mapping[str, Estimate]) -> list[str]:
+    """The metrics that tables show for a task: the paper's for its tasks, else all."""
+    shown = _SHOWN_METRICS.get(_paper_name(task), tuple(metrics))
+    return [metric for metric in shown if metric in metrics]
+
+
+def in_papers_order(tasks: Iterable[str]) -> list[str]:
+    """The paper's tasks in its order, others behind as they come."""
+    order = list(TASK_TITLES)
+
+    def place(task: str) -> int:
+        name = _paper_name(task)
+        return order.index(name) if name in order else len(order)
+
+    return sorted(dict.fromkeys(tasks), key=place)
+
+
+def task_title(task: str) -> str:
+    """As the paper writes it: ``superglue/rte`` is RTE; tasks that are not the paper's keep their names."""
+    return TASK_TITLES.get(_paper_name(task), task)
+
+
+def _paper_name(task: str) -> str:
+    """Without the data set: ``superglue/cb`` is the paper's CB."""
+    return task.rpartition("/")[2].lower()
+
+
+# --- numbers as text --------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class PrintedNumber:
+    """A number as text, its interval, and the n it rests on; the last two may be empty."""
 
     text: str
     interval: str
@@ -42,204 +331,103 @@ class Line:
 
     @property
     def small(self) -> list[str]:
+        """What is printed below or behind the number."""
         return [part for part in (self.interval, self.n) if part]
 
 
-def strategy_title(judged: JudgedArm) -> str:
-    """Such as ``MS: Multi-Splits, K = 4, ratio 0.5``."""
-    arm = judged.arm
-    options = arm.options
-    told = [f"{ABBREVIATIONS.get(arm.strategy, arm.strategy)}: {_LONG.get(arm.strategy, arm.strategy)}"]
-    if arm.strategy not in ("dev32", "fixed"):
-        told.append(f"K = {arm.k}")
-    if arm.strategy in ("multi_splits", "random", "bagging", "model_informed"):
-        told.append(f"ratio {options.ratio:g}")
-    told += ["stratified"] if options.stratify else []
-    told += [] if options.grouped else ["grouped as published"]
-    return ", ".join(told)
+def printed_cells(row: ProtocolRow) -> tuple[str, list[list[PrintedNumber]]]:
+    """The cells of a row, one number for each metric, and the n that all of them share, which is then printed once."""
+    *cells, last = [_printed(cell, row) for cell in row.cells]
+    counts = {number.n for cell in cells for number in cell if number.n}
+    shared = ""
+    if len(counts) == 1:
+        shared = counts.pop()
+        cells = [[replace(number, n="") for number in cell] for cell in cells]
+    # The average is over tasks.
+    mean = [replace(number, n=_tasks_text(number.n.removeprefix("n="))) for number in last]
+    return shared, [*cells, mean]
 
 
-def criteria(judged: JudgedArm) -> ProtocolTable:
-    """The three criteria of one strategy: test, correlation, and both again with other numbers of splits."""
-    curves = {task: _worth_a_row(points, judged.arm.k) for task, points in judged.curves.items()}
-    table = protocol_table.strategy_table(judged.arm.name, judged.verdicts, curves)
-    rows = [replace(row, name=row.name.replace("dev-test", "dev–test")) for row in table.rows]
-    rows = [row for place, row in enumerate(rows) if place < 2 or any(cell.parts for cell in row.cells)]
-    return replace(table, title=strategy_title(judged), rows=tuple(rows))
-
-
-def stability_note(judged: JudgedArm) -> str:
-    """How the rows of other K came about."""
-    if not judged.curves:
-        return ""
-    if judged.by_sweeps:
-        return "Every K was run by itself."
-    if judged.arm.strategy in _DEALT_BY_K:
-        return "The rows of smaller K are verdicts from the first folds alone; folds of another K would be others."
-    return "The rows of smaller K are verdicts from the first K splits alone, as a run with that K would give them."
-
-
-def comparisons(judged: JudgedStudy) -> list[ProtocolTable]:
-    """Strategies against each other, one table a criterion (the first two are Tables 2 and 3 of the paper)."""
-    tables = [
-        replace(
-            protocol_table.performance_table(judged.verdicts),
-            title="Test performance of the selected configuration, percent",
-        ),
-        replace(
-            protocol_table.correlation_table(judged.verdicts),
-            title="Dev–test rank correlation",
-            columns=(*map(task_title, tasks_in_order([judged])), AVERAGE),
-        ),
-    ]
-    moved = _stability_table(judged)
-    return [*tables, *([moved] if moved is not None else [])]
-
-
-def _stability_table(judged: JudgedStudy) -> ProtocolTable | None:
-    arms = {arm.arm.name: arm for arm in judged.families if arm.curves}
-    if not arms:
-        return None
-    tasks = tasks_in_order([judged])
-    rows = []
-    for name, arm in arms.items():
-        cells = [_moved(arm.curves.get(task, ())) for task in tasks]
-        rows.append(Row(ABBREVIATIONS.get(name, name), (*cells, average(cells))))
-    title = "Stability: highest less lowest test mean over K, in points (0 is perfectly stable)"
-    return ProtocolTable(title, (*map(task_title, tasks), AVERAGE), tuple(rows))
-
-
-def tasks_in_order(studies: Sequence[JudgedStudy]) -> list[str]:
-    """As the columns of the other tables."""
-    known = protocol_table.TASKS
-
-    def place(task: str) -> int:
-        name = task.rpartition("/")[2].lower()
-        return known.index(name) if name in known else len(known)
-
-    return sorted(dict.fromkeys(task for judged in studies for task in judged.tasks), key=place)
-
-
-def task_title(task: str) -> str:
-    """As the paper writes it: ``superglue/rte`` is RTE; tasks that are not the paper's keep their names."""
-    name = task.rpartition("/")[2].lower()
-    return _SPELT.get(name, name.upper()) if name in protocol_table.TASKS else task
-
-
-def _moved(points: Sequence[StabilityPoint]) -> Cell:
-    values = [point.test.value for point in points if point.test.value is not None]
-    if len(values) < 2:
-        return Cell((), "fewer than two K with a result")
-    return Cell((Spread(max(values) - min(values), n=len(values)),))
-
-
-def _worth_a_row(points: Sequence[StabilityPoint], whole: int) -> list[StabilityPoint]:
-    """All K but the whole, which stands above; of many only the powers of two."""
-    others = [point for point in points if point.k != whole]
-    return others if len(others) <= 4 else [point for point in others if point.k & (point.k - 1) == 0]
-
-
-def cells(row: Row) -> tuple[str, list[list[Line]]]:
-    """The cells of a row, each a line a metric, and the n that all of them share, which is then told once."""
-    found = [_lines(row, cell) for cell in row.cells[:-1]]
-    counts = {line.n for cell in found for line in cell if line.n}
-    shared = counts.pop() if len(counts) == 1 else ""
-    if shared:
-        found = [[replace(line, n="") for line in cell] for cell in found]
-    average = [replace(line, n=_tasks(line.n.removeprefix("n="))) for line in _lines(row, row.cells[-1])]
-    return shared, [*found, average]
-
-
-def _tasks(number: str) -> str:
-    return f"{number} task{'' if number == '1' else 's'}" if number else ""
-
-
-def _lines(row: Row, cell: Cell) -> list[Line]:
+def _printed(cell: ProtocolCell, row: ProtocolRow) -> list[PrintedNumber]:
     if not cell.parts:
-        return [Line("–", "", "")]
+        return [PrintedNumber("–", "", "")]
     scale, digits = (100.0, 2) if row.percent else (1.0, 3)
-    found = []
+    numbers = []
     for part in cell.parts:
-        text = Cell((part,)).text(scale=scale, digits=digits)
-        bounds = ""
-        if part.low is not None and part.high is not None:
-            bounds = f"[{_short(part.low * scale, digits)}, {_short(part.high * scale, digits)}]"
-        found.append(Line(text, bounds, f"n={part.n}"))
+        numbers.append(PrintedNumber(_mean_and_std(part, scale, digits), _interval(part, scale, digits), f"n={part.n}"))
+    return numbers
+
+
+def _tasks_text(number: str) -> str:
+    if not number:
+        return ""
+    return "1 task" if number == "1" else f"{number} tasks"
+
+
+def estimate_text(estimate: Estimate, digits: int = 2) -> str:
+    """In percent, such as ``72.66±3.13 [67.7, 77.6]``."""
+    return f"{_mean_and_std(estimate, 100.0, digits)} {_interval(estimate, 100.0, digits)}".rstrip()
+
+
+def _mean_and_std(estimate: Estimate, scale: float, digits: int) -> str:
+    if estimate.value is None:
+        return "–"
+    text = f"{estimate.value * scale:.{digits}f}"
+    if estimate.std is not None:
+        text += f"±{estimate.std * scale:.{digits}f}"
+    return text
+
+
+def _interval(estimate: Estimate, scale: float, digits: int) -> str:
+    """With one digit less than the number; empty where there is none."""
+    if estimate.low is None or estimate.high is None:
+        return ""
+    return f"[{estimate.low * scale:.{digits - 1}f}, {estimate.high * scale:.{digits - 1}f}]"
+
+
+# --- what the numbers rest on -----------------------------------------------------------------------------------------
+
+
+def selected_name(verdict: Verdict) -> str:
+    return "none" if verdict.selected is None else verdict.selected.name
+
+
+def splits_text(verdict: Verdict) -> str:
+    """On how many splits the selected configuration has a result, such as ``3 of 4``."""
+    done = 0 if verdict.selected is None else len(verdict.selected.splits)
+    return f"{done} of {verdict.k}"
+
+
+def examples_text(verdict: Verdict) -> str:
+    """The numbers of train, dev and test examples, such as ``32/32/277``."""
+    return "/".join(_range_text(verdict.sizes(part)) for part in ("n_train", "n_dev", "n_test"))
+
+
+def _range_text(sizes: Sequence[int]) -> str:
+    if not sizes:
+        return "?"
+    if len(sizes) == 1:
+        return f"{sizes[0]:,}"
+    return f"{sizes[0]:,}–{sizes[-1]:,}"
+
+
+def notes(strategy: Strategy) -> list[str]:
+    """What a reader must know: missing trainings with their reasons, ties, classes missing, why there is no number."""
+    found = []
+    for task, verdict in strategy.verdicts.items():
+        of_task = [_missing_text(reason, failed, count) for reason, failed, count in verdict.reasons()]
+        missing = verdict.missing_notes
+        if len(missing) > _MOST_NAMED:
+            missing = [f"{len(missing)} of {len(verdict.configurations)} configurations lack some of their splits"]
+        of_task += [*missing, *verdict.selection_notes, *verdict.warnings]
+        if verdict.correlation.value is None:
+            of_task.append(f"no {CORRELATION}: {verdict.correlation.reason}")
+        found += [f"{task}: {note}" for note in of_task]
     return found
 
 
-def _short(value: float, digits: int) -> str:
-    return f"{value:.{digits - 1}f}"
-
-
-@dataclass(frozen=True, slots=True)
-class Selected:
-    """What was selected on a task, and what the numbers rest on."""
-
-    task: str
-    configuration: str
-    params: Mapping[str, object]
-    dev: Spread
-    test: Spread
-    splits: str
-    configurations: int
-    examples: str
-
-
-def selected(judged: JudgedArm) -> list[Selected]:
-    rows = []
-    for task, verdict in judged.verdicts.items():
-        chosen, found = verdict.chosen, judged.evidence(task)
-        done = 0 if chosen is None else len(chosen.splits)
-        rows.append(
-            Selected(
-                task,
-                "none" if chosen is None else chosen.configuration,
-                {} if chosen is None else chosen.params,
-                Spread(None) if chosen is None else chosen.dev,
-                Spread(None) if chosen is None else chosen.test,
-                f"{done} of {len(verdict.splits)}",
-                len(verdict.standings),
-                "/".join(_range(found.sizes(part)) for part in ("n_train", "n_dev", "n_test")),
-            )
-        )
-    return rows
-
-
-def spread_text(found: Spread, digits: int = 2) -> str:
-    """Such as ``72.66±3.13 [67.7, 77.6]``."""
-    if found.value is None:
-        return "–"
-    text = Cell((found,)).text(digits=digits)
-    if found.low is None or found.high is None:
-        return text
-    return f"{text} [{_short(100 * found.low, digits)}, {_short(100 * found.high, digits)}]"
-
-
-def notes(judged: JudgedArm) -> list[str]:
-    """What a reader must know: missing trainings with their reasons, ties, classes missing, why there is no number."""
-    told = []
-    for task, verdict in judged.verdicts.items():
-        found = judged.evidence(task)
-        own = [_wanting(*reason) for reason in found.reasons()]
-        # The verdict names those first that lack splits, which may be all of a large grid.
-        lacking = sum(bool(standing.missing) for standing in verdict.standings)
-        if lacking > _MOST_LACKING:
-            own.append(f"{lacking} of {len(verdict.standings)} configurations lack some of their splits")
-        own += verdict.notes[lacking:] if lacking > _MOST_LACKING else verdict.notes
-        own += found.notes
-        if verdict.correlation.value is None:
-            own.append(f"no {CORRELATION}: {verdict.correlation.reason}")
-        told += [f"{task}: {note}" for note in own]
-    return told
-
-
-def _wanting(why: str, failed: bool, count: int) -> str:
+def _missing_text(reason: str, failed: bool, count: int) -> str:
     trainings = "1 training" if count == 1 else f"{count} trainings"
-    return f"{trainings} failed: {why}" if failed else f"{trainings} not done: {why}; lmassay resume goes on"
-
-
-def _range(sizes: Sequence[int]) -> str:
-    if not sizes:
-        return "?"
-    return f"{sizes[0]:,}" if len(sizes) == 1 else f"{sizes[0]:,}–{sizes[-1]:,}"
+    if failed:
+        return f"{trainings} failed: {reason}"
+    return f"{trainings} not done: {reason}; lmassay resume goes on"

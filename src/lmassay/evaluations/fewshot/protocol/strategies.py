@@ -9,7 +9,7 @@ from __future__ import annotations
 import itertools
 import random
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -17,8 +17,10 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-# A draw that leaves nothing to validate on is made again, but not for ever.
+# A draw that leaves nothing to validate on is repeated, but not for ever.
 _TRIES = 1000
+# So many rounds of k-means at most.
+_ROUNDS = 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +50,7 @@ class Parts:
     rng: random.Random
 
 
-Strategy = Callable[[Pool], Iterator[Parts]]
+Splitter = Callable[[Pool], Iterator[Parts]]
 
 
 def shares(strata: Sequence[str], number: int) -> dict[str, int]:
@@ -134,11 +136,10 @@ def bagging(pool: Pool) -> Iterator[Parts]:
     for seed in pool.seeds:
         rng = random.Random(seed)
         for _ in range(_TRIES):
-            train = [
-                place
-                for stratum, share in shares(pool.strata, pool.number).items()
-                for place in rng.choices([i for i, s in enumerate(pool.strata) if s == stratum], k=share)
-            ]
+            train: list[int] = []
+            for stratum, share in shares(pool.strata, pool.number).items():
+                members = [place for place, own in enumerate(pool.strata) if own == stratum]
+                train += rng.choices(members, k=share)
             dev = [place for place in range(len(pool)) if place not in set(train)]
             if dev:
                 break
@@ -171,17 +172,56 @@ def model_informed(pool: Pool) -> Iterator[Parts]:
     The two clusters are of the sizes that the ratio asks for; every split starts k-means anew from its seed, which also
     decides which cluster is trained on.
     """
-    from lmassay.evaluations.fewshot.protocol.split_clusters import two_clusters
-
     assert pool.features is not None
     for seed in pool.seeds:
         rng = random.Random(seed)
-        first = two_clusters(pool.features, pool.strata, shares(pool.strata, pool.number), rng)
+        in_first = two_clusters(pool.features, pool.strata, shares(pool.strata, pool.number), rng)
         places = range(len(pool))
-        yield Parts([i for i in places if first[i]], [i for i in places if not first[i]], rng)
+        yield Parts([i for i in places if in_first[i]], [i for i in places if not in_first[i]], rng)
 
 
-STRATEGIES: dict[str, Strategy] = {
+def two_clusters(
+    features: NDArray[np.float64], strata: Sequence[str], sizes: Mapping[str, int], rng: random.Random
+) -> NDArray[np.bool_]:
+    """Two-means with given cluster sizes: True for the rows of the first cluster, ``sizes`` of each stratum.
+
+    For given centres the assignment is the cheapest of its size, so the rounds end.
+    """
+    import numpy as np
+
+    first, second = _initial_centres(features, rng)
+    labels = np.asarray(strata)
+    inside = np.zeros(len(features), dtype=np.bool_)
+    for _ in range(_ROUNDS):
+        # How much nearer each row is to the first centre than to the second: the smaller, the nearer.
+        pull = ((features - first) ** 2).sum(axis=1) - ((features - second) ** 2).sum(axis=1)
+        chosen = np.zeros(len(features), dtype=np.bool_)
+        for stratum, size in sizes.items():
+            members = np.flatnonzero(labels == stratum)
+            nearest = members[np.argsort(pull[members], kind="stable")[:size]]
+            chosen[nearest] = True
+        if (chosen == inside).all() or chosen.all() or not chosen.any():
+            return chosen
+        inside = chosen
+        first, second = features[inside].mean(axis=0), features[~inside].mean(axis=0)
+    return inside
+
+
+def _initial_centres(
+    features: NDArray[np.float64], rng: random.Random
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """A row at random and another drawn by squared distance from it (k-means++)."""
+    first = features[rng.randrange(len(features))]
+    distances = ((features - first) ** 2).sum(axis=1)
+    total = float(distances.sum())
+    if total == 0:
+        return first, first
+    weights = distances / total
+    second = rng.choices(range(len(features)), weights=weights.tolist())[0]
+    return first, features[second]
+
+
+STRATEGIES: dict[str, Splitter] = {
     "fixed": fixed,
     "dev32": dev32,
     "multi_splits": multi_splits,
@@ -192,5 +232,17 @@ STRATEGIES: dict[str, Strategy] = {
     "model_informed": model_informed,
 }
 SINGLE = ("fixed", "dev32")
+"""These make one split, whatever K is."""
 # For these the number of folds, not the ratio, decides how much is held out.
 DEALT_BY_FOLD = ("cross_validation", "mdl")
+ABBREVIATIONS = {
+    "cross_validation": "CV",
+    "mdl": "MDL",
+    "bagging": "BAG",
+    "random": "RAND",
+    "model_informed": "MI",
+    "multi_splits": "MS",
+    "dev32": "dev32",
+    "fixed": "fixed",
+}
+"""The paper's abbreviations, in the order of its tables."""

@@ -1,23 +1,30 @@
-"""Dev-test rank correlation: the coefficient, its interval, and when there is neither."""
+"""Means over splits and the rank correlation of dev and test: the number, its interval, and when there is neither."""
 
 from __future__ import annotations
+
+import statistics
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy.stats import spearmanr, t
 
-from lmassay.evaluations.fewshot.protocol.correlation import rank_correlation
+from lmassay.evaluations.fewshot.protocol.estimates import mean_over_splits, rank_correlation
 from lmassay.statistics.intervals import Settings
 
-
-def setup_module() -> None:
-    """Import scipy when the first test runs: collecting the tests does not wait for it."""
-    global spearmanr
-    from scipy.stats import spearmanr
-
-
 SCORES = st.lists(st.integers(0, 32), min_size=4, max_size=40)
+
+
+def test_the_interval_is_students_and_stays_among_shares():
+    values = [0.7, 0.8, 0.75, 0.9]
+    found = mean_over_splits(values)
+    half = t.ppf(0.975, 3) * statistics.stdev(values) / 2
+    assert found.low == pytest.approx(statistics.mean(values) - half)
+    assert (found.high, found.n) == (pytest.approx(min(1.0, statistics.mean(values) + half)), 4)
+    assert mean_over_splits([0.99, 1.0, 0.5]).high == 1.0
+    one, none = mean_over_splits([0.5]), mean_over_splits([])
+    assert (one.std, one.low, none.value) == (None, None, None)
 
 
 @settings(max_examples=50, deadline=None)

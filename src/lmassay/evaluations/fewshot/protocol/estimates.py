@@ -1,0 +1,113 @@
+"""The protocol's numbers with their uncertainty: a mean over splits, and the rank correlation of dev and test."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from statistics import NormalDist
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lmassay.statistics import intervals
+from lmassay.statistics.intervals import DEFAULT, Settings
+
+# With three configurations there are only six possible orders.
+FEWEST_CONFIGURATIONS = 4
+# From so many configurations on, the interval comes from resampling. In simulations with true values from 0 to 0.97
+# (normal, coarse and heavy-tailed scores) 95 % intervals by resampling covered down to 83 % at 8 configurations, but
+# 93 to 99 % from 16 on; Bonett and Wright's formula the other way round, 93 to 97 % at 8, but down to 87 % at 24 with
+# heavy tails.
+ENOUGH_TO_RESAMPLE = 16
+
+
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    """A number and how sure it is. ``value`` is None where there is none; ``reason`` may say why."""
+
+    value: float | None
+    std: float | None = None
+    """The sample standard deviation over splits; a correlation has none."""
+    low: float | None = None
+    high: float | None = None
+    n: int = 0
+    """How many splits (of a mean) or configurations (of a correlation) it rests on."""
+    reason: str = ""
+
+
+NO_ESTIMATE = Estimate(None)
+
+
+def mean_over_splits(scores: Iterable[float], settings: Settings = DEFAULT) -> Estimate:
+    """Mean ± sample standard deviation, with Student's interval where there are two scores or more.
+
+    Splits share examples, so they are not independent: the interval is a guide to noise and no promise.
+    """
+    finite = [score for score in scores if math.isfinite(score)]
+    if not finite:
+        return NO_ESTIMATE
+    values = np.asarray(finite, dtype=np.float64)
+    mean = float(values.mean())
+    if len(values) == 1:
+        return Estimate(mean, n=1)
+    low, high = intervals.interval_of_mean(values, settings)
+    are_shares = values.min() >= 0 and values.max() <= 1
+    if low is not None and high is not None and are_shares:
+        low, high = max(low, 0.0), min(high, 1.0)
+    return Estimate(mean, float(values.std(ddof=1)), low, high, len(values))
+
+
+def rank_correlation(dev: Sequence[float], test: Sequence[float], settings: Settings = DEFAULT) -> Estimate:
+    """Do dev scores rank configurations as test scores do? Spearman's coefficient; equal scores share their mean rank.
+
+    The interval takes the configurations for a sample of those one might try: below 16 of them from Fisher's
+    transformation with Bonett and Wright's standard error, else from resampling (percentiles).
+
+    >>> rank_correlation([0.1, 0.2, 0.3, 0.4, 0.5], [1, 2, 3, 5, 4]).value
+    0.9
+    """
+    if len(dev) != len(test):
+        raise ValueError(f"{len(dev)} dev scores and {len(test)} test scores cannot be paired")
+    pairs = [(d, t) for d, t in zip(dev, test, strict=True) if math.isfinite(d) and math.isfinite(t)]
+    n = len(pairs)
+    if n < FEWEST_CONFIGURATIONS:
+        plural = "" if n == 1 else "s"
+        reason = f"{n} configuration{plural} with both scores; it takes {FEWEST_CONFIGURATIONS}"
+        return Estimate(None, n=n, reason=reason)
+    scores = np.asarray(pairs)
+    x, y = scores[:, 0], scores[:, 1]
+    for values, name in ((x, "dev"), (y, "test")):
+        if np.ptp(values) == 0:
+            return Estimate(None, n=n, reason=f"all configurations have the same {name} score")
+
+    value = round(float(_spearman(x, y)), 12)
+    low: float | None = None
+    high: float | None = None
+    if n >= ENOUGH_TO_RESAMPLE:
+        low, high = intervals.interval((x, y), _spearman, settings)
+    # Resampling gives no interval where it draws equal scores only.
+    if low is None or high is None:
+        low, high = _interval_by_formula(value, n, settings.confidence)
+    return Estimate(value, None, low, high, n)
+
+
+def _spearman(x: NDArray[np.float64], y: NDArray[np.float64], axis: int = -1) -> NDArray[np.float64]:
+    from scipy.stats import rankdata
+
+    a, b = rankdata(x, axis=axis), rankdata(y, axis=axis)
+    a = a - a.mean(axis=axis, keepdims=True)
+    b = b - b.mean(axis=axis, keepdims=True)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        return np.asarray((a * b).sum(axis=axis) / np.sqrt((a * a).sum(axis=axis) * (b * b).sum(axis=axis)))
+
+
+def _interval_by_formula(value: float, n: int, confidence: float) -> tuple[float, float]:
+    """Fisher's z with the standard error sqrt((1 + r²/2) / (n - 3)) of Bonett and Wright (2000)."""
+    # A perfect order has no spread under the transformation: it counts as half a swap of neighbours less than perfect.
+    most = 1 - 6 / (n * (n * n - 1))
+    z = math.atanh(max(-most, min(most, value)))
+    half = NormalDist().inv_cdf(0.5 + confidence / 2) * math.sqrt((1 + value * value / 2) / (n - 3))
+    low = -1.0 if value <= -1 else math.tanh(z - half)
+    high = 1.0 if value >= 1 else math.tanh(z + half)
+    return low, high

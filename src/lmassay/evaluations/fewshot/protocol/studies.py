@@ -1,0 +1,464 @@
+"""From the runs in a store to the verdicts of the protocol.
+
+A run is one configuration of hyper-parameters (one for each pattern and evaluation interval, where it has several), and
+its rows are trainings. Runs of one model and method that agree in everything that is not a hyper-parameter make a
+study. Within a study, trainings are sorted by split strategy and task, and each task gets a verdict.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from lmassay.evaluations.fewshot.outcomes import plain
+from lmassay.evaluations.fewshot.protocol.judging import Trial, Verdict, judge, stability
+from lmassay.evaluations.fewshot.protocol.regimes import Regime
+from lmassay.evaluations.fewshot.protocol.splits import strategy_name
+from lmassay.evaluations.fewshot.protocol.strategies import ABBREVIATIONS, SINGLE
+from lmassay.evaluations.fewshot.task import Splits
+from lmassay.plugins.options import split_spec
+from lmassay.statistics.intervals import Settings
+from lmassay.storage.store import Store
+from lmassay.types import Row, RunRecord, canonical
+
+TASK = "fewshot"
+ONLY_CONFIGURATION = "the only one"
+# Regimes whose patterns are judged together, so that none of them can be selected.
+_PATTERNS_TOGETHER = ("ensemble", "distillation")
+# Options that are not hyper-parameters, with their defaults: runs that differ in them answer different questions.
+_FIXED = {
+    "labelled": ["train", "dev32"],
+    "test": "dev",
+    "test_examples": None,
+    "unlabeled": None,
+    "extra": None,
+    "seed": 42,
+}
+# What a row has scores of besides the task's metrics.
+_OTHER_SCORES = ("test", "dev", "updates", "chosen_step")
+
+
+@dataclass(frozen=True, slots=True)
+class Strategy:
+    """A split strategy with its settings, and its verdict on each task."""
+
+    label: str
+    """Tells it from the other strategies of its study: ``multi_splits``, or ``MS, K=4`` where several K were run."""
+    options: Splits
+    verdicts: Mapping[str, Verdict]
+    """By task."""
+    curves: Mapping[str, Sequence[Verdict]]
+    """By task: the verdicts with other numbers of splits, K ascending."""
+    ran_every_k: bool
+    """True where the verdicts of the curves come from runs with that K, else from the first splits of the largest."""
+
+    @property
+    def name(self) -> str:
+        """The strategy's own name, whatever alias the runs used."""
+        return strategy_name(self.options.strategy)
+
+    @property
+    def k(self) -> int:
+        return 1 if self.name in SINGLE else self.options.k
+
+
+@dataclass(frozen=True, slots=True)
+class Study:
+    """One method with one model, under one or several split strategies."""
+
+    model: str
+    method: str
+    fixed: Mapping[str, Any]
+    """Options that are not hyper-parameters and differ from their defaults."""
+    strategies: Sequence[Strategy]
+    runs: Sequence[str]
+    settings: Settings
+    title: str = ""
+
+    @property
+    def tasks(self) -> list[str]:
+        return list(dict.fromkeys(task for strategy in self.strategies for task in strategy.verdicts))
+
+    @property
+    def verdicts(self) -> dict[str, Mapping[str, Verdict]]:
+        """By strategy and task."""
+        return {strategy.label: strategy.verdicts for strategy in self.strategies}
+
+    @property
+    def main_strategies(self) -> list[Strategy]:
+        """Of strategies that differ in K alone, the one with the most splits; its curves hold the others."""
+        largest: dict[str, Strategy] = {}
+        for strategy in sorted(self.strategies, key=lambda strategy: strategy.k):
+            largest[_options_without_k(strategy.options)] = strategy
+        return [s for s in self.strategies if largest[_options_without_k(s.options)] is s]
+
+
+def read_studies(store: Store, records: Iterable[RunRecord]) -> list[Study]:
+    """The few-shot runs among the records, judged."""
+    runs = []
+    for record in records:
+        if record.base_task == TASK and isinstance(record.config.get("task"), Mapping):
+            runs.append((record, list(store.rows(record.id))))
+    return studies(runs)
+
+
+def studies(runs: Iterable[tuple[RunRecord, Sequence[Row]]]) -> list[Study]:
+    """Few-shot runs with their rows, sorted into studies and judged, in the order of the runs."""
+    by_study: dict[str, list[_Run]] = {}
+    settings: Settings | None = None
+    for record, rows in runs:
+        run = _Run(record, rows)
+        by_study.setdefault(run.study_key, []).append(run)
+        # One page has one confidence level: that of its first run.
+        settings = settings or record.settings
+    if settings is None:
+        return []
+    return _titled([_study(members, settings) for members in by_study.values()])
+
+
+class _Run:
+    """A few-shot run, with the parts of its configuration that the protocol needs."""
+
+    def __init__(self, record: RunRecord, rows: Sequence[Row]) -> None:
+        self.record, self.rows = record, rows
+        self.task: Mapping[str, Any] = record.config["task"]
+        self.method, self.method_options = split_spec(self.task.get("method", "pet"), "task.method")
+        self.regime = Regime.model_validate(self.task.get("regime") or {})
+        self.splits = Splits.model_validate(self.task.get("splits") or {})
+
+    @property
+    def fixed(self) -> dict[str, Any]:
+        return {key: self.task[key] for key, default in _FIXED.items() if self.task.get(key, default) != default}
+
+    @property
+    def study_key(self) -> str:
+        """Runs with the same key belong to one study."""
+        weights = self.record.depends_on.get("model")
+        return canonical([self.record.model, weights, self.method, self.regime.name, self.fixed])
+
+    @property
+    def strategy_key(self) -> str:
+        """Runs with the same key were split in the same way."""
+        return canonical({**self.splits.model_dump(), "strategy": strategy_name(self.splits.strategy)})
+
+    def configurations(self) -> list[tuple[dict[str, Any], str | None, str | None]]:
+        """The hyper-parameters of each configuration in the run, with the pattern and interval that its rows name."""
+        shared = self._shared_parameters()
+        variants = list(dict.fromkeys(_variant(row) for row in self.rows)) or self._planned_variants()
+        configurations = []
+        for pattern, interval in variants:
+            params = dict(shared)
+            if pattern is not None:
+                params["pattern"] = _number(pattern)
+            if interval is not None:
+                params["every"] = _number(interval)
+            configurations.append((params, pattern, interval))
+        return configurations
+
+    def _shared_parameters(self) -> dict[str, Any]:
+        """The hyper-parameters that all configurations of the run have in common."""
+        params = dict(self.method_options)
+        # Several intervals are several configurations, which the rows tell apart; a single one is written as they do.
+        ratios = params.pop("eval_ratios", None)
+        if isinstance(ratios, list) and len(ratios) == 1:
+            ratios = ratios[0]
+        if isinstance(ratios, int | float):
+            params["every"] = ratios
+        for key, value in (self.task.get("regime") or {}).items():
+            if key in ("name", "repetitions"):
+                continue
+            # Each pattern is a configuration of its own, unless all of them answer together.
+            if key == "patterns" and self.regime.name not in _PATTERNS_TOGETHER:
+                continue
+            params[f"regime.{key}"] = value
+        return params
+
+    def _planned_variants(self) -> list[tuple[str | None, str | None]]:
+        """The (pattern, interval) pairs that a run without rows would have, as far as its configuration says."""
+        patterns: list[Any] = [*self.regime.patterns] or [self.method_options.get("pattern")]
+        if self.regime.name in _PATTERNS_TOGETHER:
+            patterns = [None]
+        ratios = self.method_options.get("eval_ratios")
+        intervals: list[Any] = ratios if isinstance(ratios, list) and len(ratios) > 1 else [None]
+        variants: list[tuple[str | None, str | None]] = []
+        for pattern in patterns:
+            for interval in intervals:
+                pattern_text = None if pattern is None else str(pattern)
+                interval_text = None if interval is None else f"{interval:g}"
+                variants.append((pattern_text, interval_text))
+        return variants
+
+
+def _variant(row: Row) -> tuple[str | None, str | None]:
+    """The pattern and the evaluation interval of a training, where its run has several."""
+    return row.example.groups.get("pattern"), row.example.groups.get("every")
+
+
+def _split(row: Row) -> int:
+    return int(row.example.groups["split"])
+
+
+def _number(text: str) -> int | float | str:
+    for kind in (int, float):
+        try:
+            return kind(text)
+        except ValueError:
+            continue
+    return text
+
+
+# --- studies ----------------------------------------------------------------------------------------------------------
+
+
+def _study(runs: Sequence[_Run], settings: Settings) -> Study:
+    configuration_names = _configuration_names(runs)
+    task_names = _task_names(runs)
+    by_strategy: dict[str, list[_Run]] = {}
+    for run in runs:
+        by_strategy.setdefault(run.strategy_key, []).append(run)
+    labels = _strategy_labels([members[0].splits for members in by_strategy.values()])
+
+    strategies = []
+    for label, members in zip(labels, by_strategy.values(), strict=True):
+        verdicts = _verdicts(members, task_names, configuration_names, settings)
+        strategies.append(Strategy(label, members[0].splits, verdicts, curves={}, ran_every_k=False))
+    strategies.sort(key=_place_in_paper)
+
+    first = runs[0]
+    regime = first.regime.name
+    return Study(
+        model=first.record.model,
+        method=first.method if regime == "default" else f"{first.method}, {regime}",
+        fixed=first.fixed,
+        strategies=[_with_curves(strategy, strategies, settings) for strategy in strategies],
+        runs=[run.record.id for run in runs],
+        settings=settings,
+    )
+
+
+def _place_in_paper(strategy: Strategy) -> tuple[int, int]:
+    """The paper's order of strategies, others behind."""
+    order = list(ABBREVIATIONS)
+    place = order.index(strategy.name) if strategy.name in order else len(order)
+    return place, strategy.k
+
+
+def _with_curves(strategy: Strategy, strategies: Sequence[Strategy], settings: Settings) -> Strategy:
+    """The strategy with its verdicts over K: from runs with other K if there are any, else from its first splits."""
+    options = _options_without_k(strategy.options)
+    same_but_k = [other for other in strategies if _options_without_k(other.options) == options]
+    same_but_k.sort(key=lambda other: other.k)
+    curves: dict[str, Sequence[Verdict]] = {}
+    for task, verdict in strategy.verdicts.items():
+        if len(same_but_k) > 1:
+            curves[task] = [other.verdicts[task] for other in same_but_k if task in other.verdicts]
+            continue
+        curve = stability(verdict.trials, settings)
+        if len(curve) > 1:
+            curves[task] = curve
+    return replace(strategy, curves=curves, ran_every_k=len(same_but_k) > 1)
+
+
+def _options_without_k(options: Splits) -> str:
+    return canonical({**options.model_dump(), "strategy": strategy_name(options.strategy), "k": None})
+
+
+# --- names ------------------------------------------------------------------------------------------------------------
+
+
+def _titled(found: Sequence[Study]) -> list[Study]:
+    """Method and model, with what else tells studies apart that share both."""
+    short_titles = []
+    for study in found:
+        short_titles.append(study.method if study.model == "none" else f"{study.method} on {study.model}")
+    titles = []
+    for study, title in zip(found, short_titles, strict=True):
+        differences = [f"{key} {plain(value)}" for key, value in study.fixed.items()]
+        if short_titles.count(title) > 1 and not differences:
+            differences = ["as usual" if any(other.fixed for other in found) else _run_number(study)]
+        titles.append(f"{title} ({', '.join(differences)})" if differences else title)
+    titled = []
+    for study, title in zip(found, titles, strict=True):
+        unique = title if titles.count(title) == 1 else f"{title}, {_run_number(study)}"
+        titled.append(replace(study, title=unique))
+    return titled
+
+
+def _run_number(study: Study) -> str:
+    return study.runs[0].rpartition("-")[2]
+
+
+def _strategy_labels(options: Sequence[Splits]) -> list[str]:
+    """The strategy, and what else differs between those of the same name."""
+    labels = []
+    for own in options:
+        strategy = strategy_name(own.strategy)
+        same_name = [other for other in options if strategy_name(other.strategy) == strategy]
+        texts = {
+            "k": f"K={own.k}",
+            "ratio": f"ratio {own.ratio:g}",
+            "stratify": "stratified" if own.stratify else "not stratified",
+            "grouped": "grouped" if own.grouped else "grouped as published",
+        }
+        differences = []
+        for key, text in texts.items():
+            if len({getattr(other, key) for other in same_name}) > 1:
+                differences.append(text)
+        if differences:
+            labels.append(", ".join([ABBREVIATIONS.get(strategy, strategy), *differences]))
+        else:
+            labels.append(strategy)
+    return labels
+
+
+def _task_names(runs: Sequence[_Run]) -> dict[str, str]:
+    """Run id → task, with the digest of its data only where data of the same name differ."""
+    full_names: dict[str, str] = {}
+    short_names: dict[str, str] = {}
+    for run in runs:
+        # ``superglue/rte.0123abcd``; runs of early versions have no signature.
+        signed = run.record.depends_on.get("data")
+        full = signed or str(run.task["data"])
+        full_names[run.record.id] = full
+        short_names[full] = signed.rpartition(".")[0] or signed if signed else full
+    ambiguous = list(short_names.values())
+    names = {}
+    for run_id, full in full_names.items():
+        short = short_names[full]
+        names[run_id] = short if ambiguous.count(short) == 1 else full
+    return names
+
+
+def _configuration_names(runs: Sequence[_Run]) -> dict[str, str]:
+    """A name for each set of hyper-parameters (as canonical JSON): those of them that differ."""
+    sets = [params for run in runs for params, _, _ in run.configurations()]
+    varying = _varying_keys(sets)
+    names = {}
+    for params in sets:
+        parts = []
+        for key in varying:
+            if key in params:
+                parts.append(f"{key}={_value_text(params[key])}")
+            elif key not in ("pattern", "every"):
+                parts.append(f"{key} by default")
+        names[canonical(params)] = ", ".join(parts) or ONLY_CONFIGURATION
+    return names
+
+
+def _varying_keys(sets: Sequence[Mapping[str, Any]]) -> list[str]:
+    varying = []
+    for key in dict.fromkeys(key for params in sets for key in params):
+        values = {canonical(params[key]) for params in sets if key in params}
+        # An option that some runs leave to its default varies. Pattern and interval may be absent only because a run
+        # has no rows yet, which is no variation.
+        some_by_default = key not in ("pattern", "every") and any(key not in params for params in sets)
+        if len(values) + some_by_default > 1:
+            varying.append(key)
+    return varying
+
+
+def _value_text(value: Any) -> str:
+    return canonical(value) if isinstance(value, Mapping) else plain(value)
+
+
+# --- trials -----------------------------------------------------------------------------------------------------------
+
+
+def _verdicts(
+    runs: Sequence[_Run], task_names: Mapping[str, str], configuration_names: Mapping[str, str], settings: Settings
+) -> dict[str, Verdict]:
+    """The verdict on each task, over runs of one strategy."""
+    by_task: dict[str, list[_Run]] = {}
+    for run in runs:
+        by_task.setdefault(task_names[run.record.id], []).append(run)
+    verdicts = {}
+    for task, members in by_task.items():
+        splits = _expected_splits(members)
+        trials = _trials(members, splits, configuration_names)
+        verdicts[task] = judge(trials, settings, splits, _warnings(members))
+    return verdicts
+
+
+def _expected_splits(runs: Sequence[_Run]) -> list[int]:
+    """The splits that every configuration should have; of limited runs those that were reached."""
+    if any(run.record.config.get("limit") is not None for run in runs):
+        return sorted({_split(row) for run in runs for row in run.rows})
+    options = runs[0].splits
+    return [0] if strategy_name(options.strategy) in SINGLE else list(range(options.k))
+
+
+def _warnings(runs: Sequence[_Run]) -> list[str]:
+    warnings = list(dict.fromkeys(note for run in runs for note in run.record.provenance.notes))
+    if not runs[0].splits.grouped:
+        warnings.append("examples of one question or passage may stand in both train and dev (grouped: false)")
+    return warnings
+
+
+def _trials(runs: Sequence[_Run], splits: Sequence[int], configuration_names: Mapping[str, str]) -> list[Trial]:
+    """The trials of one task under one strategy. Of a training that several runs did, the latest result counts."""
+    trials: dict[str, Trial] = {}
+    attempted: set[str] = set()
+    for run in runs:
+        for trial in _trials_of_run(run, splits, configuration_names):
+            # Other orders of the training examples (sampler_seeds) are repetitions, not the same training.
+            key = canonical([trial.configuration, run.task.get("sampler_seeds"), trial.split])
+            if trial.state != "not done":
+                attempted.add(key)
+                # Repetitions within a run have ids of their own.
+                key = canonical([key, trial.id])
+            # A result is never given up for its absence.
+            earlier = trials.get(key)
+            if earlier is None or earlier.state != "done" or trial.state == "done":
+                trials[key] = trial
+    # A training that one run did not reach may have been done in another.
+    return [trial for key, trial in trials.items() if key not in attempted]
+
+
+def _trials_of_run(run: _Run, splits: Sequence[int], configuration_names: Mapping[str, str]) -> Iterable[Trial]:
+    """The run's trials by configuration, followed by a trial without result for each split that was not reached."""
+    for params, pattern, interval in run.configurations():
+        name = configuration_names[canonical(params)]
+        rows = [row for row in run.rows if _variant(row) == (pattern, interval)]
+        for row in rows:
+            yield _trial(run, name, params, row)
+        for split in sorted(set(splits) - {_split(row) for row in rows}):
+            yield Trial(
+                configuration=name,
+                params=params,
+                split=split,
+                state="not done",
+                reason=f"the run is {run.record.status}",
+                run=run.record.id,
+                id=f"split-{split}" if pattern is None else f"split-{split}-p{pattern}",
+            )
+
+
+def _trial(run: _Run, name: str, params: Mapping[str, Any], row: Row) -> Trial:
+    if row.state != "scored":
+        return Trial(
+            configuration=name,
+            params=params,
+            split=_split(row),
+            state="failed",
+            reason=row.error or "; ".join(row.score.unscored.values()) or "no result",
+            run=run.record.id,
+            id=row.example.id,
+        )
+    scores = row.score.values
+    test_metrics = {}
+    for metric, score in scores.items():
+        if not metric.startswith("dev_") and metric not in _OTHER_SCORES:
+            test_metrics[metric] = score
+    return Trial(
+        configuration=name,
+        params=params,
+        split=_split(row),
+        dev=scores.get("dev"),
+        test=scores.get("test"),
+        test_metrics=test_metrics,
+        run=run.record.id,
+        id=row.example.id,
+        details=row.score.details,
+        chosen_step=scores.get("chosen_step"),
+    )

@@ -1,0 +1,57 @@
+"""The protocol's tables: the paper's layout, averages, and what stands where there is no number."""
+
+from __future__ import annotations
+
+from lmassay.evaluations.fewshot.protocol.judging import Trial, judge, stability
+from lmassay.evaluations.fewshot.protocol.studies import Strategy
+from lmassay.evaluations.fewshot.report.tables import correlation_table, criteria_table, performance_table
+from lmassay.evaluations.fewshot.task import Splits
+
+MS = "multi_splits"
+
+
+def five_trials_on_two_splits():
+    found = []
+    for number in range(5):
+        for split, test in enumerate((number / 10, number / 10 + 0.1)):
+            found.append(Trial(str(number), {}, split, number / 10, test, {"acc": test}))
+    return found
+
+
+def verdicts():
+    good = judge(five_trials_on_two_splits())
+    pair = judge([Trial("a", {}, s, 1.0, 0.8 + s / 20, {"acc": 0.9, "f1-macro": 0.7 + s / 10}) for s in (0, 1)])
+    return {"superglue/cb": pair, "superglue/rte": good, "mrpc": good}
+
+
+def test_tables_have_the_papers_layout_and_other_tasks_behind():
+    table = performance_table({MS: verdicts(), "cross_validation": {"superglue/rte": verdicts()["superglue/rte"]}})
+    assert table.texts() == [
+        ["", "RTE", "CB acc/F1", "mrpc", "Avg"],
+        ["CV", "45.00±7.07", "–", "–", "–"],
+        ["MS", "45.00±7.07", "90.00±0.00/75.00±7.07", "45.00±7.07", "57.50"],
+    ]
+    row = table.rows[0]
+    assert (row.cells[1].note, row.cells[-1].note) == ("not run", "1 of 3 tasks have a number")
+
+
+def test_a_missing_correlation_carries_its_reason_into_the_table():
+    table = correlation_table({MS: verdicts()})
+    assert table.texts()[1] == ["MS", "1.0000", "–", "1.0000", "–"]
+    assert table.rows[0].cells[1].note == "1 configuration with both scores; it takes 4"
+    part = table.rows[0].cells[0].parts[0]
+    assert (part.low < 1.0, part.high, part.n) == (True, 1.0, 5)
+
+
+def test_one_table_of_a_strategy_holds_all_three_criteria():
+    found = five_trials_on_two_splits()
+    strategy = Strategy(MS, Splits(k=2), {"rte": judge(found)}, {"rte": stability(found)}, ran_every_k=False)
+    table = criteria_table(strategy)
+    assert table.title == "MS: Multi-Splits, K = 2, ratio 0.5"
+    assert table.texts() == [
+        ["", "RTE", "Avg"],
+        ["test", "45.00±7.07", "45.00"],
+        ["dev–test correlation", "1.0000", "1.0000"],
+        ["test, K=1", "40.00", "40.00"],
+        ["correlation, K=1", "1.0000", "1.0000"],
+    ]
