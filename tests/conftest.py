@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 import sys
@@ -9,6 +10,18 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, settings
+
+# pytest rewrites the assertions of all test files, which takes longer than a thousand tests: the result is kept in
+# __pycache__, as it is by default, even where PYTHONDONTWRITEBYTECODE is set.
+sys.dont_write_bytecode = False
+
+# On a busy machine everything takes its time, and the same examples are tried in each run. More bugs are found, now and
+# then, with other ones: pytest --hypothesis-profile=explore.
+_UNTIMED = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow]}
+settings.register_profile("repeatable", derandomize=True, **_UNTIMED)
+settings.register_profile("explore", **_UNTIMED)
+settings.load_profile("repeatable")
 
 # Under a job in the background Ctrl-C is ignored, also by what the tests start.
 signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -26,6 +39,18 @@ def pytest_configure() -> None:
     ours = [name for name in os.environ if name.startswith("LMASSAY_") and name not in _PLACES]
     for name in (*ours, *_OF_THE_TERMINAL):
         os.environ.pop(name, None)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Iterator[None]:
+    """Collecting makes many objects that stay: looking for garbage among them is a fifth of the time."""
+    gc.disable()
+    try:
+        result = yield
+    finally:
+        gc.freeze()
+        gc.enable()
+    return result
 
 
 def shared_folder() -> Path | None:

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
+
+from tests import in_process
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -15,9 +18,17 @@ ROOT = Path(__file__).resolve().parents[1]
 def lmassay(
     *arguments: object, cwd: Path | None = None, env: dict[str, str] | None = None
 ) -> subprocess.CompletedProcess[str]:
-    """Run the command as a user would."""
-    import os
+    """Run the command as a user would, but in this process: without starting Python again."""
+    return in_process.run([str(argument) for argument in arguments], cwd, env)
 
+
+def lmassay_process(
+    *arguments: object, cwd: Path | None = None, env: dict[str, str] | None = None
+) -> subprocess.CompletedProcess[str]:
+    """Run the command in a process of its own, where the process is what is tested.
+
+    Such are its encodings and ``PYTHON…`` variables, libraries that are missing, workers, locks, and its death.
+    """
     return subprocess.run(
         [sys.executable, "-m", "lmassay", *map(str, arguments)],
         cwd=cwd,

@@ -46,7 +46,7 @@ def failure(status: int, message: str = "no", **headers: str) -> Reply:
 
 
 def gzip_bomb(size: int) -> Reply:
-    return 200, {"Content-Encoding": "gzip"}, gzip.compress(b" " * size)
+    return 200, {"Content-Encoding": "gzip"}, gzip.compress(b" " * size, compresslevel=1)
 
 
 # Statuses that are no HTTP: what the server does instead of answering.

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 import lmassay
+from lmassay.plugins.evaluations import evaluations
 from tests.helpers import ROOT
 
 SOURCE = ROOT / "src" / "lmassay"
@@ -18,19 +19,22 @@ FILES = sorted(SOURCE.rglob("*.py"))
 
 # From the bottom up; a module may import from its own layer and those before it.
 LAYERS = [
-    ("types", "errors"),
-    ("plugins", "statistics", "storage", "contracts"),
-    ("answers", "models"),
+    ("types", "errors", "redaction", "moved", "budget"),
+    ("contracts", "plugins", "statistics", "storage", "answers"),
+    ("models",),
     ("evaluations",),
     ("running",),
-    ("reporting", "interchange"),
+    ("interchange",),
+    ("reporting",),
     ("api",),
     ("cli", "__main__"),
 ]
 LEVEL = {name: level for level, names in enumerate(LAYERS) for name in names}
-# Parts of an evaluation that show its results, bring its commands or read the logs of others: they stand above the
-# core, while everything else of an evaluation stands below the runner.
-UPPER_PARTS = re.compile(r"(report|commands|card|imported|refining_tse|fewnlu|search_space|lessons|kobbq)\b")
+# Parts of an evaluation that show its results, bring its commands, or deal with the formats of others: they stand
+# above the core, while everything else of an evaluation stands below the runner.
+UPPER_PARTS = re.compile(
+    r"(report|texts|card|commands|export|imported|doctor|reading|refining_tse|fewnlu|search_space|kobbq|teapot)\b"
+)
 # Library → the only places that may import it.
 _FEWSHOT = "evaluations/fewshot"
 _ROBUSTNESS = "evaluations/robustness"
@@ -81,7 +85,7 @@ def layer_of(path: Path) -> str:
 
 def level_of(path: Path) -> int:
     parts = path.relative_to(SOURCE).parts
-    if parts[0] == "evaluations" and len(parts) > 2 and UPPER_PARTS.match(parts[2]):
+    if parts[0] == "evaluations" and len(parts) > 2 and (parts[1] == "imported" or UPPER_PARTS.match(parts[2])):
         return LEVEL["cli"]
     return LEVEL[layer_of(path)]
 
@@ -98,6 +102,72 @@ def test_imports_flow_one_way(path):
         assert LEVEL[parts[1]] <= level_of(path), f"{'/'.join(here)} imports {name}"
         if here[0] == parts[1] == "evaluations" and len(parts) > 2:
             assert parts[2] == here[1], f"{'/'.join(here)} imports {name}: evaluations do not import each other"
+
+
+def names_of_evaluations_and_tasks() -> set[str]:
+    names: set[str] = set()
+    for evaluation in evaluations():
+        names |= {evaluation.name, *evaluation.tasks}
+    return names
+
+
+@pytest.mark.parametrize(
+    "path",
+    [p for p in FILES if layer_of(p) not in ("evaluations", "__init__", "moved")],
+    ids=lambda p: str(p.relative_to(SOURCE)),
+)
+def test_the_core_knows_no_evaluation(path):
+    """Neither by import nor by name; the public re-exports and the table of old paths are excepted."""
+    for name in imports(path):
+        assert not name.startswith("lmassay.evaluations"), f"imports {name}"
+    names = names_of_evaluations_and_tasks()
+    assert {"robustness", "syntax", "bias", "fewshot", "minimal_pairs"} <= names
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str):
+            assert node.value not in names, f"line {node.lineno} names {node.value!r}"
+
+
+def module_name(path: Path) -> str:
+    parts = path.relative_to(SOURCE).with_suffix("").parts
+    return ".".join(("lmassay", *parts)).removesuffix(".__init__")
+
+
+def test_no_modules_import_each_other_in_a_circle():
+    modules = {module_name(path): path for path in FILES}
+    graph: dict[str, set[str]] = {}
+    for module, path in modules.items():
+        targets: set[str] = set()
+        for node in ast.parse(path.read_text(encoding="utf-8")).body:
+            if isinstance(node, ast.Import):
+                targets |= {alias.name for alias in node.names}
+            elif isinstance(node, ast.ImportFrom) and node.module:
+                for alias in node.names:
+                    submodule = f"{node.module}.{alias.name}"
+                    targets.add(submodule if submodule in modules else node.module)
+        graph[module] = {target for target in targets if target in modules and target not in ("lmassay", module)}
+    finished: set[str] = set()
+
+    def visit(module: str, trail: tuple[str, ...]) -> None:
+        assert module not in trail, " → ".join((*trail[trail.index(module) :], module))
+        if module not in finished:
+            for target in sorted(graph[module]):
+                visit(target, (*trail, module))
+            finished.add(module)
+
+    for module in sorted(graph):
+        visit(module, ())
+
+
+def test_listing_commands_imports_declarations_only():
+    code = (
+        "import sys\nfrom lmassay.cli import main\n"
+        "try:\n    main(['--help'])\nexcept SystemExit:\n    pass\n"
+        "loaded = [m for m in sys.modules if m.startswith('lmassay.evaluations.')]\n"
+        "sys.stderr.write('LOADED ' + ' '.join(sorted(m for m in loaded if m.count('.') > 2)))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stderr.rpartition("LOADED ")[2].strip() == ""
+    assert "kobbq" in done.stdout
 
 
 @pytest.mark.parametrize("library", HOMES)

@@ -17,6 +17,7 @@ __version__ = "0.1.0"
 
 if TYPE_CHECKING:
     from lmassay.api import Run, all_runs, compare, evaluate, load_run, results_frame
+    from lmassay.budget import Prices
     from lmassay.contracts import Command, Evaluation, Model, StoredAnswers, Task, TaskEntry
     from lmassay.errors import LmassayError, UserError
     from lmassay.evaluations.robustness.perturbations.base import perturbation
@@ -26,7 +27,6 @@ if TYPE_CHECKING:
     from lmassay.evaluations.robustness.scorers.exact import ZeroOne
     from lmassay.evaluations.robustness.scorers.meteor import METEOR
     from lmassay.evaluations.robustness.scorers.semantic import Semantic
-    from lmassay.models.budget import Prices
     from lmassay.plugins.registry import register
     from lmassay.statistics.intervals import mean_result, mean_results
     from lmassay.statistics.table import ScoreTable
@@ -63,7 +63,7 @@ _HOMES = {
     "METEOR": "lmassay.evaluations.robustness.scorers.meteor",
     "Metric": "lmassay.types",
     "Model": "lmassay.contracts",
-    "Prices": "lmassay.models.budget",
+    "Prices": "lmassay.budget",
     "Response": "lmassay.types",
     "Result": "lmassay.types",
     "Run": "lmassay.api",

@@ -30,7 +30,7 @@ from lmassay.types import (
 )
 
 if TYPE_CHECKING:
-    from lmassay.models.budget import Budget, Prices
+    from lmassay.budget import Budget, Prices
     from lmassay.statistics.table import ScoreTable
 
 Answered = Iterable[Response | str | Continuation | Candidates | tuple[int, Response]]

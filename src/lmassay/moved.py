@@ -11,7 +11,6 @@ from typing import Any
 
 # Old path → new path. The packages above an old module are listed, too, for Python imports them first.
 MOVED = {
-    "lmassay.budget": "lmassay.models.budget",
     "lmassay.combination": "lmassay.statistics.combination",
     "lmassay.fewshot": "lmassay.evaluations.fewshot",
     "lmassay.fewshot.methods": "lmassay.evaluations.fewshot.methods",

@@ -56,7 +56,7 @@ def test_runs_that_are_the_same_are_said_to_be(folder, compare):
 def test_another_attack_or_prompt_behind_one_label_is_told(tmp_path, compare, gated):
     for run, rate, prompt in (("run-mild", 0.02, "x"), ("run-hard", 0.9, "y")):
         signature = {"attack": f"charswap(rate:{rate})", "prompt": prompt}
-        add(tmp_path, run, rates([1] * 40), label="charswap", signature=signature)
+        add(tmp_path, run, rates([1] * 40), task="robustness", label="charswap", signature=signature)
     code, _, err = compare("mild", "hard", *gated)
     assert code == 0
     assert "run-hard has another attack (charswap(rate:0.9), not charswap(rate:0.02)) and another prompt (y, not" in err

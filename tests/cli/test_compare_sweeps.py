@@ -113,7 +113,8 @@ def test_another_strength_of_an_attack_is_no_counterpart_and_is_told_by_its_atta
     for folder, rates_of_attack in (("base", (0.05, 0.9)), ("new", (0.05, 0.2))):
         for rate in rates_of_attack:
             signature = {"attack": f"charswap(rate:{rate})"}
-            more = {"label": "charswap", "model": "a model", "sweep": folder, "signature": signature}
+            more = {"task": "robustness", "label": "charswap", "model": "a model"}
+            more |= {"sweep": folder, "signature": signature}
             add(tmp_path / folder, f"{folder}-{rate}", rates(GOOD), **more)
     code, out, err = gate()
     assert (code, out) == (2, "")

@@ -10,10 +10,11 @@ import pytest
 import yaml
 
 from lmassay.cli import main
-from lmassay.cli.init import EVALUATIONS
+from lmassay.cli.init import _samples
 from tests.helpers import ROOT, lmassay
 from tests.terminal import in_terminal
 
+TASKS = ["robustness", "syntax", "minimal_pairs", "bias", "fewshot"]
 OWN = """
 class M:
     name, can = "m", frozenset({"slot"})
@@ -22,10 +23,9 @@ class M:
     def slot(self, requests):
         yield from ()
 """
-SAMPLES = ROOT / "src" / "lmassay" / "samples"
 
 
-@pytest.mark.parametrize("evaluation", EVALUATIONS)
+@pytest.mark.parametrize("evaluation", TASKS)
 def test_what_is_written_is_accepted_by_check(evaluation, smollm2, tmp_path):
     done = lmassay("init", evaluation, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
@@ -65,9 +65,9 @@ def uncommented(lines: list[str]) -> list[str]:
     ]
 
 
-@pytest.mark.parametrize("evaluation", EVALUATIONS)
+@pytest.mark.parametrize("evaluation", TASKS)
 def test_every_option_has_a_comment(evaluation):
-    lines = (SAMPLES / evaluation / "config.yaml").read_text(encoding="utf-8").splitlines()
+    lines = (_samples()[evaluation].folder / "config.yaml").read_text(encoding="utf-8").splitlines()
     assert uncommented(lines) == []
     assert max(map(len, lines)) <= 112
     # It would be seen: without any comment, all options but the second scorer lack theirs.
@@ -99,7 +99,7 @@ def test_without_a_terminal_the_evaluation_must_be_named(tmp_path):
     done = lmassay("init", cwd=tmp_path)
     assert done.returncode == 2
     assert "say which evaluation" in done.stderr
-    assert all(name in done.stderr for name in EVALUATIONS)
+    assert all(name in done.stderr for name in TASKS)
     assert not list(tmp_path.iterdir())
 
 
@@ -197,4 +197,5 @@ def test_samples_and_examples_are_the_same_data():
         "fewshot/train.jsonl": "fewshot/data/reviews/train.jsonl",
         "fewshot/dev.jsonl": "fewshot/data/reviews/dev.jsonl",
     }.items():
-        assert (SAMPLES / sample).read_bytes() == (examples / example).read_bytes(), sample
+        evaluation, _, name = sample.partition("/")
+        assert (_samples()[evaluation].folder / name).read_bytes() == (examples / example).read_bytes(), sample

@@ -12,7 +12,7 @@ from lmassay.cli import app
 from lmassay.errors import UserError
 from lmassay.storage.store import Store
 from tests.evaluations.fewshot.report.small_fewshot import GRID, fill, sweep, task, tried
-from tests.helpers import lmassay
+from tests.helpers import lmassay, lmassay_process
 
 
 @pytest.fixture(scope="module")
@@ -105,7 +105,7 @@ def test_csv_has_every_result_with_what_it_rests_on(written, results, tmp_path):
     written("-o", "a.csv", "--all")
     rows = list(csv.DictReader(io.StringIO((tmp_path / "a.csv").read_text(encoding="utf-8"))))
     with Store(results) as store:
-        wanted = [(r.id, x["metric"], x["value"], x["n"]) for r in store.runs() for x in r.results]
+        wanted = [(r.id, x.metric, x.value, x.n) for r in store.runs() for x in r.results]
     assert [(r["run"], r["metric"], float(r["value"]), int(r["n"])) for r in rows] == wanted
     assert {(r["low"], r["high"], r["signature"]) for r in rows} == {("0.4", "0.6", "s")}
 
@@ -126,7 +126,7 @@ def test_a_dash_is_standard_output(results):
 def test_a_missing_part_is_one_line(results, tmp_path):
     (tmp_path / "typst.py").write_text("raise ImportError('no typst')\n", encoding="utf-8")
     options = ["--figures", "drawn", "--figure-format", "png", "--results", results]
-    done = lmassay("report", *options, cwd=tmp_path, env={"PYTHONPATH": str(tmp_path)})
+    done = lmassay_process("report", *options, cwd=tmp_path, env={"PYTHONPATH": str(tmp_path)})
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr == "error: a figure as PNG or PDF needs an optional part: pip install 'lmassay[figures]'\n"
     assert not (tmp_path / "drawn").exists()

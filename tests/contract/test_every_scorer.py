@@ -89,7 +89,9 @@ def test_rd_score_is_the_relative_decrease(each):
     assert each.rd_score(hyps, bases, refs, lang="en") == [max(0.0, base - adv) / base if base else 0.0]
 
 
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
+)
 @given(st.lists(st.tuples(st.text(max_size=30), st.text(max_size=30)), max_size=6))
 @pytest.mark.parametrize("name", ["zero_one", "chrf", "bleu"])
 def test_any_text_can_be_scored(name, pairs):

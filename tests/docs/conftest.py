@@ -32,10 +32,10 @@ def _answer(body: dict[str, Any], _: int) -> Reply:
 
 @pytest.fixture(scope="session")
 def package(tmp_path_factory) -> Path:
-    """The folder into which pip has installed examples/package."""
+    """The folder into which pip has installed examples/small_package."""
     pytest.importorskip("setuptools", reason="without setuptools no package is built")
     source, target = tmp_path_factory.mktemp("package") / "source", tmp_path_factory.mktemp("installed")
-    shutil.copytree(ROOT / "examples" / "package", source)
+    shutil.copytree(ROOT / "examples" / "small_package", source)
     pip = [sys.executable, "-m", "pip", "--disable-pip-version-check", "install", "--quiet", "--no-index", "--no-deps"]
     done = subprocess.run(
         [*pip, "--no-build-isolation", "--target", target, source], capture_output=True, encoding="utf-8", check=False

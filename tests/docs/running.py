@@ -1,18 +1,23 @@
-"""Running what a page shows, as a reader would: bash, in one folder, from top to bottom."""
+"""Running what a page shows, as a reader would: in one folder, from top to bottom.
+
+A line that is only ``lmassay …`` is run in this process, which saves starting Python each time; bash runs the rest.
+"""
 
 from __future__ import annotations
 
 import os
 import re
+import shlex
 import shutil
 import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from tests import in_process
 from tests.docs.blocks import Block
 from tests.helpers import ROOT
 
@@ -26,6 +31,13 @@ _SECONDS = 300
 FIXTURES = ("smollm2", "smollm2_gguf", "shared", "server", "package")
 PROGRAMS = ("java", "chromium", "pdflatex")
 NEEDS = (*FIXTURES, *PROGRAMS)
+
+# What only a shell understands, outside quotes: pipes, redirections, patterns, lists of commands.
+_OF_THE_SHELL = re.compile(r"[|&;<>()`*?\[\]{}~]")
+_QUOTED = re.compile(r"'[^']*'|\"[^\"]*\"")
+_VARIABLE = re.compile(r"\$(\w+)|\$\{(\w+)\}")
+# Lines that change what the lines after them mean, so that one bash must run them all.
+_CHANGES_THE_SHELL = re.compile(r"\s*(cd|export|set|source|\.|for|while|if|case|function|trap|\w+=\S*$)\b|.*(<<|\\$)")
 
 
 def commands(block: Block) -> list[str]:
@@ -100,10 +112,25 @@ class Reader:
         if not script.strip():
             return
         log = self.folder / ".printed"
-        code = _bash(script, self.folder, self.variables, log, until)
+        log.write_bytes(b"")
+        code = 0
+        for part in [script] if until else parts(script):
+            code = self._run_part(part, log, until)
+            if code:
+                break
         self.printed = log.read_text(encoding="utf-8", errors="replace")
         self.transcript += self.printed
         assert code == wanted, f"{block.where} ended with exit code {code}, not {wanted}:\n{script}\n{self.printed}"
+
+    def _run_part(self, part: str, log: Path, until: str | None) -> int:
+        """Run one command line in this process, or some by bash; what they print is added to the log."""
+        environment = _environment(self.variables)
+        words = command_words(part, environment)
+        # What a variable adds to the search path is seen by a new process only.
+        if words is None or until or "PYTHONPATH" in self.variables:
+            return _bash(part, self.folder, environment, log, until)
+        with log.open("ab") as stream:
+            return in_process.run_into(stream, stream, words[1:], self.folder, environment)
 
 
 def _script(block: Block) -> str:
@@ -111,15 +138,56 @@ def _script(block: Block) -> str:
     return "\n".join(line for line in block.text.replace("\\\n", " ").splitlines() if not EXEMPT.match(line))
 
 
-def _bash(script: str, folder: Path, variables: Mapping[str, str], log: Path, until: str | None) -> int:
+def parts(script: str) -> Iterator[str]:
+    """The lines that are run in this process one by one; those between them together, by one bash."""
+    if any(map(_CHANGES_THE_SHELL.match, script.splitlines())):
+        yield script
+        return
+    for_bash: list[str] = []
+    for line in filter(str.strip, script.splitlines()):
+        if not _is_plain(line):
+            for_bash.append(line)
+            continue
+        if for_bash:
+            yield "\n".join(for_bash)
+        for_bash = []
+        yield line
+    if for_bash:
+        yield "\n".join(for_bash)
+
+
+def _is_plain(line: str) -> bool:
+    """Whether a line is a call of lmassay with words, quotes and variables only."""
+    unquoted = _QUOTED.sub("", line.partition(" #")[0])
+    return line.startswith("lmassay ") and not _OF_THE_SHELL.search(unquoted) and not ("'" in line and "$" in line)
+
+
+def command_words(line: str, variables: Mapping[str, str]) -> list[str] | None:
+    """The words of a plain call of lmassay, variables filled in; None where only a shell can tell.
+
+    >>> command_words('lmassay run "$NAME.yaml" # now', {"NAME": "my own"})
+    ['lmassay', 'run', 'my own.yaml']
+    """
+    if "\n" in line or not _is_plain(line):
+        return None
+    words = shlex.split(line, comments=True)
+    wanted = {name for word in words for pair in _VARIABLE.findall(word) for name in pair if name}
+    if not wanted <= set(variables):
+        return None
+    return [_VARIABLE.sub(lambda found: variables[found[1] or found[2]], word) for word in words]
+
+
+def _environment(variables: Mapping[str, str]) -> dict[str, str]:
+    own = {name: value for name, value in os.environ.items() if not name.startswith("LMASSAY_")}
+    # The model that a fixture has fetched lies there.
+    kept = {name: os.environ[name] for name in ("LMASSAY_CACHE",) if name in os.environ}
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', '')}"
+    return {**own, **kept, "PATH": path, "NO_COLOR": "1", **variables}
+
+
+def _bash(script: str, folder: Path, environment: Mapping[str, str], log: Path, until: str | None) -> int:
     """Run a script; what it leaves in the background ends with it."""
-    environment = {
-        **{name: value for name, value in os.environ.items() if not name.startswith("LMASSAY_")},
-        "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', '')}",
-        "NO_COLOR": "1",
-        **variables,
-    }
-    with log.open("wb") as stream:
+    with log.open("ab") as stream:
         process = subprocess.Popen(
             [str(shutil.which("bash")), "--norc", "-e", "-u", "-o", "pipefail", "-c", script],
             cwd=folder,

@@ -22,7 +22,12 @@ from lmassay.interchange.viewer import Viewer, _application
 from lmassay.storage.store import FILE, Store
 from tests.interchange.kit import pairs_run
 
-pytest.importorskip("datasette")
+
+def setup_module() -> None:
+    """Import datasette when the first test runs: collecting the tests does not wait for it."""
+    pytest.importorskip("datasette")
+
+
 _PATIENCE = 60
 
 

@@ -18,13 +18,17 @@ import pytest
 from lmassay.errors import DataError, MissingExtra, UserError
 from lmassay.models import cache, embedded
 from lmassay.storage.files import sha256
-from tests.helpers import lmassay
+from tests.helpers import lmassay, lmassay_process
+from tests.models.test_gguf import write_gguf
 
-pytest.importorskip("gguf", reason="needs lmassay[hf]")
-torch = pytest.importorskip("torch", reason="needs lmassay[hf]")
-transformers = pytest.importorskip("transformers", reason="needs lmassay[hf]")
 
-from tests.models.test_gguf import write_gguf  # noqa: E402 - needs gguf
+def setup_module() -> None:
+    """Import torch when the first test runs: collecting the tests does not wait for it."""
+    pytest.importorskip("gguf", reason="needs lmassay[hf]")
+    global torch, transformers
+    torch = pytest.importorskip("torch", reason="needs lmassay[hf]")
+    transformers = pytest.importorskip("transformers", reason="needs lmassay[hf]")
+
 
 MEMBER = "tiny_model/tiny.gguf"
 METADATA = "Metadata-Version: 2.1\nName: tiny-model\nVersion: 1.0\nRequires-Dist: no-such-package\n"
@@ -219,18 +223,18 @@ def test_models_without_a_verb_lists_the_kinds_of_model():
 def test_get_prints_the_folder_of_what_is_there_and_ls_lists_it(monkeypatch, tmp_path):
     monkeypatch.setenv("LMASSAY_CACHE", str(tmp_path / "cache"))
     monkeypatch.setenv("HF_HOME", str(tmp_path / "hub"))
-    empty = lmassay("models", "ls")
+    empty = lmassay_process("models", "ls")
     assert (empty.returncode, empty.stdout) == (0, "")
     assert "lmassay models get smollm2" in empty.stderr
 
     folder = cache.gguf_folder(embedded.known("smollm2").sha256)
     cache.populated(folder, lambda new: cache.write_card(new, {"name": "smollm2", "source": "a.gguf"}))
-    got = lmassay("models", "get", "smollm2")
+    got = lmassay_process("models", "get", "smollm2")
     assert (got.returncode, got.stdout, got.stderr) == (0, f"{folder}\n", "")
-    (row,) = json.loads(lmassay("models", "ls", "--json").stdout)["models"]
+    (row,) = json.loads(lmassay_process("models", "ls", "--json").stdout)["models"]
     assert (row["name"], row["from"], row["folder"]) == ("smollm2", "a.gguf", str(folder))
     assert row["bytes"] > 0
-    assert "smollm2" in lmassay("models", "ls").stdout
+    assert "smollm2" in lmassay_process("models", "ls").stdout
 
 
 def test_ls_is_light(tmp_path):
@@ -311,11 +315,11 @@ def test_a_hub_model_is_fetched_without_weights_that_can_run_code(tmp_path):
     others = {"pytorch_model.bin": b"code", "README.md": b"# mine", "onnx/config.json": b"{}"}
     with hub(files | others) as endpoint:
         env = hub_environment(tmp_path, endpoint)
-        done = lmassay("models", "get", "me/mine", env=env)
+        done = lmassay_process("models", "get", "me/mine", env=env)
         assert done.returncode == 0, done.stderr
         folder = Path(done.stdout.strip())
         assert left_in(folder) == sorted(files)
-        (row,) = json.loads(lmassay("models", "ls", "--json", env=env).stdout)["models"]
+        (row,) = json.loads(lmassay_process("models", "ls", "--json", env=env).stdout)["models"]
         assert (row["name"], row["from"], row["folder"]) == ("me/mine", "model hub", str(folder))
     # Looked up again with the same names of files, and no network, it is found.
     code = (
@@ -331,14 +335,14 @@ def test_a_hub_model_is_fetched_without_weights_that_can_run_code(tmp_path):
 
 def test_a_hub_model_with_pickled_weights_only_is_refused(tmp_path):
     with hub({"config.json": b"{}", "pytorch_model.bin": b"code"}) as endpoint:
-        done = lmassay("models", "get", "me/mine", env=hub_environment(tmp_path, endpoint))
+        done = lmassay_process("models", "get", "me/mine", env=hub_environment(tmp_path, endpoint))
     assert done.returncode == 2
     assert "has no weights in safetensors files" in done.stderr
 
 
 def test_a_name_that_the_hub_does_not_know_is_one_line_with_a_suggestion(tmp_path):
     with hub({}) as endpoint:
-        done = lmassay("models", "get", "smollm", env=hub_environment(tmp_path, endpoint))
+        done = lmassay_process("models", "get", "smollm", env=hub_environment(tmp_path, endpoint))
     assert done.returncode == 2
     assert done.stdout == ""
     assert "error: cannot fetch smollm from the model hub" in done.stderr
@@ -347,7 +351,7 @@ def test_a_name_that_the_hub_does_not_know_is_one_line_with_a_suggestion(tmp_pat
 
 
 def test_without_a_network_a_hub_name_is_one_line(tmp_path):
-    done = lmassay("models", "get", "me/mine", env=hub_environment(tmp_path, "http://127.0.0.1:9"))
+    done = lmassay_process("models", "get", "me/mine", env=hub_environment(tmp_path, "http://127.0.0.1:9"))
     assert done.returncode == 2
     (line,) = [line for line in done.stderr.splitlines() if line.startswith("error:")]
     assert "cannot fetch me/mine from the model hub: ConnectError" in line
@@ -355,7 +359,7 @@ def test_without_a_network_a_hub_name_is_one_line(tmp_path):
 
 
 def test_what_cannot_be_a_name_is_refused_without_asking_the_hub(tmp_path):
-    done = lmassay("models", "get", "not/a/name", env=hub_environment(tmp_path, "http://127.0.0.1:9"))
+    done = lmassay_process("models", "get", "not/a/name", env=hub_environment(tmp_path, "http://127.0.0.1:9"))
     assert done.returncode == 2
     assert "'not/a/name' is neither smollm2 nor a hub name like owner/name" in done.stderr
 

@@ -14,13 +14,17 @@ import pytest
 
 from lmassay.errors import DataError
 from lmassay.models import cache
+from lmassay.models.hf.gguf import converted
 from lmassay.storage.files import sha256
 
-gguf = pytest.importorskip("gguf", reason="needs lmassay[hf]")
-torch = pytest.importorskip("torch", reason="needs lmassay[hf]")
-transformers = pytest.importorskip("transformers", reason="needs lmassay[hf]")
 
-from lmassay.models.hf.gguf import converted  # noqa: E402 - after the check that it can be
+def setup_module() -> None:
+    """Import torch when the first test runs: collecting the tests does not wait for it."""
+    global gguf, torch, transformers
+    gguf = pytest.importorskip("gguf", reason="needs lmassay[hf]")
+    torch = pytest.importorskip("torch", reason="needs lmassay[hf]")
+    transformers = pytest.importorskip("transformers", reason="needs lmassay[hf]")
+
 
 HEADS, KV_HEADS, WIDTH, LAYERS = 4, 2, 32, 2
 SPECIAL = ["<|endoftext|>", "<|im_start|>", "<|im_end|>"]
@@ -40,6 +44,9 @@ BYTE_PAIR_TOKENS = [*SPECIAL, *byte_letters(), *(merge.replace(" ", "") for merg
 
 
 def small_model(tied: bool = True, vocabulary: int = len(BYTE_PAIR_TOKENS)):
+    import torch
+    import transformers
+
     torch.manual_seed(1)
     config = transformers.LlamaConfig(
         vocab_size=vocabulary,
@@ -120,6 +127,8 @@ def write_gguf(
     path: Path, model=None, *, tokenizer=byte_pair_tokenizer, kind="F32", architecture="llama", extra=(), without=""
 ):
     """A GGUF file with a small Llama in it, as llama.cpp's converter writes it."""
+    import gguf
+
     model = small_model() if model is None else model
     config = model.config
     writer = gguf.GGUFWriter(path, architecture)

@@ -9,19 +9,24 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-pytest.importorskip("transformers", reason="the hf extra is not installed")
-
-import torch
-from transformers import AutoModelForCausalLM, AutoModelForMaskedLM, AutoTokenizer
-
 from lmassay.contracts import Model, ask
 from lmassay.errors import ConfigError, DataError, FatalModelError
-from lmassay.models.hf import load
 from lmassay.models.hf.columns import candidate_columns
 from lmassay.models.hf.model import HuggingFace
 from lmassay.types import Generate, LogProbs, Slot
 from tests.helpers import lmassay, write_config
 from tests.tiny_models import CAUSAL, MASKED, RECURRENT, SENTENCES, save_model
+
+
+def setup_module() -> None:
+    """Import torch when the first test runs: collecting the tests does not wait for it."""
+    pytest.importorskip("transformers", reason="the hf extra is not installed")
+    global torch, AutoModelForCausalLM, AutoModelForMaskedLM, AutoTokenizer, load
+    import torch
+    from transformers import AutoModelForCausalLM, AutoModelForMaskedLM, AutoTokenizer
+
+    from lmassay.models.hf import load
+
 
 WORDS = ("laugh", "laughs", "swim", "swims", "is", "are", "was", "admires", "unpopular", "been", "near", "zebra")
 

@@ -8,17 +8,21 @@ from pathlib import Path
 
 import pytest
 
-pytest.importorskip("transformers", reason="the hf extra is not installed")
-
-import torch
-from transformers import AutoModelForCausalLM, AutoTokenizer
-
 from lmassay.contracts import ask
 from lmassay.errors import ConfigError
 from lmassay.models.hf import chat
 from lmassay.models.hf.model import HuggingFace, SmolLM2
 from lmassay.types import Generate, LogProbs
 from tests.tiny_models import TEMPLATE, save_model
+
+
+def setup_module() -> None:
+    """Import torch when the first test runs: collecting the tests does not wait for it."""
+    pytest.importorskip("transformers", reason="the hf extra is not installed")
+    global torch, AutoModelForCausalLM, AutoTokenizer
+    import torch
+    from transformers import AutoModelForCausalLM, AutoTokenizer
+
 
 FORGETFUL = "{% for m in messages %}{% if m['role'] == 'user' %}{{ m['content'] }}{% endif %}{% endfor %}"
 ASKED = (("user", "Some dancers are tall"),)

@@ -8,18 +8,23 @@ from pathlib import Path
 
 import pytest
 
-pytest.importorskip("transformers", reason="the hf extra is not installed")
-
-import torch
-from transformers import AutoModelForCausalLM, AutoTokenizer
-
 from lmassay.contracts import ask
 from lmassay.errors import ModelError
-from lmassay.models.hf.choices import _weights
 from lmassay.models.hf.model import HuggingFace
 from lmassay.types import Generate
 from tests.models.test_hf_sharing import PROMPTS, distinct, tokens_read
 from tests.tiny_models import SENTENCES, TEMPLATE, save_model
+
+
+def setup_module() -> None:
+    """Import torch when the first test runs: collecting the tests does not wait for it."""
+    pytest.importorskip("transformers", reason="the hf extra is not installed")
+    global torch, AutoModelForCausalLM, AutoTokenizer, _weights
+    import torch
+    from transformers import AutoModelForCausalLM, AutoTokenizer
+
+    from lmassay.models.hf.choices import _weights
+
 
 LETTERS = ("A", "S", "T")
 MANY = (*LETTERS, "l", "p", "t", "u", "s")

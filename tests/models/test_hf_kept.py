@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-pytest.importorskip("transformers", reason="the hf extra is not installed")
-
 from lmassay.models.hf.model import HuggingFace
 from tests.tiny_models import save_model
+
+
+def setup_module() -> None:
+    """Import transformers when the first test runs: collecting the tests does not wait for it."""
+    pytest.importorskip("transformers", reason="the hf extra is not installed")
 
 
 @pytest.fixture(scope="module")

@@ -10,17 +10,22 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-pytest.importorskip("transformers", reason="the hf extra is not installed")
-
-import torch
-
 from lmassay.contracts import ask
-from lmassay.models.hf import causal, generation
-from lmassay.models.hf.branches import Branches
 from lmassay.models.hf.model import HuggingFace
 from lmassay.models.hf.trie import distinct_tokens, grow
 from lmassay.types import Generate, LogProbs
 from tests.tiny_models import CAUSAL, RECURRENT, SENTENCES, save_model
+
+
+def setup_module() -> None:
+    """Import torch when the first test runs: collecting the tests does not wait for it."""
+    pytest.importorskip("transformers", reason="the hf extra is not installed")
+    global torch, causal, generation, Branches
+    import torch
+
+    from lmassay.models.hf import causal, generation
+    from lmassay.models.hf.branches import Branches
+
 
 INSTRUCTION = "Some dancers that the teacher admires are tall and the surgeons swim near the pilot. "
 PROMPTS = [

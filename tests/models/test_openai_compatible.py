@@ -8,11 +8,11 @@ import threading
 
 import pytest
 
+from lmassay.budget import Prices
 from lmassay.contracts import ask
 from lmassay.errors import ConfigError, FatalModelError, MissingExtra
 from lmassay.models.api.line import MAX_BODY
 from lmassay.models.api.openai_models import OpenAICompatible
-from lmassay.models.budget import Prices
 from lmassay.plugins.options import build
 from lmassay.types import Generate, Response
 from tests.servers import completion, failure, gzip_bomb, openai_server, prompt_of

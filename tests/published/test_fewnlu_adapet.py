@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import pytest
 
-pytest.importorskip("torch", reason="the hf extra is not installed")
-
-import torch
-
-from lmassay.evaluations.fewshot.methods.adapet_learner import AdapetHyper, AdapetLearner
-from lmassay.evaluations.fewshot.methods.cloze import Reading
 from tests.published.fewnlu_gold import ABSENT, GOLD, family_in, gold, gold_task, network
+
+
+def setup_module() -> None:
+    """Import torch when the first test runs: collecting the tests does not wait for it."""
+    pytest.importorskip("torch", reason="the hf extra is not installed")
+    global torch, AdapetHyper, AdapetLearner, Reading
+    import torch
+
+    from lmassay.evaluations.fewshot.methods.adapet_learner import AdapetHyper, AdapetLearner
+    from lmassay.evaluations.fewshot.methods.cloze import Reading
+
 
 pytestmark = pytest.mark.skipif(GOLD is None, reason=ABSENT)
 RUNS = gold("adapet")

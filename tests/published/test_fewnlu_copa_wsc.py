@@ -5,14 +5,19 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-pytest.importorskip("torch", reason="the hf extra is not installed")
-
-import torch
-
-from lmassay.evaluations.fewshot.methods.cloze import Reading
-from lmassay.evaluations.fewshot.methods.decoding import trimmed
-from lmassay.evaluations.fewshot.methods.multimask import learner_for
 from tests.published.fewnlu_gold import ABSENT, GOLD, family_in, gold, gold_task, network
+
+
+def setup_module() -> None:
+    """Import torch when the first test runs: collecting the tests does not wait for it."""
+    pytest.importorskip("torch", reason="the hf extra is not installed")
+    global torch, Reading, trimmed, learner_for
+    import torch
+
+    from lmassay.evaluations.fewshot.methods.cloze import Reading
+    from lmassay.evaluations.fewshot.methods.decoding import trimmed
+    from lmassay.evaluations.fewshot.methods.multimask import learner_for
+
 
 pytestmark = pytest.mark.skipif(GOLD is None, reason=ABSENT)
 DECODINGS = ("default", "ltr", "parallel")
@@ -74,7 +79,6 @@ def test_referents_are_judged_as_by_the_original(tmp_path, key, decoding):
     assert found.tolist() == RUNS[key][f"eval_{decoding}"]
 
 
-@torch.no_grad()
 def one_by_one(network, item, tokens, decoding):
     """The original's way: one example, one choice, one reading of the whole text a token."""
     short = trimmed(item, len(tokens))
@@ -82,7 +86,8 @@ def one_by_one(network, item, tokens, decoding):
     while left:
         # ALBERT is given no token types.
         types = {"token_type_ids": torch.tensor([short.types])} if network.family == "bert" else {}
-        scores = network.module(ids, **types).logits[0].double().log_softmax(-1)
+        with torch.no_grad():
+            scores = network.module(ids, **types).logits[0].double().log_softmax(-1)
         known = {place: scores[place, token].item() for place, token in left.items()}
         if decoding == "parallel":
             return sum(known.values())

@@ -8,12 +8,16 @@ import zlib
 import numpy as np
 import pytest
 
-pytest.importorskip("torch", reason="the hf extra is not installed")
 
-import torch
-from transformers import DebertaV2Config, DebertaV2ForMaskedLM
+def setup_module() -> None:
+    """Import torch when the first test runs: collecting the tests does not wait for it."""
+    pytest.importorskip("torch", reason="the hf extra is not installed")
+    global torch, DebertaV2Config, DebertaV2ForMaskedLM, deberta
+    import torch
+    from transformers import DebertaV2Config, DebertaV2ForMaskedLM
 
-from lmassay.evaluations.fewshot.methods import deberta
+    from lmassay.evaluations.fewshot.methods import deberta
+
 
 TOLERANCE = 1e-6
 

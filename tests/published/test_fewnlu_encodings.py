@@ -7,10 +7,14 @@ import json
 
 import pytest
 
-pytest.importorskip("transformers", reason="the hf extra is not installed")
-
 from lmassay.errors import ConfigError, DataError, UserError
 from tests.published.fewnlu_gold import gold_task, of_families, tokenizer
+
+
+def setup_module() -> None:
+    """Import transformers when the first test runs: collecting the tests does not wait for it."""
+    pytest.importorskip("transformers", reason="the hf extra is not installed")
+
 
 TASKS = ("boolq", "cb", "copa", "multirc", "rte", "wic", "wsc")
 KNOWN = of_families("encodings")

@@ -9,17 +9,22 @@ from typing import Any
 import numpy as np
 import pytest
 
-pytest.importorskip("torch", reason="the hf extra is not installed")
-
-import torch
-
-from lmassay.evaluations.fewshot.methods.classifier import Classifier
-from lmassay.evaluations.fewshot.methods.cloze import Cloze, Reading
-from lmassay.evaluations.fewshot.methods.losses import distillation_loss
-from lmassay.evaluations.fewshot.methods.network import Network, open_network
 from lmassay.evaluations.fewshot.tasks.nlu import open_task
 from tests.evaluations.fewshot.methods.conftest import Opened, gold_model
 from tests.published.fewnlu_gold import ABSENT, fill, gold, gold_task
+
+
+def setup_module() -> None:
+    """Import torch when the first test runs: collecting the tests does not wait for it."""
+    pytest.importorskip("torch", reason="the hf extra is not installed")
+    global torch, Classifier, Cloze, Reading, distillation_loss, Network, open_network
+    import torch
+
+    from lmassay.evaluations.fewshot.methods.classifier import Classifier
+    from lmassay.evaluations.fewshot.methods.cloze import Cloze, Reading
+    from lmassay.evaluations.fewshot.methods.losses import distillation_loss
+    from lmassay.evaluations.fewshot.methods.network import Network, open_network
+
 
 __all__ = ["gold_model"]
 GOLD = gold("pet_cls_logits")

@@ -5,22 +5,28 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-pytest.importorskip("torch", reason="the hf extra is not installed")
-pytest.importorskip("sentencepiece", reason="the fewshot extra is not installed")
-
-import torch
-
 from lmassay.evaluations.fewshot.methods.contract import Lesson
-from lmassay.evaluations.fewshot.methods.engine import scores
-from lmassay.evaluations.fewshot.methods.prompt_encoder import HEADS, PromptEncoder
-from lmassay.evaluations.fewshot.methods.ptuning import PTuning
 from lmassay.evaluations.fewshot.tasks.nlu import open_task
 from lmassay.models.hf.model import HuggingFace
 from tests.published import fewnlu_gold
 from tests.published.fewnlu_gold import ABSENT, GOLD, PADDED, SHARED, family_in, fill, gold
 
+
+def setup_module() -> None:
+    """Import torch when the first test runs: collecting the tests does not wait for it."""
+    pytest.importorskip("torch", reason="the hf extra is not installed")
+    pytest.importorskip("sentencepiece", reason="the fewshot extra is not installed")
+    global torch, scores, PromptEncoder, PTuning
+    import torch
+
+    from lmassay.evaluations.fewshot.methods.engine import scores
+    from lmassay.evaluations.fewshot.methods.prompt_encoder import PromptEncoder
+    from lmassay.evaluations.fewshot.methods.ptuning import PTuning
+
+
 pytestmark = pytest.mark.skipif(GOLD is None, reason=ABSENT)
 TOLERANCE = 2e-6
+HEADS = ("raw", "lstm", "mlp")
 FOLDERS = {"boolq": "BoolQ", "cb": "CB", "multirc": "MultiRC", "rte": "RTE", "wic": "WiC"}
 
 
@@ -52,13 +58,16 @@ def test_no_run_is_left_out():
     assert len(TRAINED) >= 2
 
 
-class Filled(PTuning):
-    """With the prompt encoder's weights of the original's runs."""
+def filled(**options):
+    """P-tuning with the prompt encoder's weights of the original's runs."""
 
-    def learner(self, lesson):
-        learner = super().learner(lesson)
-        fill(learner.encoder)
-        return learner
+    class Filled(PTuning):
+        def learner(self, lesson):
+            learner = super().learner(lesson)
+            fill(learner.encoder)
+            return learner
+
+    return Filled(**options)
 
 
 def task_of(name):
@@ -81,7 +90,7 @@ def test_logits_and_loss_are_the_originals(model, run):
     expected = gold("ptuning")["model"][run]
     name, _, pattern, head = run.split("/")
     task = task_of(name)
-    method = Filled(
+    method = filled(
         pattern=int(pattern[1:]),
         prompt_encoder_head_type=head,
         max_seq_length=expected["L"],
@@ -102,7 +111,7 @@ def test_nine_updates_are_the_originals(model, run):
     *_, name, pattern, head = run.split("/")
     task = task_of(name)
     examples = task.examples("train")
-    method = Filled(
+    method = filled(
         pattern=int(pattern[1:]),
         prompt_encoder_head_type=head,
         learning_rate=1e-3,

@@ -4,18 +4,23 @@ from __future__ import annotations
 
 import pytest
 
-pytest.importorskip("torch", reason="the hf extra is not installed")
-
-import torch
-
-from lmassay.evaluations.fewshot.methods.cloze import Reading
-from lmassay.evaluations.fewshot.methods.learner import Item
-from lmassay.evaluations.fewshot.methods.multimask import learner_for
-from lmassay.evaluations.fewshot.methods.record import answer_of
 from lmassay.evaluations.fewshot.tasks.nlu import open_task
 from tests.published import fewnlu_gold
 from tests.published.fewnlu_gold import ABSENT, GOLD, gold
 from tests.published.test_fewnlu_copa_wsc import DECODINGS
+
+
+def setup_module() -> None:
+    """Import torch when the first test runs: collecting the tests does not wait for it."""
+    pytest.importorskip("torch", reason="the hf extra is not installed")
+    global torch, Reading, Item, learner_for, answer_of
+    import torch
+
+    from lmassay.evaluations.fewshot.methods.cloze import Reading
+    from lmassay.evaluations.fewshot.methods.learner import Item
+    from lmassay.evaluations.fewshot.methods.multimask import learner_for
+    from lmassay.evaluations.fewshot.methods.record import answer_of
+
 
 pytestmark = pytest.mark.skipif(GOLD is None, reason=ABSENT)
 

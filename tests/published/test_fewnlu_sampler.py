@@ -8,9 +8,12 @@ from pathlib import Path
 
 import pytest
 
-pytest.importorskip("torch", reason="the hf extra is not installed")
 
-from lmassay.evaluations.fewshot.methods.sampler import epochs
+def setup_module() -> None:
+    """Import torch when the first test runs: collecting the tests does not wait for it."""
+    pytest.importorskip("torch", reason="the hf extra is not installed")
+    global epochs
+    from lmassay.evaluations.fewshot.methods.sampler import epochs
 
 
 @pytest.mark.parametrize("seed", ["10", "42"])

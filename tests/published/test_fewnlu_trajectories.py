@@ -8,18 +8,22 @@ from typing import Any
 import numpy as np
 import pytest
 
-pytest.importorskip("torch", reason="the hf extra is not installed")
-
-from lmassay.evaluations.fewshot.methods import classifier
-from lmassay.evaluations.fewshot.methods.classifier import SequenceClassifier
 from lmassay.evaluations.fewshot.methods.contract import Lesson
-from lmassay.evaluations.fewshot.methods.fitted import FittedNetwork
-from lmassay.evaluations.fewshot.methods.network import Network, open_network
-from lmassay.evaluations.fewshot.methods.options import Training
-from lmassay.evaluations.fewshot.methods.pet import Pet
 from lmassay.evaluations.fewshot.tasks.nlu import open_task
 from tests.evaluations.fewshot.methods.conftest import Opened, gold_model
 from tests.published.fewnlu_gold import fill, gold
+
+
+def setup_module() -> None:
+    """Import torch when the first test runs: collecting the tests does not wait for it."""
+    pytest.importorskip("torch", reason="the hf extra is not installed")
+    global classifier, SequenceClassifier, FittedNetwork, Network, open_network, Pet
+    from lmassay.evaluations.fewshot.methods import classifier
+    from lmassay.evaluations.fewshot.methods.classifier import SequenceClassifier
+    from lmassay.evaluations.fewshot.methods.fitted import FittedNetwork
+    from lmassay.evaluations.fewshot.methods.network import Network, open_network
+    from lmassay.evaluations.fewshot.methods.pet import Pet
+
 
 __all__ = ["gold_model"]
 COMMON: dict[str, Any] = {
@@ -30,11 +34,7 @@ COMMON: dict[str, Any] = {
     "eval_ratios": 0.5,
     "max_seq_length": 128,
 }
-MADE: dict[str, tuple[type[Training], dict[str, Any]]] = {
-    "pet": (Pet, {}),
-    "pet+mlm": (Pet, {"lm_training": True}),
-    "cls": (SequenceClassifier, {}),
-}
+MADE: dict[str, dict[str, Any]] = {"pet": {}, "pet+mlm": {"lm_training": True}, "cls": {}}
 # P-tuning has a file of its own; "spec" is a text.
 RUNS = {key: run for key, run in gold("train_trajectories").items() if key.split("/")[0] in MADE}
 
@@ -58,7 +58,7 @@ def taught(shared: Path, gold_model: Opened, name: str, **options: Any) -> tuple
     examples = task.examples("train")
     unlabeled = task.examples("unlabeled")[:8] if kind == "pet+mlm" else []
     lesson = Lesson(task, gold_model(family), examples[:16], examples[16:24], unlabeled, seed=42, sampler_seed=42)
-    make, own = MADE[kind]
+    make, own = SequenceClassifier if kind == "cls" else Pet, MADE[kind]
     own = {**own, "pattern": int(pattern[0][1:])} if pattern else own
     # A first rate of 0 is that of a warm-up, to the full one.
     warmup = {"warmup_ratio": run["lr"].index(COMMON["learning_rate"]) / COMMON["max_steps"]}

@@ -9,8 +9,6 @@ from pathlib import Path
 
 import pytest
 
-pytest.importorskip("transformers", reason="the hf extra is not installed")
-
 from lmassay.contracts import ask
 from lmassay.evaluations.syntax.task import Syntax
 from lmassay.models.hf.model import HuggingFace
@@ -18,6 +16,12 @@ from lmassay.statistics.intervals import Settings
 from lmassay.statistics.table import ScoreTable
 from lmassay.types import LogProbs, Row
 from tests.conftest import shared_folder
+
+
+def setup_module() -> None:
+    """Import transformers when the first test runs: collecting the tests does not wait for it."""
+    pytest.importorskip("transformers", reason="the hf extra is not installed")
+
 
 SHARED = shared_folder()
 GOLD = None if SHARED is None else SHARED / "gold" / "tse"

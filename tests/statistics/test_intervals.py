@@ -4,7 +4,6 @@ import itertools
 
 import numpy as np
 import pytest
-from scipy.stats import binomtest, ttest_rel
 
 from lmassay.statistics.intervals import (
     BOOTSTRAP_LIMIT,
@@ -17,6 +16,12 @@ from lmassay.statistics.intervals import (
     weighted_mean_interval,
     wilson_interval,
 )
+
+
+def setup_module() -> None:
+    """Import scipy when the first test runs: collecting the tests does not wait for it."""
+    global binomtest, ttest_rel
+    from scipy.stats import binomtest, ttest_rel
 
 
 def test_the_bootstrap_interval_covers_the_mean_about_as_often_as_it_says():

@@ -15,7 +15,7 @@ from lmassay.cli.console import complain
 from lmassay.cli.mistakes import usage_mistake
 from lmassay.contracts import Command, resolve
 from lmassay.errors import LmassayError, PluginError
-from lmassay.plugins.evaluations import evaluations
+from lmassay.plugins.evaluations import Installed, installed
 
 _CLI = "lmassay.cli"
 # The core's own commands in the order of the help page; evaluations add theirs to these sections or to their own.
@@ -49,12 +49,16 @@ _CORE = {
 }
 
 
-@functools.cache
 def _sections() -> dict[str, list[Command]]:
     """All commands by section. Names and help lines come from declarations; no command is imported for them."""
+    return _sections_with(installed())
+
+
+@functools.cache
+def _sections_with(known: Installed) -> dict[str, list[Command]]:
     sections = {title: list(commands) for title, commands in _CORE.items()}
     taken = {command.name for commands in sections.values() for command in commands}
-    for evaluation in evaluations():
+    for evaluation in known.evaluations:
         for command in evaluation.commands:
             # A command of another package does not replace one that is there.
             if command.name not in taken:

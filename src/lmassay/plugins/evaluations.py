@@ -19,7 +19,7 @@ from lmassay.types import Metric, RunRecord, metric_called
 GROUP = "lmassay.evaluations"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Installed:
     """The evaluations that could be loaded with the packages they come from, and why others could not be."""
 

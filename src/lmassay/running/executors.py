@@ -31,6 +31,7 @@ _ONE_AT_A_TIME = threading.Lock()
 _LOOK_FOR_PARENT_EVERY = 1.0
 _LOOK_AFTER_CREW_EVERY = 2.0
 _PATIENCE = 5.0
+_SECONDS_TO_REACH_SCHEDULER = 10.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -273,7 +274,7 @@ class Cluster:
         except ImportError as error:
             raise MissingExtra("a Dask cluster", "dask") from error
         try:
-            self._client = Client(scheduler, timeout=10)
+            self._client = Client(scheduler, timeout=_SECONDS_TO_REACH_SCHEDULER)
         except (OSError, ValueError, TimeoutError) as error:
             raise ConfigError(f"--scheduler: there is no Dask scheduler at {scheduler}") from error
         try:

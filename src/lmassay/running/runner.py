@@ -10,9 +10,9 @@ from dataclasses import replace
 from itertools import islice
 from typing import Any
 
+from lmassay.budget import Budget, Prices, lacks_usage
 from lmassay.contracts import ask
 from lmassay.errors import BudgetReached, ConfigError, DataError, FatalModelError, PluginError, StoreError
-from lmassay.models.budget import Budget, Prices, lacks_usage
 from lmassay.redaction import redact
 from lmassay.running.config import RunConfig
 from lmassay.running.executors import Crew, Here, Order, perform

@@ -16,7 +16,7 @@ from tests.evaluations.bias.test_bbq import row, write
 from tests.helpers import ROOT
 
 EXAMPLES = ROOT / "examples" / "bias"
-SHIPPED = ROOT / "src" / "lmassay" / "bias" / "prompts_data"
+SHIPPED = ROOT / "src" / "lmassay" / "evaluations" / "bias" / "prompts_data"
 COLUMNS = ["prompt_id", "prompt", "instruction", "context", "question", "a", "b", "c", "answer", "unknown"]
 
 

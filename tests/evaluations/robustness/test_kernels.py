@@ -13,7 +13,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-import sacrebleu
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -23,7 +22,15 @@ from lmassay.evaluations.robustness.kernels.text import join, whitespace
 from lmassay.evaluations.robustness.scorers.bleu import BLEU, bleu_scores
 from lmassay.evaluations.robustness.scorers.chrf import ChrF, chrf_scores, chrf_with_words_scores
 
-needs_numba = pytest.mark.skipif(not engine.numba_is_usable(), reason="numba is not installed")
+
+def setup_module() -> None:
+    """Import sacrebleu when the first test runs: collecting the tests does not wait for it."""
+    global sacrebleu
+    import sacrebleu
+
+
+# As text, which is evaluated when a test runs (conftest.py has the name): importing numba takes a while.
+needs_numba = pytest.mark.skipif("not numba_is_usable()", reason="numba is not installed")
 ENGINES = ["numpy", pytest.param("numba", marks=needs_numba)]
 Pair = tuple[str, str]
 

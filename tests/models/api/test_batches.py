@@ -9,6 +9,7 @@ from contextlib import suppress
 
 import pytest
 
+from lmassay.budget import Budget, Prices
 from lmassay.contracts import ask
 from lmassay.errors import BudgetReached, ConfigError, FatalModelError
 from lmassay.models.api.batch import custom_ids
@@ -16,7 +17,6 @@ from lmassay.models.api.batch_services import ClaudeBatches, OpenAIBatches
 from lmassay.models.api.claude import Claude
 from lmassay.models.api.ledger import Ledger
 from lmassay.models.api.openai_models import OpenAICompatible
-from lmassay.models.budget import Budget, Prices
 from lmassay.types import Generate, Response
 from tests.batch_servers import Batches
 from tests.servers import CLOSE_MID_BODY, HTML, completion, failure, message, openai_server, prompt_of

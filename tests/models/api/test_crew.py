@@ -9,12 +9,12 @@ from collections import Counter
 
 import pytest
 
+from lmassay.budget import Budget, Prices
 from lmassay.contracts import ask
 from lmassay.errors import BudgetReached, FatalModelError
 from lmassay.models.api import policy
 from lmassay.models.api.openai_models import OpenAICompatible
 from lmassay.models.api.policy import MOST_FAILURES_IN_A_ROW, Policy
-from lmassay.models.budget import Budget, Prices
 from lmassay.types import Generate
 from tests.servers import completion, failure, openai_server, prompt_of
 

@@ -41,5 +41,9 @@ def test_an_evaluation_run_by_itself_gives_the_same_numbers(card, tmp_path, eval
     told = json.loads(done.stdout)
     alone = {run["label"]: (run["signature"], run["results"]) for run in told.get("runs", [told])}
     with Store(card[0] / "results") as store:
-        by_card = {r.label: (r.signature, list(r.results)) for r in store.runs() if r.task == evaluation}
+        by_card = {
+            r.label: (r.signature, [result.as_dict() for result in r.results])
+            for r in store.runs()
+            if r.task == evaluation
+        }
     assert by_card == alone

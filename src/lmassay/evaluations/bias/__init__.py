@@ -124,7 +124,7 @@ evaluation = Evaluation(
     texts=f"{__name__}.report.answers:texts",
     headline=f"{__name__}.card:headline",
     card=f"{__name__}.card:variants",
-    sample=Sample(_HERE / "sample" / "bias", marks=f"{__name__}.card:sample_marks"),
+    sample=Sample(_HERE / "sample", marks=f"{__name__}.card:sample_marks"),
     log_reader=f"{__name__}.imported:questions_reader",
     commands=(
         Command(

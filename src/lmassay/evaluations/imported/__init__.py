@@ -25,7 +25,7 @@ METRICS = (
 )
 
 evaluation = Evaluation(
-    name="imported",
+    name="lm_eval",
     question="",
     order=90,
     tasks={

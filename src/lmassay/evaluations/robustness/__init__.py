@@ -96,9 +96,7 @@ evaluation = Evaluation(
     texts=f"{__name__}.report:texts",
     headline=f"{__name__}.card:headline",
     card=f"{__name__}.card:variants",
-    sample=Sample(
-        _HERE / "sample" / "robustness", model="@DATA@/my_system.py:MySystem", marks=f"{__name__}.card:sample_marks"
-    ),
+    sample=Sample(_HERE / "sample", model="@DATA@/my_system.py:MySystem", marks=f"{__name__}.card:sample_marks"),
     checks=f"{__name__}.doctor:findings",
     commands=(
         Command(

@@ -86,7 +86,7 @@ evaluation = Evaluation(
         "syntax": TaskEntry(
             path=f"{__name__}.task:Syntax",
             summary="does it know grammar? TSE, EW and MW at the verb of minimal pairs",
-            sample=Sample(_SAMPLES / "syntax"),
+            sample=Sample(_SAMPLES / "blanks"),
         ),
         "minimal_pairs": TaskEntry(
             path=f"{__name__}.sentences:MinimalPairs",
@@ -94,7 +94,7 @@ evaluation = Evaluation(
             section=f"{__name__}.report.minimal_pairs:section",
             texts=f"{__name__}.texts:sentence_texts",
             headline=f"{__name__}.card:sentences_headline",
-            sample=Sample(_SAMPLES / "minimal_pairs"),
+            sample=Sample(_SAMPLES / "sentences"),
             export=f"{__name__}.export:pairs_export",
         ),
         "refining_tse": TaskEntry(

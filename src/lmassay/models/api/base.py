@@ -12,6 +12,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar
 
+from lmassay.budget import Budget, Prices
 from lmassay.contracts import Model
 from lmassay.errors import ConfigError
 from lmassay.models.api.batch import Errand, answers_by_batch
@@ -23,7 +24,6 @@ from lmassay.models.api.keys import Key, require_sdk
 from lmassay.models.api.ledger import Ledger
 from lmassay.models.api.line import MAX_BATCH_BODY, MAX_BODY, Line, MakeSdk, checked_host, open_line
 from lmassay.models.api.policy import Policy
-from lmassay.models.budget import Budget, Prices
 from lmassay.types import Generate, Response, digest, request_as_dict
 
 # So many examples are asked about at a time: enough that the last, slow answers of each bulk cost little.

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, TypeVar
 
+from lmassay.budget import Budget, Prices
 from lmassay.errors import BudgetReached, FatalModelError, ModelError
 from lmassay.models.api.background import Outbox, in_background
 from lmassay.models.api.batch_services import BatchService, Outcome
@@ -21,7 +22,6 @@ from lmassay.models.api.failures import ErrorInAnswerError, Failure, failure_of
 from lmassay.models.api.ledger import Entry, Intent, Ledger
 from lmassay.models.api.line import Line
 from lmassay.models.api.policy import Policy, in_words
-from lmassay.models.budget import Budget, Prices
 from lmassay.types import Generate, Response, digest, request_as_dict
 
 # Hundreds of megabytes may travel in one call.

@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
+from lmassay.budget import Prices
 from lmassay.models.api.anthropic_sdk import PACKAGE, anthropic_sdk
 from lmassay.models.api.base import ApiModel, Batching
 from lmassay.models.api.batch_services import ClaudeBatches
@@ -12,7 +13,6 @@ from lmassay.models.api.dialects import ClaudeDialect, Temperature
 from lmassay.models.api.keys import Key
 from lmassay.models.api.line import MakeSdk
 from lmassay.models.api.policy import Policy
-from lmassay.models.budget import Prices
 
 ANTHROPIC_URL = "https://api.anthropic.com"
 # The second name is that of KoBBQ's own programs.

@@ -9,12 +9,12 @@ from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field, replace
 
+from lmassay.budget import Budget
 from lmassay.errors import BudgetReached, FatalModelError, LmassayError
 from lmassay.models.api.background import Outbox, in_background
 from lmassay.models.api.failures import Failure, failure_of
 from lmassay.models.api.limiter import Limiter
 from lmassay.models.api.policy import MOST_FAILURES_IN_A_ROW, Policy, in_words
-from lmassay.models.budget import Budget
 from lmassay.types import Generate, Response
 
 Answered = tuple[int, Response]

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Any, Literal
 
+from lmassay.budget import Prices
 from lmassay.errors import ConfigError
 from lmassay.models.api.base import ApiModel, Batching
 from lmassay.models.api.batch_services import OpenAIBatches
@@ -16,7 +17,6 @@ from lmassay.models.api.keys import Key, first_set
 from lmassay.models.api.line import MakeSdk
 from lmassay.models.api.openai_sdk import PACKAGE, azure_sdk, openai_sdk
 from lmassay.models.api.policy import Policy
-from lmassay.models.budget import Prices
 
 OPENAI_URL = "https://api.openai.com/v1"
 CLOVA_URL = "https://clovastudio.stream.ntruss.com/v1/openai"

@@ -18,7 +18,7 @@ PROMPT = "{id}\tdoc\tChoose {id}.\tContext: \tQuestion: \tA: \tB: \tC: \tAnswer:
 MODEL = """
 import hashlib
 from dataclasses import replace
-from lmassay.models.budget import Prices
+from lmassay.budget import Prices
 from lmassay.types import Continuation, Response
 
 class Made:

@@ -12,12 +12,15 @@ import sys
 
 import pytest
 
-pytest.importorskip("torch", reason="the hf extra is not installed")
-
 from lmassay.evaluations.fewshot.fewnlu.flags import BY_NAME, decisions
 from lmassay.running import executors
 from tests.evaluations.fewshot.commands.fewnlu_kit import call, files, flags, save_bert, write_data, write_rows
 from tests.helpers import ROOT
+
+
+def setup_module() -> None:
+    """Import torch when the first test runs: collecting the tests does not wait for it."""
+    pytest.importorskip("torch", reason="the hf extra is not installed")
 
 
 @pytest.fixture(scope="module")

@@ -6,10 +6,13 @@ import json
 
 import pytest
 
-pytest.importorskip("torch", reason="the hf extra is not installed")
-
 from tests import tiny_models
 from tests.evaluations.fewshot.commands.fewnlu_kit import call, files, flags, save_bert, write_data, write_rows
+
+
+def setup_module() -> None:
+    """Import torch when the first test runs: collecting the tests does not wait for it."""
+    pytest.importorskip("torch", reason="the hf extra is not installed")
 
 
 @pytest.fixture(scope="module")

@@ -17,7 +17,11 @@ from lmassay.storage.store import Store
 from lmassay.types import RunRecord
 from tests.evaluations.fewshot.toys import trained, write_sweep
 
-pytest.importorskip("optuna", reason="optuna is not installed")
+
+def setup_module() -> None:
+    """Import optuna when the first test runs: collecting the tests does not wait for it."""
+    pytest.importorskip("optuna", reason="optuna is not installed")
+
 
 NUMBERS = """
 class Numbers:

@@ -7,7 +7,11 @@ import pytest
 from lmassay.running.config import load_runs
 from tests.helpers import ROOT
 
-pytest.importorskip("torch", reason="the hf extra is not installed")
+
+def setup_module() -> None:
+    """Import torch when the first test runs: collecting the tests does not wait for it."""
+    pytest.importorskip("torch", reason="the hf extra is not installed")
+
 
 FOLDER = ROOT / "examples" / "fewshot"
 # Configurations that the scripts go through, and those that a training serves at once (two evaluation intervals).

@@ -9,8 +9,6 @@ from typing import Any
 
 import pytest
 
-pytest.importorskip("torch", reason="the hf extra is not installed")
-
 from lmassay.evaluations.fewshot.tasks.nlu import NluTask, open_task
 from lmassay.models.hf.model import HuggingFace
 from tests import tiny_models
@@ -19,6 +17,11 @@ from tests.published import fewnlu_gold
 Opened = Callable[..., HuggingFace]
 _SUBJECTS = ("the author", "the pilot", "the surgeon", "some dancers", "a customer", "the teacher", "people", "guards")
 _WORDS = ("Yes", "No", "true", "false", "laughs", "swims")
+
+
+@pytest.fixture(scope="session", autouse=True)
+def torch_is_installed() -> None:
+    pytest.importorskip("torch", reason="the hf extra is not installed")
 
 
 @pytest.fixture(scope="session")

@@ -8,21 +8,27 @@ import random
 import numpy as np
 import pytest
 
-pytest.importorskip("torch", reason="the hf extra is not installed")
-
-import torch
-
 from lmassay.errors import ConfigError, ModelError
-from lmassay.evaluations.fewshot.methods.adapet import Adapet
-from lmassay.evaluations.fewshot.methods.adapet_learner import AdapetHyper, AdapetLearner
-from lmassay.evaluations.fewshot.methods.adapet_losses import binary_costs, decoupled, decoupled_texts, telling
-from lmassay.evaluations.fewshot.methods.adapet_masks import Draws, Told, hide, told_texts
-from lmassay.evaluations.fewshot.methods.cloze import Reading
 from lmassay.evaluations.fewshot.methods.contract import Lesson
-from lmassay.evaluations.fewshot.methods.learner import Item
-from lmassay.evaluations.fewshot.methods.network import open_network
 from lmassay.evaluations.fewshot.tasks.examples import InputExample
 from tests.evaluations.fewshot.methods.test_multimask import ROWS, small_task, teach, tiny
+
+
+def setup_module() -> None:
+    """Import torch when the first test runs: collecting the tests does not wait for it."""
+    pytest.importorskip("torch", reason="the hf extra is not installed")
+    global torch, Adapet, AdapetHyper, AdapetLearner, binary_costs, decoupled, decoupled_texts, telling, Draws, Told
+    global hide, told_texts, Reading, Item, open_network
+    import torch
+
+    from lmassay.evaluations.fewshot.methods.adapet import Adapet
+    from lmassay.evaluations.fewshot.methods.adapet_learner import AdapetHyper, AdapetLearner
+    from lmassay.evaluations.fewshot.methods.adapet_losses import binary_costs, decoupled, decoupled_texts, telling
+    from lmassay.evaluations.fewshot.methods.adapet_masks import Draws, Told, hide, told_texts
+    from lmassay.evaluations.fewshot.methods.cloze import Reading
+    from lmassay.evaluations.fewshot.methods.learner import Item
+    from lmassay.evaluations.fewshot.methods.network import open_network
+
 
 __all__ = ["small_task", "tiny"]  # Fixtures.
 

@@ -4,15 +4,21 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-import torch
 
 from lmassay.errors import ConfigError
-from lmassay.evaluations.fewshot.methods.causal import CausalCloze, opening, prompt
-from lmassay.evaluations.fewshot.methods.cloze import Reading
-from lmassay.evaluations.fewshot.methods.network import open_network
 from lmassay.evaluations.fewshot.tasks.examples import InputExample
 from lmassay.evaluations.fewshot.tasks.nlu import NluTask
 from tests.evaluations.fewshot.methods.conftest import Opened
+
+
+def setup_module() -> None:
+    """Import torch when the first test runs: collecting the tests does not wait for it."""
+    global torch, CausalCloze, opening, prompt, Reading, open_network
+    import torch
+
+    from lmassay.evaluations.fewshot.methods.causal import CausalCloze, opening, prompt
+    from lmassay.evaluations.fewshot.methods.cloze import Reading
+    from lmassay.evaluations.fewshot.methods.network import open_network
 
 
 def test_what_stands_behind_the_answer_is_moved_to_the_front() -> None:

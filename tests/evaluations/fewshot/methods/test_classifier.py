@@ -9,10 +9,16 @@ import numpy as np
 import pytest
 
 from lmassay.errors import ConfigError
-from lmassay.evaluations.fewshot.methods.classifier import SequenceClassifier
 from lmassay.evaluations.fewshot.methods.contract import Lesson
 from lmassay.evaluations.fewshot.tasks.nlu import NluTask, open_task
 from tests.evaluations.fewshot.methods.conftest import Opened
+
+
+def setup_module() -> None:
+    """Import torch when the first test runs: collecting the tests does not wait for it."""
+    global SequenceClassifier
+    from lmassay.evaluations.fewshot.methods.classifier import SequenceClassifier
+
 
 QUICK: dict[str, Any] = {"batch_size": 8, "learning_rate": 1e-2, "eval_ratios": 0.5, "max_seq_length": 64}
 

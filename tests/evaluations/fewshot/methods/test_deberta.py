@@ -6,17 +6,26 @@ import json
 
 import pytest
 
-pytest.importorskip("torch", reason="the hf extra is not installed")
-
-import torch
-from transformers import DebertaV2Config, DebertaV2ForMaskedLM, DebertaV2ForSequenceClassification
-
-from lmassay.evaluations.fewshot.methods import deberta
-from lmassay.evaluations.fewshot.methods.batches import collate
-from lmassay.evaluations.fewshot.methods.learner import Item
-from lmassay.evaluations.fewshot.methods.network import open_network
 from lmassay.models.hf.model import HuggingFace
 from tests.tiny_models import tokenizer_of
+
+
+def setup_module() -> None:
+    """Import torch when the first test runs: collecting the tests does not wait for it."""
+    pytest.importorskip("torch", reason="the hf extra is not installed")
+    global IDS
+    global torch, DebertaV2Config, DebertaV2ForMaskedLM, DebertaV2ForSequenceClassification, deberta, collate, Item
+    global open_network
+    import torch
+    from transformers import DebertaV2Config, DebertaV2ForMaskedLM, DebertaV2ForSequenceClassification
+
+    from lmassay.evaluations.fewshot.methods import deberta
+    from lmassay.evaluations.fewshot.methods.batches import collate
+    from lmassay.evaluations.fewshot.methods.learner import Item
+    from lmassay.evaluations.fewshot.methods.network import open_network
+
+    IDS = torch.tensor([[2, 7, 9, 11, 4, 3]])
+
 
 SIZES = {
     "vocab_size": 60,
@@ -34,12 +43,11 @@ SIZES = {
     "type_vocab_size": 0,
     "legacy": False,
 }
-IDS = torch.tensor([[2, 7, 9, 11, 4, 3]])
 
 
-def made(kind=DebertaV2ForMaskedLM, **own):
+def made(kind=None, **own):
     torch.manual_seed(0)
-    network = kind(DebertaV2Config(**{**SIZES, **own})).eval()
+    network = (kind or DebertaV2ForMaskedLM)(DebertaV2Config(**{**SIZES, **own})).eval()
     with torch.no_grad():
         for parameter in network.parameters():
             parameter.add_(torch.randn(parameter.shape) * 0.2)

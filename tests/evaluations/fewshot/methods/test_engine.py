@@ -7,15 +7,22 @@ from typing import Any
 
 import numpy as np
 import pytest
-import torch
 
 from lmassay.errors import ConfigError, ModelError
-from lmassay.evaluations.fewshot.methods.engine import Hyper, Taught, scores, train
-from lmassay.evaluations.fewshot.methods.learner import Item
-from lmassay.evaluations.fewshot.methods.weights import seeded
-from tests.evaluations.fewshot.methods.lines import Broken, Lines, some_items
 
-CPU = torch.device("cpu")
+
+def setup_module() -> None:
+    """Import torch when the first test runs: collecting the tests does not wait for it."""
+    global CPU
+    global torch, Hyper, Taught, scores, train, Item, seeded, Broken, Lines, some_items
+    import torch
+
+    from lmassay.evaluations.fewshot.methods.engine import Hyper, Taught, scores, train
+    from lmassay.evaluations.fewshot.methods.learner import Item
+    from lmassay.evaluations.fewshot.methods.weights import seeded
+    from tests.evaluations.fewshot.methods.lines import Broken, Lines, some_items
+
+    CPU = torch.device("cpu")
 
 
 def taught(learner: Lines, items: list[Item] | None = None, **options: Any) -> Taught:

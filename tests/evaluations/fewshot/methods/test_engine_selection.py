@@ -5,13 +5,19 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import pytest
-import torch
 
 from lmassay.errors import ConfigError
 from lmassay.evaluations.fewshot.methods.contract import Choice
-from lmassay.evaluations.fewshot.methods.engine import Hyper, Taught, train
-from lmassay.evaluations.fewshot.methods.selection import watches
-from tests.evaluations.fewshot.methods.lines import Lines, some_items
+
+
+def setup_module() -> None:
+    """Import torch when the first test runs: collecting the tests does not wait for it."""
+    global torch, Hyper, Taught, train, watches, Lines, some_items
+    import torch
+
+    from lmassay.evaluations.fewshot.methods.engine import Hyper, Taught, train
+    from lmassay.evaluations.fewshot.methods.selection import watches
+    from tests.evaluations.fewshot.methods.lines import Lines, some_items
 
 
 def watched(scores: Sequence[float], ratio: float, total: int, patience: int = 6) -> Choice:

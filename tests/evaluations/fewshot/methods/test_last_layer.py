@@ -4,18 +4,25 @@ from __future__ import annotations
 
 import pytest
 
-torch = pytest.importorskip("torch", reason="torch is not installed")
-transformers = pytest.importorskip("transformers", reason="transformers is not installed")
+from tests.tiny_models import MASKED, save_model
 
-from lmassay.evaluations.fewshot.methods.batches import collate  # noqa: E402
-from lmassay.evaluations.fewshot.methods.last_layer import last_layer  # noqa: E402
-from lmassay.evaluations.fewshot.methods.learner import Item  # noqa: E402
-from lmassay.evaluations.fewshot.methods.network import Network  # noqa: E402
-from tests.tiny_models import MASKED, save_model  # noqa: E402
 
-ITEMS = [Item([2, 9, 4, 10, 3], [0] * 5), Item([2, 11, 12, 13, 14, 15, 4, 3], [0] * 8), Item([2, 4, 3], [0] * 3)]
+def setup_module() -> None:
+    """Import torch when the first test runs: collecting the tests does not wait for it."""
+    global ITEMS, WORDS
+    global torch, transformers, collate, last_layer, Item, Network
+    torch = pytest.importorskip("torch", reason="torch is not installed")
+    transformers = pytest.importorskip("transformers", reason="transformers is not installed")
+    from lmassay.evaluations.fewshot.methods.batches import collate
+    from lmassay.evaluations.fewshot.methods.last_layer import last_layer
+    from lmassay.evaluations.fewshot.methods.learner import Item
+    from lmassay.evaluations.fewshot.methods.network import Network
+
+    ITEMS = [Item([2, 9, 4, 10, 3], [0] * 5), Item([2, 11, 12, 13, 14, 15, 4, 3], [0] * 8), Item([2, 4, 3], [0] * 3)]
+    WORDS = torch.tensor([20, 7, 30])
+
+
 PLACES = [2, 6, 1]
-WORDS = torch.tensor([20, 7, 30])
 
 
 def gradients(network: Network, loss: torch.Tensor) -> dict[str, torch.Tensor]:

@@ -6,17 +6,21 @@ import sys
 
 import pytest
 
-pytest.importorskip("torch", reason="the hf extra is not installed")
-pytest.importorskip("peft", reason="the fewshot extra is not installed")
-
-import torch
-from safetensors import safe_open
-
 from lmassay.errors import ConfigError, MissingExtra
-from lmassay.evaluations.fewshot.methods.lora import Lora
-from lmassay.evaluations.fewshot.methods.pet import Pet
 from tests.evaluations.fewshot.methods.prompt_tasks import QUICK, lesson_of, model_of
 from tests.tiny_models import CAUSAL, MASKED
+
+
+def setup_module() -> None:
+    """Import torch when the first test runs: collecting the tests does not wait for it."""
+    pytest.importorskip("torch", reason="the hf extra is not installed")
+    pytest.importorskip("peft", reason="the fewshot extra is not installed")
+    global torch, safe_open, Lora, Pet
+    import torch
+    from safetensors import safe_open
+
+    from lmassay.evaluations.fewshot.methods.lora import Lora
+    from lmassay.evaluations.fewshot.methods.pet import Pet
 
 
 @pytest.mark.parametrize("family", [*MASKED, *CAUSAL])

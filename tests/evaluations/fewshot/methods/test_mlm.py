@@ -7,17 +7,24 @@ from itertools import islice
 from typing import Any
 
 import pytest
-import torch
-from torch.nn import functional
 
 from lmassay.errors import ConfigError
-from lmassay.evaluations.fewshot.methods.cloze import Cloze, Reading
 from lmassay.evaluations.fewshot.methods.contract import Lesson
-from lmassay.evaluations.fewshot.methods.mlm import MlmBeside, Riddle, masked_tokens, next_tokens, riddles
-from lmassay.evaluations.fewshot.methods.network import open_network
-from lmassay.evaluations.fewshot.methods.pet import Pet
 from lmassay.evaluations.fewshot.tasks.nlu import NluTask
 from tests.evaluations.fewshot.methods.conftest import Opened
+
+
+def setup_module() -> None:
+    """Import torch when the first test runs: collecting the tests does not wait for it."""
+    global torch, functional, Cloze, Reading, MlmBeside, Riddle, masked_tokens, next_tokens, riddles, open_network, Pet
+    import torch
+    from torch.nn import functional
+
+    from lmassay.evaluations.fewshot.methods.cloze import Cloze, Reading
+    from lmassay.evaluations.fewshot.methods.mlm import MlmBeside, Riddle, masked_tokens, next_tokens, riddles
+    from lmassay.evaluations.fewshot.methods.network import open_network
+    from lmassay.evaluations.fewshot.methods.pet import Pet
+
 
 QUICK: dict[str, Any] = {"max_steps": 3, "batch_size": 8, "learning_rate": 1e-3, "max_seq_length": 64}
 

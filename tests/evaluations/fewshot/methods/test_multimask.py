@@ -8,21 +8,26 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-pytest.importorskip("torch", reason="the hf extra is not installed")
-
-import torch
-
 from lmassay.errors import ConfigError
-from lmassay.evaluations.fewshot.methods.cloze import Cloze, Reading
 from lmassay.evaluations.fewshot.methods.contract import Lesson
-from lmassay.evaluations.fewshot.methods.decoding import trimmed
-from lmassay.evaluations.fewshot.methods.multimask import MultiMask, learner_for
-from lmassay.evaluations.fewshot.methods.network import open_network
-from lmassay.evaluations.fewshot.methods.pet import Pet
-from lmassay.evaluations.fewshot.methods.ptuning import PTuning
 from lmassay.evaluations.fewshot.tasks.nlu import open_task
 from lmassay.models.hf.model import HuggingFace
 from tests.tiny_models import save_model
+
+
+def setup_module() -> None:
+    """Import torch when the first test runs: collecting the tests does not wait for it."""
+    pytest.importorskip("torch", reason="the hf extra is not installed")
+    global torch, Cloze, Reading, trimmed, MultiMask, learner_for, open_network, Pet, PTuning
+    import torch
+
+    from lmassay.evaluations.fewshot.methods.cloze import Cloze, Reading
+    from lmassay.evaluations.fewshot.methods.decoding import trimmed
+    from lmassay.evaluations.fewshot.methods.multimask import MultiMask, learner_for
+    from lmassay.evaluations.fewshot.methods.network import open_network
+    from lmassay.evaluations.fewshot.methods.pet import Pet
+    from lmassay.evaluations.fewshot.methods.ptuning import PTuning
+
 
 FAMILIES = ("bert", "roberta", "albert", "electra", "gpt2", "llama")
 COPA = [
@@ -97,10 +102,12 @@ def small_task(tmp_path):
     return task
 
 
-def teach(task, model, method=Pet, **options):
+def teach(task, model, method=None, **options):
+    from lmassay.evaluations.fewshot.methods.pet import Pet
+
     common = {"max_steps": 2, "batch_size": 4, "micro_batch": 2, "learning_rate": 1e-3, "eval_ratios": 0.5}
     lesson = Lesson(task=task, model=model, train=task.examples("train"), dev=task.examples("dev32"))
-    return method(**{**common, "max_seq_length": 150, **options}).fit(lesson)
+    return (method or Pet)(**{**common, "max_seq_length": 150, **options}).fit(lesson)
 
 
 @pytest.mark.parametrize("family", FAMILIES)

@@ -2,28 +2,35 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 
 import pytest
-
-pytest.importorskip("torch", reason="the hf extra is not installed")
-
-import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lmassay.errors import ConfigError, DataError
-from lmassay.evaluations.fewshot.methods.decoding import (
-    Gap,
-    filled,
-    greedy_fill,
-    known_decoding,
-    log_probabilities,
-    trimmed,
-)
-from lmassay.evaluations.fewshot.methods.learner import Item
-from lmassay.evaluations.fewshot.methods.multimask_gaps import CausalGaps, MaskedGaps
-from lmassay.evaluations.fewshot.methods.multimask_hinge import hinge
+
+
+def setup_module() -> None:
+    """Import torch when the first test runs: collecting the tests does not wait for it."""
+    pytest.importorskip("torch", reason="the hf extra is not installed")
+    global torch, Gap, filled, greedy_fill, known_decoding, log_probabilities, trimmed, Item, CausalGaps, MaskedGaps
+    global hinge
+    import torch
+
+    from lmassay.evaluations.fewshot.methods.decoding import (
+        Gap,
+        filled,
+        greedy_fill,
+        known_decoding,
+        log_probabilities,
+        trimmed,
+    )
+    from lmassay.evaluations.fewshot.methods.learner import Item
+    from lmassay.evaluations.fewshot.methods.multimask_gaps import CausalGaps, MaskedGaps
+    from lmassay.evaluations.fewshot.methods.multimask_hinge import hinge
+
 
 MASK, SIZE = 9, 12
 
@@ -139,18 +146,21 @@ def test_a_mask_that_the_network_itself_writes_ends_the_filling():
     assert greedy_fill(read, [item()]) == [[MASK] * 3]
 
 
+@functools.cache
+def chain_table():
+    return torch.randn(SIZE, SIZE, generator=torch.Generator().manual_seed(1))
+
+
 class Chain:
     """A causal network: what comes next depends on the last token alone."""
 
-    table = torch.randn(SIZE, SIZE, generator=torch.Generator().manual_seed(1))
-
     def read(self, items, positions):
         pairs = zip(items, positions, strict=True)
-        return torch.stack([self.table[one.ids[place - 1]] for one, places in pairs for place in places])
+        return torch.stack([chain_table()[one.ids[place - 1]] for one, places in pairs for place in places])
 
 
 def chained(tokens):
-    scores = Chain.table.log_softmax(-1)
+    scores = chain_table().log_softmax(-1)
     return sum(scores[a, b].item() for a, b in itertools.pairwise(tokens))
 
 
@@ -170,7 +180,7 @@ def test_causal_scores_are_those_of_the_text_after_what_stands_before_the_gap(si
 
 def test_causal_writing_follows_the_likeliest_chain():
     written = CausalGaps(Chain().read, 32).write([item((1, 2), 3), item((5,), 1)])
-    best = Chain.table.argmax(dim=1).tolist()
+    best = chain_table().argmax(dim=1).tolist()
     assert written == [[best[2], best[best[2]], best[best[best[2]]]], [best[5]]]
 
 

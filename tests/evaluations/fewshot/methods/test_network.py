@@ -8,18 +8,25 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import torch
 
 from lmassay.errors import ConfigError, DataError
-from lmassay.evaluations.fewshot.methods.batches import collate
-from lmassay.evaluations.fewshot.methods.learner import Item
-from lmassay.evaluations.fewshot.methods.network import DebertaNetwork, Network, open_network
 from lmassay.models.hf.model import HuggingFace
 from tests.evaluations.fewshot.methods.conftest import Opened
 from tests.tiny_models import CAUSAL, MASKED
 
-ITEMS = [Item([2, 9, 4, 11, 12, 3], [0, 0, 0, 1, 1, 1]), Item([2, 4, 30, 3], [0, 0, 1, 1])]
-CELLS = torch.tensor([0, 1]), torch.tensor([2, 1])
+
+def setup_module() -> None:
+    """Import torch when the first test runs: collecting the tests does not wait for it."""
+    global ITEMS, CELLS
+    global torch, collate, Item, DebertaNetwork, Network, open_network
+    import torch
+
+    from lmassay.evaluations.fewshot.methods.batches import collate
+    from lmassay.evaluations.fewshot.methods.learner import Item
+    from lmassay.evaluations.fewshot.methods.network import DebertaNetwork, Network, open_network
+
+    ITEMS = [Item([2, 9, 4, 11, 12, 3], [0, 0, 0, 1, 1, 1]), Item([2, 4, 30, 3], [0, 0, 1, 1])]
+    CELLS = torch.tensor([0, 1]), torch.tensor([2, 1])
 
 
 @pytest.mark.parametrize("family", MASKED + CAUSAL)

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import pytest
 
-pytest.importorskip("torch", reason="the hf extra is not installed")
-
-import torch
-from transformers import AutoModelForMaskedLM
-
 from lmassay.errors import ConfigError
-from lmassay.evaluations.fewshot.methods.noise import WordNoise, noisy, spatial_dropout
 from tests.tiny_models import save_model
+
+
+def setup_module() -> None:
+    """Import torch when the first test runs: collecting the tests does not wait for it."""
+    pytest.importorskip("torch", reason="the hf extra is not installed")
+    global torch, AutoModelForMaskedLM, WordNoise, noisy, spatial_dropout
+    import torch
+    from transformers import AutoModelForMaskedLM
+
+    from lmassay.evaluations.fewshot.methods.noise import WordNoise, noisy, spatial_dropout
 
 
 @pytest.fixture(scope="module")

@@ -5,9 +5,14 @@ from __future__ import annotations
 import math
 
 import pytest
-import torch
 
-from lmassay.evaluations.fewshot.methods.optimiser import linear, make_optimiser, set_rate
+
+def setup_module() -> None:
+    """Import torch when the first test runs: collecting the tests does not wait for it."""
+    global torch, linear, make_optimiser, set_rate
+    import torch
+
+    from lmassay.evaluations.fewshot.methods.optimiser import linear, make_optimiser, set_rate
 
 
 def parameter(*values: float) -> torch.nn.Parameter:

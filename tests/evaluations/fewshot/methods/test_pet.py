@@ -9,19 +9,26 @@ from typing import Any
 
 import numpy as np
 import pytest
-import torch
 
 from lmassay.errors import ConfigError, LmassayError, ModelError
-from lmassay.evaluations.fewshot.methods.adapet import Adapet
-from lmassay.evaluations.fewshot.methods.cloze import Cloze, Reading, Verbalizer
 from lmassay.evaluations.fewshot.methods.contract import Fitted, Lesson
-from lmassay.evaluations.fewshot.methods.losses import distillation_loss, label_loss
-from lmassay.evaluations.fewshot.methods.network import open_network
-from lmassay.evaluations.fewshot.methods.pet import Pet
 from lmassay.evaluations.fewshot.tasks.nlu import NluTask
 from lmassay.models.hf.model import HuggingFace
 from lmassay.plugins.options import checked_options, options_model
 from tests.evaluations.fewshot.methods.conftest import Opened
+
+
+def setup_module() -> None:
+    """Import torch when the first test runs: collecting the tests does not wait for it."""
+    global torch, Adapet, Cloze, Reading, Verbalizer, distillation_loss, label_loss, open_network, Pet
+    import torch
+
+    from lmassay.evaluations.fewshot.methods.adapet import Adapet
+    from lmassay.evaluations.fewshot.methods.cloze import Cloze, Reading, Verbalizer
+    from lmassay.evaluations.fewshot.methods.losses import distillation_loss, label_loss
+    from lmassay.evaluations.fewshot.methods.network import open_network
+    from lmassay.evaluations.fewshot.methods.pet import Pet
+
 
 QUICK: dict[str, Any] = {
     "max_steps": 6,

@@ -4,16 +4,36 @@ from __future__ import annotations
 
 import pytest
 
-pytest.importorskip("torch", reason="the hf extra is not installed")
-
-import torch
-from transformers import AutoModelForMaskedLM
-
 from lmassay.errors import ConfigError
-from lmassay.evaluations.fewshot.methods.prompt_encoder import HEADS, SLOT, PromptEncoder, Slots, drawn_words, put_in
 from tests.tiny_models import MASKED, save_model
 
-WORDS = torch.arange(40.0).view(10, 4)
+
+def setup_module() -> None:
+    """Import torch when the first test runs: collecting the tests does not wait for it."""
+    pytest.importorskip("torch", reason="the hf extra is not installed")
+    global WORDS
+    global torch, AutoModelForMaskedLM, SLOT, PromptEncoder, Slots, drawn_words, put_in
+    import torch
+    from transformers import AutoModelForMaskedLM
+
+    from lmassay.evaluations.fewshot.methods.prompt_encoder import (
+        SLOT,
+        PromptEncoder,
+        Slots,
+        drawn_words,
+        put_in,
+    )
+
+    WORDS = torch.arange(40.0).view(10, 4)
+
+
+HEADS = ("raw", "lstm", "mlp")
+
+
+def test_every_head_is_tested():
+    from lmassay.evaluations.fewshot.methods import prompt_encoder
+
+    assert prompt_encoder.HEADS == HEADS
 
 
 @pytest.mark.parametrize("head", HEADS)

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import pytest
 
-pytest.importorskip("torch", reason="the hf extra is not installed")
-
-import torch
-
 from lmassay.errors import ConfigError
-from lmassay.evaluations.fewshot.methods.prompt_encoder import SLOT, drawn_words
-from lmassay.evaluations.fewshot.methods.prompt_tuning import PromptTuning
 from tests.evaluations.fewshot.methods.prompt_tasks import QUICK, lesson_of, model_of
+
+
+def setup_module() -> None:
+    """Import torch when the first test runs: collecting the tests does not wait for it."""
+    pytest.importorskip("torch", reason="the hf extra is not installed")
+    global torch, SLOT, drawn_words, PromptTuning
+    import torch
+
+    from lmassay.evaluations.fewshot.methods.prompt_encoder import SLOT, drawn_words
+    from lmassay.evaluations.fewshot.methods.prompt_tuning import PromptTuning
 
 
 @pytest.mark.parametrize("family", ["bert", "roberta", "albert", "deberta-v2", "gpt2", "llama"])

@@ -5,19 +5,23 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-pytest.importorskip("torch", reason="the hf extra is not installed")
-
-import torch
-
 from lmassay.errors import ConfigError
 from lmassay.evaluations.fewshot.methods.contract import Lesson
-from lmassay.evaluations.fewshot.methods.learner import Item
-from lmassay.evaluations.fewshot.methods.prompt_encoder import SLOT
-from lmassay.evaluations.fewshot.methods.ptuning import PTuning, fronted
 from lmassay.evaluations.fewshot.tasks.examples import InputExample
 from lmassay.evaluations.fewshot.tasks.nlu import open_task
 from tests.evaluations.fewshot.methods.prompt_tasks import QUICK, lesson_of, model_of
 from tests.tiny_models import MASKED
+
+
+def setup_module() -> None:
+    """Import torch when the first test runs: collecting the tests does not wait for it."""
+    pytest.importorskip("torch", reason="the hf extra is not installed")
+    global torch, Item, SLOT, PTuning, fronted
+    import torch
+
+    from lmassay.evaluations.fewshot.methods.learner import Item
+    from lmassay.evaluations.fewshot.methods.prompt_encoder import SLOT
+    from lmassay.evaluations.fewshot.methods.ptuning import PTuning, fronted
 
 
 @pytest.mark.parametrize("family", [*MASKED, "gpt2", "llama"])

@@ -4,19 +4,27 @@ from __future__ import annotations
 
 import pytest
 
-pytest.importorskip("torch", reason="the hf extra is not installed")
-
-import torch
-
 from lmassay.errors import DataError
 from lmassay.evaluations.fewshot.answers import answer_scores, plain, token_f1
-from lmassay.evaluations.fewshot.methods.cloze import Reading
-from lmassay.evaluations.fewshot.methods.learner import Item
-from lmassay.evaluations.fewshot.methods.multimask import learner_for
-from lmassay.evaluations.fewshot.methods.network import open_network
-from lmassay.evaluations.fewshot.methods.record import MOST_WRONG, Entities, answer_of, right_first
 from lmassay.evaluations.fewshot.tasks.examples import InputExample
 from tests.evaluations.fewshot.methods.test_multimask import NAMES, small_task, tiny
+
+
+def setup_module() -> None:
+    """Import torch when the first test runs: collecting the tests does not wait for it."""
+    pytest.importorskip("torch", reason="the hf extra is not installed")
+    global RULE
+    global torch, Reading, Item, learner_for, open_network, MOST_WRONG, Entities, answer_of, right_first
+    import torch
+
+    from lmassay.evaluations.fewshot.methods.cloze import Reading
+    from lmassay.evaluations.fewshot.methods.learner import Item
+    from lmassay.evaluations.fewshot.methods.multimask import learner_for
+    from lmassay.evaluations.fewshot.methods.network import open_network
+    from lmassay.evaluations.fewshot.methods.record import MOST_WRONG, Entities, answer_of, right_first
+
+    RULE = Entities(None, ["0", "1"])
+
 
 __all__ = ["small_task", "tiny"]  # Fixtures.
 
@@ -33,9 +41,6 @@ class Known:
 
 def question(names, right):
     return Item([], [], extra={"names": names, "texts": [[n] for n in range(len(names))], "right": right})
-
-
-RULE = Entities(None, ["0", "1"])
 
 
 def test_the_best_entity_is_the_answer_and_says_the_label():

@@ -7,7 +7,12 @@ from itertools import islice
 import pytest
 
 from lmassay.errors import ModelError
-from lmassay.evaluations.fewshot.methods.sampler import batches, epochs
+
+
+def setup_module() -> None:
+    """Import torch when the first test runs: collecting the tests does not wait for it."""
+    global batches, epochs
+    from lmassay.evaluations.fewshot.methods.sampler import batches, epochs
 
 
 def test_every_epoch_is_another_permutation() -> None:

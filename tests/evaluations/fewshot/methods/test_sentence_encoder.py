@@ -7,23 +7,27 @@ import importlib.util
 import numpy as np
 import pytest
 
-pytest.importorskip("torch", reason="the hf extra is not installed")
-
-import torch
-
 from lmassay.errors import ConfigError, DataError, MissingExtra
-from lmassay.evaluations.fewshot.methods import sentence_encoder
 from lmassay.evaluations.fewshot.methods.contract import Fitted, Lesson
-from lmassay.evaluations.fewshot.methods.sentence_encoder import (
-    UNSEEN,
-    Regression,
-    SentenceEncoder,
-    drawn_pairs,
-    readings_of,
-)
 from lmassay.evaluations.fewshot.tasks.examples import InputExample
 from lmassay.evaluations.fewshot.tasks.nlu import open_task
 from tests.evaluations.fewshot.methods.prompt_tasks import lesson_of, model_of
+
+
+def setup_module() -> None:
+    """Import torch when the first test runs: collecting the tests does not wait for it."""
+    pytest.importorskip("torch", reason="the hf extra is not installed")
+    global torch, sentence_encoder, UNSEEN, Regression, SentenceEncoder, drawn_pairs, readings_of
+    import torch
+
+    from lmassay.evaluations.fewshot.methods import sentence_encoder
+    from lmassay.evaluations.fewshot.methods.sentence_encoder import (
+        UNSEEN,
+        Regression,
+        SentenceEncoder,
+        drawn_pairs,
+        readings_of,
+    )
 
 
 def method(**own):

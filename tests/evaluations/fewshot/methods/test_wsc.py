@@ -4,16 +4,21 @@ from __future__ import annotations
 
 import pytest
 
-pytest.importorskip("torch", reason="the hf extra is not installed")
-
-import torch
-
 from lmassay.errors import DataError
-from lmassay.evaluations.fewshot.methods.cloze import Reading
-from lmassay.evaluations.fewshot.methods.multimask import learner_for
-from lmassay.evaluations.fewshot.methods.network import open_network
-from lmassay.evaluations.fewshot.methods.wsc import Referent, same_referent
 from tests.evaluations.fewshot.methods.test_multimask import small_task, tiny
+
+
+def setup_module() -> None:
+    """Import torch when the first test runs: collecting the tests does not wait for it."""
+    pytest.importorskip("torch", reason="the hf extra is not installed")
+    global torch, Reading, learner_for, open_network, Referent, same_referent
+    import torch
+
+    from lmassay.evaluations.fewshot.methods.cloze import Reading
+    from lmassay.evaluations.fewshot.methods.multimask import learner_for
+    from lmassay.evaluations.fewshot.methods.network import open_network
+    from lmassay.evaluations.fewshot.methods.wsc import Referent, same_referent
+
 
 __all__ = ["small_task", "tiny"]  # Fixtures.
 

@@ -6,10 +6,16 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scipy.stats import spearmanr
 
 from lmassay.evaluations.fewshot.protocol.correlation import rank_correlation
 from lmassay.statistics.intervals import Settings
+
+
+def setup_module() -> None:
+    """Import scipy when the first test runs: collecting the tests does not wait for it."""
+    global spearmanr
+    from scipy.stats import spearmanr
+
 
 SCORES = st.lists(st.integers(0, 32), min_size=4, max_size=40)
 

@@ -6,7 +6,6 @@ import math
 import statistics
 
 import pytest
-from scipy.stats import t
 
 from lmassay.errors import ConfigError
 from lmassay.evaluations.fewshot.protocol.judging import (
@@ -20,6 +19,13 @@ from lmassay.evaluations.fewshot.protocol.judging import (
 )
 from lmassay.evaluations.fewshot.protocol.stability import over_subsets, point_of, stability
 from lmassay.evaluations.fewshot.protocol.table import correlation_table, performance_table, strategy_table
+
+
+def setup_module() -> None:
+    """Import scipy when the first test runs: collecting the tests does not wait for it."""
+    global t
+    from scipy.stats import t
+
 
 MS = "multi_splits"
 

@@ -8,7 +8,7 @@ import json
 
 import pytest
 
-from tests.helpers import ROOT, lmassay, write_config, write_lines
+from tests.helpers import ROOT, lmassay, lmassay_process, write_config, write_lines
 from tests.terminal import in_terminal
 
 
@@ -262,18 +262,18 @@ def test_a_console_that_is_not_utf8_does_not_crash(tmp_path, name, environment):
     write_lines(place / "src.txt", ["안녕하세요 세계 여러분 모두", "l'été dernier était très chaud"])
     task = {"name": "robustness", "src": "src.txt", "attack": {"name": "déjà 🙂", "perturb": "charswap"}}
     (place / "c.yaml").write_text(json.dumps({"task": task, "model": "echo"}, ensure_ascii=False), encoding="utf-8")
-    done = lmassay("run", place / "c.yaml", "--results", place / "r", env=environment)
+    done = lmassay_process("run", place / "c.yaml", "--results", place / "r", env=environment)
     assert done.returncode == 0, done.stderr
-    exported = lmassay("export", "latest", "--results", place / "r", env=environment)
+    exported = lmassay_process("export", "latest", "--results", place / "r", env=environment)
     assert [json.loads(line)["state"] for line in exported.stdout.splitlines()] == ["scored", "scored"]
-    assert lmassay("run", place / "c.yaml", "--results", place / "r", "--json", env=environment).returncode == 0
+    assert lmassay_process("run", place / "c.yaml", "--results", place / "r", "--json", env=environment).returncode == 0
 
 
 def test_a_file_name_that_the_environment_cannot_spell_is_told(tmp_path):
     write_config(
         tmp_path / "c.yaml", {"task": {"name": "robustness", "src": "문장.txt", "attack": "case"}, "model": "echo"}
     )
-    done = lmassay("run", tmp_path / "c.yaml", env=ASCII)
+    done = lmassay_process("run", tmp_path / "c.yaml", env=ASCII)
     assert done.returncode == 2
     assert "PYTHONUTF8=1" in done.stderr
 

@@ -131,8 +131,8 @@ def infer(
     Keys come from the environment: OPENAI or OPENAI_API_KEY (OPENAI_ORG), CLAUDE or ANTHROPIC_API_KEY, CLOVA
     (CLOVA_URL), API_KEY with API_VERSION and AZURE_ENDPOINT.
     """
+    from lmassay.budget import Budget
     from lmassay.evaluations.bias.kobbq.steps import infer as step
-    from lmassay.models.budget import Budget
 
     if not model_name.strip():
         raise UserError("--model-name: the name is empty")

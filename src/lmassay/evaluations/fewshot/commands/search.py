@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
@@ -153,12 +152,12 @@ class _Search:
             error.add_note(f"what was trained is kept; start the search again with --results {self.store.folder}")
             raise
         self.stopped = record.status == "stopped"
-        dev = _overall(record, SCORE)
-        if record.status != "done" or dev is None or dev["value"] is None:
+        dev = record.result(SCORE)
+        if record.status != "done" or dev is None or dev.value is None:
             say(f"{count} {record.status}: {record.note or 'no dev score'}; this trial does not count")
             return None
-        say(f"{count} {SCORE} {number_text(dev['value'])} {interval_text(dev)}, n = {dev['n']}")
-        return float(dev["value"])
+        say(f"{count} {SCORE} {number_text(dev.value)} {interval_text(dev)}, n = {dev.n}")
+        return float(dev.value)
 
 
 def _check_searchable(space: Space) -> None:
@@ -232,10 +231,6 @@ class _Drawn:
         return float(self.trial.suggest_float(name, between.low, between.high, step=between.step, log=between.log))
 
 
-def _overall(record: RunRecord, metric: str) -> Any:
-    return next((r for r in record.results if r.metric == metric and r.group == "overall"), None)
-
-
 def _shown(found: _Search, as_json: bool) -> int:
     records = [record for record in found.store.runs() if record.sweep == found.sweep]
     best = None if found.best is None else found.store.run(found.runs[found.best])
@@ -254,13 +249,15 @@ def _shown(found: _Search, as_json: bool) -> int:
 
 
 def _print_best(best: RunRecord, found: _Search, many: int) -> None:
-    metrics = [metric for metric in best.design.headline if _overall(best, metric) is not None]
     told = []
-    for metric in sorted(metrics, key=lambda metric: metric != SCORE):
-        result = _overall(best, metric)
+    for metric in sorted(best.design.headline, key=lambda metric: metric != SCORE):
+        result = best.result(metric)
+        if result is None:
+            continue
         name = metric if metric == SCORE else f"test {metric}"
         told.append(f"{name} {number_text(result.value)} {interval_text(result)}")
-    n = (_overall(best, SCORE) or {"n": math.nan})["n"]
+    dev = best.result(SCORE)
+    n = "unknown" if dev is None else dev.n
     click.echo(plain(f"best of {many}: {best.label} ({best.id.rpartition('-')[2]}), {', '.join(told)}; n = {n} splits"))
     say(
         "The best of many dev scores flatters itself; how far dev scores can be trusted: "

@@ -19,10 +19,10 @@ from datetime import datetime
 from pathlib import Path
 from typing import IO, Any
 
+from lmassay.budget import Budget
 from lmassay.contracts import Model, ask
 from lmassay.errors import DataError, FatalModelError
 from lmassay.evaluations.bias.kobbq.samples import file_name_of
-from lmassay.models.budget import Budget
 from lmassay.storage.files import atomic_write, require_file
 from lmassay.storage.locks import exclusive
 from lmassay.types import Generate, Place, Response

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from lmassay.budget import Budget, Prices
 from lmassay.errors import BudgetReached, ConfigError, FatalModelError
-from lmassay.models.budget import Budget, Prices
 from lmassay.running import runner
 from lmassay.running.config import RunConfig
 from lmassay.storage.store import Store

@@ -1,0 +1,99 @@
+"""The section of the report: a table of the runs, and a reliability diagram for each."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from lmassay.reporting.chart import Chart, Dot, Group, Interval, Key, LinearAxis, Panel
+from lmassay.reporting.chart import Line as Curve
+
+from lmassay.reporting.blocks import (
+    Block,
+    Body,
+    Cell,
+    Figure,
+    Figures,
+    Line,
+    Section,
+    Table,
+    count,
+    measured,
+    name,
+    titles,
+)
+from lmassay.reporting.example_texts import Asked, Parts
+from lmassay.statistics.intervals import rate_interval
+from lmassay.statistics.table import ScoreTable
+from lmassay.storage.store import Store
+from lmassay.types import Row, RunRecord
+from lmassay_calibration.scores import bins_of
+
+_METRICS = {"ece": "ECE", "brier": "Brier score", "accuracy": "accuracy", "confidence": "confidence"}
+_CAPTION = (
+    "ECE: the mean distance of confidence and accuracy over ten bins of confidence, with a bootstrap interval. Brier "
+    "score: the squared distance of the probabilities from the right answer. Both are better when lower."
+)
+
+
+def section(store: Store, records: Sequence[RunRecord]) -> Section:
+    """How well the confidence of each model matches its accuracy."""
+    lines = []
+    figures = []
+    for record, title in zip(records, titles(records), strict=True):
+        result = record.result("brier")
+        counts = [None, None, None] if result is None else [result.n, result.n_error, result.n_unscored]
+        cells = [measured(record.result(metric)) for metric in _METRICS]
+        lines.append(Line([name(title), *cells, *map(count, counts)]))
+        figure = reliability_diagram(store, record, title)
+        if figure is not None:
+            figures.append(figure)
+    heads = [Cell("", kind="text"), *map(Cell, _METRICS.values()), *map(Cell, ("answers", "errors", "unscored"))]
+    blocks: list[Block] = [Table(_CAPTION, [heads], [Body(lines)])]
+    if figures:
+        blocks.append(Figures(figures, "middle"))
+    return Section(blocks, compared=["brier", "accuracy"])
+
+
+def reliability_diagram(store: Store, record: RunRecord, title: str) -> Figure | None:
+    """Accuracy by confidence: a calibrated model lies on the diagonal, an overconfident one below it."""
+    confidences, correct = ScoreTable(store.score_rows(record.id)).together("confidence", "accuracy")
+    if not len(confidences):
+        return None
+    marks = []
+    points = []
+    for found in bins_of(confidences, correct):
+        low, high = rate_interval(found.accuracy, found.n, record.settings)
+        text = (
+            f"confidence {found.confidence:.2f}, accuracy {found.accuracy:.2f} [{low:.2f}, {high:.2f}], n = {found.n}"
+        )
+        marks.append(Interval(low, high, at=found.confidence, along="y"))
+        marks.append(Dot(found.confidence, found.accuracy, title=text))
+        points.append((found.confidence, found.accuracy))
+    chart = Chart(
+        f"Reliability diagram of {title}: accuracy by confidence",
+        [
+            Panel(
+                y=LinearAxis("accuracy"),
+                x=LinearAxis("confidence"),
+                marks=[Curve([(0, 0), (1, 1)], style="chance"), Group([Curve(points), *marks], series=0)],
+            )
+        ],
+        legend=[
+            Key("answers of a bin, with interval", [Group([Curve([(0, 0.5), (1, 0.5)]), Dot(0.5, 0.5)], series=0)]),
+            Key("perfectly calibrated", [Curve([(0, 0.5), (1, 0.5)], style="chance")]),
+        ],
+    )
+    return Figure(chart.svg(), f"{title}: accuracy of the answers in each bin of confidence.")
+
+
+def texts(row: Row, _: Asked) -> Parts:
+    """The question with the probability of each choice."""
+    shares = row.score.details.get("probabilities", ())
+    choices = row.example.inputs.get("choices", ())
+    shown = [f"{choice}: {share:.3f}" for choice, share in zip(choices, shares, strict=False)]
+    right = choices[row.example.reference] if isinstance(row.example.reference, int) and choices else None
+    return [
+        ("question", row.example.inputs.get("question")),
+        ("probabilities", "\n".join(shown) or "\n".join(choices)),
+        ("right answer", right),
+    ]

@@ -1,0 +1,98 @@
+"""The formulas: probabilities of choices, Brier score, expected calibration error and its interval."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lmassay.types import Settings
+
+BINS = 10
+Floats = NDArray[np.float64]
+
+
+def probabilities(logprobs: Sequence[float]) -> list[float]:
+    """The choices' probabilities relative to each other, from their log-probabilities.
+
+    >>> [round(p, 2) for p in probabilities([math.log(0.2), math.log(0.2), math.log(0.6)])]
+    [0.2, 0.2, 0.6]
+    """
+    largest = max(logprobs)
+    weights = [math.exp(logprob - largest) for logprob in logprobs]
+    total = sum(weights)
+    return [weight / total for weight in weights]
+
+
+def brier(shares: Sequence[float], right: int) -> float:
+    """Brier score of one question (Brier 1950): the sum over choices of (probability − outcome)².
+
+    >>> brier([0.5, 0.5], right=0)
+    0.5
+    """
+    return sum((share - float(place == right)) ** 2 for place, share in enumerate(shares))
+
+
+@dataclass(frozen=True, slots=True)
+class Bin:
+    """The answers whose confidence lies in one of the equal-width bins."""
+
+    low: float
+    high: float
+    n: int
+    confidence: float
+    accuracy: float
+
+
+def bins_of(confidences: Floats, correct: Floats, bins: int = BINS) -> list[Bin]:
+    """The bins that have answers in them. A confidence on an edge counts for the bin below, as in Guo et al. (2017)."""
+    edges = np.linspace(0, 1, bins + 1)
+    places = np.clip(np.ceil(confidences * bins).astype(int) - 1, 0, bins - 1)
+    filled = []
+    for place in range(bins):
+        inside = places == place
+        if inside.any():
+            filled.append(
+                Bin(
+                    low=float(edges[place]),
+                    high=float(edges[place + 1]),
+                    n=int(inside.sum()),
+                    confidence=float(confidences[inside].mean()),
+                    accuracy=float(correct[inside].mean()),
+                )
+            )
+    return filled
+
+
+def expected_calibration_error(confidences: Floats, correct: Floats, bins: int = BINS) -> float:
+    """ECE (Guo et al. 2017, equation 3): the mean over answers of |accuracy − confidence| of their bin."""
+    total = len(confidences)
+    return sum(
+        found.n / total * abs(found.accuracy - found.confidence) for found in bins_of(confidences, correct, bins)
+    )
+
+
+def ece_interval(
+    confidences: Floats, correct: Floats, settings: Settings, bins: int = BINS
+) -> tuple[float | None, float | None]:
+    """The basic bootstrap interval of ECE; none for fewer than two answers.
+
+    Resampling adds noise to every bin, and noise makes ECE larger. The percentile interval would inherit that bias;
+    the basic one reflects it at the estimate and so corrects for it.
+    """
+    n = len(confidences)
+    if n < 2:
+        return None, None
+    value = expected_calibration_error(confidences, correct, bins)
+    rng = np.random.default_rng(settings.seed)
+    resampled = np.empty(settings.resamples)
+    for number in range(settings.resamples):
+        chosen = rng.integers(0, n, n)
+        resampled[number] = expected_calibration_error(confidences[chosen], correct[chosen], bins)
+    tail = (1 - settings.confidence) / 2
+    lower, upper = np.quantile(resampled, [tail, 1 - tail])
+    low, high = 2 * value - float(upper), 2 * value - float(lower)
+    return min(max(low, 0.0), value), max(min(high, 1.0), value)

@@ -1,0 +1,117 @@
+"""Multiple-choice questions, answered by the probability of each choice."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from lmassay.contracts import Task
+from lmassay.errors import DataError
+from lmassay.statistics.intervals import mean_results
+from lmassay.statistics.table import ScoreTable
+from lmassay.storage.files import require_file, sha256
+from lmassay.types import OVERALL, Continuation, Design, Example, LogProbs, Response, Result, Score, Settings, digest
+from lmassay_calibration import evaluation
+from lmassay_calibration.scores import BINS, brier, ece_interval, expected_calibration_error, probabilities
+
+PROMPT = "Question: {question}\nAnswer:"
+
+
+class Calibration(Task):
+    """Does the model know what it knows? ``data`` is a .jsonl file with ``question``, ``choices`` and ``answer``.
+
+    ``answer`` is the place of the right choice, from 0. ``prompt`` is what stands before a choice; ``{question}`` marks
+    where the question goes. ``bins`` is the number of equal-width bins of the calibration error.
+    """
+
+    name = "calibration"
+    version = 1
+    needs = frozenset({"logprobs"})
+    evaluation = evaluation
+    design = Design(headline=("ece", "brier", "accuracy"))
+
+    def __init__(self, data: Path, prompt: str = PROMPT, bins: int = BINS, label: str = "") -> None:
+        self._data, self._prompt, self._bins = data, prompt, bins
+        self.label = label or data.stem
+
+    def check(self) -> None:
+        if "{question}" not in self._prompt:
+            raise DataError("task.prompt: '{question}' is missing; it marks where the question goes")
+        _ = self._questions
+
+    def size(self) -> int:
+        return len(self._questions)
+
+    def examples(self) -> Iterator[Example]:
+        for number, question in enumerate(self._questions, 1):
+            inputs = {"question": question["question"], "choices": question["choices"]}
+            groups = {"topic": question["topic"]} if "topic" in question else {}
+            yield Example(f"{number}-{digest(inputs)[:8]}", inputs, question["answer"], groups)
+
+    def requests(self, example: Example) -> list[LogProbs]:
+        context = self._prompt.replace("{question}", example.inputs["question"])
+        return [LogProbs(context, f" {choice}") for choice in example.inputs["choices"]]
+
+    def score(self, examples: Sequence[Example], responses: Sequence[Sequence[Response]]) -> list[Score]:
+        return [self._score_one(example, answers) for example, answers in zip(examples, responses, strict=True)]
+
+    def _score_one(self, example: Example, answers: Sequence[Response]) -> Score:
+        logprobs = [answer.answer.total for answer in answers if isinstance(answer.answer, Continuation)]
+        shares = probabilities(logprobs)
+        chosen = shares.index(max(shares))
+        values = {
+            "accuracy": float(chosen == example.reference),
+            "confidence": shares[chosen],
+            "brier": brier(shares, example.reference),
+        }
+        return Score(values, details={"probabilities": shares, "chosen": chosen})
+
+    def aggregate(self, table: ScoreTable, settings: Settings) -> list[Result]:
+        """ECE belongs to all answers together; the other metrics are means over questions."""
+        confidences, correct = table.together("confidence", "accuracy")
+        n, n_error, n_unscored = table.counts("confidence")
+        results = []
+        if n:
+            value = expected_calibration_error(confidences, correct, self._bins)
+            low, high = ece_interval(confidences, correct, settings, self._bins)
+            results.append(Result("ece", OVERALL, value, low, high, n, n_error, n_unscored))
+        return [*results, *mean_results(table, ["brier", "accuracy", "confidence"], settings)]
+
+    def signature(self) -> Mapping[str, Any]:
+        return {
+            "data": f"{self._data.stem}.{sha256(self._data)[:8]}",
+            "prompt": digest(self._prompt)[:8],
+            "bins": self._bins,
+        }
+
+    @cached_property
+    def _questions(self) -> list[dict[str, Any]]:
+        return read_questions(self._data)
+
+
+def read_questions(path: Path) -> list[dict[str, Any]]:
+    """The questions of a file; the first line that is not a question is reported with its number."""
+    require_file(path, "data")
+    questions = []
+    for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
+        if not line.strip():
+            continue
+        where = f"{path}, line {number}"
+        try:
+            row = json.loads(line)
+        except ValueError as error:
+            raise DataError(f"{where}: this is not JSON ({error})") from None
+        if not isinstance(row, dict) or not isinstance(row.get("question"), str):
+            raise DataError(f"{where}: the text 'question' is missing")
+        choices, answer = row.get("choices"), row.get("answer")
+        if not isinstance(choices, list) or len(choices) < 2 or not all(isinstance(c, str) for c in choices):
+            raise DataError(f"{where}: 'choices' must be a list of at least two texts")
+        if not isinstance(answer, int) or not 0 <= answer < len(choices):
+            raise DataError(f"{where}: 'answer' must be the place of the right choice, 0 to {len(choices) - 1}")
+        questions.append(row)
+    if not questions:
+        raise DataError(f"{path} has no questions")
+    return questions

@@ -1,0 +1,228 @@
+"""The command line, run inside the test's own process.
+
+Starting Python and importing everything again takes seconds; calling ``main`` takes none. The command is given what a
+process of its own would have (streams, working folder, environment, warning filters, no plug-ins loaded), and whatever
+it changes is put back when it ends.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import contextvars
+import logging
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import traceback
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from types import ModuleType
+from typing import IO, Any
+
+ROOT = Path(__file__).resolve().parents[1]
+
+# Python and its libraries read these when they start or are imported, which has happened already.
+_READ_AT_START = ("PYTHON", "HF_", "LC_", "LANG")
+# Modules that exist only while one command runs: users' files, and the packages that stand in for the originals'.
+_STAND_INS = ("teapot", "src")
+_INSTALLED = tuple(map(str, (sys.prefix, sys.base_prefix, ROOT / "src", ROOT / "tests")))
+
+
+def run(
+    arguments: Sequence[str], cwd: Path | None = None, env: Mapping[str, str] | None = None
+) -> subprocess.CompletedProcess[str]:
+    """Run ``lmassay ARGUMENTS``; ``env`` is added to the environment."""
+    with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
+        code = run_into(out, err, arguments, cwd, {**os.environ, **(env or {})})
+        printed, complaints = (_text_of(stream) for stream in (out, err))
+    return subprocess.CompletedProcess(["lmassay", *arguments], code, printed, complaints)
+
+
+def run_into(
+    out: IO[bytes], err: IO[bytes], arguments: Sequence[str], cwd: Path | None, environment: Mapping[str, str]
+) -> int:
+    """Run the command with exactly this environment, its output in two files (or twice the same). Returns its code."""
+    _refuse_what_comes_too_late(environment)
+    with contextlib.ExitStack() as restored:
+        restored.enter_context(_environment(environment))
+        if cwd is not None:
+            restored.enter_context(contextlib.chdir(cwd))
+        restored.enter_context(_python_as_in_a_new_process(arguments))
+        restored.enter_context(_lmassay_as_in_a_new_process())
+        restored.enter_context(_streams(out, err))
+        return _exit_code()
+
+
+def _refuse_what_comes_too_late(environment: Mapping[str, str]) -> None:
+    late = [
+        name
+        for name in sorted({*environment, *os.environ})
+        if name.startswith(_READ_AT_START) and environment.get(name) != os.environ.get(name)
+    ]
+    if late:
+        raise ValueError(f"{', '.join(late)}: read when a process starts; use lmassay_process")
+
+
+def _text_of(stream: IO[bytes]) -> str:
+    stream.seek(0)
+    # A pipe that is read as text has its line ends translated, too.
+    return stream.read().decode("utf-8").replace("\r\n", "\n")
+
+
+def _exit_code() -> int:
+    """Call ``main`` and translate what ends it, as Python does at the end of a process."""
+    from lmassay.cli import main
+
+    try:
+        # An empty context: a registry that a test has made active is not seen.
+        contextvars.Context().run(main)
+    except SystemExit as stop:
+        if stop.code is None or isinstance(stop.code, int):
+            return stop.code or 0
+        print(stop.code, file=sys.stderr)
+        return 1
+    except BaseException:
+        traceback.print_exc()
+        return 1
+    return 0
+
+
+@contextmanager
+def _environment(environment: Mapping[str, str]) -> Iterator[None]:
+    before = dict(os.environ)
+    _set_environment(environment)
+    try:
+        yield
+    finally:
+        _set_environment(before)
+
+
+def _set_environment(wanted: Mapping[str, str]) -> None:
+    for name in set(os.environ) - set(wanted):
+        del os.environ[name]
+    for name, value in wanted.items():
+        if os.environ.get(name) != value:
+            os.environ[name] = value
+
+
+@contextmanager
+def _streams(out: IO[bytes], err: IO[bytes]) -> Iterator[None]:
+    """Send standard output and error into files, including what other processes and C libraries write there."""
+    before = sys.stdin, sys.stdout, sys.stderr
+    for stream in before[1:]:
+        stream.flush()
+    saved = [os.dup(number) for number in range(3)]
+    try:
+        with Path(os.devnull).open("rb") as nothing:
+            for number, file in enumerate((nothing, out, err)):
+                os.dup2(file.fileno(), number)
+        with (
+            os.fdopen(0, encoding="utf-8", closefd=False) as stdin,
+            os.fdopen(1, "w", encoding="utf-8", closefd=False) as stdout,
+            os.fdopen(2, "w", encoding="utf-8", errors="backslashreplace", buffering=1, closefd=False) as stderr,
+        ):
+            sys.stdin, sys.stdout, sys.stderr = stdin, stdout, stderr
+            yield
+    finally:
+        sys.stdin, sys.stdout, sys.stderr = before
+        for number, copy in enumerate(saved):
+            os.dup2(copy, number)
+            os.close(copy)
+
+
+@contextmanager
+def _python_as_in_a_new_process(arguments: Sequence[str]) -> Iterator[None]:
+    argv, path, modules = sys.argv, list(sys.path), dict(sys.modules)
+    handlers = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    root = logging.getLogger()
+    level, log_handlers, disabled = root.level, list(root.handlers), root.manager.disable
+    for name in filter(_belongs_to_one_command, modules):
+        del sys.modules[name]
+    # pytest's handlers collect what is logged for a test to look at; a program has none.
+    root.handlers[:] = []
+    sys.argv = ["lmassay", *arguments]
+    try:
+        with _warnings_as_in_a_program():
+            yield
+    finally:
+        sys.argv, sys.path[:] = argv, path
+        for name in set(sys.modules) - set(modules):
+            if _belongs_to_one_command(name) or _is_in_a_folder_of_the_user(sys.modules[name]):
+                del sys.modules[name]
+        sys.modules.update(modules)
+        for number, handler in handlers.items():
+            signal.signal(number, handler)
+        root.handlers[:] = log_handlers
+        root.setLevel(level)
+        logging.disable(disabled)
+
+
+def _belongs_to_one_command(name: str) -> bool:
+    """Whether a module is a user's file, or stands in for a package of an original program."""
+    return name.partition(".")[0] in _STAND_INS or "lmassay_user_" in name
+
+
+def _is_in_a_folder_of_the_user(module: ModuleType) -> bool:
+    """Whether a user's file has imported it from beside itself."""
+    file = getattr(module, "__file__", None)
+    return isinstance(file, str) and not file.startswith(_INSTALLED)
+
+
+@contextmanager
+def _warnings_as_in_a_program() -> Iterator[None]:
+    """In tests a warning is an error. A user sees some of them on standard error and not the others."""
+
+    def show(message: Any, category: Any, filename: str, lineno: int, file: Any = None, line: Any = None) -> None:
+        sys.stderr.write(warnings.formatwarning(message, category, filename, lineno, line))
+
+    with warnings.catch_warnings():
+        warnings.resetwarnings()
+        for category in (DeprecationWarning, PendingDeprecationWarning, ImportWarning, ResourceWarning):
+            warnings.simplefilter("ignore", category)
+        warnings.showwarning = show
+        yield
+
+
+@contextmanager
+def _lmassay_as_in_a_new_process() -> Iterator[None]:
+    """No plug-in is loaded, no key is in use, no file has been read."""
+    from lmassay import redaction
+    from lmassay.cli import console
+    from lmassay.plugins import registry
+
+    tables: list[Any] = [registry._root._own, registry._root._files, redaction._in_use]
+    tse = sys.modules.get("lmassay.evaluations.syntax.refining_tse.modules")
+    if tse is not None:
+        tables += [tse.MODELS, tse.METRICS]
+    torch = sys.modules.get("torch")
+    threads = torch.get_num_threads() if torch is not None else None
+    contents = [table.copy() for table in tables]
+    for table in tables:
+        table.clear()
+    _forget_files()
+    try:
+        yield
+    finally:
+        for table, content in zip(tables, contents, strict=True):
+            table.clear()
+            table.update(content)
+        console.share(None)
+        _forget_files()
+        if torch is not None:
+            torch.set_num_threads(threads)
+
+
+def _forget_files() -> None:
+    """Empty the caches that are keyed by the name of a file, which a test may write again under another content."""
+    for module, names in {
+        "lmassay.running.executors": ["_model"],
+        "lmassay.running.planning": ["_content_at"],
+        "lmassay.interchange.lm_eval_log": ["_read_log"],
+    }.items():
+        loaded = sys.modules.get(module)
+        for name in names if loaded is not None else []:
+            getattr(loaded, name).cache_clear()

@@ -1,0 +1,142 @@
+"""Nothing outside an evaluation knows its names: in a copy of the package one is renamed, and everything still works.
+
+The copy's evaluation has another name, its task has another name, and so have its metrics. What is printed and written
+must be the same but for these names.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.helpers import ROOT, write_config
+
+MODELS = ROOT / "tests" / "reporting" / "card" / "models.py"
+# Old name → new name, of the evaluation and its task, and of its metrics as they are put together from parts.
+EVALUATION = {"bias": "fairness"}
+METRICS = {
+    "accuracy": "hits",
+    "diff_bias": "tilt",
+    "ooc": "offlist",
+    "consistency": "steadiness",
+    "parsers_agree": "readers_agree",
+    "coverage": "extent",
+}
+# A name that is not part of a longer word or of a file name; metrics are also named by their first part, as in
+# f"accuracy_{context}".
+NAME = re.compile(rf"(?<![a-z])({'|'.join([*EVALUATION, *METRICS])})(?=[_\"'=])")
+# Prose stays as it is: a name stands in a string without spaces.
+STRING = re.compile(r"""(["'])[\w.{}\[\]@=-]*\1""")
+
+
+def renamed(source: str) -> str:
+    """The source of a module with the names in its string literals replaced."""
+
+    def replaced(literal: re.Match[str]) -> str:
+        return NAME.sub(lambda match: (EVALUATION | METRICS)[match[1]], literal[0])
+
+    return STRING.sub(replaced, source)
+
+
+@pytest.fixture(scope="module")
+def copy(tmp_path_factory) -> Path:
+    """A folder with the renamed package and what makes its entry points known."""
+    folder = tmp_path_factory.mktemp("copy")
+    shutil.copytree(ROOT / "src" / "lmassay", folder / "lmassay", ignore=shutil.ignore_patterns("__pycache__"))
+    package = folder / "lmassay" / "evaluations" / "bias"
+    for path in package.rglob("*.py"):
+        if "kobbq" not in path.parts:
+            path.write_text(renamed(path.read_text(encoding="utf-8")), encoding="utf-8")
+    info = folder / "lmassay-0.1.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: lmassay\nVersion: 0.1.0\n", encoding="utf-8")
+    points = [
+        f"{name} = lmassay.evaluations.{module}:evaluation"
+        for name, module in {
+            "robustness": "robustness",
+            "fairness": "bias",
+            "syntax": "syntax",
+            "fewshot": "fewshot",
+        }.items()
+    ]
+    (info / "entry_points.txt").write_text("\n".join(["[lmassay.evaluations]", *points]), encoding="utf-8")
+    return folder
+
+
+def run(folder: Path, package: Path, *arguments: object) -> str:
+    environment = {**os.environ, "PYTHONPATH": str(package)}
+    done = subprocess.run(
+        [sys.executable, "-m", "lmassay", *map(str, arguments)],
+        cwd=folder,
+        env=environment,
+        capture_output=True,
+        encoding="utf-8",
+        check=False,
+        stdin=subprocess.DEVNULL,
+    )
+    assert done.returncode == 0, done.stderr
+    assert "Traceback" not in done.stderr
+    return done.stdout
+
+
+def outputs(folder: Path, package: Path, task: str, accuracy: str) -> dict[str, str]:
+    """What every command prints and writes about two prompts of one model."""
+    folder.mkdir()
+    data = package / "lmassay" / "evaluations" / "bias" / "card_data" / "bias.yaml"
+    spec = {"name": task, "data": str(data), "prompt_id": [1, 2], "per_category": 1, "answer_by": "letters"}
+    config = write_config(folder / "config.yaml", {"task": spec, "model": f"{MODELS}:Talker", "resamples": 100})
+    found = {"run": run(folder, package, "run", config)}
+    listed = json.loads(run(folder, package, "ls", "--json"))["runs"]
+    first, second = (record["run"] for record in listed)
+    found["show"] = run(folder, package, "show", first, "--all")
+    found["compare"] = run(folder, package, "compare", first, second, "--flips", "-o", "compared.html")
+    found["gate"] = run(folder, package, "compare", first, second, "--fail-if", f"{accuracy} worse by 0.5")
+    for form in ("md", "tex", "csv", "html"):
+        run(folder, package, "report", "-o", f"report.{form}")
+        found[form] = (folder / f"report.{form}").read_text(encoding="utf-8")
+    run(folder, package, "report", "--figures", "figures")
+    for number, path in enumerate(sorted((folder / "figures").iterdir())):
+        found[f"figure {number}"] = path.read_text(encoding="utf-8")
+    found["compared.html"] = (folder / "compared.html").read_text(encoding="utf-8")
+    for form in ("lm-eval", "every-eval-ever", "jsonl"):
+        target = folder / f"export-{form}"
+        run(folder, package, "export", first, "--format", form, "-o", target)
+        files = [target] if target.is_file() else sorted(path for path in target.rglob("*") if path.is_file())
+        for number, path in enumerate(files):
+            found[f"{form} {number}"] = path.read_text(encoding="utf-8")
+    options = ("--quick", "--only", task, "--json", "--results", "card", "-o", "c.html")
+    card = run(folder, package, "card", f"{MODELS}:Talker", *options)
+    document = json.loads(card)
+    found["card"] = json.dumps([document["headlines"], document["not_applicable"]], indent=1)
+    found["card page"] = (folder / "c.html").read_text(encoding="utf-8")
+    return found
+
+
+def plain(text: str) -> str:
+    """Without names of the renamed evaluation, and without what differs between any two runs."""
+    for old, new in (METRICS | EVALUATION).items():
+        text = re.sub(rf"(?<![a-z]){new}(?![a-z])", old, text)
+    # The examples of the page are compressed, ids and times are those of the run, sizes follow from the names.
+    text = re.sub(r"<script[^>]*>.*?</script>", "", text, flags=re.DOTALL)
+    text = re.sub(r"\d{8}-\d{6}-[\w-]+?-[0-9a-f]{6}", "RUN", text)
+    text = re.sub(r"\b[0-9a-f]{6}\b|\b[0-9a-f]{8}\b|\b[0-9a-f]{40,64}\b|[0-9a-f]{8}-[0-9a-f-]{27}", "HEX", text)
+    text = re.sub(r"\d{4}-\d\d-\d\d[T ][\d:.+-]+(?: ?UTC)?|\"\d{10}\.\d+\"|\b\d{10}(?:\.\d+)?\b", "TIME", text)
+    text = re.sub(r"/\S*?/(?=report|results|export|c\.html|config|card|lmassay/|tests/)", "", text)
+    return re.sub(r"[ \t-]{2,}", " ", text)
+
+
+def test_everything_works_under_other_names(copy, tmp_path):
+    ours = outputs(tmp_path / "ours", ROOT / "src", "bias", "accuracy_amb")
+    theirs = outputs(tmp_path / "theirs", copy, "fairness", "hits_amb")
+    assert "hits_amb" in theirs["show"]
+    assert "accuracy_amb" not in theirs["show"]
+    assert theirs.keys() == ours.keys()
+    for name, text in ours.items():
+        assert sorted(plain(theirs[name]).splitlines()) == sorted(plain(text).splitlines()), name
