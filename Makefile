@@ -16,7 +16,7 @@ demo: install
 
 test: install-test
 	@echo "== tests"
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal
 
 check: install-test
 	@echo "== style and types"
@@ -39,7 +39,7 @@ $(VENV)/.core: pyproject.toml constraints.txt
 	$(PIP) --editable '.[hf]'
 	@touch $@
 
-# The tests use every optional part: numba, matplotlib, sentence encoders, and the METEOR jar inside pycocoevalcap.
+# The tests use every optional part: numba, typst, sentence encoders, and the METEOR jar inside pycocoevalcap.
 $(VENV)/.test: $(VENV)/.core
 	@echo "== installing the optional parts and the test tools (the first time takes minutes)"
 	$(PIP) --editable '.[dev]'

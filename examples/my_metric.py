@@ -2,8 +2,9 @@
 
     lmassay run examples/my_metric.yaml
 
-A task's metrics are what ``score`` gives each example and what ``aggregate`` makes of them. Extend both, and raise no
-doubt about which number it is: another name for the task, and the option in its signature.
+A task's metrics are what ``score`` gives each example. Declare the new one in ``metrics``: its mean is reported with an
+interval, and comparisons, exports and the report know it. Give the task another name and put the option into its
+signature, so that it is clear which number it is.
 """
 
 from __future__ import annotations
@@ -12,18 +13,18 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from lmassay import Example, Response, Result, Score
+from lmassay import Example, Metric, Response, Score
 from lmassay.evaluations.syntax.sentences import MinimalPairs
 from lmassay.evaluations.syntax.sources import DataSpec
-from lmassay.statistics.intervals import Settings, mean_result
-from lmassay.statistics.table import ScoreTable
 
 
 class ClearPairs(MinimalPairs):
     """Accuracy over minimal pairs, and ``clear``: the good sentence is e^``nats`` times as probable, at least."""
 
     name = "clear_pairs"
-    headline = ("accuracy", "clear", "accuracy_token")  # what tables and comparisons show first
+    metrics = (Metric("clear", "pairs told apart clearly", bounds=(0, 1), verdict=True),)
+    # What tables and comparisons show first.
+    design = replace(MinimalPairs.design, headline=("accuracy", "clear", "accuracy_token"))
 
     def __init__(
         self, data: DataSpec, nats: float = 2.0, max_per_file: int | None = None, base_dir: Path = Path()
@@ -38,9 +39,6 @@ class ClearPairs(MinimalPairs):
         if "margin" not in score.values:  # no score without a reason
             return replace(score, unscored={**score.unscored, "clear": "the pair has no margin"})
         return replace(score, values={**score.values, "clear": float(score.values["margin"] > self.nats)})
-
-    def aggregate(self, table: ScoreTable, settings: Settings) -> list[Result]:
-        return [*super().aggregate(table, settings), mean_result(table, "clear", settings)]
 
     def signature(self) -> Mapping[str, object]:
         return {**super().signature(), "nats": self.nats}

@@ -10,10 +10,10 @@ import shutil
 import subprocess
 from collections.abc import Iterator, Mapping, Sequence
 
-from lmassay import Generate, Response, UserError
+from lmassay import Generate, Model, Response, UserError
 
 
-class Program:
+class Program(Model):
     """Starts ``command`` once for a batch of prompts and reads its answers line by line."""
 
     name = "program"

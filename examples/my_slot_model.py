@@ -17,10 +17,10 @@ from functools import cached_property
 from itertools import pairwise
 from pathlib import Path
 
-from lmassay import Candidates, Continuation, LogProbs, Slot
+from lmassay import Candidates, Continuation, LogProbs, Model, Slot
 
 
-class Bigrams:
+class Bigrams(Model):
     """P(word | word before), with ``smoothing`` added to every count."""
 
     name = "bigrams"

@@ -12,20 +12,22 @@ import random
 import re
 from collections.abc import Iterator, Mapping, Sequence
 
-from lmassay import Example, Generate, Response, Result, Score
-from lmassay.statistics.intervals import Settings, mean_results
-from lmassay.statistics.table import ScoreTable
+from lmassay import Design, Example, Generate, Metric, Response, Score, Task
 
 SHOWN = "2 + 3 = 5\n14 + 21 = 35\n"
 
 
-class Sums:
+class Sums(Task):
     """Sums of two numbers. ``digits`` says how long they are, ``each`` how many sums of each length are asked."""
 
     name = "sums"
     version = 1  # raise it when the same answers may score differently than before
     needs = frozenset({"generate"})
-    headline = ("right",)
+    metrics = (
+        Metric("right", "sums that are right", bounds=(0, 1), verdict=True),
+        Metric("off_by", "distance from the right sum", better="lower"),
+    )
+    design = Design(headline=("right",))  # what tables and comparisons show first
 
     def __init__(self, digits: Sequence[int] = (1, 2), each: int = 20, seed: int = 0) -> None:
         self.digits, self.each, self.seed = tuple(digits), each, seed
@@ -55,9 +57,6 @@ class Sums:
             return Score({"right": 0.0}, unscored={"off_by": "no number in the answer"}, details={"answer": answer})
         off_by = abs(int(found[0]) - wanted)
         return Score({"right": float(off_by == 0), "off_by": float(off_by)}, details={"answer": answer})
-
-    def aggregate(self, table: ScoreTable, settings: Settings) -> list[Result]:
-        return mean_results(table, ["right", "off_by"], settings)
 
     def signature(self) -> Mapping[str, object]:
         return {"digits": ",".join(map(str, self.digits)), "each": self.each, "seed": self.seed}

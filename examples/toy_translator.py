@@ -16,12 +16,12 @@ import unicodedata
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from lmassay import Generate
+from lmassay import Generate, Model
 
 DICTIONARY = Path(__file__).parent / "data" / "dictionary.tsv"
 
 
-class ToyTranslator:
+class ToyTranslator(Model):
     """Word-for-word French-English translation; unknown words are copied, or corrected first if ``careful``."""
 
     name = "toy-translator"

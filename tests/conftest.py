@@ -12,6 +12,8 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
+from tests import shared_answers
+
 # pytest rewrites the assertions of all test files, which takes longer than a thousand tests: the result is kept in
 # __pycache__, as it is by default, even where PYTHONDONTWRITEBYTECODE is set.
 sys.dont_write_bytecode = False
@@ -53,10 +55,24 @@ def pytest_collection() -> Iterator[None]:
     return result
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Long tests first: in the end, a worker that has nothing left to do takes over short ones from the other."""
+    items.sort(key=lambda item: item.get_closest_marker("slow") is None)
+
+
 def shared_folder() -> Path | None:
     """The folder with data and gold results: $LMASSAY_SHARED, else ``shared`` beside the repository."""
     folder = Path(os.environ.get("LMASSAY_SHARED") or Path(__file__).resolve().parents[2] / "shared")
     return folder if folder.is_dir() else None
+
+
+@pytest.fixture(scope="session", autouse=True)
+def answers_of_the_session(tmp_path_factory: pytest.TempPathFactory) -> None:
+    """Commands share the answers of the embedded model, also those that run on different workers."""
+    folder = tmp_path_factory.getbasetemp()
+    if os.environ.get("PYTEST_XDIST_WORKER"):
+        folder = folder.parent
+    shared_answers.file = folder / "answers.sqlite"
 
 
 @pytest.fixture(scope="session")

@@ -23,6 +23,8 @@ from pathlib import Path
 from types import ModuleType
 from typing import IO, Any
 
+from tests import shared_answers
+
 ROOT = Path(__file__).resolve().parents[1]
 
 # Python and its libraries read these when they start or are imported, which has happened already.
@@ -53,6 +55,7 @@ def run_into(
             restored.enter_context(contextlib.chdir(cwd))
         restored.enter_context(_python_as_in_a_new_process(arguments))
         restored.enter_context(_lmassay_as_in_a_new_process())
+        restored.enter_context(shared_answers.shared())
         restored.enter_context(_streams(out, err))
         return _exit_code()
 

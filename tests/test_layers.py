@@ -48,7 +48,6 @@ HOMES = {
     "optuna": (f"{_FEWSHOT}/commands/search.py",),
     "gguf": ("models/hf/",),
     "huggingface_hub": ("models/hf/", "cli/models.py"),
-    "matplotlib": ("evaluations/syntax/refining_tse/figures.py",),
     "typst": ("reporting/figure_images.py",),
     "sentence_transformers": (f"{_ROBUSTNESS}/scorers/semantic.py",),
     "numba": (f"{_ROBUSTNESS}/kernels/",),

@@ -98,7 +98,7 @@ def test_a_dash_is_no_file_to_write(tmp_path):
 def test_without_a_terminal_the_evaluation_must_be_named(tmp_path):
     done = lmassay("init", cwd=tmp_path)
     assert done.returncode == 2
-    assert "say which evaluation" in done.stderr
+    assert "say which task" in done.stderr
     assert all(name in done.stderr for name in TASKS)
     assert not list(tmp_path.iterdir())
 

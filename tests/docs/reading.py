@@ -11,9 +11,8 @@ from tests.docs.blocks import PAGES, blocks_of, page_text
 from tests.docs.expected import EXPECTED
 from tests.docs.running import FIXTURES, LANGUAGES, NEEDS, Reader
 
-# Pages that teach and ask a real model for a minute or two. Their tests stand in a file of their own: files are spread
-# over workers.
-LONG = [f"docs/{name}.md" for name in ("bias", "card", "fewshot", "syntax")]
+# Pages that ask a real model for a while; their tests are run before all others.
+LONG = [f"docs/{name}.md" for name in ("bias", "card", "extending/task", "fewshot", "migrating/fewnlu", "syntax")]
 SHORT = [page for page in PAGES if page not in LONG]
 
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 
+import pytest
+
 from tests.helpers import ROOT, lmassay, write_config, write_lines
 
 EXAMPLES = ROOT / "examples"
@@ -19,6 +21,7 @@ def test_the_demonstration_runs_and_the_careful_translator_breaks_less(tmp_path)
         assert success[attack, "careful translator"] < success[attack, "plain translator"]
 
 
+@pytest.mark.slow
 def test_the_small_model_knows_the_agreement_of_the_shipped_grammar(smollm2, tmp_path):
     done = lmassay("run", EXAMPLES / "syntax.yaml", "--results", tmp_path, "--json")
     assert done.returncode == 0, done.stderr
@@ -35,6 +38,7 @@ def test_the_small_model_knows_the_agreement_of_the_shipped_grammar(smollm2, tmp
     assert "<svg" in text
 
 
+@pytest.mark.slow
 def test_the_whole_grammar_is_asked_under_three_conventions(smollm2, tmp_path):
     done = lmassay(
         "run", EXAMPLES / "minimal_pairs.yaml", "--results", tmp_path, "--json", "--set", "task.max_per_file=6"

@@ -107,7 +107,7 @@ def test_an_example_that_fails_for_ever_is_an_error_and_the_exit_code_says_so(tm
     assert "1 examples in error" in done.stderr
     status, results, rows = results_of(tmp_path)
     assert status == "incomplete"
-    assert (results[0]["n"], results[0]["n_error"]) == (119, 1)
+    assert (results[0].n, results[0].n_error) == (119, 1)
     assert "HTTP 500" in rows[7].error
 
 

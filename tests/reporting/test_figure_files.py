@@ -14,7 +14,7 @@ import pytest
 from PIL import Image
 
 from lmassay.errors import DataError, MissingExtra
-from lmassay.reporting import svg
+from lmassay.evaluations.robustness.report import success_chart
 from lmassay.reporting.figure_files import figure_files, write_figures
 from lmassay.reporting.figure_images import DOTS_A_UNIT, Press
 from lmassay.reporting.figure_style import SVG, page_sheet, read_sheet, standalone
@@ -32,7 +32,7 @@ def drawn(four):
 
 
 def bars(label: str = "an attack") -> str:
-    return str(svg.rows_with_intervals([svg.Bar(label, 0.5, 0.25, 0.75)], "share", "What it shows"))
+    return str(success_chart([(label, {"value": 0.5, "low": 0.25, "high": 0.75, "n": 8})]).svg())
 
 
 def test_every_figure_of_the_four_evaluations_has_a_name_of_its_own(drawn):

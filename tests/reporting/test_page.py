@@ -7,7 +7,7 @@ import re
 
 import pytest
 
-from lmassay.reporting import svg
+from lmassay.evaluations.robustness.report import scatter_chart, success_region
 from tests.helpers import lmassay, write_config, write_lines
 
 NASTY = [
@@ -74,20 +74,21 @@ def test_the_page_says_how_to_reproduce_each_run(page, tmp_path):
 @pytest.mark.parametrize(
     ("region", "corners"),
     [
-        (svg.above_diagonal(1.0), {(1, 0), (1, 1), (0, 1)}),
-        (svg.above_diagonal(-1.0), {(0, 0), (1, 0), (1, 1), (0, 1)}),
-        (svg.above_diagonal(2.5), set()),
-        (svg.above_diagonal(1.8), {(1, 0.8), (1, 1), (0.8, 1)}),
-        (svg.below_ray(1.0), {(0, 0), (1, 0), (1, 1)}),
-        (svg.below_ray(2.0), {(0, 0), (1, 0), (1, 0.5)}),
+        (success_region("d_tgt", 1.0), {(1, 0), (1, 1), (0, 1)}),
+        (success_region("d_tgt", -1.0), {(0, 0), (1, 0), (1, 1), (0, 1)}),
+        (success_region("d_tgt", 2.5), set()),
+        (success_region("d_tgt", 1.8), {(1, 0.8), (1, 1), (0.8, 1)}),
+        (success_region("s_tgt", 1.0), {(0, 0), (1, 0), (1, 1)}),
+        (success_region("s_tgt", 2.0), {(0, 0), (1, 0), (1, 0.5)}),
     ],
 )
 def test_the_region_of_success_is_drawn_where_it_is(region, corners):
-    assert {(round(x, 9), round(y, 9)) for x, y in region.corners} == corners
+    clipped, _ = region.clipped((0, 1), (0, 1))
+    assert {(round(x, 9), round(y, 9)) for x, y in clipped} == corners
 
 
 def test_texts_in_figures_are_escaped():
-    drawing = svg.scatter([svg.Point(0.5, 0.5, True, "<x>&")], svg.above_diagonal(1.0), "<a>", '"b"', '"><script>')
+    drawing = scatter_chart([{"s_src": 0.5, "<x>&": 0.5}], "<x>&", 1.0, '"><script>').svg()
     assert "<x>" not in drawing
     assert "<script>" not in drawing
     assert "&lt;x&gt;&amp;" in drawing

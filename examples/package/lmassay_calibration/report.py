@@ -4,9 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from lmassay.reporting.chart import Chart, Dot, Group, Interval, Key, LinearAxis, Panel
-from lmassay.reporting.chart import Line as Curve
-
 from lmassay.reporting.blocks import (
     Block,
     Body,
@@ -21,6 +18,8 @@ from lmassay.reporting.blocks import (
     name,
     titles,
 )
+from lmassay.reporting.chart import Chart, Dot, Group, Interval, Key, LinearAxis, Mark, Panel
+from lmassay.reporting.chart import Line as Curve
 from lmassay.reporting.example_texts import Asked, Parts
 from lmassay.statistics.intervals import rate_interval
 from lmassay.statistics.table import ScoreTable
@@ -59,8 +58,8 @@ def reliability_diagram(store: Store, record: RunRecord, title: str) -> Figure |
     confidences, correct = ScoreTable(store.score_rows(record.id)).together("confidence", "accuracy")
     if not len(confidences):
         return None
-    marks = []
-    points = []
+    marks: list[Mark] = []
+    points: list[tuple[float, float]] = []
     for found in bins_of(confidences, correct):
         low, high = rate_interval(found.accuracy, found.n, record.settings)
         text = (

@@ -27,8 +27,7 @@ EXTRAS = {
     "dask": {"distributed": "trainings on a Dask cluster"},
     "view": {"datasette": "lmassay view"},
     "tables": {"pandas": "results as data frames", "polars": "results as data frames"},
-    "figures": {"typst": "figures of the report as PDF and PNG"},
-    "plots": {"matplotlib": "figures of lmassay tse plots"},
+    "figures": {"typst": "figures as PDF and PNG"},
 }
 _CORE = (
     "click",

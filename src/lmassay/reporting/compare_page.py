@@ -12,7 +12,7 @@ import lmassay
 from lmassay.reporting.blocks import Block, Body, Cell, Figure, Figures, Folded, Line, Note, Table, count, name
 from lmassay.reporting.browser import Shown, browser
 from lmassay.reporting.changed import Both, read_both, rows_of_pairs
-from lmassay.reporting.compare_figure import Drawn, drawing, on_one_scale
+from lmassay.reporting.compare_figure import DifferenceRow, difference_chart, on_one_scale
 from lmassay.reporting.compared import WHAT_IS_BETTER, Compared, Source, interval_text
 from lmassay.reporting.numbers import number_text, p_text
 from lmassay.reporting.shell import document, environment
@@ -158,14 +158,15 @@ def _figure(found: Compared, rows: Sequence[Comparison]) -> Figure:
     for row in rows:
         p = found.p(row)
         label = f"{row.metric} · {found.title(row.new)}" if several else row.metric
-        drawn.append(Drawn(label, row, p is not None and p < found.alpha))
+        drawn.append(DifferenceRow(label, row, p is not None and p < found.alpha))
     what = "metrics" if len({row.metric for row in rows}) > 1 else rows[0].metric
     tests = " (FDR)" if len(found.rows) > 1 else ""
     caption = (
         f"Differences with their {100 * found.confidence:g} % intervals; full: p{tests} below {found.alpha:g}, hollow: "
         f"not. Right of the line, {found.others[0].title if not several else 'the new run'} is higher."
     )
-    return Figure(drawing(drawn, f"difference to {found.base_title}", f"Differences in {what}"), caption)
+    chart = difference_chart(drawn, f"difference to {found.base_title}", f"Differences in {what}")
+    return Figure(chart.svg(), caption)
 
 
 def _flips(found: Compared, both: Sequence[Both]) -> list[Block]:

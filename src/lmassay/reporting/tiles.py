@@ -12,10 +12,10 @@ from lmassay.plugins.evaluations import evaluations
 from lmassay.reporting.blocks import Block, Body, Cell, Line, Note, Table, Tile, TileLine, Tiles, name
 from lmassay.reporting.compared import WHAT_IS_BETTER
 from lmassay.reporting.compared import interval_text as difference_interval
+from lmassay.reporting.gauge import gauge
 from lmassay.reporting.headline import Headline, first_of_each
 from lmassay.reporting.headlines import Against, Reasons, absent, against_first, headlines, without_result
 from lmassay.reporting.numbers import interval_text, p_text, value_text
-from lmassay.reporting.svg import svg
 from lmassay.storage.store import Store
 from lmassay.types import RunRecord
 
@@ -118,25 +118,26 @@ def _scope(headline: Headline) -> str:
 
 def _gauge(headline: Headline) -> Markup:
     """The value with its interval on the scale of the number; a mark where chance or even-handedness lies."""
-    result, zero = headline.result, headline.better == "zero"
-    least = -1.0 if zero else 0.0
-    mark = 0.0 if zero else headline.about.chance
-    plot, left, y, base = 280, 10, 10, 20
+    result = headline.result
+    best_is_zero = headline.better == "zero"
+    chart = gauge(
+        f"{headline.shown_title}: {headline.model} {value_text(result, _DIGITS)}",
+        result.value,
+        (result.low, result.high),
+        axis=_axis(headline),
+        reference=0.0 if best_is_zero else headline.about.chance,
+    )
+    return chart.svg()
 
-    def x(value: float) -> float:
-        return round(left + plot * (min(max(value, least), 1.0) - least) / (1.0 - least), 1)
 
-    parts = [f'<line class="axis" x1="{x(least)}" y1="{base}" x2="{x(1)}" y2="{base}"/>']
-    for tick in (least, (least + 1) / 2, 1.0):
-        parts.append(f'<text class="tick" x="{x(tick)}" y="{base + 15}" text-anchor="middle">{tick:g}</text>')
-    if mark is not None:
-        parts.append(f'<line class="chance" x1="{x(mark)}" y1="2" x2="{x(mark)}" y2="{base}"/>')
-    if result.low is not None and result.high is not None:
-        parts.append(f'<line class="whisker" x1="{x(result.low)}" y1="{y}" x2="{x(result.high)}" y2="{y}"/>')
-    if result.value is not None:
-        parts.append(f'<circle class="value" cx="{x(result.value)}" cy="{y}" r="4.5"/>')
-    told = f"{headline.shown_title}: {headline.model} {value_text(result, _DIGITS)}"
-    return svg(plot + 2 * left, base + 20, told, parts)
+def _axis(headline: Headline) -> tuple[float, float]:
+    """What the number can be; of a metric without bounds, what it and its interval are."""
+    bounds = headline.about.bounds
+    if bounds is not None:
+        return bounds
+    result = headline.result
+    values = [value for value in (result.value, result.low, result.high, 0.0, 1.0) if value is not None]
+    return min(values), max(values)
 
 
 def _differences(store: Store, found: Sequence[Headline]) -> list[Block]:

@@ -9,6 +9,7 @@ import pytest
 from tests.helpers import ROOT, lmassay, write_config
 from tests.llama import llama_server
 
+pytestmark = pytest.mark.slow
 OWN = ROOT / "examples" / "bias"
 
 

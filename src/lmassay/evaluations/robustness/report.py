@@ -7,7 +7,6 @@ import random
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from lmassay.reporting import svg
 from lmassay.reporting.blocks import (
     Block,
     Body,
@@ -24,11 +23,22 @@ from lmassay.reporting.blocks import (
     measured,
     name,
 )
+from lmassay.reporting.chart import (
+    Category,
+    CategoryAxis,
+    Chart,
+    Dot,
+    HalfPlane,
+    Interval,
+    LinearAxis,
+    Mark,
+    Panel,
+)
 from lmassay.reporting.example_texts import Asked, Parts, answer_at, prompt_text
 from lmassay.reporting.generic import section as results_as_they_are
 from lmassay.reporting.numbers import number_text, short_text
 from lmassay.storage.store import Store
-from lmassay.types import Row, RunRecord
+from lmassay.types import Result, Row, RunRecord
 
 MOST_SCATTERS = 12
 MOST_POINTS = 1500
@@ -52,7 +62,7 @@ def section(store: Store, records: Sequence[RunRecord]) -> Section:
     rates = success_figure(records)
     scatters = [figure for record, seen in shown if (figure := scatter_figure(record, seen))]
     blocks: list[Block] = [_table(store, records, metrics)]
-    blocks += [Figures([rates], "wide")] if rates else []
+    blocks += [Figures([rates], "middle")] if rates else []
     blocks += [Figures(scatters)] if scatters else []
     if left_out := len(records) - len(shown):
         blocks.append(Note(f"{left_out} further runs have no scatter here; report them by themselves."))
@@ -88,23 +98,29 @@ def columns(records: Sequence[RunRecord]) -> list[tuple[str, str]]:
 
 def success_figure(records: Sequence[RunRecord]) -> Figure | None:
     """Success rates with intervals, one row a run."""
-    bars = []
+    rates: list[tuple[str, Result]] = []
     for record in records:
         result = record.result("success")
         if result is not None:
-            bars.append(
-                svg.Bar(
-                    f"{record.label} · {record.model}",
-                    result.value,
-                    result.low,
-                    result.high,
-                    short_text(result),
-                )
-            )
-    if not bars:
+            rates.append((f"{record.label} · {record.model}", result))
+    if not rates:
         return None
-    drawing = svg.rows_with_intervals(bars, "success rate", "Success rate of each attack with its interval")
+    drawing = success_chart(rates).svg()
     return Figure(drawing, "Share of sentences on which the attack succeeds, with its interval (the line).")
+
+
+def success_chart(rates: Sequence[tuple[str, Result]]) -> Chart:
+    """A row for each label with its result."""
+    rows: list[Category] = []
+    marks: list[Mark] = []
+    for row, (label, result) in enumerate(rates):
+        rows.append(Category(label, note=short_text(result)))
+        if result.low is not None and result.high is not None:
+            marks.append(Interval(result.low, result.high, row, style="whisker"))
+        if result.value is not None:
+            marks.append(Dot(result.value, row, style="value", radius=4.5))
+    panel = Panel(y=CategoryAxis(rows), x=LinearAxis("success rate"), marks=marks)
+    return Chart("Success rate of each attack with its interval", [panel])
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,21 +161,33 @@ def scatter_figure(record: RunRecord, seen: Glance) -> Figure | None:
     shown = [row.score.values for row in seen.sample if {"s_src", y_metric} <= set(row.score.values)]
     if not shown:
         return None
-    points = [
-        svg.Point(
-            v["s_src"], v[y_metric], bool(v.get("success")), f"s_src {v['s_src']:.3f}, {y_metric} {v[y_metric]:.3f}"
-        )
-        for v in shown
-    ]
     threshold = _threshold(record)
-    with_reference = y_metric == "d_tgt"
-    region = svg.above_diagonal(threshold) if with_reference else svg.below_ray(threshold)
-    law = f"s_src + d_tgt > {threshold:g}" if with_reference else f"s_src / s_tgt > {threshold:g}"
-    drawing = svg.scatter(
-        points, region, "s_src", y_metric, f"{record.label} on {record.model}: s_src against {y_metric}"
-    )
+    description = f"{record.label} on {record.model}: s_src against {y_metric}"
+    drawing = scatter_chart(shown, y_metric, threshold, description).svg()
+    law = "s_src + d_tgt" if y_metric == "d_tgt" else "s_src / s_tgt"
+    condition = f"{law} > {threshold:g}"
     count = f"{len(shown)} of {seen.scored} sentences" if len(shown) < seen.scored else f"{len(shown)} sentences"
-    return Figure(drawing, f"{record.label} on {record.model}: {count}; shaded where the attack succeeds ({law}).")
+    return Figure(
+        drawing, f"{record.label} on {record.model}: {count}; shaded where the attack succeeds ({condition})."
+    )
+
+
+def scatter_chart(scores: Sequence[Mapping[str, float]], y_metric: str, threshold: float, description: str) -> Chart:
+    """A dot for the scores of each sentence, over the region in which the attack succeeds."""
+    marks: list[Mark] = [success_region(y_metric, threshold)]
+    for values in scores:
+        style = "dot hit" if values.get("success") else "dot miss"
+        title = f"s_src {values['s_src']:.3f}, {y_metric} {values[y_metric]:.3f}"
+        marks.append(Dot(values["s_src"], values[y_metric], style=style, radius=2.6, title=title))
+    panel = Panel(y=LinearAxis(y_metric), x=LinearAxis("s_src"), marks=marks, height=262)
+    return Chart(description, [panel], width=330)
+
+
+def success_region(y_metric: str, threshold: float) -> HalfPlane:
+    """Where an attack succeeds: s_src + d_tgt > threshold; without references, s_src / s_tgt > threshold."""
+    if y_metric == "d_tgt":
+        return HalfPlane(1.0, 1.0, threshold)
+    return HalfPlane(1.0, -threshold, 0.0)
 
 
 def _threshold(record: RunRecord) -> float:

@@ -201,7 +201,7 @@ def test_what_is_written_has_a_name_of_its_process_alone(config, tmp_path, monke
 
 
 def test_plots_takes_the_newest_run_and_tells_why_others_are_left_out(config, tmp_path, capsys):
-    pytest.importorskip("matplotlib", reason="the plots extra is not installed")
+    pytest.importorskip("typst", reason="the figures extra is not installed")
     assert tse(tmp_path, "run", config()) == 0
     assert tse(tmp_path, "run", config()) == 0
     assert tse(tmp_path, "run", config(), "--compat", "released") == 0

@@ -7,17 +7,24 @@ import os
 import re
 import shutil
 import subprocess
+import sys
+import xml.etree.ElementTree as ET
+from dataclasses import replace
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lmassay.errors import DataError
+from lmassay.errors import DataError, MissingExtra
+from lmassay.evaluations.syntax.refining_tse import figures
 from lmassay.evaluations.syntax.refining_tse.results import TEMPLATES, Curve, Experiment, Results, read_results
 from lmassay.evaluations.syntax.refining_tse.table import latex_table
+from lmassay.reporting.chart import Chart, Line, LinearAxis, LogAxis
+from lmassay.reporting.figure_style import page_sheet
 from lmassay.reporting.formats.latex_text import escape_signs
 from tests.helpers import write_lines
+from tests.reporting.chart.boxes import outside, overlaps, size_of, text_boxes
 
 # MW, EW, TSE: two columns of the paper's table.
 PAPER = {
@@ -244,15 +251,17 @@ def test_no_results_is_an_error_that_says_where_they_lie(tmp_path):
 # --- figures ----------------------------------------------------------------------------------------------------------
 
 
-@pytest.fixture
-def figures():
-    pytest.importorskip("matplotlib", reason="the plots extra is not installed")
-    from lmassay.evaluations.syntax.refining_tse import figures as module
-
-    return module
+def lines_of(marks) -> list[list[tuple[float, float]]]:
+    """The points of each line among the marks of a panel."""
+    return [mark.points for group in marks for mark in group.marks if isinstance(mark, Line)]
 
 
-def test_figures_are_written_in_every_format(figures, tmp_path):
+def labels(chart) -> list[str]:
+    return [key.label for key in chart.legend]
+
+
+def test_figures_are_written_in_every_format(tmp_path):
+    pytest.importorskip("typst", reason="the figures extra is not installed")
     write_run(tmp_path / "results", "bert-large-cased", "blimp", "tse_ew", 0.5)
     results = read_results(tmp_path / "results")
     files = figures.write_figures(results, tmp_path / "plots", ["png", "pdf", "svg"])
@@ -263,21 +272,29 @@ def test_figures_are_written_in_every_format(figures, tmp_path):
         assert file.read_bytes().startswith(beginnings[file.suffix[1:]])
 
 
-def test_a_figure_shows_what_was_measured_under_the_right_title(figures, paper):
-    drawn = {name: (panels, shown) for name, panels, shown in figures._figures(paper)}
+def test_svg_files_need_no_extra(tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "typst", None)
+    write_run(tmp_path / "results", "bert-large-cased", "blimp", "tse_ew", 0.5)
+    results = read_results(tmp_path / "results")
+    assert len(figures.write_figures(results, tmp_path / "plots", ["svg"])) == 4
+    with pytest.raises(MissingExtra, match=r"pip install 'lmassay\[figures\]'"):
+        figures.write_figures(results, tmp_path / "plots")
+
+
+def test_a_figure_shows_what_was_measured_under_the_right_title(paper):
+    drawn = dict(figures.charts(paper))
     assert list(drawn)[:2] == ["bert-large-cased-ew", "bert-large-cased-mw"]
-    figure = figures._figure(paper, *drawn["bert-large-cased-mw"])
-    top, low = figure.axes
-    assert top.get_title() == "BERT-large cased (MW)"
-    assert (top.get_xlabel(), low.get_xlabel(), top.get_ylabel()) == ("Top cutoff", "Bottom cutoff", "Score")
-    assert (top.get_xscale(), low.get_xscale()) == ("linear", "log")
-    assert (top.xaxis.get_label_position(), low.xaxis.get_label_position()) == ("top", "bottom")
-    assert top.get_ylim() == pytest.approx((-0.0204, 1.02))
-    assert len(top.lines) == len(low.lines) == 4
-    assert list(top.lines[0].get_xdata()) == [0.5, 1.0]
-    assert list(top.lines[0].get_ydata()) == [0.4, 0.99]
-    assert list(low.lines[0].get_xdata()) == [1e-3, 0.5]
-    assert [text.get_text() for text in figure.legends[0].get_texts()] == [
+    chart = drawn["bert-large-cased-mw"]
+    (panel,) = chart.panels
+    assert panel.title == "BERT-large cased (MW)"
+    assert (panel.top.title, panel.x.title, panel.y.title) == ("Top cutoff", "Bottom cutoff", "Score")
+    assert (type(panel.top), type(panel.x)) == (LinearAxis, LogAxis)
+    assert (panel.y.low, panel.y.high) == (0.0, 1.0)
+    top, bottom = lines_of(panel.top_marks), lines_of(panel.marks)
+    assert len(top) == len(bottom) == 4
+    assert top[0] == [(0.5, 0.4), (1.0, 0.99)]
+    assert [cutoff for cutoff, _ in bottom[0]] == [1e-3, 0.5]
+    assert labels(chart) == [
         "Simple",
         "Across object relative clause",
         "Across object relative (no that)",
@@ -287,70 +304,73 @@ def test_a_figure_shows_what_was_measured_under_the_right_title(figures, paper):
     ]
 
 
-def test_the_supplement_has_a_panel_for_every_model_and_metric(figures, paper):
-    drawn = {name: (panels, shown) for name, panels, shown in figures._figures(paper)}
-    titles = [panel.title for panel in drawn["supp_top-bottom-scores"][0]]
+def test_the_supplement_has_a_panel_for_every_model_and_metric(paper):
+    drawn = dict(figures.charts(paper))
+    titles = [panel.title for panel in drawn["supp_top-bottom-scores"].panels]
     assert titles == ["BERT-large cased (EW)", "BERT-large cased (MW)", "RoBERTa-large (EW)", "RoBERTa-large (MW)"]
-    counted = figures._figure(paper, *drawn["supp_probcounted"])
-    assert [axes.get_title() for axes in counted.axes[:2]] == ["BERT-large cased", "RoBERTa-large"]
-    assert len(counted.axes[0].lines) == 10
-    assert list(counted.axes[0].lines[0].get_ydata()) == pytest.approx([0.2, 0.2])
-    invalid = figures._figure(paper, *drawn["supp_invalid-pcnt"])
-    assert list(invalid.axes[0].lines[0].get_ydata()) == [0.25, 0.0]
+    counted = drawn["supp_probcounted"]
+    assert [panel.title for panel in counted.panels] == ["BERT-large cased", "RoBERTa-large"]
+    lines = lines_of(counted.panels[0].top_marks)
+    assert len(lines) == 10
+    assert [value for _, value in lines[0]] == pytest.approx([0.2, 0.2])
+    invalid = drawn["supp_invalid-pcnt"]
+    assert [value for _, value in lines_of(invalid.panels[0].top_marks)[0]] == [0.25, 0.0]
 
 
-def test_ten_templates_have_ten_colours(figures, paper):
-    assert len({figures._look(name, paper).colour for name in TEMPLATES}) == 10
+def test_a_cutoff_without_a_score_has_no_mark(paper):
+    (panel,) = dict(figures.charts(paper))["bert-large-cased-mw"].panels
+    drawing = ET.fromstring(Chart("", [replace(panel, top=None, top_marks=())]).svg())
+    # Four templates with two bottom cut-offs each, and nan at one of them.
+    assert sum(1 for mark in drawing.iter("path") if mark.get("class") == "cross") == 4
+    assert "nan" not in ET.tostring(drawing, encoding="unicode")
 
 
-def test_templates_of_the_users_own_look_like_no_other(figures, paper):
+def test_ten_templates_have_ten_colours(paper):
+    assert len({figures.curve_style(name, paper).colour for name in TEMPLATES}) == 10
+
+
+def test_templates_of_the_users_own_look_like_no_other(paper):
     for number in range(40):
         paper.tse["m", f"own{number}"] = 0.5
-    looks = [figures._look(name, paper) for name in paper.templates]
-    assert len({(look.colour, look.top) for look in looks}) == 50
-    papers, own = looks[:10], looks[10:]
-    assert not {look.colour for look in papers} & {look.colour for look in own}
+    styles = [figures.curve_style(name, paper) for name in paper.templates]
+    assert len({(style.colour, style.top) for style in styles}) == 50
+    papers, own = styles[:10], styles[10:]
+    assert not {style.colour for style in papers} & {style.colour for style in own}
+
+
+def test_every_colour_is_in_the_style_sheet(paper):
+    for number in range(56):
+        paper.tse["m", f"own{number}"] = 0.5
+    colours = {figures.curve_style(name, paper).colour for name in paper.templates}
+    assert colours <= page_sheet().classes
 
 
 ODD = "costs $5 or $\\frac"
 LONG = "a set of templates with a name that goes on " * 4
 
 
-def test_names_with_dollar_signs_or_hangul_or_of_any_length_are_drawn_whole_without_a_warning(figures, tmp_path, capfd):
-    names = [ODD, LONG, "W" * 120, "한국어 틀"]
+def test_names_with_dollar_signs_or_hangul_or_of_any_length_are_drawn_whole(tmp_path):
+    names = [ODD, LONG.strip(), "W" * 120, "한국어 틀"]
     for name in names:
         write_run(tmp_path / "results", ODD, name, "mw", 0.5)
-    results = read_results(tmp_path / "results")
-    for _, panels, shown in figures._figures(results):
-        with figures.styled(results):
-            figure = figures._figure(results, panels, shown)
-            figure.draw_without_rendering()
-        legend = figure.legends[0].get_window_extent()
-        assert legend.x0 > -0.5
-        assert legend.x1 < figure.bbox.width + 0.5
-        assert legend.y1 <= figure.axes[0].bbox.y0, "it lies below the axes"
-        assert figure.axes[0].bbox.height > 150, "and leaves them room"
-    assert len(figures.write_figures(results, tmp_path / "plots")) == 4
-    told = capfd.readouterr()
-    assert told.err == ""
+    for _, chart in figures.charts(read_results(tmp_path / "results")):
+        svg = chart.svg()
+        boxes = text_boxes(svg)
+        assert overlaps(boxes) == []
+        assert outside(boxes, *size_of(svg)) == []
+        # Lines of a wrapped name follow each other.
+        text = "".join(box.text for box in boxes).replace(" ", "")
+        for name in names:
+            assert name.replace(" ", "") in text
 
 
-def test_a_font_that_has_the_signs_is_looked_for(figures):
-    from matplotlib import font_manager
-
-    assert figures.families("plain") == ["serif"]
-    if not any("CJK" in name for name in font_manager.get_font_names()):
-        pytest.skip("no CJK font is installed")
-    assert "CJK" in figures.families("틀")[1]
-
-
-def test_a_model_with_one_metric_leaves_a_hole_so_that_columns_stay(figures, tmp_path):
+def test_a_model_with_one_metric_leaves_a_hole_so_that_columns_stay(tmp_path):
     write_run(tmp_path, "a", "blimp", "mw", 0.5)
     write_run(tmp_path, "b", "blimp", "tse_ew", 0.5)
-    results = read_results(tmp_path)
-    drawn = {name: (panels, shown) for name, panels, shown in figures._figures(results)}
-    panels, shown = drawn["supp_top-bottom-scores"]
-    assert [panel and panel.title for panel in panels] == [None, "a (MW)", "b (EW)", None]
-    grid = figures._figure(results, panels, shown).axes[:4]
-    assert [axes.get_visible() for axes in grid] == [False, True, True, False]
-    assert [axes.get_ylabel() for axes in grid] == ["", "Score", "Score", ""]
+    chart = dict(figures.charts(read_results(tmp_path)))["supp_top-bottom-scores"]
+    assert [panel and panel.title for panel in chart.panels] == [None, "a (MW)", "b (EW)", None]
+    root = ET.fromstring(chart.svg())
+    titles = {text.text: float(text.get("x")) for text in root.iter("text") if "(" in text.text}
+    assert titles["b (EW)"] < chart.width / 2 < titles["a (MW)"]
+    scores = [text for text in root.iter("text") if text.text == "Score"]
+    assert len(scores) == 2, "each panel stands first in its row"

@@ -7,9 +7,8 @@ import xml.etree.ElementTree as ElementTree
 
 from lmassay.evaluations.syntax.blimp import paradigms
 from lmassay.evaluations.syntax.report import minimal_pairs
-from lmassay.reporting import dots
+from lmassay.evaluations.syntax.report.dots import Accuracy, AccuracyRow, accuracy_chart
 from lmassay.reporting.blocks import Section
-from lmassay.reporting.svg import Bar
 from lmassay.storage.store import Store
 from tests.reporting.small_runs import NASTY, cells, page, run, tables, write_pairs
 
@@ -129,7 +128,7 @@ def test_sentences_and_names_of_pairs_stay_text(tmp_path):
 
 
 def test_a_dot_without_interval_or_value_is_drawn_as_far_as_it_is_known():
-    bars = [Bar("a", 0.5, None, None), None]
-    root = ElementTree.fromstring(dots.drawing([dots.DotRow("r", bars)], ["one", "two"], "people", "x", "d"))
+    row = AccuracyRow("r", [Accuracy("a", 0.5), None])
+    root = ElementTree.fromstring(accuracy_chart([row], ["one", "two"], "people", "x", "d").svg())
     assert sum(1 for _ in root.iter("circle")) == 3
     assert "people" not in [t.text for t in root.iter("text")], "there is no mark to explain"

@@ -10,9 +10,11 @@ from itertools import pairwise
 import pytest
 
 from lmassay.evaluations.syntax.report import section
-from lmassay.reporting import curves, dots
+from lmassay.evaluations.syntax.report.curves import curve_chart
+from lmassay.evaluations.syntax.report.cutoffs import CutoffCurve, CutoffPoint, series_style
+from lmassay.evaluations.syntax.report.dots import accuracy_chart
 from lmassay.reporting.blocks import Section, titles
-from lmassay.reporting.svg import MOST_SERIES
+from lmassay.reporting.chart import MOST_SERIES
 from lmassay.storage.store import Store
 from lmassay.types import Example, NewRun, Provenance, Result, Row, RunRecord, Score, provenance_of
 from tests.reporting.small_runs import NASTY, cells, page, run, tables, two_constructions, write_agreement
@@ -210,13 +212,14 @@ def test_metrics_of_the_users_own_have_a_table_of_their_own(tmp_path):
 # --- curves -----------------------------------------------------------------------------------------------------------
 
 
-def curve(name: str, value: float = 0.5) -> curves.Curve:
+def curve(name: str, value: float = 0.5) -> CutoffCurve:
     at = [("top", 0.5), ("top", 1.0), ("bottom", 1e-6), ("bottom", 1e-3)]
-    return curves.Curve(name, [curves.At(side, cutoff, value, f"{name} {cutoff}") for side, cutoff in at])
+    points = [CutoffPoint(side, cutoff, value, f"{name} {cutoff}") for side, cutoff in at]
+    return CutoffCurve(name, points, series_style(0))
 
 
 def test_top_cutoffs_are_linear_solid_circles_and_bottom_ones_logarithmic_dashed_crosses():
-    root = ElementTree.fromstring(curves.drawing([curve("a")], "EW", "about it"))
+    root = ElementTree.fromstring(curve_chart([curve("a")], "EW", "about it").svg())
     dashed, solid = [line.get("points").split() for line in root.iter("polyline")]
     assert [line.get("class") for line in root.iter("polyline")] == ["curve dashed", "curve"]
     ends = [float(point.split(",")[0]) for point in (dashed[0], dashed[1], solid[0], solid[1])]
@@ -226,8 +229,9 @@ def test_top_cutoffs_are_linear_solid_circles_and_bottom_ones_logarithmic_dashed
 
 
 def test_the_legend_is_below_the_plot_row_by_row_and_inside_the_figure():
-    names = [f"construction {i} with a name that is longer than what fits into a figure" for i in range(MOST_SERIES)]
-    root = ElementTree.fromstring(curves.drawing([curve(name) for name in names], "EW", "about it"))
+    long = "with a name that is longer than what fits into two lines of a figure, whatever is written into them"
+    names = [f"construction {i} {long}" for i in range(MOST_SERIES)]
+    root = ElementTree.fromstring(curve_chart([curve(name) for name in names], "EW", "about it").svg())
     texts = [t for t in root.iter("text") if t.text.startswith("construction")]
     heights = [float(t.get("y")) for t in texts]
     assert [t.find("title").text for t in texts] == names
@@ -239,9 +243,9 @@ def test_the_legend_is_below_the_plot_row_by_row_and_inside_the_figure():
 
 def test_more_curves_than_can_be_told_apart_are_refused_by_the_figure_and_spread_by_the_page(tmp_path):
     with pytest.raises(ValueError, match="6 curves"):
-        curves.drawing([curve(str(i)) for i in range(6)], "EW", "about it")
+        curve_chart([curve(str(i)) for i in range(6)], "EW", "about it")
     with pytest.raises(ValueError, match="6 series"):
-        dots.drawing([], [str(i) for i in range(6)], "people", "accuracy", "about it")
+        accuracy_chart([], [str(i) for i in range(6)], "people", "accuracy", "about it")
     file = write_agreement(tmp_path / "a.jsonl", ["author", "pilot"])
     run(tmp_path, {"name": "syntax", "data": {f"C{i}": str(file) for i in range(7)}})
     text = page(tmp_path)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from statistics import fmean
 
-from lmassay.evaluations.bias.report import plots as plots
+from lmassay.evaluations.bias.report import plots
 from lmassay.evaluations.bias.report.plots import signed
 from lmassay.evaluations.bias.report.runs import (
     CONTEXTS,
@@ -411,29 +411,31 @@ def _figures(contrast: Contrast) -> list[Figure]:
     biases = bias_metrics(before.runs)
     groups = groups_of([*before.runs, *after.runs])
     names = [OVERALL, *(group for found in groups.values() for group in found)]
-    spots = [s for metric in biases for group in names for s in _spots(before, after, metric, group) or ()]
-    limit = plots.limit_of(spots)
+    estimates = [e for metric in biases for group in names for e in _estimates(before, after, metric, group) or ()]
+    limit = plots.limit_of(estimates)
     figures = []
     for (context, what), bias in zip(CONTEXTS.items(), biases, strict=True):
 
         def row(group: str, metrics: tuple[str, str] = (f"accuracy_{context}", bias)) -> plots.ArrowRow:
             label = group.partition("=")[2] or group
-            return plots.ArrowRow(label, *(_spots(before, after, metric, group) for metric in metrics))
+            return plots.ArrowRow(label, *(_estimates(before, after, metric, group) for metric in metrics))
 
         rows = [row(OVERALL)]
         for kind, found in groups.items():
             rows += [plots.ArrowRow(f"by {kind}"), *map(row, found)]
-        told = f"{contrast.title}, {what} contexts: from {contrast.before_name} (○) to {contrast.after_name} (arrow)"
-        drawing = plots.arrows(rows, (f"{what} contexts", bias_name(bias)), limit, told)
-        figures.append(Figure(drawing, f"{told}; beside it the change in points."))
+        description = (
+            f"{contrast.title}, {what} contexts: from {contrast.before_name} (○) to {contrast.after_name} (arrow)"
+        )
+        chart = plots.arrow_chart(rows, (f"{what} contexts", bias_name(bias)), limit, description)
+        figures.append(Figure(chart.svg(), f"{description}; beside it the change in points."))
     return figures
 
 
-def _spots(before: Family, after: Family, metric: str, group: str) -> tuple[plots.Spot, plots.Spot] | None:
+def _estimates(before: Family, after: Family, metric: str, group: str) -> tuple[plots.Estimate, plots.Estimate] | None:
     found = [side.result(metric, group) for side in (before, after)]
     if found[0] is None or found[1] is None:
         return None
     values = [result.value for result in found if result is not None]
-    told = f"{metric}, {group}: from {number_text(values[0], DIGITS)} to {number_text(values[1], DIGITS)}"
-    first, second = (plots.Spot(value, told="" if None in values else told) for value in values)
+    title = f"{metric}, {group}: from {number_text(values[0], DIGITS)} to {number_text(values[1], DIGITS)}"
+    first, second = (plots.Estimate(value, title="" if None in values else title) for value in values)
     return first, second

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from statistics import fmean, stdev
 
-from lmassay.evaluations.bias.report import plots as plots
+from lmassay.evaluations.bias.report import plots
 from lmassay.evaluations.bias.report.runs import CONTEXTS, OVERALL, Family, Run, bias_metrics, bias_name, groups_of
 from lmassay.evaluations.bias.report.tables import DIGITS, by_group, columns, prompt_name
 from lmassay.reporting.blocks import Block, Body, Cell, Figure, Figures, Folded, Heading, Line, Note, Table, name
@@ -20,7 +20,7 @@ def categories(families: Sequence[Family]) -> list[Block]:
     biases = bias_metrics(runs)
     drawn = families[:MOST_FAMILIES]
     limit = plots.limit_of(
-        [s for f in drawn for metric in biases for group in _groups(f) if (s := _spot(f, metric, group))]
+        [e for f in drawn for metric in biases for group in _groups(f) if (e := _estimate(f, metric, group))]
     )
     blocks: list[Block] = []
     for number, family in enumerate(drawn):
@@ -28,8 +28,8 @@ def categories(families: Sequence[Family]) -> list[Block]:
         for (context, what), bias in zip(CONTEXTS.items(), biases, strict=True):
             rows = _rows(family, f"accuracy_{context}", bias)
             heads = (f"{what} contexts", bias_name(bias))
-            drawing = plots.bars(rows, heads, limit, f"{family.title}: {what} contexts by category")
-            figures.append(Figure(drawing, f"{family.title}, {what} contexts."))
+            chart = plots.bar_chart(rows, heads, limit, f"{family.title}: {what} contexts by category")
+            figures.append(Figure(chart.svg(), f"{family.title}, {what} contexts."))
         blocks.append(Heading(f"By category: {family.title}" if len(drawn) > 1 else "By category"))
         blocks += [Note(_legend(families))] if number == 0 else []
         blocks.append(Figures(figures, "middle"))
@@ -46,13 +46,14 @@ def spread(families: Sequence[Family]) -> list[Block]:
         return []
     shown = [c for c in columns([run for f in several for run in f.runs]) if c.context]
     biases = [column.metric for column in shown if not column.metric.startswith("accuracy")]
-    limit = plots.limit_of([plots.Spot(v) for f in several for metric in biases for _, v in f.of_prompts(metric)])
+    limit = plots.limit_of([plots.Estimate(v) for f in several for metric in biases for _, v in f.of_prompts(metric)])
     figures = []
     for column in shown:
         title = f"{column.title}, {CONTEXTS[column.context]} contexts"
         strips = [_strip(family, column.metric) for family in several[:MOST_FAMILIES]]
         low = -limit if column.metric in biases else 0.0
-        figures.append(Figure(plots.strips(strips, low, title, f"{title}: each prompt a dot"), ""))
+        chart = plots.strip_chart(strips, low, title, f"{title}: each prompt a dot")
+        figures.append(Figure(chart.svg(), ""))
     return [
         Heading("What the prompt alone changes"),
         Note(_moved(several, (biases[0], "accuracy_amb"))),
@@ -78,28 +79,28 @@ def _groups(family: Family) -> list[str]:
     return [OVERALL, *(group for groups in groups_of(family.runs).values() for group in groups)]
 
 
-def _rows(family: Family, accuracy: str, bias: str) -> list[plots.PlotRow]:
-    rows = [plots.PlotRow(OVERALL, _spot(family, accuracy, OVERALL), _spot(family, bias, OVERALL))]
+def _rows(family: Family, accuracy: str, bias: str) -> list[plots.BarRow]:
+    rows = [plots.BarRow(OVERALL, _estimate(family, accuracy, OVERALL), _estimate(family, bias, OVERALL))]
     for kind, groups in groups_of(family.runs).items():
-        rows.append(plots.PlotRow(f"by {kind}"))
+        rows.append(plots.BarRow(f"by {kind}"))
         rows += [
-            plots.PlotRow(group.partition("=")[2], _spot(family, accuracy, group), _spot(family, bias, group))
+            plots.BarRow(group.partition("=")[2], _estimate(family, accuracy, group), _estimate(family, bias, group))
             for group in groups
         ]
     return rows
 
 
-def _spot(family: Family, metric: str, group: str) -> plots.Spot | None:
+def _estimate(family: Family, metric: str, group: str) -> plots.Estimate | None:
     result = family.result(metric, group)
     if result is None:
         return None
     if result.value is None:
-        return plots.Spot(None, told=value_text(result))
+        return plots.Estimate(None, title=value_text(result))
     prompts = [value for _, value in family.of_prompts(metric, group)] if len(family.runs) > 1 else []
     bound = None if metric.startswith("accuracy") else family.bound(metric, group)
-    told = f"{metric}, {group}: {number_text(result.value, DIGITS)} {interval_text(result, DIGITS)}, n {result.n:,}"
-    told += f"; bound ±{bound[0]:.{DIGITS}f}" if bound else ""
-    return plots.Spot(result.value, result.low, result.high, prompts, bound, told)
+    title = f"{metric}, {group}: {number_text(result.value, DIGITS)} {interval_text(result, DIGITS)}, n {result.n:,}"
+    title += f"; bound ±{bound[0]:.{DIGITS}f}" if bound else ""
+    return plots.Estimate(result.value, result.low, result.high, prompts, bound, title)
 
 
 # --- spread over prompts ----------------------------------------------------------------------------------------------

@@ -1,54 +1,44 @@
 """Figures of the bias section: accuracy and bias side by side, a row a category; arrows between two; prompts as dots.
 
-Labels stand above their bars, so that the figures also fit a narrow page. What a colour says, a place says too.
+What a colour says, a position says, too.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from xml.sax.saxutils import escape
 
-from markupsafe import Markup
-
-from lmassay.reporting.svg import clipped, svg
+from lmassay.reporting.chart import (
+    Arrow,
+    Bar,
+    Category,
+    CategoryAxis,
+    Chart,
+    Dot,
+    Group,
+    Interval,
+    Label,
+    LinearAxis,
+    Mark,
+    Note,
+    Panel,
+    Stroke,
+)
 
 NO_DATA = "no data (n = 0)"
 _LIMITS = (0.1, 0.2, 0.3, 0.4, 0.6, 0.8, 1.0)
-_ROW, _LABEL, _BAR, _TOP = 33, 14, 9, 58
-_WIDTH, _LONGEST = 400, 62
+_ACCURACY_SHARE, _BIAS_SHARE = 5.0, 7.0
+_BAR = 9.0
+_LANE = 14.0
+_LANE_WITH_PROMPTS = 20.0
+_PROMPT_LENGTH = 5.0
 
 
 @dataclass(frozen=True, slots=True)
-class Scale:
-    """Where on the page a value stands."""
-
-    left: float
-    width: float
-    low: float = 0.0
-    high: float = 1.0
-
-    def x(self, value: float) -> float:
-        share = (min(max(value, self.low), self.high) - self.low) / (self.high - self.low)
-        return round(self.left + self.width * share, 1)
-
-    @property
-    def right(self) -> float:
-        return self.left + self.width
-
-    @property
-    def ticks(self) -> list[float]:
-        if self.low < 0:
-            return [self.low, self.low / 2, 0.0, self.high / 2, self.high]
-        return [self.low + (self.high - self.low) * step / 4 for step in range(5)]
-
-
-@dataclass(frozen=True, slots=True)
-class Spot:
+class Estimate:
     """A value with its interval, those of single prompts, and how far from zero it could be.
 
-    ``told`` is said on pointing, or written where there is no value.
+    ``title`` is shown on pointing at it, or written where there is no value.
     """
 
     value: float | None
@@ -56,83 +46,96 @@ class Spot:
     high: float | None = None
     prompts: Sequence[float] = ()
     bound: tuple[float, float] | None = None
-    told: str = ""
+    title: str = ""
 
 
 @dataclass(frozen=True, slots=True)
-class PlotRow:
+class BarRow:
     """A label with its two values. A row without values is a heading."""
 
     label: str
-    accuracy: Spot | None = None
-    bias: Spot | None = None
+    accuracy: Estimate | None = None
+    bias: Estimate | None = None
+
+    @property
+    def is_heading(self) -> bool:
+        return self.accuracy is None and self.bias is None
 
 
 @dataclass(frozen=True, slots=True)
 class ArrowRow:
-    """A label with accuracy and bias before and after."""
+    """A label with accuracy and bias before and after. A row without values is a heading."""
 
     label: str
-    accuracy: tuple[Spot, Spot] | None = None
-    bias: tuple[Spot, Spot] | None = None
+    accuracy: tuple[Estimate, Estimate] | None = None
+    bias: tuple[Estimate, Estimate] | None = None
+
+    @property
+    def is_heading(self) -> bool:
+        return self.accuracy is None and self.bias is None
 
 
 @dataclass(frozen=True, slots=True)
 class Strip:
-    """The values of single prompts (what is told of each, and the value)."""
+    """The values of single prompts, each with its title, and what sums them up."""
 
     label: str
     values: Sequence[tuple[str, float]]
     summary: str
 
 
-def limit_of(spots: Sequence[Spot]) -> float:
+@dataclass(frozen=True, slots=True)
+class _Drawn:
+    """The marks of a value, and the text beside them."""
+
+    mark: Mark
+    note: str = ""
+
+
+def limit_of(estimates: Sequence[Estimate]) -> float:
     """Half the width of a scale around zero: as little as holds all values, intervals and bounds."""
-    ends = [abs(end) for s in spots for end in (s.value, s.low, s.high, *s.prompts, *(s.bound or ())[:1]) if end]
-    largest = max(ends, default=0.0)
+    largest = 0.0
+    for estimate in estimates:
+        ends = [estimate.value, estimate.low, estimate.high, *estimate.prompts]
+        if estimate.bound is not None:
+            ends.append(estimate.bound[0])
+        for end in ends:
+            largest = max(largest, abs(end or 0.0))
     return next((limit for limit in _LIMITS if largest <= limit), 1.0)
 
 
-def bars(rows: Sequence[PlotRow], heads: tuple[str, str], limit: float, description: str) -> Markup:
+def bar_chart(rows: Sequence[BarRow], heads: tuple[str, str], limit: float, description: str) -> Chart:
     """Accuracy to the left, bias to the right with the room that its bound leaves shaded.
 
     ``heads`` are what the figure is about, and what its bias is called.
     """
-    left, right = _scales(limit)
-    parts, heights = _frame(rows, left, right, heads)
-    for row, y in zip(rows, heights, strict=True):
-        if row.accuracy is not None:
-            parts.append(_accuracy(row.accuracy, left, y))
-        if row.bias is not None:
-            parts.append(_bias(row.bias, right, y))
-    return svg(_WIDTH, _base(rows) + 22, description, parts)
+    has_prompts = any(value is not None and value.prompts for row in rows for value in (row.accuracy, row.bias))
+    axis = _categories(rows, _LANE_WITH_PROMPTS if has_prompts else _LANE)
+    accuracies: list[_Drawn | None] = []
+    biases: list[_Drawn | None] = []
+    for number, row in enumerate(rows):
+        accuracies.append(None if row.accuracy is None else _accuracy_bar(row.accuracy, number))
+        biases.append(None if row.bias is None else _bias_bar(row.bias, number, limit))
+    return _side_by_side(axis, accuracies, biases, heads, limit, description)
 
 
-def arrows(rows: Sequence[ArrowRow], heads: tuple[str, str], limit: float, description: str) -> Markup:
-    """From a hollow dot (before) to a full one (after)."""
-    left, right = _scales(limit)
-    parts, heights = _frame(rows, left, right, heads)
-    for row, y in zip(rows, heights, strict=True):
-        for pair, scale in ((row.accuracy, left), (row.bias, right)):
-            if pair is not None:
-                parts.append(_arrow(*pair, scale, y))
-    return svg(_WIDTH, _base(rows) + 22, description, parts)
+def arrow_chart(rows: Sequence[ArrowRow], heads: tuple[str, str], limit: float, description: str) -> Chart:
+    """From a hollow dot (before) to an arrowhead (after)."""
+    axis = _categories(rows, _LANE)
+    accuracies: list[_Drawn | None] = []
+    biases: list[_Drawn | None] = []
+    for number, row in enumerate(rows):
+        accuracies.append(None if row.accuracy is None else _arrow(*row.accuracy, number, 0.0))
+        biases.append(None if row.bias is None else _arrow(*row.bias, number, -limit))
+    return _side_by_side(axis, accuracies, biases, heads, limit, description)
 
 
-def strips(found: Sequence[Strip], low: float, title: str, description: str) -> Markup:
+def strip_chart(strips: Sequence[Strip], low: float, title: str, description: str) -> Chart:
     """A row of dots for each series, with their range and their mean; ``low`` is 0, or the lower end around zero."""
-    scale = Scale(12, _WIDTH - 24, low, 1.0 if low == 0 else -low)
-    rows = [PlotRow(strip.label) for strip in found]
-    top, base = 24, 24 + _ROW * len(rows)
-    parts = [f'<text class="label" x="{scale.left}" y="14">{escape(title)}</text>', _axis(scale, top, base)]
-    for number, strip in enumerate(found):
-        y = top + _ROW * number
-        parts.append(f'<text class="label" x="{scale.left}" y="{y + 11}">{clipped(strip.label, 40)}</text>')
-        parts.append(
-            f'<text class="tick" x="{scale.right}" y="{y + 11}" text-anchor="end">{escape(strip.summary)}</text>'
-        )
-        parts.append(_strip(strip, scale, y + 22))
-    return svg(_WIDTH, base + 22, description, parts)
+    axis = CategoryAxis([Category(strip.label, note=strip.summary) for strip in strips])
+    marks = [_strip(strip, number) for number, strip in enumerate(strips) if strip.values]
+    x = LinearAxis(low=low, high=1.0 if low == 0 else -low)
+    return Chart(description, [Panel(y=axis, x=x, marks=marks)], title=title)
 
 
 def signed(value: float, digits: int = 3) -> str:
@@ -145,144 +148,117 @@ def signed(value: float, digits: int = 3) -> str:
     return text.replace("-", "−") if float(text) else text[1:]
 
 
-# --- parts ------------------------------------------------------------------------------------------------------------
+# --- two panels -------------------------------------------------------------------------------------------------------
 
 
-def _scales(limit: float) -> tuple[Scale, Scale]:
-    return Scale(10, 120), Scale(188, 158, -limit, limit)
+def _categories(rows: Sequence[BarRow] | Sequence[ArrowRow], lane: float) -> CategoryAxis:
+    categories = [Category(row.label, kind="heading" if row.is_heading else "plain") for row in rows]
+    return CategoryAxis(categories, lane=lane)
 
 
-def _base(rows: Sequence[PlotRow] | Sequence[ArrowRow]) -> int:
-    return _TOP + sum(_height(row) for row in rows)
+def _side_by_side(
+    axis: CategoryAxis,
+    accuracies: Sequence[_Drawn | None],
+    biases: Sequence[_Drawn | None],
+    heads: tuple[str, str],
+    limit: float,
+    description: str,
+) -> Chart:
+    title, bias_title = heads
+    around_zero = LinearAxis(
+        low=-limit,
+        high=limit,
+        ticks=(-limit, -limit / 2, 0.0, limit / 2, limit),
+        ends=("← counter", "stereotype →"),
+    )
+    accuracy = Panel(
+        y=axis,
+        x=LinearAxis(),
+        marks=[drawn.mark for drawn in accuracies if drawn is not None],
+        notes=_notes(accuracies),
+        title="accuracy",
+        share=_ACCURACY_SHARE,
+    )
+    bias = Panel(
+        y=axis,
+        x=around_zero,
+        marks=[drawn.mark for drawn in biases if drawn is not None],
+        notes=_notes(biases),
+        title=bias_title,
+        share=_BIAS_SHARE,
+    )
+    return Chart(description, [accuracy, bias], columns=2, title=title)
 
 
-def _height(row: PlotRow | ArrowRow) -> int:
-    return _ROW if row.accuracy is not None or row.bias is not None else _ROW // 2 + 6
+def _notes(column: Sequence[_Drawn | None]) -> list[Note]:
+    return [Note(row, drawn.note) for row, drawn in enumerate(column) if drawn is not None and drawn.note]
 
 
-def _frame(
-    rows: Sequence[PlotRow] | Sequence[ArrowRow], left: Scale, right: Scale, heads: tuple[str, str]
-) -> tuple[list[str], list[int]]:
-    """Titles, axes and labels, and where each row begins."""
-    base, y = _base(rows), _TOP
-    parts = [
-        f'<text class="label strong" x="{left.left}" y="13">{escape(heads[0])}</text>',
-        f'<text class="label" x="{left.left}" y="32">accuracy</text>',
-        f'<text class="label" x="{right.x(0)}" y="32" text-anchor="middle">{escape(heads[1])}</text>',
-        f'<text class="tick" x="{right.left}" y="47">← counter</text>',
-        f'<text class="tick" x="{right.right}" y="47" text-anchor="end">stereotype →</text>',
-        _axis(left, _TOP - 4, base),
-        _axis(right, _TOP - 4, base),
-    ]
-    heights = []
-    for row in rows:
-        heights.append(y)
-        heading = row.accuracy is None and row.bias is None
-        style, at = ("tick", y + 15) if heading else ("label", y + 11)
-        parts.append(f'<text class="{style}" x="{left.left}" y="{at}">{clipped(row.label, _LONGEST)}</text>')
-        y += _height(row)
-    return parts, heights
+# --- the marks of a row -----------------------------------------------------------------------------------------------
 
 
-def _axis(scale: Scale, top: float, base: float) -> str:
-    parts = []
-    for tick in scale.ticks:
-        x = scale.x(tick)
-        style = "zero" if tick == 0 and scale.low < 0 else "grid"
-        parts.append(f'<line class="{style}" x1="{x}" y1="{top}" x2="{x}" y2="{base}"/>')
-        parts.append(f'<text class="tick" x="{x}" y="{base + 15}" text-anchor="middle">{_tick(tick)}</text>')
-    return "".join(parts)
+def _accuracy_bar(estimate: Estimate, row: int) -> _Drawn:
+    if estimate.value is None:
+        return _no_value(estimate, row, 0.0)
+    bar = Bar(0.0, estimate.value, row, thickness=_BAR, style="share")
+    return _Drawn(_with_prompts([bar, *_interval(estimate, row)], estimate, row), f"{estimate.value:.3f}")
 
 
-def _tick(value: float) -> str:
-    return f"{value:g}".replace("-", "−")
+def _bias_bar(estimate: Estimate, row: int, limit: float) -> _Drawn:
+    if estimate.value is None:
+        return _no_value(estimate, row, -limit)
+    marks: list[Mark] = []
+    for style, end in zip(("band", "reach"), estimate.bound or (), strict=False):
+        marks.append(Bar(-end, end, row, thickness=_BAR + 2, style=style))
+    style = "toward" if estimate.value > 0 else "against"
+    marks.append(Bar(0.0, estimate.value, row, thickness=_BAR, style=style))
+    marks += _interval(_within_bound(estimate), row)
+    return _Drawn(_with_prompts(marks, estimate, row), signed(estimate.value))
 
 
-def _accuracy(spot: Spot, scale: Scale, y: float) -> str:
-    if spot.value is None:
-        return _empty(scale, y, spot)
-    top = y + _LABEL + 1
-    shape = f'<rect class="share" x="{scale.x(0)}" y="{top}" width="{_span(scale, 0, spot.value)}" height="{_BAR}"/>'
-    return _group(spot, shape + _marks(spot, scale, top), f"{spot.value:.3f}", scale, y)
-
-
-def _bias(spot: Spot, scale: Scale, y: float) -> str:
-    value = spot.value
-    if value is None:
-        return _empty(scale, y, spot)
-    top = y + _LABEL + 1
-    room = ""
-    for style, end in zip(("band", "reach"), spot.bound or (), strict=False):
-        span = _span(scale, -end, end)
-        room += f'<rect class="{style}" x="{scale.x(-end)}" y="{top - 1}" width="{span}" height="{_BAR + 2}"/>'
-    style = "toward" if value > 0 else "against"
-    start, end = sorted((0.0, value))
-    shape = f'<rect class="{style}" x="{scale.x(start)}" y="{top}" width="{_span(scale, start, end)}" height="{_BAR}"/>'
-    return _group(spot, room + shape + _marks(_within_bound(spot), scale, top), signed(value), scale, y)
-
-
-def _within_bound(spot: Spot) -> Spot:
+def _within_bound(estimate: Estimate) -> Estimate:
     """What the accuracy leaves no room for cannot be, whatever an interval made of few templates says."""
-    if spot.value is None or spot.bound is None or spot.low is None or spot.high is None:
-        return spot
-    most = max(spot.bound[1], abs(spot.value))
-    return replace(spot, low=max(spot.low, -most), high=min(spot.high, most))
+    if estimate.value is None or estimate.bound is None or estimate.low is None or estimate.high is None:
+        return estimate
+    most = max(estimate.bound[1], abs(estimate.value))
+    return replace(estimate, low=max(estimate.low, -most), high=min(estimate.high, most))
 
 
-def _marks(spot: Spot, scale: Scale, top: float) -> str:
-    """The interval across the bar, single prompts below it."""
-    parts, middle = [], top + _BAR / 2
-    if spot.low is not None and spot.high is not None:
-        a, b = scale.x(spot.low), scale.x(spot.high)
-        parts.append(
-            f'<path class="interval" d="M{a} {middle}H{b}M{a} {middle - 2.5}v5M{b} {middle - 2.5}v5"/>',
+def _interval(estimate: Estimate, row: int) -> list[Mark]:
+    """The interval across the bar."""
+    if estimate.low is None or estimate.high is None:
+        return []
+    return [Interval(estimate.low, estimate.high, row, style="interval", caps=True)]
+
+
+def _with_prompts(marks: Sequence[Mark], estimate: Estimate, row: int) -> Group:
+    """Single prompts are strokes below the bar, which moves up to make room for them."""
+    if not estimate.prompts:
+        return Group(marks, series=0, title=estimate.title)
+    bar_and_strokes: list[Mark] = [Group(marks, shift=(0.0, -_PROMPT_LENGTH / 2))]
+    top_of_strokes = _BAR / 2 - _PROMPT_LENGTH / 2 + 1
+    for value in estimate.prompts:
+        bar_and_strokes.append(
+            Stroke(value, row, above=-top_of_strokes, below=top_of_strokes + _PROMPT_LENGTH, style="prompt")
         )
-    for value in spot.prompts:
-        parts.append(
-            f'<line class="prompt" x1="{scale.x(value)}" y1="{top + 10}" x2="{scale.x(value)}" y2="{top + 15}"/>'
-        )
-    return "".join(parts)
+    return Group(bar_and_strokes, series=0, title=estimate.title)
 
 
-def _arrow(before: Spot, after: Spot, scale: Scale, y: float) -> str:
+def _arrow(before: Estimate, after: Estimate, row: int, left: float) -> _Drawn:
     if before.value is None or after.value is None:
-        return _empty(scale, y, after)
-    a, b, at = scale.x(before.value), scale.x(after.value), y + _LABEL + 7
-    parts = [f'<circle class="hollow" cx="{a}" cy="{at}" r="3.6"/>']
-    away = math.copysign(1.0, b - a)
-    if abs(b - a) > 9:
-        parts.insert(0, f'<line class="spread" x1="{a}" y1="{at}" x2="{round(b - 4 * away, 1)}" y2="{at}"/>')
-        tip = round(b - 5 * away, 1)
-        parts.append(f'<path class="full" d="M{b} {at}L{tip} {at - 4}V{at + 4}Z"/>')
-    else:
-        parts.append(f'<circle class="full" cx="{b}" cy="{at}" r="2.6"/>')
+        return _no_value(after, row, left)
     change = signed(100 * (after.value - before.value), 1)
-    return _group(after, "".join(parts), change, scale, y)
+    return _Drawn(Group([Arrow(before.value, after.value, row)], series=0, title=after.title), change)
 
 
-def _strip(strip: Strip, scale: Scale, y: float) -> str:
+def _no_value(estimate: Estimate, row: int, left: float) -> _Drawn:
+    return _Drawn(Label(left, row, estimate.title or NO_DATA))
+
+
+def _strip(strip: Strip, row: int) -> Group:
     values = [value for _, value in strip.values]
-    if not values:
-        return ""
-    mean = scale.x(sum(values) / len(values))
-    parts = [f'<line class="spread pale" x1="{scale.x(min(values))}" y1="{y}" x2="{scale.x(max(values))}" y2="{y}"/>']
-    parts += [
-        f'<circle class="full light" cx="{scale.x(value)}" cy="{y}" r="4"><title>{escape(told)}</title></circle>'
-        for told, value in strip.values
-    ]
-    parts.append(f'<line class="mark" x1="{mean}" y1="{y - 6}" x2="{mean}" y2="{y + 6}"/>')
-    return f'<g class="s0">{"".join(parts)}</g>'
-
-
-def _group(spot: Spot, shapes: str, text: str, scale: Scale, y: float) -> str:
-    """Shapes with the number beside them and what is told of them on pointing."""
-    number = f'<text class="tick" x="{scale.right + 8}" y="{y + _LABEL + 10}">{escape(text)}</text>'
-    return f'<g class="s0"><title>{escape(spot.told)}</title>{shapes}{number}</g>'
-
-
-def _empty(scale: Scale, y: float, spot: Spot) -> str:
-    return f'<text class="tick" x="{scale.left + 4}" y="{y + _LABEL + 10}">{escape(spot.told or NO_DATA)}</text>'
-
-
-def _span(scale: Scale, start: float, end: float) -> float:
-    return round(scale.x(end) - scale.x(start), 1)
+    marks: list[Mark] = [Interval(min(values), max(values), row, style="spread pale")]
+    for title, value in strip.values:
+        marks.append(Dot(value, row, style="full light", radius=4, title=title))
+    marks.append(Stroke(sum(values) / len(values), row))
+    return Group(marks, series=0)

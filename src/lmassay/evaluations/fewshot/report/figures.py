@@ -9,11 +9,11 @@ from typing import Literal
 from lmassay.evaluations.fewshot.protocol.judging import Spread, Verdict, selection_score
 from lmassay.evaluations.fewshot.protocol.stability import StabilityPoint
 from lmassay.evaluations.fewshot.protocol.trials import Training
-from lmassay.evaluations.fewshot.report import plots as plots
+from lmassay.evaluations.fewshot.report import plots
 from lmassay.evaluations.fewshot.report.judged import JudgedArm, JudgedStudy
 from lmassay.evaluations.fewshot.report.tables import spread_text, task_title
 from lmassay.reporting.blocks import Block, Figure, Figures, Heading, Note
-from lmassay.reporting.svg import MOST_SERIES
+from lmassay.reporting.chart import MOST_SERIES, LinearAxis
 
 _OVER_K: Mapping[Literal["test", "correlation"], tuple[str, str]] = {
     "test": ("test mean of the selected configuration", "one standard deviation either way"),
@@ -62,9 +62,9 @@ def _splits(arms: Sequence[JudgedArm]) -> list[Figure]:
     scale = [value for found in rows.values() for row in found for one in row.series for _, value in one]
     return [
         Figure(
-            plots.dot_rows(
+            plots.dot_rows_chart(
                 found, ("test", "dev"), scale, f"{strategy}: score, percent", f"Each split under {strategy}"
-            ),
+            ).svg(),
             f"{strategy}: each dot a split, the stroke their mean. Right: mean ± std.",
         )
         for strategy, found in rows.items()
@@ -72,7 +72,7 @@ def _splits(arms: Sequence[JudgedArm]) -> list[Figure]:
     ]
 
 
-def _dots(arm: JudgedArm) -> list[plots.Dots]:
+def _dots(arm: JudgedArm) -> list[plots.DotRow]:
     rows = []
     for task, verdict in arm.verdicts.items():
         trials = [t.trial for t in _of_chosen(arm, task, verdict) if not t.wanting]
@@ -82,7 +82,7 @@ def _dots(arm: JudgedArm) -> list[plots.Dots]:
             [_dot(t.split, "test", t.test) for t in trials if t.test is not None],
             [_dot(t.split, "dev", t.dev) for t in trials if t.dev is not None],
         ]
-        rows.append(plots.Dots(task_title(task), scores, [_brief(verdict.chosen.test), _brief(verdict.chosen.dev)]))
+        rows.append(plots.DotRow(task_title(task), scores, [_brief(verdict.chosen.test), _brief(verdict.chosen.dev)]))
     return rows
 
 
@@ -107,7 +107,7 @@ def _scatter(judged: JudgedStudy, task: str) -> Figure | None:
     for arm in _drawable(judged, task):
         verdict = arm.verdicts[task]
         marks = [
-            plots.Mark(
+            plots.Point(
                 100 * standing.dev.value,
                 100 * standing.test.value,
                 f"{standing.configuration}: dev {spread_text(standing.dev)}, test {spread_text(standing.test)}",
@@ -121,14 +121,14 @@ def _scatter(judged: JudgedStudy, task: str) -> Figure | None:
             told.append(f"{short_name(arm)} {_correlation(verdict)}")
     if not series:
         return None
-    points = [value for one in series for mark in one.marks for value in (mark.x, mark.y)]
-    x = plots.fitting("mean dev, percent", points, within=(0.0, 100.0))
-    y = plots.Axis("mean test, percent", x.low, x.high)
-    drawing = plots.chart(series, x, y, f"Dev against test on {task}", square=True, diagonal=True)
+    values = [value for one in series for point in one.points for value in (point.x, point.y)]
+    x = plots.percent_axis("mean dev, percent", values)
+    y = LinearAxis("mean test, percent", x.low, x.high)
+    chart = plots.series_chart(series, x, y, f"Dev against test on {task}", square=True, diagonal=True)
     caption = (
         f"{task_title(task)}, one mark a configuration, the selected one ringed. Rank correlation: {'; '.join(told)}."
     )
-    return Figure(drawing, caption)
+    return Figure(chart.svg(), caption)
 
 
 def _correlation(verdict: Verdict) -> str:
@@ -149,21 +149,22 @@ def _stability(judged: JudgedStudy, task: str, of: Literal["test", "correlation"
         for arm in _drawable(judged, task, judged.families)
         if len(arm.curves.get(task, ())) > 1
     ]
-    shown = [one for one in series if one.marks]
+    shown = [one for one in series if one.points]
     if not shown:
         return None
-    places = [mark.x for one in shown for mark in one.marks]
-    x = plots.Axis("K", min(places) - 0.4, max(places) + 0.4, whole=True)
-    y = plots.Axis("dev–test correlation", -1.0, 1.0)
+    points = [point for one in shown for point in one.points]
+    places = [point.x for point in points]
+    x = LinearAxis("K", min(places) - 0.4, max(places) + 0.4, whole=True)
+    y = LinearAxis("dev–test correlation", -1.0, 1.0)
     if of == "test":
-        ends = [v for one in shown for mark in one.marks for v in (mark.y, mark.low, mark.high) if v is not None]
-        y = plots.fitting("test mean, percent", ends, within=(0.0, 100.0))
+        ends = [end for point in points for end in (point.y, point.low, point.high) if end is not None]
+        y = plots.percent_axis("test mean, percent", ends)
     what, lines = _OVER_K[of]
-    drawing = plots.chart(shown, x, y, f"{what} over K on {task}")
-    return Figure(drawing, f"{task_title(task)}: {what} with K splits; upright lines: {lines}.")
+    chart = plots.series_chart(shown, x, y, f"{what} over K on {task}")
+    return Figure(chart.svg(), f"{task_title(task)}: {what} with K splits; upright lines: {lines}.")
 
 
-def _tests(points: Sequence[StabilityPoint]) -> list[plots.Mark]:
+def _tests(points: Sequence[StabilityPoint]) -> list[plots.Point]:
     marks = []
     for point in points:
         found = point.test
@@ -172,13 +173,13 @@ def _tests(points: Sequence[StabilityPoint]) -> list[plots.Mark]:
             low = None if away is None else 100 * max(found.value - away, 0.0)
             high = None if away is None else 100 * min(found.value + away, 1.0)
             title = f"K = {point.k}: {spread_text(found)}, {point.configuration}"
-            marks.append(plots.Mark(float(point.k), 100 * found.value, title, low, high))
+            marks.append(plots.Point(float(point.k), 100 * found.value, title, low, high))
     return marks
 
 
-def _ranks(points: Sequence[StabilityPoint]) -> list[plots.Mark]:
+def _ranks(points: Sequence[StabilityPoint]) -> list[plots.Point]:
     return [
-        plots.Mark(
+        plots.Point(
             float(point.k),
             found.value,
             f"K = {point.k}: {found.value:.2f}, {found.n} configurations",
@@ -199,7 +200,7 @@ def _curves(arm: JudgedArm, task: str) -> Figure | None:
         curve = _dev_curve(training)
         if len(curve) > 1:
             marks = [
-                plots.Mark(
+                plots.Point(
                     step,
                     100 * score,
                     f"split {training.trial.split}, update {step:g}: {100 * score:.1f}",
@@ -210,12 +211,14 @@ def _curves(arm: JudgedArm, task: str) -> Figure | None:
             series.append(plots.Series(f"split {training.trial.split}", marks, line=True, dots=False))
     if not series:
         return None
-    y = plots.fitting("dev score, percent", [m.y for one in series for m in one.marks], within=(0.0, 100.0))
-    x = plots.Axis("update", 0.0, max(m.x for one in series for m in one.marks) * 1.02, whole=True)
-    drawing = plots.chart(series, x, y, f"Dev scores in training on {task} under {short_name(arm)}")
+    points = [point for one in series for point in one.points]
+    y = plots.percent_axis("dev score, percent", [point.y for point in points])
+    last_update = max(1.0, *(point.x for point in points))
+    x = LinearAxis("update", 0.0, last_update * 1.02, whole=True)
+    chart = plots.series_chart(series, x, y, f"Dev scores in training on {task} under {short_name(arm)}")
     chosen = arm.verdicts[task].chosen
     return Figure(
-        drawing,
+        chart.svg(),
         f"{task_title(task)}, {short_name(arm)}: {'' if chosen is None else chosen.configuration}. A mark where the "
         "weights were taken.",
     )

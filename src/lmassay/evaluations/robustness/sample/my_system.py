@@ -11,10 +11,10 @@ import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from lmassay import Generate
+from lmassay import Generate, Model
 
 
-class MySystem:
+class MySystem(Model):
     """Word-for-word translation."""
 
     name = "my-system"

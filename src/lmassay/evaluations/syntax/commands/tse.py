@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
@@ -33,6 +33,9 @@ from lmassay.running.runner import Plan
 from lmassay.storage.files import atomic_write
 from lmassay.storage.store import Store
 from lmassay.types import RunRecord, canonical
+
+if TYPE_CHECKING:
+    from lmassay.reporting.figure_files import FigureFormat
 
 F = TypeVar("F", bound=Callable[..., Any])
 _STORE = Path("results") / "lmassay"
@@ -155,7 +158,7 @@ def run_all(folder: Path, whitelist: str, blacklist: str, results: Path, files: 
     type=click.Choice(["none", "released"]),
     help="Only runs of this kind. Without it, runs as released are left out of a model that has others.",
 )
-def plots(folder: Path, target: Path, formats: Sequence[str], compat: Compat | None) -> None:
+def plots(folder: Path, target: Path, formats: Sequence[FigureFormat], compat: Compat | None) -> None:
     """Write latex_table.tex and the figures of the paper from result folders, refining-tse's own as well as ours.
 
     RESULTS is the folder that holds <model>/<templates>/<metric>/<run>; by default ./results. Of several runs of one

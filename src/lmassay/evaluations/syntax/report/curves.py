@@ -5,11 +5,18 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 
+from lmassay.evaluations.syntax.report.cutoffs import (
+    CutoffCurve,
+    CutoffPoint,
+    bottom_axis,
+    curve_key,
+    cutoff_panel,
+    series_style,
+)
 from lmassay.evaluations.syntax.report.runs import System
-from lmassay.reporting import curves
 from lmassay.reporting.blocks import Block, Figure, Figures, Folded, Note, in_short
+from lmassay.reporting.chart import MOST_SERIES, Chart, LinearAxis
 from lmassay.reporting.numbers import interval_text, number_text
-from lmassay.reporting.svg import MOST_SERIES
 
 FEW_CONTEXTS = 10
 _SCORES = (("ew", "EW"), ("mw", "MW"))
@@ -40,13 +47,13 @@ def blocks(names: Sequence[str], members: Sequence[System]) -> list[Block]:
         lines = [(system.title, [(construction, system, construction) for construction in names]) for system in members]
     found: list[Block] = []
     for of, wanted in lines:
-        present = [line for line in wanted if _curve(line, "ew").points]
+        present = [line for line in wanted if _points(line, "ew")]
         if not present:
             continue
         rest = Folded(f"{of}: probability counted, invalid contexts", [_figures(of, present, _REST)])
         drawn: list[Block] = [_figures(of, present, _SCORES), rest]
         found += [Folded(f"EW and MW over the cut-off: {of}", drawn)] if found else [Note(_HOW_TO_READ), *drawn]
-    without = [s.title for s in members if not any(_curve(("", s, c), "ew").points for c in s.constructions)]
+    without = [s.title for s in members if not any(_points(("", s, c), "ew") for c in s.constructions)]
     if without:
         text = "No curves, for the model does not rank its whole vocabulary or no context has a score"
         found.append(Note(f"{text}: {', '.join(without)}."))
@@ -60,8 +67,8 @@ def _figures(of: str, lines: Sequence[_Line], metrics: Sequence[tuple[str, str]]
             what = f"{title} over the cut-off, {of}"
             # Where there are several panels, each is told by its first line.
             what += f", {in_short([name for name, _, _ in panel])}" if len(panel) < len(lines) else ""
-            drawing = curves.drawing([_curve(line, metric) for line in panel], title, what)
-            figures.append(Figure(drawing, _CAPTIONS[metric].format(of=of)))
+            drawn = [_curve(line, metric, number) for number, line in enumerate(panel)]
+            figures.append(Figure(curve_chart(drawn, title, what).svg(), _CAPTIONS[metric].format(of=of)))
     return Figures(figures, "middle")
 
 
@@ -72,15 +79,35 @@ def _panels(lines: Sequence[_Line]) -> Iterator[Sequence[_Line]]:
     return (lines[start : start + size] for start in range(0, len(lines), size))
 
 
-def _curve(line: _Line, metric: str) -> curves.Curve:
+def curve_chart(curves: Sequence[CutoffCurve], y_title: str, description: str) -> Chart:
+    """At most ``MOST_SERIES`` curves over the unit square, their names in rows below."""
+    if len(curves) > MOST_SERIES:
+        raise ValueError(f"{len(curves)} curves in one figure; readers can tell {MOST_SERIES} apart")
+    panel = cutoff_panel(
+        curves,
+        y=LinearAxis(y_title),
+        top=LinearAxis("top cut-off (solid, ○)"),
+        bottom=bottom_axis("bottom cut-off (dashed, ×)", curves),
+    )
+    return Chart(description, [panel], legend=[curve_key(curve) for curve in curves], width=396)
+
+
+def _curve(line: _Line, metric: str, number: int) -> CutoffCurve:
+    name, _, _ = line
+    return CutoffCurve(name, _points(line, metric), series_style(number))
+
+
+def _points(line: _Line, metric: str) -> list[CutoffPoint]:
     name, system, construction = line
     run = system.run_on(construction)
-    points = []
-    for side, cutoff in run.cutoffs if run is not None else ():
+    points: list[CutoffPoint] = []
+    if run is None:
+        return points
+    for side, cutoff in run.cutoffs:
         result = system.result(f"{metric}@{side}{cutoff:g}", construction)
         if result is None or result.value is None:
             continue
-        told = f"{number_text(result.value, 3)} {interval_text(result, 3)}, n {result.n}"
+        value = f"{number_text(result.value, 3)} {interval_text(result, 3)}, n {result.n}"
         faint = metric in dict(_SCORES) and result.n < FEW_CONTEXTS
-        points.append(curves.At(side, cutoff, result.value, f"{name}, {side} {cutoff:g}: {told}", faint))
-    return curves.Curve(name, points)
+        points.append(CutoffPoint(side, cutoff, result.value, f"{name}, {side} {cutoff:g}: {value}", faint))
+    return points

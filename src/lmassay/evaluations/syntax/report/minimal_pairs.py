@@ -9,7 +9,7 @@ from statistics import fmean
 from typing import Any
 
 from lmassay.evaluations.syntax.blimp import Paradigm, paradigms
-from lmassay.reporting import dots
+from lmassay.evaluations.syntax.report.dots import Accuracy, AccuracyRow, accuracy_chart
 from lmassay.reporting.blocks import (
     Block,
     Body,
@@ -30,9 +30,9 @@ from lmassay.reporting.blocks import (
     overlapping,
     titles,
 )
+from lmassay.reporting.chart import MOST_SERIES
 from lmassay.reporting.generic import section as results_as_they_are
 from lmassay.reporting.numbers import interval_text, number_text
-from lmassay.reporting.svg import MOST_SERIES, Bar
 from lmassay.storage.store import Store
 from lmassay.types import Result, Row, RunRecord
 
@@ -220,20 +220,21 @@ def _figures(tree: Sequence[Group], members: Sequence[Run]) -> Figures:
     figures = []
     for start in range(0, len(members), MOST_SERIES):
         panel = members[start : start + MOST_SERIES]
-        rows = [dots.DotRow(g.title, [_bar(run, g) for run in panel], _human(g)) for g in groups]
-        whose = ", ".join(run.title for run in panel)
-        drawing = dots.drawing(rows, [run.title for run in panel], "people", "accuracy", f"Accuracy by {kind}: {whose}")
-        upright = " The upright mark is what people reach." if any(row.mark is not None for row in rows) else ""
-        figures.append(Figure(drawing, f"Accuracy of {whose} by {kind}, with its interval (the line).{upright}"))
+        rows = [AccuracyRow(g.title, [_accuracy(run, g) for run in panel], _human(g)) for g in groups]
+        names = [run.title for run in panel]
+        whose = ", ".join(names)
+        chart = accuracy_chart(rows, names, "people", "accuracy", f"Accuracy by {kind}: {whose}")
+        upright = " The upright mark is what people reach." if any(row.reference is not None for row in rows) else ""
+        figures.append(Figure(chart.svg(), f"Accuracy of {whose} by {kind}, with its interval (the line).{upright}"))
     return Figures(figures, "middle")
 
 
-def _bar(run: Run, group: Group) -> Bar | None:
+def _accuracy(run: Run, group: Group) -> Accuracy | None:
     result = run.result("accuracy", group.kind, group.label)
     if result is None or result.value is None:
         return None
-    told = f"{run.title}, {group.title}: {number_text(result.value, 3)} {interval_text(result, 3)}"
-    return Bar(told, result.value, result.low, result.high)
+    title = f"{run.title}, {group.title}: {number_text(result.value, 3)} {interval_text(result, 3)}"
+    return Accuracy(title, result.value, result.low, result.high)
 
 
 def _examples(run: Run) -> Examples | None:

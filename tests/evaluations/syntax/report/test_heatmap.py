@@ -5,21 +5,21 @@ from __future__ import annotations
 import re
 import xml.etree.ElementTree as ET
 
-from lmassay.reporting import heatmap
+from lmassay.evaluations.syntax.report import section
+from lmassay.evaluations.syntax.report.heatmap import HeatRow, HeatValue, heat_map
 from lmassay.reporting.blocks import Figures
-from lmassay.reporting.heatmap import Shade, Strip
-from lmassay.reporting.sections import section_of
 from lmassay.storage.store import Store
+from tests.reporting.small_runs import run, two_constructions
 
 
-def drawn(*rows: Strip, columns: tuple[str, ...] = ("MW",)) -> str:
-    return str(heatmap.drawing(columns, rows, "what it shows"))
+def drawn(*rows: HeatRow, columns: tuple[str, ...] = ("MW",)) -> str:
+    return str(heat_map(columns, rows, "what it shows").svg())
 
 
 def cells(text: str) -> list[tuple[str, str, float]]:
-    """What is told, written and how strongly it is coloured, with its side."""
+    """Title, text and how strongly it is coloured, with its side."""
     found = []
-    for group in ET.fromstring(text).findall("g"):
+    for group in ET.fromstring(text).iter("g"):
         shade = group.findall("rect")[-1]
         strength = float(shade.get("fill-opacity", "0"))
         sign = {"heat-high": 1, "heat-low": -1}.get(shade.get("class", ""), 0)
@@ -28,7 +28,7 @@ def cells(text: str) -> list[tuple[str, str, float]]:
 
 
 def test_a_cell_has_its_number_and_the_further_from_a_half_the_stronger_its_colour():
-    row = Strip("row", [Shade(value, "told") for value in (0.0, 0.25, 0.5, 0.75, 1.0)])
+    row = HeatRow("row", [HeatValue(value, "title") for value in (0.0, 0.25, 0.5, 0.75, 1.0)])
     found = cells(drawn(row, columns=tuple("abcde")))
     assert [text for _, text, _ in found] == ["0.00", "0.25", "0.50", "0.75", "1.00"]
     strengths = [strength for *_, strength in found]
@@ -38,7 +38,8 @@ def test_a_cell_has_its_number_and_the_further_from_a_half_the_stronger_its_colo
 
 
 def test_what_was_not_measured_and_what_rests_on_little_is_told():
-    found = cells(drawn(Strip("row", [None, Shade(None, "no data (n = 0)"), Shade(0.5, "few", faint=True)])))
+    values = [None, HeatValue(None, "no data (n = 0)"), HeatValue(0.5, "few", rests_on_few=True)]
+    found = cells(drawn(HeatRow("row", values), columns=("a", "b", "c")))
     assert [(told, text) for told, text, _ in found] == [
         ("not measured", "–"),
         ("no data (n = 0)", "–"),
@@ -47,7 +48,7 @@ def test_what_was_not_measured_and_what_rests_on_little_is_told():
 
 
 def test_names_are_escaped_and_long_ones_are_clipped_inside_the_drawing():
-    text = drawn(Strip("<b>" * 20, [Shade(0.5, "<i>")]), columns=("a model with a name & more than that",))
+    text = drawn(HeatRow("<b>" * 40, [HeatValue(0.5, "<i>")]), columns=("a model with a name & more than that",))
     assert "<b>" not in text
     root = ET.fromstring(text)
     width, height = map(float, root.get("viewBox").split()[2:])
@@ -57,10 +58,11 @@ def test_names_are_escaped_and_long_ones_are_clipped_inside_the_drawing():
     assert "…" in text
 
 
-def test_the_syntax_section_has_a_map_of_constructions_by_model(four):
-    with Store(four) as store:
-        section = section_of(store, [record for record in store.runs() if record.task == "syntax"])
-    maps = [f for b in section.blocks if isinstance(b, Figures) for f in b.figures if "constructions by" in f.caption]
+def test_the_syntax_section_has_a_map_of_constructions_by_model(tmp_path):
+    run(tmp_path, two_constructions(tmp_path), {"label": "first"}, {"label": "second one"})
+    with Store(tmp_path / "results") as store:
+        shown = section.section(store, store.runs())
+    maps = [f for b in shown.blocks if isinstance(b, Figures) for f in b.figures if "constructions by" in f.caption]
     assert [figure.caption.partition(":")[0] for figure in maps] == ["MW", "EW", "TSE"]
     told = re.findall(r"<title>([^<]*)</title>", maps[0].drawing)
     assert any(re.fullmatch(r"first, Across: 0\.\d{3} \[.*\], n 6", text) for text in told)

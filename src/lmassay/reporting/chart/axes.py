@@ -1,0 +1,314 @@
+"""Axes: numbers on a linear or logarithmic scale, or categories.
+
+An axis knows its range and which ticks it would like to have. Where it lies on the drawing is decided by the layout,
+which also thins out ticks whose labels would touch.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+_MOST_TICKS = 6
+_MOST_DECADES = 8
+_NICE_STEPS = (1, 2, 5)
+_LARGEST_PLAIN = 1e6
+_SMALLEST_PLAIN_STEP = 1e-4
+_SMALLEST_PLAIN_POWER, _LARGEST_PLAIN_POWER = 0.9e-3, 1.1e4
+_SMALLEST_POSITIVE = 1e-300
+"""Powers of ten below are not exact, or 0."""
+_SUPERSCRIPTS = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
+
+
+@dataclass(frozen=True, slots=True)
+class Tick:
+    """A value on an axis, and how it is written."""
+
+    value: float
+    label: str
+
+
+@dataclass(frozen=True, slots=True)
+class LinearAxis:
+    """Numbers from ``low`` to ``high``. Values beyond the ends are drawn at the ends.
+
+    - ``ticks``: these ticks instead of round numbers
+    - ``whole``: ticks on whole numbers only; ``signed``: a plus before positive ones
+    - ``grid``: a line across the panel at each tick; without it, the axis itself is drawn
+    - ``ends``: what the two directions of the axis mean, such as "← worse" and "better →"
+    """
+
+    title: str = ""
+    low: float = 0.0
+    high: float = 1.0
+    ticks: Sequence[float] = ()
+    whole: bool = False
+    signed: bool = False
+    grid: bool = True
+    ends: tuple[str, str] = ("", "")
+
+    def __post_init__(self) -> None:
+        if not (math.isfinite(self.low) and math.isfinite(self.high) and self.low < self.high):
+            raise ValueError(f"an axis cannot reach from {self.low} to {self.high}")
+
+    @classmethod
+    def around(
+        cls,
+        title: str,
+        values: Iterable[float],
+        *,
+        within: tuple[float, float] | None = None,
+        room: float = 0.06,
+        least_room: float = 0.0,
+        signed: bool = False,
+        whole: bool = False,
+    ) -> LinearAxis:
+        """An axis that holds all values, with a share of their range as room on both sides.
+
+        It does not reach beyond ``within``. Values that are all equal get room, too: at least ``least_room``, and
+        where that is 0, a tenth of the value.
+
+        >>> axis = LinearAxis.around("score", [61.0, 74.0], within=(0.0, 100.0))
+        >>> round(axis.low, 2), round(axis.high, 2)
+        (60.22, 74.78)
+        """
+        finite = [value for value in values if math.isfinite(value)]
+        low, high = (min(finite), max(finite)) if finite else (0.0, 1.0)
+        spare = max((high - low) * room, least_room)
+        if low == high and not spare:
+            spare = abs(low) * 0.1 or 1.0
+        low, high = low - spare, high + spare
+        if within is not None:
+            low, high = max(low, within[0]), min(high, within[1])
+        if not low < high:
+            # All values lie outside the range in which they should be.
+            low, high = within or (0.0, 1.0)
+        return cls(title, low, high, signed=signed, whole=whole)
+
+    def fraction(self, value: float) -> float:
+        """Where a value lies between the ends: 0 at the lower one, 1 at the upper one."""
+        clamped = min(max(value, self.low), self.high)
+        # Halves keep the difference finite where the ends are the largest numbers there are.
+        return (clamped / 2 - self.low / 2) / (self.high / 2 - self.low / 2)
+
+    def tick_choices(self) -> Iterator[list[Tick]]:
+        """Sets of ticks from many to few; the layout takes the first whose labels fit."""
+        if self.ticks:
+            yield from _thinned(self.ticks, self._fixed_labels())
+            return
+        span = self.high / 2 - self.low / 2
+        step = _nice_step(2 * (span / _MOST_TICKS))
+        if self.whole:
+            step = max(step, 1.0)
+        while True:
+            ticks = list(self._ticks_by(step))
+            yield ticks
+            if len(ticks) < 2:
+                return
+            step = _nice_step(step * 1.5)
+
+    def _ticks_by(self, step: float) -> Iterator[Tick]:
+        largest = max(abs(self.low), abs(self.high))
+        # A tolerance, for 3 times 0.1 is a little more than 0.3.
+        tolerance = 1e-6 * (self.high / 2 - self.low / 2)
+        first = math.floor(self.low / step)
+        for count in range(first, first + 2 * _MOST_TICKS):
+            value = count * step
+            if self.low - tolerance <= value <= self.high + tolerance:
+                yield Tick(value, number_label(value, step, largest, signed=self.signed))
+
+    def _fixed_labels(self) -> list[str]:
+        """Labels of the ticks that the caller chose, with as many decimals as the finest of them needs."""
+        decimals = max(_decimals(abs(value)) for value in self.ticks)
+        largest = max(abs(value) for value in self.ticks)
+        step = 10.0**-decimals
+        return [number_label(value, step, largest, signed=self.signed) for value in self.ticks]
+
+
+@dataclass(frozen=True, slots=True)
+class LogAxis:
+    """Positive numbers on a logarithmic scale. Values beyond the ends are drawn at the ends, zero at the lower one."""
+
+    title: str = ""
+    low: float = 1e-3
+    high: float = 1.0
+    grid: bool = True
+    ends: tuple[str, str] = ("", "")
+
+    def __post_init__(self) -> None:
+        if not 0 < self.low < self.high < math.inf:
+            raise ValueError(f"a logarithmic axis cannot reach from {self.low} to {self.high}")
+
+    @classmethod
+    def around(cls, title: str, values: Iterable[float]) -> LogAxis:
+        """An axis that holds all positive values and ends at powers of ten.
+
+        >>> axis = LogAxis.around("cut-off", [0.002, 0.5, 0.0])
+        >>> axis.low, axis.high
+        (0.001, 1.0)
+        """
+        positive = [value for value in values if _SMALLEST_POSITIVE < value < math.inf]
+        if not positive:
+            return cls(title)
+        # A tolerance, for the logarithm of 0.001 is not exactly -3.
+        lowest = math.floor(math.log10(min(positive)) + 1e-9)
+        highest = math.ceil(math.log10(max(positive)) - 1e-9)
+        if lowest == highest:
+            lowest -= 1
+        return cls(title, 10.0**lowest, 10.0**highest)
+
+    def fraction(self, value: float) -> float:
+        """Where a value lies between the ends: 0 at the lower one, 1 at the upper one."""
+        clamped = min(max(value, self.low), self.high)
+        # Differences of logarithms, for the quotient of the ends may be too large a number.
+        return (math.log(clamped) - math.log(self.low)) / (math.log(self.high) - math.log(self.low))
+
+    def tick_choices(self) -> Iterator[list[Tick]]:
+        """Sets of ticks from many to few; the layout takes the first whose labels fit."""
+        lowest, highest = self._decades()
+        decades = highest - lowest
+        if decades < 1:
+            yield from self._within_a_decade()
+            return
+        if decades == 1:
+            yield self._ticks(lowest - 1, highest, multiples=_NICE_STEPS)
+        step = max(1, math.ceil(decades / _MOST_DECADES))
+        while step <= 2 * decades:
+            ticks = self._ticks(lowest, highest, every=step)
+            yield ticks
+            step += 1
+        yield []
+
+    def _decades(self) -> tuple[int, int]:
+        """The first and the last power of ten on the axis."""
+        return math.ceil(math.log10(self.low) - 1e-9), math.floor(math.log10(self.high) + 1e-9)
+
+    def _ticks(self, lowest: int, highest: int, *, every: int = 1, multiples: Sequence[int] = (1,)) -> list[Tick]:
+        ticks = []
+        # Few digits are easier to read than powers.
+        is_plain = self.low >= _SMALLEST_PLAIN_POWER and self.high <= _LARGEST_PLAIN_POWER
+        for power in range(lowest, highest + 1):
+            # Counted from 1, so that axes with the same step have the same ticks.
+            if power % every:
+                continue
+            for multiple in multiples:
+                value = multiple * 10.0**power
+                if self.low * (1 - 1e-9) <= value <= self.high * (1 + 1e-9):
+                    ticks.append(Tick(value, f"{value:g}" if is_plain else power_label(multiple, power)))
+        return ticks
+
+    def _within_a_decade(self) -> Iterator[list[Tick]]:
+        """An axis that holds at most one power of ten has ticks like a linear one."""
+        yield from LinearAxis("", self.low, self.high).tick_choices()
+
+
+@dataclass(frozen=True, slots=True)
+class Category:
+    """One thing on a category axis. Marks of several series lie in ``lanes`` beside each other.
+
+    Along the y axis, it may have a ``note`` at the far end of the line in which its label stands above its marks. A
+    ``strong`` category stands a little apart, with its label in bold. A ``heading`` is a label without marks.
+    """
+
+    label: str
+    note: str = ""
+    lanes: int = 1
+    kind: Literal["plain", "strong", "heading"] = "plain"
+
+
+@dataclass(frozen=True, slots=True)
+class CategoryAxis:
+    """Categories in their order; the n-th one has the coordinate n, counted from 0.
+
+    - ``labels``: along the y axis, labels stand ``above`` their marks, which leaves the plot all the width, or
+      ``beside`` them
+    - ``lane``: how large a lane is, in units of the drawing
+    - ``stretch``: along the x axis, lanes grow to fill the width
+
+    >>> axis = CategoryAxis([Category("test", lanes=2)])
+    >>> axis.lane_position(0, 0), axis.lane_position(0, 1)
+    (-0.25, 0.25)
+    """
+
+    categories: Sequence[Category]
+    title: str = ""
+    labels: Literal["above", "beside"] = "above"
+    lane: float = 15.0
+    stretch: bool = True
+
+    def lane_position(self, category: int, lane: int) -> float:
+        """The coordinate of the middle of a lane."""
+        lanes = self.categories[category].lanes
+        return category - 0.5 + (lane + 0.5) / lanes
+
+
+NumericAxis = LinearAxis | LogAxis
+Axis = LinearAxis | LogAxis | CategoryAxis
+
+
+def number_label(value: float, step: float, largest: float, *, signed: bool = False) -> str:
+    """A tick of an axis with this step between ticks, whose largest value by size is ``largest``.
+
+    >>> number_label(0.30000000000000004, 0.1, 1), number_label(-20, 10, 20), number_label(0.5, 0.5, 1, signed=True)
+    ('0.3', '−20', '+0.5')
+    >>> number_label(2e7, 1e7, 5e7), number_label(0.0, 0.1, 1.0)
+    ('2×10⁷', '0')
+    """
+    if abs(value) < step / 2:
+        return "0"
+    is_plain = largest < _LARGEST_PLAIN and step >= _SMALLEST_PLAIN_STEP
+    written = f"{abs(value):.{_decimals(step)}f}" if is_plain else _scientific(abs(value))
+    sign = "−" if value < 0 else "+" if signed else ""
+    return sign + written
+
+
+def power_label(multiple: int, power: int) -> str:
+    """A tick of a logarithmic axis: ``multiple`` times ten to the ``power``.
+
+    >>> power_label(1, -6), power_label(1, 0), power_label(2, 5)
+    ('10⁻⁶', '1', '2×10⁵')
+    """
+    if power == 0:
+        return str(multiple)
+    base = f"10{str(power).translate(_SUPERSCRIPTS)}"
+    return base if multiple == 1 else f"{multiple}×{base}"
+
+
+def _scientific(value: float) -> str:
+    """A number as a product with a power of ten, or plainly where that is shorter."""
+    written = f"{value:.4g}"
+    mantissa, letter, exponent = written.partition("e")
+    if not letter:
+        return written
+    power = f"10{str(int(exponent)).translate(_SUPERSCRIPTS)}"
+    return power if mantissa == "1" else f"{mantissa}×{power}"
+
+
+def _nice_step(least: float) -> float:
+    """The smallest of 1, 2 and 5 times a power of ten that is not below ``least``."""
+    power = 10.0 ** math.floor(math.log10(max(least, 1e-300)))
+    for step in (*_NICE_STEPS, 10):
+        # A tolerance, for the least one may be a round number with a rounding error.
+        if step * power >= least * (1 - 1e-9):
+            return step * power
+    return 10 * power
+
+
+def _decimals(step: float) -> int:
+    """How many decimals it takes to write multiples of ``step``."""
+    decimals = 0
+    while decimals < 12 and abs(round(step, decimals) - step) > abs(step) * 1e-6:
+        decimals += 1
+    return decimals
+
+
+def _thinned(values: Sequence[float], labels: Sequence[str]) -> Iterator[list[Tick]]:
+    """All ticks, every second one, every third one … and none."""
+    ticks = [Tick(value, label) for value, label in zip(values, labels, strict=True)]
+    for every in range(1, len(ticks) + 1):
+        # An even distribution keeps the first and the last one where that is possible.
+        if (len(ticks) - 1) % every == 0 or every == len(ticks):
+            yield ticks[::every]
+    yield []

@@ -1,0 +1,70 @@
+"""A chart: panels with a title and a legend, as one SVG drawing."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from markupsafe import Markup
+
+from lmassay.reporting.chart import elements
+from lmassay.reporting.chart.drawing import draw_panels
+from lmassay.reporting.chart.legend import Key, Legend
+from lmassay.reporting.chart.panel import Panel
+from lmassay.reporting.chart.text import ASCENT, drawable, fit
+
+_PADDING = 6.0
+_GAP = 10.0
+_TITLE_LINES = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Chart:
+    """One or more panels under a title, with a legend above or below them.
+
+    ``description`` says in a line what the chart shows; it is read to those who cannot see it. Panels are placed row by
+    row in ``columns`` columns, and None leaves a place empty. ``legend_lines`` is how many lines the label of a key may
+    take (None: as many as it needs).
+
+    The default ``width`` fills a telephone: a wider drawing would be shrunk there, and its texts with it. Charts that
+    are shown side by side should have the same width.
+    """
+
+    description: str
+    panels: Sequence[Panel | None]
+    columns: int = 1
+    title: str = ""
+    legend: Sequence[Key] = ()
+    legend_side: Literal["top", "bottom"] = "bottom"
+    legend_lines: int | None = 2
+    width: float = 400.0
+
+    def svg(self) -> Markup:
+        """The chart as an SVG element for the page; `figure_style.standalone` makes a file of it."""
+        inner_width = self.width - 2 * _PADDING
+        legend = Legend(self.legend, inner_width, self.legend_lines)
+        parts = []
+        y = _PADDING
+        title = fit(self.title, inner_width, lines=_TITLE_LINES, bold=True)
+        if title.lines:
+            parts.append(elements.text(title, _PADDING, y + ASCENT, "label"))
+            y += title.height + _GAP
+        if self.legend and self.legend_side == "top":
+            parts.append(legend.draw(_PADDING, y))
+            y += legend.height + _GAP
+        panels = draw_panels(self.panels, self.columns, _PADDING, y, inner_width)
+        parts.append(panels.markup)
+        y = panels.bottom
+        if self.legend and self.legend_side == "bottom":
+            y += _GAP
+            parts.append(legend.draw(_PADDING, y))
+            y += legend.height
+        width = max(self.width, panels.right + _PADDING)
+        return elements.element(
+            "svg",
+            *parts,
+            viewBox=f"0 0 {elements.number(width)} {elements.number(y + _PADDING)}",
+            role="img",
+            aria_label=drawable(self.description),
+        )

@@ -1,0 +1,289 @@
+"""The labels of an axis along an edge of a panel: how much room they need, and how they are drawn."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from markupsafe import Markup
+
+from lmassay.reporting.chart import elements
+from lmassay.reporting.chart.axes import Axis, Category, CategoryAxis, NumericAxis, Tick
+from lmassay.reporting.chart.placement import CategoryPlacement, Placement, Span
+from lmassay.reporting.chart.text import ASCENT, DESCENT, LINE_HEIGHT, MIDDLE, TextBlock, fit, text_width
+
+Side = Literal["top", "bottom"]
+
+# Half a line of text is 7 units high: labels below a panel keep clear of the lowest label beside it.
+_EDGE_GAP = 8.0
+_TICK_LENGTH = 4.0
+_LEAST_LABEL_GAP = 8.0
+_LEAST_GAP_BETWEEN_CATEGORIES = 4.0
+_LEAST_LINE_GAP = 2.0
+_SLOPE = 40
+_SIN, _COS = math.sin(math.radians(_SLOPE)), math.cos(math.radians(_SLOPE))
+_LONGEST_SLOPING = 150.0
+_LEAST_SLOPING_BAND = 24.0
+"""So that labels at a slope, which are as far apart as their categories, do not touch."""
+_CATEGORY_LABEL_LINES = 2
+_ROW_GAP = 7.0
+_HEADING_GAP = 2.0
+_STRONG_GAP = 6.0
+
+
+# --- numeric axes -----------------------------------------------------------------------------------------------------
+
+
+def fitting_ticks(axis: NumericAxis, length: float, *, upright: bool = False) -> list[Tick]:
+    """As many ticks as the axis would like to have and as leave their labels apart, on an axis of this length."""
+    for ticks in axis.tick_choices():
+        if _are_apart(axis, ticks, length, upright):
+            return ticks
+    return []
+
+
+def _are_apart(axis: NumericAxis, ticks: Sequence[Tick], length: float, upright: bool) -> bool:
+    if len({tick.label for tick in ticks}) < len(ticks):
+        # Two ticks that read the same say that the axis cannot be written this finely.
+        return False
+    end_of_last = -math.inf
+    for tick in ticks:
+        middle = length * axis.fraction(tick.value)
+        if upright:
+            half, gap = LINE_HEIGHT / 2, _LEAST_LINE_GAP
+        else:
+            half, gap = text_width(tick.label) / 2, _LEAST_LABEL_GAP
+        if middle - half < end_of_last + gap:
+            return False
+        end_of_last = middle + half
+    return True
+
+
+@dataclass(frozen=True, slots=True)
+class NumericEdge:
+    """Tick labels of a numeric axis above or below a panel."""
+
+    axis: NumericAxis
+    ticks: Sequence[Tick]
+    side: Side
+
+    @property
+    def height(self) -> float:
+        return _EDGE_GAP + LINE_HEIGHT if self.ticks else 0.0
+
+    def overhang(self, length: float) -> tuple[float, float]:
+        """How far labels reach beyond the left and the right end of an axis of this length."""
+        left = right = 0.0
+        for tick in self.ticks:
+            middle = length * self.axis.fraction(tick.value)
+            half = text_width(tick.label) / 2
+            left = max(left, half - middle)
+            right = max(right, half - (length - middle))
+        return left, right
+
+    def draw(self, placement: Placement, edge: float) -> Markup:
+        parts = []
+        baseline = edge - _EDGE_GAP - DESCENT if self.side == "top" else edge + _EDGE_GAP + ASCENT
+        for tick in self.ticks:
+            label = TextBlock((tick.label,))
+            parts.append(elements.text(label, placement(tick.value), baseline, "tick", "middle"))
+        return elements.join(parts)
+
+    def draw_tick_marks(self, placement: Placement, edge: float) -> Markup:
+        """Short strokes instead of lines across the panel."""
+        length = -_TICK_LENGTH if self.side == "top" else _TICK_LENGTH
+        parts = []
+        for tick in self.ticks:
+            x = placement(tick.value)
+            parts.append(elements.line((x, edge), (x, edge + length), "axis"))
+        return elements.join(parts)
+
+
+# --- categories from left to right ------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class CategoryEdge:
+    """Labels of categories above or below a panel: horizontal where they fit, else all of them at a slope."""
+
+    axis: CategoryAxis
+    side: Side
+    labels: Sequence[TextBlock]
+    is_sloping: bool
+
+    @property
+    def least_widths(self) -> list[float]:
+        """How wide each category is at least."""
+        least = _LEAST_SLOPING_BAND if self.is_sloping else 0.0
+        return [max(category.lanes * self.axis.lane, least) for category in self.axis.categories]
+
+    @property
+    def height(self) -> float:
+        if self.is_sloping:
+            longest = max((label.width for label in self.labels), default=0.0)
+            return _EDGE_GAP + _SIN * longest + _COS * (ASCENT + DESCENT)
+        most_lines = max((len(label.lines) for label in self.labels), default=0)
+        return _EDGE_GAP + LINE_HEIGHT * most_lines
+
+    def placement(self, left: float, width: float) -> CategoryPlacement:
+        """Categories side by side, spread evenly over the width if there is more than they need."""
+        least_widths = self.least_widths
+        stretch = width / sum(least_widths) if least_widths else 1.0
+        spans = []
+        start = left
+        for least in least_widths:
+            end = start + stretch * least
+            spans.append(Span(start, end))
+            start = end
+        return CategoryPlacement(spans, spans)
+
+    def overhang(self, length: float) -> tuple[float, float]:
+        """How far labels reach beyond the left and the right end of an axis of this length."""
+        if not self.is_sloping:
+            return 0.0, 0.0
+        left = right = 0.0
+        for label, span in zip(self.labels, self.placement(0.0, length).spans, strict=True):
+            run = _COS * label.width + _SIN * ASCENT
+            if self.side == "top":
+                right = max(right, span.middle + run - length)
+            else:
+                left = max(left, run - span.middle)
+        return left, right
+
+    def draw(self, placement: Placement, edge: float) -> Markup:
+        draw_label = self._draw_sloping if self.is_sloping else self._draw_horizontal
+        parts = []
+        for label, span in zip(self.labels, placement.spans, strict=True):
+            parts.append(draw_label(label, span.middle, edge))
+        return elements.join(parts)
+
+    def _draw_sloping(self, label: TextBlock, x: float, edge: float) -> Markup:
+        """Above the panel, a label rises from its category to the right; below, it rises towards its category."""
+        if self.side == "top":
+            return elements.text(label, x, edge - _EDGE_GAP, "label", "start", -_SLOPE)
+        return elements.text(label, x + 4, edge + _EDGE_GAP + _COS * ASCENT, "label", "end", -_SLOPE)
+
+    def _draw_horizontal(self, label: TextBlock, x: float, edge: float) -> Markup:
+        if self.side == "top":
+            baseline = edge - _EDGE_GAP - DESCENT - LINE_HEIGHT * (len(label.lines) - 1)
+        else:
+            baseline = edge + _EDGE_GAP + ASCENT
+        return elements.text(label, x, baseline, "label", "middle")
+
+
+def _category_edge(axis: CategoryAxis, side: Side) -> CategoryEdge:
+    horizontal = []
+    fits = True
+    for category in axis.categories:
+        width = category.lanes * axis.lane - _LEAST_GAP_BETWEEN_CATEGORIES
+        label = fit(category.label, width, lines=_CATEGORY_LABEL_LINES)
+        longest_word = max((text_width(word) for word in category.label.split()), default=0.0)
+        # A label at a slope is easier to read than one that is broken within a word.
+        fits = fits and not label.full and longest_word <= width
+        horizontal.append(label)
+    if fits:
+        return CategoryEdge(axis, side, horizontal, is_sloping=False)
+    sloping = [fit(category.label, _LONGEST_SLOPING) for category in axis.categories]
+    return CategoryEdge(axis, side, sloping, is_sloping=True)
+
+
+Edge = NumericEdge | CategoryEdge
+
+
+def edge_of(axis: Axis, side: Side, length: float) -> Edge:
+    """The labels of an axis of this length along the upper or lower edge of a panel."""
+    if isinstance(axis, CategoryAxis):
+        return _category_edge(axis, side)
+    return NumericEdge(axis, fitting_ticks(axis, length), side)
+
+
+# --- categories from top to bottom ------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """A category along the y axis: where it begins, where its marks lie, its label and its note."""
+
+    category: Category
+    label: TextBlock
+    note: TextBlock
+    top: float
+    body: Span
+
+
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """All categories of a y axis, laid out from top to bottom; ``labels`` is the stretch that labels and notes fill."""
+
+    axis: CategoryAxis
+    title: TextBlock
+    rows: Sequence[Row]
+    labels: Span
+    top: float
+    bottom: float
+
+    @property
+    def placement(self) -> CategoryPlacement:
+        clear_spans = []
+        for position, row in enumerate(self.rows):
+            is_last = position == len(self.rows) - 1
+            end = self.bottom if is_last else self.rows[position + 1].top
+            if row.body.length:
+                clear_spans.append(Span(row.body.start, end))
+        return CategoryPlacement([row.body for row in self.rows], clear_spans)
+
+    def draw(self) -> Markup:
+        """Labels and notes."""
+        left, right = self.labels.start, self.labels.end
+        parts = [elements.text(self.title, left, self.top + ASCENT, "tick")]
+        for row in self.rows:
+            style = "tick" if row.category.kind == "heading" else "label"
+            if self.axis.labels == "beside":
+                # The label is as high as its lines; its middle is the middle of the row.
+                first = row.body.middle - LINE_HEIGHT * (len(row.label.lines) - 1) / 2
+                parts.append(elements.text(row.label, left, first + MIDDLE, style))
+            else:
+                parts.append(elements.text(row.label, left, row.top + ASCENT, style))
+                parts.append(elements.text(row.note, right, row.top + ASCENT, "tick", "end"))
+        return elements.join(parts)
+
+
+def rows_of(axis: CategoryAxis, labels: Span, top: float) -> Rows:
+    """Lay out the categories of a y axis from ``top`` downwards; labels and notes fill the stretch ``labels``."""
+    title = fit(axis.title, labels.length)
+    rows = []
+    y = top + title.height
+    for position, category in enumerate(axis.categories):
+        if position and category.kind != "plain":
+            y += _STRONG_GAP
+        note = fit(category.note, labels.length / 2)
+        room = labels.length - note.width - (_LEAST_LABEL_GAP if note.lines else 0)
+        label = fit(category.label, room, lines=_CATEGORY_LABEL_LINES, bold=category.kind == "strong")
+        row = _row(axis, category, label, note, y)
+        rows.append(row)
+        y = row.body.end
+        is_last = position == len(axis.categories) - 1
+        if axis.labels == "above" and not is_last:
+            y += _ROW_GAP if row.body.length else _HEADING_GAP
+    return Rows(axis, title, rows, labels, top, y)
+
+
+def _row(axis: CategoryAxis, category: Category, label: TextBlock, note: TextBlock, top: float) -> Row:
+    lanes = 0 if category.kind == "heading" else category.lanes
+    if axis.labels == "beside":
+        height = max(lanes * axis.lane, label.height + _LEAST_LINE_GAP)
+        return Row(category, label, note, top, Span(top, top + height))
+    label_height = max(label.height, note.height)
+    start = top + label_height
+    return Row(category, label, note, top, Span(start, start + lanes * axis.lane))
+
+
+def label_column_width(axis: CategoryAxis, most: float) -> float:
+    """How wide the column of labels beside the rows is."""
+    widest = 0.0
+    for category in axis.categories:
+        label = fit(category.label, most, lines=_CATEGORY_LABEL_LINES, bold=category.kind == "strong")
+        widest = max(widest, label.width)
+    return widest

@@ -1,0 +1,93 @@
+"""SVG elements as escaped markup.
+
+Shapes carry classes, and the style sheets of the page (``templates/*.css``) give classes their colours, so one drawing
+serves the light page, the dark page and print. The page's policy allows no ``style`` attributes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Literal
+
+from markupsafe import Markup, escape
+
+from lmassay.reporting.chart.text import LINE_HEIGHT, TextBlock, drawable
+
+Anchor = Literal["start", "middle", "end"]
+
+
+def element(tag: str, *children: str, **attributes: object) -> Markup:
+    """An element with its attributes; text is escaped, markup is not.
+
+    Attributes that are None or empty are left out. ``class_`` stands for ``class``, an underscore for a hyphen.
+
+    >>> element("text", "a < b", x=1.25, class_="tick", text_anchor="end")
+    Markup('<text x="1.2" class="tick" text-anchor="end">a &lt; b</text>')
+    """
+    written = "".join(_attribute(name, value) for name, value in attributes.items())
+    content = join(children)
+    if not content:
+        return Markup(f"<{tag}{written}/>")  # noqa: S704 - attributes are escaped
+    return Markup(f"<{tag}{written}>{content}</{tag}>")  # noqa: S704 - attributes and children are escaped
+
+
+def join(parts: Iterable[str]) -> Markup:
+    return Markup("").join(parts)
+
+
+def title(text: str) -> Markup:
+    """What a browser shows while the reader points at the element around it."""
+    return element("title", drawable(text)) if text else Markup("")
+
+
+def path(commands: str, style: str, text: str = "") -> Markup:
+    return element("path", title(text), class_=style, d=commands)
+
+
+def line(start: tuple[float, float], end: tuple[float, float], style: str, text: str = "") -> Markup:
+    return element("line", title(text), class_=style, x1=start[0], y1=start[1], x2=end[0], y2=end[1])
+
+
+def rectangle(x: tuple[float, float], y: tuple[float, float], style: str, text: str = "", **more: object) -> Markup:
+    """A rectangle between two places along each direction, in any order."""
+    left, right = sorted(x)
+    top, bottom = sorted(y)
+    return element("rect", title(text), class_=style, x=left, y=top, width=right - left, height=bottom - top, **more)
+
+
+def text(block: TextBlock, x: float, baseline: float, style: str, anchor: Anchor = "start", angle: float = 0) -> Markup:
+    """A text whose first line stands on ``baseline``; a text that had to be cut is shown whole on pointing at it."""
+    if not block.lines:
+        return Markup("")
+    first, *others = block.lines
+    spans = [element("tspan", line, x=x, dy=LINE_HEIGHT) for line in others]
+    return element(
+        "text",
+        first,
+        *spans,
+        title(block.full),
+        class_=f"{style} strong" if block.bold else style,
+        x=x,
+        y=baseline,
+        text_anchor=None if anchor == "start" else anchor,
+        transform=f"rotate({number(angle)} {number(x)} {number(baseline)})" if angle else None,
+    )
+
+
+def number(value: float) -> str:
+    """A coordinate: a tenth of a unit is finer than any screen.
+
+    >>> number(2.0), number(2.345), number(-0.01)
+    ('2', '2.3', '0')
+    """
+    # Adding zero turns -0.0 into 0.0.
+    rounded = round(value, 1) + 0.0
+    return f"{rounded:.1f}".removesuffix(".0")
+
+
+def _attribute(name: str, value: object) -> str:
+    if value is None or value == "":
+        return ""
+    written = number(value) if isinstance(value, float) else value
+    name = name.rstrip("_").replace("_", "-")
+    return f' {name}="{escape(written)}"'

@@ -1,0 +1,184 @@
+"""How the panels of a chart share its width: labels get the room that they need, plots share what is left."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from lmassay.reporting.chart.axes import CategoryAxis
+from lmassay.reporting.chart.edges import CategoryEdge, Edge, edge_of, fitting_ticks, label_column_width
+from lmassay.reporting.chart.panel import Panel
+from lmassay.reporting.chart.placement import Span
+from lmassay.reporting.chart.text import TextBlock, fit, text_width
+
+LABEL_GAP = 8.0
+"""Between the labels of an axis and the plot."""
+TITLE_GAP = 5.0
+"""Between the title of an axis and its labels."""
+_COLUMN_GAP = 14.0
+_LEAST_PLOT_WIDTH = 80.0
+_LEAST_LABEL_COLUMN = 110.0
+_LARGEST_NOTE_SHARE = 0.4
+
+
+@dataclass(frozen=True, slots=True)
+class Slot:
+    """A panel in its place of the grid. Neighbours with the same axis do not repeat its labels or its title."""
+
+    panel: Panel
+    row: int
+    column: int
+    shows_y: bool
+    shows_x_title: bool
+    shows_top_title: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A column of the grid: the stretch of its plots, and the stretch that these fill together with their labels."""
+
+    plot: Span
+    cell: Span
+
+
+def slots_of(panels: Sequence[Panel | None], columns: int) -> list[Slot]:
+    """Place panels row by row; None leaves a place empty."""
+    present = {divmod(position, columns): panel for position, panel in enumerate(panels) if panel is not None}
+    slots = []
+    for (row, column), panel in present.items():
+        to_the_left = [other for (r, c), other in present.items() if r == row and c < column]
+        above = [other for (r, c), other in present.items() if c == column and r < row]
+        below = [other for (r, c), other in present.items() if c == column and r > row]
+        slot = Slot(
+            panel,
+            row,
+            column,
+            shows_y=all(other.y != panel.y for other in to_the_left),
+            shows_x_title=all(other.x != panel.x for other in below),
+            shows_top_title=all(other.top != panel.top for other in above),
+        )
+        slots.append(slot)
+    return slots
+
+
+def columns_of(slots: Sequence[Slot], count: int, left: float, width: float) -> list[Column]:
+    """Divide the width among the columns. The last one ends beyond ``left + width`` if there is too little room."""
+    cell_width = (width - _COLUMN_GAP * (count - 1)) / count
+    needs = []
+    for column in range(count):
+        members = [slot for slot in slots if slot.column == column]
+        needs.append(_need(members, cell_width))
+    for_labels = sum(need.left + need.right for need in needs)
+    for_plots = width - for_labels - _COLUMN_GAP * (count - 1)
+    all_shares = sum(need.share for need in needs)
+    columns = []
+    x = left
+    for need in needs:
+        start = x + need.left
+        # A plot is never too narrow for its categories: the chart grows instead.
+        plot_width = max(for_plots * need.share / all_shares, need.least_plot)
+        if need.most_plot is not None:
+            plot_width = min(plot_width, need.most_plot)
+        plot = Span(start, start + plot_width)
+        cell = Span(x, plot.end + need.right)
+        columns.append(Column(plot, cell))
+        x = cell.end + _COLUMN_GAP
+    return columns
+
+
+@dataclass(frozen=True, slots=True)
+class _Need:
+    """What a column needs: room for labels on both sides, its share of what is left, and limits of its plots."""
+
+    left: float = 0.0
+    right: float = 0.0
+    share: float = 1.0
+    least_plot: float = _LEAST_PLOT_WIDTH
+    most_plot: float | None = None
+
+
+def _need(members: Sequence[Slot], cell_width: float) -> _Need:
+    if not members:
+        return _Need()
+    least_plot = _LEAST_PLOT_WIDTH
+    most_plot = None
+    for slot in members:
+        for edge in _category_edges(slot.panel):
+            needed = sum(edge.least_widths)
+            least_plot = max(least_plot, needed)
+            if not edge.axis.stretch:
+                most_plot = needed
+    return _Need(
+        left=max(_room_left(slot, cell_width) for slot in members),
+        right=max(_room_right(slot, cell_width) for slot in members),
+        share=max(slot.panel.share for slot in members),
+        least_plot=least_plot,
+        most_plot=most_plot,
+    )
+
+
+def y_title(panel: Panel) -> TextBlock:
+    """The title of a numeric y axis, which is written from bottom to top."""
+    title = "" if isinstance(panel.y, CategoryAxis) else panel.y.title
+    return fit(title, panel.height, lines=2)
+
+
+def _room_left(slot: Slot, cell_width: float) -> float:
+    """For the labels and the title of the y axis, and for labels of the x axis that begin left of the plot."""
+    overhang = max((_overhang(edge, cell_width)[0] for edge in _edges(slot.panel, cell_width)), default=0.0)
+    if not slot.shows_y:
+        return overhang
+    room = 0.0
+    labels = _y_label_width(slot.panel, cell_width)
+    if labels:
+        room += labels + LABEL_GAP
+    title = y_title(slot.panel)
+    if title.lines:
+        room += title.height + TITLE_GAP
+    return max(room, overhang)
+
+
+def _room_right(slot: Slot, cell_width: float) -> float:
+    """For the notes, and for labels of the x axis that end right of the plot."""
+    room = max((_overhang(edge, cell_width)[1] for edge in _edges(slot.panel, cell_width)), default=0.0)
+    for note in slot.panel.notes:
+        room = max(room, LABEL_GAP + fit(note.text, _LARGEST_NOTE_SHARE * cell_width).width)
+    return room
+
+
+def _y_label_width(panel: Panel, cell_width: float) -> float:
+    """How wide the labels beside the y axis are."""
+    if not isinstance(panel.y, CategoryAxis):
+        ticks = fitting_ticks(panel.y, panel.height, upright=True)
+        return max((text_width(tick.label) for tick in ticks), default=0.0)
+    if panel.y.labels == "above":
+        return 0.0
+    most = cell_width / 2
+    for edge in _category_edges(panel):
+        if not edge.axis.stretch:
+            # A heat map: labels may take all that its cells leave.
+            most = cell_width - sum(edge.least_widths) - _overhang(edge, cell_width)[1] - LABEL_GAP
+    return label_column_width(panel.y, max(most, _LEAST_LABEL_COLUMN))
+
+
+def _edges(panel: Panel, width: float) -> list[Edge]:
+    edges = []
+    if panel.x is not None:
+        edges.append(edge_of(panel.x, "bottom", width))
+    if panel.top is not None:
+        edges.append(edge_of(panel.top, "top", width))
+    return edges
+
+
+def _category_edges(panel: Panel) -> list[CategoryEdge]:
+    return [edge for edge in _edges(panel, 0.0) if isinstance(edge, CategoryEdge)]
+
+
+def _overhang(edge: Edge, cell_width: float) -> tuple[float, float]:
+    """How far labels reach beyond the plot at most, whose width is not known yet.
+
+    The narrower a plot, the nearer to its ends are its ticks and categories, and the further their labels reach beyond
+    it. Categories are at least as wide as their lanes, and a numeric axis as half of the cell.
+    """
+    width = sum(edge.least_widths) if isinstance(edge, CategoryEdge) else cell_width / 2
+    return edge.overhang(width)

@@ -1,0 +1,388 @@
+"""Marks: what is drawn between the axes. Coordinates are values of the axes, sizes are units of the drawing.
+
+``style`` names classes of the style sheet. Those that take the colour of their series, which a `Group` sets:
+
+- lines: ``curve``, ``curve dashed``; intervals: ``spread``, ``spread pale``; dots: ``full``, ``hollow``, ``full light``
+
+and those with a colour of their own:
+
+- reference lines: ``chance`` (dotted), ``zero``, ``mark`` (strong)
+- a value with its interval: ``value`` and ``whisker``; one interval across a bar: ``interval``
+- bars: ``share``, ``toward``, ``against``; what shades them: ``band``, ``reach``
+- areas: ``region``, and ``line`` for their edges; points inside and outside: ``dot hit``, ``dot miss``
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal, Protocol
+
+from markupsafe import Markup
+
+from lmassay.reporting.chart import elements
+from lmassay.reporting.chart.elements import Anchor, number
+from lmassay.reporting.chart.placement import Frame
+from lmassay.reporting.chart.text import MIDDLE, fit
+
+MOST_SERIES = 5
+"""As many colours as readers with any kind of colour vision can tell apart, on paper and on a dark screen."""
+
+Direction = Literal["x", "y"]
+Marker = Literal[
+    "circle", "triangle", "square", "diamond", "triangle-down", "pentagon", "star", "triangle-left", "triangle-right",
+    "cross", "plus",
+]  # fmt: skip
+Point = tuple[float, float]
+
+_STRONGEST_SHADE = 0.62
+"""Colours of a heat map stay thin enough for the number upon them to be read."""
+
+
+class Mark(Protocol):
+    """Anything that can draw itself in a frame."""
+
+    def draw(self, frame: Frame) -> Markup:
+        """The mark as SVG; nothing if it has no place on the axes."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """Marks that belong together: in the colour of one series, and with one title that is shown on pointing at them.
+
+    ``shift`` moves them to the right and down, so that marks of several series with the same coordinates do not hide
+    each other.
+    """
+
+    marks: Sequence[Mark]
+    series: int | None = None
+    style: str = ""
+    title: str = ""
+    shift: tuple[float, float] = (0.0, 0.0)
+
+    def draw(self, frame: Frame) -> Markup:
+        shifted = frame.shifted(*self.shift)
+        drawn = elements.join(mark.draw(shifted) for mark in self.marks)
+        if not drawn:
+            return Markup("")
+        classes = [self.style] if self.style else []
+        if self.series is not None:
+            classes.insert(0, f"s{self.series % MOST_SERIES}")
+        return elements.element("g", elements.title(self.title), drawn, class_=" ".join(classes))
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """A line through points, in their order."""
+
+    points: Sequence[Point]
+    style: str = "curve"
+    title: str = ""
+
+    def draw(self, frame: Frame) -> Markup:
+        placed = [frame.at(*point) for point in self.points if _is_finite(*point)]
+        if len(placed) < 2:
+            return Markup("")
+        written = " ".join(f"{number(x)},{number(y)}" for x, y in placed)
+        return elements.element("polyline", elements.title(self.title), class_=self.style, points=written)
+
+
+@dataclass(frozen=True, slots=True)
+class Dot:
+    """A point, in one of several shapes."""
+
+    x: float
+    y: float
+    marker: Marker = "circle"
+    style: str = "full"
+    radius: float = 3.4
+    title: str = ""
+
+    def draw(self, frame: Frame) -> Markup:
+        if not _is_finite(self.x, self.y):
+            return Markup("")
+        x, y = frame.at(self.x, self.y)
+        if self.marker == "circle":
+            return elements.element(
+                "circle", elements.title(self.title), class_=self.style, cx=x, cy=y, r=f"{self.radius:g}"
+            )
+        if self.marker in _CROSSES:
+            return elements.path(_cross(self.marker, x, y, self.radius), "cross", self.title)
+        return elements.path(_polygon(self.marker, x, y, self.radius), self.style, self.title)
+
+
+@dataclass(frozen=True, slots=True)
+class Interval:
+    """A stroke from ``low`` to ``high`` along one axis, at a coordinate of the other, with or without ``caps``."""
+
+    low: float
+    high: float
+    at: float
+    along: Direction = "x"
+    style: str = "spread"
+    caps: bool = False
+    title: str = ""
+
+    def draw(self, frame: Frame) -> Markup:
+        if not _is_finite(self.low, self.high, self.at):
+            return Markup("")
+        start, end = _along(frame, self.along, self.low, self.high, self.at)
+        if not self.caps:
+            return elements.line(start, end, self.style, self.title)
+        half = 2.5
+        (x1, y1), (x2, y2) = start, end
+        if self.along == "x":
+            ends = [f"M{number(x)} {number(y1 - half)}V{number(y1 + half)}" for x in (x1, x2)]
+        else:
+            ends = [f"M{number(x1 - half)} {number(y)}H{number(x1 + half)}" for y in (y1, y2)]
+        stroke = f"M{number(x1)} {number(y1)}L{number(x2)} {number(y2)}"
+        return elements.path(stroke + "".join(ends), self.style, self.title)
+
+
+@dataclass(frozen=True, slots=True)
+class Bar:
+    """A bar from ``start`` to ``end`` along one axis, at a coordinate of the other."""
+
+    start: float
+    end: float
+    at: float
+    along: Direction = "x"
+    thickness: float = 9.0
+    style: str = "share"
+    title: str = ""
+
+    def draw(self, frame: Frame) -> Markup:
+        if not _is_finite(self.start, self.end, self.at):
+            return Markup("")
+        (x1, y1), (x2, y2) = _along(frame, self.along, self.start, self.end, self.at)
+        half = self.thickness / 2
+        if self.along == "x":
+            return elements.rectangle((x1, x2), (y1 - half, y1 + half), self.style, self.title)
+        return elements.rectangle((x1 - half, x1 + half), (y1, y2), self.style, self.title)
+
+
+@dataclass(frozen=True, slots=True)
+class Stroke:
+    """A short upright stroke at a point, from ``above`` units above it to ``below`` units below it."""
+
+    x: float
+    y: float
+    above: float = 6.0
+    below: float = 6.0
+    style: str = "mark"
+    title: str = ""
+
+    def draw(self, frame: Frame) -> Markup:
+        if not _is_finite(self.x, self.y):
+            return Markup("")
+        x, y = frame.at(self.x, self.y)
+        return elements.line((x, y - self.above), (x, y + self.below), self.style, self.title)
+
+
+@dataclass(frozen=True, slots=True)
+class Arrow:
+    """From a hollow dot at ``start`` to an arrowhead at ``end`` along the x axis, or to a dot where both are close."""
+
+    start: float
+    end: float
+    at: float
+
+    def draw(self, frame: Frame) -> Markup:
+        if not _is_finite(self.start, self.end, self.at):
+            return Markup("")
+        (x1, y), (x2, _) = _along(frame, "x", self.start, self.end, self.at)
+        origin = elements.element("circle", class_="hollow", cx=x1, cy=y, r=3.6)
+        if abs(x2 - x1) <= 9:
+            return origin + elements.element("circle", class_="full", cx=x2, cy=y, r=2.6)
+        direction = math.copysign(1.0, x2 - x1)
+        shaft = elements.line((x1, y), (x2 - 4 * direction, y), "spread")
+        back = x2 - 5 * direction
+        head = f"M{number(x2)} {number(y)}L{number(back)} {number(y - 4)}V{number(y + 4)}Z"
+        return shaft + origin + elements.path(head, "full")
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """A reference line at a value of one axis, across the panel, or across one category of the other axis."""
+
+    value: float
+    axis: Direction = "x"
+    style: str = "chance"
+    category: int | None = None
+    title: str = ""
+
+    def draw(self, frame: Frame) -> Markup:
+        if not _is_finite(self.value):
+            return Markup("")
+        across = frame.y if self.axis == "x" else frame.x
+        spans = across.clear_spans if self.category is None else [across.spans[self.category]]
+        lines = []
+        for span in spans:
+            if self.axis == "x":
+                x = frame.x(self.value) + frame.shift[0]
+                lines.append(elements.line((x, span.start), (x, span.end), self.style, self.title))
+            else:
+                y = frame.y(self.value) + frame.shift[1]
+                lines.append(elements.line((span.start, y), (span.end, y), self.style, self.title))
+        return elements.join(lines)
+
+
+@dataclass(frozen=True, slots=True)
+class HalfPlane:
+    """The part of a panel where ``a * x + b * y > c``, shaded, with its edge."""
+
+    a: float
+    b: float
+    c: float
+
+    def draw(self, frame: Frame) -> Markup:
+        corners, edge = self.clipped(frame.x.range, frame.y.range)
+        parts = []
+        if len(corners) > 2:
+            written = " ".join(_written(frame.at(*corner)) for corner in corners)
+            parts.append(elements.element("polygon", class_="region", points=written))
+        if len(edge) == 2:
+            parts.append(elements.line(frame.at(*edge[0]), frame.at(*edge[1]), "line"))
+        return elements.join(parts)
+
+    def clipped(self, x: tuple[float, float], y: tuple[float, float]) -> tuple[list[Point], list[Point]]:
+        """The corners of the part inside a rectangle, and the ends of its edge there (Sutherland and Hodgman, 1974).
+
+        >>> HalfPlane(1, 1, 1).clipped((0, 1), (0, 1))
+        ([(1.0, 0.0), (1, 1), (0.0, 1.0)], [(1.0, 0.0), (0.0, 1.0)])
+        """
+        rectangle = [(x[0], y[0]), (x[1], y[0]), (x[1], y[1]), (x[0], y[1])]
+        following = [*rectangle[1:], rectangle[0]]
+        corners: list[Point] = []
+        edge: list[Point] = []
+        for start, end in zip(rectangle, following, strict=True):
+            height_at_start, height_at_end = self._height(start), self._height(end)
+            if height_at_start > 0:
+                corners.append(start)
+            if (height_at_start > 0) != (height_at_end > 0):
+                share = height_at_start / (height_at_start - height_at_end)
+                crossing = (start[0] + share * (end[0] - start[0]), start[1] + share * (end[1] - start[1]))
+                edge.append(crossing)
+                corners.append(crossing)
+        return corners, edge
+
+    def _height(self, point: Point) -> float:
+        """Above zero inside, below it outside."""
+        return self.a * point[0] + self.b * point[1] - self.c
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """A cell of a heat map: its text, and a shade from -1 (one colour) over 0 (none) to 1 (the other colour)."""
+
+    column: int
+    row: int
+    text: str
+    shade: float | None = None
+    title: str = ""
+
+    def draw(self, frame: Frame) -> Markup:
+        x, y = frame.x.spans[self.column], frame.y.spans[self.row]
+        inside_x, inside_y = (x.start + 1, x.end - 1), (y.start + 1, y.end - 1)
+        parts = [elements.title(self.title), elements.rectangle(inside_x, inside_y, "heat-none", fill="none")]
+        if self.shade is not None:
+            parts.append(shaded(inside_x, inside_y, self.shade))
+        style = "tick" if self.shade is None else "label"
+        text = fit(self.text, x.length - 4)
+        parts.append(elements.text(text, x.middle, y.middle + MIDDLE, style, "middle"))
+        return elements.element("g", *parts)
+
+
+@dataclass(frozen=True, slots=True)
+class Shade:
+    """A rectangle in the colour of a heat map, for its legend."""
+
+    x: tuple[float, float]
+    shade: float
+
+    def draw(self, frame: Frame) -> Markup:
+        left, right = frame.x(self.x[0]), frame.x(self.x[1])
+        bottom, top = frame.y(0.0), frame.y(1.0)
+        return shaded((left, right), (top, bottom), self.shade)
+
+
+@dataclass(frozen=True, slots=True)
+class Label:
+    """A text at a point of the panel, cut where it would leave the panel."""
+
+    x: float
+    y: float
+    text: str
+    style: str = "tick"
+    anchor: Anchor = "start"
+
+    def draw(self, frame: Frame) -> Markup:
+        x, y = frame.at(self.x, self.y)
+        left, right = sorted((frame.x.span.start, frame.x.span.end))
+        room = {"start": right - x, "end": x - left, "middle": 2 * min(right - x, x - left)}[self.anchor]
+        return elements.text(fit(self.text, room), x, y + MIDDLE, self.style, self.anchor)
+
+
+def shaded(x: tuple[float, float], y: tuple[float, float], shade: float) -> Markup:
+    """A rectangle whose colour says on which side of the middle a value is, and how far from it."""
+    side = "high" if shade >= 0 else "low"
+    strength = _STRONGEST_SHADE * min(abs(shade), 1.0)
+    return elements.rectangle(x, y, f"heat-{side}", fill_opacity=f"{strength:.3f}")
+
+
+def _is_finite(*values: float) -> bool:
+    return all(map(math.isfinite, values))
+
+
+def _along(frame: Frame, along: Direction, start: float, end: float, at: float) -> tuple[Point, Point]:
+    if along == "x":
+        return frame.at(start, at), frame.at(end, at)
+    return frame.at(at, start), frame.at(at, end)
+
+
+def _written(point: Point) -> str:
+    return f"{number(point[0])},{number(point[1])}"
+
+
+# --- shapes of dots ---------------------------------------------------------------------------------------------------
+
+_CROSSES = ("cross", "plus")
+# The number of corners, the direction of the first one (in degrees, clockwise from the top), and how much larger than a
+# circle the shape is drawn so that it looks as large.
+_CORNERS = {
+    "triangle": (3, 0, 1.25),
+    "triangle-right": (3, 90, 1.25),
+    "triangle-down": (3, 180, 1.25),
+    "triangle-left": (3, 270, 1.25),
+    "square": (4, 45, 1.25),
+    "diamond": (4, 0, 1.3),
+    "pentagon": (5, 0, 1.15),
+    "star": (5, 0, 1.45),
+}
+
+
+def _polygon(marker: Marker, x: float, y: float, radius: float) -> str:
+    count, first, scale = _CORNERS[marker]
+    corners = []
+    for corner in range(count):
+        angle = math.radians(first + 360 * corner / count)
+        corners.append(_turned(x, y, angle, scale * radius))
+        if marker == "star":
+            # Between two points of a star lies a corner near its middle.
+            corners.append(_turned(x, y, angle + math.pi / count, 0.45 * scale * radius))
+    return "M" + "L".join(corners) + "Z"
+
+
+def _turned(x: float, y: float, angle: float, radius: float) -> str:
+    return f"{number(x + radius * math.sin(angle))} {number(y - radius * math.cos(angle))}"
+
+
+def _cross(marker: Marker, x: float, y: float, radius: float) -> str:
+    if marker == "plus":
+        arm = radius * 1.15
+        return f"M{number(x - arm)} {number(y)}h{number(2 * arm)}M{number(x)} {number(y - arm)}v{number(2 * arm)}"
+    arm = radius * 0.85
+    left, right, top, bottom = number(x - arm), number(x + arm), number(y - arm), number(y + arm)
+    return f"M{left} {top}L{right} {bottom}M{left} {bottom}L{right} {top}"

@@ -1,0 +1,95 @@
+"""Where the values of an axis lie on the drawing."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from lmassay.reporting.chart.axes import NumericAxis
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """A stretch along one direction of the drawing."""
+
+    start: float
+    end: float
+
+    @property
+    def length(self) -> float:
+        return abs(self.end - self.start)
+
+    @property
+    def middle(self) -> float:
+        return (self.start + self.end) / 2
+
+
+@dataclass(frozen=True, slots=True)
+class NumericPlacement:
+    """A numeric axis between two places of the drawing; along the y axis, ``span`` starts at the bottom."""
+
+    axis: NumericAxis
+    span: Span
+
+    def __call__(self, value: float) -> float:
+        return self.span.start + (self.span.end - self.span.start) * self.axis.fraction(value)
+
+    @property
+    def spans(self) -> Sequence[Span]:
+        """The stretches that marks may lie in: all of the axis."""
+        return (self.span,)
+
+    @property
+    def clear_spans(self) -> Sequence[Span]:
+        """The stretches in which a line across the axis meets no label: all of it."""
+        return (self.span,)
+
+    @property
+    def range(self) -> tuple[float, float]:
+        return self.axis.low, self.axis.high
+
+
+@dataclass(frozen=True, slots=True)
+class CategoryPlacement:
+    """Categories, each in a stretch of its own (``spans``).
+
+    Labels may stand between these: a line across the axis is drawn in the ``clear_spans`` only, and meets no label.
+    """
+
+    spans: Sequence[Span]
+    clear_spans: Sequence[Span]
+
+    def __call__(self, value: float) -> float:
+        # The n-th category reaches from n - 0.5 to n + 0.5.
+        category = min(max(math.floor(value + 0.5), 0), len(self.spans) - 1)
+        span = self.spans[category]
+        fraction = min(max(value - category + 0.5, 0.0), 1.0)
+        return span.start + (span.end - span.start) * fraction
+
+    @property
+    def span(self) -> Span:
+        return Span(self.spans[0].start, self.spans[-1].end) if self.spans else Span(0.0, 0.0)
+
+    @property
+    def range(self) -> tuple[float, float]:
+        return -0.5, len(self.spans) - 0.5
+
+
+Placement = NumericPlacement | CategoryPlacement
+
+
+@dataclass(frozen=True, slots=True)
+class Frame:
+    """The area of the drawing that marks are drawn in, and how their coordinates are placed there."""
+
+    x: Placement
+    y: Placement
+    shift: tuple[float, float] = (0.0, 0.0)
+
+    def at(self, x: float, y: float) -> tuple[float, float]:
+        """The place of a point."""
+        return self.x(x) + self.shift[0], self.y(y) + self.shift[1]
+
+    def shifted(self, right: float, down: float) -> Frame:
+        return replace(self, shift=(self.shift[0] + right, self.shift[1] + down))

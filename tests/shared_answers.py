@@ -1,0 +1,83 @@
+"""What the embedded model has answered in this test session, so that no command waits for the same answer twice.
+
+The card of README, the pages of the documentation and the examples put many of the same questions to a real model,
+each into a results folder of its own. Only commands share answers; tests of the model itself ask it directly.
+"""
+
+from __future__ import annotations
+
+import pickle
+import sqlite3
+from collections.abc import Iterator, Sequence
+from contextlib import closing, contextmanager
+from pathlib import Path
+from typing import Any
+from unittest import mock
+
+file: Path | None = None
+"""Where the answers are kept: conftest.py puts a file there that all workers of the session share."""
+
+
+@contextmanager
+def shared() -> Iterator[None]:
+    """While this lasts, the embedded model answers what it was asked before from memory."""
+    if file is None:
+        yield
+        return
+    from lmassay.models.hf.model import HuggingFace, SmolLM2
+
+    def remembering(verb: str) -> Any:
+        def ask(self: SmolLM2, requests: Sequence[Any]) -> Iterator[tuple[int, Any]]:
+            return _answers(self, getattr(HuggingFace, verb), requests)
+
+        return ask
+
+    with (
+        mock.patch.object(SmolLM2, "slot", remembering("slot"), create=True),
+        mock.patch.object(SmolLM2, "logprobs", remembering("logprobs"), create=True),
+        mock.patch.object(SmolLM2, "generate", remembering("generate"), create=True),
+    ):
+        yield
+
+
+@contextmanager
+def not_shared() -> Iterator[None]:
+    """While this lasts, commands ask the model itself."""
+    global file
+    before, file = file, None
+    try:
+        yield
+    finally:
+        file = before
+
+
+def _answers(model: Any, ask: Any, requests: Sequence[Any]) -> Iterator[tuple[int, Any]]:
+    from lmassay.types import digest, request_key
+
+    identity = digest(dict(model.identity()))
+    keys = [digest(identity, request_key(request)) for request in requests]
+    with closing(_opened()) as store:
+        known = {}
+        for place, key in enumerate(keys):
+            row = store.execute("SELECT answer FROM answers WHERE key = ?", (key,)).fetchone()
+            if row is not None:
+                known[place] = row[0]
+        for place, answer in known.items():
+            yield place, pickle.loads(answer)
+        unknown = [place for place in range(len(requests)) if place not in known]
+        if not unknown:
+            return
+        for place, response in ask(model, [requests[place] for place in unknown]):
+            if response.error is None:
+                row = keys[unknown[place]], pickle.dumps(response)
+                store.execute("INSERT OR IGNORE INTO answers VALUES (?, ?)", row)
+            yield unknown[place], response
+
+
+def _opened() -> sqlite3.Connection:
+    """A connection that waits for other workers and leaves nothing half-written; what is lost at a crash is no loss."""
+    store = sqlite3.connect(str(file), timeout=600, isolation_level=None)
+    store.execute("PRAGMA journal_mode = WAL")
+    store.execute("PRAGMA synchronous = OFF")
+    store.execute("CREATE TABLE IF NOT EXISTS answers (key TEXT PRIMARY KEY, answer BLOB)")
+    return store
