@@ -34,9 +34,9 @@ from typing import Any
 
 import numpy as np
 
-from lmassay.evaluations.bias.kobbq.expansion import expand
 from lmassay.evaluations.bias.kobbq.steps.collect import collect
 from lmassay.evaluations.bias.kobbq.steps.evaluate import METRICS, Mode, evaluate, write_results
+from lmassay.evaluations.bias.kobbq.steps.expand import expand
 from lmassay.evaluations.bias.kobbq.steps.postprocess import postprocess
 from lmassay.evaluations.bias.kobbq.steps.preprocess import preprocess
 from lmassay.evaluations.bias.prompts import choose, read_prompts

@@ -25,7 +25,7 @@ def test_every_option_of_the_syntax_task_and_of_local_models_is_described():
 def test_the_description_of_own_data_in_the_docs_has_keys_that_are_known():
     import yaml
 
-    from lmassay.evaluations.bias.described_keys import KEYS
+    from lmassay.evaluations.bias.described import KEYS
 
     described = [block for block in texts("docs/bias.md", "yaml") if "files:" in block]
     assert described

@@ -10,12 +10,12 @@ import json
 
 import pytest
 
-from lmassay.evaluations.bias.kobbq.expansion import RELEASED_BLOB, expand, git_blob_id
-from lmassay.evaluations.bias.kobbq.files import kobbq_items
-from lmassay.evaluations.bias.kobbq.series import count_series
+from lmassay.evaluations.bias.kobbq.pandas_output import count_series
+from lmassay.evaluations.bias.kobbq.samples import kobbq_items
 from lmassay.evaluations.bias.kobbq.steps.collect import collect
 from lmassay.evaluations.bias.kobbq.steps.compare import compare
 from lmassay.evaluations.bias.kobbq.steps.evaluate import HEADER, METRICS, evaluate, write_results
+from lmassay.evaluations.bias.kobbq.steps.expand import RELEASED_BLOB, expand, git_blob_id
 from lmassay.evaluations.bias.kobbq.steps.postprocess import postprocess
 from lmassay.evaluations.bias.kobbq.steps.preprocess import preprocess
 from lmassay.evaluations.bias.reference import lowered, parse_reference

@@ -77,7 +77,7 @@ def test_bbq_described_in_twelve_lines_is_bbq(shared, tmp_path):
 
 
 def test_kobbq_described_is_kobbq(shared, tmp_path):
-    kobbq_files = pytest.importorskip("lmassay.evaluations.bias.kobbq.files")
+    kobbq_files = pytest.importorskip("lmassay.evaluations.bias.kobbq.samples")
     samples = shared / "data" / "kobbq" / "KoBBQ_test_samples.tsv"
     path = tmp_path / "kobbq.yaml"
     path.write_text(KOBBQ.format(file=samples), encoding="utf-8")

@@ -29,7 +29,7 @@ def test_a_file_a_folder_and_a_pattern_of_bbq_are_the_same(tmp_path):
 
 
 def test_a_samples_file_of_kobbq_is_read(shared):
-    pytest.importorskip("lmassay.evaluations.bias.kobbq.files")
+    pytest.importorskip("lmassay.evaluations.bias.kobbq.samples")
     dataset = read_dataset("KoBBQ_test_samples.tsv", shared / "data" / "kobbq")
     assert (dataset.kind, dataset.language, len(dataset.items)) == ("kobbq", "ko", 2280)
 
@@ -64,7 +64,7 @@ def test_what_cannot_be_read_is_told_with_what_can(tmp_path, data, message):
 
 
 def test_a_table_that_is_not_kobbqs_is_refused(tmp_path):
-    pytest.importorskip("lmassay.evaluations.bias.kobbq.files")
+    pytest.importorskip("lmassay.evaluations.bias.kobbq.samples")
     (tmp_path / "x.tsv").write_text("id\tquestion\n1\twho\n", encoding="utf-8")
     with pytest.raises(UserError, match="sample_id"):
         read_dataset("x.tsv", tmp_path)
@@ -98,7 +98,7 @@ def test_the_answers_of_the_demonstration_can_be_told_apart_in_words():
 
 
 def test_the_korean_samples_of_the_demonstration_have_kobbqs_form():
-    pytest.importorskip("lmassay.evaluations.bias.kobbq.files")
+    pytest.importorskip("lmassay.evaluations.bias.kobbq.samples")
     dataset = read_dataset("korean.tsv", EXAMPLES)
     assert (dataset.kind, len(dataset.items), len({item.template for item in dataset.items})) == ("kobbq", 32, 4)
     for item in dataset.items:

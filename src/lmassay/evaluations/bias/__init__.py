@@ -121,7 +121,7 @@ evaluation = Evaluation(
     },
     variation=Variation(pooled="prompt", named=("prompt",), hidden=()),
     section=f"{__name__}.report.section:section",
-    texts=f"{__name__}.texts:texts",
+    texts=f"{__name__}.report.answers:texts",
     headline=f"{__name__}.card:headline",
     card=f"{__name__}.card:variants",
     sample=Sample(_HERE / "sample", marks=f"{__name__}.card:sample_marks"),

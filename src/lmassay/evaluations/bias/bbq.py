@@ -18,8 +18,7 @@ from pathlib import Path
 from typing import Literal
 
 from lmassay.errors import DataError
-from lmassay.evaluations.bias.checked import checked
-from lmassay.evaluations.bias.items import Dataset, Item
+from lmassay.evaluations.bias.items import Dataset, Item, checked
 from lmassay.evaluations.bias.records import Record, read_records
 from lmassay.storage.files import sha256
 from lmassay.types import digest

@@ -7,8 +7,7 @@ from functools import cached_property
 from typing import Any
 
 from lmassay.evaluations.bias.bbq import bias_notes, item_of
-from lmassay.evaluations.bias.checked import checked
-from lmassay.evaluations.bias.items import LETTERS, Dataset, Item
+from lmassay.evaluations.bias.items import LETTERS, Dataset, Item, checked
 from lmassay.evaluations.bias.records import Record
 from lmassay.evaluations.bias.task import Bias
 from lmassay.interchange.lm_eval_log import Log, Sample, asked_digest

@@ -24,7 +24,7 @@ def read_dataset(data: str, base: Path) -> Dataset:
     elif len(files) > 1:
         raise DataError(f"task.data: {data} stands for {len(files)} files; only BBQ's .jsonl files are read together")
     elif endings == {".tsv"}:
-        from lmassay.evaluations.bias.kobbq.files import kobbq_items
+        from lmassay.evaluations.bias.kobbq.samples import kobbq_items
 
         dataset = kobbq_items(files[0])
     elif endings <= {".yaml", ".yml"}:

@@ -12,7 +12,7 @@ from pydantic import Field
 from lmassay.answers import parser
 from lmassay.contracts import Model, StoredAnswers, Task
 from lmassay.errors import ConfigError
-from lmassay.evaluations.bias import aggregation, evaluation
+from lmassay.evaluations.bias import evaluation, scores
 from lmassay.evaluations.bias.items import LETTERS, Dataset, Item, rotations
 from lmassay.evaluations.bias.prompts import Prompt, choose, read_prompts, shipped_prompts
 from lmassay.evaluations.bias.reference import parse_reference
@@ -90,7 +90,7 @@ class Bias(Task):
     @property
     def design(self) -> Design:  # type: ignore[override]  # the headline depends on the data
         return Design(
-            clusters=(aggregation.CLUSTER,),
+            clusters=(scores.CLUSTER,),
             headline=_BBQ if self._dataset.kind == "bbq" else _KOBBQ,
             combinations=combinations("template" if self._averaging == "all" else None),
         )
@@ -149,7 +149,7 @@ class Bias(Task):
 
     def aggregate(self, table: ScoreTable, settings: Settings) -> list[Result]:
         groups = ["label", "category", *self._by]
-        return aggregation.results(table, self.design.combinations, [g for g in groups if g in table.groups], settings)
+        return scores.results(table, self.design.combinations, [g for g in groups if g in table.groups], settings)
 
     def signature(self) -> Mapping[str, Any]:
         parts: dict[str, Any] = {

@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lmassay.errors import DataError
+from lmassay.evaluations.bias.kobbq.pandas_output import lines
 from lmassay.evaluations.bias.kobbq.tsv import MISSING, Regular, Scanned, first_few, read_table
-from lmassay.evaluations.bias.kobbq.writing import lines, quoted_cell, retold, rewritten
 
 CELL = st.text(st.sampled_from(list("ab가\t\n\r\"' \b\x01\x02\x05")), max_size=6) | st.sampled_from(sorted(MISSING))
 
@@ -141,58 +141,6 @@ def test_ids_are_unique_and_present(tmp_path):
         table(tmp_path, "id\tb\nx\t1\ny\t2\nx\t3\n").require_unique("id")
     with pytest.raises(DataError, match="line 3: id is empty"):
         table(tmp_path, "id\tb\nx\t1\n\t2\n").require_unique("id")
-
-
-@pytest.mark.parametrize(
-    ("read", "written"),
-    [
-        (["1", "2"], ["1", "2"]),
-        (["1", "", "2"], ["1.0", "", "2.0"]),
-        (["1.0", "2"], ["1.0", "2.0"]),
-        (["007", "+1"], ["7", "1"]),
-        (["1e3", ".5", "2."], ["1000.0", "0.5", "2.0"]),
-        (["1", "２"], ["1", "２"]),
-        (["1", "1_000"], ["1", "1_000"]),
-        (["9223372036854775808", "1"], ["9223372036854775808", "1"]),
-        (["TRUE", "false"], ["True", "False"]),
-        (["True", "", "x"], ["True", "", "x"]),
-        (["", ""], ["", ""]),
-        (["a", "1"], ["a", "1"]),
-    ],
-)
-def test_columns_are_told_as_pandas_tells_them(read, written):
-    assert list(retold(read)) == written
-
-
-def test_cells_are_quoted_only_where_they_must_be():
-    assert [quoted_cell(cell) for cell in ("a b", "'a'", "a\tb", 'a"b', "a\nb", "a\rb", "")] == [
-        *("a b", "'a'", '"a\tb"', '"a""b"', '"a\nb"', '"a\rb"', "")
-    ]
-
-
-@pytest.mark.parametrize("extra", ["", "\n", "5\tNA\t\t6\n", '5\t"x\n"\t\t6\n'])
-def test_a_column_is_replaced_in_its_place(tmp_path, extra):
-    found = table(tmp_path, "id\tb\tprediction\tc\n1\t2\told\t4\n" + extra)
-    column = ["new"] * found.count
-    text = "".join(rewritten(found, "prediction", column))
-    again = table(tmp_path, text)
-    assert again.header == found.header
-    assert again.column("prediction") == column
-    for name in ("id", "b", "c"):
-        assert again.column(name) == list(retold(found.column(name)))
-
-
-def test_a_new_column_stands_behind_the_others(tmp_path):
-    found = table(tmp_path, "id\traw\n1\t01\n2\t\n")
-    assert "".join(rewritten(found, "new", ["x", 'say "y"'], as_is="raw")) == (
-        'id\traw\tnew\n1\t01\tx\n2\t\t"say ""y"""\n'
-    )
-
-
-def test_undecodable_bytes_in_a_column_that_is_taken_over_are_named(tmp_path):
-    found = table(tmp_path, b"id\tb\tprediction\n1\t2\tx\n3\t\xff\ty\n")
-    with pytest.raises(DataError, match="line 3: byte 0xff in column b"):
-        list(rewritten(found, "prediction", ["p", "q"]))
 
 
 def test_long_lists_are_shortened():

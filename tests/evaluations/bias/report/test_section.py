@@ -8,7 +8,7 @@ from statistics import fmean, stdev
 
 import pytest
 
-from lmassay.evaluations.bias.report import answers, contrasts, figures, runs
+from lmassay.evaluations.bias.report import answers, comparisons, figures, runs
 from lmassay.storage.store import Store
 from lmassay.types import NewRun, provenance_of
 from tests.evaluations.bias.report.small_bias import (
@@ -255,7 +255,7 @@ def test_contrasts_are_the_same_when_scores_are_read_again(debiased, monkeypatch
 
 
 def test_contrasts_beyond_the_most_are_left_to_the_command(debiased, monkeypatch):
-    monkeypatch.setattr(contrasts, "MOST_PAIRS", 1)
+    monkeypatch.setattr(comparisons, "MOST_PAIRS", 1)
     found = section(debiased)
     assert under(found, "Default against debiased") == []
     assert "2 further pairs of runs are not tested here; see `lmassay compare`." in notes(found.blocks)

@@ -1,18 +1,246 @@
-"""Runs of the bias evaluation as the page needs them: what they have in common, and what sets them apart."""
+"""Runs of the bias evaluation as the report needs them.
+
+What their rows show, runs that differ only in the prompt (a family), and the mean over a family.
+"""
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Iterable, Mapping, Sequence
+import re
+from collections import Counter, deque
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from lmassay.evaluations.bias import scores
-from lmassay.evaluations.bias.report.means import Parts, mean_of, parts_by_group
-from lmassay.evaluations.bias.report.seen import Seen, noted
+from lmassay.evaluations.bias.items import LETTERS
+from lmassay.statistics import intervals
+from lmassay.statistics.combination import Sums
+from lmassay.statistics.intervals import Difference, Settings
 from lmassay.statistics.table import ScoreTable
 from lmassay.storage.store import Store
-from lmassay.types import Result, RunRecord
+from lmassay.types import Combination, Result, Row, RunRecord
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    Floats = NDArray[np.float64]
+
+Reading = Literal["agree", "neither", "robust", "reference", "different"]
+"""How the two parsers read an answer: alike, not at all, only one of them, or as different choices."""
+
+MOST_SHAPES = 400
+_LONGEST_SHAPE = 80
+_LETTER = re.compile(rf"(?<![A-Za-z])[{LETTERS}{LETTERS.lower()}](?![A-Za-z])")
+
+
+@dataclass(slots=True)
+class Kept:
+    """The first answer of a shape, and how many there are of it."""
+
+    row: Row
+    times: int = 1
+
+
+@dataclass(slots=True)
+class Seen:
+    """Counts over all rows, and a few rows to show, however many there are."""
+
+    choices: int = 0
+    finishes: Counter[str] = field(default_factory=Counter)
+    readings: Counter[Reading] = field(default_factory=Counter)
+    by_rotation: dict[str, list[int]] = field(default_factory=dict)
+    """Rotation → (answers out of choice, answers)."""
+    shapes: dict[tuple[Reading, str], Kept] = field(default_factory=dict)
+    """Answers that the parsers read differently, or neither reads; those that differ only in the choice are one."""
+    stereotypes: dict[str, Kept] = field(default_factory=dict)
+    """Category → a stereotyped answer where the context does not say, the one that stays in most orders of choices."""
+    _streak: Kept | None = None
+
+    def add(self, row: Row) -> None:
+        self.choices = max(self.choices, len(row.example.inputs.get("choices", ())))
+        self._note_finish(row)
+        if row.state != "scored":
+            return
+        details, groups = row.score.details, row.example.groups
+        asked = self.by_rotation.setdefault(groups.get("rotation", ""), [0, 0])
+        asked[0] += details.get("letter") is None
+        asked[1] += 1
+        if "raw" in details:
+            self._note_reading(row, details)
+        if groups.get("context") == "amb" and details.get("role") == "biased":
+            self._note_stereotype(row, groups)
+
+    def take_in(self, other: Seen) -> None:
+        """Add what was seen of another prompt."""
+        self.choices = max(self.choices, other.choices)
+        self.finishes += other.finishes
+        self.readings += other.readings
+        for rotation, (unread, asked) in other.by_rotation.items():
+            known = self.by_rotation.get(rotation, [0, 0])
+            self.by_rotation[rotation] = [known[0] + unread, known[1] + asked]
+        for key, kept in other.shapes.items():
+            times = self.shapes[key].times if key in self.shapes else 0
+            self.shapes[key] = Kept(self.shapes[key].row if times else kept.row, times + kept.times)
+        for category, kept in other.stereotypes.items():
+            if category not in self.stereotypes or kept.times > self.stereotypes[category].times:
+                self.stereotypes[category] = kept
+
+    def shown(self, readings: Sequence[Reading], most: int) -> list[Kept]:
+        """The most frequent shapes of each of these readings in turn."""
+        of_kind = [
+            sorted((kept for (kind, _), kept in self.shapes.items() if kind == reading), key=lambda kept: -kept.times)
+            for reading in readings
+        ]
+        rounds = (found[place] for place in range(most) for found in of_kind if place < len(found))
+        return [kept for _, kept in zip(range(most), rounds, strict=False)]
+
+    def _note_finish(self, row: Row) -> None:
+        if row.state == "error":
+            self.finishes["error"] += 1
+            return
+        reason = row.score.unscored.get("answer", "")
+        finish = row.score.details.get("finish") or reason.removeprefix("no answer: ")
+        if finish:
+            self.finishes[str(finish)] += 1
+
+    def _note_reading(self, row: Row, details: Mapping[str, Any]) -> None:
+        reading = _reading(details.get("reference"), details.get("robust"))
+        self.readings[reading] += 1
+        if reading == "agree":
+            return
+        key = reading, _shape(str(details["raw"]), row.example.inputs.get("choices", ()))
+        if key in self.shapes:
+            self.shapes[key].times += 1
+        elif len(self.shapes) < MOST_SHAPES:
+            self.shapes[key] = Kept(row)
+
+    def _note_stereotype(self, row: Row, groups: Mapping[str, str]) -> None:
+        """Rows of one question follow each other; of those answered so in as many orders the first is kept."""
+        streak = self._streak
+        if streak is not None and streak.row.example.groups.get("question") == groups.get("question"):
+            streak.times += 1
+        else:
+            self._streak = streak = Kept(row)
+        category = groups.get("category", "")
+        best = self.stereotypes.get(category)
+        if best is None or streak.times > best.times:
+            self.stereotypes[category] = streak
+
+
+def noted(rows: Iterable[Row], seen: Seen) -> Iterator[Row]:
+    """The rows, noted as they pass."""
+    for row in rows:
+        seen.add(row)
+        yield row
+
+
+def _reading(reference: str | None, robust: str | None) -> Reading:
+    if reference == robust:
+        return "neither" if reference is None else "agree"
+    if reference is None:
+        return "robust"
+    return "reference" if robust is None else "different"
+
+
+def _shape(raw: str, choices: Sequence[str]) -> str:
+    """What answers have in common that differ only in the choice they name."""
+    text = raw[: 4 * _LONGEST_SHAPE]
+    for choice in sorted(filter(None, choices), key=len, reverse=True):
+        text = text.replace(choice, "…")
+    return _LETTER.sub("□", text)[:_LONGEST_SHAPE]
+
+
+# --- the mean over prompts, with an interval that knows that all of them asked about the same templates ---------------
+
+TEMPLATE = "template"
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """A number of one run as the sum of what its templates add to it: ``shares`` are deviations, which sum to zero."""
+
+    value: float
+    shares: Mapping[str, float]
+
+
+def parts_by_group(
+    table: ScoreTable, combinations: Mapping[str, Combination], groups: Sequence[str]
+) -> dict[tuple[str, str], Parts]:
+    """(metric, group) → its parts, for all and for every label of the groups; those without data are left out."""
+    import numpy as np
+
+    names, codes = np.unique(np.asarray(table.groups.get(TEMPLATE, table.ids)), return_inverse=True)
+    masks = {"overall": np.ones(len(table), dtype=bool)}
+    for group in groups:
+        masks |= {f"{group}={label}": where for label, where in table.parts(group) if label}
+    found = {}
+    for metric, combination in combinations.items():
+        columns = [table.column(column) for column in combination.terms]
+        weights = np.array(list(combination.terms.values()))
+        for group, where in masks.items():
+            sums, counts = np.zeros((2, len(names), len(columns)))
+            for place, column in enumerate(columns):
+                inside = where & ~np.isnan(column)
+                sums[:, place] = np.bincount(codes[inside], weights=column[inside], minlength=len(names))
+                counts[:, place] = np.bincount(codes[inside], minlength=len(names))
+            parts = _parts(Sums([str(n) for n in names], sums, counts, weights, combination.constant), combination)
+            if parts is not None:
+                found[metric, group] = parts
+    return found
+
+
+def mean_of(parts: Sequence[Parts], settings: Settings) -> tuple[float, float | None, float | None]:
+    """The mean with its interval; the prompts are taken as given, templates as a sample."""
+    value = sum(p.value for p in parts) / len(parts)
+    return value, *intervals.interval_around(value, _together([(p, 1 / len(parts)) for p in parts]), settings)
+
+
+def mean_difference(before: Sequence[Parts], after: Sequence[Parts], settings: Settings) -> Difference:
+    """How far one mean is from another of the same templates: interval, and p of Student's t over templates."""
+    from scipy.stats import ttest_1samp
+
+    value = sum(p.value for p in after) / len(after) - sum(p.value for p in before) / len(before)
+    shares = _together([(p, 1 / len(after)) for p in after] + [(p, -1 / len(before)) for p in before])
+    low, high = intervals.interval_around(value, shares, settings)
+    p = None if low is None else float(ttest_1samp(value + shares * len(shares), 0.0).pvalue)
+    return Difference(value, low, high, p, len(shares))
+
+
+def _parts(found: Sums, combination: Combination) -> Parts | None:
+    import numpy as np
+
+    if combination.each is not None:
+        values = found.by_label()
+        known = ~np.isnan(values)
+        if not known.any():
+            return None
+        value = float(values[known].mean())
+        shares = (values - value) / known.sum()
+    else:
+        whole = found.whole()
+        if whole is None:
+            return None
+        value, known = whole, np.asarray((found.counts > 0).any(axis=1))
+        totals = found.counts.sum(axis=0)
+        shares = ((found.sums - found.sums.sum(axis=0) / totals * found.counts) / totals) @ found.weights
+    return Parts(
+        value, {label: float(share) for label, share, has in zip(found.labels, shares, known, strict=True) if has}
+    )
+
+
+def _together(weighted: Sequence[tuple[Parts, float]]) -> Floats:
+    """What each template adds to a weighted sum."""
+    import numpy as np
+
+    totals: dict[str, float] = {}
+    for parts, weight in weighted:
+        for template, share in parts.shares.items():
+            totals[template] = totals.get(template, 0.0) + weight * share
+    return np.array(list(totals.values()))
+
+
+# --- runs, and families of runs: one model asked under several prompts ------------------------------------------------
 
 MOST_ROWS_KEPT = 400_000
 OVERALL = "overall"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from lmassay.evaluations.bias.report import answers, contrasts, figures
+from lmassay.evaluations.bias.report import answers, comparisons, figures
 from lmassay.evaluations.bias.report.runs import Family, Run, bias_metrics, families, prompts_name, read_all
 from lmassay.evaluations.bias.report.tables import headline
 from lmassay.reporting.blocks import Block, Heading, Note, Section
@@ -53,7 +53,7 @@ def _of_data(store: Store, found: Sequence[Family]) -> list[Block]:
     blocks: list[Block] = [Note(f"{_ACCURACY} {_MEANING[metric]} {_SIGN}"), headline(found), *_prompt_files(found)]
     blocks += figures.categories(found)
     blocks += figures.spread(found)
-    blocks += contrasts.blocks(store, found)
+    blocks += comparisons.blocks(store, found)
     blocks += answers.parsing(found)
     blocks += answers.position(found)
     return blocks + answers.endings(store, found)

@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from lmassay.errors import DataError
+from lmassay.evaluations.bias.kobbq.pandas_output import retold, rewritten
 from lmassay.evaluations.bias.kobbq.steps.postprocess import PREDICTION, UNFINISHED
 from lmassay.evaluations.bias.kobbq.steps.preprocess import LETTERS
 from lmassay.evaluations.bias.kobbq.tsv import first_few, read_table
-from lmassay.evaluations.bias.kobbq.writing import retold, rewritten
 from lmassay.storage.files import atomic_write, forbid_overwriting
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from lmassay.errors import DataError
-from lmassay.evaluations.bias.kobbq.series import float_series
+from lmassay.evaluations.bias.kobbq.pandas_output import float_series
 from lmassay.evaluations.bias.kobbq.steps.evaluate import HEADER, METRICS
 from lmassay.evaluations.bias.kobbq.tsv import read_table
 

@@ -14,9 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lmassay.errors import DataError
-from lmassay.evaluations.bias.kobbq.files import file_name_of, parse_choice_bytes
+from lmassay.evaluations.bias.kobbq.pandas_output import lines
+from lmassay.evaluations.bias.kobbq.samples import file_name_of, parse_choice_bytes
 from lmassay.evaluations.bias.kobbq.tsv import Table, first_few, read_table
-from lmassay.evaluations.bias.kobbq.writing import lines
 from lmassay.evaluations.bias.prompts import choose, read_prompts
 from lmassay.storage.files import atomic_write
 

@@ -9,9 +9,9 @@ from typing import Literal
 from unicodedata import is_normalized, normalize
 
 from lmassay.errors import DataError
+from lmassay.evaluations.bias.kobbq.pandas_output import lines, rewritten
 from lmassay.evaluations.bias.kobbq.steps.preprocess import LETTERS, Advance
 from lmassay.evaluations.bias.kobbq.tsv import Table, first_few, read_table
-from lmassay.evaluations.bias.kobbq.writing import lines, rewritten
 from lmassay.evaluations.bias.reference import lowered, parse_reference
 from lmassay.storage.files import atomic_write, forbid_overwriting
 

@@ -9,7 +9,8 @@ from pathlib import Path
 
 from lmassay.errors import DataError
 from lmassay.evaluations.bias.items import rotations
-from lmassay.evaluations.bias.kobbq.files import (
+from lmassay.evaluations.bias.kobbq.pandas_output import lines, retold
+from lmassay.evaluations.bias.kobbq.samples import (
     CHOICES,
     SAMPLE_COLUMNS,
     UNKNOWN,
@@ -19,7 +20,6 @@ from lmassay.evaluations.bias.kobbq.files import (
     samples_of,
 )
 from lmassay.evaluations.bias.kobbq.tsv import Table
-from lmassay.evaluations.bias.kobbq.writing import lines, retold
 from lmassay.evaluations.bias.prompts import Prompt, choose, read_prompts
 from lmassay.storage.files import atomic_write, forbid_overwriting
 

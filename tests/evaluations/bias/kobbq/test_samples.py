@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lmassay.errors import DataError
-from lmassay.evaluations.bias.kobbq.files import (
+from lmassay.evaluations.bias.kobbq.samples import (
     SAMPLE_COLUMNS,
     Sample,
     defects,
@@ -20,7 +20,6 @@ from lmassay.evaluations.bias.kobbq.files import (
     parse_choices,
     read_samples,
 )
-from lmassay.evaluations.bias.kobbq.series import count_series, float_series
 
 ROWS = [
     [
@@ -146,25 +145,3 @@ def test_any_name_makes_a_safe_part_of_a_file_name(name):
 @given(NAME, NAME)
 def test_two_models_never_share_a_file(one, other):
     assert (file_name_of(one) == file_name_of(other)) == (one == other)
-
-
-@pytest.mark.parametrize(
-    ("values", "shown"),
-    [
-        ({"a": 0.5, "bc": float("nan")}, "a     0.5\nbc    NaN"),
-        ({"a": float("nan"), "b": float("nan")}, "a   NaN\nb   NaN"),
-        ({"a": -0.5, "b": 0.25}, "a   -0.50\nb    0.25"),
-        ({"a": 0.0, "b": 1.0}, "a    0.0\nb    1.0"),
-        ({"a": 1 / 3, "b": 1.0}, "a    0.333333\nb    1.000000"),
-        ({"a": 1e-7, "b": -0.5}, "a    1.000000e-07\nb   -5.000000e-01"),
-        ({"a": 1e-7, "b": float("nan")}, "a    1.000000e-07\nb             NaN"),
-        ({"a": 0.0000011, "b": 0.0}, "a    0.000001\nb    0.000000"),
-        ({"a": -0.0, "b": 0.1}, "a   -0.0\nb    0.1"),
-    ],
-)
-def test_numbers_are_shown_as_pandas_shows_them(values, shown):
-    assert float_series(values) == f"{shown}\ndtype: float64"
-
-
-def test_counts_are_shown_as_pandas_shows_them():
-    assert count_series({"sample_id": 0, "bbq_id": 2856}) == "sample_id       0\nbbq_id       2856\ndtype: int64"

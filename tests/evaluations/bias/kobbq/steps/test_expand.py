@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from lmassay.errors import DataError
-from lmassay.evaluations.bias.kobbq.expansion import RELEASED_BLOB, expand, git_blob_id
+from lmassay.evaluations.bias.kobbq.steps.expand import RELEASED_BLOB, expand, git_blob_id
 
 COLUMNS = {
     "Category": "Age",

@@ -9,9 +9,9 @@ import unicodedata
 import pytest
 
 from lmassay.errors import DataError
-from lmassay.evaluations.bias.kobbq.files import OPTIONAL_COLUMNS, SAMPLE_COLUMNS
+from lmassay.evaluations.bias.kobbq.samples import OPTIONAL_COLUMNS, SAMPLE_COLUMNS
 from lmassay.evaluations.bias.kobbq.steps.evaluate import METRICS
-from tests.evaluations.bias.kobbq.steps_kit import UNKNOWN, Work, read, write
+from tests.evaluations.bias.kobbq.steps.kit import UNKNOWN, Work, read, write
 
 
 @pytest.fixture

@@ -13,7 +13,7 @@ from lmassay.evaluations.bias.kobbq.steps.collect import collect
 from lmassay.evaluations.bias.kobbq.steps.compare import compare
 from lmassay.evaluations.bias.kobbq.steps.evaluate import HEADER, evaluate_file
 from lmassay.evaluations.bias.kobbq.steps.preprocess import preprocess
-from tests.evaluations.bias.kobbq.steps_kit import PROMPTS, UNKNOWN, Work, read, write
+from tests.evaluations.bias.kobbq.steps.kit import PROMPTS, UNKNOWN, Work, read, write
 
 
 @pytest.fixture

@@ -1,9 +1,4 @@
-"""KoBBQ's samples from its templates: every combination of the words that a template offers.
-
-A template holds slots such as ``[N1: 손자와, 손녀와]``: two people (N1, N2), shared wording (W1, W2) and wording that
-goes with a person (X1, X2). All slots of one name take the same place of their lists, for a list spells out the
-particles that its word needs.
-"""
+"""Step 0: KoBBQ's samples from its templates, every combination of the words that a template offers."""
 
 from __future__ import annotations
 
@@ -15,9 +10,9 @@ from itertools import product
 from pathlib import Path
 
 from lmassay.errors import DataError
-from lmassay.evaluations.bias.kobbq.files import BACKSPACE, OPTIONAL_COLUMNS, SAMPLE_COLUMNS, UNKNOWN, Sample, defects
+from lmassay.evaluations.bias.kobbq.pandas_output import lines, retold
+from lmassay.evaluations.bias.kobbq.samples import BACKSPACE, OPTIONAL_COLUMNS, SAMPLE_COLUMNS, UNKNOWN, Sample, defects
 from lmassay.evaluations.bias.kobbq.tsv import Table, first_few, read_table
-from lmassay.evaluations.bias.kobbq.writing import lines, retold
 
 RELEASED_BLOB = "31fe1237c1ba4876d51bbcc9c1822f122299ab56"
 """Git's name for the contents of KoBBQ_all_samples.tsv as its authors released it."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 
-from lmassay.evaluations.bias.kobbq.files import OPTIONAL_COLUMNS, SAMPLE_COLUMNS
+from lmassay.evaluations.bias.kobbq.samples import OPTIONAL_COLUMNS, SAMPLE_COLUMNS
 from lmassay.evaluations.bias.kobbq.steps.collect import collect
 from lmassay.evaluations.bias.kobbq.steps.evaluate import METRICS, evaluate, write_results
 from lmassay.evaluations.bias.kobbq.steps.postprocess import postprocess

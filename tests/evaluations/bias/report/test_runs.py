@@ -7,10 +7,9 @@ from statistics import fmean
 
 import pytest
 
-from lmassay.evaluations.bias import aggregation
+from lmassay.evaluations.bias import scores
 from lmassay.evaluations.bias.items import Item
-from lmassay.evaluations.bias.report.means import Parts, mean_difference, mean_of, parts_by_group
-from lmassay.evaluations.bias.report.seen import MOST_SHAPES, Seen
+from lmassay.evaluations.bias.report.runs import MOST_SHAPES, Parts, Seen, mean_difference, mean_of, parts_by_group
 from lmassay.evaluations.bias.scores import columns, combinations
 from lmassay.statistics.intervals import Settings
 from lmassay.statistics.table import ScoreTable
@@ -43,7 +42,7 @@ def test_parts_add_up_to_the_numbers_that_are_reported(seed, each):
     table = answers(seed)
     made = combinations(each)
     parts = parts_by_group(table, made, ["category"])
-    found = [r for r in aggregation.results(table, made, ["category"], SETTINGS) if r.metric in made]
+    found = [r for r in scores.results(table, made, ["category"], SETTINGS) if r.metric in made]
     assert len(found) == 3 * len(made)
     for result in found:
         assert parts[result.metric, result.group].value == pytest.approx(result.value)
@@ -53,7 +52,7 @@ def test_parts_add_up_to_the_numbers_that_are_reported(seed, each):
 def test_of_one_prompt_the_mean_has_the_interval_that_is_reported():
     table, made = answers(1), combinations(None)
     parts = parts_by_group(table, made, ["category"])
-    for result in aggregation.results(table, made, ["category"], SETTINGS):
+    for result in scores.results(table, made, ["category"], SETTINGS):
         if result.metric.startswith("diff_bias"):
             expected = result.value, result.low, result.high
             assert mean_of([parts[result.metric, result.group]], SETTINGS) == pytest.approx(expected)

@@ -1,4 +1,4 @@
-"""KoBBQ's second step: put the prompts of a file to a model and note each answer as it comes, in a file of its own.
+"""Step 2: put the prompts of a file to a model and note each answer as it comes, in a file of its own.
 
 The file is the record: an answer that stands in it is never asked again.
 """
@@ -9,8 +9,10 @@ import codecs
 import csv
 import io
 import json
+import os
+import re
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -20,10 +22,49 @@ from typing import IO, Any
 from lmassay.budget import Budget
 from lmassay.contracts import Model, ask
 from lmassay.errors import DataError, FatalModelError
-from lmassay.evaluations.bias.kobbq.files import file_name_of
+from lmassay.evaluations.bias.kobbq.samples import file_name_of
 from lmassay.storage.files import atomic_write, require_file
 from lmassay.storage.locks import exclusive
 from lmassay.types import Generate, Place, Response
+
+_KOALPACA = "beomi/KoAlpaca-Polyglot-12.8B"
+_OPENAI_NAMES = re.compile(r"(gpt-|chatgpt|davinci|text-|o\d)", re.IGNORECASE)
+_OPENAI_KEYS = ("OPENAI", "OPENAI_API_KEY")
+_AZURE_ENDPOINTS = ("AZURE_ENDPOINT", "AZURE_OPENAI_ENDPOINT")
+_STRIPPED = frozenset({"openai", "azure", "clova"})
+
+
+def model_spec(name: str, environment: Mapping[str, str] = os.environ) -> dict[str, Any]:
+    """A model as a configuration would name it.
+
+    >>> model_spec("claude-2.0", {})
+    {'name': 'claude', 'model': 'claude-2.0'}
+    """
+    low = name.lower()
+    if low.startswith(("claude", "cluade")):
+        return {"name": "claude", "model": name.replace("cluade", "claude")}
+    if low == "clova-x" or low.startswith("hcx-"):
+        return {"name": "clova"} if low == "clova-x" else {"name": "clova", "model": name}
+    if low == "koalpaca-polyglot-12.8b":
+        return {"name": "hf", "model": _KOALPACA}
+    if low == "smollm2":
+        return {"name": "smollm2"}
+    if "/" in name:
+        return {"name": "hf", "model": name}
+    has_openai, has_azure = (any(map(environment.get, names)) for names in (_OPENAI_KEYS, _AZURE_ENDPOINTS))
+    if _OPENAI_NAMES.match(name):
+        return {"name": "azure" if has_azure and not has_openai else "openai", "model": name}
+    if has_azure and not has_openai and not Path(name).exists():
+        return {"name": "azure", "model": name}
+    return {"name": "hf", "model": name}
+
+
+def strips_answers(model: str) -> bool:
+    """Whether KoBBQ's programs take blanks and line ends off the answers of this kind of model."""
+    return model in _STRIPPED
+
+
+# --- questions, the file of predictions, and the asking ---------------------------------------------------------------
 
 HEADER = ("time", "topic", "guid", "truth", "raw")
 _PREDICTION = "prediction"
@@ -39,7 +80,7 @@ class Question:
 
 
 @dataclass(slots=True)
-class Told:
+class InferenceSummary:
     """How it went."""
 
     asked: int = 0
@@ -80,7 +121,7 @@ def predictions_path(data: Path, output: Path, model: str) -> Path:
     return output / f"{data.name.removesuffix('.json')}_{file_name_of(model)}_predictions.tsv"
 
 
-class Predictions:
+class PredictionsFile:
     """The answers on file: those that are there, and new ones as they come."""
 
     def __init__(self, path: Path, topic: str) -> None:
@@ -93,7 +134,7 @@ class Predictions:
         self._stream: IO[str] | None = None
 
     @contextmanager
-    def opened(self) -> Iterator[Predictions]:
+    def opened(self) -> Iterator[PredictionsFile]:
         """Hold the file for this process alone."""
         lock = self.path.parent / ".locks" / self.path.name
         with exclusive(lock, f"the predictions {self.path}"):
@@ -214,14 +255,14 @@ def _records(path: Path, size: int) -> list[list[str]]:
 def infer(
     model: Model,
     questions: Sequence[Question],
-    predictions: Predictions,
+    predictions: PredictionsFile,
     *,
     max_tokens: int,
     strip: bool,
     budget: Budget,
     note: Callable[[Question, Response], None],
     progress: Callable[[float, int | None], None],
-    told: Told,
+    told: InferenceSummary,
 ) -> None:
     """Ask what is not yet answered. A question that failed for good is left out, and asked again the next time."""
     todo = [question for question in questions if question.guid not in predictions.done]

@@ -11,8 +11,13 @@ import time
 import pytest
 
 from lmassay.errors import DataError, StoreError
-from lmassay.evaluations.bias.kobbq.inference import Predictions, Question, predictions_path, read_questions
-from lmassay.evaluations.bias.kobbq.model_names import model_spec
+from lmassay.evaluations.bias.kobbq.steps.infer import (
+    PredictionsFile,
+    Question,
+    model_spec,
+    predictions_path,
+    read_questions,
+)
 from tests.helpers import ROOT, lmassay
 from tests.servers import completion, failure, openai_server, prompt_of
 
@@ -159,7 +164,7 @@ def test_after_the_third_step_new_rows_have_its_columns_and_line_ends(data):
 def test_two_runs_into_one_file_do_not_mix(data, tmp_path):
     path = predictions_path(data, tmp_path, "m")
     taken = pytest.raises(StoreError, match="another process is working on the predictions")
-    with Predictions(path, "t").opened(), taken, Predictions(path, "t").opened():
+    with PredictionsFile(path, "t").opened(), taken, PredictionsFile(path, "t").opened():
         pass
 
 
@@ -242,7 +247,7 @@ def test_a_file_that_is_not_of_the_first_step_is_refused(tmp_path, content, why)
 def test_a_file_with_other_columns_is_not_touched(tmp_path):
     path = tmp_path / "p.tsv"
     path.write_bytes(b"a\tb\r\n1\t2\r\n")
-    with pytest.raises(DataError, match="line 1: the columns are a, b"), Predictions(path, "t").opened():
+    with pytest.raises(DataError, match="line 1: the columns are a, b"), PredictionsFile(path, "t").opened():
         pass
     assert path.read_bytes() == b"a\tb\r\n1\t2\r\n"
 
@@ -253,7 +258,7 @@ def test_a_file_with_other_columns_is_not_touched(tmp_path):
 def test_a_file_that_is_not_ours_is_left_as_it_is(tmp_path, content):
     path = tmp_path / "p.tsv"
     path.write_bytes(content)
-    with pytest.raises(DataError), Predictions(path, "t").opened():
+    with pytest.raises(DataError), PredictionsFile(path, "t").opened():
         pass
     assert path.read_bytes() == content
 
@@ -289,7 +294,7 @@ def test_notes_stay_readable_after_a_crash(data):
 
 
 def test_a_lone_surrogate_or_a_nul_in_an_answer_breaks_no_file(tmp_path):
-    with Predictions(tmp_path / "p.tsv", "t").opened() as predictions:
+    with PredictionsFile(tmp_path / "p.tsv", "t").opened() as predictions:
         predictions.add(Question("g", "A", "p"), "x\ud800\0")
     assert rows(tmp_path / "p.tsv")[1][4] == "x\\ud800\ufffd"
 
