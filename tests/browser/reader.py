@@ -18,7 +18,7 @@ class Reader:
     def js(self, script: str, *arguments: Any) -> Any:
         return self.driver.execute_script(script, *arguments)
 
-    def until(self, condition: str, seconds: float = 30) -> None:
+    def until(self, condition: str, seconds: float = 120) -> None:
         end = time.monotonic() + seconds
         while not self.js(f"return {condition}"):
             assert time.monotonic() < end, f"{condition} did not come true"

@@ -113,7 +113,7 @@ def script_for(name: str, folder: Path) -> Path:
 
 
 def test_fish_offers_verbs_with_their_whole_description(tmp_path):
-    code = f"source {script_for('fish', tmp_path)}; complete -C 'lmassay re'; complete -C 'lmassay init r'"
+    code = f"source '{script_for('fish', tmp_path)}'; complete -C 'lmassay re'; complete -C 'lmassay init r'"
     done = subprocess.run(
         [shell("fish"), "--no-config", "-c", code],
         env={**os.environ, "PATH": f"{BIN}{os.pathsep}{os.environ['PATH']}", "HOME": str(tmp_path)},
@@ -127,7 +127,7 @@ def test_fish_offers_verbs_with_their_whole_description(tmp_path):
 
 def test_zsh_completes_what_is_typed_even_where_nothing_was_set_up(tmp_path):
     """Typed at a real prompt: zsh completes nowhere else."""
-    typed = f". {script_for('zsh', tmp_path)}\nlmassay init ro\t --force\nexit\n"
+    typed = f". '{script_for('zsh', tmp_path)}'\nlmassay init ro\t --force\nexit\n"
     env = {"PATH": f"{BIN}{os.pathsep}{os.environ['PATH']}", "HOME": str(tmp_path), "TERM": "dumb"}
     shown = program_in_terminal([shell("zsh"), "-f", "-i"], cwd=tmp_path, env=env, typed=typed)
     assert (tmp_path / "robustness.yaml").is_file(), shown.screen

@@ -25,7 +25,7 @@ from tests.helpers import ROOT
 EXEMPT = re.compile(r"\s*(make( |$)|(python -m )?pip install |git clone )")
 LANGUAGES = ("sh", "console", "python")
 _OTHER_SHELLS = ("bash", "shell", "zsh", "powershell", "bat", "shell-session", "sh-session")
-_SECONDS = 300
+_SECONDS = 900
 
 # What a block may need: a fixture that gives it or skips, or a program.
 FIXTURES = ("smollm2", "smollm2_gguf", "shared", "server", "package")

@@ -102,7 +102,7 @@ def test_the_search_works_from_disk_and_no_request_leaves(site, chromium):
 
     chromium.get_log("performance")
     chromium.get(f"{(site / 'index.html').as_uri()}?q=perturbation")
-    latest, found = time.monotonic() + 20, []
+    latest, found = time.monotonic() + 120, []
     while not found and time.monotonic() < latest:
         time.sleep(0.1)
         found = chromium.find_elements(By.CSS_SELECTOR, ".md-search-result__article")

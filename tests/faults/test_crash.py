@@ -48,7 +48,7 @@ def answers_in_store(folder: Path) -> int:
 
 
 def wait_for_answers(folder: Path, count: int, process: subprocess.Popen[str]) -> None:
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + 300
     while answers_in_store(folder) < count:
         assert process.poll() is None, process.communicate()
         assert time.monotonic() < deadline
@@ -90,7 +90,7 @@ def test_ctrl_c_says_how_to_go_on_and_exits_130(tmp_path):
         process = started(tmp_path, config(tmp_path, server.url))
         wait_for_answers(tmp_path, 20, process)
         process.send_signal(signal.SIGINT)
-        _, errors = process.communicate(timeout=20)
+        _, errors = process.communicate(timeout=300)
         assert process.returncode == 130, errors
         assert "lmassay resume" in errors
         assert "Traceback" not in errors
@@ -152,7 +152,7 @@ def test_two_runs_may_share_a_results_folder_at_the_same_time(tmp_path):
         file = config(tmp_path, server.url)
         first, second = started(tmp_path, file), started(tmp_path, file)
         for process in (first, second):
-            assert process.wait(timeout=60) == 0, process.communicate()
+            assert process.wait(timeout=300) == 0, process.communicate()
             process.communicate()
     with Store(tmp_path / "results") as store:
         one, two = store.runs()

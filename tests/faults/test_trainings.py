@@ -69,11 +69,25 @@ def started(folder: Path, file: Path, *more: str) -> subprocess.Popen[str]:
 
 
 def wait_until(condition: Any, process: subprocess.Popen[str]) -> None:
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + 300
     while not condition():
         assert process.poll() is None, process.communicate()
         assert time.monotonic() < deadline
         time.sleep(0.01)
+
+
+def wait_for_end(pid: int) -> None:
+    """Wait until a process that is no child of ours is gone; one that nobody has buried yet counts as gone."""
+    deadline = time.monotonic() + 300
+    while time.monotonic() < deadline:
+        try:
+            os.kill(pid, 0)
+            if "\nState:\tZ" in Path(f"/proc/{pid}/status").read_text():
+                return
+        except OSError:
+            return
+        time.sleep(0.05)
+    raise AssertionError(f"the process {pid} is still there")
 
 
 def test_two_processes_give_the_numbers_of_one(tmp_path, whole):
@@ -98,7 +112,8 @@ def test_a_sweep_that_is_killed_is_finished_by_resume_and_only_open_trainings_ru
     os.kill(process.pid, signal.SIGKILL)
     process.communicate()
     # Workers whose parent is gone end within a moment; what they began is not counted as done.
-    time.sleep(2 if workers > 1 else 0)
+    for pid in {int(line.split()[1]) for line in (tmp_path / "log").read_text().splitlines()}:
+        wait_for_end(pid)
     kept, before = answers_in_store(tmp_path), trained(tmp_path)
     done = lmassay_process("resume", "--results", tmp_path / "results", "--workers", workers)
     assert done.returncode == 0, done.stderr

@@ -28,7 +28,7 @@ def fill(new: Path) -> None:
 
 def fill_together(folder: Path, barrier, number: int) -> None:
     def write(new: Path) -> None:
-        barrier.wait(timeout=60)
+        barrier.wait(timeout=300)
         for name in ("a", "b"):
             (new / name).write_text(str(number), encoding="utf-8")
 

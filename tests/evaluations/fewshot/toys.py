@@ -37,7 +37,7 @@ class Counting:
         name = f"{self.weight:g}/{lesson.train[0].guid}/{len(lesson.train)}"
         with Path(self.log).open("a", encoding="utf-8") as log:
             log.write(f"{name} {os.getpid()}\\n")
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + 300
         while self.gate and not Path(self.gate).exists() and time.monotonic() < deadline:
             time.sleep(0.01)
         time.sleep(self.wait)

@@ -35,6 +35,12 @@ def take(model, asked, got, budget=None) -> None:
         got.append(answered)
 
 
+def after(event: threading.Event) -> None:
+    """Wait for another answer to be given, and to arrive."""
+    event.wait(60)
+    time.sleep(0.5)
+
+
 def test_a_server_that_takes_two_at_a_time_is_not_pressed_and_everything_is_answered():
     lock = threading.Lock()
     out, most = 0, 2
@@ -58,7 +64,7 @@ def test_a_server_that_takes_two_at_a_time_is_not_pressed_and_everything_is_answ
 
 def test_who_is_told_to_wait_does_not_keep_others_from_asking():
     def reply(body, before):
-        return failure(429, Retry_After="1") if prompt_of(body) == "p1" and before == 0 else completion("ok")
+        return failure(429, Retry_After="3") if prompt_of(body) == "p1" and before == 0 else completion("ok")
 
     with openai_server(reply) as server:
         order = [place for place, _ in ask(model_of(server.url, concurrency=2), "generate", requests(9))]
@@ -102,10 +108,14 @@ def test_a_budget_that_is_gone_asks_nothing():
 
 
 def test_what_is_in_flight_is_yielded_before_a_fatal_error_ends_the_work():
+    refused = threading.Event()
+
     def reply(body, _):
         if prompt_of(body) == "p3":
+            refused.set()
             return failure(401)
-        time.sleep(0.2 if prompt_of(body) in ("p1", "p2") else 0)
+        if prompt_of(body) in ("p1", "p2"):
+            after(refused)
         return completion("paid for")
 
     got = []
@@ -133,7 +143,7 @@ def test_the_account_is_out_of_credit():
 
 
 def test_a_model_that_has_answered_once_needs_no_first_question_the_second_time():
-    together = threading.Barrier(4, timeout=5)
+    together = threading.Barrier(4, timeout=60)
     first = True
 
     def reply(body, _):
@@ -186,10 +196,14 @@ def test_a_server_that_is_busy_for_ever_is_given_up(monkeypatch):
 
 
 def test_a_server_that_asks_to_come_in_an_hour_ends_the_work_with_what_is_in_flight():
+    refused = threading.Event()
+
     def reply(body, _):
         if prompt_of(body) == "p3":
+            refused.set()
             return failure(429, Retry_After="3600")
-        time.sleep(0.2 if prompt_of(body) in ("p1", "p2") else 0)
+        if prompt_of(body) in ("p1", "p2"):
+            after(refused)
         return completion("paid for")
 
     got = []
