@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lmassay.errors import ConfigError
-from lmassay.evaluations.fewshot.metrics import METRICS, scores
+from lmassay.evaluations.fewshot.metrics import METRICS, answer_scores, normalised, scores, token_f1
 
 pairs = st.lists(st.tuples(st.integers(0, 2), st.integers(0, 2)), min_size=1, max_size=30)
 
@@ -80,3 +80,30 @@ def test_no_metric_depends_on_the_order_of_examples(rows, rng):
 
 def test_arrays_are_as_good_as_lists():
     assert scores(("acc",), np.array([0, 1]), np.array([0, 0])) == {"acc": 0.5}
+
+
+@pytest.mark.parametrize(
+    ("chosen", "right", "f1"),
+    [
+        ("Bhutto", "Bhutto", 1.0),
+        ("the Bhutto!", "bhutto", 1.0),
+        ("Benazir Bhutto", "Bhutto", 2 / 3),
+        ("CNN", "BBC", 0.0),
+    ],
+)
+def test_words_are_compared_without_case_articles_and_punctuation(chosen, right, f1):
+    assert token_f1(chosen, right) == pytest.approx(f1)
+
+
+def test_the_best_right_answer_counts():
+    found = answer_scores(["Bhutto", "New York"], [["Benazir Bhutto", "Bhutto"], ["York City"]])
+    assert found == {"acc": 0.5, "f1": pytest.approx((1 + 0.5) / 2), "em": 0.5}
+
+
+def test_normalised_text_keeps_words_that_begin_like_articles():
+    assert normalised("The  Athenians, an A-team") == "athenians ateam"
+
+
+def test_answers_and_questions_must_be_as_many():
+    with pytest.raises(ValueError, match="1 answers for 2 questions"):
+        answer_scores(["a"], [["a"], ["b"]])

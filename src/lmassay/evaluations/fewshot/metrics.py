@@ -1,7 +1,11 @@
-"""Metrics over predicted labels (places in ``task.labels``): accuracy, F1, macro-F1, exact match per question."""
+"""Metrics over predicted labels (places in ``task.labels``): accuracy, F1, macro-F1, exact match per question; and over
+the texts that ReCoRD's questions are answered with."""
 
 from __future__ import annotations
 
+import re
+import string
+from collections import Counter
 from collections.abc import Callable, Hashable, Sequence
 from typing import TYPE_CHECKING
 
@@ -9,14 +13,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lmassay.errors import ConfigError, did_you_mean
-from lmassay.evaluations.fewshot.answers import answer_scores
 
 if TYPE_CHECKING:
     from lmassay.evaluations.fewshot.tasks.examples import InputExample
     from lmassay.evaluations.fewshot.tasks.nlu import NluTask
 
+
 Places = NDArray[np.int64]
 _POSITIVE = 1
+_ARTICLES = re.compile(r"\b(a|an|the)\b")
+_PUNCTUATION = str.maketrans("", "", string.punctuation)
 
 
 def scores(
@@ -111,3 +117,40 @@ def _places(values: Sequence[int], name: str) -> Places:
     if found.size and found.dtype.kind not in "iub":
         raise ValueError(f"the {name} must be whole numbers, the places of labels in their list")
     return found.astype(np.int64)
+
+
+# --- ReCoRD: an entity that was chosen against the texts that are right, as SuperGLUE compares them -------------------
+
+
+def answer_scores(chosen: Sequence[str], right: Sequence[Sequence[str]]) -> dict[str, float]:
+    """Exact match and token F1, each the best over a question's right answers, mean over questions.
+
+    ``acc`` is exact match by the name that other tasks use for the share of what is right.
+
+    >>> answer_scores(["the Bhutto family"], [["Bhutto", "Benazir Bhutto"]])
+    {'acc': 0.0, 'f1': 0.6666666666666666, 'em': 0.0}
+    """
+    if len(chosen) != len(right) or not chosen:
+        raise ValueError(f"{len(chosen)} answers for {len(right)} questions; there must be one each, and at least one")
+    exact, close = [], []
+    for answer, right_answers in zip(chosen, right, strict=True):
+        exact.append(max((float(normalised(answer) == normalised(one)) for one in right_answers), default=0.0))
+        close.append(max((token_f1(answer, one) for one in right_answers), default=0.0))
+    em, f1 = sum(exact) / len(exact), sum(close) / len(close)
+    return {"acc": em, "f1": f1, "em": em}
+
+
+def token_f1(chosen: str, right: str) -> float:
+    """The harmonic mean of precision and recall over words.
+
+    >>> token_f1("Benazir Bhutto", "Bhutto")
+    0.6666666666666666
+    """
+    mine, theirs = normalised(chosen).split(), normalised(right).split()
+    hits = sum((Counter(mine) & Counter(theirs)).values())
+    return 2 * hits / (len(mine) + len(theirs)) if hits else 0.0
+
+
+def normalised(text: str) -> str:
+    """Lower case, without punctuation, articles and superfluous spaces."""
+    return " ".join(_ARTICLES.sub(" ", text.lower().translate(_PUNCTUATION)).split())

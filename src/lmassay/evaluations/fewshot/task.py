@@ -15,7 +15,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from lmassay.contracts import Model, Task
 from lmassay.errors import ConfigError
-from lmassay.evaluations.fewshot import checks, evaluation, outcomes, trainer
+from lmassay.evaluations.fewshot import evaluation, outcomes, trainer
 from lmassay.evaluations.fewshot.icl import NoChoiceError
 from lmassay.evaluations.fewshot.methods.contract import Lesson
 from lmassay.evaluations.fewshot.metrics import judged
@@ -120,8 +120,8 @@ class FewShot(Task):
                 raise ConfigError(
                     f"task.regime: {self._method_name} trains nothing, so there is no {self._regime.name}"
                 )
-        checks.check_unlabeled(self._data, self._task, self._method, self._regime)
-        checks.check_regime(self._task, self._method_name, self._method, self._regime)
+        _check_unlabeled(self._data, self._task, self._method, self._regime)
+        _check_regime(self._task, self._method_name, self._method, self._regime)
         if self._distils:
             build("method", self._regime.student, self._base, "task.regime.student")
         if self._extra is not None:
@@ -137,7 +137,7 @@ class FewShot(Task):
         if callable(check):
             check(self._task)
         if strategy_name(self._options.strategy) != "model_informed":
-            checks.check_lessons(self._method, self._splits)
+            _check_lessons(self._method, self._splits)
 
     def check_model(self, model: Model) -> None:
         self._model = model
@@ -152,7 +152,7 @@ class FewShot(Task):
         # A cloze learns from right referents only, so wrong ones are missing by design.
         parts = ("dev",) if self._pairs == "cloze" else ("train", "dev")
         missing = gaps(self._splits, self._units, labels=self._task.labels, parts=parts)
-        told = [*missing, *repeats(self._splits), *checks.without_labels(self._tested)]
+        told = [*missing, *repeats(self._splits), *_without_labels(self._tested)]
         grouped = units_of(self._all, self._task.group)
         told += [
             f"split {number}: {many} groups of examples that belong together are in train and in dev"
@@ -365,3 +365,62 @@ class FewShot(Task):
             ],
         }
         return outcomes.score(self._task, [outcome], None, lesson.dev, self._tested)
+
+
+# --- what can be known to be wrong before anything is trained ---------------------------------------------------------
+
+
+def _check_unlabeled(data: str, task: NluTask, method: Any, regime: regimes.Regime) -> None:
+    """Unlabeled examples that are asked for must be there."""
+    wanted = regime.uses_unlabeled or getattr(method, "uses_unlabeled", False)
+    if not wanted or task.has("unlabeled"):
+        return
+    key = "task.regime" if regime.uses_unlabeled else "task.method"
+    own = data.endswith((".yaml", ".yml"))
+    where = "name them under data: in the task's file" if own else "put unlabeled.jsonl beside the other files"
+    raise ConfigError(f"{key}: this needs unlabeled examples, and {data} has none; {where}")
+
+
+def _check_regime(task: NluTask, name: str, method: Any, regime: regimes.Regime) -> None:
+    """Whether a regime fits the task and the method, and the patterns exist."""
+    if task.kind == "entities" and regime.name != "default":
+        raise ConfigError(
+            f"task.regime: answers of {task.name} are texts of each example, which can neither be averaged nor taught "
+            f"as labels; {regime.name} does not fit, take default"
+        )
+    if regime.patterns and not hasattr(method, "pattern"):
+        raise ConfigError(f"task.regime.patterns: the method {name} has no pattern; leave them out")
+    if regime.name == "noisy_student" and not hasattr(method, "spatial_dropout"):
+        raise ConfigError(f"task.regime.name: the method {name} cannot be made noisy; take ipet")
+    check = getattr(method, "check_pattern", None)
+    if not callable(check):
+        return
+    own: Any = getattr(method, "pattern", None)
+    if own is None:
+        return
+    key, patterns = ("task.regime.patterns", regime.patterns) if regime.patterns else ("task.method.pattern", [own])
+    for pattern in patterns:
+        try:
+            check(task, pattern)
+        except ConfigError as error:
+            raise ConfigError(f"{key}: {error}") from None
+
+
+def _check_lessons(method: Any, splits: Sequence[Split]) -> None:
+    """Numbers of updates and looks that make no training of such a size."""
+    check = getattr(method, "check_lesson", None)
+    if not callable(check):
+        return
+    for split in splits:
+        try:
+            check(len(split.train), has_dev=bool(split.dev))
+        except ConfigError as error:
+            raise ConfigError(f"task.method.{error}") from None
+
+
+def _without_labels(tested: Sequence[InputExample]) -> list[str]:
+    """A note if the test examples cannot be scored."""
+    without = sum(example.label is None for example in tested)
+    if not without:
+        return []
+    return [f"{without} of {len(tested)} test examples have no label: nothing is scored on test"]

@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 
 from lmassay.errors import DataError
-from lmassay.evaluations.fewshot.answers import answer_scores, plain, token_f1
 from lmassay.evaluations.fewshot.tasks.examples import InputExample
 from tests.evaluations.fewshot.methods.test_multimask import NAMES, small_task, tiny
 
@@ -98,30 +97,3 @@ def test_the_loss_is_the_mean_over_questions(record):
     with torch.no_grad():
         apart = [learner.loss([item]).item() for item in items]
         assert learner.loss(items).item() == pytest.approx(sum(apart) / len(apart), abs=1e-4)
-
-
-@pytest.mark.parametrize(
-    ("chosen", "right", "f1"),
-    [
-        ("Bhutto", "Bhutto", 1.0),
-        ("the Bhutto!", "bhutto", 1.0),
-        ("Benazir Bhutto", "Bhutto", 2 / 3),
-        ("CNN", "BBC", 0.0),
-    ],
-)
-def test_words_are_compared_without_case_articles_and_punctuation(chosen, right, f1):
-    assert token_f1(chosen, right) == pytest.approx(f1)
-
-
-def test_the_best_right_answer_counts():
-    found = answer_scores(["Bhutto", "New York"], [["Benazir Bhutto", "Bhutto"], ["York City"]])
-    assert found == {"acc": 0.5, "f1": pytest.approx((1 + 0.5) / 2), "em": 0.5}
-
-
-def test_plain_text_keeps_words_that_begin_like_articles():
-    assert plain("The  Athenians, an A-team") == "athenians ateam"
-
-
-def test_answers_and_questions_must_be_as_many():
-    with pytest.raises(ValueError, match="1 answers for 2 questions"):
-        answer_scores(["a"], [["a"], ["b"]])

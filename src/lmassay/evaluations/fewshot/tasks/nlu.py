@@ -9,16 +9,14 @@ from pathlib import Path
 from typing import Any
 
 from lmassay.errors import ConfigError, DataError, LmassayError, did_you_mean, failure
-from lmassay.evaluations.fewshot.cloze import NoTokenizer, cloze_text
 from lmassay.evaluations.fewshot.metrics import check_metrics
 from lmassay.evaluations.fewshot.tasks.examples import InputExample
-from lmassay.evaluations.fewshot.tasks.glue import GLUE_METRICS, GLUE_PROCESSORS
-from lmassay.evaluations.fewshot.tasks.glue_patterns import GLUE_PVPS
+from lmassay.evaluations.fewshot.tasks.glue import GLUE_METRICS, GLUE_PROCESSORS, GLUE_PVPS
 from lmassay.evaluations.fewshot.tasks.patterns import missing_pattern
 from lmassay.evaluations.fewshot.tasks.processors import PARTS, DataProcessor, Part
-from lmassay.evaluations.fewshot.tasks.pvp import PVP, Kind, Mode
+from lmassay.evaluations.fewshot.tasks.pvp import PVP, Kind, Mode, NoTokenizer, cloze_text
 from lmassay.evaluations.fewshot.tasks.superglue.patterns import SUPERGLUE_PVPS
-from lmassay.evaluations.fewshot.tasks.superglue.tasks import SUPERGLUE_METRICS, SUPERGLUE_PROCESSORS, mirrored
+from lmassay.evaluations.fewshot.tasks.superglue.processors import SUPERGLUE_METRICS, SUPERGLUE_PROCESSORS, mirrored
 from lmassay.storage.files import sha256
 
 MODES: tuple[Mode, ...] = ("cls", "cloze", "ptuning")

@@ -8,7 +8,7 @@ import pytest
 
 from lmassay.errors import DataError
 from lmassay.evaluations.fewshot.tasks.nlu import open_task
-from lmassay.evaluations.fewshot.tasks.superglue.tasks import SUPERGLUE_PROCESSORS
+from lmassay.evaluations.fewshot.tasks.superglue.processors import SUPERGLUE_PROCESSORS
 
 ROWS = {
     "rte": {"premise": "It rains.", "hypothesis": "It is wet.", "label": "entailment", "idx": 3},

@@ -1,0 +1,305 @@
+"""The eight SuperGLUE tasks as FewGLUE's files have them: how their rows become examples, and their metrics."""
+
+from __future__ import annotations
+
+import hashlib
+import random
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import ClassVar
+
+from lmassay.errors import DataError
+from lmassay.evaluations.fewshot.tasks.examples import InputExample
+from lmassay.evaluations.fewshot.tasks.processors import RowProcessor
+from lmassay.evaluations.fewshot.tasks.rows import Row
+
+# ReCoRD: what stands for the entity in a query, how many entities a training example has, and the seed of their draw.
+_PLACEHOLDER = "@placeholder"
+_TRAIN_CANDIDATES = 10
+_SEED = 42
+
+
+class RteProcessor(RowProcessor):
+    LABELS: ClassVar[tuple[str, ...]] = ("entailment", "not_entailment")
+
+    def examples_of(self, row: Row, set_type: str) -> Iterator[InputExample]:
+        idx = self.idx(row)
+        premise = row.text("premise")
+        yield InputExample(
+            guid=f"{set_type}-{idx}",
+            text_a=premise,
+            text_b=row.text("hypothesis"),
+            label=self.label(row, set_type),
+            meta={"group": _of_text(premise)},
+            idx=idx,
+        )
+
+
+class CbProcessor(RteProcessor):
+    LABELS: ClassVar[tuple[str, ...]] = ("entailment", "contradiction", "neutral")
+
+
+class BoolQProcessor(RowProcessor):
+    LABELS: ClassVar[tuple[str, ...]] = ("False", "True")
+
+    def examples_of(self, row: Row, set_type: str) -> Iterator[InputExample]:
+        idx = self.idx(row)
+        passage = row.text("passage")
+        yield InputExample(
+            guid=f"{set_type}-{idx}",
+            text_a=passage,
+            text_b=row.text("question"),
+            label=self.label(row, set_type),
+            meta={"group": _of_text(passage)},
+            idx=idx,
+        )
+
+
+class WicProcessor(RowProcessor):
+    LABELS: ClassVar[tuple[str, ...]] = ("F", "T")
+
+    def examples_of(self, row: Row, set_type: str) -> Iterator[InputExample]:
+        idx = self.idx(row)
+        yield InputExample(
+            guid=f"{set_type}-{idx}",
+            text_a=row.text("sentence1"),
+            text_b=row.text("sentence2"),
+            label=self.label(row, set_type),
+            meta={"word": row.text("word")},
+            idx=idx,
+        )
+
+    def label(self, row: Row, set_type: str, name: str = "label") -> str | None:
+        if isinstance(row.fields.get(name), bool) and set_type != "unlabeled":
+            return "T" if row.fields[name] else "F"
+        return super().label(row, set_type, name)
+
+
+class CopaProcessor(RowProcessor):
+    """Training and unlabeled data get a mirrored copy of every example: choices swapped, label turned."""
+
+    LABELS: ClassVar[tuple[str, ...]] = ("0", "1")
+
+    def examples_of(self, row: Row, set_type: str) -> Iterator[InputExample]:
+        idx = self.idx(row)
+        question = row.text("question")
+        if question not in ("cause", "effect"):
+            raise DataError(f"{row.where}: 'question' is '{question}'; it must be cause or effect")
+        meta = {"choice1": row.text("choice1"), "choice2": row.text("choice2"), "question": question}
+        premise = row.text("premise")
+        yield InputExample(
+            guid=f"{set_type}-{idx}",
+            text_a=premise,
+            label=self.label(row, set_type),
+            meta={**meta, "group": _of_text(premise)},
+            idx=idx,
+        )
+
+    def _create_examples(self, path: str, set_type: str) -> list[InputExample]:
+        examples = super()._create_examples(path, set_type)
+        return examples + [mirrored(e) for e in examples] if set_type in ("train", "unlabeled") else examples
+
+
+def mirrored(example: InputExample) -> InputExample:
+    """A COPA example with its choices swapped."""
+    set_type, _, rest = example.guid.partition("-")
+    meta = {**example.meta, "choice1": example.meta["choice2"], "choice2": example.meta["choice1"]}
+    return InputExample(
+        guid=f"{set_type}-mirror-{rest}",
+        text_a=example.text_a,
+        label=None if example.label is None else str(1 - int(example.label)),
+        meta={**meta, "mirrored": True},
+        idx=example.idx,
+    )
+
+
+class MultiRcProcessor(RowProcessor):
+    """One example an answer; all answers of a question, and all questions of a passage, belong together."""
+
+    LABELS: ClassVar[tuple[str, ...]] = ("0", "1")
+
+    def examples_of(self, row: Row, set_type: str) -> Iterator[InputExample]:
+        passage_idx = self.idx(row)
+        passage = row.inner("passage")
+        text = passage.text("text")
+        for question in passage.inners("questions"):
+            asked, question_idx = question.text("question"), question.number("idx")
+            for answer in question.inners("answers"):
+                answer_idx = answer.number("idx")
+                yield InputExample(
+                    guid=f"{set_type}-p{passage_idx}-q{question_idx}-{answer_idx}",
+                    text_a=text,
+                    text_b=asked,
+                    label=self.label(answer, set_type),
+                    meta={
+                        "passage_idx": passage_idx,
+                        "question_idx": question_idx,
+                        "answer_idx": answer_idx,
+                        "answer": _answer(answer),
+                        "group": _of_text(text),
+                    },
+                    idx=answer_idx,
+                )
+
+
+def _answer(row: Row) -> str:
+    # Some answers of the published files are empty: they stay so.
+    value = row.get("text")
+    if not isinstance(value, str):
+        raise DataError(f"{row.where}: 'text' is {value!r}; it must be text")
+    return value
+
+
+def _of_text(text: str) -> str:
+    """A name for all examples with the same text."""
+    return hashlib.sha256(text.encode("utf-8", "backslashreplace")).hexdigest()[:16]
+
+
+class WscProcessor(RowProcessor):
+    """Which word a pronoun refers to: FewGLUE's rows, or FewNLU's with a true and a false target."""
+
+    LABELS: ClassVar[tuple[str, ...]] = ("False", "True")
+
+    def examples_of(self, row: Row, set_type: str) -> Iterator[InputExample]:
+        idx = self.idx(row)
+        if "true_target" in row.fields or "false_target" in row.fields:
+            for name in ("true_target", "false_target"):
+                target = row.inner(name)
+                label = name.partition("_")[0].capitalize()
+                if self.label(target, set_type) not in (label, None):
+                    raise DataError(f"{row.where}: the label in '{name}' must be {label.lower()}")
+                found = self._example(row, target, f"{set_type}-{label.lower()}-{idx}", label, idx)
+                yield replace(found, meta={**found.meta, "pair": f"{set_type}-{idx}"})
+        else:
+            yield self._example(row, row.inner("target"), f"{set_type}-{idx}", self.label(row, set_type), idx)
+
+    def _example(self, row: Row, target: Row, guid: str, label: str | None, idx: int) -> InputExample:
+        text = row.text("text")
+        words = text.split()
+        pronoun, candidate = target.text("span2_text"), target.text("span1_text")
+        place = _pronoun(words, target.number("span2_index"), pronoun, row)
+        meta = {
+            "span1_text": candidate,
+            "span2_text": pronoun,
+            "span1_index": _candidate(words, target.number("span1_index"), candidate),
+            "span2_index": place,
+            "group": " ".join(text.lower().split()),
+        }
+        return InputExample(guid=guid, text_a=" ".join(words), label=label, meta=meta, idx=idx)
+
+
+def _candidate(words: list[str], place: int, candidate: str) -> int:
+    """Where the candidate stands: some indices of the published files are one off."""
+    wanted = candidate.lower().split()
+    low = [word.lower() for word in words]
+    for near in (place, place - 1, place + 1):
+        if near >= 0 and low[near : near + len(wanted)] == wanted:
+            return near
+    return place
+
+
+def _pronoun(words: list[str], place: int, pronoun: str, row: Row) -> int:
+    """Where the pronoun stands, with punctuation that hangs on it made a word of its own in ``words``."""
+    for near in (place, place - 1, place + 1):
+        if 0 <= near < len(words) and words[near] == pronoun:
+            return near
+    if 0 <= place < len(words) and words[place].startswith(pronoun):
+        words[place : place + 1] = [pronoun, words[place][len(pronoun) :]]
+        return place
+    found = words[place] if 0 <= place < len(words) else "nothing"
+    raise DataError(f"{row.where}: word {place} of the text is {found!r}, not the pronoun '{pronoun}'")
+
+
+class RecordProcessor(RowProcessor):
+    """Which entity of a passage stands at the placeholder of a query.
+
+    In training one example a right answer, with up to nine wrong entities (drawn where there are more); else one
+    example a question, with all entities and all right answers. Entities are sorted, so that no hash decides.
+    """
+
+    LABELS: ClassVar[tuple[str, ...]] = ("0", "1")
+
+    def __init__(self, task_name: str = "") -> None:
+        super().__init__(task_name)
+        self._rng = random.Random(_SEED)
+
+    def _create_examples(self, path: str, set_type: str) -> list[InputExample]:
+        self._rng = random.Random(_SEED)
+        return super()._create_examples(path, set_type)
+
+    def examples_of(self, row: Row, set_type: str) -> Iterator[InputExample]:
+        passage_idx = self.idx(row)
+        passage = row.inner("passage")
+        text = passage.text("text")
+        entities = sorted({_span(entity, text) for entity in passage.inners("entities")})
+        shown = text.replace("@highlight\n", "- ")
+        for question in row.inners("qas"):
+            query, question_idx = question.text("query"), question.number("idx")
+            if query.count(_PLACEHOLDER) != 1:
+                raise DataError(f"{row.where}: the query must have one {_PLACEHOLDER}: '{query}'")
+            answers = sorted({answer.text("text") for answer in self._answers(question, set_type)})
+            meta = {"passage_idx": passage_idx, "question_idx": question_idx, "group": f"passage-{passage_idx}"}
+            name = f"{set_type}-p{passage_idx}-q{question_idx}"
+            if set_type != "train":
+                candidates = sorted(set(entities) | set(answers))
+                yield InputExample(
+                    guid=f"{name}-0",
+                    text_a=shown,
+                    text_b=query,
+                    label="1" if answers else None,
+                    meta={**meta, "candidates": candidates, "answers": answers},
+                    idx=question_idx,
+                )
+                continue
+            for number, answer in enumerate(answers):
+                wrong = [entity for entity in entities if entity not in answers]
+                if len(wrong) > _TRAIN_CANDIDATES - 1:
+                    self._rng.shuffle(wrong)
+                    wrong = wrong[: _TRAIN_CANDIDATES - 1]
+                yield InputExample(
+                    guid=f"{name}-{number}",
+                    text_a=shown,
+                    text_b=query,
+                    label="1",
+                    meta={**meta, "candidates": [answer, *wrong], "answers": [answer]},
+                    idx=question_idx,
+                )
+
+    @staticmethod
+    def _answers(question: Row, set_type: str) -> list[Row]:
+        if set_type == "unlabeled" or (set_type == "test" and "answers" not in question.fields):
+            return []
+        answers = question.inners("answers")
+        if not answers:
+            raise DataError(f"{question.where}: the question {question.get('idx')} has no answer")
+        return answers
+
+
+def _span(entity: Row, text: str) -> str:
+    start, end = entity.number("start"), entity.number("end")
+    if not 0 <= start <= end < len(text):
+        raise DataError(f"{entity.where}: the entity {start}–{end} lies outside the passage ({len(text)} characters)")
+    return text[start : end + 1]
+
+
+SUPERGLUE_PROCESSORS: dict[str, type[RowProcessor]] = {
+    "boolq": BoolQProcessor,
+    "cb": CbProcessor,
+    "copa": CopaProcessor,
+    "multirc": MultiRcProcessor,
+    "record": RecordProcessor,
+    "rte": RteProcessor,
+    "wic": WicProcessor,
+    "wsc": WscProcessor,
+}
+
+SUPERGLUE_METRICS: dict[str, tuple[str, ...]] = {
+    "boolq": ("acc",),
+    "cb": ("acc", "f1-macro"),
+    "copa": ("acc",),
+    "multirc": ("acc", "f1", "em"),
+    "record": ("acc", "f1"),
+    "rte": ("acc",),
+    "wic": ("acc",),
+    "wsc": ("acc",),
+}
