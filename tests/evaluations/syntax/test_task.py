@@ -216,7 +216,7 @@ def test_files_of_one_name_in_two_folders_are_two_constructions(files):
 def test_the_mean_of_constructions_covers_though_they_share_their_nouns():
     import numpy as np
 
-    from lmassay.evaluations.syntax.aggregation import results
+    from lmassay.evaluations.syntax.metrics import results
     from lmassay.statistics.intervals import Settings
     from lmassay.statistics.table import ScoreTable
     from lmassay.types import Example, Row, Score

@@ -75,7 +75,7 @@ METRICS = (
 )
 
 _SECTION = f"{__name__}.report.section:section"
-_TEXTS = f"{__name__}.texts:blank_texts"
+_TEXTS = f"{__name__}.report.section:blank_texts"
 _HEADLINE = f"{__name__}.card:headline"
 
 evaluation = Evaluation(
@@ -92,7 +92,7 @@ evaluation = Evaluation(
             path=f"{__name__}.sentences:MinimalPairs",
             summary="does it prefer the grammatical sentence? BLiMP and any other pairs",
             section=f"{__name__}.report.minimal_pairs:section",
-            texts=f"{__name__}.texts:sentence_texts",
+            texts=f"{__name__}.report.minimal_pairs:sentence_texts",
             headline=f"{__name__}.card:sentences_headline",
             sample=Sample(_SAMPLES / "sentences"),
             export=f"{__name__}.export:pairs_export",
@@ -106,7 +106,8 @@ evaluation = Evaluation(
     components={
         "model": {
             "mpe": Component(
-                f"{__name__}.refining_tse.model:MpeModel", "a class in refining-tse's style: word_to_index and predict"
+                f"{__name__}.refining_tse.plugins:MpeModel",
+                "a class in refining-tse's style: word_to_index and predict",
             ),
         },
     },

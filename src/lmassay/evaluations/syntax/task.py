@@ -14,7 +14,7 @@ from pydantic import Field
 
 from lmassay.contracts import Model, Task
 from lmassay.errors import ConfigError
-from lmassay.evaluations.syntax import aggregation, evaluation, metrics, sources
+from lmassay.evaluations.syntax import evaluation, metrics, sources
 from lmassay.evaluations.syntax.contexts import Context, Dropped, Manner, as_example, as_unscored_example, gather
 from lmassay.evaluations.syntax.lemmas import VerbList, read_verbs, shipped_verbs
 from lmassay.statistics.intervals import Settings
@@ -144,7 +144,7 @@ class Syntax(Task):
         return scores
 
     def aggregate(self, table: ScoreTable, settings: Settings) -> list[Result]:
-        return aggregation.results(table, [n for names in self._names.values() for n in names["ew"]], settings)
+        return metrics.results(table, [n for names in self._names.values() for n in names["ew"]], settings)
 
     def signature(self) -> Mapping[str, Any]:
         parts: dict[str, Any] = {

@@ -13,9 +13,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lmassay.errors import ConfigError
-from lmassay.evaluations.syntax.grammar import grammar, words
+from lmassay.evaluations.syntax.grammar import grammar, lexicon
 from lmassay.evaluations.syntax.grammar.grammar import load_grammar
-from lmassay.evaluations.syntax.grammar.words import Feature, english_noun, english_verb, hangul_final
+from lmassay.evaluations.syntax.grammar.lexicon import Feature, english_noun, english_verb, hangul_final
 from tests.evaluations.syntax.grammars import AGREES, SMALL, goods, pairs, shipped
 
 # The language
@@ -235,7 +235,7 @@ def test_final_consonants_are_read_as_unicode_decomposes_them(syllable):
     assert read(f"x{syllable}") == ("closed" if len(unicodedata.normalize("NFD", syllable)) == 3 else "open")
 
 
-@pytest.mark.parametrize("module", [grammar, words])
+@pytest.mark.parametrize("module", [grammar, lexicon])
 def test_the_examples_in_the_docstrings_run(module):
     found = doctest.testmod(module)
     assert found.attempted

@@ -11,9 +11,8 @@ import pytest
 
 from lmassay.contracts import ask
 from lmassay.errors import ConfigError, PluginError
-from lmassay.evaluations.syntax.refining_tse.model import MpeModel
 from lmassay.evaluations.syntax.refining_tse.modules import METRICS, MODELS, load_class, load_plugins, punctuated_join
-from lmassay.evaluations.syntax.refining_tse.plugins import RefiningTse
+from lmassay.evaluations.syntax.refining_tse.plugins import MpeModel, RefiningTse
 from lmassay.statistics.intervals import Settings
 from lmassay.statistics.table import ScoreTable
 from lmassay.types import Row, Slot

@@ -165,8 +165,7 @@ def plots(folder: Path, target: Path, formats: Sequence[FigureFormat], compat: C
     kind the newest counts.
     """
     from lmassay.evaluations.syntax.refining_tse.figures import write_figures
-    from lmassay.evaluations.syntax.refining_tse.results import read_results
-    from lmassay.evaluations.syntax.refining_tse.table import latex_table
+    from lmassay.evaluations.syntax.refining_tse.results import latex_table, read_results
 
     results = read_results(folder, compat)
     for warning in results.warnings:

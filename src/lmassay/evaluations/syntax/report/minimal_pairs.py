@@ -31,6 +31,7 @@ from lmassay.reporting.blocks import (
     titles,
 )
 from lmassay.reporting.chart import MOST_SERIES
+from lmassay.reporting.example_texts import Asked, Parts
 from lmassay.reporting.generic import section as results_as_they_are
 from lmassay.reporting.numbers import interval_text, number_text
 from lmassay.storage.store import Store
@@ -253,3 +254,23 @@ def _shown(row: Row) -> ShownExample:
     texts += [("compared", " / ".join(compared))] if compared else []
     texts += [("paradigm", row.example.groups.get("paradigm"))]
     return ShownExample(row.example.id, scores, [(what, str(text)) for what, text in texts if text])
+
+
+# --- an example in the browser ----------------------------------------------------------------------------------------
+
+
+def sentence_texts(row: Row, _: Asked) -> Parts:
+    """The two sentences of a pair with their log-probabilities."""
+    inputs, details = row.example.inputs, row.score.details
+    compared = [f"{context} [{word.strip()}]" for context, word in inputs.get("asked", ()) if context]
+    judged = [
+        f"{side} {details[f'logprob_{side}']:.3f} over {details.get(f'tokens_{side}', '?')} tokens"
+        for side in ("good", "bad")
+        if f"logprob_{side}" in details
+    ]
+    return [
+        ("good", inputs.get("good")),
+        ("bad", inputs.get("bad")),
+        ("compared", "\n".join(compared)),
+        ("log-probability", "\n".join(judged)),
+    ]

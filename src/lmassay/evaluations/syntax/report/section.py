@@ -24,6 +24,7 @@ from lmassay.reporting.blocks import (
     name,
     overlapping,
 )
+from lmassay.reporting.example_texts import Asked, Parts
 from lmassay.reporting.generic import results_table
 from lmassay.reporting.generic import section as results_as_they_are
 from lmassay.reporting.numbers import number_text
@@ -207,3 +208,25 @@ def _verdicts(row: Row) -> list[tuple[str, str]]:
         verdict = "TSE dropped" if hit is None else "TSE right" if hit else "TSE wrong"
         pairs[verdict].append(f"{good} / {bad}")
     return [(verdict, ", ".join(dict.fromkeys(found))) for verdict, found in pairs.items()]
+
+
+# --- an example in the browser ----------------------------------------------------------------------------------------
+
+
+def blank_texts(row: Row, _: Asked) -> Parts:
+    """A context with its blank, and the verbs that were compared there."""
+    inputs, details = row.example.inputs, row.score.details
+    if "left" not in inputs:
+        return [("right", inputs.get("good")), ("wrong", inputs.get("bad")), ("where", inputs.get("where"))]
+    hits = dict(details.get("tse", ()))
+    verdicts = {None: "not judged", 0: "wrong", 1: "right"}
+    pairs = [
+        f"{good} / {bad}: {verdicts.get(hits.get(number), 'judged')}" for number, good, bad in inputs.get("rows", ())
+    ]
+    return [
+        ("context", f"{inputs['left']}___{inputs.get('right', '')}"),
+        ("right / wrong verb", "\n".join(dict.fromkeys(pairs))),
+        ("lemmas scored", details.get("lemmas")),
+        ("not one token", ", ".join(map(str, details.get("not_single_token", ())))),
+        ("reference", row.example.reference),
+    ]

@@ -1,4 +1,9 @@
-"""Step 0: KoBBQ's samples from its templates, every combination of the words that a template offers."""
+"""Step 0: KoBBQ's samples from its templates, every combination of the words that a template offers.
+
+A template holds slots such as ``[N1: 손자와, 손녀와]``: two people (N1, N2), shared wording (W1, W2) and wording that
+goes with a person (X1, X2). All slots of one name take the same place of their lists, for a list spells out the
+particles that its word needs.
+"""
 
 from __future__ import annotations
 

@@ -18,8 +18,14 @@ from hypothesis import strategies as st
 
 from lmassay.errors import DataError, MissingExtra
 from lmassay.evaluations.syntax.refining_tse import figures
-from lmassay.evaluations.syntax.refining_tse.results import TEMPLATES, Curve, Experiment, Results, read_results
-from lmassay.evaluations.syntax.refining_tse.table import latex_table
+from lmassay.evaluations.syntax.refining_tse.results import (
+    TEMPLATES,
+    Curve,
+    Experiment,
+    Results,
+    latex_table,
+    read_results,
+)
 from lmassay.reporting.chart import Chart, Line, LinearAxis, LogAxis
 from lmassay.reporting.figure_style import page_sheet
 from lmassay.reporting.formats.latex_text import escape_signs
