@@ -93,7 +93,7 @@ class Questions:
 def plug_ins(tmp_path):
     Paid.asked = []
     file = tmp_path / "mine.py"
-    file.write_text("from tests.models.test_budget import Paid, Questions\n", encoding="utf-8")
+    file.write_text("from tests.test_budget import Paid, Questions\n", encoding="utf-8")
     return f"{file}:Questions", f"{file}:Paid"
 
 
@@ -184,7 +184,7 @@ class Refusing(Paid):
 
 def own(tmp_path, name):
     file = tmp_path / "other.py"
-    file.write_text(f"from tests.models.test_budget import {name}\n", encoding="utf-8")
+    file.write_text(f"from tests.test_budget import {name}\n", encoding="utf-8")
     return f"{file}:{name}"
 
 

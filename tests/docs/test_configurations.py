@@ -12,7 +12,10 @@ from tests.helpers import ROOT
 # Blocks of Python that cannot be run as they stand, by page and first line, and why.
 SKETCHES = {
     ("docs/fewshot.md", "from dask_jobqueue import SLURMCluster"): "needs a Slurm cluster",
-    ("docs/syntax.md", "class MyModel:"): "leaves the probabilities open; examples/my_slot_model.py is whole, and run",
+    (
+        "docs/syntax.md",
+        "class MyModel(Model):",
+    ): "leaves the probabilities open; examples/my_slot_model.py is whole, and run",
 }
 
 

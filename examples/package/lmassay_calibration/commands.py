@@ -1,4 +1,4 @@
-"""``lmassay calibration``"""
+"""``lmassay calibration``: the evaluation's own command, a click command like any of lmassay's."""
 
 from __future__ import annotations
 

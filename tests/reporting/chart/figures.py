@@ -33,6 +33,7 @@ from lmassay.reporting.chart import (
 from lmassay.reporting.compare_figure import DifferenceRow, difference_chart
 from lmassay.reporting.gauge import gauge
 from lmassay.statistics.comparison import Comparison
+from lmassay.types import Result
 
 LONG = "the-organisation/a-model-with-a-rather-long-name-and-many-parameters-7b-instruct-v0.3"
 KOREAN = (
@@ -68,9 +69,9 @@ def _interval(value: float | None) -> tuple[float | None, float | None]:
     return (None, None) if value is None else (max(value - 0.1, 0.0), min(value + 0.2, 1.0))
 
 
-def _result(value: float | None) -> dict[str, float | int | None]:
+def _result(value: float | None) -> Result:
     low, high = _interval(value)
-    return {"value": value, "low": low, "high": high, "n": 40}
+    return Result("success", "overall", value, low, high, 40)
 
 
 def success_rates(sample: Sample) -> Chart:
