@@ -20,6 +20,7 @@ from lmassay.reporting.figure_images import DOTS_A_UNIT, Press
 from lmassay.reporting.figure_style import SVG, page_sheet, read_sheet, standalone
 from lmassay.reporting.formats.content import chapters
 from lmassay.storage.store import Store
+from lmassay.types import Result
 from tests.reporting.four_evaluations import KOREAN
 
 SHAPES = ("circle", "line", "path", "polygon", "polyline", "rect", "text")
@@ -32,7 +33,7 @@ def drawn(four):
 
 
 def bars(label: str = "an attack") -> str:
-    return str(success_chart([(label, {"value": 0.5, "low": 0.25, "high": 0.75, "n": 8})]).svg())
+    return str(success_chart([(label, Result("success", "overall", 0.5, 0.25, 0.75, 8))]).svg())
 
 
 def test_every_figure_of_the_four_evaluations_has_a_name_of_its_own(drawn):
