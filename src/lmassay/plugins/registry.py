@@ -18,8 +18,9 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
+from importlib.machinery import SourceFileLoader
 from pathlib import Path
-from types import ModuleType
+from types import CodeType, ModuleType
 from typing import Any, TypeVar
 
 from lmassay.contracts import Component
@@ -263,13 +264,29 @@ def _summary(obj: Any) -> str:
     return str(text).strip().partition("\n")[0]
 
 
+class _AsWritten(SourceFileLoader):
+    """Loads a user's file as it is now.
+
+    Python's own cache of compiled files tells versions apart by size and by the second in which they were written. A
+    file that is edited twice in a second would be run as it was.
+    """
+
+    def get_code(self, fullname: str) -> CodeType:
+        path = self.get_filename(fullname)
+        code: CodeType = self.source_to_code(self.get_data(path), path)
+        return code
+
+
 def _import_file(path: Path) -> ModuleType:
     if not path.is_file():
         raise PluginError(f"there is no file {path}; give the path of a Python file with your plug-in")
     digest = hashlib.sha256(str(path).encode()).hexdigest()[:12]
-    spec = importlib.util.spec_from_file_location(f"lmassay_user_{path.stem}_{digest}", path)
-    if spec is None or spec.loader is None:
+    if path.suffix != ".py":
         raise PluginError(f"{path} is no Python file (its name must end in .py)")
+    name = f"lmassay_user_{path.stem}_{digest}"
+    spec = importlib.util.spec_from_file_location(name, path, loader=_AsWritten(name, str(path)))
+    if spec is None or spec.loader is None:
+        raise PluginError(f"{path} cannot be loaded as a Python file")
     module = importlib.util.module_from_spec(spec)
     sys.modules[spec.name] = module
     try:
