@@ -16,9 +16,9 @@ import pytest
 
 from lmassay.contracts import ask
 from lmassay.errors import FatalModelError
-from lmassay.models.api import policy
+from lmassay.models.api import concurrency
 from lmassay.models.api.claude import Claude
-from lmassay.models.api.line import MAX_BODY
+from lmassay.models.api.client import MAX_BODY
 from lmassay.models.api.openai_models import Azure, Clova, OpenAICompatible
 from lmassay.storage.store import Store
 from lmassay.types import Generate
@@ -70,7 +70,7 @@ def provider(name, server):
 
 @pytest.fixture(autouse=True)
 def keys(monkeypatch):
-    monkeypatch.setattr(policy, "BUSY_PATIENCE", 0.0)
+    monkeypatch.setattr(concurrency, "BUSY_PATIENCE", 0.0)
     for variable in ("OPENAI_API_KEY", "CLAUDE", "CLOVA", "API_KEY"):
         monkeypatch.setenv(variable, KEY)
 

@@ -19,7 +19,7 @@ from lmassay.errors import DataError, MissingExtra, UserError
 from lmassay.models import cache, embedded
 from lmassay.storage.files import sha256
 from tests.helpers import lmassay, lmassay_process
-from tests.models.test_gguf import write_gguf
+from tests.models.hf.test_gguf import write_gguf
 
 
 def setup_module() -> None:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from lmassay.models.api import policy
+from lmassay.models.api import concurrency
 
 
 @pytest.fixture(autouse=True)
 def impatience(monkeypatch):
-    monkeypatch.setattr(policy, "BUSY_PATIENCE", 0.0)
-    monkeypatch.setattr(policy, "LONGEST_BUSY_PATIENCE", 5.0)
+    monkeypatch.setattr(concurrency, "BUSY_PATIENCE", 0.0)
+    monkeypatch.setattr(concurrency, "LONGEST_BUSY_PATIENCE", 5.0)

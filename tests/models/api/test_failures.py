@@ -1,14 +1,11 @@
-"""What an error of a try means, and how long to wait."""
+"""What an error of a try means."""
 
 from __future__ import annotations
 
 import httpx2
 import pytest
 
-from lmassay.errors import ConfigError
-from lmassay.models.api import policy as policies
 from lmassay.models.api.failures import Failure, excerpt, failure_of, failure_of_status, retry_after
-from lmassay.models.api.policy import Policy, in_words
 
 
 @pytest.mark.parametrize(
@@ -108,38 +105,6 @@ def test_what_an_sdk_wraps_is_looked_at(cause, expected):
         assert failure.unreached == expected.get("unreached", False)
 
 
-def test_waits_grow_and_end():
-    policy = Policy(8, 60.0, tries=4, wait=1.0)
-    failure = Failure("HTTP 500", passing=True)
-    waits = [policy.pause(failure, tries) for tries in (1, 2, 3, 4)]
-    assert waits[3] is None
-    assert 1 <= waits[0] <= 2 <= waits[1] <= 3
-    assert 4 <= waits[2] <= 5
-    assert policy.pause(Failure("HTTP 400"), 1) is None
-    assert in_words(failure, 4) == "HTTP 500 (tried 4 times)"
-    assert in_words(failure, 1) == "HTTP 500"
-
-
-def test_a_servers_own_wait_is_kept_but_not_believed_twice():
-    policy = Policy(8, 60.0, tries=6, wait=1.0)
-    failure = Failure("HTTP 429", passing=True, wait=0.1)
-    assert policy.pause(failure, 1) == 0.1
-    assert policy.pause(failure, 5) > 7
-    assert policy.pause(Failure("HTTP 429", passing=True, wait=100.0), 3) == 100.0
-
-
-def test_a_busy_server_is_not_given_up_by_number_of_tries_alone(monkeypatch):
-    monkeypatch.setattr(policies, "BUSY_PATIENCE", 180.0)
-    monkeypatch.setattr(policies, "LONGEST_BUSY_PATIENCE", 600.0)
-    policy = Policy(8, 60.0, tries=4, wait=1.0)
-    busy = Failure("HTTP 429", passing=True, busy=True)
-    assert policy.pause(busy, 4, busy_for=179.0) is not None
-    assert policy.pause(busy, 4, busy_for=180.0) is None
-    assert policy.pause(busy, 9, uncounted=6, busy_for=599.0) is not None
-    assert policy.pause(busy, 9, uncounted=6, busy_for=600.0) is None
-    assert policy.pause(busy, 5000, busy_for=1.0) <= 61.0
-
-
 @pytest.mark.parametrize(
     ("wait", "told"), [("3600", "wait 1 h (HTTP 429: no)"), ("121", "wait 3 min"), ("5400", "wait 1.5 h")]
 )
@@ -149,12 +114,6 @@ def test_a_server_that_asks_to_come_much_later_ends_the_run(wait, told):
     assert told in failure.told
     assert "go on later with resume" in failure.told
     assert not failure_of_status(429, {"retry-after": "120"}, b"no").fatal
-
-
-@pytest.mark.parametrize("bad", [{"timeout": float("inf")}, {"wait": float("inf")}, {"wait": float("nan")}])
-def test_waits_without_end_are_refused(bad):
-    with pytest.raises(ConfigError, match="finite"):
-        Policy(**{"concurrency": 8, "timeout": 60.0, "tries": 4, "wait": 1.0, **bad}).check()
 
 
 @pytest.mark.parametrize("before", ["x" * 190, "x " * 95, " " * 19_990, " " * 50_000, "\n" * 199])

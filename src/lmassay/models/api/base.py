@@ -15,15 +15,21 @@ from typing import Any, ClassVar
 from lmassay.budget import Budget, Prices
 from lmassay.contracts import Model
 from lmassay.errors import ConfigError
-from lmassay.models.api.batch import Errand, answers_by_batch
+from lmassay.models.api.batch import BatchOptions, Ledger, answers_by_batch
 from lmassay.models.api.batch_services import BatchService
-from lmassay.models.api.crew import Answered, Ask, Orders, answers_as_they_arrive
+from lmassay.models.api.client import (
+    MAX_BATCH_BODY,
+    MAX_BODY,
+    Client,
+    Key,
+    MakeSdk,
+    checked_host,
+    open_client,
+    require_sdk,
+)
+from lmassay.models.api.concurrency import Answered, Ask, ExecutorOptions, Policy, answers_as_they_arrive
 from lmassay.models.api.dialects import Dialect
 from lmassay.models.api.failures import read_json
-from lmassay.models.api.keys import Key, require_sdk
-from lmassay.models.api.ledger import Ledger
-from lmassay.models.api.line import MAX_BATCH_BODY, MAX_BODY, Line, MakeSdk, checked_host, open_line
-from lmassay.models.api.policy import Policy
 from lmassay.types import Generate, Response, digest, request_as_dict
 
 # So many examples are asked about at a time: enough that the last, slow answers of each bulk cost little.
@@ -120,15 +126,17 @@ class ApiModel(Model):
 
     def generate(self, requests: Sequence[Generate]) -> Iterator[Answered]:
         if self._batching is not None:
-            yield from answers_by_batch(partial(self._line, MAX_BATCH_BODY), requests, self._errand(self._batching))
+            yield from answers_by_batch(
+                partial(self._client, MAX_BATCH_BODY), requests, self._batch_options(self._batching)
+            )
             return
-        orders = Orders(self._policy, self._budget, self._proved, self.base_url)
-        for answered in answers_as_they_arrive(self._conversation, requests, orders):
+        options = ExecutorOptions(self._policy, self._budget, self._proved, self.base_url)
+        for answered in answers_as_they_arrive(self._conversation, requests, options):
             yield answered
             self._proved = self._proved or answered[1].error is None
 
-    def _errand(self, batching: Batching) -> Errand:
-        return Errand(
+    def _batch_options(self, batching: Batching) -> BatchOptions:
+        return BatchOptions(
             service=batching.service,
             dialect=self.dialect,
             policy=self._policy,
@@ -141,13 +149,13 @@ class ApiModel(Model):
             blanked=self._key.blanked,
         )
 
-    def _line(self, most: int) -> AbstractAsyncContextManager[Line]:
-        return open_line(self.make_sdk(), self.base_url, self._policy, most=most)
+    def _client(self, most: int) -> AbstractAsyncContextManager[Client]:
+        return open_client(self.make_sdk(), self.base_url, self._policy, most=most)
 
     @asynccontextmanager
     async def _conversation(self) -> AsyncIterator[Ask]:
         identity = self.identity()
-        async with self._line(MAX_BODY) as line:
+        async with self._client(MAX_BODY) as client:
 
             async def ask(request: Generate) -> Response:
                 headers = {}
@@ -159,7 +167,7 @@ class ApiModel(Model):
                 # Escaped, so that a lone surrogate in a prompt is sent rather than crashing the encoder.
                 content = json.dumps(self.dialect.body(request)).encode("ascii")
                 started = time.monotonic()
-                raw = await line.post(self.dialect.path, content, headers)
+                raw = await client.post(self.dialect.path, content, headers)
                 response = self.dialect.read(request, read_json(raw), time.monotonic() - started)
                 return self._key.blanked(response)
 

@@ -10,8 +10,8 @@ from typing import Any, ClassVar, Protocol
 from urllib.parse import quote
 
 from lmassay.errors import ModelError
+from lmassay.models.api.client import Client
 from lmassay.models.api.failures import Failure, excerpt, failure_of_status, read_json
-from lmassay.models.api.line import Line
 from lmassay.redaction import redact
 
 # Of the list of batches, the newest first: a hundred batches each.
@@ -38,19 +38,19 @@ class BatchService(Protocol):
     def line(self, custom_id: str, body: Mapping[str, Any]) -> bytes:
         """One request as it stands in the batch."""
 
-    async def prepare(self, line: Line, lines: Sequence[bytes]) -> bytes:
+    async def prepare(self, client: Client, lines: Sequence[bytes]) -> bytes:
         """Whatever comes before; what is posted to create the batch. May be repeated."""
 
-    async def create(self, line: Line, payload: bytes) -> str:
+    async def create(self, client: Client, payload: bytes) -> str:
         """Create the batch, which is what costs; its id."""
 
     def mark(self, payload: bytes) -> str:
         """By what a batch can be found again whose id was never told; empty if it cannot."""
 
-    async def find(self, line: Line, mark: str) -> str | None:
+    async def find(self, client: Client, mark: str) -> str | None:
         """The id of the batch with this mark; None if there is none. Raises where that cannot be known."""
 
-    async def state(self, line: Line, batch: str) -> State: ...
+    async def state(self, client: Client, batch: str) -> State: ...
 
     def results(self, raw: bytes) -> Iterator[tuple[str, Outcome]]:
         """What one file of results holds, by custom id."""
@@ -68,21 +68,21 @@ class OpenAIBatches:
     def line(self, custom_id: str, body: Mapping[str, Any]) -> bytes:
         return _ascii({"custom_id": custom_id, "method": "POST", "url": self._endpoint, "body": body})
 
-    async def prepare(self, line: Line, lines: Sequence[bytes]) -> bytes:
+    async def prepare(self, client: Client, lines: Sequence[bytes]) -> bytes:
         content = b"\n".join(lines) + b"\n"
-        file = _id_of(await line.upload("/files", {"purpose": "batch"}, "requests.jsonl", content))
+        file = _id_of(await client.upload("/files", {"purpose": "batch"}, "requests.jsonl", content))
         return _ascii({"input_file_id": file, "endpoint": self._endpoint, "completion_window": "24h"})
 
-    async def create(self, line: Line, payload: bytes) -> str:
-        return _id_of(await line.post("/batches", payload))
+    async def create(self, client: Client, payload: bytes) -> str:
+        return _id_of(await client.post("/batches", payload))
 
     def mark(self, payload: bytes) -> str:
         return str(json.loads(payload)["input_file_id"])
 
-    async def find(self, line: Line, mark: str) -> str | None:
+    async def find(self, client: Client, mark: str) -> str | None:
         after = ""
         for _ in range(_MOST_PAGES):
-            page = _object(await line.get(f"/batches?limit=100{after}"))
+            page = _object(await client.get(f"/batches?limit=100{after}"))
             rows = page.get("data")
             if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
                 break
@@ -96,8 +96,8 @@ class OpenAIBatches:
             after = f"&after={quote(rows[-1]['id'], safe='')}"
         raise ModelError("the provider's list of batches cannot be read")
 
-    async def state(self, line: Line, batch: str) -> State:
-        row = _object(await line.get(f"/batches/{quote(batch, safe='')}"))
+    async def state(self, client: Client, batch: str) -> State:
+        row = _object(await client.get(f"/batches/{quote(batch, safe='')}"))
         status = row.get("status")
         if status not in ("completed", "failed", "expired", "cancelled"):
             return State(False)
@@ -126,21 +126,21 @@ class ClaudeBatches:
     def line(self, custom_id: str, body: Mapping[str, Any]) -> bytes:
         return _ascii({"custom_id": custom_id, "params": body})
 
-    async def prepare(self, line: Line, lines: Sequence[bytes]) -> bytes:
+    async def prepare(self, client: Client, lines: Sequence[bytes]) -> bytes:
         return b'{"requests": [' + b",".join(lines) + b"]}"
 
-    async def create(self, line: Line, payload: bytes) -> str:
-        return _id_of(await line.post("/v1/messages/batches", payload))
+    async def create(self, client: Client, payload: bytes) -> str:
+        return _id_of(await client.post("/v1/messages/batches", payload))
 
     def mark(self, payload: bytes) -> str:
         return ""
 
-    async def find(self, line: Line, mark: str) -> str | None:
+    async def find(self, client: Client, mark: str) -> str | None:
         raise ModelError("a batch was begun of which the provider never told the id")
 
-    async def state(self, line: Line, batch: str) -> State:
+    async def state(self, client: Client, batch: str) -> State:
         path = f"/v1/messages/batches/{quote(batch, safe='')}"
-        row = _object(await line.get(path))
+        row = _object(await client.get(path))
         # The address of the results stands in the row, too, but a key is sent to the known server only.
         return State(True, "", (f"{path}/results",)) if row.get("processing_status") == "ended" else State(False)
 

@@ -1,21 +1,24 @@
-"""How a question is put into JSON and an answer read from it: OpenAI's protocol and Anthropic's."""
+"""How a request is put into JSON and an answer read from it: OpenAI's protocol and Anthropic's.
+
+This includes how a server is told that the answer must be one of some texts, for which each has its own parameter.
+"""
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
 
 from lmassay.errors import ConfigError, ModelError
-from lmassay.models.api.choices import Constrain, as_parameters, further_tokens, unwrapped
 from lmassay.models.api.failures import refuse_error
 from lmassay.redaction import redact
 from lmassay.types import Finish, Generate, Response, canonical, digest
 
 Temperature = Literal["send", "omit"]
 TokenParameter = Literal["max_tokens", "max_completion_tokens"]
+Constrain = Literal["none", "grammar", "structured_outputs", "guided_choice", "json_schema"]
 _SET_ELSEWHERE = (
     *("model", "messages", "prompt", "system", "temperature"),
     *("max_tokens", "max_completion_tokens", "stop", "stop_sequences", "stream", "n"),
@@ -33,6 +36,11 @@ _CLAUDE_FINISHES: Mapping[str, Finish] = {
 }
 # Parts of an answer that are the answer; thinking aloud is not.
 _TEXT_PARTS = (None, "text", "output_text")
+# With a JSON schema, the answer is an object with the choice under this key.
+_CHOICE_KEY = "answer"
+# What the object around a choice may cost.
+_WRAPPING_TOKENS = 32
+_GBNF_ESCAPES = {'"': r"\"", "\\": r"\\", "\n": r"\n", "\r": r"\r", "\t": r"\t"}
 
 
 class Dialect(Protocol):
@@ -233,3 +241,59 @@ def check_parameters(parameters: Mapping[str, Any]) -> None:
         canonical(dict(parameters))
     except (TypeError, ValueError) as error:
         raise ConfigError(f"model.parameters: only what JSON can hold can be sent: {error}") from None
+
+
+# --- answers that must be one of some texts ---------------------------------------------------------------------------
+
+
+def as_parameters(constrain: Constrain, choices: Sequence[str]) -> dict[str, Any]:
+    """What is added to the request."""
+    if constrain == "grammar":
+        return {"grammar": gbnf(choices)}
+    if constrain == "structured_outputs":
+        return {"structured_outputs": {"choice": list(choices)}}
+    if constrain == "guided_choice":
+        return {"guided_choice": list(choices)}
+    if constrain == "json_schema":
+        return {"response_format": {"type": "json_schema", "json_schema": _choice_schema(choices)}}
+    return {}
+
+
+def further_tokens(constrain: Constrain) -> int:
+    """How much longer than the choice itself the answer may be."""
+    return _WRAPPING_TOKENS if constrain == "json_schema" else 0
+
+
+def gbnf(choices: Sequence[str]) -> str:
+    """llama.cpp's grammar for one of these texts.
+
+    >>> gbnf(["A", 'say "B"'])
+    'root ::= "A" | "say \\\\"B\\\\""'
+    """
+    return "root ::= " + " | ".join(f'"{_gbnf_escaped(choice)}"' for choice in choices)
+
+
+def _gbnf_escaped(text: str) -> str:
+    return "".join(_GBNF_ESCAPES.get(char) or (char if char.isprintable() else f"\\U{ord(char):08X}") for char in text)
+
+
+def _choice_schema(choices: Sequence[str]) -> dict[str, Any]:
+    answer = {"type": "string", "enum": list(choices)}
+    schema = {
+        "type": "object",
+        "properties": {_CHOICE_KEY: answer},
+        "required": [_CHOICE_KEY],
+        "additionalProperties": False,
+    }
+    return {"name": "choice", "strict": True, "schema": schema}
+
+
+def unwrapped(constrain: Constrain, text: str) -> str:
+    """The choice itself, where the server answers with an object around it."""
+    if constrain != "json_schema":
+        return text
+    try:
+        answer = json.loads(text)[_CHOICE_KEY]
+    except (ValueError, LookupError, TypeError):
+        return text
+    return answer if isinstance(answer, str) else text

@@ -11,14 +11,16 @@ import torch
 from numpy.typing import NDArray
 
 from lmassay.errors import FatalModelError, ModelError
-from lmassay.models.hf.batches import Batcher, by_padded_size
+from lmassay.models.hf.batches import Batcher, Tokens, by_padded_size, logits_at, padded
+from lmassay.models.hf.chat import Chat
 from lmassay.models.hf.columns import LEAST, NO_NUMBERS
-from lmassay.models.hf.heads import logits_at
-from lmassay.models.hf.trials import remembers_paths, understands_trees
-from lmassay.models.hf.trie import Tokens, take_new_nodes, take_nodes
-from lmassay.models.hf.walk import WORTH_REMEMBERING, Laid, Walk, padded
+from lmassay.models.hf.probing import remembers_paths, understands_trees
+from lmassay.models.hf.tree import WORTH_REMEMBERING, Laid, Walk, take_new_nodes, take_nodes
+from lmassay.models.hf.words import Words
+from lmassay.types import LogProbs, Slot
 
 Floats = NDArray[np.float64]
+Logits = NDArray[np.float32]
 Outcome = TypeVar("Outcome")
 Take = Callable[[Sequence[Tokens], int, int], int]
 # What is made of some sequences, by their places and as they are laid out.
@@ -47,7 +49,7 @@ class Causal:
         return self._as_tree and self._reach is None and remembers_paths(self._model, self._device)
 
     def after(
-        self, contexts: Sequence[Tokens], reduce: Callable[[int, NDArray[np.float32]], Outcome]
+        self, contexts: Sequence[Tokens], reduce: Callable[[int, Logits], Outcome]
     ) -> Iterator[tuple[int, Outcome | ModelError]]:
         """For each context what ``reduce`` makes of the logits of the next token, in an order of our own."""
         asked = [len(context) - 1 for context in contexts]
@@ -152,3 +154,39 @@ def attention_reach(config: Any) -> int | None:
         if isinstance(value, int) and value > 0 and getattr(config, "use_sliding_window", True):
             found.append(value)
     return min(found, default=None)
+
+
+class CausalReader:
+    """Reads requests from the left; the engine's Reader for causal models."""
+
+    def __init__(self, causal: Causal, words: Words, chat: Chat) -> None:
+        self._causal, self._words, self._chat = causal, words, chat
+
+    def context(self, request: Slot) -> Tokens:
+        return self._words.left_context(request.left)
+
+    def begins_text(self, request: Slot) -> bool:
+        return not request.left.strip() and not self._words.space_before_texts
+
+    def text(self, request: LogProbs) -> tuple[Tokens, int] | None:
+        if request.messages:
+            encoded = self._words.reply(self._chat.prompt(request.messages), request.continuation)
+        else:
+            encoded = self._words.continuation(request.context, request.continuation)
+        # The very first token has nothing before it that could predict it.
+        return None if len(encoded.ids) <= max(encoded.start, 1) else (encoded.ids, encoded.start)
+
+    def length(self, read: Any) -> int:
+        return len(read[0]) - 1 if isinstance(read[0], tuple) else len(read)
+
+    def fill(
+        self, contexts: Sequence[Tokens], reduce: Callable[[int, Logits], Outcome]
+    ) -> Iterator[tuple[int, Outcome | ModelError]]:
+        return self._causal.after(contexts, reduce)
+
+    def spell(self, words: Sequence[tuple[Tokens, Tokens]]) -> Iterator[tuple[int, float | ModelError]]:
+        for place, values in self._causal.score([((*context, *ids), len(context)) for context, ids in words]):
+            yield place, values if isinstance(values, ModelError) else float(values.sum())
+
+    def score(self, texts: Sequence[tuple[Tokens, int]]) -> Iterator[tuple[int, Floats | ModelError]]:
+        return self._causal.score(texts)

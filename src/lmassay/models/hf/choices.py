@@ -12,10 +12,10 @@ import torch
 from numpy.typing import NDArray
 
 from lmassay.errors import ModelError
+from lmassay.models.hf.batches import Tokens
 from lmassay.models.hf.chat import Chat, Prompt
 from lmassay.models.hf.columns import LEAST
-from lmassay.models.hf.draws import generator_of, gumbel
-from lmassay.models.hf.trie import Tokens
+from lmassay.models.hf.generation import generator_of, gumbel
 from lmassay.models.hf.words import Words
 from lmassay.types import Generate, Response
 

@@ -3,31 +3,33 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, Protocol, TypeVar
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
 from lmassay.errors import ModelError
-from lmassay.models.hf.causal import Causal
+from lmassay.models.hf.batches import Tokens
+from lmassay.models.hf.causal import Causal, CausalReader
 from lmassay.models.hf.chat import Chat, Policy
 from lmassay.models.hf.choices import Chooser
 from lmassay.models.hf.columns import candidate_columns
 from lmassay.models.hf.generation import Generator
 from lmassay.models.hf.load import Loaded, choose_device, choose_dtype, load, read_tokenizer
-from lmassay.models.hf.masked import Masked
-from lmassay.models.hf.readers import CausalReader, MaskedReader, Reader
+from lmassay.models.hf.masked import Masked, MaskedReader
 from lmassay.models.hf.source import Kind, Source
 from lmassay.models.hf.words import Position, Words
 from lmassay.types import Candidates, Continuation, Generate, LogProbs, Response, Slot
 
 Answered = Iterator[tuple[int, Response | ModelError]]
+Floats = NDArray[np.float64]
 Logits = NDArray[np.float32]
+Outcome = TypeVar("Outcome")
 # Tokens a batch: a tree on a CPU is cheapest when its attention mask is small, padded rows want larger products.
 _TREE_TOKENS, _PADDED_TOKENS, _ACCELERATOR_TOKENS = 192, 512, 4096
 
@@ -60,6 +62,36 @@ def open_model(
 ) -> Loaded:
     chosen = numbers(source, device, dtype)
     return load(folder, words.tokenizer, kind, choose_device(device), chosen["dtype"], trust_remote_code)
+
+
+class Reader(Protocol):
+    """What the engine needs of a kind of model: the causal one reads from the left, the masked one around the blank.
+
+    Contexts and texts are opaque to the engine.
+    """
+
+    def context(self, request: Slot) -> Any:
+        """What is read for a blank."""
+
+    def begins_text(self, request: Slot) -> bool:
+        """Whether a word at the blank is spelled as at the very beginning: nothing, not even a space, before it."""
+
+    def text(self, request: LogProbs) -> Any | None:
+        """What is read for a text; None if there is nothing to score. Raises a ModelError for what cannot be read."""
+
+    def length(self, read: Any) -> int:
+        """Tokens that go into the model at once."""
+
+    def fill(
+        self, contexts: Sequence[Any], reduce: Callable[[int, Logits], Outcome]
+    ) -> Iterator[tuple[int, Outcome | ModelError]]:
+        """What ``reduce`` makes of the logits at each blank."""
+
+    def spell(self, words: Sequence[tuple[Any, Tokens]]) -> Iterator[tuple[int, float | ModelError]]:
+        """The log-probability of each (context, tokens of a word)."""
+
+    def score(self, texts: Sequence[Any]) -> Iterator[tuple[int, Floats | ModelError]]:
+        """The log-probabilities of each text's tokens."""
 
 
 class Engine:

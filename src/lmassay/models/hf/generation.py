@@ -10,18 +10,15 @@ from typing import Any
 import torch
 
 from lmassay.errors import FatalModelError, ModelError
-from lmassay.models.hf.batches import Batcher, by_padded_size
-from lmassay.models.hf.branches import Branches, search_along
+from lmassay.models.hf.batches import Batcher, Tokens, by_padded_size, padded_at_left
 from lmassay.models.hf.causal import Causal
 from lmassay.models.hf.chat import Chat, Prompt
 from lmassay.models.hf.columns import NO_NUMBERS
-from lmassay.models.hf.draws import generator_of, gumbel
 from lmassay.models.hf.load import Loaded
-from lmassay.models.hf.trials import grows_branches
-from lmassay.models.hf.trie import Tokens, distinct_tokens, take_branches
-from lmassay.models.hf.walk import Walk, padded_at_left
+from lmassay.models.hf.probing import grows_branches
+from lmassay.models.hf.tree import Branches, Walk, distinct_tokens, search_along, take_branches
 from lmassay.models.hf.words import Words
-from lmassay.types import Finish, Generate, Response
+from lmassay.types import Finish, Generate, Response, digest, request_as_dict
 
 # Tokens of prompts and answers that a batch keeps: padded ones, or those of the tree that they make.
 _CPU_TOKENS, _ACCELERATOR_TOKENS = 2048, 16384
@@ -105,7 +102,7 @@ class Generator:
         pad = tokenizer.pad_token_id if tokenizer.pad_token_id is not None else (tokenizer.eos_token_id or 0)
         inputs = padded_at_left(prompts, loaded.device)
         start = inputs["input_ids"].shape[1]
-        # Sampling is choosing the best after adding noise (see draws), so the search itself is always greedy.
+        # Sampling is choosing the best after adding noise (see gumbel), so the search itself is always greedy.
         options: dict[str, Any] = {"do_sample": False, "temperature": None, "top_p": None, "top_k": None}
         options["logits_processor"] = [_numbers]
         if settings.temperature > 0:
@@ -128,6 +125,20 @@ def _numbers(ids: torch.Tensor, scores: torch.Tensor) -> torch.Tensor:
     if bool(torch.isnan(scores).any()):
         raise FatalModelError(NO_NUMBERS)
     return scores
+
+
+def generator_of(request: Generate) -> torch.Generator:
+    """A source of noise for one request and draw: neighbours and batch sizes change nothing."""
+    return torch.Generator().manual_seed(int(digest(request_as_dict(request), request.draw)[:15], 16))
+
+
+def gumbel(size: int, generator: torch.Generator) -> torch.Tensor:
+    """Noise to be added to ``size`` log-probabilities, which were divided by the temperature.
+
+    The largest of the disturbed values is a sample: the Gumbel-max trick.
+    """
+    noise = torch.rand(size, generator=generator)
+    return -torch.log(-torch.log(noise.clamp(1e-20, 1 - 1e-7)))
 
 
 def _disturbed(requests: Sequence[Generate], temperature: float) -> Callable[..., torch.Tensor]:

@@ -1,22 +1,82 @@
-"""The connection to one server: an SDK's client over HTTP that reads no body without end."""
+"""The connection to one server: an SDK's client over HTTP that reads no body without end, and the key for it.
+
+Keys and addresses come from environment variables. A key is read when it is needed and kept nowhere.
+"""
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Mapping
+import importlib.util
+import os
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
+from dataclasses import dataclass, replace
 from typing import Any, Protocol, cast
 from urllib.parse import urlsplit
 
 import httpx2
 
-from lmassay.errors import ConfigError, ModelError
-from lmassay.models.api.policy import Policy
-from lmassay.redaction import redact
+from lmassay.errors import ConfigError, MissingExtra, ModelError
+from lmassay.models.api.concurrency import Policy
+from lmassay.redaction import redact, remember_secret
+from lmassay.types import Response
 
 # A generated text is small; more than this is a broken or hostile server.
 MAX_BODY = 16 << 20
 # The results of a batch are one file.
 MAX_BATCH_BODY = 512 << 20
+# Shorter ones are the place-holders of local servers, and words of answers.
+_SHORTEST_KEY = 8
+
+
+# --- keys -------------------------------------------------------------------------------------------------------------
+
+
+def first_set(names: Sequence[str]) -> tuple[str, str]:
+    """The first variable that holds something, and what it holds; two empty strings if none does."""
+    for name in names:
+        if value := os.environ.get(name, "").strip():
+            return name, value
+    return "", ""
+
+
+@dataclass(frozen=True, slots=True)
+class Key:
+    """Where a key is looked for: the first of these variables that is set."""
+
+    variables: tuple[str, ...]
+
+    def value(self) -> str:
+        """The key, or an empty string."""
+        name, value = first_set(self.variables)
+        if value:
+            remember_secret(value)
+            if not (value.isascii() and value.isprintable() and " " not in value):
+                raise ConfigError(f"the key in {name} has blanks or odd characters in it; copy it again")
+        return value
+
+    def blanked(self, response: Response) -> Response:
+        """The response without the key, which a server may repeat in its answer."""
+        _, value = first_set(self.variables)
+        if len(value) < _SHORTEST_KEY or not isinstance(response.answer, str) or value not in response.answer:
+            return response
+        return replace(response, answer=response.answer.replace(value, "[redacted]"))
+
+    def require(self) -> None:
+        if not self.value():
+            names = ", ".join(self.variables)
+            told = f"the environment variable {names} is not set; export your API key in it"
+            if len(self.variables) > 1:
+                told = f"none of the environment variables {names} is set; export your API key in one of them"
+            raise ConfigError(told)
+
+
+# --- the connection ---------------------------------------------------------------------------------------------------
+
+
+def require_sdk(package: str, what: str) -> None:
+    """Raise unless the SDK is installed; importing it takes more than a second and is left for the first question."""
+    if importlib.util.find_spec(package) is None:
+        raise MissingExtra(what, "api")
 
 
 class Sdk(Protocol):
@@ -30,7 +90,7 @@ class Sdk(Protocol):
 MakeSdk = Callable[[httpx2.AsyncClient], Sdk]
 
 
-class Line:
+class Client:
     """Bytes out, bytes in. The SDK knows address, key and headers; its models of answers, which cost more time than
     the rest of the call, are not used."""
 
@@ -60,13 +120,13 @@ class Line:
 
 
 @asynccontextmanager
-async def open_line(make: MakeSdk, base_url: str, policy: Policy, *, most: int = MAX_BODY) -> AsyncIterator[Line]:
+async def open_client(make: MakeSdk, base_url: str, policy: Policy, *, most: int = MAX_BODY) -> AsyncIterator[Client]:
     """Connections for as long as the block lasts."""
     limits = httpx2.Limits(max_connections=policy.concurrency, max_keepalive_connections=policy.concurrency)
     # A proxy of the environment is for the world outside, not for a server on this machine.
     trust_env = not is_loopback(base_url)
-    async with _BoundedClient(most, timeout=policy.timeout, limits=limits, trust_env=trust_env) as client:
-        yield Line(make(client))
+    async with _BoundedClient(most, timeout=policy.timeout, limits=limits, trust_env=trust_env) as http:
+        yield Client(make(http))
 
 
 class _BoundedClient(httpx2.AsyncClient):

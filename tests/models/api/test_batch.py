@@ -12,10 +12,9 @@ import pytest
 from lmassay.budget import Budget, Prices
 from lmassay.contracts import ask
 from lmassay.errors import BudgetReached, ConfigError, FatalModelError
-from lmassay.models.api.batch import custom_ids
+from lmassay.models.api.batch import Ledger, custom_ids
 from lmassay.models.api.batch_services import ClaudeBatches, OpenAIBatches
 from lmassay.models.api.claude import Claude
-from lmassay.models.api.ledger import Ledger
 from lmassay.models.api.openai_models import OpenAICompatible
 from lmassay.types import Generate, Response
 from tests.batch_servers import Batches

@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 
 from lmassay.contracts import ask
 from lmassay.models.hf.model import HuggingFace
-from lmassay.models.hf.trie import distinct_tokens, grow
 from lmassay.types import Generate, LogProbs
 from tests.tiny_models import CAUSAL, RECURRENT, SENTENCES, save_model
 
@@ -20,11 +19,11 @@ from tests.tiny_models import CAUSAL, RECURRENT, SENTENCES, save_model
 def setup_module() -> None:
     """Import torch when the first test runs: collecting the tests does not wait for it."""
     pytest.importorskip("transformers", reason="the hf extra is not installed")
-    global torch, causal, generation, Branches
+    global torch, causal, generation, Branches, distinct_tokens, grow
     import torch
 
     from lmassay.models.hf import causal, generation
-    from lmassay.models.hf.branches import Branches
+    from lmassay.models.hf.tree import Branches, distinct_tokens, grow
 
 
 INSTRUCTION = "Some dancers that the teacher admires are tall and the surgeons swim near the pilot. "
@@ -93,6 +92,9 @@ def tokens_read(local: HuggingFace, verb, requests) -> int:
 
 
 def distinct(local: HuggingFace, texts) -> int:
+    # Other test modules call this, too, without the setup of this one.
+    from lmassay.models.hf.tree import distinct_tokens
+
     return distinct_tokens(sorted(tuple(local._words.tokenizer(text)["input_ids"]) for text in texts))
 
 

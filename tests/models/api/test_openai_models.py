@@ -11,7 +11,7 @@ import pytest
 from lmassay.budget import Prices
 from lmassay.contracts import ask
 from lmassay.errors import ConfigError, FatalModelError, MissingExtra
-from lmassay.models.api.line import MAX_BODY
+from lmassay.models.api.client import MAX_BODY
 from lmassay.models.api.openai_models import OpenAICompatible
 from lmassay.plugins.options import build
 from lmassay.types import Generate, Response

@@ -11,23 +11,22 @@ import torch
 from transformers import DynamicCache
 from transformers.cache_utils import DynamicLayer
 
-from lmassay.models.hf.branches import Branches, search_along
-from lmassay.models.hf.heads import logits_at
-from lmassay.models.hf.trie import Tokens
-from lmassay.models.hf.walk import Laid, Walk, padded_at_left
+from lmassay.models.hf.batches import Tokens, logits_at, padded_at_left
+from lmassay.models.hf.tree import Branches, Laid, Walk, search_along
 
+# Any token does: it is the same in both ways of generating, whatever the logits are.
 _FORCED = 19
-Trial = Callable[[Any, torch.device], bool]
+Probe = Callable[[Any, torch.device], bool]
 _REFUSALS = (RuntimeError, ValueError, TypeError, IndexError, KeyError, AttributeError, NotImplementedError)
 
 
-def _or_not(trial: Trial) -> Trial:
+def _or_not(probe: Probe) -> Probe:
     """A model that refuses cannot."""
 
-    @wraps(trial)
+    @wraps(probe)
     def tried(model: Any, device: torch.device) -> bool:
         try:
-            return trial(model, device)
+            return probe(model, device)
         except _REFUSALS:
             return False
 

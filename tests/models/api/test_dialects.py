@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from lmassay.contracts import ask
 from lmassay.errors import ConfigError
-from lmassay.models.api.choices import gbnf
 from lmassay.models.api.claude import Claude
+from lmassay.models.api.dialects import gbnf
 from lmassay.models.api.openai_models import OpenAICompatible
 from lmassay.types import Generate
 from tests.servers import completion, openai_server
