@@ -6,6 +6,7 @@ import glob
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from lmassay.errors import DataError
 from lmassay.evaluations.syntax.grammar.grammar import Grammar, load_grammar, shipped_grammars
@@ -14,6 +15,11 @@ from lmassay.storage.files import TextFile
 from lmassay.types import digest
 
 DataSpec = str | dict[str, str | list[str]]
+
+# Rows that grammars wrote, by the grammar's digest, construction and size of the sample. Both limits bound the memory.
+_written: dict[tuple[str, str, int | None], list[dict[str, Any]]] = {}
+_LONGEST_KEPT = 2_000
+_MOST_KEPT = 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,9 +52,27 @@ class GrammarPart:
         return digest(self.grammar.sha256, self.construction)
 
     def pairs(self, most: int | None) -> Iterator[Pair]:
-        rows = self.grammar.write(self.construction, most=most)
-        for number, row in enumerate(rows, 1):
+        for number, row in enumerate(self._rows(most), 1):
             yield pair_of(row, f"{self.grammar.name}:{self.construction}", number)
+
+    def _rows(self, most: int | None) -> list[dict[str, Any]]:
+        """The rows that the grammar writes, from memory if they were written before in this process.
+
+        A sample of ten pairs is drawn from all that the construction allows, often ten thousand, and one run asks for
+        it several times: to check it, to count it and to use it.
+        """
+        if not self.grammar.sha256:
+            # A grammar that was not read from a file has nothing to be recognised by.
+            return self.grammar.write(self.construction, most=most)
+        key = (self.grammar.sha256, self.construction, most)
+        rows = _written.get(key)
+        if rows is None:
+            rows = self.grammar.write(self.construction, most=most)
+            if len(rows) <= _LONGEST_KEPT:
+                if len(_written) >= _MOST_KEPT:
+                    _written.clear()
+                _written[key] = rows
+        return rows
 
 
 @dataclass(frozen=True, slots=True)
