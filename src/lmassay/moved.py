@@ -16,7 +16,7 @@ MOVED = {
     "lmassay.fewshot": "lmassay.evaluations.fewshot",
     "lmassay.fewshot.methods": "lmassay.evaluations.fewshot.methods",
     "lmassay.fewshot.methods.contract": "lmassay.evaluations.fewshot.methods.contract",
-    "lmassay.fewshot.methods.options": "lmassay.evaluations.fewshot.methods.options",
+    "lmassay.fewshot.methods.options": "lmassay.evaluations.fewshot.methods.training",
     "lmassay.fewshot.splits": "lmassay.evaluations.fewshot.protocol.splits",
     "lmassay.stats": "lmassay.statistics.intervals",
     "lmassay.syntax": "lmassay.evaluations.syntax",

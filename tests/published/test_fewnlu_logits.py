@@ -15,7 +15,7 @@ import torch
 
 from lmassay.evaluations.fewshot.methods.classifier import Classifier
 from lmassay.evaluations.fewshot.methods.cloze import Cloze, Reading
-from lmassay.evaluations.fewshot.methods.losses import distillation_loss
+from lmassay.evaluations.fewshot.methods.learner import distillation_loss
 from lmassay.evaluations.fewshot.methods.network import Network, open_network
 from lmassay.evaluations.fewshot.tasks.nlu import open_task
 from tests.evaluations.fewshot.methods.conftest import Opened, gold_model

@@ -11,7 +11,6 @@ import torch
 from lmassay.evaluations.fewshot.methods.cloze import Reading
 from lmassay.evaluations.fewshot.methods.learner import Item
 from lmassay.evaluations.fewshot.methods.multimask import learner_for
-from lmassay.evaluations.fewshot.methods.record import answer_of
 from lmassay.evaluations.fewshot.tasks.nlu import open_task
 from tests.published import fewnlu_gold
 from tests.published.fewnlu_gold import ABSENT, GOLD, gold
@@ -68,4 +67,4 @@ def test_entities_score_as_in_pet(network, task, decoding):
     for item, scores, known, row, predicted in zip(items, found, run["choices"], logits, run["pred"], strict=True):
         assert dict(zip(item.extra["names"], scores, strict=True)) == pytest.approx(known["choices"], abs=5e-5)
         assert row.argmax().item() == predicted[0].index(1)
-        assert answer_of(item) == max(known["choices"], key=known["choices"].__getitem__)
+        assert item.extra["answer"] == max(known["choices"], key=known["choices"].__getitem__)

@@ -10,7 +10,7 @@ import pytest
 
 pytest.importorskip("torch", reason="the hf extra is not installed")
 
-from lmassay.evaluations.fewshot.methods.sampler import epochs
+from lmassay.evaluations.fewshot.methods.engine import epochs
 
 
 @pytest.mark.parametrize("seed", ["10", "42"])

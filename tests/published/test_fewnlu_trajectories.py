@@ -13,10 +13,9 @@ pytest.importorskip("torch", reason="the hf extra is not installed")
 from lmassay.evaluations.fewshot.methods import classifier
 from lmassay.evaluations.fewshot.methods.classifier import SequenceClassifier
 from lmassay.evaluations.fewshot.methods.contract import Lesson
-from lmassay.evaluations.fewshot.methods.fitted import FittedNetwork
 from lmassay.evaluations.fewshot.methods.network import Network, open_network
-from lmassay.evaluations.fewshot.methods.options import Training
 from lmassay.evaluations.fewshot.methods.pet import Pet
+from lmassay.evaluations.fewshot.methods.training import FittedNetwork, Training
 from lmassay.evaluations.fewshot.tasks.nlu import open_task
 from tests.evaluations.fewshot.methods.conftest import Opened, gold_model
 from tests.published.fewnlu_gold import fill, gold

@@ -12,8 +12,7 @@ import torch
 from transformers import DebertaV2Config, DebertaV2ForMaskedLM, DebertaV2ForSequenceClassification
 
 from lmassay.evaluations.fewshot.methods import deberta
-from lmassay.evaluations.fewshot.methods.batches import collate
-from lmassay.evaluations.fewshot.methods.learner import Item
+from lmassay.evaluations.fewshot.methods.learner import Item, collate
 from lmassay.evaluations.fewshot.methods.network import open_network
 from lmassay.models.hf.model import HuggingFace
 from tests.tiny_models import tokenizer_of
