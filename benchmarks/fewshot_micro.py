@@ -29,11 +29,10 @@ from benchmarks.fewshot_common import (
 )
 from benchmarks.fewshot_original import MICRO_BATCH, Pet, read
 
-from lmassay.evaluations.fewshot.methods.batches import by_length
 from lmassay.evaluations.fewshot.methods.cloze import Cloze, Reading
-from lmassay.evaluations.fewshot.methods.learner import Learner
+from lmassay.evaluations.fewshot.methods.engine import batches
+from lmassay.evaluations.fewshot.methods.learner import Learner, by_length
 from lmassay.evaluations.fewshot.methods.network import Network
-from lmassay.evaluations.fewshot.methods.sampler import batches
 
 TARGETS = {"wic": 8.0, "rte": 2.3, "boolq": 1.5}
 TOLERANCE = 1e-5

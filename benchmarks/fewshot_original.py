@@ -20,8 +20,7 @@ from numpy.typing import NDArray
 from transformers import AutoTokenizer, BertForMaskedLM
 
 from lmassay.evaluations.fewshot import tokens
-from lmassay.evaluations.fewshot.methods.optimiser import linear, make_optimiser, set_rate
-from lmassay.evaluations.fewshot.methods.sampler import batches
+from lmassay.evaluations.fewshot.methods.engine import batches, linear, make_optimiser, set_rate
 from lmassay.evaluations.fewshot.metrics import scores
 from lmassay.evaluations.fewshot.tasks.examples import InputExample
 from lmassay.evaluations.fewshot.tasks.nlu import NluTask

@@ -12,10 +12,11 @@ from typing import Any
 # Old path → new path. The packages above an old module are listed, too, for Python imports them first.
 MOVED = {
     "lmassay.combination": "lmassay.statistics.combination",
+    "lmassay.evaluations.fewshot.methods.options": "lmassay.evaluations.fewshot.methods.training",
     "lmassay.fewshot": "lmassay.evaluations.fewshot",
     "lmassay.fewshot.methods": "lmassay.evaluations.fewshot.methods",
     "lmassay.fewshot.methods.contract": "lmassay.evaluations.fewshot.methods.contract",
-    "lmassay.fewshot.methods.options": "lmassay.evaluations.fewshot.methods.options",
+    "lmassay.fewshot.methods.options": "lmassay.evaluations.fewshot.methods.training",
     "lmassay.fewshot.splits": "lmassay.evaluations.fewshot.protocol.splits",
     "lmassay.stats": "lmassay.statistics.intervals",
     "lmassay.syntax": "lmassay.evaluations.syntax",

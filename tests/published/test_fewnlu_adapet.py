@@ -13,7 +13,7 @@ def setup_module() -> None:
     global torch, AdapetHyper, AdapetLearner, Reading
     import torch
 
-    from lmassay.evaluations.fewshot.methods.adapet_learner import AdapetHyper, AdapetLearner
+    from lmassay.evaluations.fewshot.methods.adapet import AdapetHyper, AdapetLearner
     from lmassay.evaluations.fewshot.methods.cloze import Reading
 
 
@@ -84,7 +84,7 @@ def test_labels_and_hidden_words_are_drawn_as_by_the_original(run):
     values, learner, _, guessed = run
     hidden = learner.hide(guessed)
     assert [one.places for one in hidden] == values["lcmlm"]["mask_input_ids_pos"]
-    assert [int(one.told.right) for one in hidden] == values["lcmlm"]["tgt"]
+    assert [int(one.filled.right) for one in hidden] == values["lcmlm"]["tgt"]
     for one, ids in zip(hidden, values["lcmlm"]["input_ids"] or [], strict=False):
-        assert one.told.ids == ids[: len(one.told.ids)]
-        assert not any(ids[len(one.told.ids) :])
+        assert one.filled.ids == ids[: len(one.filled.ids)]
+        assert not any(ids[len(one.filled.ids) :])

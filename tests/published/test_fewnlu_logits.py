@@ -22,7 +22,7 @@ def setup_module() -> None:
 
     from lmassay.evaluations.fewshot.methods.classifier import Classifier
     from lmassay.evaluations.fewshot.methods.cloze import Cloze, Reading
-    from lmassay.evaluations.fewshot.methods.losses import distillation_loss
+    from lmassay.evaluations.fewshot.methods.learner import distillation_loss
     from lmassay.evaluations.fewshot.methods.network import Network, open_network
 
 

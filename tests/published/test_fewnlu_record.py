@@ -13,13 +13,12 @@ from tests.published.test_fewnlu_copa_wsc import DECODINGS
 def setup_module() -> None:
     """Import torch when the first test runs: collecting the tests does not wait for it."""
     pytest.importorskip("torch", reason="the hf extra is not installed")
-    global torch, Reading, Item, learner_for, answer_of
+    global torch, Reading, Item, learner_for
     import torch
 
     from lmassay.evaluations.fewshot.methods.cloze import Reading
     from lmassay.evaluations.fewshot.methods.learner import Item
     from lmassay.evaluations.fewshot.methods.multimask import learner_for
-    from lmassay.evaluations.fewshot.methods.record import answer_of
 
 
 pytestmark = pytest.mark.skipif(GOLD is None, reason=ABSENT)
@@ -73,4 +72,4 @@ def test_entities_score_as_in_pet(network, task, decoding):
     for item, scores, known, row, predicted in zip(items, found, run["choices"], logits, run["pred"], strict=True):
         assert dict(zip(item.extra["names"], scores, strict=True)) == pytest.approx(known["choices"], abs=5e-5)
         assert row.argmax().item() == predicted[0].index(1)
-        assert answer_of(item) == max(known["choices"], key=known["choices"].__getitem__)
+        assert item.extra["answer"] == max(known["choices"], key=known["choices"].__getitem__)

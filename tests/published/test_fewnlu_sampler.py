@@ -13,7 +13,7 @@ def setup_module() -> None:
     """Import torch when the first test runs: collecting the tests does not wait for it."""
     pytest.importorskip("torch", reason="the hf extra is not installed")
     global epochs
-    from lmassay.evaluations.fewshot.methods.sampler import epochs
+    from lmassay.evaluations.fewshot.methods.engine import epochs
 
 
 @pytest.mark.parametrize("seed", ["10", "42"])

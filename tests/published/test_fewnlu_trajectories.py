@@ -17,12 +17,12 @@ from tests.published.fewnlu_gold import fill, gold
 def setup_module() -> None:
     """Import torch when the first test runs: collecting the tests does not wait for it."""
     pytest.importorskip("torch", reason="the hf extra is not installed")
-    global classifier, SequenceClassifier, FittedNetwork, Network, open_network, Pet
+    global classifier, SequenceClassifier, Network, open_network, Pet, FittedNetwork, Training
     from lmassay.evaluations.fewshot.methods import classifier
     from lmassay.evaluations.fewshot.methods.classifier import SequenceClassifier
-    from lmassay.evaluations.fewshot.methods.fitted import FittedNetwork
     from lmassay.evaluations.fewshot.methods.network import Network, open_network
     from lmassay.evaluations.fewshot.methods.pet import Pet
+    from lmassay.evaluations.fewshot.methods.training import FittedNetwork, Training
 
 
 __all__ = ["gold_model"]

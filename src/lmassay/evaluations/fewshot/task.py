@@ -228,7 +228,7 @@ class FewShot(Task):
         options = self._options
         features = None
         if strategy_name(options.strategy) == "model_informed":
-            from lmassay.evaluations.fewshot.methods.features import features_of
+            from lmassay.evaluations.fewshot.methods.network import features_of
 
             features = features_of(getattr(self, "_model", None), self._task, self._all)
         return make_splits(

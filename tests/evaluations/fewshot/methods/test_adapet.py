@@ -17,14 +17,23 @@ from tests.evaluations.fewshot.methods.test_multimask import ROWS, small_task, t
 def setup_module() -> None:
     """Import torch when the first test runs: collecting the tests does not wait for it."""
     pytest.importorskip("torch", reason="the hf extra is not installed")
-    global torch, Adapet, AdapetHyper, AdapetLearner, binary_costs, decoupled, decoupled_texts, telling, Draws, Told
-    global hide, told_texts, Reading, Item, open_network
+    global torch, Adapet, AdapetHyper, AdapetLearner, Draws, FilledText, binary_costs, decoupled_label_loss
+    global decoupled_text_loss, distinguishing_places, filled_with_texts, hide_words, Reading, Item, open_network
     import torch
 
-    from lmassay.evaluations.fewshot.methods.adapet import Adapet
-    from lmassay.evaluations.fewshot.methods.adapet_learner import AdapetHyper, AdapetLearner
-    from lmassay.evaluations.fewshot.methods.adapet_losses import binary_costs, decoupled, decoupled_texts, telling
-    from lmassay.evaluations.fewshot.methods.adapet_masks import Draws, Told, hide, told_texts
+    from lmassay.evaluations.fewshot.methods.adapet import (
+        Adapet,
+        AdapetHyper,
+        AdapetLearner,
+        Draws,
+        FilledText,
+        binary_costs,
+        decoupled_label_loss,
+        decoupled_text_loss,
+        distinguishing_places,
+        filled_with_texts,
+        hide_words,
+    )
     from lmassay.evaluations.fewshot.methods.cloze import Reading
     from lmassay.evaluations.fewshot.methods.learner import Item
     from lmassay.evaluations.fewshot.methods.network import open_network
@@ -171,12 +180,12 @@ def choice_item():
 
 def test_the_text_holds_the_choice_that_was_drawn():
     for seed in range(8):
-        (told,) = told_texts([choice_item()], Draws(seed), reference=False)
+        (told,) = filled_with_texts([choice_item()], Draws(seed), reference=False)
         assert told.ids == ([2, 9, 10, 11, 3] if told.right else [2, 7, 8, 3])
 
 
 def test_in_the_original_the_text_holds_the_right_choice_whatever_was_drawn():
-    told = [told_texts([choice_item()], Draws(seed), reference=True)[0] for seed in range(8)]
+    told = [filled_with_texts([choice_item()], Draws(seed), reference=True)[0] for seed in range(8)]
     assert {one.right for one in told} == {True, False}
     assert all(one.ids == [2, 9, 10, 11, 3] for one in told)
 
@@ -192,25 +201,25 @@ def test_hidden_words_are_drawn_by_the_generators_of_the_original():
 
 
 def test_padding_is_known_by_the_id_of_the_tokenizer():
-    texts = [Told([0, 5, 6, 7, 2, 1, 1], True)]
+    texts = [FilledText([0, 5, 6, 7, 2, 1, 1], True)]
     for seed in range(20):
-        (hidden,) = hide(texts, Draws(seed), 1.0, mask_id=9, pad_id=1)
+        (hidden,) = hide_words(texts, Draws(seed), 1.0, mask_id=9, pad_id=1)
         assert hidden.places
         assert max(hidden.places) < 5
         assert all(hidden.ids[place] == 9 for place in hidden.places)
 
 
 def test_what_all_choices_share_tells_nothing():
-    assert telling([[5, 6, 7], [5, 8, 7, 9]]) == [[1], [1, 3]]
-    assert telling([[5], [5]]) == [[], []]
+    assert distinguishing_places([[5, 6, 7], [5, 8, 7, 9]]) == [[1], [1, 3]]
+    assert distinguishing_places([[5], [5]]) == [[], []]
     nothing = torch.zeros(0, requires_grad=True)
-    assert decoupled_texts([[nothing, nothing]], [[True, False]]).item() == 0.0
+    assert decoupled_text_loss([[nothing, nothing]], [[True, False]]).item() == 0.0
 
 
 def test_costs_are_binary_cross_entropies_that_do_not_vanish():
     p = torch.tensor([[0.2, 0.7], [0.5, 0.1]])
     expected = torch.nn.functional.binary_cross_entropy(p, torch.tensor([[0.0, 1.0], [1.0, 0.0]]))
-    assert decoupled(p.log(), [1, 0]).item() == pytest.approx(expected.item(), abs=1e-6)
+    assert decoupled_label_loss(p.log(), [1, 0]).item() == pytest.approx(expected.item(), abs=1e-6)
     unlikely = torch.tensor([-200.0, 0.0], requires_grad=True)
     binary_costs(unlikely, torch.tensor([True, False])).sum().backward()
     assert unlikely.grad[0].item() == -1.0

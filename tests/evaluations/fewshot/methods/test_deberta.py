@@ -14,14 +14,13 @@ def setup_module() -> None:
     """Import torch when the first test runs: collecting the tests does not wait for it."""
     pytest.importorskip("torch", reason="the hf extra is not installed")
     global IDS
-    global torch, DebertaV2Config, DebertaV2ForMaskedLM, DebertaV2ForSequenceClassification, deberta, collate, Item
+    global torch, DebertaV2Config, DebertaV2ForMaskedLM, DebertaV2ForSequenceClassification, deberta, Item, collate
     global open_network
     import torch
     from transformers import DebertaV2Config, DebertaV2ForMaskedLM, DebertaV2ForSequenceClassification
 
     from lmassay.evaluations.fewshot.methods import deberta
-    from lmassay.evaluations.fewshot.methods.batches import collate
-    from lmassay.evaluations.fewshot.methods.learner import Item
+    from lmassay.evaluations.fewshot.methods.learner import Item, collate
     from lmassay.evaluations.fewshot.methods.network import open_network
 
     IDS = torch.tensor([[2, 7, 9, 11, 4, 3]])

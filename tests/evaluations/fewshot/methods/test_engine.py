@@ -1,25 +1,40 @@
-"""The training loop: updates, gradient accumulation, what it records, how it fails."""
+"""The training loop: updates, early stopping, the optimiser, the order of the examples, how it fails."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
+from itertools import islice
 from typing import Any
 
 import numpy as np
 import pytest
 
 from lmassay.errors import ConfigError, ModelError
+from lmassay.evaluations.fewshot.methods.contract import Choice
 
 
 def setup_module() -> None:
     """Import torch when the first test runs: collecting the tests does not wait for it."""
     global CPU
-    global torch, Hyper, Taught, scores, train, Item, seeded, Broken, Lines, some_items
+    global torch, Hyper, Taught, batches, epochs, linear, make_optimiser, scores, set_rate, train, watches, Item, seeded
+    global Broken, Lines, some_items
     import torch
 
-    from lmassay.evaluations.fewshot.methods.engine import Hyper, Taught, scores, train
+    from lmassay.evaluations.fewshot.methods.engine import (
+        Hyper,
+        Taught,
+        batches,
+        epochs,
+        linear,
+        make_optimiser,
+        scores,
+        set_rate,
+        train,
+        watches,
+    )
     from lmassay.evaluations.fewshot.methods.learner import Item
-    from lmassay.evaluations.fewshot.methods.weights import seeded
+    from lmassay.evaluations.fewshot.methods.network import seeded
     from tests.evaluations.fewshot.methods.lines import Broken, Lines, some_items
 
     CPU = torch.device("cpu")
@@ -204,3 +219,185 @@ def test_scores_that_are_no_numbers_are_told() -> None:
         next(iter(learner.network.parameters())).fill_(math.nan)
     with pytest.raises(ModelError, match="NaN"):
         scores(learner, some_items(), 4)
+
+
+def watched(scores: Sequence[float], ratio: float, total: int, patience: int = 6) -> Choice:
+    """What is chosen when the dev score after each update is as given."""
+    (watch,) = watches([ratio], total, patience, has_dev=True)
+    for update, score in enumerate(scores, start=1):
+        if watch.looks_at(update):
+            watch.look(update, {"acc": score})
+    return watch.choice(total)
+
+
+def taught_with(
+    scores: Sequence[float], *ratios: float, patience: int = 2
+) -> tuple[Lines, Taught, dict[int, torch.Tensor]]:
+    """A training whose dev scores are given, one an update; the weights after each look."""
+    learner, snapshots = Lines(), {}
+
+    def look() -> dict[str, float]:
+        update = len(learner.seen) // 2
+        snapshots[update] = weights(learner).clone()
+        return {"acc": scores[update - 1]}
+
+    hyper = Hyper(max_steps=10, batch_size=8, micro_batch=4, learning_rate=0.1, eval_ratios=ratios, patience=patience)
+    result = train(learner, some_items(), look, hyper, sampler_seed=42, told=lambda share: None)
+    return learner, result, snapshots
+
+
+def test_of_equal_scores_the_latest_is_chosen() -> None:
+    assert watched([0.5, 0.7, 0.7, 0.6], 0.25, 4).step == 3
+
+
+def test_the_best_score_is_chosen() -> None:
+    choice = watched([0.5, 0.7, 0.6, 0.6], 0.25, 4)
+    assert (choice.step, choice.dev, choice.every) == (2, {"acc": 0.7}, 0.25)
+
+
+def test_a_tie_counts_as_no_improvement() -> None:
+    assert watched([0.5] * 8, 0.125, 8, patience=3).stopped_at == 4
+    assert watched([0.5, 0.6, 0.6, 0.7, 0.7, 0.8], 1 / 6, 6, patience=2).stopped_at == 6
+
+
+def test_a_training_may_stop_with_a_score_of_zero() -> None:
+    choice = watched([0.0] * 8, 0.125, 8, patience=3)
+    assert (choice.step, choice.stopped_at) == (3, 3)
+
+
+def test_several_metrics_count_by_their_mean() -> None:
+    (watch,) = watches([0.5], 2, 6, has_dev=True)
+    assert watch.look(1, {"acc": 0.4, "f1": 0.8})
+    assert not watch.look(2, {"acc": 0.7, "f1": 0.4})
+
+
+@pytest.mark.parametrize("total", [3, 7, 49, 250, 1000])
+def test_an_interval_of_no_update_is_refused_with_the_smallest_that_works(total: int) -> None:
+    with pytest.raises(ConfigError, match="less than one update") as raised:
+        watches([0.0005], total, 6, has_dev=True)
+    smallest = float(str(raised.value).partition("smallest possible is ")[2].split(",")[0])
+    (watch,) = watches([smallest], total, 6, has_dev=True)
+    assert watch.every == 1
+
+
+@pytest.mark.parametrize("ratio", [0, -0.1, 1.5])
+def test_a_ratio_outside_zero_and_one_is_refused(ratio: float) -> None:
+    with pytest.raises(ConfigError, match="is no share"):
+        watches([ratio], 10, 6, has_dev=True)
+
+
+def test_without_a_dev_set_the_last_weights_are_taken_whatever_the_ratio() -> None:
+    learner = Lines()
+    hyper = Hyper(max_steps=5, batch_size=8, eval_ratios=(0.02,))
+    result = train(learner, some_items(), None, hyper, sampler_seed=1, told=lambda share: None)
+    assert result.choices == [Choice(None, 5, {}, 5)]
+    assert result.course.curve == []
+
+
+def test_each_interval_has_its_own_best_weights_and_stop() -> None:
+    scores = [0.1, 0.5, 0.9, 0.4, 0.1, 0.6, 0.1, 0.7, 0.1, 0.1]
+    learner, result, snapshots = taught_with(scores, 0.1, 0.2, 1.0)
+    assert [(choice.step, choice.stopped_at) for choice in result.choices] == [(3, 5), (8, 10), (10, 10)]
+    assert torch.equal(weights(learner).clone(), snapshots[3])
+    result.use(result.choices[1])
+    assert torch.equal(weights(learner).clone(), snapshots[8])
+
+
+def test_the_training_ends_when_every_interval_has_stopped() -> None:
+    _, result, _ = taught_with([0.9, 0.8, 0.7, 0.6, 0.5, 0.4, 0.3, 0.2, 0.1, 0.0], 0.1, 0.2)
+    assert result.course.updates == 6
+    assert [choice.stopped_at for choice in result.choices] == [3, 6]
+
+
+def test_intervals_that_choose_the_same_update_share_its_weights() -> None:
+    _, result, _ = taught_with([0.1, 0.9, 0.1, 0.1, 0.1, 0.1, 0.1, 0.1, 0.1, 0.1], 0.1, 0.2)
+    assert {choice.step for choice in result.choices} == {2} == set(result.weights)
+
+
+def parameter(*values: float) -> torch.nn.Parameter:
+    return torch.nn.Parameter(torch.tensor(values))
+
+
+def test_the_older_manner_decays_after_the_update_and_adds_eps_before_the_correction() -> None:
+    weight, gradients = parameter(1.0, -2.0), ([0.5, 0.1], [-0.2, 0.4])
+    optimiser = make_optimiser("hf_adamw", [("w", weight, None)], 0.1, 0.01, 1e-2)
+    mean, square, value = [0.0, 0.0], [0.0, 0.0], [1.0, -2.0]
+    for step, gradient in enumerate(gradients, start=1):
+        weight.grad = torch.tensor(gradient)
+        optimiser.step()
+        for place, g in enumerate(gradient):
+            mean[place] = 0.9 * mean[place] + 0.1 * g
+            square[place] = 0.999 * square[place] + 0.001 * g * g
+            size = 0.1 * math.sqrt(1 - 0.999**step) / (1 - 0.9**step)
+            value[place] -= size * mean[place] / (math.sqrt(square[place]) + 1e-2)
+            value[place] -= 0.1 * 0.01 * value[place]
+    assert weight.detach().tolist() == pytest.approx(value, abs=1e-6)
+
+
+def test_torchs_own_is_the_other_manner() -> None:
+    ours, theirs = parameter(1.0, -2.0), parameter(1.0, -2.0)
+    optimiser = make_optimiser("adamw", [("w", ours, None)], 0.1, 0.01, 1e-8)
+    other = torch.optim.AdamW([theirs], lr=0.1, weight_decay=0.01)
+    for weight, chosen in ((ours, optimiser), (theirs, other)):
+        weight.grad = torch.tensor([0.5, 0.1])
+        chosen.step()
+    assert torch.equal(ours, theirs)
+
+
+@pytest.mark.parametrize("kind", ["adamw", "hf_adamw"])
+def test_parameters_without_gradient_stay(kind: str) -> None:
+    used, unused = parameter(1.0), parameter(2.0)
+    optimiser = make_optimiser(kind, [("a", used, None), ("b", unused, None)], 0.1, 0.5, 1e-8)  # type: ignore[arg-type]
+    used.grad = torch.tensor([1.0])
+    optimiser.step()
+    assert unused.item() == 2.0
+    assert used.item() < 1.0
+
+
+def test_biases_layer_norms_and_what_has_a_rate_of_its_own_are_not_decayed() -> None:
+    names = ["encoder.dense.weight", "encoder.dense.bias", "encoder.LayerNorm.weight", "lm_head.layer_norm.weight"]
+    optimised = [(name, parameter(1.0), None) for name in names] + [("prompt.weight", parameter(1.0), 0.5)]
+    groups = make_optimiser("hf_adamw", optimised, 0.1, 0.01, 1e-8).param_groups
+    assert [(len(g["params"]), g["lr"], g["weight_decay"]) for g in groups] == [
+        (2, 0.1, 0.01),
+        (2, 0.1, 0.0),
+        (1, 0.5, 0.0),
+    ]
+
+
+def test_the_schedule_scales_every_group_by_its_own_rate() -> None:
+    optimised = [("a", parameter(1.0), None), ("prompt", parameter(1.0), 0.5)]
+    optimiser = make_optimiser("adamw", optimised, 0.1, 0.0, 1e-8)
+    set_rate(optimiser, 0.5)
+    set_rate(optimiser, 0.2)
+    assert [group["lr"] for group in optimiser.param_groups] == pytest.approx([0.02, 0.1])
+
+
+def test_a_warmup_may_begin_above_zero() -> None:
+    assert [linear(update, 4, 2, from_zero=False) for update in range(4)] == pytest.approx([1 / 3, 2 / 3, 1, 1 / 2])
+
+
+def test_the_schedule_never_falls_below_zero() -> None:
+    assert [linear(update, 3, 0) for update in range(5)] == pytest.approx([1, 2 / 3, 1 / 3, 0, 0])
+
+
+def test_every_epoch_is_another_permutation() -> None:
+    first, second = islice(epochs(9, seed=1), 2)
+    assert sorted(first) == sorted(second) == list(range(9))
+    assert first != second
+
+
+def test_the_order_follows_the_seed_alone() -> None:
+    assert list(islice(epochs(9, seed=1), 3)) == list(islice(epochs(9, seed=1), 3))
+    assert next(epochs(9, seed=1)) != next(epochs(9, seed=2))
+
+
+def test_batches_go_through_an_epoch_before_the_next_begins() -> None:
+    parts = list(islice(batches(10, 4, seed=7), 6))
+    assert [len(part) for part in parts] == [4, 4, 2, 4, 4, 2]
+    assert [place for part in parts[:3] for place in part] == next(epochs(10, seed=7))
+
+
+def test_nothing_to_draw_from_is_told_instead_of_waiting_for_ever() -> None:
+    with pytest.raises(ModelError, match="no examples to draw from"):
+        next(batches(0, 4, seed=1))

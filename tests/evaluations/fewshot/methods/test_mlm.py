@@ -16,12 +16,13 @@ from tests.evaluations.fewshot.methods.conftest import Opened
 
 def setup_module() -> None:
     """Import torch when the first test runs: collecting the tests does not wait for it."""
-    global torch, functional, Cloze, Reading, MlmBeside, Riddle, masked_tokens, next_tokens, riddles, open_network, Pet
+    global torch, functional, Cloze, Reading, MlmBatch, MlmBeside, masked_tokens, mlm_batches, next_tokens, open_network
+    global Pet
     import torch
     from torch.nn import functional
 
     from lmassay.evaluations.fewshot.methods.cloze import Cloze, Reading
-    from lmassay.evaluations.fewshot.methods.mlm import MlmBeside, Riddle, masked_tokens, next_tokens, riddles
+    from lmassay.evaluations.fewshot.methods.mlm import MlmBatch, MlmBeside, masked_tokens, mlm_batches, next_tokens
     from lmassay.evaluations.fewshot.methods.network import open_network
     from lmassay.evaluations.fewshot.methods.pet import Pet
 
@@ -35,20 +36,20 @@ def learner(tiny: Opened, task: NluTask) -> Cloze:
     return cloze
 
 
-def many(cloze: Cloze, task: NluTask, seed: int = 1) -> tuple[list[list[int]], Riddle]:
+def many(cloze: Cloze, task: NluTask, seed: int = 1) -> tuple[list[list[int]], MlmBatch]:
     items = cloze.encode(task.examples("train") * 60, training=False)
-    riddle = masked_tokens(items, cloze.net, torch.Generator().manual_seed(seed))
-    return [item.ids for item in items], riddle
+    batch = masked_tokens(items, cloze.net, torch.Generator().manual_seed(seed))
+    return [item.ids for item in items], batch
 
 
 def test_fifteen_of_a_hundred_tokens_are_asked_for_and_treated_as_bert_was(tiny: Opened, rte: NluTask) -> None:
     cloze = learner(tiny, rte)
-    whole, riddle = many(cloze, rte)
+    whole, batch = many(cloze, rte)
     special = set(cloze.net.tokenizer.all_special_ids)
-    asked = len(riddle.targets) / sum(token not in special for ids in whole for token in ids)
-    shown = riddle.batch.ids[riddle.rows, riddle.columns]
+    asked = len(batch.targets) / sum(token not in special for ids in whole for token in ids)
+    shown = batch.batch.ids[batch.rows, batch.columns]
     masked = (shown == cloze.net.tokenizer.mask_token_id).float().mean().item()
-    kept = (shown == riddle.targets).float().mean().item()
+    kept = (shown == batch.targets).float().mean().item()
     assert asked == pytest.approx(0.15, abs=0.02)
     assert masked == pytest.approx(0.8, abs=0.04)
     assert kept == pytest.approx(0.1, abs=0.04)
@@ -56,72 +57,72 @@ def test_fifteen_of_a_hundred_tokens_are_asked_for_and_treated_as_bert_was(tiny:
 
 def test_targets_are_the_tokens_that_stood_there_and_never_special_ones(tiny: Opened, rte: NluTask) -> None:
     cloze = learner(tiny, rte)
-    whole, riddle = many(cloze, rte)
-    stood = [whole[row][column] for row, column in zip(riddle.rows.tolist(), riddle.columns.tolist(), strict=True)]
-    assert riddle.targets.tolist() == stood
+    whole, batch = many(cloze, rte)
+    stood = [whole[row][column] for row, column in zip(batch.rows.tolist(), batch.columns.tolist(), strict=True)]
+    assert batch.targets.tolist() == stood
     assert not set(stood) & set(cloze.net.tokenizer.all_special_ids)
 
 
 def test_the_pattern_keeps_its_own_mask(tiny: Opened, rte: NluTask) -> None:
     cloze = learner(tiny, rte)
     items = cloze.encode(rte.examples("train"), training=False)
-    riddle = masked_tokens(items, cloze.net, torch.Generator().manual_seed(1))
+    batch = masked_tokens(items, cloze.net, torch.Generator().manual_seed(1))
     mask = cloze.net.tokenizer.mask_token_id
-    assert all(riddle.batch.ids[row, item.masks[0]] == mask for row, item in enumerate(items))
+    assert all(batch.batch.ids[row, item.masks[0]] == mask for row, item in enumerate(items))
 
 
 def test_the_loss_is_the_mean_over_what_is_asked_with_the_whole_vocabulary(tiny: Opened, rte: NluTask) -> None:
     cloze = learner(tiny, rte)
     items = cloze.encode(rte.examples("train"), training=False)
-    riddle = next(riddles(items, cloze.net, 6, seed=1, sampler_seed=2))
-    beside = MlmBeside(cloze, cloze.net, iter([riddle]))
+    batch = next(mlm_batches(items, cloze.net, 6, seed=1, sampler_seed=2))
+    beside = MlmBeside(cloze, cloze.net, iter([batch]))
     with torch.no_grad():
-        logits = cloze.net.module(**cloze.net.inputs(riddle.batch)).logits[riddle.rows, riddle.columns]
-        expected = functional.cross_entropy(logits, riddle.targets)
-        assert beside.language_loss(riddle).item() == pytest.approx(expected.item(), abs=1e-6)
+        logits = cloze.net.module(**cloze.net.inputs(batch.batch)).logits[batch.rows, batch.columns]
+        expected = functional.cross_entropy(logits, batch.targets)
+        assert beside.language_loss(batch).item() == pytest.approx(expected.item(), abs=1e-6)
 
 
 @pytest.mark.parametrize("weights", [(1.0, 1.0), (0.75, 0.25)])
 def test_the_two_losses_are_weighed(tiny: Opened, rte: NluTask, weights: tuple[float, float]) -> None:
     cloze = learner(tiny, rte)
     items = cloze.encode(rte.examples("train")[:4], training=True)
-    riddle = next(riddles(items, cloze.net, 4, seed=1, sampler_seed=2))
-    beside = MlmBeside(cloze, cloze.net, iter([riddle]), weights)
+    batch = next(mlm_batches(items, cloze.net, 4, seed=1, sampler_seed=2))
+    beside = MlmBeside(cloze, cloze.net, iter([batch]), weights)
     with torch.no_grad():
-        expected = weights[0] * cloze.loss(items) + weights[1] * beside.language_loss(riddle)
+        expected = weights[0] * cloze.loss(items) + weights[1] * beside.language_loss(batch)
         assert beside.loss(items).item() == pytest.approx(expected.item(), abs=1e-6)
 
 
-def test_a_riddle_without_a_question_costs_nothing(tiny: Opened, rte: NluTask) -> None:
+def test_a_batch_without_masked_tokens_costs_nothing(tiny: Opened, rte: NluTask) -> None:
     cloze = learner(tiny, rte)
     items = cloze.encode(rte.examples("train")[:1], training=True)
-    riddle = next_tokens([replace(items[0], ids=[2], types=[0])], cloze.net)
-    assert MlmBeside(cloze, cloze.net, iter([])).language_loss(riddle).item() == 0.0
+    batch = next_tokens([replace(items[0], ids=[2], types=[0])], cloze.net)
+    assert MlmBeside(cloze, cloze.net, iter([])).language_loss(batch).item() == 0.0
 
 
 def test_an_update_reads_no_more_of_a_riddle_at_once_than_of_its_examples(tiny: Opened, rte: NluTask) -> None:
     cloze = learner(tiny, rte)
     items = cloze.encode(rte.examples("train"), training=True)
-    riddle = next(riddles(items, cloze.net, 7, seed=1, sampler_seed=2))
+    batch = next(mlm_batches(items, cloze.net, 7, seed=1, sampler_seed=2))
     sizes = []
 
     class Watched(MlmBeside):
-        def language_loss(self, riddle: Riddle) -> torch.Tensor:
-            sizes.append(len(riddle.batch.ids))
-            return super().language_loss(riddle)
+        def language_loss(self, batch: MlmBatch) -> torch.Tensor:
+            sizes.append(len(batch.batch.ids))
+            return super().language_loss(batch)
 
     with torch.no_grad():
-        found = sum(Watched(cloze, cloze.net, iter([riddle])).losses([items[:3], items[3:5]]))
-        expected = cloze.loss(items[:5]) + MlmBeside(cloze, cloze.net, iter([])).language_loss(riddle)
+        found = sum(Watched(cloze, cloze.net, iter([batch])).losses([items[:3], items[3:5]]))
+        expected = cloze.loss(items[:5]) + MlmBeside(cloze, cloze.net, iter([])).language_loss(batch)
     assert max(sizes) <= 3
     assert float(found) == pytest.approx(expected.item(), abs=1e-5)
 
 
-def test_riddles_follow_their_seeds_and_go_on_without_end(tiny: Opened, rte: NluTask) -> None:
+def test_batches_follow_their_seeds_and_go_on_without_end(tiny: Opened, rte: NluTask) -> None:
     cloze = learner(tiny, rte)
     items = cloze.encode(rte.examples("train")[:5], training=False)
-    first, again = (list(islice(riddles(items, cloze.net, 4, seed=1, sampler_seed=2), 5)) for _ in range(2))
-    assert [len(riddle.batch.ids) for riddle in first] == [4, 1, 4, 1, 4]
+    first, again = (list(islice(mlm_batches(items, cloze.net, 4, seed=1, sampler_seed=2), 5)) for _ in range(2))
+    assert [len(batch.batch.ids) for batch in first] == [4, 1, 4, 1, 4]
     assert all(torch.equal(a.batch.ids, b.batch.ids) for a, b in zip(first, again, strict=True))
 
 

@@ -1,4 +1,4 @@
-"""Tasks whose answer has several tokens, end to end on models of many families."""
+"""Tasks whose answer has several tokens: COPA, WSC and ReCoRD, on models of many families."""
 
 from __future__ import annotations
 
@@ -8,8 +8,9 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from lmassay.errors import ConfigError
+from lmassay.errors import ConfigError, DataError
 from lmassay.evaluations.fewshot.methods.contract import Lesson
+from lmassay.evaluations.fewshot.tasks.examples import InputExample
 from lmassay.evaluations.fewshot.tasks.nlu import open_task
 from lmassay.models.hf.model import HuggingFace
 from tests.tiny_models import save_model
@@ -18,15 +19,30 @@ from tests.tiny_models import save_model
 def setup_module() -> None:
     """Import torch when the first test runs: collecting the tests does not wait for it."""
     pytest.importorskip("torch", reason="the hf extra is not installed")
-    global torch, Cloze, Reading, trimmed, MultiMask, learner_for, open_network, Pet, PTuning
+    global RULE
+    global torch, Cloze, Reading, CausalGaps, MaskedGaps, trimmed, Item, MOST_WRONG, Entities, MultiMask, Referent
+    global hinge, learner_for, right_choice_first, right_entity_first, same_referent, open_network, Pet, PTuning
     import torch
 
     from lmassay.evaluations.fewshot.methods.cloze import Cloze, Reading
-    from lmassay.evaluations.fewshot.methods.decoding import trimmed
-    from lmassay.evaluations.fewshot.methods.multimask import MultiMask, learner_for
+    from lmassay.evaluations.fewshot.methods.decoding import CausalGaps, MaskedGaps, trimmed
+    from lmassay.evaluations.fewshot.methods.learner import Item
+    from lmassay.evaluations.fewshot.methods.multimask import (
+        MOST_WRONG,
+        Entities,
+        MultiMask,
+        Referent,
+        hinge,
+        learner_for,
+        right_choice_first,
+        right_entity_first,
+        same_referent,
+    )
     from lmassay.evaluations.fewshot.methods.network import open_network
     from lmassay.evaluations.fewshot.methods.pet import Pet
     from lmassay.evaluations.fewshot.methods.ptuning import PTuning
+
+    RULE = Entities(None, ["0", "1"])
 
 
 FAMILIES = ("bert", "roberta", "albert", "electra", "gpt2", "llama")
@@ -190,3 +206,249 @@ def test_continuous_prompts_keep_their_places_when_masks_are_trimmed(tiny, small
     slots = item.ids[item.prompts[0]]
     assert [place for place, token in enumerate(short.ids) if token == slots] == short.prompts
     assert len(short.ids) == len(item.ids) - len(item.masks) + 1 == len(short.types)
+
+
+@pytest.fixture
+def copa(tiny, small_task):
+    task = small_task("copa")
+    learner = learner_for(task, open_network(tiny("bert")), Reading(0, 150))
+    learner.network.eval()
+    return task, learner
+
+
+def test_there_are_as_many_masks_as_the_longer_choice_has_tokens(copa):
+    task, learner = copa
+    for item in learner.encode(task.examples("train"), training=True):
+        assert len(item.masks) == max(map(len, item.extra["texts"]))
+
+
+def test_the_right_choice_comes_first_in_the_hinge(copa):
+    task, learner = copa
+    items = learner.encode(task.examples("train"), training=True)
+    assert {item.label for item in items} == {0, 1}
+    for item in items:
+        assert right_choice_first(item) == [item.extra["texts"][item.label], item.extra["texts"][1 - item.label]]
+
+
+def test_the_loss_is_the_mean_over_examples(copa):
+    task, learner = copa
+    items = learner.encode(task.examples("train"), training=True)
+    with torch.no_grad():
+        apart = [learner.loss([item]).item() for item in items]
+        assert learner.loss(items).item() == pytest.approx(sum(apart) / len(apart), abs=1e-4)
+
+
+def test_swapped_choices_swap_the_scores_of_a_pattern_without_them(copa):
+    task, learner = copa
+    items = learner.encode(task.examples("dev"), training=False)
+    with torch.no_grad():
+        found = learner.logits(items)
+        for item in items:
+            item.extra["texts"].reverse()
+        assert torch.allclose(learner.logits(items), found.flip(1))
+
+
+def test_training_needs_labels(copa):
+    task, learner = copa
+    example = task.examples("train")[0]
+    bare = InputExample("train-7", example.text_a, meta=example.meta)
+    with pytest.raises(DataError, match="train-7: an example without label cannot be trained on"):
+        learner.encode([bare], training=True)
+    assert learner.encode([bare], training=False)[0].label == -1
+
+
+def test_an_empty_choice_is_named(copa):
+    task, learner = copa
+    meta = {**task.examples("train")[0].meta, "choice2": "."}
+    with pytest.raises(DataError, match="train-8: a text for the gap is empty"):
+        learner.encode([InputExample("train-8", "The pilot swims.", label="0", meta=meta)], training=True)
+
+
+@pytest.mark.parametrize(
+    ("written", "candidate", "same"),
+    [
+        ("the city councilmen", "councilmen", True),
+        ("Councilmen", "The city councilmen", True),
+        ("the demonstrators", "the councilmen", False),
+        ("Jim's dog", "jim s", True),
+        ("", "Jim", True),
+        ("##x y", "Jim", False),
+    ],
+)
+def test_referents_are_the_same_if_all_words_of_one_are_in_the_other(written, candidate, same):
+    assert same_referent(written, candidate) is same
+
+
+@pytest.fixture
+def wsc(tiny, small_task):
+    task = small_task("wsc")
+    return task, learner_for(task, open_network(tiny("roberta")), Reading(0, 150))
+
+
+def test_only_true_referents_are_trained_on(wsc):
+    task, learner = wsc
+    assert len(learner.encode(task.examples("train"), training=True)) == 2
+    assert len(learner.encode(task.examples("train"), training=False)) == 3
+
+
+def test_surplus_masks_are_trained_to_be_padding_of_the_tokenizer(wsc):
+    task, learner = wsc
+    many = [item for _ in range(8) for item in learner.encode(task.examples("train"), training=True)]
+    assert {len(item.masks) - len(item.extra["span"]) for item in many} == {0, 1, 2, 3}
+    pad = learner.net.tokenizer.pad_token_id
+    assert pad == 1
+    for item in many:
+        assert item.extra["target"] == item.extra["span"] + [pad] * (len(item.masks) - len(item.extra["span"]))
+
+
+def test_surplus_masks_may_be_left_out_of_the_loss(tiny, small_task):
+    task, net = small_task("wsc"), open_network(tiny("bert"))
+    learner = learner_for(task, net, Reading(0, 150), count_padding=False)
+    items = learner.encode(task.examples("train"), training=True)
+    assert all(item.extra["target"] == item.extra["span"] for item in items)
+
+
+def test_deberta_does_not_count_padding_as_in_fewnlu(tiny, small_task):
+    learner = learner_for(small_task("wsc"), open_network(tiny("deberta-v2")), Reading(0, 150))
+    items = learner.encode(small_task("wsc").examples("train"), training=True)
+    assert all(item.extra["target"] == item.extra["span"] for item in items)
+
+
+def test_dev_examples_have_one_surplus_mask_wherever_they_come_from(wsc):
+    task, learner = wsc
+    for item in learner.encode(task.examples("train"), training=False):
+        assert len(item.masks) == len(item.extra["span"]) + 1
+
+
+def test_the_original_looks_at_the_name_of_the_file(tiny, small_task):
+    task = small_task("wsc")
+    learner = learner_for(task, open_network(tiny("bert")), Reading(0, 150), reference=True)
+    seen = {
+        len(item.masks) - len(item.extra["span"])
+        for _ in range(8)
+        for item in learner.encode(task.examples("train"), training=False)
+    }
+    assert seen == {0, 1, 2, 3}
+
+
+def test_a_referent_that_is_written_gives_the_label_true(wsc):
+    task, learner = wsc
+    items = learner.encode(task.examples("dev"), training=False)
+
+    class Says:
+        def write(self, given):
+            return [[*item.extra["span"], learner.net.tokenizer.pad_token_id] for item in given[:2]] + [
+                learner.pvp.text_ids("some movie") for _ in given[2:]
+            ]
+
+    assert learner.rule.logits(Says(), items).tolist() == [[0, 1], [0, 1], [1, 0]]
+
+
+def test_the_loss_is_a_mean_over_tokens(wsc):
+    task, learner = wsc
+    items = learner.encode(task.examples("train"), training=True)
+    learner.network.eval()
+    with torch.no_grad():
+        both = learner.loss(items).item()
+        apart = [learner.loss([item]).item() * len(item.extra["target"]) for item in items]
+    assert both == pytest.approx(sum(apart) / sum(len(item.extra["target"]) for item in items), abs=1e-4)
+
+
+def test_labels_without_true_are_refused(tiny):
+    net = open_network(tiny("bert"))
+    with pytest.raises(DataError, match="needs the label 'True'"):
+        Referent(None, ["no", "yes"], net.tokenizer, pad_id=0)
+
+
+class Known:
+    """Gaps whose scores are given."""
+
+    def __init__(self, *scores):
+        self._scores = list(scores)
+
+    def scores(self, items, texts):
+        return self._scores
+
+
+def question(names, right):
+    return Item([], [], extra={"names": names, "texts": [[n] for n in range(len(names))], "right": right})
+
+
+def test_the_best_entity_is_the_answer_and_says_the_label():
+    items = [question(["a", "b", "c"], [False, True, True]), question(["a", "b"], [True, False])]
+    found = RULE.logits(Known([-3.0, -2.0, -5.0], [-4.0, -1.0]), items)
+    assert found.tolist() == [[-3.0, -2.0], [-1.0, -4.0]]
+    assert [item.extra["answer"] for item in items] == ["b", "b"]
+
+
+@pytest.mark.parametrize(("right", "label"), [([True, True], 1), ([False, False], 0)])
+def test_a_question_without_wrong_or_right_entities_has_finite_scores(right, label):
+    found = RULE.logits(Known([-3.0, -2.0]), [question(["a", "b"], right)])
+    assert torch.isfinite(found).all()
+    assert found.argmax().item() == label
+
+
+def test_an_answer_is_trained_against_nine_wrong_entities_at_most():
+    item = question([str(n) for n in range(20)], [n == 4 for n in range(20)])
+    texts = right_entity_first(item)
+    assert texts[0] == [4]
+    assert len(texts) == 1 + MOST_WRONG
+    assert [4] not in texts[1:]
+
+
+def test_other_right_answers_are_not_wrong():
+    assert right_entity_first(question(["a", "b", "c"], [True, False, True])) == [[0], [1]]
+
+
+@pytest.fixture
+def record(tiny, small_task):
+    task = small_task("record")
+    learner = learner_for(task, open_network(tiny("bert")), Reading(0, 150))
+    learner.network.eval()
+    return task, learner
+
+
+def test_all_entities_are_asked_in_evaluation(record):
+    task, learner = record
+    for item in learner.encode(task.examples("dev"), training=False):
+        assert sorted(item.extra["names"]) == sorted(NAMES)
+        assert sum(item.extra["right"]) == 1
+
+
+def test_a_question_whose_answer_is_no_entity_cannot_be_learned(record):
+    task, learner = record
+    example = task.examples("train")[0]
+    lost = InputExample("train-3", example.text_a, example.text_b, "1", meta={**example.meta, "answers": ["nobody"]})
+    with pytest.raises(DataError, match="train-3: none of its entities is an answer"):
+        learner.encode([lost], training=True)
+
+
+def test_the_loss_is_the_mean_over_questions(record):
+    task, learner = record
+    items = learner.encode(task.examples("train"), training=True)
+    with torch.no_grad():
+        apart = [learner.loss([item]).item() for item in items]
+        assert learner.loss(items).item() == pytest.approx(sum(apart) / len(apart), abs=1e-4)
+
+
+def costs(*values):
+    return [[torch.tensor(cost) for cost in of_item] for of_item in values]
+
+
+def test_each_example_has_its_own_hinge():
+    gaps = MaskedGaps(lambda items, positions: torch.empty(0), "default", 8)
+    given_costs = costs([[1.0, 3.0], [2.0]], [[5.0], [1.0]])
+    assert hinge(gaps, given_costs, per_batch=False).item() == pytest.approx((1.0 + 5.0) / 2)
+    # Of the whole batch: the right ones cost (1 + 3 + 5) / 3, the wrong ones (2 + 1) / 2.
+    assert hinge(gaps, given_costs, per_batch=True).item() == pytest.approx(1 + 3 - 1.5)
+
+
+def test_hinges_of_several_wrong_texts_are_summed():
+    gaps = MaskedGaps(lambda items, positions: torch.empty(0), "default", 8)
+    assert hinge(gaps, costs([[1.0], [0.5], [9.0], [1.5]]), per_batch=False).item() == pytest.approx(1.5 + 0 + 0.5)
+    assert hinge(gaps, costs([[1.0]]), per_batch=False).item() == 0.0
+
+
+def test_a_causal_hinge_compares_sums():
+    gaps = CausalGaps(lambda items, positions: torch.empty(0), 8)
+    assert hinge(gaps, costs([[1.0, 1.0], [1.5]]), per_batch=False).item() == pytest.approx(1 + 2 - 1.5)

@@ -1,4 +1,4 @@
-"""Opening a model for training, and its head at chosen places."""
+"""Opening a model for training, its head at chosen places, and its last layer where it is read."""
 
 from __future__ import annotations
 
@@ -12,21 +12,27 @@ import pytest
 from lmassay.errors import ConfigError, DataError
 from lmassay.models.hf.model import HuggingFace
 from tests.evaluations.fewshot.methods.conftest import Opened
-from tests.tiny_models import CAUSAL, MASKED
+from tests.tiny_models import CAUSAL, MASKED, save_model
 
 
 def setup_module() -> None:
     """Import torch when the first test runs: collecting the tests does not wait for it."""
-    global ITEMS, CELLS
-    global torch, collate, Item, DebertaNetwork, Network, open_network
+    global ITEMS, CELLS, MASKED_ITEMS, WORDS
+    global torch, transformers, Item, collate, DebertaNetwork, Network, last_layer, open_network
     import torch
+    import transformers
 
-    from lmassay.evaluations.fewshot.methods.batches import collate
-    from lmassay.evaluations.fewshot.methods.learner import Item
-    from lmassay.evaluations.fewshot.methods.network import DebertaNetwork, Network, open_network
+    from lmassay.evaluations.fewshot.methods.learner import Item, collate
+    from lmassay.evaluations.fewshot.methods.network import DebertaNetwork, Network, last_layer, open_network
 
     ITEMS = [Item([2, 9, 4, 11, 12, 3], [0, 0, 0, 1, 1, 1]), Item([2, 4, 30, 3], [0, 0, 1, 1])]
-    CELLS = torch.tensor([0, 1]), torch.tensor([2, 1])
+    CELLS = (torch.tensor([0, 1]), torch.tensor([2, 1]))
+    MASKED_ITEMS = [
+        Item([2, 9, 4, 10, 3], [0] * 5),
+        Item([2, 11, 12, 13, 14, 15, 4, 3], [0] * 8),
+        Item([2, 4, 3], [0] * 3),
+    ]
+    WORDS = torch.tensor([20, 7, 30])
 
 
 @pytest.mark.parametrize("family", MASKED + CAUSAL)
@@ -144,3 +150,46 @@ def test_a_model_says_that_it_can_be_trained_and_with_how_many_threads(tiny: Ope
     assert "train" in model.can
     assert open_network(model).threads == 2
     assert open_network(tiny("bert")).threads == 1
+
+
+PLACES = [2, 6, 1]
+
+
+def gradients(network: Network, loss: torch.Tensor) -> dict[str, torch.Tensor]:
+    network.module.zero_grad()
+    loss.backward()
+    return {name: p.grad.clone() for name, p in network.module.named_parameters() if p.grad is not None}
+
+
+@pytest.mark.parametrize("many", [3, 1], ids=["padded", "alone"])
+@pytest.mark.parametrize("family", MASKED)
+def test_logits_and_gradients_are_those_of_the_whole_network(tmp_path, family, many):
+    folder = save_model(tmp_path, family)
+    module = transformers.AutoModelForMaskedLM.from_pretrained(folder).eval()
+    network = Network(module, transformers.AutoTokenizer.from_pretrained(folder), "masked", torch.device("cpu"))
+    batch, places = collate(MASKED_ITEMS[:many], network.pad_id, network.device), torch.tensor(PLACES[:many])
+    found = network.decode(network.hidden_at(batch, places), WORDS)
+    whole = module(**network.inputs(batch)).logits[torch.arange(many), places][:, WORDS]
+    torch.testing.assert_close(found, whole, atol=1e-5, rtol=1e-5)
+    mine, theirs = gradients(network, found.square().sum()), gradients(network, whole.square().sum())
+    assert mine.keys() == theirs.keys()
+    for name, gradient in mine.items():
+        torch.testing.assert_close(gradient, theirs[name], atol=1e-3, rtol=1e-4, msg=name)
+
+
+def test_bert_and_its_kin_take_the_short_way(tmp_path):
+    short = {}
+    for family in MASKED:
+        module = transformers.AutoModelForMaskedLM.from_pretrained(save_model(tmp_path / family, family))
+        short[family] = last_layer(module) is not None
+    assert [family for family, taken in short.items() if taken] == ["bert", "roberta", "electra"]
+
+
+def test_the_layer_is_whole_again_afterwards(tmp_path):
+    folder = save_model(tmp_path, "bert")
+    module = transformers.AutoModelForMaskedLM.from_pretrained(folder).eval()
+    network = Network(module, transformers.AutoTokenizer.from_pretrained(folder), "masked", torch.device("cpu"))
+    batch = collate(MASKED_ITEMS, network.pad_id, network.device)
+    before = network.hidden(batch)
+    network.hidden_at(batch, torch.tensor(PLACES))
+    assert torch.equal(network.hidden(batch), before)

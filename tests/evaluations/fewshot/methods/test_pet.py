@@ -20,12 +20,11 @@ from tests.evaluations.fewshot.methods.conftest import Opened
 
 def setup_module() -> None:
     """Import torch when the first test runs: collecting the tests does not wait for it."""
-    global torch, Adapet, Cloze, Reading, Verbalizer, distillation_loss, label_loss, open_network, Pet
+    global torch, Adapet, Cloze, Reading, open_network, Pet
     import torch
 
     from lmassay.evaluations.fewshot.methods.adapet import Adapet
-    from lmassay.evaluations.fewshot.methods.cloze import Cloze, Reading, Verbalizer
-    from lmassay.evaluations.fewshot.methods.losses import distillation_loss, label_loss
+    from lmassay.evaluations.fewshot.methods.cloze import Cloze, Reading
     from lmassay.evaluations.fewshot.methods.network import open_network
     from lmassay.evaluations.fewshot.methods.pet import Pet
 
@@ -51,24 +50,6 @@ def test_it_learns_with_every_family(tiny: Opened, rte: NluTask, family: str) ->
     assert np.mean(losses[-4:]) < np.mean(losses[:4])
     assert isinstance(fitted, Fitted)
     assert fitted.logits(rte.examples("dev")).shape == (16, 2)
-
-
-def test_label_logits_are_those_of_the_whole_vocabulary_at_the_mask(tiny: Opened, rte: NluTask) -> None:
-    net = open_network(tiny("bert"))
-    learner = Cloze(net, rte, Reading(pattern=10))
-    net.module.eval()
-    items = learner.encode(rte.examples("train")[:5], training=True)
-    with torch.no_grad():
-        whole = net.module(**net.inputs(learner.batch(items))).logits
-        at_mask = torch.stack([row[item.masks[0]] for row, item in zip(whole, items, strict=True)])
-        expected = torch.stack([at_mask[:, ids].mean(dim=1) for ids in learner.pvp.label_token_ids()], dim=1)
-        assert torch.allclose(learner.logits(items), expected, atol=1e-6)
-
-
-def test_a_word_with_id_zero_counts_for_nothing_but_is_counted() -> None:
-    verbalizer = Verbalizer([[0, 4], [6]], torch.device("cpu"))
-    assert verbalizer.rows.tolist() == [0, 4, 6]
-    assert verbalizer.labels(torch.tensor([[9.0, 4.0, 1.0]])).tolist() == [[2.0, 1.0]]
 
 
 def test_the_same_lesson_gives_the_same_numbers(tiny: Opened, rte: NluTask) -> None:
@@ -130,16 +111,6 @@ def test_soft_labels_are_learned_by_distillation(tiny: Opened, rte: NluTask) -> 
     fitted = Pet(**{**QUICK, "max_steps": 20}).fit(Lesson(rte, tiny("bert"), soft))
     assert fitted.course.losses[-1] < fitted.course.losses[0]
     assert (fitted.logits(rte.examples("dev")).argmax(axis=1) == 0).all()
-
-
-def test_hard_and_soft_labels_mix_by_item(tiny: Opened, rte: NluTask) -> None:
-    learner = Cloze(open_network(tiny("bert")), rte, Reading())
-    hard = learner.encode(rte.examples("train")[:3], training=True)
-    soft = [replace(hard[0], logits=[1.0, 0.0])]
-    logits = torch.tensor([[0.3, 0.1], [0.5, 0.2], [0.0, 1.0], [2.0, 0.5]])
-    mixed = label_loss(logits, [*hard, *soft], 2.0)
-    parts = 3 * label_loss(logits[:3], hard, 2.0) + distillation_loss(logits[3:], torch.tensor([[1.0, 0.0]]), 2.0)
-    assert mixed.item() == pytest.approx(parts.item() / 4)
 
 
 def test_spatial_dropout_is_felt_in_training_only(tiny: Opened, rte: NluTask) -> None:

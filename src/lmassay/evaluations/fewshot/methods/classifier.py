@@ -9,13 +9,11 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from lmassay.errors import ConfigError
-from lmassay.evaluations.fewshot.methods.batches import collate
 from lmassay.evaluations.fewshot.methods.cloze import Reading, item_of
 from lmassay.evaluations.fewshot.methods.contract import Lesson
-from lmassay.evaluations.fewshot.methods.learner import Item, Learner
-from lmassay.evaluations.fewshot.methods.losses import label_loss
+from lmassay.evaluations.fewshot.methods.learner import Item, Learner, collate, label_loss
 from lmassay.evaluations.fewshot.methods.network import Network, open_network
-from lmassay.evaluations.fewshot.methods.options import Training
+from lmassay.evaluations.fewshot.methods.training import Training
 from lmassay.evaluations.fewshot.tasks.examples import InputExample
 
 if TYPE_CHECKING:

@@ -1,4 +1,7 @@
-"""What the training loop needs of a method: examples as token ids, a loss for some of them, scores for others."""
+"""What the training loop needs of a method: examples as token ids, a loss for some of them, scores for others.
+
+And what most learners share: items padded to batches, and the loss over label logits.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import torch
+from torch.nn import functional
 
 from lmassay.evaluations.fewshot.tasks.examples import InputExample
 
@@ -84,3 +88,64 @@ class Learner(ABC):
 def weight_of(items: Iterable[Item]) -> float:
     """What the items count together in a mean loss."""
     return sum(item.weight for item in items)
+
+
+# --- batches ----------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """Token ids, token types and attention mask, one row an item, filled up on the right."""
+
+    ids: torch.Tensor
+    types: torch.Tensor
+    attention: torch.Tensor
+
+
+def collate(items: Sequence[Item], pad_id: int, device: torch.device) -> Batch:
+    """A batch as long as its longest item.
+
+    >>> batch = collate([Item([5, 6, 7], [0, 0, 1]), Item([8], [0])], 0, torch.device("cpu"))
+    >>> batch.ids.tolist(), batch.attention.tolist()
+    ([[5, 6, 7], [8, 0, 0]], [[1, 1, 1], [1, 0, 0]])
+    """
+    longest = max(len(item) for item in items)
+    gaps = [longest - len(item) for item in items]
+    ids = [item.ids + [pad_id] * gap for item, gap in zip(items, gaps, strict=True)]
+    types = [item.types + [0] * gap for item, gap in zip(items, gaps, strict=True)]
+    attention = [[1] * len(item) + [0] * gap for item, gap in zip(items, gaps, strict=True)]
+    ids_types_attention = torch.tensor([ids, types, attention], device=device)
+    return Batch(ids_types_attention[0], ids_types_attention[1], ids_types_attention[2])
+
+
+def by_length(items: Sequence[Item], size: int) -> list[list[int]]:
+    """Places of the items in groups of at most ``size``, the longest first: little padding, and what is too large
+    for the memory shows at once."""
+    order = sorted(range(len(items)), key=lambda place: -len(items[place]))
+    return [order[start : start + size] for start in range(0, len(order), size)]
+
+
+# --- losses over label logits -----------------------------------------------------------------------------------------
+
+
+def distillation_loss(predicted: torch.Tensor, taught: torch.Tensor, temperature: float) -> torch.Tensor:
+    """Kullback-Leibler divergence from a teacher's softened labels, mean over rows, times temperature² (Hinton)."""
+    log_p = functional.log_softmax(predicted / temperature, dim=1)
+    q = functional.softmax(taught / temperature, dim=1)
+    return functional.kl_div(log_p, q, reduction="sum") * temperature**2 / len(predicted)
+
+
+def label_loss(logits: torch.Tensor, items: Sequence[Item], temperature: float) -> torch.Tensor:
+    """Mean over items: cross-entropy with the label, or distillation where an item carries soft labels."""
+    soft = [place for place, item in enumerate(items) if item.logits is not None]
+    hard = [place for place, item in enumerate(items) if item.logits is None]
+    total = logits.new_zeros(())
+    if hard:
+        labels = torch.tensor([items[place].label for place in hard], device=logits.device)
+        chosen = logits if not soft else logits[hard]
+        total = total + functional.cross_entropy(chosen, labels, reduction="sum")
+    if soft:
+        taught = torch.tensor([items[place].logits for place in soft], dtype=logits.dtype, device=logits.device)
+        chosen = logits if not hard else logits[soft]
+        total = total + distillation_loss(chosen, taught, temperature) * len(soft)
+    return total / len(items)

@@ -11,10 +11,10 @@ from pydantic import Field
 from lmassay.errors import ConfigError, MissingExtra
 from lmassay.evaluations.fewshot.methods.classifier import Classifier
 from lmassay.evaluations.fewshot.methods.contract import Lesson
-from lmassay.evaluations.fewshot.methods.inner import inner_learner
 from lmassay.evaluations.fewshot.methods.learner import Learner
 from lmassay.evaluations.fewshot.methods.network import Network, open_network
-from lmassay.evaluations.fewshot.methods.options import Training
+from lmassay.evaluations.fewshot.methods.pet import pet_learner
+from lmassay.evaluations.fewshot.methods.training import Training
 
 # What families call the projections for queries and values (some keep them in one matrix); the paper adapts these.
 QUERY_AND_VALUE = frozenset(
@@ -49,7 +49,8 @@ class Lora(Training):
             return Classifier(net, lesson.task, reading, temperature=self.temperature)
         net = open_network(lesson.model, reference=self.reference)
         self.adapt(net)
-        return inner_learner(self, lesson, net, self.reading(lesson, pattern=self.pattern, mode="cloze"))
+        reading = self.reading(lesson, pattern=self.pattern, mode="cloze")
+        return pet_learner(self, lesson, net, reading, self.decoding_strategy)
 
     def adapt(self, net: Network) -> None:
         """Put the matrices into the network; everything else is frozen (but a new classifier, and what was drawn)."""

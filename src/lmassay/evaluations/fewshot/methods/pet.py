@@ -12,12 +12,11 @@ from lmassay.evaluations.fewshot.methods import deberta
 from lmassay.evaluations.fewshot.methods.cloze import Reading
 from lmassay.evaluations.fewshot.methods.contract import Lesson
 from lmassay.evaluations.fewshot.methods.engine import rhythm
-from lmassay.evaluations.fewshot.methods.inner import inner_learner
 from lmassay.evaluations.fewshot.methods.learner import Learner
-from lmassay.evaluations.fewshot.methods.mlm import MlmBeside, riddles
-from lmassay.evaluations.fewshot.methods.mlm_reference import Rhythm, reference_riddles
+from lmassay.evaluations.fewshot.methods.mlm import MlmBeside, Rhythm, mlm_batches, reference_mlm_batches
+from lmassay.evaluations.fewshot.methods.multimask import learner_for
 from lmassay.evaluations.fewshot.methods.network import Network, open_network
-from lmassay.evaluations.fewshot.methods.options import Training
+from lmassay.evaluations.fewshot.methods.training import Training
 
 
 @dataclass(kw_only=True)
@@ -43,7 +42,7 @@ class Pet(Training):
     def learner(self, lesson: Lesson) -> Learner:
         net = open_network(lesson.model, reference=self.reference)
         reading = self.reading(lesson, pattern=self.pattern, mode="cloze")
-        inner = inner_learner(self, lesson, net, reading)
+        inner = pet_learner(self, lesson, net, reading, self.decoding_strategy)
         if not self.lm_training:
             return inner
         if not lesson.unlabeled:
@@ -60,9 +59,9 @@ class Pet(Training):
         size, length = self.unlabeled_batch_size or labelled, reading.max_seq_length
         if self.reference:
             rhythm = self._rhythm(len(lesson.train), has_dev=bool(lesson.dev))
-            drawn = reference_riddles(items, net, size, rhythm, max_seq_length=length, **seeds)
+            drawn = reference_mlm_batches(items, net, size, rhythm, max_seq_length=length, **seeds)
         else:
-            drawn = riddles(items, net, size, **seeds)
+            drawn = mlm_batches(items, net, size, **seeds)
         weights = (1.0, 1.0) if self.alpha == "sum" else (self.alpha, 1 - self.alpha)
         return MlmBeside(inner, net, drawn, weights, summed=self.reference and net.family == deberta.FAMILY)
 
@@ -72,3 +71,18 @@ class Pet(Training):
         total = hyper.max_steps or parts // gathered * hyper.epochs
         look = int(hyper.eval_ratios[0] * total) * gathered
         return Rhythm(parts, look if has_dev and look else None)
+
+
+def pet_learner(
+    method: Training, lesson: Lesson, net: Network, reading: Reading, decoding_strategy: str = "default"
+) -> Learner:
+    """PET's learner for the lesson's task, for PET and the methods that are built upon it."""
+    return learner_for(
+        lesson.task,
+        net,
+        reading,
+        decoding_strategy=decoding_strategy,
+        reference=method.reference,
+        eval_batch_size=method.eval_batch,
+        temperature=method.temperature,
+    )

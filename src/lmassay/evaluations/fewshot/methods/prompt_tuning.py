@@ -11,11 +11,11 @@ from pydantic import Field
 
 from lmassay.errors import ConfigError
 from lmassay.evaluations.fewshot.methods.contract import Lesson
-from lmassay.evaluations.fewshot.methods.inner import inner_learner
 from lmassay.evaluations.fewshot.methods.network import open_network
-from lmassay.evaluations.fewshot.methods.options import Training
+from lmassay.evaluations.fewshot.methods.pet import pet_learner
 from lmassay.evaluations.fewshot.methods.prompt_encoder import PromptEncoder, drawn_words
 from lmassay.evaluations.fewshot.methods.ptuning import Prompted, shortened
+from lmassay.evaluations.fewshot.methods.training import Training
 
 
 @dataclass(kw_only=True)
@@ -43,7 +43,9 @@ class PromptTuning(Training):
         if self.place == "slots" and net.kind == "causal" and lesson.task.kind == "labels":
             raise ConfigError("place: a causal model reads no slots behind its prompt; take front")
         reading = self.reading(lesson, pattern=self.pattern, mode="cloze" if before_text else "ptuning")
-        inner: Any = inner_learner(self, lesson, net, shortened(reading, self.n_tokens) if before_text else reading)
+        if before_text:
+            reading = shortened(reading, self.n_tokens)
+        inner: Any = pet_learner(self, lesson, net, reading, self.decoding_strategy)
         slots = self.n_tokens if before_text else inner.pvp.prompt_length
         words = net.words.weight
         encoder = PromptEncoder(slots, "raw", words, seed=lesson.seed)

@@ -13,11 +13,11 @@ from pydantic import Field
 from lmassay.errors import ConfigError
 from lmassay.evaluations.fewshot.methods.cloze import Reading
 from lmassay.evaluations.fewshot.methods.contract import Lesson
-from lmassay.evaluations.fewshot.methods.inner import inner_learner
 from lmassay.evaluations.fewshot.methods.learner import Item, Learner
 from lmassay.evaluations.fewshot.methods.network import Network, open_network
-from lmassay.evaluations.fewshot.methods.options import Training
+from lmassay.evaluations.fewshot.methods.pet import pet_learner
 from lmassay.evaluations.fewshot.methods.prompt_encoder import NAME, SLOT, PromptEncoder, Slots
+from lmassay.evaluations.fewshot.methods.training import Training
 from lmassay.evaluations.fewshot.tasks.examples import InputExample
 
 SHORTEST = 8
@@ -115,7 +115,7 @@ class PTuning(Training):
             reading = shortened(self.reading(lesson, pattern=0, mode="cloze"), self.pattern)
         else:
             reading = self.reading(lesson, pattern=self.pattern, mode="ptuning")
-        inner: Any = inner_learner(self, lesson, net, reading)
+        inner: Any = pet_learner(self, lesson, net, reading, self.decoding_strategy)
         slots = self.pattern if before_text else inner.pvp.prompt_length
         encoder = PromptEncoder(slots, self.prompt_encoder_head_type, net.words.weight, seed=lesson.seed)
         front = slots if before_text else 0

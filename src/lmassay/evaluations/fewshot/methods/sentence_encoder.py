@@ -21,8 +21,7 @@ from transformers import AutoModel
 
 from lmassay.errors import ConfigError, DataError, MissingExtra, ModelError
 from lmassay.evaluations.fewshot.methods.contract import Choice, Course, Fitted, Lesson
-from lmassay.evaluations.fewshot.methods.network import quiet
-from lmassay.evaluations.fewshot.methods.weights import seeded
+from lmassay.evaluations.fewshot.methods.network import quiet, seeded
 from lmassay.evaluations.fewshot.metrics import scores as metrics
 from lmassay.evaluations.fewshot.tasks.examples import InputExample
 from lmassay.models.hf.load import choose_device, read_tokenizer

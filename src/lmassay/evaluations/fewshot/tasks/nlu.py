@@ -207,9 +207,9 @@ def open_task(name: str | Path, data_dir: Path | None = None, base_dir: Path | N
 
         return open_yaml_task(base / Path(text).expanduser(), folder)
     if ".py:" in text or text.endswith(".py"):
-        from lmassay.evaluations.fewshot.tasks.own import open_own_task
+        from lmassay.evaluations.fewshot.tasks.python_file import open_python_task
 
-        return open_own_task(text, folder, base)
+        return open_python_task(text, folder, base)
     dataset, task = _known(text)
     processors, pvps, metrics = _DATASETS[dataset]
     processor = processors[task](task)

@@ -7,11 +7,9 @@ clusters only, white space stays as it is, and text in NFC or NFD stays in it.
 
 from __future__ import annotations
 
-from lmassay.evaluations.robustness.perturbations.accents import diacritics
 from lmassay.evaluations.robustness.perturbations.base import Perturber, make_perturber, perturb, perturbation
 from lmassay.evaluations.robustness.perturbations.keyboards import keyboard
-from lmassay.evaluations.robustness.perturbations.letters import case, charswap, delete, insert
-from lmassay.evaluations.robustness.perturbations.lookalikes import homoglyph
+from lmassay.evaluations.robustness.perturbations.letters import case, charswap, delete, diacritics, homoglyph, insert
 from lmassay.evaluations.robustness.perturbations.words import worddrop, wordswap
 
 __all__ = [

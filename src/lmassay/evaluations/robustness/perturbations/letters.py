@@ -1,8 +1,9 @@
-"""Slips with letters: ``charswap``, ``delete``, ``insert``, ``case``."""
+"""Changes of letters: ``charswap``, ``delete``, ``insert``, ``case``, ``diacritics``, ``homoglyph``."""
 
 from __future__ import annotations
 
 import random
+import unicodedata
 from typing import Literal
 
 import regex  # type: ignore[import-untyped,unused-ignore]
@@ -10,7 +11,7 @@ import regex  # type: ignore[import-untyped,unused-ignore]
 from lmassay.evaluations.robustness.perturbations import hangul
 from lmassay.evaluations.robustness.perturbations.base import one_of
 from lmassay.evaluations.robustness.perturbations.keyboards import Layout, neighbours
-from lmassay.evaluations.robustness.perturbations.units import Change, Units, composed, edit_words
+from lmassay.evaluations.robustness.perturbations.units import Change, Units, composed, edit_words, graphemes
 
 # What to add to a letter that is on no key of the layout.
 _ALPHABETS = {
@@ -148,3 +149,129 @@ def _alphabet(letter: str) -> str:
 def _flipped(unit: str) -> str:
     other = unit[0].swapcase()
     return composed(other + unit[1:]) if len(other) == 1 and other != unit[0] else unit
+
+
+# --- diacritics: leave accents out, or put one where none belongs -----------------------------------------------------
+
+_GRAVE, _ACUTE, _CIRCUMFLEX, _TILDE, _DIAERESIS = "\u0300", "\u0301", "\u0302", "\u0303", "\u0308"
+_TO_ADD = (_GRAVE, _ACUTE, _CIRCUMFLEX, _TILDE, _DIAERESIS)
+# Only this block: the marks of Arabic, Hebrew, Japanese or Indic writing are no accents and stay.
+_ACCENTS = regex.compile(r"[\u0300-\u036F]")
+# Unicode does not take these apart.
+_STROKED = str.maketrans("ØøŁłĐđĦħŦŧ", "OoLlDdHhTt")
+_BEARS_ACCENTS = regex.compile(r"[\p{Script=Latin}\p{Script=Greek}\p{Script=Cyrillic}]")
+
+
+def diacritics(text: str, rng: random.Random, rate: float, *, mode: Literal["both", "strip", "add"] = "both") -> str:
+    """Change the accents of each chosen word, chosen with the probability ``rate``.
+
+    ``strip`` takes all accents off words that have some, ``add`` puts one on a letter without (Latin, Greek, Cyrillic;
+    a letter that Unicode has with an accent, if there is one), ``both`` strips where it can and adds elsewhere.
+
+    >>> diacritics("Élève modèle", random.Random(0), 1, mode="strip")
+    'Eleve modele'
+    >>> diacritics("plain", random.Random(0), 1)
+    'plaîn'
+    """
+    one_of("mode", mode, ("both", "strip", "add"))
+
+    def propose(word: Units) -> list[Change]:
+        changes = _stripped(word) if mode != "add" else []
+        return changes or (_accented(word) if mode != "strip" else [])
+
+    return edit_words(text, rng, rate, propose)
+
+
+def _stripped(word: Units) -> list[Change]:
+    bare = tuple(_bare(unit) for unit in word)
+    return [Change(0, len(word), [bare])] if bare != tuple(composed(unit) for unit in word) else []
+
+
+def _bare(unit: str) -> str:
+    return composed(_ACCENTS.sub("", unicodedata.normalize("NFD", unit)).translate(_STROKED))
+
+
+def _accented(word: Units) -> list[Change]:
+    single, combining = [], []
+    for i, unit in enumerate(word):
+        if not _BEARS_ACCENTS.match(unit) or _bare(unit) != composed(unit):
+            continue
+        choices = [composed(unit[0] + accent + unit[1:]) for accent in _TO_ADD]
+        combining.append(Change(i, i + 1, [(c,) for c in choices]))
+        if short := [(c,) for c in choices if len(c) == 1]:
+            single.append(Change(i, i + 1, short))
+    return single or combining
+
+
+# --- homoglyph: letters that look the same and are not; the table can be read both ways -------------------------------
+
+# Latin, Greek and Cyrillic letters of one shape; the first is what `plain` gives back. No letter is in two groups.
+_SAME_SHAPE = (
+    "aа cсϲ dԁ eе hһ iі jј lӏ oоο pрρ qԛ sѕ uυ vνѵ wԝ xх yу "
+    "AАΑ BВΒ CСϹ EЕΕ GԌ HНΗ IІΙ JЈͿ KКΚ MМΜ NΝ OОΟ PРΡ QԚ SЅ TТΤ VѴ WԜ XХΧ YΥҮ ZΖ "
+    "ГΓ ПΠ ФΦ"
+)
+_TO_FULL_WIDTH = 0xFEE0
+
+
+def _groups(kind: str) -> list[str]:
+    latin = [chr(code) for start in "aA" for code in range(ord(start), ord(start) + 26)]
+    groups = {group[0]: group for group in _SAME_SHAPE.split()} if kind != "fullwidth" else {}
+    if kind != "script":
+        groups |= {letter: groups.get(letter, letter) + chr(ord(letter) + _TO_FULL_WIDTH) for letter in latin}
+    return list(groups.values())
+
+
+_LOOKALIKES = {
+    kind: {letter: group.replace(letter, "") for group in _groups(kind) for letter in group}
+    for kind in ("any", "script", "fullwidth")
+}
+_PLAIN = {letter: group[0] for group in _groups("any") for letter in group}
+
+
+def homoglyph(
+    text: str, rng: random.Random, rate: float, *, kind: Literal["any", "script", "fullwidth"] = "any"
+) -> str:
+    """Replace one letter in each chosen word by one that looks the same; accents stay on.
+
+    A word is eligible if one of its letters has a look-alike; each is chosen with the probability ``rate``. Kinds:
+    ``script`` (Latin, Greek, Cyrillic), ``fullwidth`` (the wide Latin letters of East Asian fonts), ``any``.
+
+    >>> homoglyph("Look alike", random.Random(0), 1) == "Look alike"
+    False
+    >>> plain(homoglyph("Look alike", random.Random(0), 1))
+    'Look alike'
+    """
+    one_of("kind", kind, tuple(_LOOKALIKES))
+    table = _LOOKALIKES[kind]
+
+    def propose(word: Units) -> list[Change]:
+        found = []
+        for i, unit in enumerate(word):
+            base, marks = _split(unit)
+            if base in table:
+                found.append(Change(i, i + 1, [(composed(other + marks),) for other in table[base]]))
+        return found
+
+    return edit_words(text, rng, rate, propose)
+
+
+def plain(text: str) -> str:
+    """Every look-alike as the first letter of its group, which is the Latin one where there is one.
+
+    >>> plain("раураl")
+    'paypal'
+    """
+    units = []
+    for unit in graphemes(text):
+        base, marks = _split(unit)
+        units.append(composed(_PLAIN[base] + marks) if base in _PLAIN else unit)
+    return "".join(units)
+
+
+def _split(unit: str) -> tuple[str, str]:
+    """The letter that a grapheme is built on, and its marks. 'Ѐ' is a Cyrillic 'Е' with one."""
+    if unit in _PLAIN:
+        return unit, ""
+    apart = unicodedata.normalize("NFD", unit)
+    return apart[0], apart[1:]

@@ -15,11 +15,11 @@ from lmassay.errors import ConfigError, DataError
 def setup_module() -> None:
     """Import torch when the first test runs: collecting the tests does not wait for it."""
     pytest.importorskip("torch", reason="the hf extra is not installed")
-    global torch, Gap, filled, greedy_fill, known_decoding, log_probabilities, trimmed, Item, CausalGaps, MaskedGaps
-    global hinge
+    global torch, CausalGaps, Gap, filled, greedy_fill, known_decoding, log_probabilities, trimmed, Item
     import torch
 
     from lmassay.evaluations.fewshot.methods.decoding import (
+        CausalGaps,
         Gap,
         filled,
         greedy_fill,
@@ -28,8 +28,6 @@ def setup_module() -> None:
         trimmed,
     )
     from lmassay.evaluations.fewshot.methods.learner import Item
-    from lmassay.evaluations.fewshot.methods.multimask_gaps import CausalGaps, MaskedGaps
-    from lmassay.evaluations.fewshot.methods.multimask_hinge import hinge
 
 
 MASK, SIZE = 9, 12
@@ -182,26 +180,3 @@ def test_causal_writing_follows_the_likeliest_chain():
     written = CausalGaps(Chain().read, 32).write([item((1, 2), 3), item((5,), 1)])
     best = chain_table().argmax(dim=1).tolist()
     assert written == [[best[2], best[best[2]], best[best[best[2]]]], [best[5]]]
-
-
-def costs(*values):
-    return [[torch.tensor(cost) for cost in of_item] for of_item in values]
-
-
-def test_each_example_has_its_own_hinge():
-    gaps = MaskedGaps(Net().read, "default", 8)
-    given_costs = costs([[1.0, 3.0], [2.0]], [[5.0], [1.0]])
-    assert hinge(gaps, given_costs, per_batch=False).item() == pytest.approx((1.0 + 5.0) / 2)
-    # Of the whole batch: the right ones cost (1 + 3 + 5) / 3, the wrong ones (2 + 1) / 2.
-    assert hinge(gaps, given_costs, per_batch=True).item() == pytest.approx(1 + 3 - 1.5)
-
-
-def test_hinges_of_several_wrong_texts_are_summed():
-    gaps = MaskedGaps(Net().read, "default", 8)
-    assert hinge(gaps, costs([[1.0], [0.5], [9.0], [1.5]]), per_batch=False).item() == pytest.approx(1.5 + 0 + 0.5)
-    assert hinge(gaps, costs([[1.0]]), per_batch=False).item() == 0.0
-
-
-def test_a_causal_hinge_compares_sums():
-    gaps = CausalGaps(Chain().read, 8)
-    assert hinge(gaps, costs([[1.0, 1.0], [1.5]]), per_batch=False).item() == pytest.approx(1 + 2 - 1.5)

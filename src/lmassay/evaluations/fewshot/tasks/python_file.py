@@ -1,4 +1,4 @@
-"""Tasks of the user's own in FewNLU's style: a Python file with dicts of metrics, PVPs and processors.
+"""Users' tasks in FewNLU's style: a Python file with dicts of metrics, PVPs and processors.
 
 The dicts have names that end in ``_METRICS``, ``_PVPS`` and ``_PROCESSORS``; what comes before is the data set::
 
@@ -25,7 +25,7 @@ from lmassay.plugins.registry import current
 _TABLES = ("_METRICS", "_PVPS", "_PROCESSORS")
 
 
-def open_own_task(name: str, data_dir: Path | None, base_dir: Path) -> NluTask:
+def open_python_task(name: str, data_dir: Path | None, base_dir: Path) -> NluTask:
     """``file.py:task``."""
     file, _, task = name.rpartition(":") if ".py:" in name else (name, "", "")
     path = base_dir / Path(file).expanduser()

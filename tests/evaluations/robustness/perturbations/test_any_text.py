@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from lmassay.evaluations.robustness import perturbations
 from lmassay.evaluations.robustness.perturbations import make_perturber
-from lmassay.evaluations.robustness.perturbations.lookalikes import plain
+from lmassay.evaluations.robustness.perturbations.letters import plain
 from lmassay.evaluations.robustness.perturbations.units import graphemes, kind_of, tokens, words
 from lmassay.plugins.registry import current
 

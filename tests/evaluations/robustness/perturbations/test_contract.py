@@ -30,7 +30,7 @@ from lmassay.evaluations.robustness.perturbations import (
 from lmassay.plugins.registry import Registry, current
 
 ENGLISH = "The quick brown fox, unlike the others, jumps over two lazy dogs."
-EXAMPLE = Path(__file__).parents[3] / "examples" / "my_perturbation.py"
+EXAMPLE = Path(__file__).parents[4] / "examples" / "my_perturbation.py"
 
 
 @pytest.fixture

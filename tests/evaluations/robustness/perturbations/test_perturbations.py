@@ -21,7 +21,7 @@ from lmassay.evaluations.robustness.perturbations import (
 )
 from lmassay.evaluations.robustness.perturbations.hangul import is_syllable
 from lmassay.evaluations.robustness.perturbations.keyboards import neighbours
-from lmassay.evaluations.robustness.perturbations.lookalikes import plain
+from lmassay.evaluations.robustness.perturbations.letters import plain
 from lmassay.evaluations.robustness.perturbations.units import graphemes, words
 from lmassay.plugins.registry import current
 

@@ -1,4 +1,4 @@
-"""PET with models that read from left to right."""
+"""The words of the labels at a mask, and with models that read from left to right."""
 
 from __future__ import annotations
 
@@ -13,12 +13,29 @@ from tests.evaluations.fewshot.methods.conftest import Opened
 
 def setup_module() -> None:
     """Import torch when the first test runs: collecting the tests does not wait for it."""
-    global torch, CausalCloze, opening, prompt, Reading, open_network
+    global torch, CausalCloze, Cloze, Reading, Verbalizer, opening, prompt, open_network
     import torch
 
-    from lmassay.evaluations.fewshot.methods.causal import CausalCloze, opening, prompt
-    from lmassay.evaluations.fewshot.methods.cloze import Reading
+    from lmassay.evaluations.fewshot.methods.cloze import CausalCloze, Cloze, Reading, Verbalizer, opening, prompt
     from lmassay.evaluations.fewshot.methods.network import open_network
+
+
+def test_label_logits_are_those_of_the_whole_vocabulary_at_the_mask(tiny: Opened, rte: NluTask) -> None:
+    net = open_network(tiny("bert"))
+    learner = Cloze(net, rte, Reading(pattern=10))
+    net.module.eval()
+    items = learner.encode(rte.examples("train")[:5], training=True)
+    with torch.no_grad():
+        whole = net.module(**net.inputs(learner.batch(items))).logits
+        at_mask = torch.stack([row[item.masks[0]] for row, item in zip(whole, items, strict=True)])
+        expected = torch.stack([at_mask[:, ids].mean(dim=1) for ids in learner.pvp.label_token_ids()], dim=1)
+        assert torch.allclose(learner.logits(items), expected, atol=1e-6)
+
+
+def test_a_word_with_id_zero_counts_for_nothing_but_is_counted() -> None:
+    verbalizer = Verbalizer([[0, 4], [6]], torch.device("cpu"))
+    assert verbalizer.rows.tolist() == [0, 4, 6]
+    assert verbalizer.labels(torch.tensor([[9.0, 4.0, 1.0]])).tolist() == [[2.0, 1.0]]
 
 
 def test_what_stands_behind_the_answer_is_moved_to_the_front() -> None:

@@ -1,4 +1,4 @@
-"""The options that all methods with a training loop share, and how such a method runs.
+"""Methods with a training loop: the options that they share, how they fit, and the classifier that this gives.
 
 A method adds its own options as fields and says what learns::
 
@@ -12,28 +12,36 @@ A method adds its own options as fields and says what learns::
 # Annotations here are evaluated at once: options are read from the ``__init__`` of subclasses, whose modules need not
 # know these names.
 
+import json
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
+import numpy as np
+import torch
+from numpy.typing import NDArray
 from pydantic import Field
+from safetensors.torch import save_file
 
-from lmassay.errors import ConfigError, ModelError
+from lmassay.errors import ConfigError, ModelError, StoreError
 from lmassay.evaluations.fewshot.methods import deberta
 from lmassay.evaluations.fewshot.methods.cloze import Reading, place_of
-from lmassay.evaluations.fewshot.methods.contract import Lesson
-from lmassay.evaluations.fewshot.methods.engine import Hyper, Look, check_schedule, scores, train
-from lmassay.evaluations.fewshot.methods.fitted import FittedNetwork, answers_in
+from lmassay.evaluations.fewshot.methods.contract import Choice, Course, Lesson
+from lmassay.evaluations.fewshot.methods.engine import Hyper, Look, Taught, check_schedule, copied, scores, train
 from lmassay.evaluations.fewshot.methods.learner import Item, Learner
-from lmassay.evaluations.fewshot.methods.network import Network
-from lmassay.evaluations.fewshot.methods.noise import WordNoise
-from lmassay.evaluations.fewshot.methods.weights import seeded
+from lmassay.evaluations.fewshot.methods.network import Network, quiet, seeded
 from lmassay.evaluations.fewshot.metrics import judged
+from lmassay.evaluations.fewshot.tasks.examples import InputExample
 
 if TYPE_CHECKING:
     from lmassay.evaluations.fewshot.tasks.nlu import NluTask
 
+
+CARD, ADDED = "lmassay.json", "added.safetensors"
+"""The files of a saved training beside those of transformers."""
 _Count = Annotated[int, Field(ge=1)]
 _Share = Annotated[float, Field(gt=0, le=1)]
 
@@ -76,7 +84,7 @@ class Training(ABC):
     def learner(self, lesson: Lesson) -> Learner:
         """The network with its loss and scores, fresh."""
 
-    def fit(self, lesson: Lesson) -> FittedNetwork:
+    def fit(self, lesson: Lesson) -> "FittedNetwork":
         """Teach a fresh network. The same lesson gives the same numbers, whatever ran before it in the process."""
         if lesson.model is None:
             raise ConfigError("model: this method trains a language model; give one")
@@ -183,3 +191,124 @@ def _check(items: list[Item], lesson: Lesson) -> None:
     if any(item.label < 0 and item.logits is None for item in items):
         named = next(example.guid for example in lesson.train if example.label is None and example.logits is None)
         raise ModelError(f"{named} has no label; training examples need one")
+
+
+# --- what a training returns ------------------------------------------------------------------------------------------
+
+
+def answers_in(items: Sequence[Item]) -> list[str] | None:
+    """The texts that ReCoRD's questions were answered with; None for tasks without such."""
+    if not all("answer" in item.extra for item in items):
+        return None
+    return [str(item.extra["answer"]) for item in items]
+
+
+class FittedNetwork:
+    """What ``fit`` of a trained method returns: scores for examples, one set of weights an interval, files."""
+
+    def __init__(self, learner: Learner, net: Network, taught: Taught, eval_batch: int, seed: int) -> None:
+        self.learner, self.net = learner, net
+        self._taught, self._eval_batch, self._seed = taught, eval_batch, seed
+        self._used = taught.choices[0]
+        self._read: dict[tuple[int, ...], tuple[list[InputExample], list[Item]]] = {}
+
+    @property
+    def choices(self) -> list[Choice]:
+        """The weights that were kept, one choice an evaluation interval."""
+        return self._taught.choices
+
+    @property
+    def course(self) -> Course:
+        return self._taught.course
+
+    @property
+    def facts(self) -> dict[str, Any]:
+        """What has a say in the numbers and is not an option of the method."""
+        return {"device": self.net.device.type, "dtype": self.net.dtype, "threads": self.net.threads}
+
+    def use(self, choice: Choice) -> None:
+        """Go on with the weights of this choice."""
+        if choice not in self.choices:
+            raise ConfigError(f"these weights were not kept: {choice}")
+        if choice.step != self._used.step:
+            self._taught.use(choice)
+        self._used = choice
+
+    def logits(self, examples: Sequence[InputExample]) -> NDArray[np.float64]:
+        # Whatever is drawn here (WSC's masks) is the same for every choice of weights.
+        with seeded(self._seed, self.net.device, self.net.threads):
+            return scores(self.learner, self._items(examples), self._eval_batch)
+
+    def remember(self, examples: Sequence[InputExample], items: list[Item]) -> None:
+        """Tokens that are there already."""
+        self._read[tuple(map(id, examples))] = (list(examples), items)
+
+    def _items(self, examples: Sequence[InputExample]) -> list[Item]:
+        """Tokens, made once for examples that are asked about under several choices."""
+        key = tuple(map(id, examples))
+        if key not in self._read:
+            # The examples are kept, so that their ids are not given to others.
+            self._read[key] = (list(examples), self.learner.encode(examples, training=False))
+            self.net.check_lengths(self._read[key][1])
+        return self._read[key][1]
+
+    def answers(self, examples: Sequence[InputExample]) -> list[str] | None:
+        """The texts that were chosen when these examples were last scored; None for tasks without such."""
+        return answers_in(self._items(examples))
+
+    def save(self, folder: Path) -> None:
+        """The network as transformers saves it, its tokenizer, further trained parts, and a card about the training."""
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            with quiet():
+                self.net.module.save_pretrained(folder)
+            self.net.tokenizer.save_pretrained(folder)
+            own = {id(parameter) for parameter in self.net.module.parameters()}
+            added = {name: p for name, p in self.learner.network.named_parameters() if id(p) not in own}
+            if added:
+                save_file(dict(copied(added)), folder / ADDED)
+            card = {"choice": asdict(self._used), "course": asdict(self.course), **self.facts}
+            (folder / CARD).write_text(json.dumps(card, indent=1) + "\n", encoding="utf-8")
+        except OSError as error:
+            raise StoreError(f"the trained model cannot be written to {folder}: {error}") from error
+
+
+# --- noisy student's noise --------------------------------------------------------------------------------------------
+
+
+def spatial_dropout(embeddings: torch.Tensor, rate: float, generator: torch.Generator | None = None) -> torch.Tensor:
+    """Embeddings (lines × places × width) in which a dimension is 0 at all places of a line or at none.
+
+    The rest is scaled up by 1 / (1 - rate), so that the mean stays. It is Dropout2d with the words as pixels.
+    """
+    lines, _, width = embeddings.shape
+    # Drawn where the generator lives: the same noise on every device.
+    source = embeddings.device if generator is None else generator.device
+    chance = torch.rand(lines, 1, width, generator=generator, device=source)
+    kept = (chance >= rate).to(device=embeddings.device, dtype=embeddings.dtype)
+    return embeddings * (kept / (1 - rate))
+
+
+class WordNoise:
+    """Whole dimensions of the word embeddings are left out while a network is taught; ``remove`` ends it.
+
+    It is a hook at the embedding layer: whatever the learner does with its network is noisy, and evaluation is not.
+    """
+
+    def __init__(self, network: Any, *, rate: float, seed: int = 42) -> None:
+        if not 0 <= rate < 1:
+            raise ConfigError(f"dropout_rate: must be at least 0 and below 1, not {rate}")
+        self._network = network
+        self._rate = rate
+        # Its own numbers: evaluating more often, or drawing elsewhere, does not change the noise.
+        self._generator = torch.Generator().manual_seed(seed)
+        self._hook = network.get_input_embeddings().register_forward_hook(self._disturb)
+
+    def remove(self) -> None:
+        """No more noise."""
+        self._hook.remove()
+
+    def _disturb(self, module: torch.nn.Module, arguments: tuple[Any, ...], embedded: torch.Tensor) -> torch.Tensor:
+        if not self._network.training or self._rate == 0:
+            return embedded
+        return spatial_dropout(embedded, self._rate, self._generator)

@@ -19,7 +19,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lmassay.errors import UserError
-from lmassay.evaluations.robustness.scorers import meteor_jvm
+from lmassay.evaluations.robustness.scorers import meteor
 from lmassay.evaluations.robustness.scorers.meteor import METEOR, find_jar
 
 WORDS = " ".join(f"word{i}" for i in range(3000))
@@ -83,8 +83,8 @@ def quick(quick_jar: Path) -> Iterator[METEOR]:
 
 def end(jar: Path) -> None:
     """End the processes of this jar only; the English one took long to start."""
-    for launch in [launch for launch in meteor_jvm._servers if launch.jar == jar]:
-        meteor_jvm._servers.pop(launch).close()
+    for launch in [launch for launch in meteor._servers if launch.jar == jar]:
+        meteor._servers.pop(launch).close()
 
 
 def batch_scores(jar: Path, pairs: list[tuple[str, str]], folder: Path) -> list[float]:
@@ -101,7 +101,7 @@ def lines(file: Path) -> list[str]:
 
 
 def pids(jar: Path) -> list[int]:
-    servers = [server for launch, server in meteor_jvm._servers.items() if launch.jar == jar]
+    servers = [server for launch, server in meteor._servers.items() if launch.jar == jar]
     return [server._process.popen.pid for server in servers if server._process is not None]
 
 
@@ -186,7 +186,7 @@ def test_twenty_thousand_lines_go_through(quick: METEOR) -> None:
 
 @given(st.text(alphabet=st.characters() | st.sampled_from("|\r\n\t\x00 ")))
 def test_a_text_is_made_one_line_without_separator(text: str) -> None:
-    line = meteor_jvm.one_line(text)
+    line = meteor.one_line(text)
     assert not {"\n", "\r"} & set(line)
     assert "|||" not in line
     line.encode()
@@ -206,7 +206,7 @@ def test_all_objects_share_one_process_per_language(quick_jar: Path, quick: METE
 def test_close_all_ends_the_process_and_the_next_score_starts_another(quick: METEOR) -> None:
     quick.score_sentence("un chat", "un chat", lang="fr")
     first = pids(quick.jar)
-    meteor_jvm.close_all()
+    meteor.close_all()
     assert gone(first[0])
     assert quick.score_sentence("un chat", "un chat", lang="fr") == 1.0
 
@@ -246,16 +246,16 @@ def test_a_process_killed_while_idle_is_replaced(quick: METEOR) -> None:
 def kill_at_write(monkeypatch: pytest.MonkeyPatch, when: Callable[[int], bool]) -> None:
     """Kill the process in the middle of a conversation: right after we wrote to it."""
     written = 0
-    write = meteor_jvm._Process._write
+    write = meteor._Process._write
 
-    def write_and_kill(process: meteor_jvm._Process, to_write: list[str]) -> None:
+    def write_and_kill(process: meteor._Process, to_write: list[str]) -> None:
         nonlocal written
         written += 1
         write(process, to_write)
         if when(written):
             process.popen.kill()
 
-    monkeypatch.setattr(meteor_jvm._Process, "_write", write_and_kill)
+    monkeypatch.setattr(meteor._Process, "_write", write_and_kill)
 
 
 def test_a_process_killed_while_scoring_is_started_again_once(quick: METEOR, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -282,11 +282,11 @@ def test_too_little_memory_is_an_error_that_says_so(quick_jar: Path) -> None:
 
 SCRIPT = """
 import os, sys
-from lmassay.evaluations.robustness.scorers import meteor_jvm
+from lmassay.evaluations.robustness.scorers import meteor
 from lmassay.evaluations.robustness.scorers.meteor import METEOR
 scorer = METEOR(sys.argv[1])
 scorer.score_sentence("un chat", "un chat", lang="fr")
-print(*(s._process.popen.pid for s in meteor_jvm._servers.values()), flush=True)
+print(*(s._process.popen.pid for s in meteor._servers.values()), flush=True)
 """
 
 
