@@ -13,8 +13,7 @@ import click
 from lmassay.cli.common import json_option, results_option
 from lmassay.cli.console import print_json, say, warn
 from lmassay.errors import UserError, did_you_mean
-from lmassay.statistics.condition import parse_condition
-from lmassay.statistics.gate import ALPHA
+from lmassay.statistics.gate import ALPHA, parse_condition
 
 if TYPE_CHECKING:
     from lmassay.reporting.compared import Source
@@ -86,8 +85,8 @@ def compare(
     judges every run.
     """
     from lmassay.cli.compare_print import document, print_compared
-    from lmassay.cli.compare_runs import named_runs
     from lmassay.reporting.compared import Gate, compare_sources
+    from lmassay.statistics.run_pairs import named_runs
     from lmassay.storage.store import Store
 
     gate = Gate([parse_condition(text) for text in conditions], alpha, allow_incomplete)

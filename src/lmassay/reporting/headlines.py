@@ -9,9 +9,8 @@ from lmassay.contracts import resolve
 from lmassay.errors import UserError
 from lmassay.plugins.evaluations import evaluation_of, evaluations, variation_of, view_of
 from lmassay.reporting.headline import Headline, counted
-from lmassay.reporting.variants import asked, questions, variant_of
+from lmassay.reporting.variants import asked, pool, questions
 from lmassay.statistics.comparison import Comparison, Side, compare_runs, load_side, with_false_discovery_rate
-from lmassay.statistics.pooling import pool
 from lmassay.storage.store import Store
 from lmassay.types import RunRecord
 
@@ -122,7 +121,7 @@ def _identity(headline: Headline) -> object:
 def _side(store: Store, headline: Headline) -> Side:
     """All variants of a question; examples of a single one must keep their ids."""
     if variation_of(headline.records[0]).pooled:
-        return pool(store, headline.records, variant_of)
+        return pool(store, headline.records)
     return load_side(store, headline.records[0])
 
 
