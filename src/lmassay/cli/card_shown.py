@@ -11,8 +11,15 @@ import click
 from lmassay.cli.console import print_table, sentence
 from lmassay.plugins.evaluations import evaluations
 from lmassay.reporting.compared import interval_text
-from lmassay.reporting.headline import Headline, first_of_each
-from lmassay.reporting.headlines import Against, absent, against_first, headlines, without_result
+from lmassay.reporting.headline import (
+    Against,
+    Headline,
+    absent,
+    against_first,
+    first_of_each,
+    headlines,
+    without_result,
+)
 from lmassay.reporting.numbers import p_text, short_text
 from lmassay.reporting.tiles import interval_head
 from lmassay.storage.store import Store
