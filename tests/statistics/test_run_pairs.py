@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from lmassay.statistics.sweep_pairs import pair_sweeps, sweep_of
+from lmassay.statistics.run_pairs import pair_sweeps, sweep_of
 from lmassay.storage.store import Store
 from tests.compare_kit import add, rates
 

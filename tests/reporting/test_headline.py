@@ -8,12 +8,12 @@ import pytest
 
 from lmassay.api import evaluate
 from lmassay.evaluations.fewshot.card import lesson_result
-from lmassay.reporting.headlines import against_first, headlines, without_result
+from lmassay.reporting.headline import against_first, headlines, without_result
 from lmassay.statistics.intervals import wilson_interval
 from lmassay.storage.store import Store
 from lmassay.types import Example, NewRun, Provenance, Result, Row, RunRecord, Score
 
-TRANSLATOR = f"{Path(__file__).parents[3] / 'examples' / 'toy_translator.py'}:ToyTranslator"
+TRANSLATOR = f"{Path(__file__).parents[2] / 'examples' / 'toy_translator.py'}:ToyTranslator"
 SENTENCES = ["the cat sees the house", "a dog eats bread", "the girl reads a book", "we drink water", "he has a car"]
 
 

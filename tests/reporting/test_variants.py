@@ -4,20 +4,16 @@ from __future__ import annotations
 
 import pytest
 
+from lmassay.reporting.variants import SAME_EXAMPLE, pool
 from lmassay.statistics.intervals import mean_result
-from lmassay.statistics.pooling import SAME_EXAMPLE, pool
 from lmassay.storage.store import Store
-from lmassay.types import Example, NewRun, Provenance, Row, RunRecord, Score
+from lmassay.types import Example, NewRun, Provenance, Row, Score
 
 
 @pytest.fixture
 def store(tmp_path):
     with Store(tmp_path, create=True) as opened:
         yield opened
-
-
-def label(record: RunRecord) -> str:
-    return record.label
 
 
 def add(store: Store, label: str, values: list[float]):
@@ -31,14 +27,14 @@ def add(store: Store, label: str, values: list[float]):
 
 def test_a_single_variant_pairs_with_the_same_one_among_several(store):
     one, two = add(store, "a", [1, 0]), add(store, "b", [1, 1])
-    alone, both = pool(store, [one], label), pool(store, [one, two], label)
+    alone, both = pool(store, [one]), pool(store, [one, two])
     assert alone.table.ids == ["a/0", "a/1"]
     assert set(alone.table.ids) < set(both.table.ids)
     assert alone.record.id == one.id
 
 
 def test_the_mean_over_variants_of_one_size_is_the_mean_of_their_means(store):
-    side = pool(store, [add(store, "a", [1, 1, 0, 0]), add(store, "b", [1, 0, 0, 0])], label)
+    side = pool(store, [add(store, "a", [1, 1, 0, 0]), add(store, "b", [1, 0, 0, 0])])
     assert mean_result(side.table, "hit").value == pytest.approx(3 / 8)
     assert len(set(side.table.ids)) == 8
 
@@ -46,11 +42,11 @@ def test_the_mean_over_variants_of_one_size_is_the_mean_of_their_means(store):
 def test_variants_of_an_example_are_held_together(store):
     """Two attacks on a sentence tell less than attacks on two sentences: the interval must not take them for that."""
     records = [add(store, label, [1.0, 0.0] * 20) for label in "abcd"]
-    side = pool(store, records, label)
+    side = pool(store, records)
     assert side.record.design.cluster == SAME_EXAMPLE
     apart = mean_result(side.table, "hit")
     together = mean_result(side.table, "hit", cluster=SAME_EXAMPLE)
-    alone = mean_result(pool(store, records[:1], label).table, "hit")
+    alone = mean_result(pool(store, records[:1]).table, "hit")
     assert apart.high - apart.low < 0.6 * (together.high - together.low)
     assert together.high - together.low == pytest.approx(alone.high - alone.low, rel=0.15)
 
@@ -58,4 +54,4 @@ def test_variants_of_an_example_are_held_together(store):
 def test_a_part_that_is_not_done_makes_the_whole_unfinished(store):
     done, other = add(store, "a", [1]), add(store, "b", [1])
     store.set_status(other.id, "incomplete", "1 example in error")
-    assert pool(store, [done, store.run(other.id)], label).record.status == "incomplete"
+    assert pool(store, [done, store.run(other.id)]).record.status == "incomplete"
