@@ -11,6 +11,7 @@ import pytest
 from lmassay.cli import main
 from lmassay.evaluations.bias.kobbq.steps.evaluate import HEADER
 from tests.helpers import lmassay
+from tests.published.published_data import FIGURES
 
 TOPIC = "KoBBQ_test_evaluation"
 
@@ -112,11 +113,12 @@ def test_empty_cells_are_told_apart_from_the_results(capsys, tmp_path, data, gol
         ["--prompt_ids", "1", "2", "3", "4", "5", "--models", "synth-model"],
         ["--models", "synth-model", "--prompt_ids", "1", "2", "3", "4", "5"],
         ["--prompt_ids=1", "2", "3", "4", "5", "--models=synth-model"],
+        ["--prompt", "1", "2", "3", "4", "5", "--mod", "synth-model"],
         ["--prompt-ids", "7", "--prompt_ids", "1", "2", "3", "4", "5", "--models", "synth-model"],
     ],
 )
-def test_lists_may_be_given_in_every_way(capsys, gold, words):
-    folder = gold / "comparison"
+def test_lists_may_be_given_in_every_way(capsys, words):
+    folder = FIGURES / "kobbq" / "comparison"
     flags = ("--evaluation-result-name", folder / "KoBBQ_test")
     more = ("--evaluation-debiased-result-name", folder / "KoBBQ_test_debiased")
     code, out, _ = kobbq(capsys, "compare", *flags, *words, *more)
