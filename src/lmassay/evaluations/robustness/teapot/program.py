@@ -1,6 +1,6 @@
 """TEAPOT's command line as it is: ``lmassay teapot`` prints what ``teapot`` printed.
 
-Where the original crashed, this gives the right result or a clear error; docs/migrating/teapot.md lists the differences.
+Where the original crashed, this gives the right result or a clear error: see docs/migrating/teapot.md.
 Flags, results and the last line of a usage error are the original's (pmichel31415/teapot-nlp), the help text is ours.
 """
 
