@@ -21,6 +21,9 @@ from hypothesis import strategies as st
 from lmassay.errors import UserError
 from lmassay.evaluations.robustness.scorers import meteor
 from lmassay.evaluations.robustness.scorers.meteor import METEOR, find_jar
+from tests.published.published_data import FIGURES, TEAPOT
+from tests.published.teapot_inputs import write_inputs
+from tests.published.teapot_scores import scores_of_meteor
 
 WORDS = " ".join(f"word{i}" for i in range(3000))
 
@@ -122,39 +125,38 @@ def gone(pid: int) -> bool:
 
 @pytest.mark.parametrize("hyp", ["adv.charswap.en", "adv.knn.en"])
 @pytest.mark.parametrize("ref", ["ref.en", "base.en"])
-def test_scores_are_the_gold_scores_to_the_last_bit(jar: Path, shared: Path, hyp: str, ref: str) -> None:
-    gold = json.loads((shared / "gold/teapot/per-sentence.meteor1.5.json").read_text(encoding="utf-8"))
-    data = shared / "data/teapot/MT"
+def test_scores_are_the_gold_scores_to_the_last_bit(jar: Path, hyp: str, ref: str) -> None:
+    gold = scores_of_meteor()
+    data = TEAPOT.require() / "MT"
     assert METEOR(jar).score(lines(data / hyp), lines(data / ref), lang="en") == gold[f"{hyp}|{ref}"]
 
 
-def test_relative_decrease_has_the_published_mean(jar: Path, shared: Path) -> None:
-    data = shared / "data/teapot/MT"
+def test_relative_decrease_has_the_published_mean(jar: Path) -> None:
+    data = TEAPOT.require() / "MT"
     hyp, base, ref = (lines(data / name) for name in ("adv.charswap.en", "base.en", "ref.en"))
     decreases = METEOR(jar).rd_score(hyp, base, ref, lang="en")
     assert f"{100 * sum(decreases) / len(decreases):.3f}" == "24.972"
 
 
-def gold_means(shared: Path) -> Iterator[tuple[str, list[str], str]]:
+def gold_means() -> Iterator[tuple[str, list[str], str]]:
     """Name, arguments and printed mean of the gold runs with METEOR on the target side alone, without reference."""
-    for line in (shared / "gold/teapot/cases.jsonl").read_text(encoding="utf-8").splitlines():
-        try:
-            case = json.loads(line)
-        except json.JSONDecodeError:  # line 32 of the file as delivered
-            continue
+    for line in (FIGURES / "teapot" / "cases.jsonl").read_text(encoding="utf-8").splitlines():
+        case = json.loads(line)
         if re.search(r"meteor.*\.en\.noref$", case["name"]):
             yield case["name"], case["args"], re.search(r"Mean:\t(.*)", case["stdout"])[1]  # type: ignore[index]
 
 
-def test_means_are_those_of_the_gold_runs(jar: Path, shared: Path) -> None:
-    places = {"data": shared / "data/teapot", "inputs": shared / "gold/teapot/inputs", "meteor_jar": jar}
+def test_means_are_those_of_the_gold_runs(jar: Path, tmp_path: Path) -> None:
+    data = TEAPOT.require()
+    write_inputs(data, tmp_path)
+    places = {"data": data, "inputs": tmp_path, "meteor_jar": jar}
     means = {}
-    for name, args, _ in gold_means(shared):
+    for name, args, _ in gold_means():
         out, adv_out = (lines(Path(args[args.index(o) + 1].format(**places))) for o in ("--out", "--adv-out"))
         scores = METEOR(jar).score(adv_out, out, lang="en")
         means[name] = f"{100 * sum(scores) / len(scores):.3f}"
     assert len(means) >= 5
-    assert means == {name: mean for name, _, mean in gold_means(shared)}
+    assert means == {name: mean for name, _, mean in gold_means()}
 
 
 def test_odd_lines_score_as_in_batch_mode(quick_jar: Path, tmp_path: Path) -> None:

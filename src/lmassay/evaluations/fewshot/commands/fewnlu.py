@@ -27,19 +27,6 @@ _TYPES: dict[str, Any] = {"text": str, "whole": int, "number": float}
 class _FewNlu(WithLists):
     """FewNLU's command line: lists behind one flag, flags cut short where that is plain, help in its groups."""
 
-    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        return super().parse_args(ctx, [self._in_full(word, ctx) for word in args])
-
-    def _in_full(self, word: str, ctx: click.Context) -> str:
-        name, equals, value = word.partition("=")
-        known = [option for parameter in self.params for option in parameter.opts]
-        if not name.startswith("--") or len(name) < 4 or name in known or name == "--help":
-            return word
-        meant = [option for option in known if option.startswith(name)]
-        if len(meant) > 1:
-            raise click.UsageError(f"Option '{name}' may be {', '.join(sorted(meant))}; write more of it.", ctx)
-        return f"{meant[0]}{equals}{value}" if meant else word
-
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         records = {parameter.name: parameter.get_help_record(ctx) for parameter in self.get_params(ctx)}
         for group, flags in FLAGS.items():
