@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from lmassay.errors import UserError, did_you_mean
 from lmassay.plugins.evaluations import metric_of, variation_of
 from lmassay.statistics.combination import paired
+from lmassay.statistics.distributions import false_discovery_rates
 from lmassay.statistics.intervals import (
     ABSOLUTE_SLACK,
     LEAST_P_OF_DRAWS,
@@ -316,13 +317,8 @@ def units_of(side: Side, metric: str, key: str | None) -> dict[str, Unit]:
 
 def with_false_discovery_rate(rows: Sequence[Comparison]) -> list[Comparison]:
     """The rows with their p-values adjusted for how many there are (Benjamini and Hochberg)."""
-    from scipy.stats import false_discovery_control
-
-    tested = [row for row in rows if row.p is not None]
-    if not tested:
-        return list(rows)
-    adjusted = dict(zip(map(id, tested), false_discovery_control([row.p for row in tested]), strict=True))
-    return [replace(row, p_adjusted=float(adjusted[id(row)])) if id(row) in adjusted else row for row in rows]
+    adjusted = iter(false_discovery_rates([row.p for row in rows if row.p is not None]))
+    return [row if row.p is None else replace(row, p_adjusted=next(adjusted)) for row in rows]
 
 
 # --- what changed, and what could have --------------------------------------------------------------------------------

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from lmassay.statistics.comparison import Side, is_same, pairing_key, unit_names, units_of
+from lmassay.statistics.distributions import fair_coin_p
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,9 +142,7 @@ def _flips(base: Side, other: Side, metric: str) -> Flips:
 
 
 def _mcnemar_p(changes: Sequence[Change]) -> float:
-    from scipy.stats import binomtest
-
-    return float(binomtest(sum(c.change > 0 for c in changes), len(changes)).pvalue) if changes else 1.0
+    return fair_coin_p(sum(c.change > 0 for c in changes), len(changes)) if changes else 1.0
 
 
 def _left_out(

@@ -1,12 +1,19 @@
-"""Intervals and tests, thin over scipy. Every function takes a seed, so the same data give the same interval."""
+"""Intervals and tests. Every function takes a seed, so the same data give the same interval."""
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from lmassay.statistics.distributions import (
+    fair_coin_p,
+    normal_quantile,
+    percentile_bootstrap,
+    standard_error,
+    t_quantile,
+    t_two_sided_p,
+)
 from lmassay.statistics.table import ScoreTable
 from lmassay.types import LEAST_P_OF_DRAWS as LEAST_P_OF_DRAWS
 from lmassay.types import Result
@@ -253,7 +260,6 @@ def _bootstrap(
     samples: tuple[NDArray[np.float64], ...], statistic: Statistic, settings: Settings
 ) -> tuple[float | None, float | None]:
     import numpy as np
-    from scipy.stats import bootstrap
 
     n = len(samples[0])
     if n < _FEWEST:
@@ -261,30 +267,23 @@ def _bootstrap(
     if all(np.ptp(sample) == 0 for sample in samples):
         # Without spread, resampling knows nothing of what other values there might be.
         return None, None
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", RuntimeWarning)
-        found: Any = bootstrap(
-            samples,
-            statistic,
-            paired=len(samples) > 1,
-            vectorized=True,
-            method="percentile",
-            n_resamples=settings.resamples,
-            confidence_level=settings.confidence,
-            batch=max(1, _BATCH_VALUES // n),
-            rng=np.random.default_rng(settings.seed),
-        )
-    low, high = float(found.confidence_interval.low), float(found.confidence_interval.high)
+    low, high = percentile_bootstrap(
+        samples,
+        statistic,
+        confidence=settings.confidence,
+        resamples=settings.resamples,
+        batch=max(1, _BATCH_VALUES // n),
+        seed=settings.seed,
+    )
     return (low, high) if np.isfinite(low) and np.isfinite(high) else (None, None)
 
 
 def _t_interval(values: NDArray[np.float64], settings: Settings) -> tuple[float | None, float | None]:
     import numpy as np
-    from scipy.stats import sem, t
 
     if np.ptp(values) == 0:
         return None, None
-    half = float(t.ppf(0.5 + settings.confidence / 2, len(values) - 1) * sem(values))
+    half = t_quantile(0.5 + settings.confidence / 2, len(values) - 1) * standard_error(values)
     mean = float(np.mean(values))
     return mean - half, mean + half
 
@@ -302,9 +301,7 @@ def wilson_interval(hits: int, n: int, settings: Settings = DEFAULT) -> tuple[fl
 
 def rate_interval(rate: float, n: float, settings: Settings = DEFAULT) -> tuple[float, float]:
     """Wilson's interval of a rate in a number of tosses that need not be whole, as scipy's must."""
-    from scipy.stats import norm
-
-    z = float(norm.ppf(0.5 + settings.confidence / 2))
+    z = normal_quantile(0.5 + settings.confidence / 2)
     middle = (rate + z**2 / (2 * n)) / (1 + z**2 / n)
     half = z / (1 + z**2 / n) * (rate * (1 - rate) / n + z**2 / (4 * n**2)) ** 0.5
     # At 0 and 1 the interval begins there, but for rounding.
@@ -313,7 +310,6 @@ def rate_interval(rate: float, n: float, settings: Settings = DEFAULT) -> tuple[
 
 def _sign_flip_p(units: NDArray[np.float64], settings: Settings) -> float | None:
     import numpy as np
-    from scipy.stats import binomtest, permutation_test
 
     nonzero = units[np.abs(units) > ABSOLUTE_SLACK]
     if len(units) < _FEWEST:
@@ -323,10 +319,12 @@ def _sign_flip_p(units: NDArray[np.float64], settings: Settings) -> float | None
         return 1.0
     if np.ptp(np.abs(nonzero)) <= RELATIVE_SLACK * np.abs(nonzero).max():
         # All differences are of one size, as between two rates: flipping signs is tossing coins (McNemar's exact test).
-        return float(binomtest(int((nonzero > 0).sum()), len(nonzero)).pvalue)
+        return fair_coin_p(int((nonzero > 0).sum()), len(nonzero))
     exact = 2 ** len(nonzero) <= RESAMPLES_OF_TEST
     if len(nonzero) > PERMUTATION_LIMIT or not (exact or settings.draws_suffice):
         return t_test_p(float(units.mean()), units / len(units), len(nonzero))
+    from scipy.stats import permutation_test
+
     # Zeros never change under a flip, so only the others are permuted; few enough are enumerated exactly.
     found = permutation_test(
         (nonzero,),
@@ -350,10 +348,8 @@ def p_of_draws(found: float, null: NDArray[np.float64], exact: bool, scale: floa
 
 def t_test_p(estimate: float, contributions: NDArray[np.float64], changed: int) -> float:
     """Student's t from what each unit adds to the estimate; never below what going through all swaps could give."""
-    from scipy.stats import sem, t
-
-    error = float(sem(contributions * len(contributions)))
-    p = float(2 * t.sf(abs(estimate) / error, len(contributions) - 1)) if error else 0.0
+    error = standard_error(contributions * len(contributions))
+    p = t_two_sided_p(estimate / error, len(contributions) - 1) if error else 0.0
     return max(p, 2.0 ** (1 - min(changed, 1000)))
 
 

@@ -24,6 +24,7 @@ from lmassay.evaluations.bias.report.tables import DIGITS, Column, columns, prom
 from lmassay.reporting.blocks import Block, Body, Cell, Figure, Figures, Folded, Heading, Line, Note, Table, count, name
 from lmassay.reporting.numbers import number_text, p_text
 from lmassay.statistics.comparison import Comparison, Side, compare_runs, load_side, share_examples
+from lmassay.statistics.distributions import false_discovery_rates
 from lmassay.statistics.intervals import Difference
 from lmassay.storage.store import Store
 
@@ -233,15 +234,12 @@ def _side(store: Store, run: Run) -> Side:
 
 
 def _with_false_discovery_rate(contrasts: Sequence[Contrast]) -> list[Contrast]:
-    from scipy.stats import false_discovery_control
-
-    tests = [test for c in contrasts for _, found in c.rows for test in found.values() if test.p is not None]
-    if not tests:
-        return list(contrasts)
-    adjusted = dict(zip(map(id, tests), false_discovery_control([test.p for test in tests]), strict=True))
+    tests = [test for c in contrasts for _, found in c.rows for test in found.values()]
+    p_values = {id(test): test.p for test in tests if test.p is not None}
+    adjusted = dict(zip(p_values, false_discovery_rates(list(p_values.values())), strict=True))
 
     def with_rate(test: Comparison) -> Comparison:
-        return replace(test, p_adjusted=float(adjusted[id(test)])) if id(test) in adjusted else test
+        return replace(test, p_adjusted=adjusted[id(test)]) if id(test) in adjusted else test
 
     return [
         replace(c, rows=[(prompt, {m: with_rate(t) for m, t in found.items()}) for prompt, found in c.rows])

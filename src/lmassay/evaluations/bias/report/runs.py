@@ -15,6 +15,7 @@ from lmassay.evaluations.bias import scores
 from lmassay.evaluations.bias.items import LETTERS
 from lmassay.statistics import intervals
 from lmassay.statistics.combination import Sums
+from lmassay.statistics.distributions import standard_error, t_two_sided_p
 from lmassay.statistics.intervals import Difference, Settings
 from lmassay.statistics.table import ScoreTable
 from lmassay.storage.store import Store
@@ -198,12 +199,15 @@ def mean_of(parts: Sequence[Parts], settings: Settings) -> tuple[float, float | 
 
 def mean_difference(before: Sequence[Parts], after: Sequence[Parts], settings: Settings) -> Difference:
     """How far one mean is from another of the same templates: interval, and p of Student's t over templates."""
-    from scipy.stats import ttest_1samp
-
     value = sum(p.value for p in after) / len(after) - sum(p.value for p in before) / len(before)
     shares = _together([(p, 1 / len(after)) for p in after] + [(p, -1 / len(before)) for p in before])
     low, high = intervals.interval_around(value, shares, settings)
-    p = None if low is None else float(ttest_1samp(value + shares * len(shares), 0.0).pvalue)
+    p = None
+    if low is not None:
+        # Student's t of what each template adds to the difference.
+        by_template = value + shares * len(shares)
+        t = float(by_template.mean()) / standard_error(by_template)
+        p = t_two_sided_p(t, len(shares) - 1)
     return Difference(value, low, high, p, len(shares))
 
 

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lmassay.statistics import intervals
+from lmassay.statistics.distributions import ranks
 from lmassay.statistics.intervals import DEFAULT, Settings
 
 # With three configurations there are only six possible orders.
@@ -93,9 +94,7 @@ def rank_correlation(dev: Sequence[float], test: Sequence[float], settings: Sett
 
 
 def _spearman(x: NDArray[np.float64], y: NDArray[np.float64], axis: int = -1) -> NDArray[np.float64]:
-    from scipy.stats import rankdata
-
-    a, b = rankdata(x, axis=axis), rankdata(y, axis=axis)
+    a, b = ranks(x), ranks(y)
     a = a - a.mean(axis=axis, keepdims=True)
     b = b - b.mean(axis=axis, keepdims=True)
     with np.errstate(invalid="ignore", divide="ignore"):

@@ -1,0 +1,129 @@
+"""Quantiles, tail probabilities and resampling, as in ``scipy.stats``, whose import takes most of a second.
+
+``scipy.special`` has the same functions under other names and loads quickly, so that a short command stays short.
+``tests/statistics/test_distributions.py`` holds each function to its counterpart in ``scipy.stats``.
+"""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+
+def normal_quantile(probability: float) -> float:
+    """The value that a standard normal variable stays below with this probability."""
+    from scipy.special import ndtri
+
+    return float(ndtri(probability))
+
+
+def t_quantile(probability: float, degrees: float) -> float:
+    """The value that Student's t with these degrees of freedom stays below with this probability."""
+    from scipy.special import stdtrit
+
+    return float(stdtrit(degrees, probability))
+
+
+def t_two_sided_p(t: float, degrees: float) -> float:
+    """The probability that Student's t is at least as far from 0."""
+    from scipy.special import stdtr
+
+    return float(2 * stdtr(degrees, -abs(t)))
+
+
+def fair_coin_p(heads: int, tosses: int) -> float:
+    """Two-sided p of a number of heads if the coin is fair: the exact binomial test (McNemar's, for discordant pairs).
+
+    >>> fair_coin_p(0, 5)
+    0.0625
+    """
+    from scipy.special import bdtr
+
+    # The distribution is symmetric, so both tails are as likely as the smaller one.
+    fewer = min(heads, tosses - heads)
+    return min(1.0, 2 * float(bdtr(fewer, tosses, 0.5)))
+
+
+def standard_error(values: NDArray[np.float64]) -> float:
+    """Standard error of the mean of independent values."""
+    import numpy as np
+
+    return float(np.std(values, ddof=1) / math.sqrt(len(values)))
+
+
+def false_discovery_rates(p_values: Sequence[float]) -> list[float]:
+    """p-values adjusted for how many there are (Benjamini and Hochberg, 1995).
+
+    >>> false_discovery_rates([0.01, 0.04, 0.03])
+    [0.03, 0.04, 0.04]
+    """
+    import numpy as np
+
+    p = np.asarray(p_values, dtype=float)
+    order = np.argsort(p)
+    scaled = p[order] * len(p) / np.arange(1, len(p) + 1)
+    # A larger p is never adjusted to less than a smaller one.
+    adjusted = np.minimum(np.minimum.accumulate(scaled[::-1])[::-1], 1.0)
+    rates = np.empty_like(p)
+    rates[order] = adjusted
+    return [float(rate) for rate in rates]
+
+
+def ranks(values: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Ranks from 1 along the last axis; equal values share the mean of their ranks.
+
+    >>> import numpy as np
+    >>> ranks(np.array([3.0, 1.0, 3.0])).tolist()
+    [2.5, 1.0, 2.5]
+    """
+    import numpy as np
+
+    order = np.argsort(values, axis=-1, kind="stable")
+    in_order = np.take_along_axis(values, order, axis=-1)
+    n = values.shape[-1]
+    places = np.broadcast_to(np.arange(n), values.shape)
+    is_first = np.ones(values.shape, dtype=bool)
+    is_first[..., 1:] = in_order[..., 1:] != in_order[..., :-1]
+    is_last = np.ones(values.shape, dtype=bool)
+    is_last[..., :-1] = is_first[..., 1:]
+    # The first and the last place of the group of equal values that each place belongs to.
+    first = np.maximum.accumulate(np.where(is_first, places, 0), axis=-1)
+    last = np.minimum.accumulate(np.where(is_last, places, n)[..., ::-1], axis=-1)[..., ::-1]
+    ranked = np.empty(values.shape, dtype=float)
+    np.put_along_axis(ranked, order, (first + last) / 2 + 1, axis=-1)
+    return ranked
+
+
+def percentile_bootstrap(
+    samples: tuple[NDArray[np.float64], ...],
+    statistic: Any,
+    *,
+    confidence: float,
+    resamples: int,
+    batch: int,
+    seed: int,
+) -> tuple[float, float]:
+    """Percentile interval of a statistic of one or several samples, resampled together.
+
+    It draws the same numbers in the same order as ``scipy.stats.bootstrap(…, paired=True, method="percentile")``.
+    """
+    import numpy as np
+
+    generator = np.random.default_rng(seed)
+    n = len(samples[0])
+    drawn = []
+    with warnings.catch_warnings():
+        # A resample may lack all that a ratio divides by; its value is then not a number.
+        warnings.simplefilter("ignore", RuntimeWarning)
+        for start in range(0, resamples, batch):
+            places = generator.integers(0, n, (min(batch, resamples - start), n))
+            drawn.append(statistic(*[sample[places] for sample in samples], axis=-1))
+        tail = (1 - confidence) / 2
+        low, high = np.percentile(np.concatenate(drawn), [100 * tail, 100 * (1 - tail)])
+    return float(low), float(high)
