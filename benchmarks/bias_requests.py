@@ -4,7 +4,8 @@
 
 A server of its own process answers each call after 20 ms and every 50th with 429 and `Retry-After: 0.2`. The ideal is
 what its latency and the concurrency allow: bare sockets, as many as questions are out at a time, that send the same
-bytes and look at nothing, just before and just after. For comparison the SDK is used plainly, with its own retries.
+bytes and look at nothing, just before and just after. For comparison the openai SDK (pip install openai) is used
+plainly, with its own retries.
 Exits with 1 if the first concurrency takes more than 1.3 times its ideal. A request costs the client 2 to 3 ms of CPU
 time, nearly all of it in the SDK and its HTTP library, so that 4 at a time keep a core busy for half of the time and 8
 at a time for all of it.

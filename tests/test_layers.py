@@ -54,8 +54,6 @@ HOMES = {
     "numba": (f"{_ROBUSTNESS}/kernels/",),
     "jinja2": ("reporting/",),
     "httpx2": ("models/api/",),
-    "openai": ("models/api/openai_models.py",),
-    "anthropic": ("models/api/claude.py",),
     "datasette": ("interchange/viewer.py",),
     "uvicorn": ("interchange/viewer.py",),
     "pandas": ("interchange/frames.py", "api.py"),

@@ -23,7 +23,6 @@ from lmassay.plugins.evaluations import installed
 # What the core itself has extras for: extra → package → what it is for. Evaluations add their own.
 EXTRAS = {
     "hf": {"transformers": "local models", "torch": "what they compute with", "gguf": "models in GGUF files"},
-    "api": {"openai": "OpenAI, Azure, CLOVA X and compatible servers", "anthropic": "Claude"},
     "dask": {"distributed": "trainings on a Dask cluster"},
     "view": {"datasette": "lmassay view"},
     "tables": {"pandas": "results as data frames", "polars": "results as data frames"},

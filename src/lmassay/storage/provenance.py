@@ -27,8 +27,6 @@ _PACKAGES = (
     "transformers",
     "sentence-transformers",
     "httpx2",
-    "openai",
-    "anthropic",
 )
 
 

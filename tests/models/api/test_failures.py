@@ -93,16 +93,10 @@ def test_a_bug_is_no_failure():
         (httpx2.DecodingError("x"), {}),
     ],
 )
-def test_what_an_sdk_wraps_is_looked_at(cause, expected):
-    import anthropic
-    import openai
-
-    for sdk in (openai, anthropic):
-        wrapped = sdk.APIConnectionError(request=httpx2.Request("POST", "http://h"))
-        wrapped.__cause__ = cause
-        failure = failure_of(wrapped)
-        assert failure.passing
-        assert failure.unreached == expected.get("unreached", False)
+def test_a_connection_that_fails_may_work_the_next_time(cause, expected):
+    failure = failure_of(cause)
+    assert failure.passing
+    assert failure.unreached == expected.get("unreached", False)
 
 
 @pytest.mark.parametrize(

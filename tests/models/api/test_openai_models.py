@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import json
-import sys
 import threading
 
 import pytest
 
 from lmassay.budget import Prices
 from lmassay.contracts import ask
-from lmassay.errors import ConfigError, FatalModelError, MissingExtra
+from lmassay.errors import ConfigError, FatalModelError
 from lmassay.models.api.client import MAX_BODY
 from lmassay.models.api.openai_models import OpenAICompatible
 from lmassay.plugins.options import build
@@ -316,16 +315,3 @@ def test_options_are_read_from_a_configuration(tmp_path):
     for prices in ({"input": 1}, {"input": 1, "output": 2, "cached": 3}, {"input": "x", "output": 1}):
         with pytest.raises(ConfigError, match=r"model\.prices"):
             build("model", {**spec, "prices": prices}, tmp_path)
-
-
-@pytest.mark.parametrize(
-    "spec", [{"name": "openai", "model": "m"}, {"name": "claude", "model": "m"}, {"name": "clova"}]
-)
-def test_without_its_sdk_a_model_names_the_pip_command(monkeypatch, tmp_path, spec):
-    for package in ("openai", "anthropic"):
-        monkeypatch.setitem(sys.modules, package, None)
-    model = build("model", {**spec, "base_url": "http://127.0.0.1:1/v1"}, tmp_path)
-    with pytest.raises(MissingExtra, match=r"pip install 'lmassay\[api\]'"):
-        model.check()
-    with pytest.raises(MissingExtra, match=r"pip install 'lmassay\[api\]'"):
-        list(ask(model, "generate", [Generate("x")]))

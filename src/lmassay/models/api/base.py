@@ -21,11 +21,10 @@ from lmassay.models.api.client import (
     MAX_BATCH_BODY,
     MAX_BODY,
     Client,
+    Endpoint,
     Key,
-    MakeSdk,
     checked_host,
     open_client,
-    require_sdk,
 )
 from lmassay.models.api.concurrency import Answered, Ask, ExecutorOptions, Policy, answers_as_they_arrive
 from lmassay.models.api.dialects import Dialect
@@ -57,8 +56,6 @@ class ApiModel(Model):
 
     name = ""
     metered = True
-    package: ClassVar[str]
-    """The SDK."""
     home: ClassVar[str]
     """The provider's own host, which no one is let into without a key."""
     address_option: ClassVar[str] = "base_url"
@@ -94,8 +91,8 @@ class ApiModel(Model):
     def can(self) -> frozenset[str]:  # type: ignore[override]  # depends on the provider
         return frozenset({"generate", "choices"} if self.dialect.keeps_to_choices else {"generate"})
 
-    def make_sdk(self) -> MakeSdk:
-        """The SDK's client over a connection; the key is read now."""
+    def endpoint(self) -> Endpoint:
+        """Where requests are sent; the key is read now."""
         raise NotImplementedError
 
     def identity(self) -> Mapping[str, Any]:
@@ -114,7 +111,6 @@ class ApiModel(Model):
             for value in (self.prices.input, self.prices.output):
                 if not 0 <= value < math.inf:
                     raise ConfigError("model.prices: money for a million tokens, input and output, at least 0")
-        require_sdk(self.package, f"the model {self.name}")
 
     def heed(self, budget: Budget) -> None:
         """Ask nothing more when the budget does not allow it."""
@@ -150,7 +146,7 @@ class ApiModel(Model):
         )
 
     def _client(self, most: int) -> AbstractAsyncContextManager[Client]:
-        return open_client(self.make_sdk(), self.base_url, self._policy, most=most)
+        return open_client(self.endpoint(), self._policy, most=most)
 
     @asynccontextmanager
     async def _conversation(self) -> AsyncIterator[Ask]:

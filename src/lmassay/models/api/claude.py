@@ -2,31 +2,26 @@
 
 from __future__ import annotations
 
-from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from lmassay.budget import Prices
-from lmassay.errors import MissingExtra
 from lmassay.models.api.base import ApiModel, Batching
 from lmassay.models.api.batch_services import ClaudeBatches
-from lmassay.models.api.client import Key, MakeSdk, Sdk
+from lmassay.models.api.client import Endpoint, Key
 from lmassay.models.api.concurrency import Policy
 from lmassay.models.api.dialects import ClaudeDialect, Temperature
-
-if TYPE_CHECKING:
-    import httpx2
 
 ANTHROPIC_URL = "https://api.anthropic.com"
 # The second name is that of KoBBQ's own programs.
 _KEYS = ("ANTHROPIC_API_KEY", "CLAUDE")
-# A gateway may need no key, but the SDK does.
-_NO_KEY = "none"
+# The version of the messages API, which Anthropic wants to be told with every request.
+_VERSION = "2023-06-01"
 
 
 class Claude(ApiModel):
     """Claude by the name of the model; the key is in ANTHROPIC_API_KEY or CLAUDE."""
 
-    name, package, home = "claude", "anthropic", "anthropic.com"
+    name, home = "claude", "anthropic.com"
 
     def __init__(
         self,
@@ -57,24 +52,9 @@ class Claude(ApiModel):
             batching=Batching(ClaudeBatches(), poll, batch_size) if batch else None,
         )
 
-    def make_sdk(self) -> MakeSdk:
-        return partial(anthropic_sdk, base_url=self.base_url, key=self._key.value())
-
-
-# --- the anthropic SDK: where requests are sent and with which key; everything else is ours ---------------------------
-
-
-def anthropic_sdk(http: httpx2.AsyncClient, *, base_url: str, key: str) -> Sdk:
-    """Anthropic itself, or a gateway that speaks its protocol."""
-    client: Sdk = _anthropic().AsyncAnthropic(
-        api_key=key or _NO_KEY, base_url=base_url, max_retries=0, timeout=http.timeout, http_client=http
-    )
-    return client
-
-
-def _anthropic() -> Any:
-    try:
-        import anthropic
-    except ImportError:
-        raise MissingExtra("the model claude", "api") from None
-    return anthropic
+    def endpoint(self) -> Endpoint:
+        headers = {"anthropic-version": _VERSION}
+        # A gateway may need no key.
+        if key := self._key.value():
+            headers["x-api-key"] = key
+        return Endpoint(self.base_url, headers)

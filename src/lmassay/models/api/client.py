@@ -1,21 +1,21 @@
-"""The connection to one server: an SDK's client over HTTP that reads no body without end, and the key for it.
+"""The connection to one server: an HTTP client that reads no body without end, and the key for it.
 
 Keys and addresses come from environment variables. A key is read when it is needed and kept nowhere.
 """
 
 from __future__ import annotations
 
-import importlib.util
 import os
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, replace
-from typing import Any, Protocol, cast
+from dataclasses import dataclass, field, replace
+from typing import Any
 from urllib.parse import urlsplit
 
 import httpx2
 
-from lmassay.errors import ConfigError, MissingExtra, ModelError
+import lmassay
+from lmassay.errors import ConfigError, ModelError
 from lmassay.models.api.concurrency import Policy
 from lmassay.redaction import redact, remember_secret
 from lmassay.types import Response
@@ -73,60 +73,55 @@ class Key:
 # --- the connection ---------------------------------------------------------------------------------------------------
 
 
-def require_sdk(package: str, what: str) -> None:
-    """Raise unless the SDK is installed; importing it takes more than a second and is left for the first question."""
-    if importlib.util.find_spec(package) is None:
-        raise MissingExtra(what, "api")
+@dataclass(frozen=True, slots=True)
+class Endpoint:
+    """Where requests are sent, and what is sent with each of them."""
 
+    url: str
+    headers: Mapping[str, str] = field(default_factory=dict)
+    query: Mapping[str, str] = field(default_factory=dict)
 
-class Sdk(Protocol):
-    """What the clients of both SDKs have in common."""
-
-    async def get(self, path: str, *, cast_to: Any) -> Any: ...
-
-    async def post(self, path: str, *, cast_to: Any, **what: Any) -> Any: ...
-
-
-MakeSdk = Callable[[httpx2.AsyncClient], Sdk]
+    def at(self, path: str) -> httpx2.URL:
+        return httpx2.URL(self.url + path).copy_merge_params(self.query)
 
 
 class Client:
-    """Bytes out, bytes in. The SDK knows address, key and headers; its models of answers, which cost more time than
-    the rest of the call, are not used."""
+    """Bytes out, bytes in; an HTTP status that is no success is raised as ``httpx2.HTTPStatusError``."""
 
-    def __init__(self, sdk: Sdk) -> None:
-        self._sdk = sdk
+    def __init__(self, http: httpx2.AsyncClient, endpoint: Endpoint) -> None:
+        self._http = http
+        self._endpoint = endpoint
 
     async def post(self, path: str, content: bytes, headers: Mapping[str, str] | None = None) -> bytes:
-        response = await self._sdk.post(
-            path, cast_to=httpx2.Response, content=content, options={"headers": dict(headers or {})}
-        )
-        return cast(bytes, response.content)
+        sent = {"Content-Type": "application/json", **(headers or {})}
+        return _content_of(await self._http.post(self._endpoint.at(path), content=content, headers=sent))
 
     async def get(self, path: str) -> bytes:
-        response = await self._sdk.get(path, cast_to=httpx2.Response)
-        return cast(bytes, response.content)
+        return _content_of(await self._http.get(self._endpoint.at(path)))
 
     async def upload(self, path: str, fields: Mapping[str, str], name: str, content: bytes) -> bytes:
         """Leave a file with the provider."""
-        response = await self._sdk.post(
-            path,
-            cast_to=httpx2.Response,
-            body=dict(fields),
-            files=[("file", (name, content))],
-            options={"headers": {"Content-Type": "multipart/form-data"}},
-        )
-        return cast(bytes, response.content)
+        file = {"file": (name, content)}
+        return _content_of(await self._http.post(self._endpoint.at(path), data=dict(fields), files=file))
+
+
+def _content_of(response: httpx2.Response) -> bytes:
+    # Redirects are not followed, and count as errors here: a key must not travel to another host.
+    response.raise_for_status()
+    return response.content
 
 
 @asynccontextmanager
-async def open_client(make: MakeSdk, base_url: str, policy: Policy, *, most: int = MAX_BODY) -> AsyncIterator[Client]:
+async def open_client(endpoint: Endpoint, policy: Policy, *, most: int = MAX_BODY) -> AsyncIterator[Client]:
     """Connections for as long as the block lasts."""
     limits = httpx2.Limits(max_connections=policy.concurrency, max_keepalive_connections=policy.concurrency)
     # A proxy of the environment is for the world outside, not for a server on this machine.
-    trust_env = not is_loopback(base_url)
-    async with _BoundedClient(most, timeout=policy.timeout, limits=limits, trust_env=trust_env) as http:
-        yield Client(make(http))
+    trust_env = not is_loopback(endpoint.url)
+    headers = {"User-Agent": f"lmassay/{lmassay.__version__}", "Accept": "application/json", **endpoint.headers}
+    async with _BoundedClient(
+        most, timeout=policy.timeout, limits=limits, trust_env=trust_env, headers=headers
+    ) as http:
+        yield Client(http, endpoint)
 
 
 class _BoundedClient(httpx2.AsyncClient):

@@ -1,4 +1,4 @@
-"""What went wrong with one try, told in one line. The two SDKs share their design, so their errors are read alike."""
+"""What went wrong with one try, told in one line."""
 
 from __future__ import annotations
 
@@ -108,15 +108,11 @@ def failure_of(error: Exception) -> Failure | None:
         return error.failure
     if isinstance(error, ModelError):
         return Failure(str(error), passing=isinstance(error, NotJsonError), fatal=isinstance(error, FatalModelError))
-    response = getattr(error, "response", None)
-    if isinstance(response, httpx2.Response):
+    if isinstance(error, httpx2.HTTPStatusError):
+        response = error.response
         failure = failure_of_status(response.status_code, response.headers, response.content)
         return replace(failure, status=response.status_code)
-    # The SDKs wrap what the connection raised.
-    cause = error.__cause__
-    if isinstance(cause, ModelError):
-        return failure_of(cause)
-    return _failure_of_connection(cause if isinstance(cause, httpx2.RequestError) else error)
+    return _failure_of_connection(error)
 
 
 def _failure_of_connection(error: Exception) -> Failure | None:

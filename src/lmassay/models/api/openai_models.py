@@ -4,19 +4,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from functools import partial
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 from lmassay.budget import Prices
-from lmassay.errors import ConfigError, MissingExtra
+from lmassay.errors import ConfigError
 from lmassay.models.api.base import ApiModel, Batching
 from lmassay.models.api.batch_services import OpenAIBatches
-from lmassay.models.api.client import Key, MakeSdk, Sdk, first_set
+from lmassay.models.api.client import Endpoint, Key, first_set
 from lmassay.models.api.concurrency import Policy
 from lmassay.models.api.dialects import Constrain, OpenAIDialect, Temperature, TokenParameter
-
-if TYPE_CHECKING:
-    import httpx2
 
 OPENAI_URL = "https://api.openai.com/v1"
 CLOVA_URL = "https://clovastudio.stream.ntruss.com/v1/openai"
@@ -28,8 +24,6 @@ _CLOVA_KEYS = ("CLOVA_API_KEY", "CLOVA")
 _AZURE_KEYS = ("AZURE_OPENAI_API_KEY", "API_KEY")
 _AZURE_ENDPOINTS = ("AZURE_OPENAI_ENDPOINT", "AZURE_ENDPOINT")
 _AZURE_VERSIONS = ("OPENAI_API_VERSION", "API_VERSION")
-# A self-hosted server needs no key, but the SDK does.
-_NO_KEY = "none"
 
 
 class OpenAICompatible(ApiModel):
@@ -39,7 +33,7 @@ class OpenAICompatible(ApiModel):
     keeps to choices: grammar (llama.cpp), structured_outputs or guided_choice (vLLM), json_schema (OpenAI).
     """
 
-    name, package, home = "openai", "openai", "openai.com"
+    name, home = "openai", "openai.com"
 
     def __init__(
         self,
@@ -76,17 +70,19 @@ class OpenAICompatible(ApiModel):
         )
         self._organizations = (organization_env,) if organization_env else _ORGANIZATIONS
 
-    def make_sdk(self) -> MakeSdk:
-        organization = first_set(self._organizations)[1]
-        project = first_set(_PROJECTS)[1]
-        key = self._key.value()
-        return partial(openai_sdk, base_url=self.base_url, key=key, organization=organization, project=project)
+    def endpoint(self) -> Endpoint:
+        headers = _bearer(self._key)
+        if organization := first_set(self._organizations)[1]:
+            headers["OpenAI-Organization"] = organization
+        if project := first_set(_PROJECTS)[1]:
+            headers["OpenAI-Project"] = project
+        return Endpoint(self.base_url, headers)
 
 
 class Clova(ApiModel):
     """CLOVA X (HyperCLOVA X) through CLOVA Studio's OpenAI-compatible address; the key is in CLOVA_API_KEY or CLOVA."""
 
-    name, package, home = "clova", "openai", "ntruss.com"
+    name, home = "clova", "ntruss.com"
 
     def __init__(
         self,
@@ -116,8 +112,8 @@ class Clova(ApiModel):
             prices=prices,
         )
 
-    def make_sdk(self) -> MakeSdk:
-        return partial(openai_sdk, base_url=self.base_url, key=self._key.value(), organization="", project="")
+    def endpoint(self) -> Endpoint:
+        return Endpoint(self.base_url, _bearer(self._key))
 
 
 class Azure(ApiModel):
@@ -127,7 +123,7 @@ class Azure(ApiModel):
     AZURE_ENDPOINT, API_KEY and API_VERSION.
     """
 
-    name, package, home = "azure", "openai", "azure.com"
+    name, home = "azure", "azure.com"
     address_option = "endpoint"
 
     def __init__(
@@ -171,44 +167,16 @@ class Azure(ApiModel):
             raise ConfigError(f"model.model: '{self.model}' is no name of a deployment of Azure")
         super().check()
 
-    def make_sdk(self) -> MakeSdk:
-        return partial(
-            azure_sdk, endpoint=self.base_url, deployment=self.model, version=self._version, key=self._key.value()
+    def endpoint(self) -> Endpoint:
+        key = self._key.value()
+        return Endpoint(
+            url=f"{self.base_url}/openai/deployments/{self.model}",
+            headers={"api-key": key} if key else {},
+            query={"api-version": self._version},
         )
 
 
-# --- the openai SDK: where requests are sent and with which key; everything else is ours ------------------------------
-
-
-def openai_sdk(http: httpx2.AsyncClient, *, base_url: str, key: str, organization: str, project: str) -> Sdk:
-    """OpenAI itself, or a server that speaks its protocol."""
-    client = _openai().AsyncOpenAI(api_key=key or _NO_KEY, base_url=base_url, max_retries=0, http_client=http)
-    return _belonging_to(client, organization, project)
-
-
-def azure_sdk(http: httpx2.AsyncClient, *, endpoint: str, deployment: str, version: str, key: str) -> Sdk:
-    """A deployment of Azure OpenAI."""
-    client = _openai().AsyncAzureOpenAI(
-        api_key=key or _NO_KEY,
-        azure_endpoint=endpoint,
-        azure_deployment=deployment,
-        api_version=version,
-        max_retries=0,
-        http_client=http,
-    )
-    return _belonging_to(client, "", "")
-
-
-def _belonging_to(client: Any, organization: str, project: str) -> Sdk:
-    # Left to itself, the SDK tells those of the environment to everybody.
-    client.organization, client.project = organization or None, project or None
-    sdk: Sdk = client
-    return sdk
-
-
-def _openai() -> Any:
-    try:
-        import openai
-    except ImportError:
-        raise MissingExtra("a model behind OpenAI's protocol", "api") from None
-    return openai
+def _bearer(key: Key) -> dict[str, str]:
+    """The header with the key; a server of one's own may need none."""
+    value = key.value()
+    return {"Authorization": f"Bearer {value}"} if value else {}
