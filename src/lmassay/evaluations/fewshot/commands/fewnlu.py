@@ -13,7 +13,7 @@ import click
 
 from lmassay.cli.console import complain, plain, say
 from lmassay.cli.crew import Hands, crew_options
-from lmassay.cli.lists import WithLists
+from lmassay.cli.lists import Added, WithLists
 from lmassay.errors import ConfigError, UserError
 from lmassay.evaluations.fewshot.fewnlu.flags import BY_NAME, FLAGS, Flag, decisions
 
@@ -27,19 +27,6 @@ _TYPES: dict[str, Any] = {"text": str, "whole": int, "number": float}
 class _FewNlu(WithLists):
     """FewNLU's command line: lists behind one flag, flags cut short where that is plain, help in its groups."""
 
-    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        return super().parse_args(ctx, [self._in_full(word, ctx) for word in args])
-
-    def _in_full(self, word: str, ctx: click.Context) -> str:
-        name, equals, value = word.partition("=")
-        known = [option for parameter in self.params for option in parameter.opts]
-        if not name.startswith("--") or len(name) < 4 or name in known or name == "--help":
-            return word
-        meant = [option for option in known if option.startswith(name)]
-        if len(meant) > 1:
-            raise click.UsageError(f"Option '{name}' may be {', '.join(sorted(meant))}; write more of it.", ctx)
-        return f"{meant[0]}{equals}{value}" if meant else word
-
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         records = {parameter.name: parameter.get_help_record(ctx) for parameter in self.get_params(ctx)}
         for group, flags in FLAGS.items():
@@ -51,19 +38,21 @@ class _FewNlu(WithLists):
             formatter.write_dl([(name, f"{state}: {text}") for name, state, text in decisions()])
 
 
-def _option(flag: Flag, required: bool) -> click.Option:
+def _option(flag: Flag, group: str) -> click.Option:
+    option = Added if group == "Beyond FewNLU" else click.Option
+    required = group == "Required"
     if flag.kind == "switch":
-        return click.Option([f"--{flag.name}"], is_flag=True, help=flag.help)
+        return option([f"--{flag.name}"], is_flag=True, help=flag.help)
     kind = click.Choice(flag.choices) if flag.choices else _TYPES[flag.kind]
     more: dict[str, Any] = {"multiple": True, "metavar": "N..."} if flag.several else {}
     shown = flag.default not in (None, "") and flag.state != "refused"
     default = {} if required else {"default": flag.default, "show_default": shown}
-    return click.Option([f"--{flag.name}"], type=kind, required=required, help=flag.help, **default, **more)
+    return option([f"--{flag.name}"], type=kind, required=required, help=flag.help, **default, **more)
 
 
 @click.command(
     cls=_FewNlu,
-    params=[_option(flag, group == "Required") for group, flags in FLAGS.items() for flag in flags],
+    params=[_option(flag, group) for group, flags in FLAGS.items() for flag in flags],
     epilog="Example: lmassay fewnlu --method pet --arch_method default --data_dir FewGLUE/RTE --model_type albert "
     "--model_name_or_path albert-base-v2 --dataset_name superglue --task_name rte --output_dir out/rte "
     "--few_shot_setting dev32_split --max_steps 250 --pattern_ids 0 1 --do_train --do_eval",
