@@ -1,4 +1,4 @@
-"""What FewNLU gave on the own examples of ``reference/fewnlu``, and what lmassay gives, in the form of the same files."""
+"""What FewNLU gave on the examples of ``reference/fewnlu``, and what lmassay gives, in the form of the same files."""
 
 from __future__ import annotations
 
