@@ -223,7 +223,6 @@ def _forget_files() -> None:
     """Empty the caches that are keyed by the name of a file, which a test may write again under another content."""
     for module, names in {
         "lmassay.running.executors": ["_model"],
-        "lmassay.running.planning": ["_content_at"],
         "lmassay.interchange.lm_eval_log": ["_read_log"],
     }.items():
         loaded = sys.modules.get(module)

@@ -49,7 +49,7 @@ HOMES = {
     "optuna": (f"{_FEWSHOT}/commands/search.py",),
     "gguf": ("models/hf/",),
     "huggingface_hub": ("models/hf/", "cli/models.py"),
-    "typst": ("reporting/figure_images.py",),
+    "typst": ("reporting/figure_files.py",),
     "sentence_transformers": (f"{_ROBUSTNESS}/scorers/semantic.py",),
     "numba": (f"{_ROBUSTNESS}/kernels/",),
     "jinja2": ("reporting/",),

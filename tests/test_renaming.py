@@ -13,6 +13,7 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
+from typing import Self
 
 import pytest
 
@@ -70,53 +71,88 @@ def copy(tmp_path_factory) -> Path:
     return folder
 
 
-def run(folder: Path, package: Path, *arguments: object) -> str:
-    environment = {**os.environ, "PYTHONPATH": str(package)}
-    done = subprocess.run(
-        [sys.executable, "-m", "lmassay", *map(str, arguments)],
-        cwd=folder,
-        env=environment,
-        capture_output=True,
-        encoding="utf-8",
-        check=False,
-        stdin=subprocess.DEVNULL,
-    )
-    assert done.returncode == 0, done.stderr
-    assert "Traceback" not in done.stderr
-    return done.stdout
+# Runs one command after the other, as tests/in_process.py does: starting Python for each takes longer than the command.
+SERVER = """
+import json, sys
+from tests import in_process
+
+for line in sys.stdin:
+    request = json.loads(line)
+    done = in_process.run(request["arguments"], request["folder"])
+    print(json.dumps([done.returncode, done.stdout, done.stderr]), flush=True)
+"""
+
+
+class Commands:
+    """Commands of the package in ``package``, run in one process that has imported no other copy of it."""
+
+    def __init__(self, package: Path) -> None:
+        path = os.pathsep.join([str(package), str(ROOT)])
+        self._process = subprocess.Popen(
+            [sys.executable, "-c", SERVER],
+            env={**os.environ, "PYTHONPATH": path},
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            encoding="utf-8",
+        )
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._process.communicate()
+
+    def run(self, folder: Path, *arguments: object) -> str:
+        """What the command prints; it must succeed."""
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        request = {"arguments": [str(argument) for argument in arguments], "folder": str(folder)}
+        self._process.stdin.write(json.dumps(request) + "\n")
+        self._process.stdin.flush()
+        code, printed, complaints = json.loads(self._process.stdout.readline())
+        assert code == 0, complaints
+        assert "Traceback" not in complaints
+        return printed
 
 
 def outputs(folder: Path, package: Path, task: str, accuracy: str) -> dict[str, str]:
     """What every command prints and writes about two prompts of one model."""
     folder.mkdir()
+    with Commands(package) as commands:
+        found = _outputs(commands, folder, package, task, accuracy)
+    return {name: text.replace(str(folder), "FOLDER").replace(str(package), "PACKAGE") for name, text in found.items()}
+
+
+def _outputs(commands: Commands, folder: Path, package: Path, task: str, accuracy: str) -> dict[str, str]:
+    run = commands.run
     data = package / "lmassay" / "evaluations" / "bias" / "card_data" / "bias.yaml"
     spec = {"name": task, "data": str(data), "prompt_id": [1, 2], "per_category": 1, "answer_by": "letters"}
     config = write_config(folder / "config.yaml", {"task": spec, "model": f"{MODELS}:Talker", "resamples": 100})
-    found = {"run": run(folder, package, "run", config)}
-    listed = json.loads(run(folder, package, "ls", "--json"))["runs"]
+    found = {"run": run(folder, "run", config)}
+    listed = json.loads(run(folder, "ls", "--json"))["runs"]
     first, second = (record["run"] for record in listed)
-    found["show"] = run(folder, package, "show", first, "--all")
-    found["compare"] = run(folder, package, "compare", first, second, "--flips", "-o", "compared.html")
-    found["gate"] = run(folder, package, "compare", first, second, "--fail-if", f"{accuracy} worse by 0.5")
+    found["show"] = run(folder, "show", first, "--all")
+    found["compare"] = run(folder, "compare", first, second, "--flips", "-o", "compared.html")
+    found["gate"] = run(folder, "compare", first, second, "--fail-if", f"{accuracy} worse by 0.5")
     for form in ("md", "tex", "csv", "html"):
-        run(folder, package, "report", "-o", f"report.{form}")
+        run(folder, "report", "-o", f"report.{form}")
         found[form] = (folder / f"report.{form}").read_text(encoding="utf-8")
-    run(folder, package, "report", "--figures", "figures")
+    run(folder, "report", "--figures", "figures")
     for number, path in enumerate(sorted((folder / "figures").iterdir())):
         found[f"figure {number}"] = path.read_text(encoding="utf-8")
     found["compared.html"] = (folder / "compared.html").read_text(encoding="utf-8")
     for form in ("lm-eval", "every-eval-ever", "jsonl"):
         target = folder / f"export-{form}"
-        run(folder, package, "export", first, "--format", form, "-o", target)
+        run(folder, "export", first, "--format", form, "-o", target)
         files = [target] if target.is_file() else sorted(path for path in target.rglob("*") if path.is_file())
         for number, path in enumerate(files):
             found[f"{form} {number}"] = path.read_text(encoding="utf-8")
     options = ("--quick", "--only", task, "--json", "--results", "card", "-o", "c.html")
-    card = run(folder, package, "card", f"{MODELS}:Talker", *options)
+    card = run(folder, "card", f"{MODELS}:Talker", *options)
     document = json.loads(card)
     found["card"] = json.dumps([document["headlines"], document["not_applicable"]], indent=1)
     found["card page"] = (folder / "c.html").read_text(encoding="utf-8")
-    return {name: text.replace(str(folder), "FOLDER").replace(str(package), "PACKAGE") for name, text in found.items()}
+    return found
 
 
 def plain(text: str) -> str:

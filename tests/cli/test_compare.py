@@ -7,7 +7,8 @@ import re
 
 import pytest
 
-from lmassay.cli import compare_print, main
+from lmassay.cli import main
+from lmassay.cli.compare import _in_short
 from tests.compare_kit import add, failed, rates, scored
 from tests.reporting.small_runs import NASTY
 
@@ -76,10 +77,10 @@ def test_flips_are_printed_on_demand_with_their_answers(folder, compare):
 
 def test_long_answers_are_shown_from_where_they_part():
     same = "all of this is the same in both answers, however long it goes on and on, "
-    before, after = compare_print._in_short(f"{same}then left it is", f"{same}then right")
+    before, after = _in_short(f"{same}then left it is", f"{same}then right")
     assert (before, after) == ("…then left it is", "…then right")
-    assert compare_print._in_short("short left", "short right") == ("short left", "short right")
-    assert compare_print._in_short(same, same)[0].endswith("…")
+    assert _in_short("short left", "short right") == ("short left", "short right")
+    assert _in_short(same, same)[0].endswith("…")
 
 
 def test_flips_without_a_number_before_the_runs_are_told(folder, compare):

@@ -1,9 +1,13 @@
-"""What the original TEAPOT printed on the shared cases, and what this one does where the original crashed."""
+"""What the original TEAPOT printed on its published examples, and what lmassay does where the original crashed.
+
+The figures are in ``figures/teapot``. The sentences are not part of the repository: ``published_data`` says where they
+come from. ``test_teapot_reference.py`` makes the same comparison on sentences that are.
+"""
 
 from __future__ import annotations
 
+import hashlib
 import json
-import shutil
 from pathlib import Path
 
 import pytest
@@ -12,6 +16,9 @@ from lmassay.errors import UserError
 from lmassay.evaluations.robustness.scorers.meteor import find_jar
 from lmassay.evaluations.robustness.teapot.program import run
 from tests.helpers import ROOT, lmassay
+from tests.published.published_data import FIGURES, TEAPOT, digests
+from tests.published.teapot_inputs import write_inputs
+from tests.published.teapot_reference import why_meteor_is_missing
 
 # BLEU of identical text is 1.0000000000000004 in the original, so an unchanged line counted as a successful attack.
 # Capped at 1 it is none: case → (what the original printed, what is printed here).
@@ -28,39 +35,33 @@ RIGHT_RESULTS = {
 }
 
 
-def cases() -> list[dict]:
-    from tests.conftest import shared_folder
-
-    folder = shared_folder()
-    if folder is None:
-        return []
-    found = []
-    for line in (folder / "gold" / "teapot" / "cases.jsonl").read_text(encoding="utf-8").splitlines():
-        try:
-            found.append(json.loads(line))
-        except json.JSONDecodeError:
-            # One case was recorded with an unescaped quote; it is covered by the test of missing custom files.
-            assert "err.custom-missing-file" in line
-    return found
-
-
-CASES = cases()
+CASES = [json.loads(line) for line in (FIGURES / "teapot" / "cases.jsonl").read_text(encoding="utf-8").splitlines()]
 RIGHT = [case for case in CASES if case["rc"] == 0]
 WRONG = [case for case in CASES if case["rc"] != 0]
 
 
-def arguments(case: dict, shared: Path) -> list[str]:
+@pytest.fixture(scope="session")
+def data():
+    return TEAPOT.require()
+
+
+@pytest.fixture(scope="session")
+def inputs(data, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("inputs")
+    write_inputs(data, folder)
+    return folder
+
+
+def arguments(case: dict, data: Path, inputs: Path) -> list[str]:
     jar = ""
     if any("{meteor_jar}" in argument for argument in case["args"]):
-        if shutil.which("java") is None:
-            pytest.skip("there is no java for METEOR")
-        try:
-            jar = str(find_jar())
-        except UserError as error:
-            pytest.skip(str(error))
+        missing = why_meteor_is_missing()
+        if missing:
+            pytest.skip(missing)
+        jar = str(find_jar())
     places = {
-        "{data}": str(shared / "data" / "teapot"),
-        "{inputs}": str(shared / "gold" / "teapot" / "inputs"),
+        "{data}": str(data),
+        "{inputs}": str(inputs),
         "{custom}": str(ROOT / "examples" / "custom_scorers.py"),
         "{meteor_jar}": jar,
     }
@@ -72,22 +73,19 @@ def arguments(case: dict, shared: Path) -> list[str]:
     return found
 
 
-def test_the_gold_was_found(shared):
+def test_all_figures_are_there():
     assert len(RIGHT) > 130
     assert len(WRONG) > 40
 
 
+def test_the_inputs_are_those_of_the_original_runs(inputs):
+    made = {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in inputs.iterdir()}
+    assert made == digests(FIGURES / "teapot" / "inputs.sha256")
+
+
 @pytest.mark.parametrize("case", RIGHT, ids=lambda case: case["name"])
-def test_standard_output_is_the_original_s(case, shared, capsys, monkeypatch):
-    monkeypatch.setenv("COLUMNS", "80")
-    args = arguments(case, shared)
-    if "-h" in args:
-        with pytest.raises(SystemExit) as stop:
-            run(args)
-        assert stop.value.code == 0
-        assert capsys.readouterr().out == case["stdout"]
-        return
-    printed = run(args).text
+def test_standard_output_is_the_original_s(case, data, inputs):
+    printed = run(arguments(case, data, inputs)).text
     if case["name"] in CAPPED:
         before, after = CAPPED[case["name"]]
         assert f"Success percentage: {before} %" in case["stdout"]
@@ -97,8 +95,8 @@ def test_standard_output_is_the_original_s(case, shared, capsys, monkeypatch):
 
 
 @pytest.mark.parametrize("case", WRONG, ids=lambda case: case["name"])
-def test_a_crash_of_the_original_is_a_clear_error_or_the_right_result(case, shared, capsys):
-    args = arguments(case, shared)
+def test_a_crash_of_the_original_is_a_clear_error_or_the_right_result(case, data, inputs, capsys):
+    args = arguments(case, data, inputs)
     try:
         printed = run(args).text
     except UserError as error:
@@ -114,10 +112,10 @@ def test_a_crash_of_the_original_is_a_clear_error_or_the_right_result(case, shar
             assert printed.endswith(f"Success percentage: {RIGHT_RESULTS[case['name']]} %\n")
 
 
-@pytest.mark.parametrize("name", ["mt.charswap.chrf.both.ref", "missing.ref.both", "abbrev-options", "help"])
-def test_the_command_itself_prints_it_and_ends_with_the_right_code(name, shared):
+@pytest.mark.parametrize("name", ["mt.charswap.chrf.both.ref", "missing.ref.both", "abbrev-options"])
+def test_the_command_itself_prints_it_and_ends_with_the_right_code(name, data, inputs):
     case = next(case for case in CASES if case["name"] == name)
-    done = lmassay("teapot", *arguments(case, shared), env={"COLUMNS": "80"})
+    done = lmassay("teapot", *arguments(case, data, inputs), env={"COLUMNS": "80"})
     if case["rc"] == 0:
         assert (done.returncode, done.stdout) == (0, case["stdout"])
     else:
@@ -125,8 +123,8 @@ def test_the_command_itself_prints_it_and_ends_with_the_right_code(name, shared)
         assert "Traceback" not in done.stderr
 
 
-def test_bleu_of_sacrebleu_1_is_an_option(shared):
-    mt = shared / "data" / "teapot" / "MT"
+def test_bleu_of_sacrebleu_1_is_an_option(data):
+    mt = data / "MT"
     args = [
         "--src",
         mt / "src.fr",

@@ -15,8 +15,7 @@ from PIL import Image
 
 from lmassay.errors import DataError, MissingExtra
 from lmassay.evaluations.robustness.report import success_chart
-from lmassay.reporting.figure_files import figure_files, write_figures
-from lmassay.reporting.figure_images import DOTS_A_UNIT, Press
+from lmassay.reporting.figure_files import DOTS_A_UNIT, Press, figure_files, write_figures
 from lmassay.reporting.figure_style import SVG, page_sheet, read_sheet, standalone
 from lmassay.reporting.formats.content import chapters
 from lmassay.storage.store import Store

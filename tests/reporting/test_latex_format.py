@@ -15,7 +15,7 @@ from lmassay.errors import UserError
 from lmassay.reporting.blocks import Body, Cell, Figure, Figures, Heading, Line, Note, Table, name
 from lmassay.reporting.formats import latex
 from lmassay.reporting.formats.content import Chapter, Picture, chapters
-from lmassay.reporting.formats.latex_text import _SYMBOLS, breakable, escape, needs_fonts
+from lmassay.reporting.formats.latex import _SYMBOLS, breakable, escape, needs_fonts
 from lmassay.storage.store import Store
 from tests.helpers import lmassay
 from tests.reporting.four_evaluations import KOREAN

@@ -2,21 +2,31 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+import numpy as np
 import pytest
 
 from lmassay.api import evaluate
 from lmassay.errors import UserError
 from lmassay.statistics.comparison import (
+    Moves,
+    asked_otherwise,
     caveats,
     compare_runs,
     headline,
     known_metrics,
     load_side,
+    moves_of_combination,
+    moves_of_values,
+    other_labels,
     share_examples,
+    told_otherwise,
 )
 from lmassay.statistics.flips import flips
-from lmassay.statistics.warnings import told_otherwise
+from lmassay.statistics.table import ScoreTable
 from lmassay.storage.store import Store
+from lmassay.types import Combination, Example, Row, Score
 from tests.compare_kit import add, rates, scored, side, sides, two, unscored
 from tests.evaluations.bias.report import small_bias
 from tests.evaluations.fewshot.report import small_fewshot
@@ -205,3 +215,133 @@ def test_methods_may_differ_but_data_may_not():
     other = side("new", rates([1]), signature={"data": "two", "method": "pet"})
     (told,) = caveats(base, [other])
     assert "also differ in data; compare with care" in told
+
+
+# --- what changed, and what could have --------------------------------------------------------------------------------
+
+
+def table(*rows: tuple[str, dict[str, float]], failed: tuple[int, ...] = ()) -> ScoreTable:
+    """Rows of (template, scores)."""
+    return ScoreTable(
+        Row(Example(str(i), {}, None, {"template": t}), "error" if i in failed else "scored", Score(scores))
+        for i, (t, scores) in enumerate(rows)
+    )
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "expected"),
+    [
+        ([0, 0, 1, 1], [0, 1, 1, 1], Moves(4, 1, 2, 2)),
+        # A graded score between 0 and 1 has the same ends, rounding apart.
+        ([0, 0.5, 1, 1 - 1e-15], [0, 0.5, 1, 1], Moves(4, 0, 3, 2)),
+        # Nobody knows how far other scores go.
+        ([0, 0, 1, 30], [0, 0, 1, 30], Moves(4, 0, 4, 4)),
+        ([0, 0, 1, 1], [0, -1, 1, 1], Moves(4, 1, 4, 4)),
+    ],
+)
+def test_a_score_at_its_end_can_move_one_way_only(before, after, expected):
+    assert moves_of_values("abcd", np.array(before, float), np.array(after, float)) == expected
+
+
+def test_a_cluster_can_move_if_any_of_its_examples_can():
+    found = moves_of_values("aabb", np.array([0.0, 1.0, 0.0, 0.0]), np.zeros(4))
+    assert found == Moves(2, 1, 1, 2)
+
+
+def test_examples_in_error_in_either_run_are_no_part_of_what_is_compared():
+    rows = [(t, {"right": 1.0}) for t in "abcd"]
+    base, new = table(*rows, failed=(0,)), table(*rows[:3], ("d", {}), failed=(3,))
+    assert moves_of_combination(base, new, Combination({"right": 1.0}), "template") == Moves(2, 0, 2, 0)
+
+
+def test_a_term_that_is_taken_off_moves_the_other_way():
+    combination = Combination({"here": 1.0, "there": -1.0}, bounds=(-1.0, 1.0))
+    base = table(("a", {"here": 0.0}), ("b", {"here": 1.0}), ("c", {"there": 1.0}), ("d", {"there": 0.0}))
+    # It falls where "here" is 1 and where "there" is 0.
+    assert moves_of_combination(base, base, combination, "template") == Moves(4, 0, 2, 2)
+    only = table(("a", {"here": 0.0}), ("b", {"here": 0.0}), ("c", {"there": 1.0}), ("d", {"there": 1.0}))
+    assert moves_of_combination(only, only, combination, "template") == Moves(4, 0, 0, 4)
+
+
+def test_a_column_goes_as_far_as_its_combination_does():
+    base = table(("a", {"x": 0.0}), ("b", {"x": 1.0}))
+    signed, doubled = Combination({"x": 1.0}, bounds=(-1.0, 1.0)), Combination({"x": 2.0}, -1.0, bounds=(-1.0, 1.0))
+    assert moves_of_combination(base, base, signed, "template") == Moves(2, 0, 2, 1)
+    assert moves_of_combination(base, base, doubled, "template") == Moves(2, 0, 1, 1)
+
+
+def test_labels_that_count_alike_are_compared_only_where_both_runs_have_a_value():
+    combination = Combination({"right": 1.0}, each="template")
+    base = table(("a", {"right": 1.0}), ("b", {"right": 1.0}), ("c", {}))
+    new = table(("a", {"right": 0.0}), ("b", {}), ("c", {"right": 1.0}))
+    assert moves_of_combination(base, new, combination, None) == Moves(1, 1, 1, 0)
+
+
+def test_runs_that_are_the_same_have_no_interval_whatever_their_clusters():
+    groups = [{"template": str(i // (1 + i % 2))} for i in range(90)]
+    sides = two(rates([1] * 90, groups=groups), rates([1] * 90, groups=groups), cluster="template")
+    (row,) = compare_runs(sides[0], sides[1:])
+    assert row.units > 30
+    assert (row.difference, row.low, row.high, row.changed) == (0.0, None, None, 0)
+
+
+def test_a_comparison_tells_how_many_could_have_moved():
+    sides = two([scored(i, a=float(i < 3)) for i in range(10)], [scored(i, a=0.0) for i in range(10)])
+    (row,) = compare_runs(sides[0], sides[1:])
+    assert (row.units, row.changed, row.can_fall, row.can_rise) == (10, 3, 3, 7)
+
+
+# --- runs that look alike and were not asked alike --------------------------------------------------------------------
+
+
+def two_of(ours, theirs, label="label", task="robustness"):
+    base = side("base", rates([1]), task=task, signature={"data": "one", **ours})
+    new = side("new", rates([1]), task=task, signature={"data": "one", **theirs})
+    return base, replace(new, record=replace(new.record, label=label))
+
+
+@pytest.mark.parametrize(
+    ("part", "task"),
+    [
+        ("attack", "robustness"),
+        ("prompt", "robustness"),
+        ("prompt", "bias"),
+        ("method", "minimal_pairs"),
+        ("method", "fewshot"),
+        ("regime", "fewshot"),
+        ("prompt", "a task of one's own"),
+        ("method", "a task of one's own"),
+    ],
+)
+def test_one_label_for_two_ways_of_asking_is_told(part, task):
+    (told,) = asked_otherwise(*two_of({part: "charswap(rate:0.3)"}, {part: "charswap(rate:0.9)"}, task=task))
+    assert f"new has another {part} (charswap(rate:0.9), not charswap(rate:0.3)) than base" in told
+    assert "a difference may come from that, not from the model" in told
+
+
+def test_a_part_that_one_run_does_not_have_is_told_as_none():
+    (told,) = asked_otherwise(*two_of({}, {"attack": "charswap"}))
+    assert "another attack (charswap, not none)" in told
+
+
+def test_runs_that_were_asked_alike_are_not_doubted():
+    assert asked_otherwise(*two_of({"attack": "a", "model": "m"}, {"attack": "a", "model": "n", "seed": "1"})) == []
+
+
+@pytest.mark.parametrize("part", ["attack", "prompt", "method"])
+def test_labels_that_differ_show_what_is_compared(part):
+    assert asked_otherwise(*two_of({part: "a"}, {part: "b"}, label="other")) == []
+
+
+def test_another_label_of_the_same_attack_tells_nothing():
+    sides = two_of(
+        {"attack": "a(rate:0.3)", "prompt": "x"}, {"attack": "a(rate:0.3)", "prompt": "y"}, label="a, rate 0.3"
+    )
+    assert other_labels(*sides) == []
+    assert "another prompt (y, not x)" in asked_otherwise(*sides)[0]
+    assert other_labels(*two_of({"attack": "a"}, {"attack": "b"}, label="other")) != []
+
+
+def test_another_prompt_besides_another_attack_is_told_whatever_the_labels():
+    (told,) = asked_otherwise(*two_of({"attack": "a", "prompt": "x"}, {"attack": "b", "prompt": "y"}, label="other"))
+    assert "another attack (b, not a) and another prompt (y, not x)" in told

@@ -8,8 +8,7 @@ from hypothesis import strategies as st
 
 from lmassay.errors import UserError
 from lmassay.statistics.comparison import compare_runs
-from lmassay.statistics.condition import Condition, parse_condition
-from lmassay.statistics.gate import fewest_units, judge
+from lmassay.statistics.gate import Condition, fewest_units, judge, parse_condition
 from tests.compare_kit import failed, rates, scored, side, two, unscored
 
 

@@ -1,11 +1,13 @@
 """Files are read strictly and written whole."""
 
 import os
+import time
 from pathlib import Path
 
 import pytest
 
 from lmassay.errors import DataError
+from lmassay.storage import files
 from lmassay.storage.files import atomic_write, open_parallel, open_text
 from tests.helpers import write_lines
 
@@ -100,3 +102,27 @@ def test_a_folder_or_a_place_that_cannot_be_written_is_a_clear_error(tmp_path):
     (tmp_path / "file").touch()
     with pytest.raises(DataError, match="cannot write"), atomic_write(tmp_path / "file" / "inside"):
         pass
+
+
+def test_a_file_written_again_at_once_has_another_digest(tmp_path):
+    """Its size and its time stamp may be the same."""
+    path = tmp_path / "weights"
+    path.write_bytes(b"one")
+    before, stamp = files.sha256(path), path.stat()
+    path.write_bytes(b"two")
+    os.utime(path, ns=(stamp.st_atime_ns, stamp.st_mtime_ns))
+    assert files.sha256(path) != before
+
+
+def test_the_digest_of_an_old_file_is_computed_once(tmp_path, monkeypatch):
+    path = tmp_path / "weights"
+    path.write_bytes(b"one")
+    computed = []
+    compute = files._sha256
+    monkeypatch.setattr(files, "_sha256", lambda file: (computed.append(file), compute(file))[1])
+    monkeypatch.setattr(files, "_SETTLED_AFTER", 0.0)
+    digests = {files.sha256(path) for _ in range(5)}
+    assert len(digests) == len(computed) == 1
+    time.sleep(0.02)  # longer than the clock's step, so that the time stamp shows the change
+    path.write_bytes(b"two")
+    assert files.sha256(path) not in digests

@@ -12,7 +12,6 @@ import lmassay
 from lmassay.cli import ending
 from lmassay.cli.completion import offer_runs
 from lmassay.cli.console import complain
-from lmassay.cli.mistakes import usage_mistake
 from lmassay.contracts import Command, resolve
 from lmassay.errors import LmassayError, PluginError
 from lmassay.plugins.evaluations import Installed, installed
@@ -129,7 +128,7 @@ def main(argv: list[str] | None = None) -> None:
         if type(error).__name__ == "NoArgsIsHelpError":
             error.show()
         else:
-            complain(usage_mistake(error))
+            complain(ending.usage_mistake(error))
         ending.leave(ending.USER_MISTAKE)
     except click.ClickException as error:
         complain(error.format_message())

@@ -2,25 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import itertools
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Any
 
 import click
 
-from lmassay.cli.common import json_option, results_option
-from lmassay.cli.console import print_json, say, warn
+from lmassay.cli.common import interval_title, json_option, results_option
+from lmassay.cli.console import is_narrow, print_json, print_table, say, sentence, warn
 from lmassay.errors import UserError, did_you_mean
-from lmassay.statistics.condition import parse_condition
-from lmassay.statistics.gate import ALPHA
-
-if TYPE_CHECKING:
-    from lmassay.reporting.compared import Source
-    from lmassay.statistics.comparison import Side
-    from lmassay.storage.store import Store
-    from lmassay.types import RunRecord
+from lmassay.reporting.compared import (
+    WHAT_IS_BETTER,
+    Compared,
+    Gate,
+    Source,
+    compare_sources,
+    interval_text,
+    part_text,
+)
+from lmassay.reporting.numbers import number_text, p_text
+from lmassay.statistics.comparison import Comparison, Side, load_side
+from lmassay.statistics.flips import Flips
+from lmassay.statistics.gate import ALPHA, Verdict, parse_condition
+from lmassay.statistics.run_pairs import named_runs
+from lmassay.storage.store import Store
+from lmassay.types import Better, RunRecord
 
 _FEW = 10
 
@@ -85,11 +94,6 @@ def compare(
     cannot be judged. With several conditions or runs, p is adjusted for their number. Of a sweep, "latest latest"
     judges every run.
     """
-    from lmassay.cli.compare_print import document, print_compared
-    from lmassay.cli.compare_runs import named_runs
-    from lmassay.reporting.compared import Gate, compare_sources
-    from lmassay.storage.store import Store
-
     gate = Gate([parse_condition(text) for text in conditions], alpha, allow_incomplete)
     part = _parsed_groups(groups)
     if len(runs) < 2:
@@ -137,7 +141,6 @@ def _with_scores(
 ) -> list[tuple[Source, Source]]:
     """Each run is read once, however many others it is compared with."""
     from lmassay.reporting.blocks import titles
-    from lmassay.reporting.compared import Source
 
     runs = {base.id: (base_store, base) for base, _ in pairs} | {new.id: (store, new) for _, new in pairs}
     names = titles([record for _, record in runs.values()])
@@ -149,9 +152,6 @@ def _with_scores(
 
 
 def _side(store: Store, record: RunRecord, part: dict[str, str]) -> Side:
-    from lmassay.reporting.compared import part_text
-    from lmassay.statistics.comparison import load_side
-
     side = load_side(store, record, part)
     if part and not side.table.ids:
         known = _known_groups(load_side(store, record).table.groups, part)
@@ -167,3 +167,145 @@ def _known_groups(groups: dict[str, list[str]], part: dict[str, str]) -> str:
         if label not in groups[kind]:
             return did_you_mean(label, set(groups[kind]))
     return ""
+
+
+# --- what is printed: tables for people, a document for programs ------------------------------------------------------
+
+
+Answers = Mapping[str, tuple[str, str]]
+"""What both runs answered, by id."""
+_SHORT, _SHORT_IF_NARROW = 60, 20
+# What is shown of two texts that begin alike: so much before they part, and at least so much behind.
+_BEFORE, _AFTER = 5, 8
+
+
+def document(found: Compared, most: int | None) -> dict[str, Any]:
+    """All of it as JSON; the examples of the flips as many as were asked for."""
+    texts, bases = _answers(found, most or 0), found.bases
+    return {
+        # Several base runs are those of a sweep; each comparison says which is its own.
+        "base": bases[0].side.record.id if len(bases) == 1 else None,
+        "groups": dict(found.groups),
+        "caveats": list(found.caveats),
+        "comparisons": [asdict(row) | {"relative": row.relative} for row in found.rows],
+        "flips": [_flips_document(flips, most or 0, texts[flips.new]) for flips in found.flips],
+        "gate": found.verdict.as_json() if found.verdict else None,
+    }
+
+
+def print_compared(found: Compared, most: int | None) -> None:
+    """The table of differences, the flips if they were asked for, and the verdict of the gate."""
+    _print_differences(found)
+    if most is not None:
+        texts = _answers(found, most)
+        for flips in found.flips:
+            _print_flips(found, flips, most, texts[flips.new])
+    if found.verdict is not None:
+        _print_verdict(found, found.verdict)
+
+
+def _print_differences(found: Compared) -> None:
+    base, several = found.bases[0].side, len(found.others) > 1
+    # One run has its name in the title; several need a column for it.
+    new = "" if several else f"{found.others[0].side.name} "
+    part = f", examples with {found.part}" if found.part else ""
+    against = f"{base.record.id} ({base.name})" if len(found.bases) == 1 else "the run of the base that does the same"
+    tests, relative = len(found.rows) > 1, not is_narrow()
+    means = ["base", "new"] if is_narrow() and not several else ["base mean", "new mean"]
+    columns = [*means, "difference", interval_title(base.record)]
+    columns += [*(["relative"] if relative else []), "p", *(["p (FDR)"] if tests else []), "n"]
+    heads = ["metric", *(["new"] if several else []), *columns]
+    print_table(
+        f"{new}against {against}{part}; {found.manner}",
+        heads,
+        [_row(row, several=several, relative=relative, tests=tests) for row in found.rows],
+        right=range(2 if several else 1, len(heads)),
+    )
+    directions: tuple[Better, ...] = ("lower", "zero")
+    for better in directions:
+        metrics = dict.fromkeys(row.metric for row in found.rows if row.better == better)
+        if metrics:
+            sentence(f"{WHAT_IS_BETTER[better]}: {', '.join(metrics)}")
+
+
+def _row(row: Comparison, *, several: bool, relative: bool, tests: bool) -> list[object]:
+    share = "n/a" if row.relative is None else f"{row.relative:+z.1%}"
+    return [
+        row.metric,
+        *([row.new_label] if several else []),
+        number_text(row.base_mean),
+        number_text(row.new_mean),
+        f"{row.difference:+z.4f}",
+        interval_text(row),
+        *([share] if relative else []),
+        p_text(row.p),
+        *([p_text(row.p_adjusted)] if tests else []),
+        row.n,
+    ]
+
+
+def _print_flips(found: Compared, flips: Flips, most: int, texts: Answers) -> None:
+    which = f" of {found.title(flips.new)}" if len(found.others) > 1 else ""
+    rose, fell = len(flips.risen), len(flips.fallen)
+    if flips.is_rate:
+        counts = f"{fell:,} from 1 to 0, {rose:,} from 0 to 1, {flips.both_one:,} both 1, {flips.both_zero:,} both 0"
+        counts += f"; McNemar's exact p {p_text(flips.p)}" if flips.p is not None else ""
+    else:
+        counts = f"{fell:,} fell, {rose:,} rose, {flips.n - len(flips.changes):,} unchanged"
+    title = f"flips in {flips.metric}{which}: {counts}; {flips.left_out.told()}"
+    click.echo("")
+    if not flips.changes or not most:
+        sentence(title)
+        return
+    shown = flips.first(most)
+    answered = ("base", "new") if any(change.id in texts for change in shown) else ()
+    rows = [
+        (c.id, f"{c.before:g}", f"{c.after:g}", *(_in_short(*texts.get(c.id, ("", ""))) if answered else ()))
+        for c in shown
+    ]
+    what = "id" if flips.paired_by == "example" else flips.paired_by
+    print_table(title, (what, "before", "after", *answered), rows, right=(1, 2))
+
+
+def _print_verdict(found: Compared, verdict: Verdict) -> None:
+    click.echo("")
+    for check in verdict.checks:
+        which = f" ({found.title(check.row.new)})" if len(found.others) > 1 else ""
+        sentence(f"{check.state.upper()}  {check.condition}{which}: {check.why}")
+    if verdict.checks:
+        sentence(f"the gate {verdict.how()}")
+
+
+def _flips_document(flips: Flips, most: int, texts: Answers) -> dict[str, Any]:
+    shown = flips.as_json(most)
+    for example in shown["examples"]:
+        example["base_answer"], example["new_answer"] = texts.get(example["id"], ("", ""))
+    return shown
+
+
+def _answers(found: Compared, most: int) -> dict[str, Answers]:
+    """By run, read once for all that are listed."""
+    # The help page must not wait for the parts of the HTML page, which this loads.
+    from lmassay.reporting.changed import read_both
+
+    return {
+        source.side.record.id: read_both(
+            base, source, (change for flips in found.flips_of(source) for change in flips.first(most))
+        ).answers()
+        for base, source in found.pairs
+    }
+
+
+def _in_short(before: str, after: str) -> tuple[str, str]:
+    """One line of each, from shortly before the place where they part."""
+    most = _SHORT_IF_NARROW if is_narrow() else _SHORT
+    one, other = " ".join(before.split()), " ".join(after.split())
+    alike = sum(1 for _ in itertools.takewhile(lambda pair: pair[0] == pair[1], zip(one, other, strict=False)))
+    whole = one == other or max(len(one), len(other)) <= most or alike < most - _AFTER
+    start = 0 if whole else alike - _BEFORE
+    return _cut(one, start, most), _cut(other, start, most)
+
+
+def _cut(line: str, start: int, most: int) -> str:
+    begun = f"…{line[start:]}" if start else line
+    return begun if len(begun) <= most else f"{begun[: most - 1]}…"

@@ -114,7 +114,7 @@ def _text(store: Store, records: Sequence[RunRecord], found: Sequence[Chapter], 
 
         return render(store, records)
     if form == "csv":
-        from lmassay.reporting.formats.results_csv import results_csv
+        from lmassay.reporting.formats.spreadsheet import results_csv
 
         return results_csv(records)
     from lmassay.reporting.formats import latex, markdown

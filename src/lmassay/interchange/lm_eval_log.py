@@ -14,10 +14,12 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
+from lmassay.contracts import Task, resolve
 from lmassay.errors import DataError
-from lmassay.interchange.lm_eval_ours import KEY, Ours, read_ours
+from lmassay.interchange.lm_eval_ours import KEY, NotInTheLog, Ours, read_ours
+from lmassay.plugins.evaluations import evaluations
 from lmassay.storage.files import require_file, sha256
 from lmassay.types import digest
 
@@ -315,3 +317,30 @@ def _count(value: Any) -> int | None:
 
 def _is_number(value: Any) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool) and is_finite(value)
+
+
+# --- readers: logs that a task of an evaluation can score itself ------------------------------------------------------
+
+
+class LogReader(Protocol):
+    """Recognises logs whose samples one of an evaluation's tasks understands; ``Evaluation.log_reader`` makes it."""
+
+    joins: bool
+    """True if several such logs are one run, as the constructions of minimal pairs are."""
+
+    def reads(self, log: Log) -> bool:
+        """True if every sample of the log can be scored by the task."""
+
+    def task(self, logs: Sequence[Log], imported: Mapping[str, str], notes: Sequence[str], absent: NotInTheLog) -> Task:
+        """The task that scores them; ``imported`` joins its signature, ``absent`` are examples that no log holds."""
+
+
+def reader_for(logs: Sequence[Log]) -> LogReader | None:
+    """The first reader that understands all of the logs; None if no evaluation has one."""
+    for evaluation in evaluations():
+        if evaluation.log_reader is None:
+            continue
+        reader: LogReader = resolve(evaluation.log_reader)()
+        if (reader.joins or len(logs) == 1) and all(reader.reads(log) for log in logs):
+            return reader
+    return None

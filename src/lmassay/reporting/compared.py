@@ -8,19 +8,21 @@ from dataclasses import dataclass, field
 from lmassay.statistics.comparison import (
     Comparison,
     Side,
+    asked_otherwise,
     caveats,
     compare_runs,
     headline,
     known_metrics,
+    other_labels,
     pairing_key,
     require_one_task,
+    told_otherwise,
     with_false_discovery_rate,
+    wrong_order,
 )
-from lmassay.statistics.condition import Condition
 from lmassay.statistics.flips import Flips, flips
-from lmassay.statistics.gate import ALPHA, Verdict, judge, pairs_about
+from lmassay.statistics.gate import ALPHA, Condition, Verdict, fails_on_improvement, judge, pairs_about
 from lmassay.statistics.intervals import LEAST_P_OF_DRAWS
-from lmassay.statistics.warnings import asked_otherwise, fails_on_improvement, other_labels, told_otherwise, wrong_order
 from lmassay.storage.store import Store
 from lmassay.types import Better
 

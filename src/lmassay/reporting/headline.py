@@ -1,12 +1,16 @@
-"""The one number that an evaluation puts first."""
+"""The one number that an evaluation puts first: its headline, of each model, and models against each other."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 
-from lmassay.contracts import Evaluation
-from lmassay.plugins.evaluations import metric_of
+from lmassay.contracts import Evaluation, resolve
+from lmassay.errors import UserError
+from lmassay.plugins.evaluations import evaluation_of, evaluations, metric_of, variation_of, view_of
+from lmassay.reporting.variants import asked, pool, questions
+from lmassay.statistics.comparison import Comparison, Side, compare_runs, load_side, with_false_discovery_rate
+from lmassay.storage.store import Store
 from lmassay.types import Better, Metric, Result, RunRecord
 
 
@@ -68,10 +72,10 @@ class Headline:
         return [f"{record.label}: {record.status}" for record in runs if record.status != "done"]
 
 
-def first_of_each(headlines: Sequence[Headline]) -> list[Headline]:
+def first_of_each(shown: Sequence[Headline]) -> list[Headline]:
     """One headline for each number that is shown, whatever model it is of."""
     first: dict[tuple[str, str], Headline] = {}
-    for headline in headlines:
+    for headline in shown:
         first.setdefault((headline.evaluation.name, headline.metric), headline)
     return list(first.values())
 
@@ -88,3 +92,125 @@ def value_with_interval(result: Result | None) -> str:
 def counted(count: int, noun: str) -> str:
     """``1 attack``, ``2 attacks``."""
     return f"{count:,} {noun}{'' if count == 1 else 's'}"
+
+
+# --- the headline of every evaluation and model among runs, and models against each other -----------------------------
+
+
+Reasons = Mapping[str, Mapping[str, str]]
+"""Model → name of the evaluation → why there is no number."""
+
+
+@dataclass(frozen=True, slots=True)
+class Against:
+    """A model's number against that of the first model."""
+
+    base: Headline
+    new: Headline
+    row: Comparison
+
+
+def headlines(store: Store, records: Sequence[RunRecord]) -> list[Headline]:
+    """What runs that have results show, in the order of the evaluations."""
+    shown: list[Headline] = []
+    for members in questions([record for record in records if _has_question(record)]):
+        headline = _headline(store, [record for record in members if record.results])
+        if headline is not None and headline.result.value is not None:
+            without_results = [record for record in members if not record.results]
+            shown.append(replace(headline, unfinished_runs=without_results))
+    order = [evaluation.name for evaluation in evaluations()]
+    return sorted(shown, key=lambda headline: order.index(headline.evaluation.name))
+
+
+def _headline(store: Store, records: Sequence[RunRecord]) -> Headline | None:
+    """The headline that the evaluation computes; the first metric of a task whose evaluation does not say."""
+    if not records:
+        return None
+    make = view_of(records[0]).headline
+    if make is not None:
+        headline: Headline | None = resolve(make)(store, records)
+        return headline
+    record = records[-1]
+    evaluation = evaluation_of(record)
+    names = record.design.headline or [result.metric for result in record.results]
+    result = record.result(names[0])
+    if evaluation is None or result is None:
+        return None
+    return Headline(
+        evaluation=evaluation,
+        metric=names[0],
+        result=result,
+        scope=counted(result.n, "example"),
+        records=[record],
+    )
+
+
+def _has_question(record: RunRecord) -> bool:
+    """True for runs of an evaluation that asks a question; imported results of other tools ask none."""
+    evaluation = evaluation_of(record)
+    return evaluation is not None and bool(evaluation.question)
+
+
+def absent(records: Sequence[RunRecord]) -> Reasons:
+    """Which evaluations of a card do not apply to which models, and why."""
+    reasons: dict[str, dict[str, str]] = {}
+    for record in records:
+        card = record.provenance.card
+        for model, why in ({} if card is None else card.absent).items():
+            reasons.setdefault(model, {}).update(why)
+    return reasons
+
+
+def without_result(records: Sequence[RunRecord], shown: Sequence[Headline]) -> Reasons:
+    """Which evaluations were run on which models without a result, and why."""
+    have = {(headline.evaluation.name, headline.model) for headline in shown}
+    reasons: dict[str, dict[str, str]] = {}
+    # The run that failed is the reason, not one beside it that did not.
+    for record in sorted(records, key=lambda record: record.status == "done"):
+        evaluation = evaluation_of(record)
+        if evaluation is None or not evaluation.question:
+            continue
+        if (evaluation.name, record.model) not in have:
+            reasons.setdefault(record.model, {}).setdefault(evaluation.name, _why(record))
+    return reasons
+
+
+def _why(record: RunRecord) -> str:
+    if record.status == "done":
+        return f"{record.label} is done, but none of the answers could be counted"
+    return f"{record.label} is {record.status}" + (f": {record.note}" if record.note else "")
+
+
+def against_first(store: Store, shown: Sequence[Headline]) -> list[Against]:
+    """Each further model against the first of its evaluation, where both were asked the same; paired, p adjusted."""
+    pairs: list[tuple[Headline, Headline, Comparison]] = []
+    for evaluation in evaluations():
+        first: dict[tuple[str, str], Headline] = {}
+        for headline in shown:
+            if headline.evaluation.name != evaluation.name:
+                continue
+            base = first.setdefault((headline.metric, asked(headline.records[0])), headline)
+            if base is not headline and _identity(base) != _identity(headline):
+                rows = _compared(_side(store, base), _side(store, headline), headline.metric)
+                pairs += [(base, headline, row) for row in rows]
+    adjusted = with_false_discovery_rate([row for *_, row in pairs])
+    return [Against(base, new, row) for (base, new, _), row in zip(pairs, adjusted, strict=True)]
+
+
+def _identity(headline: Headline) -> object:
+    return headline.records[0].depends_on.get("model")
+
+
+def _side(store: Store, headline: Headline) -> Side:
+    """All variants of a question; examples of a single one must keep their ids."""
+    if variation_of(headline.records[0]).pooled:
+        return pool(store, headline.records)
+    return load_side(store, headline.records[0])
+
+
+def _compared(base: Side, other: Side, metric: str) -> list[Comparison]:
+    try:
+        return compare_runs(base, [other], [metric])
+    except UserError:
+        # They have nothing in common, so there is no difference to show.
+        return []

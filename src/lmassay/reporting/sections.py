@@ -7,17 +7,17 @@ from dataclasses import replace
 
 from lmassay.contracts import resolve
 from lmassay.plugins.evaluations import evaluation_of, metric_of, view_of
-from lmassay.reporting.blocks import Block, Body, Cell, Heading, Line, Section, Table, measured, name, titles
-from lmassay.reporting.generic import section as generic_section
+from lmassay.reporting.blocks import Block, Body, Cell, Heading, Line, Section, Table, count, measured, name, titles
+from lmassay.reporting.numbers import interval_text, value_text
 from lmassay.storage.store import Store
-from lmassay.types import OVERALL, RunRecord, metric_called
+from lmassay.types import OVERALL, Result, RunRecord, metric_called
 
 
 def section_of(store: Store, records: Sequence[RunRecord]) -> Section:
     """The section of runs that share a task."""
     make = view_of(records[0]).section
     if make is None:
-        return generic_section(store, records)
+        return results_section(store, records)
     section: Section = resolve(make)(store, records)
     return replace(section, blocks=[*section.blocks, *_further_metrics(records)])
 
@@ -55,3 +55,28 @@ def _added_metrics(record: RunRecord) -> list[str]:
         if result.group == OVERALL and (result.metric in own or (extends_a_task and not is_known)):
             added.append(result.metric)
     return added
+
+
+def results_section(_: Store, records: Sequence[RunRecord]) -> Section:
+    """The section of a task that the page knows nothing about: one table a run, one row a result."""
+    return Section([results_table(record, record.results) for record in records if record.results])
+
+
+def results_table(record: RunRecord, results: Sequence[Result]) -> Table:
+    lines = [
+        Line(
+            [
+                name(r.metric),
+                Cell(r.group, kind="text"),
+                Cell(value_text(r)),
+                Cell(interval_text(r)),
+                count(r.n),
+                count(r.n_error),
+                count(r.n_unscored),
+            ]
+        )
+        for r in results
+    ]
+    texts, numbers = ("metric", "group"), ("value", "interval", "n", "errors", "unscored")
+    head = [*(Cell(title, kind="text") for title in texts), *map(Cell, numbers)]
+    return Table(f"{record.label} on {record.model}", [head], [Body(lines)])

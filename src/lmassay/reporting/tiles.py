@@ -10,11 +10,19 @@ from markupsafe import Markup
 from lmassay.contracts import Evaluation
 from lmassay.plugins.evaluations import evaluations
 from lmassay.reporting.blocks import Block, Body, Cell, Line, Note, Table, Tile, TileLine, Tiles, name
+from lmassay.reporting.chart import Category, CategoryAxis, Chart, Dot, Interval, LinearAxis, Mark, Panel, Rule
 from lmassay.reporting.compared import WHAT_IS_BETTER
 from lmassay.reporting.compared import interval_text as difference_interval
-from lmassay.reporting.gauge import gauge
-from lmassay.reporting.headline import Headline, first_of_each
-from lmassay.reporting.headlines import Against, Reasons, absent, against_first, headlines, without_result
+from lmassay.reporting.headline import (
+    Against,
+    Headline,
+    Reasons,
+    absent,
+    against_first,
+    first_of_each,
+    headlines,
+    without_result,
+)
 from lmassay.reporting.numbers import interval_text, p_text, value_text
 from lmassay.storage.store import Store
 from lmassay.types import RunRecord
@@ -108,7 +116,7 @@ def _tiles(
 def _line(headline: Headline) -> TileLine:
     result = headline.result
     number = (value_text(result, _DIGITS), interval_text(result, _DIGITS))
-    return TileLine(headline.model, *number, _scope(headline), headline.beside, drawing=_gauge(headline))
+    return TileLine(headline.model, *number, _scope(headline), headline.beside, drawing=_drawing(headline))
 
 
 def _scope(headline: Headline) -> str:
@@ -116,7 +124,7 @@ def _scope(headline: Headline) -> str:
     return ", ".join([headline.scope, *(f"{count:,} {what}" for count, what in left if count)])
 
 
-def _gauge(headline: Headline) -> Markup:
+def _drawing(headline: Headline) -> Markup:
     """The value with its interval on the scale of the number; a mark where chance or even-handedness lies."""
     result = headline.result
     best_is_zero = headline.better == "zero"
@@ -138,6 +146,34 @@ def _axis(headline: Headline) -> tuple[float, float]:
     result = headline.result
     values = [value for value in (result.value, result.low, result.high, 0.0, 1.0) if value is not None]
     return min(values), max(values)
+
+
+def gauge(
+    description: str,
+    value: float | None,
+    interval: tuple[float | None, float | None],
+    *,
+    axis: tuple[float, float] = (0.0, 1.0),
+    reference: float | None = None,
+) -> Chart:
+    """The value with its interval, and a dotted line at the reference, such as chance.
+
+    >>> gauge("accuracy 0.75", 0.75, (0.6, 0.85), reference=0.5).svg().count("<line")
+    6
+    """
+    marks: list[Mark] = []
+    if reference is not None:
+        marks.append(Rule(reference))
+    low, high = interval
+    if low is not None and high is not None:
+        marks.append(Interval(low, high, 0, style="whisker"))
+    if value is not None:
+        marks.append(Dot(value, 0, style="value", radius=4.5))
+    start, end = axis
+    scale = LinearAxis(low=start, high=end, ticks=(start, (start + end) / 2, end), grid=False)
+    # One row without a label.
+    row = CategoryAxis([Category("")], lane=18)
+    return Chart(description, [Panel(y=row, x=scale, marks=marks)], width=250)
 
 
 def _differences(store: Store, found: Sequence[Headline]) -> list[Block]:

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from lmassay.plugins.evaluations import variation_of
 from lmassay.statistics.combination import combination_result
+from lmassay.statistics.comparison import Side
 from lmassay.statistics.intervals import mean_result
-from lmassay.statistics.pooling import pool
 from lmassay.statistics.table import ScoreTable
 from lmassay.storage.store import Store
-from lmassay.types import OVERALL, Result, RunRecord, canonical
+from lmassay.types import OVERALL, Example, Result, Row, RunRecord, canonical
 
 if TYPE_CHECKING:
     import numpy as np
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
 
     Mask = NDArray[np.bool_]
 
+SAME_EXAMPLE = "example"
+"""The group that holds an example's variants together: they are not independent of each other."""
 # Parts of a signature that do not change what is asked.
 _NOT_ASKED = frozenset({"lmassay", "model", "limit", "ci"})
 
@@ -62,7 +65,7 @@ def pooled(
         return records[0].result(metric)
     import numpy as np
 
-    side = pool(store, records, variant_of)
+    side = pool(store, records)
     design, settings = side.record.design, side.record.settings
     combination = design.combinations.get(metric)
     if combination is None:
@@ -71,3 +74,27 @@ def pooled(
     return combination_result(
         side.table, metric, combination, settings, group=OVERALL, where=rows, cluster=design.cluster
     )
+
+
+def pool(store: Store, records: Sequence[RunRecord]) -> Side:
+    """One side of a comparison out of the variants of a question: runs of one task and model."""
+    first = records[0]
+    cluster = first.design.cluster or SAME_EXAMPLE
+    unfinished = [record.status for record in records if record.status != "done"]
+    together = replace(
+        first,
+        id=first.id if len(records) == 1 else f"{first.id} and {len(records) - 1} more",
+        label=", ".join(record.label for record in records),
+        status=unfinished[0] if unfinished else "done",
+        provenance=replace(first.provenance, design=replace(first.design, clusters=(cluster,))),
+    )
+    return Side(together, ScoreTable(_rows(store, records)))
+
+
+def _rows(store: Store, records: Sequence[RunRecord]) -> Iterator[Row]:
+    for record in records:
+        variant = variant_of(record)
+        for row in store.score_rows(record.id):
+            example = row.example
+            groups = {**example.groups, SAME_EXAMPLE: example.id}
+            yield replace(row, example=Example(f"{variant}/{example.id}", {}, None, groups))

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import contextlib
-import os
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -138,7 +136,7 @@ def model_identity(config: RunConfig, model: Model) -> dict[str, Any]:
     if not type(model).__module__.startswith("lmassay."):
         _, options = split_spec(config.model or "", "model")
         identity |= {"source": provenance.source_digest(type(model)), "options": digest(options)[:8]}
-        if held := [_content(path, path.stat()) for path in _files_in(options, config.base_dir)]:
+        if held := [sha256(path) for path in _files_in(options, config.base_dir)]:
             identity["files"] = digest(held)[:8]
     try:
         digest(identity)
@@ -161,16 +159,6 @@ def _files_in(value: Any, base: Path) -> Iterator[Path]:
             path = base / Path(value).expanduser()
             if path.is_file():
                 yield path
-
-
-def _content(path: Path, seen: os.stat_result) -> str:
-    return _content_at(path, seen.st_size, seen.st_mtime_ns)
-
-
-@lru_cache(maxsize=256)
-def _content_at(path: Path, size: int, changed: int) -> str:
-    """The digest of a file, computed once for all runs of a sweep as long as it looks the same."""
-    return sha256(path)
 
 
 def _list(verbs: Iterable[str]) -> str:

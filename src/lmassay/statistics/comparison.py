@@ -1,18 +1,34 @@
-"""Runs against each other: paired by example id, on what both have scored."""
+"""Runs against each other: paired by example id, on what both have scored.
+
+First the comparison itself, then what changed between the runs of a pair, then the caveats that go with the numbers.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from math import inf, isclose
+from typing import TYPE_CHECKING
 
 from lmassay.errors import UserError, did_you_mean
 from lmassay.plugins.evaluations import metric_of, variation_of
-from lmassay.statistics.changes import Moves, moves_of_combination, moves_of_values
 from lmassay.statistics.combination import paired
-from lmassay.statistics.intervals import LEAST_P_OF_DRAWS, Difference, Settings, paired_difference
+from lmassay.statistics.intervals import (
+    ABSOLUTE_SLACK,
+    LEAST_P_OF_DRAWS,
+    RELATIVE_SLACK,
+    Difference,
+    Settings,
+    paired_difference,
+    the_same,
+)
 from lmassay.statistics.table import ScoreTable
 from lmassay.storage.store import Store
-from lmassay.types import Better, RunRecord
+from lmassay.types import Better, Combination, RunRecord
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,35 +167,6 @@ def share_examples(base: Side, other: Side) -> bool:
         return False
     key = pairing_key(base, other)
     return not set(_keys(base, key)).isdisjoint(_keys(other, key))
-
-
-def caveats(base: Side, others: Sequence[Side]) -> list[str]:
-    """What a reader should know before trusting a comparison: other scorers or thresholds, unfinished runs."""
-    told = [f"{side.record.id} is {side.record.status}" for side in (base, *others) if side.record.status != "done"]
-    for other in others:
-        told += _coverage(base, other)
-        ours, theirs = base.depends_on, other.depends_on
-        may_differ = {*variation_of(base.record).asked, *_MAY_DIFFER}
-        names = [n for n in dict.fromkeys([*ours, *theirs]) if n not in may_differ and ours.get(n) != theirs.get(n)]
-        if names:
-            told.append(f"{other.record.id} and {base.record.id} also differ in {', '.join(names)}; compare with care")
-    return told
-
-
-# What runs are usually compared over, besides what their evaluation varies.
-_MAY_DIFFER = frozenset({"prompt", "model", "limit", "seed"})
-
-
-def _coverage(base: Side, other: Side) -> list[str]:
-    """How much of the two runs a comparison leaves out."""
-    key = pairing_key(base, other)
-    ours, theirs = set(_keys(base, key)), set(_keys(other, key))
-    shared = len(ours & theirs)
-    if not shared or (shared == len(ours) and shared == len(theirs)):
-        return []
-    what = "examples" if key is None else f"values of '{key}', by which they are paired,"
-    names = f"{base.record.id} ({len(ours):,}) and {other.record.id} ({len(theirs):,})"
-    return [f"of the {what} of {names}, {shared:,} are in both; the others are left out"]
 
 
 def _compare_pair(base: Side, other: Side, metrics: Sequence[str], smallest_p: float) -> list[Comparison]:
@@ -336,3 +323,195 @@ def with_false_discovery_rate(rows: Sequence[Comparison]) -> list[Comparison]:
         return list(rows)
     adjusted = dict(zip(map(id, tested), false_discovery_control([row.p for row in tested]), strict=True))
     return [replace(row, p_adjusted=float(adjusted[id(row)])) if id(row) in adjusted else row for row in rows]
+
+
+# --- what changed, and what could have --------------------------------------------------------------------------------
+
+# Scores that lie between 0 and 1 have an end: an example that the base run has at 0 cannot fall. Where few can move one
+# way, no difference that way can ever be significant.
+
+
+Bounds = tuple[float, float]
+
+
+@dataclass(frozen=True, slots=True)
+class Moves:
+    """Numbers of units: all, those that changed, and those that could be lower or higher than in the base run."""
+
+    units: int
+    changed: int
+    can_fall: int
+    can_rise: int
+
+
+def is_same(before: float | None, after: float | None) -> bool:
+    """True if a score is the one it was, but for rounding; no score is the same as none."""
+    if before is None or after is None:
+        return before is after
+    return isclose(before, after, rel_tol=RELATIVE_SLACK, abs_tol=ABSOLUTE_SLACK)
+
+
+def moves_of_values(names: Sequence[str], before: NDArray[np.float64], after: NDArray[np.float64]) -> Moves:
+    """Paired values, each with the name of what it belongs to: itself, or a cluster."""
+    import numpy as np
+
+    low, high = _bounds([*before.tolist(), *after.tolist()])
+
+    def count(is_still: NDArray[np.bool_]) -> int:
+        return len({name for name, still in zip(names, is_still, strict=True) if not still})
+
+    at_low, at_high = (the_same(before, np.full_like(before, end)) for end in (low, high))
+    return Moves(len(set(names)), count(the_same(before, after)), count(at_low), count(at_high))
+
+
+def moves_of_combination(base: ScoreTable, new: ScoreTable, combination: Combination, cluster: str | None) -> Moves:
+    """The clusters of examples that are compared: without error, with a score in a column in one run at least."""
+    label_of = _labels(base, new, combination.each or cluster)
+    units: set[str] = set()
+    changed: set[str] = set()
+    lower: set[str] = set()
+    higher: set[str] = set()
+    complete = set(label_of.values())
+    for column, weight in combination.terms.items():
+        before, after = (
+            {i: value for i, value in table.by_id(column).items() if i in label_of} for table in (base, new)
+        )
+        low, high = _column_bounds(combination, weight, [*before.values(), *after.values()])
+        falls, rises = (lower, higher) if weight > 0 else (higher, lower)
+        for i in before.keys() | after.keys():
+            value, label = before.get(i), label_of[i]
+            units.add(label)
+            if not is_same(value, after.get(i)):
+                changed.add(label)
+            if not is_same(value, low):
+                falls.add(label)
+            if not is_same(value, high):
+                rises.add(label)
+        complete &= {label_of[i] for i in before} & {label_of[i] for i in after}
+    if combination.each is not None:
+        # A label counts as one value, which it has only where both runs have all that it is put together from.
+        units, changed, lower, higher = (found & complete for found in (units, changed, lower, higher))
+    return Moves(len(units), len(changed), len(lower), len(higher))
+
+
+def _labels(base: ScoreTable, new: ScoreTable, group: str | None) -> dict[str, str]:
+    """The examples that both runs have and neither has in error, with what each belongs to."""
+    failed = {i for table in (base, new) for i, bad in zip(table.ids, table.in_error(), strict=True) if bad}
+    shared = set(new.ids) - failed
+    labels = base.groups.get(group, base.ids) if group else base.ids
+    return {i: label for i, label in zip(base.ids, labels, strict=True) if i in shared}
+
+
+def _column_bounds(combination: Combination, weight: float, values: Sequence[float]) -> Bounds:
+    """One column lies between what its combination does; of several only the scores themselves can tell."""
+    if len(combination.terms) > 1:
+        return _bounds(values)
+    ends = [(end - combination.constant) / weight for end in combination.bounds]
+    return min(ends), max(ends)
+
+
+def _bounds(values: Sequence[float]) -> Bounds:
+    return (0.0, 1.0) if all(0 <= value <= 1 for value in values) else (-inf, inf)
+
+
+# --- caveats: what may be wrong with a comparison though the numbers are right ----------------------------------------
+
+
+def caveats(base: Side, others: Sequence[Side]) -> list[str]:
+    """What a reader should know before trusting a comparison: other scorers or thresholds, unfinished runs."""
+    told = [f"{side.record.id} is {side.record.status}" for side in (base, *others) if side.record.status != "done"]
+    for other in others:
+        told += _coverage(base, other)
+        ours, theirs = base.depends_on, other.depends_on
+        may_differ = {*variation_of(base.record).asked, *_MAY_DIFFER}
+        names = [n for n in dict.fromkeys([*ours, *theirs]) if n not in may_differ and ours.get(n) != theirs.get(n)]
+        if names:
+            told.append(f"{other.record.id} and {base.record.id} also differ in {', '.join(names)}; compare with care")
+    return told
+
+
+# What runs are usually compared over, besides what their evaluation varies.
+_MAY_DIFFER = frozenset({"prompt", "model", "limit", "seed"})
+
+
+def _coverage(base: Side, other: Side) -> list[str]:
+    """How much of the two runs a comparison leaves out."""
+    key = pairing_key(base, other)
+    ours, theirs = set(_keys(base, key)), set(_keys(other, key))
+    shared = len(ours & theirs)
+    if not shared or (shared == len(ours) and shared == len(theirs)):
+        return []
+    what = "examples" if key is None else f"values of '{key}', by which they are paired,"
+    names = f"{base.record.id} ({len(ours):,}) and {other.record.id} ({len(theirs):,})"
+    return [f"of the {what} of {names}, {shared:,} are in both; the others are left out"]
+
+
+def wrong_order(base: Side, other: Side) -> list[str]:
+    """A new run that is older than its base may be a slip in naming the two."""
+    ours, theirs = base.record, other.record
+    if not theirs.created or ours.created <= theirs.created:
+        return []
+    return [f"{theirs.id} is older than {ours.id}, its base; are the two swapped? Write BASE first, then NEW"]
+
+
+def other_labels(base: Side, other: Side) -> list[str]:
+    """Runs with different labels were asked differently: another attack, another prompt."""
+    ours, theirs = base.record, other.record
+    if _called_alike(base, other):
+        return []
+    return [
+        f"{theirs.id} is '{theirs.label}' and {ours.id} is '{ours.label}': a difference may come from that, not from "
+        "the model"
+    ]
+
+
+def asked_otherwise(base: Side, other: Side) -> list[str]:
+    """Runs of one label may have been asked differently nevertheless: a stronger attack, another prompt.
+
+    Labels that differ show as much, but not that the prompt is another one, too.
+    """
+    ours, theirs = base.depends_on, other.depends_on
+    variation = variation_of(base.record)
+    names = [name for name in variation.asked if ours.get(name) != theirs.get(name)]
+    # Different labels already say that what they show differs, but not that something else does, too.
+    is_said_by_labels = not any(name in variation.hidden for name in names[1:])
+    if not _called_alike(base, other) and is_said_by_labels:
+        return []
+    parts = [f"another {name} ({theirs.get(name, 'none')}, not {ours.get(name, 'none')})" for name in names]
+    told = f"{other.record.id} has {' and '.join(parts)} than {base.record.id}"
+    return [f"{told}: a difference may come from that, not from the model"] if parts else []
+
+
+def _called_alike(base: Side, other: Side) -> bool:
+    """One attack may have a short label by itself and a longer one among others of its name."""
+    if base.record.label == other.record.label:
+        return True
+    identity = variation_of(base.record).identity
+    ours, theirs = base.depends_on.get(identity), other.depends_on.get(identity)
+    return ours is not None and ours == theirs
+
+
+def told_otherwise(base: Side, others: Sequence[Side], rows: Sequence[Comparison]) -> list[str]:
+    """Metrics that a task sums up otherwise than as a mean over examples, which is what is compared."""
+    told = []
+    for side in (base, *others):
+        combined = side.record.design.combinations
+        for row in rows:
+            reported = _reported(side, row.metric)
+            # Where a part of the run is compared, its mean must be another one.
+            whole = side.record.id in (row.base, row.new) and row.n == len(side.table.by_id(row.metric))
+            mean = row.base_mean if side.record.id == row.base else row.new_mean
+            if whole and row.metric not in combined and reported is not None and abs(reported - mean) > _SAME:
+                told.append(
+                    f"{side.record.id} reports {row.metric} {reported:.4f}, which its task sums up otherwise than as "
+                    f"the mean over examples that is compared here, {mean:.4f}"
+                )
+    return list(dict.fromkeys(told))
+
+
+_SAME = 1e-9
+
+
+def _reported(side: Side, metric: str) -> float | None:
+    found = (r.value for r in side.record.results if r.metric == metric and r.group == "overall")
+    return next(found, None)

@@ -6,8 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from lmassay.statistics.changes import is_same
-from lmassay.statistics.comparison import Side, pairing_key, unit_names, units_of
+from lmassay.statistics.comparison import Side, is_same, pairing_key, unit_names, units_of
 
 
 @dataclass(frozen=True, slots=True)

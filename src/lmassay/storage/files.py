@@ -8,9 +8,11 @@ from __future__ import annotations
 import hashlib
 import os
 import tempfile
+import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import islice
 from pathlib import Path
 from typing import TextIO
@@ -18,6 +20,8 @@ from typing import TextIO
 from lmassay.errors import DataError
 
 _BLOCK = 1 << 20
+# Seconds; file systems store times in steps of up to two seconds.
+_SETTLED_AFTER = 3.0
 BOM = "\ufeff"
 
 
@@ -111,7 +115,26 @@ def forbid_overwriting(outputs: Mapping[str, Path | None], inputs: Mapping[str, 
 
 
 def sha256(path: Path) -> str:
-    """Hex digest of a file."""
+    """Hex digest of a file.
+
+    The digest of a file that has not been written for a while is computed once per process: a sweep of 200 trainings
+    names the same model weights 200 times. A file that was written a moment ago may be written again without its time
+    stamps showing it, so its digest is never remembered.
+    """
+    status = path.stat()
+    last_change = max(status.st_mtime, status.st_ctime)
+    if time.time() - last_change < _SETTLED_AFTER:
+        return _sha256(path)
+    identity = (status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns)
+    return _remembered_sha256(path, identity)
+
+
+@lru_cache(maxsize=1024)
+def _remembered_sha256(path: Path, identity: tuple[int, ...]) -> str:
+    return _sha256(path)
+
+
+def _sha256(path: Path) -> str:
     state = hashlib.sha256()
     with path.open("rb") as stream:
         while block := stream.read(_BLOCK):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 
 import pytest
@@ -11,6 +10,8 @@ import lmassay
 from lmassay.errors import ConfigError, DataError, PluginError
 from lmassay.evaluations.robustness.teapot.program import run as teapot
 from tests.helpers import write_lines
+from tests.published.published_data import TEAPOT
+from tests.published.teapot_scores import scores_of_sacrebleu
 from tests.servers import completion, failure, openai_server, prompt_of
 
 SRC = ["the cat sat on the mat", "a small dog barked at the moon", "we lost the house key"]
@@ -54,8 +55,8 @@ def test_numbers_are_those_of_the_teapot_command(tmp_path, files):
     assert run["success"].n == 3
 
 
-def test_the_published_numbers_come_out_of_the_task(tmp_path, shared):
-    mt = shared / "data" / "teapot" / "MT"
+def test_the_published_numbers_come_out_of_the_task(tmp_path):
+    mt = TEAPOT.require() / "MT"
     configuration = {
         "task": {
             "name": "robustness",
@@ -72,7 +73,7 @@ def test_the_published_numbers_come_out_of_the_task(tmp_path, shared):
     runs = evaluate(tmp_path, configuration)
     shown = [tuple(round(100 * run[m].value, 3) for m in ("s_src", "d_tgt", "success")) for run in runs]
     assert shown == [(86.908, 21.085, 65.2), (78.177, 14.006, 26.1), (75.488, 22.756, 44.8)]
-    gold = json.loads((shared / "gold" / "teapot" / "per-sentence.sb2.6.0.json").read_text())
+    gold = scores_of_sacrebleu("2.6.0")
     for run, attack in zip(runs[:2], ("charswap", "knn"), strict=True):
         expected = 1 - sum(gold[f"{attack}.advout-ref"]["chrf"]) / sum(gold["out-ref"]["chrf"])
         assert run["signed_drop"].value == pytest.approx(expected, abs=1e-12)

@@ -11,7 +11,7 @@ import pytest
 import yaml
 
 from lmassay.reporting.card import candidates, card_evaluations
-from lmassay.reporting.headlines import against_first, headlines
+from lmassay.reporting.headline import against_first, headlines
 from lmassay.storage.store import Store
 from lmassay.types import CardPart
 from tests.helpers import lmassay

@@ -30,8 +30,8 @@ from lmassay.reporting.chart import (
     Panel,
     Rule,
 )
-from lmassay.reporting.compare_figure import DifferenceRow, difference_chart
-from lmassay.reporting.gauge import gauge
+from lmassay.reporting.compare_page import DifferenceRow, difference_chart
+from lmassay.reporting.tiles import gauge
 from lmassay.statistics.comparison import Comparison
 from lmassay.types import Result
 

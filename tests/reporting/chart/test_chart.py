@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lmassay.reporting import chart as package
-from lmassay.reporting import gauge
+from lmassay.reporting import tiles
 from lmassay.reporting.chart import Category, CategoryAxis, Chart, Dot, Key, LinearAxis, LogAxis, Note, Panel, Rule
 from lmassay.reporting.figure_style import page_sheet
 from tests.reporting.chart.boxes import outside, overlaps, size_of, text_boxes
@@ -72,7 +72,7 @@ def test_the_examples_in_the_docstrings_run(module):
 
 
 def test_the_example_of_the_gauge_runs():
-    assert doctest.testmod(gauge).failed == 0
+    assert doctest.testmod(tiles).failed == 0
 
 
 def test_a_chart_says_what_it_shows_to_those_who_cannot_see_it():

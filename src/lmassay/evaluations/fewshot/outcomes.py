@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from lmassay.errors import PluginError
 from lmassay.evaluations.fewshot.metrics import judged
 from lmassay.evaluations.fewshot.tasks.examples import InputExample
 from lmassay.statistics import intervals
-from lmassay.storage.files import sha256
 from lmassay.types import Result, Score
 
 if TYPE_CHECKING:
@@ -145,7 +143,3 @@ def plain(value: Any) -> str:
         if isinstance(value, list)
         else str(value)
     )
-
-
-def file_digest(path: Path) -> str:
-    return sha256(path)

@@ -37,6 +37,7 @@ from lmassay.plugins.registry import current
 from lmassay.statistics.intervals import Settings
 from lmassay.statistics.table import ScoreTable
 from lmassay.storage import provenance
+from lmassay.storage.files import sha256
 from lmassay.types import Design, Example, Request, Response, Result, Score, Train, Trained, digest
 
 Part = Literal["dev", "test", "dev32"]
@@ -297,7 +298,7 @@ class FewShot(Task):
             "sampler_seed": self._sampler_seeds[seat.repetition],
         }
         spec |= {} if self._first is None else {"labelled_first": self._first}
-        spec |= {} if self._extra is None else {"extra": outcomes.file_digest(self._extra)}
+        spec |= {} if self._extra is None else {"extra": sha256(self._extra)}
         spec |= {"relabel": True} if self._relabel else {}
         return {**spec, **special, **self._identified(method)}
 

@@ -15,9 +15,17 @@ from typing import Any
 from lmassay.contracts import Model, Task
 from lmassay.errors import BudgetReached, DataError
 from lmassay.evaluations.imported.task import LoggedMetrics
-from lmassay.interchange.lm_eval_log import Log, Sample, Totals, read_log, read_totals, require_whole, totals_beside
+from lmassay.interchange.lm_eval_log import (
+    Log,
+    Sample,
+    Totals,
+    read_log,
+    read_totals,
+    reader_for,
+    require_whole,
+    totals_beside,
+)
 from lmassay.interchange.lm_eval_ours import BROKEN_OFF, KEY, NotInTheLog
-from lmassay.interchange.log_readers import reader_for
 from lmassay.redaction import redact
 from lmassay.running.config import RunConfig
 from lmassay.types import Continuation, Generate, LogProbs, Place, Response, digest

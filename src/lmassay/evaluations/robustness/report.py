@@ -35,8 +35,8 @@ from lmassay.reporting.chart import (
     Panel,
 )
 from lmassay.reporting.example_texts import Asked, Parts, answer_at, prompt_text
-from lmassay.reporting.generic import section as results_as_they_are
 from lmassay.reporting.numbers import number_text, short_text
+from lmassay.reporting.sections import results_section as results_as_they_are
 from lmassay.storage.store import Store
 from lmassay.types import Result, Row, RunRecord
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from lmassay.evaluations.syntax.blimp import paradigms
-from lmassay.interchange.every_eval_ever_rows import attribution
+from lmassay.interchange.every_eval_ever import attribution
 from lmassay.interchange.exports import Export, LogDocument
 from lmassay.interchange.lm_eval_export import GREEDY
 from lmassay.interchange.lm_eval_ours import KEY

@@ -1,9 +1,14 @@
-"""Cells of a CSV file that a spreadsheet may open."""
+"""CSV that a spreadsheet may open: its cells, and the results of runs as one tidy table."""
 
 from __future__ import annotations
 
+import csv
+import io
 import json
+from collections.abc import Sequence
 from typing import Any
+
+from lmassay.types import RunRecord
 
 # Spreadsheets run a cell that begins with one of these; a quote in front makes it text.
 _FORMULA = ("=", "+", "-", "@", "\t", "\r")
@@ -19,3 +24,26 @@ def cell(value: Any) -> Any:
         return "" if value is None else value
     text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
     return f"'{text}" if text.startswith(_FORMULA) else text
+
+
+_OF_RUN = ("run", "task", "model", "label", "status")
+_OF_RESULT = ("metric", "group", "value", "low", "high", "n", "n_error", "n_unscored")
+COLUMNS = (*_OF_RUN, *_OF_RESULT, "confidence", "signature")
+
+
+def results_csv(records: Sequence[RunRecord]) -> str:
+    """A number a line, with what it rests on and was computed with.
+
+    Numbers are given in full; empty where there is none. A run without results has a line that says its status.
+    """
+    stream = io.StringIO()
+    writer = csv.writer(stream, lineterminator="\n")
+    writer.writerow(COLUMNS)
+    for record in records:
+        run = [record.id, record.task, record.model, record.label, record.status]
+        rest = [record.settings.confidence, record.signature]
+        rows = [result.as_dict() for result in record.results] or [{}]
+        for row in rows:
+            values = [row.get(key) for key in _OF_RESULT]
+            writer.writerow([cell(value) for value in [*run, *values, *rest]])
+    return stream.getvalue()

@@ -11,6 +11,7 @@ import pytest
 from lmassay.cli import main
 from lmassay.evaluations.bias.kobbq.steps.evaluate import HEADER
 from tests.helpers import lmassay
+from tests.published.published_data import FIGURES
 
 TOPIC = "KoBBQ_test_evaluation"
 
@@ -69,7 +70,8 @@ def test_the_steps_one_after_the_other(capsys, tmp_path, data, gold):
     printed = (gold / "step5_test" / "step5_stdout_1.txt").read_text(encoding="utf-8")
     parts = printed.split(f"{TOPIC}_1 ")
     wanted = [part for part in parts if part.startswith(("synth-hard", "biased"))]
-    assert out == "".join(f"{TOPIC}_1 {part}" for part in [*wanted, f"no\n{TOPIC}_1_no.tsv Not Exists - Skip\n"])
+    skipped = f"no\n{tmp_path / 'processed' / f'{TOPIC}_1_no.tsv'} Not Exists - Skip\n"
+    assert out == "".join(f"{TOPIC}_1 {part}" for part in [*wanted, skipped])
     assert f"no is left out: there is no file {tmp_path / 'processed'}" in err
     lines = (tmp_path / "results" / "KoBBQ_test_1.tsv").read_bytes().split(b"\r\n")
     expected = (gold / "step5_test" / "KoBBQ_test_1.tsv").read_bytes().split(b"\r\n")
@@ -112,11 +114,12 @@ def test_empty_cells_are_told_apart_from_the_results(capsys, tmp_path, data, gol
         ["--prompt_ids", "1", "2", "3", "4", "5", "--models", "synth-model"],
         ["--models", "synth-model", "--prompt_ids", "1", "2", "3", "4", "5"],
         ["--prompt_ids=1", "2", "3", "4", "5", "--models=synth-model"],
-        ["--prompt-ids", "1", "2", "--prompt_ids", "3", "4", "5", "--models", "synth-model"],
+        ["--prompt", "1", "2", "3", "4", "5", "--mod", "synth-model"],
+        ["--prompt-ids", "7", "--prompt_ids", "1", "2", "3", "4", "5", "--models", "synth-model"],
     ],
 )
-def test_lists_may_be_given_in_every_way(capsys, gold, words):
-    folder = gold / "comparison"
+def test_lists_may_be_given_in_every_way(capsys, words):
+    folder = FIGURES / "kobbq" / "comparison"
     flags = ("--evaluation-result-name", folder / "KoBBQ_test")
     more = ("--evaluation-debiased-result-name", folder / "KoBBQ_test_debiased")
     code, out, _ = kobbq(capsys, "compare", *flags, *words, *more)

@@ -44,7 +44,7 @@ TEXTS = st.one_of(
     st.lists(st.text(st.characters(categories=["L", "M"]), min_size=1, max_size=8), max_size=6).map(" ".join),
 )
 RATES = st.sampled_from([0.1, 0.5, 1.0])
-quickly = settings(max_examples=40, deadline=None)
+quickly = settings(max_examples=20, deadline=None)
 
 
 def run(name: str, options: dict[str, str], text: str, rate: float, seed: int = 0) -> str:

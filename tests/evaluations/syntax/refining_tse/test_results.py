@@ -28,7 +28,7 @@ from lmassay.evaluations.syntax.refining_tse.results import (
 )
 from lmassay.reporting.chart import Chart, Line, LinearAxis, LogAxis
 from lmassay.reporting.figure_style import page_sheet
-from lmassay.reporting.formats.latex_text import escape_signs
+from lmassay.reporting.formats.latex import escape_signs
 from tests.helpers import write_lines
 from tests.reporting.chart.boxes import outside, overlaps, size_of, text_boxes
 

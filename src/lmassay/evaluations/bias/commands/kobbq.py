@@ -10,7 +10,7 @@ from typing import Any
 import click
 
 from lmassay.cli.console import complain, plain, progress, say, warn
-from lmassay.cli.lists import WithLists
+from lmassay.cli.lists import Added, WithAbbreviations, WithLists
 from lmassay.contracts import Model
 from lmassay.errors import BudgetReached, UserError
 
@@ -69,6 +69,7 @@ def expand(templates: Path, output: Path | None, check: bool) -> int:
 
 
 @kobbq.command(
+    cls=WithAbbreviations,
     epilog="Example: lmassay kobbq preprocess --samples-tsv-path KoBBQ_test_samples.tsv --evaluation-tsv-path "
     "data/KoBBQ_test_evaluation_1.tsv --evaluation-json-path data/KoBBQ_test_evaluation_1.json --prompt-tsv-path "
     "0_evaluation_prompts.tsv --prompt-id 1",
@@ -95,6 +96,7 @@ def preprocess(samples: Path, tsv: Path | None, json: Path | None, prompts: Path
 
 
 @kobbq.command(
+    cls=WithAbbreviations,
     epilog="Example: lmassay kobbq infer --data-path data/KoBBQ_test_evaluation_1.json --output-dir outputs/raw "
     "--model-name gpt-4",
     short_help="Step 2: ask a model.",
@@ -109,11 +111,19 @@ def preprocess(samples: Path, tsv: Path | None, json: Path | None, prompts: Path
     default=1,
     help="Accepted; local models choose their batches by memory, servers are asked concurrently.",
 )
-@click.option("--base-url", help="Ask any OpenAI-compatible server (llama.cpp, vLLM, Ollama) at this address.")
-@click.option("--model-config", type=click.Path(path_type=Path), help="YAML with `model: {name: …}` instead of a name.")
-@click.option("--set", "overrides", metavar="KEY=VALUE", multiple=True, help="An option of the model; repeatable.")
-@click.option("--budget-usd", type=click.FloatRange(min=0, min_open=True), help="Stop when this much is spent.")
-@click.option("--budget-tokens", type=click.IntRange(min=1), help="Stop when so many tokens are used.")
+@click.option(
+    "--base-url", cls=Added, help="Ask any OpenAI-compatible server (llama.cpp, vLLM, Ollama) at this address."
+)
+@click.option(
+    "--model-config", cls=Added, type=click.Path(path_type=Path), help="YAML with `model: {name: …}` instead of a name."
+)
+@click.option(
+    "--set", "overrides", cls=Added, metavar="KEY=VALUE", multiple=True, help="An option of the model; repeatable."
+)
+@click.option(
+    "--budget-usd", cls=Added, type=click.FloatRange(min=0, min_open=True), help="Stop when this much is spent."
+)
+@click.option("--budget-tokens", cls=Added, type=click.IntRange(min=1), help="Stop when so many tokens are used.")
 def infer(
     data_path: Path,
     model_name: str,
@@ -183,6 +193,7 @@ def infer(
 
 
 @kobbq.command(
+    cls=WithAbbreviations,
     epilog="Example: lmassay kobbq postprocess --predictions-tsv-path raw/KoBBQ_test_evaluation_1_gpt-4_predictions.tsv"
     " --preprocessed-tsv-path data/KoBBQ_test_evaluation_1.tsv --ooc-path ooc.tsv",
     short_help="Step 3: answers become letters.",
@@ -192,6 +203,7 @@ def infer(
 @click.option("--ooc-path", "ooc", type=_FILE, help="File for the answers out of choice.")
 @click.option(
     "--parsing",
+    cls=Added,
     type=click.Choice(["reference", "robust"]),
     default="reference",
     show_default=True,
@@ -214,6 +226,7 @@ def postprocess(predictions: Path, preprocessed: Path, ooc: Path | None, parsing
 
 
 @kobbq.command(
+    cls=WithAbbreviations,
     epilog="Example: lmassay kobbq collect --predictions-tsv-path raw/KoBBQ_test_evaluation_1_gpt-4_predictions.tsv "
     "--preprocessed-tsv-path data/KoBBQ_test_evaluation_1.tsv --output-path out/KoBBQ_test_evaluation_1_gpt-4.tsv",
     short_help="Step 4: letters become the texts of their choices.",
@@ -268,7 +281,7 @@ def evaluate(
             advance(len(found), len(models))
             click.echo(plain(f"{topic}_{prompt_id} {evaluated.model}"))
             if evaluated.lines is None:
-                click.echo(plain(f"{evaluated.path.name} Not Exists - Skip"))
+                click.echo(plain(f"{evaluated.path} Not Exists - Skip"))
                 warn(f"{evaluated.model} is left out: there is no file {evaluated.path}")
                 continue
             if any(evaluated.missing.values()):
@@ -291,7 +304,9 @@ def evaluate(
     "--prompt_ids", "--prompt-ids", metavar="ID...", multiple=True, required=True, help="One or more prompts."
 )
 @click.option("--models", metavar="MODEL...", multiple=True, required=True, help="One or more models.")
-@click.option("--details", is_flag=True, help="Also print points, relative change, the overall rows, numbers of rows.")
+@click.option(
+    "--details", cls=Added, is_flag=True, help="Also print points, relative change, the overall rows, numbers of rows."
+)
 def compare(default: str, debiased: str, prompt_ids: Sequence[str], models: Sequence[str], details: bool) -> None:
     """Compare the means of results; the % that it prints are percentage points."""
     from lmassay.evaluations.bias.kobbq.steps.compare import compare as step

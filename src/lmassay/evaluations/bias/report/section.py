@@ -8,7 +8,7 @@ from lmassay.evaluations.bias.report import answers, comparisons, figures
 from lmassay.evaluations.bias.report.runs import Family, Run, bias_metrics, families, prompts_name, read_all
 from lmassay.evaluations.bias.report.tables import headline
 from lmassay.reporting.blocks import Block, Heading, Note, Section
-from lmassay.reporting.generic import section as results_as_they_are
+from lmassay.reporting.sections import results_section as results_as_they_are
 from lmassay.storage.store import Store
 from lmassay.types import RunRecord
 

@@ -24,7 +24,7 @@ from lmassay.evaluations.fewshot.report.tables import (
     splits_text,
     stability_note,
 )
-from lmassay.reporting.formats.latex_text import escape_signs
+from lmassay.reporting.formats.latex import escape_signs
 from lmassay.reporting.formats.spreadsheet import cell as spreadsheet_cell
 
 _SELECTED = ("task", "selected configuration", "dev mean", "splits", "configurations", "train/dev/test examples")

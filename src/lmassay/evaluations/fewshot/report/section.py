@@ -26,7 +26,7 @@ from lmassay.evaluations.fewshot.report.tables import (
     stability_note,
 )
 from lmassay.reporting.blocks import Block, Body, Cell, Folded, Heading, Line, Note, Section, Table, count, name
-from lmassay.reporting.generic import section as generic_section
+from lmassay.reporting.sections import results_section as generic_section
 from lmassay.storage.store import Store
 from lmassay.types import RunRecord
 

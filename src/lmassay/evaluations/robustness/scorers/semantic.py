@@ -87,7 +87,7 @@ class Semantic(Scorer):
 
     @classmethod
     def add_args(cls, parser: argparse.ArgumentParser) -> None:
-        group = parser.add_argument_group("Semantic related arguments")
+        group = parser.add_argument_group("semantic")
         group.add_argument(
             "--encoder",
             metavar="NAME",

@@ -1,7 +1,7 @@
 """TEAPOT's command line as it is: ``lmassay teapot`` prints what ``teapot`` printed.
 
-Where the original crashed, this gives the right result or a clear error; docs/robustness.md lists the differences.
-The wording of the help is the original's (pmichel31415/teapot-nlp, MIT), for scripts and habits depend on it.
+Where the original crashed, this gives the right result or a clear error: see docs/migrating/teapot.md.
+Flags, results and the last line of a usage error are the original's (pmichel31415/teapot-nlp), the help text is ours.
 """
 
 from __future__ import annotations
@@ -31,7 +31,6 @@ from lmassay.storage.files import ParallelText, open_parallel, require_file
 # As many lines that end in " ." make the original suspect tokenised text.
 TOKENISED_LINES = 100
 _SCORERS = "zero_one, exact_match, bleu, chrf, meteor"
-_LANGUAGES = "en, cz, de, es, fr, ar, da, fi, hu, it, nl, no, pt, ro, ru, se, tr"
 _NOTE = "Note: No reference file provided. Will use the reference-less criterion."
 _NOTHING_TO_DO = (
     "give --src and --adv-src (source side), or --out and --adv-out (target side), or all four; "
@@ -244,39 +243,45 @@ def _make(cls: type[Scorer], args: argparse.Namespace) -> Scorer:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="TEAPOT", conflict_handler="resolve")
+    # The name stands in usage errors, which are the original's to the letter.
+    parser = argparse.ArgumentParser(
+        prog="TEAPOT",
+        conflict_handler="resolve",
+        description="Judge an attack on a text system by how much of the input it keeps and how much of the output it "
+        "destroys. All files have one sentence per line.",
+    )
     add = parser.add_argument
-    for side, where in (("src", "source"), ("tgt", "target")):
+    for side, compared in (("src", "the original and the attacked inputs"), ("tgt", "the outputs")):
         add(
             f"--s-{side}",
             default="chrf",
-            help=f"Score to evaluate similarity in the {where}.(choose from: {_SCORERS})",
+            help=f"scorer that compares {compared}: {_SCORERS}, or one from --custom-scores-source "
+            "(default: %(default)s)",
         )
-    add("--src", help="Original source")
-    add("--adv-src", help="Adversarial perturbation of the source")
-    add("--ref", help="Reference output")
-    add("--out", help="Model output on the original source")
-    add("--adv-out", help="Model output on the adversarial source")
-    for side, where in (("src", "Source"), ("tgt", "Target")):
+    add("--src", help="file with the original inputs")
+    add("--adv-src", help="file with the attacked inputs")
+    add("--ref", help="file with reference outputs; without it the two outputs are compared with each other")
+    add("--out", help="file with the system's outputs for the original inputs")
+    add("--adv-out", help="file with the system's outputs for the attacked inputs")
+    for side, where in (("src", "inputs"), ("tgt", "outputs")):
         add(
             f"--{side}-lang",
-            help=f"{where} language. This is mostly used for Meteor, in which case choose one from: {_LANGUAGES}",
+            help=f"language of the {where}, which METEOR needs: en; also cz, de, es, fr or ru where the jar comes with "
+            "their paraphrase tables",
         )
-    add("--scale", type=float, default=100, help="Scale for the scores.")
+    add("--scale", type=float, default=100, help="factor for the printed scores (default: %(default)s)")
     add(
         "--success-threshold",
         type=float,
         default=1,
-        help="Threshold that the value of s_src + d_tgt must surpass to consider the attack successful. When s_src and "
-        "s_tgt are the same this should be 1, however in other cases a higher value might be preferable (eg. when "
-        "s_tgt is more 'optimistic' than s_src).For evaluation without references, this is the value that "
-        "s_src/d_tgtmust surpass to consider the attack successful.",
+        help="an attack on a sentence succeeds if s_src + d_tgt is above this value or, without a reference, if "
+        "s_src / s_tgt is; raise it if the scorers differ and 1 is too easy to pass (default: %(default)s)",
     )
-    add("--terse", action="store_true", help="Only output average scores, one on each line (for use in bash scripts)")
+    add("--terse", action="store_true", help="print the means and the success percentage only, one number per line")
     add(
         "--custom-scores-source",
         nargs="*",
         default=[],
-        help="Path to python files containing custom scorers implementation",
+        help="Python files that register scorers",
     )
     return parser

@@ -14,7 +14,7 @@ import numpy as np
 from lmassay.errors import ConfigError, DataError
 from lmassay.evaluations.syntax.refining_tse.config import Compat, Voting
 from lmassay.evaluations.syntax.refining_tse.folder import RUN_FILE, nanmeans
-from lmassay.reporting.formats.latex_text import escape_signs
+from lmassay.reporting.formats.latex import escape_signs
 from lmassay.storage.yamlfile import read_mapping
 
 # Folder → title, in the order of the paper's table.

@@ -32,8 +32,8 @@ from lmassay.reporting.blocks import (
 )
 from lmassay.reporting.chart import MOST_SERIES
 from lmassay.reporting.example_texts import Asked, Parts
-from lmassay.reporting.generic import section as results_as_they_are
 from lmassay.reporting.numbers import interval_text, number_text
+from lmassay.reporting.sections import results_section as results_as_they_are
 from lmassay.storage.store import Store
 from lmassay.types import Result, Row, RunRecord
 

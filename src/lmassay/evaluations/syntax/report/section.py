@@ -25,9 +25,9 @@ from lmassay.reporting.blocks import (
     overlapping,
 )
 from lmassay.reporting.example_texts import Asked, Parts
-from lmassay.reporting.generic import results_table
-from lmassay.reporting.generic import section as results_as_they_are
 from lmassay.reporting.numbers import number_text
+from lmassay.reporting.sections import results_section as results_as_they_are
+from lmassay.reporting.sections import results_table
 from lmassay.storage.store import Store
 from lmassay.types import Result, Row, RunRecord
 

@@ -1,0 +1,104 @@
+"""What is put first: all variants count, only what was asked alike is compared, intervals hold for other tests."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from lmassay.api import evaluate
+from lmassay.evaluations.fewshot.card import lesson_result
+from lmassay.reporting.headline import against_first, headlines, without_result
+from lmassay.statistics.intervals import wilson_interval
+from lmassay.storage.store import Store
+from lmassay.types import Example, NewRun, Provenance, Result, Row, RunRecord, Score
+
+TRANSLATOR = f"{Path(__file__).parents[2] / 'examples' / 'toy_translator.py'}:ToyTranslator"
+SENTENCES = ["the cat sees the house", "a dog eats bread", "the girl reads a book", "we drink water", "he has a car"]
+
+
+@pytest.fixture
+def store(tmp_path):
+    with Store(tmp_path / "results", create=True) as opened:
+        yield opened
+
+
+def attacked(tmp_path: Path, attack: object, **task: object) -> None:
+    (tmp_path / "src.txt").write_text("\n".join(SENTENCES) + "\n", encoding="utf-8")
+    label = task.pop("label", "plain")
+    model = {"name": TRANSLATOR, "label": label, "careful": label != "plain"}
+    src = str(tmp_path / "src.txt")
+    parts = {"name": "robustness", "src": src, "ref": src, "attack": attack, **task}
+    evaluate({"task": parts, "model": model, "resamples": 200}, results=tmp_path / "results")
+
+
+def test_two_strengths_of_one_attack_both_count_and_are_told_apart(store, tmp_path):
+    attacked(tmp_path, [{"name": "charswap", "rate": 0.05}, {"name": "charswap", "rate": 0.9}])
+    [found] = headlines(store, store.runs())
+    assert found.scope == "10 attacked inputs, 2 attacks"
+    assert [record.label for record in store.runs()] == ["charswap (rate 0.05)", "charswap (rate 0.9)"]
+
+
+def test_what_a_variable_holds_is_in_no_label(tmp_path, store, monkeypatch):
+    monkeypatch.setenv("LAYOUT", "azerty")
+    attacked(tmp_path, {"name": "keyboard", "options": {"layout": "${LAYOUT}"}})
+    assert [record.label for record in store.runs()] == ["keyboard"]
+
+
+def test_attacks_that_were_given_one_name_both_count(store, tmp_path):
+    attacked(tmp_path, [{"name": "mine", "perturb": "charswap", "rate": rate} for rate in (0.05, 0.9)])
+    assert headlines(store, store.runs())[0].result.n == 10
+
+
+@pytest.mark.parametrize(
+    "other", [{"attack": {"name": "charswap", "rate": 0.9}}, {"s_tgt": "bleu"}, {"prompt": "> {x}"}]
+)
+def test_models_that_were_asked_differently_are_not_compared(store, tmp_path, other):
+    attacked(tmp_path, "charswap")
+    attacked(tmp_path, other.pop("attack", "charswap"), label="other", **other)
+    found = headlines(store, store.runs())
+    assert [headline.model for headline in found] == ["plain", "other"]
+    assert against_first(store, found) == []
+
+
+def test_models_that_were_asked_alike_are_compared_whatever_the_attack_is_called(store, tmp_path):
+    attacked(tmp_path, "charswap")
+    attacked(tmp_path, {"name": "mine", "perturb": "charswap"}, label="other")
+    [pair] = against_first(store, headlines(store, store.runs()))
+    assert (pair.base.model, pair.new.model, pair.row.n) == ("plain", "other", 5)
+
+
+def lessons(store: Store, accuracies: list[float], tests: int, low: float | None, high: float | None) -> RunRecord:
+    run = store.new_id("lessons")
+    store.add_run(NewRun(run, "s", "n", "fewshot", "m", "lessons", {}, "sig", Provenance(), len(accuracies)))
+    rows = [
+        (n, Row(Example(str(n), {}), "scored", Score({"acc": value}, details={"n_test": tests})))
+        for n, value in enumerate(accuracies)
+    ]
+    store.add_rows(run, rows)
+    value = sum(accuracies) / len(accuracies)
+    store.set_results(run, [Result("acc", "overall", value, low, high, len(accuracies), 0, 0)])
+    store.set_status(run, "done")
+    return store.run(run)
+
+
+def test_an_accuracy_after_lessons_is_as_uncertain_as_its_tests_are_few(store):
+    steady = lesson_result(store, lessons(store, [0.5, 0.5], 48, None, None), "acc")
+    assert (steady.low, steady.high) == pytest.approx(wilson_interval(24, 48))
+    spread = lesson_result(store, lessons(store, [0.4, 0.6], 48, 0.4, 0.6), "acc")
+    assert spread.low < min(0.4, steady.low)
+    assert spread.high > max(0.6, steady.high)
+    many = lesson_result(store, lessons(store, [0.4, 0.6], 10**9, 0.4, 0.6), "acc")
+    assert (many.low, many.high) == pytest.approx((0.4, 0.6), abs=1e-3)
+
+
+def test_one_split_says_nothing_of_others(store):
+    assert lesson_result(store, lessons(store, [0.5], 48, None, None), "acc").low is None
+
+
+def test_the_run_that_failed_is_the_reason_not_one_beside_it(store):
+    for label, status in (("baseline", "done"), ("lessons", "incomplete")):
+        run = store.new_id(label)
+        store.add_run(NewRun(run, "s", "n", "fewshot", "m", label, {}, "sig", Provenance(), 1))
+        store.set_status(run, status)
+    assert without_result(store.runs(), []) == {"m": {"fewshot": "lessons is incomplete"}}

@@ -1,0 +1,57 @@
+"""Runs that are variants of one question, taken together."""
+
+from __future__ import annotations
+
+import pytest
+
+from lmassay.reporting.variants import SAME_EXAMPLE, pool
+from lmassay.statistics.intervals import mean_result
+from lmassay.storage.store import Store
+from lmassay.types import Example, NewRun, Provenance, Row, Score
+
+
+@pytest.fixture
+def store(tmp_path):
+    with Store(tmp_path, create=True) as opened:
+        yield opened
+
+
+def add(store: Store, label: str, values: list[float]):
+    run = store.new_id(label)
+    store.add_run(NewRun(run, "s", "n", "t", "m", label, {}, "sig", Provenance(), len(values)))
+    rows = [(n, Row(Example(str(n), {}), "scored", Score({"hit": value}))) for n, value in enumerate(values)]
+    store.add_rows(run, rows)
+    store.set_status(run, "done")
+    return store.run(run)
+
+
+def test_a_single_variant_pairs_with_the_same_one_among_several(store):
+    one, two = add(store, "a", [1, 0]), add(store, "b", [1, 1])
+    alone, both = pool(store, [one]), pool(store, [one, two])
+    assert alone.table.ids == ["a/0", "a/1"]
+    assert set(alone.table.ids) < set(both.table.ids)
+    assert alone.record.id == one.id
+
+
+def test_the_mean_over_variants_of_one_size_is_the_mean_of_their_means(store):
+    side = pool(store, [add(store, "a", [1, 1, 0, 0]), add(store, "b", [1, 0, 0, 0])])
+    assert mean_result(side.table, "hit").value == pytest.approx(3 / 8)
+    assert len(set(side.table.ids)) == 8
+
+
+def test_variants_of_an_example_are_held_together(store):
+    """Two attacks on a sentence tell less than attacks on two sentences: the interval must not take them for that."""
+    records = [add(store, label, [1.0, 0.0] * 20) for label in "abcd"]
+    side = pool(store, records)
+    assert side.record.design.cluster == SAME_EXAMPLE
+    apart = mean_result(side.table, "hit")
+    together = mean_result(side.table, "hit", cluster=SAME_EXAMPLE)
+    alone = mean_result(pool(store, records[:1]).table, "hit")
+    assert apart.high - apart.low < 0.6 * (together.high - together.low)
+    assert together.high - together.low == pytest.approx(alone.high - alone.low, rel=0.15)
+
+
+def test_a_part_that_is_not_done_makes_the_whole_unfinished(store):
+    done, other = add(store, "a", [1]), add(store, "b", [1])
+    store.set_status(other.id, "incomplete", "1 example in error")
+    assert pool(store, [done, store.run(other.id)]).record.status == "incomplete"

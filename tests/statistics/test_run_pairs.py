@@ -1,0 +1,70 @@
+"""Runs of two sweeps find their counterparts, or none."""
+
+from __future__ import annotations
+
+import pytest
+
+from lmassay.statistics.run_pairs import pair_sweeps, sweep_of
+from lmassay.storage.store import Store
+from tests.compare_kit import add, rates
+
+
+def sweeps(folder, base, new):
+    """Two sweeps of runs with (label, model, signature)."""
+    for name, runs in (("base", base), ("new", new)):
+        for number, (label, model, signature) in enumerate(runs):
+            run = f"{name}-{number}"
+            add(folder, run, rates([1]), task="robustness", label=label, model=model, signature=signature, sweep=name)
+    with Store(folder) as store:
+        return [sweep_of(store, store.run(f"{name}-0")) for name in ("base", "new")]
+
+
+@pytest.mark.parametrize(
+    ("base", "new", "expected"),
+    [
+        # By label and model, whatever the order.
+        ([("a", "m", {}), ("b", "m", {})], [("b", "m", {}), ("a", "m", {})], ["0-1", "1-0"]),
+        # Another model with the same label.
+        ([("a", "m", {}), ("b", "m", {})], [("a", "n", {}), ("b", "n", {})], ["0-0", "1-1"]),
+        # Runs that differ in a setting only.
+        ([("a", "m", {"k": 1}), ("a", "m", {"k": 2})], [("a", "n", {"k": 2}), ("a", "n", {"k": 1})], ["0-1", "1-0"]),
+        # Two models with one label each: which is which nobody knows.
+        ([("a", "m", {}), ("a", "n", {})], [("a", "x", {}), ("a", "y", {})], []),
+        # What is left over of two with one label is not the same as what is left over on the other side.
+        ([("a", "m", {"k": 1}), ("a", "m", {"k": 9})], [("a", "m", {"k": 1}), ("a", "m", {"k": 2})], ["0-0"]),
+        # A label is no name for another attack, but it is for another prompt, which is told elsewhere.
+        ([("a", "m", {"attack": "a(0.3)"})], [("a", "m", {"attack": "a(0.9)"})], []),
+        ([("a", "m", {"prompt": "x"}), ("b", "m", {})], [("a", "m", {"prompt": "y"}), ("b", "m", {})], ["0-0", "1-1"]),
+        # Another version of the toolkit makes no other run, even if it calls an attack otherwise.
+        (
+            [("a", "m", {"k": 1, "lmassay": "1"}), ("a", "m", {"k": 2, "lmassay": "1"})],
+            [("a", "m", {"k": 2, "lmassay": "2"}), ("a", "m", {"k": 1, "lmassay": "2"})],
+            ["0-1", "1-0"],
+        ),
+        (
+            [("a", "m", {"attack": "a(0.1)"}), ("a", "m", {"attack": "a(0.2)"})],
+            [("a, rate 0.1", "m", {"attack": "a(0.1)"}), ("a, rate 0.2", "n", {"attack": "a(0.2)"})],
+            ["0-0", "1-1"],
+        ),
+        # An attack is known by what it does, whatever it is called, also where something else has changed.
+        (
+            [("a", "m", {"attack": "a(0.1)", "k": 1}), ("b", "m", {"attack": "b", "k": 1})],
+            [("mine", "m", {"attack": "a(0.1)", "k": 2}), ("b", "m", {"attack": "b", "k": 2})],
+            ["0-0", "1-1"],
+        ),
+        # One is left over on either side.
+        ([("a", "m", {}), ("b", "m", {})], [("a", "m", {}), ("c", "m", {})], ["0-0"]),
+    ],
+)
+def test_each_run_is_paired_with_the_only_one_that_does_the_same(tmp_path, base, new, expected):
+    found = pair_sweeps(*sweeps(tmp_path, base, new))
+    assert [f"{a.id[-1]}-{b.id[-1]}" for a, b in found.pairs] == expected
+    assert len(found.only_base) == len(base) - len(expected)
+    assert len(found.only_new) == len(new) - len(expected)
+
+
+def test_runs_of_another_command_are_no_part_of_a_sweep(tmp_path):
+    add(tmp_path, "alone", rates([1]))
+    first, second = sweeps(tmp_path, [("a", "m", {})], [("a", "m", {}), ("b", "m", {})])
+    assert [run.id for run in first] == ["base-0"]
+    assert [run.id for run in second] == ["new-0", "new-1"]
