@@ -76,12 +76,7 @@ def tokenizer() -> Any:
 # --- encodings --------------------------------------------------------------------------------------------------------
 
 
-@functools.cache
-def encodings() -> dict[str, Any]:
-    return {key: _encoding(key) for key in recorded("encodings_bert.json")}
-
-
-def _encoding(key: str) -> dict[str, Any]:
+def encoding(key: str) -> dict[str, Any]:
     name, mode, pattern, window = key.split("/")
     size = int(window[1:])
     try:
@@ -107,12 +102,7 @@ def _encoding(key: str) -> dict[str, Any]:
 # --- logits -----------------------------------------------------------------------------------------------------------
 
 
-@functools.cache
-def logits() -> dict[str, Any]:
-    return {key: _logits(key) for key in recorded("pet_cls_logits.json")}
-
-
-def _logits(key: str) -> dict[str, Any]:
+def logits(key: str) -> dict[str, Any]:
     import torch
 
     from lmassay.evaluations.fewshot.methods.classifier import Classifier
@@ -153,12 +143,7 @@ def parameters(head: str) -> dict[str, list[int]]:
 # --- splits -----------------------------------------------------------------------------------------------------------
 
 
-@functools.cache
-def splits() -> dict[str, Any]:
-    return {key: _splits(key) for key in recorded("splits.json")}
-
-
-def _splits(key: str) -> dict[str, Any]:
+def split(key: str) -> dict[str, Any]:
     name, setting, k, seed, ratio = key.split("/")
     units = units_of(task(name).examples("train"), task(name).original_group)
     found = make_splits(

@@ -329,7 +329,8 @@ class Draws:
     def restore(self, state: DrawsState) -> None:
         """Go on where other draws stood."""
         *words, position = state["numbers"]
-        self._numbers.set_state(("MT19937", np.array(words, dtype=np.uint32), position))
+        # The last two are for normal distributions, of which nothing is drawn here.
+        self._numbers.set_state(("MT19937", np.array(words, dtype=np.uint32), position, 0, 0.0))
         self._places.setstate((self._places.VERSION, tuple(state["places"]), None))
 
     def labels(self, choices: int, count: int) -> list[int]:
