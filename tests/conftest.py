@@ -80,7 +80,10 @@ def answers_of_the_session(tmp_path_factory: pytest.TempPathFactory) -> None:
 def shared() -> Path:
     folder = shared_folder()
     if folder is None:
-        pytest.skip("there is no folder ../shared with data and gold results; set LMASSAY_SHARED")
+        pytest.skip(
+            "needs published data: set LMASSAY_SHARED to a folder with data/NAME; tests/published/published_data.py "
+            "says where they come from"
+        )
     return folder
 
 

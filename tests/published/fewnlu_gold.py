@@ -1,7 +1,12 @@
-"""The gold values of the running FewNLU, of whichever family they are, and the tiny models behind them."""
+"""What FewNLU gave on FewGLUE, of whichever family of models, and the tiny models behind it.
+
+The figures are in ``figures/fewnlu``. The examples are not part of the repository: ``published_data`` says where they
+come from.
+"""
 
 from __future__ import annotations
 
+import hashlib
 import json
 import shutil
 import zlib
@@ -12,20 +17,18 @@ from typing import Any
 import numpy as np
 
 from lmassay.evaluations.fewshot.tasks.nlu import NluTask, open_task
-from tests.conftest import shared_folder
+from tests.published.published_data import FEWGLUE, FIGURES
 
-ABSENT = "there is no folder ../shared with data and gold results; set LMASSAY_SHARED"
-SHARED = shared_folder()
-GOLD = None if SHARED is None else SHARED / "gold" / "fewnlu"
+GOLD = FIGURES / "fewnlu"
 PADDED = "_pad"
 """At the end of a family's name: with one more row in the vocabulary, for the prompt's id."""
 
 
 @cache
 def gold(name: str) -> dict[str, Any]:
-    """``name.json`` and, where there are such, ``name_albert.json`` and the like; empty without the shared folder."""
+    """``name.json`` and, where there are such, ``name_albert.json`` and the like."""
     found: dict[str, Any] = {}
-    for file in sorted(GOLD.glob(f"{name}*.json")) if GOLD is not None else ():
+    for file in sorted(GOLD.glob(f"{name}*.json")):
         for key, value in json.loads(file.read_text(encoding="utf-8")).items():
             both = isinstance(value, dict) and isinstance(found.get(key), dict)
             found[key] = {**found[key], **value} if both else value
@@ -34,7 +37,7 @@ def gold(name: str) -> dict[str, Any]:
 
 def of_families(name: str) -> dict[str, dict[str, Any]]:
     """The values of files that name their family: ``name_bert.json`` …"""
-    files = sorted(GOLD.glob(f"{name}_*.json")) if GOLD is not None else []
+    files = sorted(GOLD.glob(f"{name}_*.json"))
     return {file.stem.removeprefix(f"{name}_"): json.loads(file.read_text(encoding="utf-8")) for file in files}
 
 
@@ -63,7 +66,6 @@ def tokenizer(family: str) -> Any:
     """As the original read it: BERT's is cased."""
     from transformers import AutoTokenizer
 
-    assert GOLD is not None
     options = {"do_lower_case": False} if family == "bert" else {}
     return AutoTokenizer.from_pretrained(GOLD / f"tiny_{family.removesuffix(PADDED)}", **options)
 
@@ -72,7 +74,6 @@ def masked_model(family: str) -> Any:
     """``bert``, ``albert`` or ``albert_pad`` as transformers has it, with the weights of the gold values."""
     from transformers import AutoConfig, AutoModelForMaskedLM
 
-    assert GOLD is not None
     config = AutoConfig.from_pretrained(GOLD / f"tiny_{family.removesuffix(PADDED)}")
     config.vocab_size += family.endswith(PADDED)
     return fill(AutoModelForMaskedLM.from_config(config)).eval()
@@ -96,10 +97,30 @@ def save_model(family: str, folder: Path) -> Path:
 
 def gold_task(name: str, folder: Path) -> NluTask:
     """The task with the files of the gold runs; WSC has its own training file there, and is put into ``folder``."""
-    assert SHARED is not None
-    assert GOLD is not None
+    data = FEWGLUE.require()
     if name != "wsc":
-        return open_task(f"superglue/{name}", SHARED / "data" / "fewglue")
-    for source, part in ((GOLD / "wsc_pairs_train.jsonl", "train"), (SHARED / "data/fewglue/WSC/val.jsonl", "val")):
-        shutil.copyfile(source, folder / f"{part}.jsonl")
+        return open_task(f"superglue/{name}", data)
+    write_wsc_pairs(folder / "train.jsonl")
+    shutil.copyfile(data / "WSC" / "val.jsonl", folder / "val.jsonl")
     return open_task("superglue/wsc", folder)
+
+
+# The place of each false referent's word in FewGLUE's WSC examples: the gold runs took the first or the second word.
+_FALSE_WORDS = "01000100101100011000000011000010"
+_WSC_PAIRS = "ab6582bb162ea1d4f754cd083af523eef873258ff4430a5f31ea6d43d58fc797"
+
+
+def write_wsc_pairs(path: Path) -> None:
+    """FewGLUE's WSC examples in FewNLU's own form, with a true and a false referent, as in the gold runs."""
+    lines = (FEWGLUE.require() / "WSC" / "train.jsonl").read_text(encoding="utf-8").splitlines()
+    pairs: list[str] = []
+    for line, digit in zip(lines, _FALSE_WORDS, strict=True):
+        row = json.loads(line)
+        target, place = row["target"], int(digit)
+        wrong = {"span1_text": row["text"].split()[place], "span1_index": place}
+        wrong |= {"span2_text": target["span2_text"], "span2_index": target["span2_index"], "label": False}
+        both = {"true_target": {**target, "label": True}, "false_target": wrong}
+        pairs.append(json.dumps({"text": row["text"], "idx": row["idx"], **both}) + "\n")
+    content = "".join(pairs).encode()
+    assert hashlib.sha256(content).hexdigest() == _WSC_PAIRS
+    path.write_bytes(content)

@@ -56,6 +56,31 @@ KOBBQ = DataSet(
         "0_evaluation_prompts.tsv": "evaluation/0_evaluation_prompts.tsv",
     },
 )
+TSE = DataSet(
+    "tse",
+    "bnewm0609/refining-tse",
+    "db423f80246ba2d7c2fc602fc514943949cfaf71",
+    {"ML": "data/ML", "blimp": "data/blimp", "verbs": "data/verbs"},
+)
+BLIMP = DataSet(
+    "blimp",
+    "alexwarstadt/blimp",
+    "3e56b06fcabca9b30822fc66435fca6b1aa40bb1",
+    {"adjunct_island.jsonl": "data/adjunct_island.jsonl and the other files of data"},
+)
+_SUPERGLUE = ("BoolQ", "CB", "COPA", "MultiRC", "RTE", "ReCoRD", "WiC", "WSC")
+FEWGLUE = DataSet(
+    "fewglue",
+    "THUDM/P-tuning",
+    "f4225d4d8003868b31ed659dfe9732a351ad42d9",
+    {name: f"FewGLUE_32dev/{name}" for name in _SUPERGLUE},
+)
+FEWGLUE_UNLABELED = DataSet(
+    "fewglue",
+    "timoschick/fewglue",
+    "f52d9515de38cad663869c9e25b79107cda1d345",
+    {"WiC/unlabeled.jsonl": "FewGLUE/WiC/unlabeled.jsonl"},
+)
 
 
 def digests(path: Path) -> dict[str, str]:

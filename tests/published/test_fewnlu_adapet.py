@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.published.fewnlu_gold import ABSENT, GOLD, family_in, gold, gold_task, network
+from tests.published.fewnlu_gold import family_in, gold, gold_task, network
 
 
 def setup_module() -> None:
@@ -17,7 +17,6 @@ def setup_module() -> None:
     from lmassay.evaluations.fewshot.methods.cloze import Reading
 
 
-pytestmark = pytest.mark.skipif(GOLD is None, reason=ABSENT)
 RUNS = gold("adapet")
 ONE_WORD = [key for key, values in RUNS.items() if "label_probs" in values]
 SEED = 7

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tests.published.fewnlu_gold import ABSENT, GOLD, family_in, gold, gold_task, network
+from tests.published.fewnlu_gold import family_in, gold, gold_task, network
 
 
 def setup_module() -> None:
@@ -19,7 +19,6 @@ def setup_module() -> None:
     from lmassay.evaluations.fewshot.methods.multimask import learner_for
 
 
-pytestmark = pytest.mark.skipif(GOLD is None, reason=ABSENT)
 DECODINGS = ("default", "ltr", "parallel")
 TOLERANCE = 5e-6
 RUNS = gold("copa_wsc")

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import zlib
 
 import numpy as np
 import pytest
+
+from tests.published import fewnlu_gold
 
 
 def setup_module() -> None:
@@ -23,8 +24,8 @@ TOLERANCE = 1e-6
 
 
 @pytest.fixture(scope="module")
-def gold(shared):
-    return json.loads((shared / "gold" / "fewnlu" / "deberta_emd.json").read_text(encoding="utf-8"))
+def gold():
+    return fewnlu_gold.gold("deberta_emd")
 
 
 @pytest.fixture(scope="module")

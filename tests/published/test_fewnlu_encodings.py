@@ -8,7 +8,7 @@ import json
 import pytest
 
 from lmassay.errors import ConfigError, DataError, UserError
-from tests.published.fewnlu_gold import gold_task, of_families, tokenizer
+from tests.published.fewnlu_gold import gold, gold_task, of_families, tokenizer
 
 
 def setup_module() -> None:
@@ -18,17 +18,17 @@ def setup_module() -> None:
 
 TASKS = ("boolq", "cb", "copa", "multirc", "rte", "wic", "wsc")
 KNOWN = of_families("encodings")
-CASES = [(family, name) for family, gold in KNOWN.items() for name in sorted({key.split("/")[0] for key in gold})]
+CASES = [(family, name) for family, keys in KNOWN.items() for name in sorted({key.split("/")[0] for key in keys})]
 
 
 @pytest.fixture(scope="module")
-def tasks(shared, tmp_path_factory):
+def tasks(tmp_path_factory):
     """FewGLUE's training files, and FewNLU's own one for WSC."""
     return {name: gold_task(name, tmp_path_factory.mktemp(name)) for name in (*TASKS, "record")}
 
 
 @pytest.fixture(scope="module")
-def words(shared):
+def words():
     """The tokenizer of a family."""
     made = {}
     return lambda family: made.setdefault(family, made.get(family) or tokenizer(family))
@@ -121,11 +121,11 @@ def test_whatever_fewnlu_breaks_down_on_is_told_plainly(family, tasks, words):
                 read(*parts_of(key))
 
 
-def test_all_combinations_of_the_gold_are_covered(shared):
+def test_all_combinations_of_the_gold_are_covered():
     assert "bert" in KNOWN
-    for gold in KNOWN.values():
-        assert len(gold) >= 232
-        assert {parts_of(key)[0] for key in gold} == set(TASKS)
+    for keys in KNOWN.values():
+        assert len(keys) >= 232
+        assert {parts_of(key)[0] for key in keys} == set(TASKS)
 
 
 @pytest.mark.parametrize("name", [*TASKS, "record"])
@@ -171,11 +171,10 @@ def test_record_has_as_many_masks_as_its_longest_entity(tasks, bert):
         assert len(pvp.encode(example).masks) == max(map(len, pvp.choices(example)))
 
 
-def test_record_has_the_input_of_pet_but_for_the_choice_of_wrong_entities(shared, tasks, bert):
+def test_record_has_the_input_of_pet_but_for_the_choice_of_wrong_entities(tasks, bert):
     # PET draws wrong entities in the order of a hash, so only the text around the masks can be compared.
-    gold = json.loads((shared / "gold" / "fewnlu" / "pet_record.json").read_text(encoding="utf-8"))["train"]
     task = tasks["record"]
     pvp = task.pvp(bert, max_seq_length=512)
     ours = {tuple(i for i in pvp.encode(e).ids if i != bert.mask_token_id) for e in task.examples("train")}
-    for ids in gold["input_ids"]:
+    for ids in gold("pet_record")["train"]["input_ids"]:
         assert tuple(i for i in ids if i not in (bert.mask_token_id, bert.pad_token_id)) in ours

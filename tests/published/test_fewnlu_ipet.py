@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import json
-
 import numpy as np
 import pytest
 
 from lmassay.evaluations.fewshot.protocol.selftraining import Recipe, Teacher, chance, draw
+from tests.published import fewnlu_gold
 
 
 @pytest.fixture(scope="module")
-def gold(shared):
-    return json.loads((shared / "gold/fewnlu/ipet_draw.json").read_text(encoding="utf-8"))
+def gold():
+    return fewnlu_gold.gold("ipet_draw")
 
 
 @pytest.mark.parametrize("most_likely", [-1, 10])

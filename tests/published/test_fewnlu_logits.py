@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +10,8 @@ import pytest
 
 from lmassay.evaluations.fewshot.tasks.nlu import open_task
 from tests.evaluations.fewshot.methods.conftest import Opened, gold_model
-from tests.published.fewnlu_gold import ABSENT, fill, gold, gold_task
+from tests.published.fewnlu_gold import fill, gold, gold_task
+from tests.published.published_data import FEWGLUE
 
 
 def setup_module() -> None:
@@ -39,12 +39,10 @@ def network(model: Any, family: str, head: Any, n_labels: int) -> Network:
     return _opened[key]
 
 
-@pytest.mark.skipif(not GOLD, reason=ABSENT)
 def test_no_run_is_left_out() -> None:
     assert len(GOLD) >= 28
 
 
-@pytest.mark.skipif(not GOLD, reason=ABSENT)
 @pytest.mark.parametrize("name", GOLD)
 def test_label_logits_and_loss_are_those_of_the_original(tmp_path: Path, gold_model: Opened, name: str) -> None:
     method, family, task_name, pattern = name.split("/")
@@ -66,11 +64,11 @@ def test_label_logits_and_loss_are_those_of_the_original(tmp_path: Path, gold_mo
     assert loss == pytest.approx(run["loss"], abs=2e-6)
 
 
-def test_albert_reads_without_token_types_and_with_the_eps_of_its_time(shared: Path, gold_model: Opened) -> None:
+def test_albert_reads_without_token_types_and_with_the_eps_of_its_time(gold_model: Opened) -> None:
     """There are no published values of it here; the whole head must say the same as ours."""
     net = open_network(gold_model("albert"), reference=True)
     net.module.eval()
-    task = open_task("superglue/rte", shared / "data" / "fewglue")
+    task = open_task("superglue/rte", FEWGLUE.require())
     learner = Cloze(net, task, Reading(0, 128))
     items = learner.encode(task.examples("train")[:4], training=False)
     assert max(items[0].types) == 1
@@ -85,7 +83,7 @@ def test_albert_reads_without_token_types_and_with_the_eps_of_its_time(shared: P
 
 
 @pytest.mark.parametrize("temperature", [1, 2])
-def test_the_distillation_loss_is_that_of_the_original(shared: Path, temperature: int) -> None:
-    gold = json.loads((shared / "gold" / "fewnlu" / "metrics.json").read_text(encoding="utf-8"))["distillation_loss"]
-    loss = distillation_loss(torch.tensor(gold["pred"]), torch.tensor(gold["tgt"]), temperature)
-    assert loss.item() == pytest.approx(gold[f"T{temperature}"], abs=1e-7)
+def test_the_distillation_loss_is_that_of_the_original(temperature: int) -> None:
+    figures = gold("metrics")["distillation_loss"]
+    loss = distillation_loss(torch.tensor(figures["pred"]), torch.tensor(figures["tgt"]), temperature)
+    assert loss.item() == pytest.approx(figures[f"T{temperature}"], abs=1e-7)

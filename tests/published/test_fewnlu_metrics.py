@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import json
-
 import pytest
 
 from lmassay.evaluations.fewshot.metrics import scores
+from tests.published import fewnlu_gold
 
 
 @pytest.fixture(scope="module")
-def gold(shared):
-    return json.loads((shared / "gold" / "fewnlu" / "metrics.json").read_text(encoding="utf-8"))
+def gold():
+    return fewnlu_gold.gold("metrics")
 
 
 def test_accuracy_and_macro_f1_over_three_labels(gold):

@@ -9,7 +9,8 @@ from lmassay.evaluations.fewshot.methods.contract import Lesson
 from lmassay.evaluations.fewshot.tasks.nlu import open_task
 from lmassay.models.hf.model import HuggingFace
 from tests.published import fewnlu_gold
-from tests.published.fewnlu_gold import ABSENT, GOLD, PADDED, SHARED, family_in, fill, gold
+from tests.published.fewnlu_gold import PADDED, family_in, fill, gold
+from tests.published.published_data import FEWGLUE
 
 
 def setup_module() -> None:
@@ -24,7 +25,6 @@ def setup_module() -> None:
     from lmassay.evaluations.fewshot.methods.ptuning import PTuning
 
 
-pytestmark = pytest.mark.skipif(GOLD is None, reason=ABSENT)
 TOLERANCE = 2e-6
 HEADS = ("raw", "lstm", "mlp")
 FOLDERS = {"boolq": "BoolQ", "cb": "CB", "multirc": "MultiRC", "rte": "RTE", "wic": "WiC"}
@@ -71,7 +71,7 @@ def filled(**options):
 
 
 def task_of(name):
-    return open_task(f"superglue/{name}", SHARED / "data" / "fewglue" / FOLDERS[name], SHARED)
+    return open_task(f"superglue/{name}", FEWGLUE.require() / FOLDERS[name])
 
 
 @pytest.mark.parametrize("length", [1, 3])

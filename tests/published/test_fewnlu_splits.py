@@ -2,54 +2,27 @@
 
 from __future__ import annotations
 
-import json
-
 import pytest
 
-from lmassay.evaluations.fewshot.protocol.splits import Unit, gaps, leaks, make_splits, split_seeds
+from lmassay.evaluations.fewshot.protocol.splits import Unit, gaps, leaks, make_splits, split_seeds, units_of
+from lmassay.evaluations.fewshot.tasks.nlu import open_task
+from lmassay.evaluations.fewshot.trainer import labelled_examples
+from tests.published import fewnlu_gold
+from tests.published.published_data import FEWGLUE
 
 SETTINGS = ("fix_setting", "dev32_setting", "dev32_split", "cross_validation", "mdl")
 PLAIN = {"boolq": "BoolQ", "cb": "CB", "rte": "RTE", "wic": "WiC"}
 
 
 @pytest.fixture(scope="module")
-def gold(shared):
-    return json.loads((shared / "gold/fewnlu/splits.json").read_text(encoding="utf-8"))
+def gold():
+    return fewnlu_gold.gold("splits")
 
 
 @pytest.fixture(scope="module")
-def units(shared):
-    """The units of each task, read from the raw files in the order of the original's processors."""
-
-    def lines(path):
-        return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
-
-    folder = shared / "data/fewglue"
-    found = {
-        task: [Unit(str(i), str(row["label"])) for i, row in enumerate(lines(folder / name / "train.jsonl"))]
-        for task, name in PLAIN.items()
-    }
-    copa = lines(folder / "COPA/train.jsonl")
-    found["copa"] = [Unit(str(r["idx"]), str(r["label"])) for r in copa]
-    found["copa"] += [Unit(str(r["idx"]), str(1 - r["label"])) for r in copa]
-    found["multirc"] = [
-        Unit(f"{row['idx']}-{question['idx']}", str(answer["label"]))
-        for row in lines(folder / "MultiRC/train.jsonl")
-        for question in row["passage"]["questions"]
-        for answer in question["answers"]
-    ]
-    found["record"] = [
-        Unit(f"{row['idx']}-{qa['idx']}", "1")
-        for row in lines(folder / "ReCoRD/train.jsonl")
-        for qa in row["qas"]
-        for _ in {answer["text"] for answer in qa["answers"]}
-    ]
-    found["wsc"] = [
-        Unit(str(row["idx"]), label)
-        for row in lines(shared / "gold/fewnlu/wsc_pairs_train.jsonl")
-        for label in ("True", "False")
-    ]
-    return found
+def units():
+    """The units of each task in FewGLUE, in the order of the original's processors: ids and labels, without texts."""
+    return {task: [Unit(*unit) for unit in found] for task, found in fewnlu_gold.gold("units").items()}
 
 
 def alone(units):
@@ -103,3 +76,18 @@ def test_classes_missing_from_cb_are_those_counted(units):
 def test_the_seeds_are_those_of_the_original():
     assert split_seeds(42, 4) == [1824, 409, 4506, 4012]
     assert split_seeds(42, 16)[:4] == [1824, 409, 4506, 4012]
+
+
+@pytest.mark.parametrize("name", [*PLAIN, "copa", "multirc", "record"])
+def test_the_units_are_those_of_the_published_examples(units, name):
+    task = open_task(f"superglue/{name}", FEWGLUE.require())
+    found = units_of(labelled_examples(task, ["train"]), task.group)
+    # The figures name labels and groups as the files do, the task in words of its own.
+    for part in ("label", "group"):
+        assert first_places(found, part) == first_places(units[name], part)
+
+
+def first_places(units, part):
+    """For each unit the place of the first one with the same label, or of the same group."""
+    values = [getattr(unit, part) for unit in units]
+    return [values.index(value) for value in values]

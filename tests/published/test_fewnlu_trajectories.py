@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,6 +11,7 @@ from lmassay.evaluations.fewshot.methods.contract import Lesson
 from lmassay.evaluations.fewshot.tasks.nlu import open_task
 from tests.evaluations.fewshot.methods.conftest import Opened, gold_model
 from tests.published.fewnlu_gold import fill, gold
+from tests.published.published_data import FEWGLUE, FEWGLUE_UNLABELED
 
 
 def setup_module() -> None:
@@ -51,12 +51,15 @@ def filled_classifiers(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(classifier, "open_network", opened)
 
 
-def taught(shared: Path, gold_model: Opened, name: str, **options: Any) -> tuple[FittedNetwork, dict[str, Any], Lesson]:
+def taught(gold_model: Opened, name: str, **options: Any) -> tuple[FittedNetwork, dict[str, Any], Lesson]:
     kind, family, task_name, *pattern = name.split("/")
     run = RUNS[name]
-    task = open_task(f"superglue/{task_name}", shared / "data" / "fewglue")
+    task = open_task(f"superglue/{task_name}", FEWGLUE.require())
     examples = task.examples("train")
-    unlabeled = task.examples("unlabeled")[:8] if kind == "pet+mlm" else []
+    unlabeled = []
+    if kind == "pet+mlm":
+        FEWGLUE_UNLABELED.require()
+        unlabeled = task.examples("unlabeled")[:8]
     lesson = Lesson(task, gold_model(family), examples[:16], examples[16:24], unlabeled, seed=42, sampler_seed=42)
     make, own = SequenceClassifier if kind == "cls" else Pet, MADE[kind]
     own = {**own, "pattern": int(pattern[0][1:])} if pattern else own
@@ -65,15 +68,15 @@ def taught(shared: Path, gold_model: Opened, name: str, **options: Any) -> tuple
     return make(**{**COMMON, **own, **warmup, **options}).fit(lesson), run, lesson
 
 
-def test_no_run_is_left_out(shared: Path) -> None:
+def test_no_run_is_left_out() -> None:
     known = {key for key, run in gold("train_trajectories").items() if isinstance(run, dict)}
     assert known == {*RUNS, *(key for key in known if key.startswith("ptuning/"))}
     assert len(RUNS) >= 4
 
 
 @pytest.mark.parametrize("name", RUNS)
-def test_every_loss_and_the_last_logits_are_those_of_the_original(shared: Path, gold_model: Opened, name: str) -> None:
-    fitted, run, lesson = taught(shared, gold_model, name, reference=True)
+def test_every_loss_and_the_last_logits_are_those_of_the_original(gold_model: Opened, name: str) -> None:
+    fitted, run, lesson = taught(gold_model, name, reference=True)
     # The original divides by the number of micro-batches twice.
     assert [loss / 2 for loss in fitted.course.losses] == pytest.approx(run["loss"], abs=1e-6)
     assert fitted.course.learning_rates == pytest.approx(run["lr"], abs=1e-12)
@@ -82,16 +85,14 @@ def test_every_loss_and_the_last_logits_are_those_of_the_original(shared: Path, 
     assert np.abs(fitted.logits(lesson.dev[:4]) - run["final_logits_dev0_3"]).max() <= 1e-5
 
 
-def test_without_the_reference_there_are_exactly_the_updates_that_were_asked_for(
-    shared: Path, gold_model: Opened
-) -> None:
-    fitted, run, _ = taught(shared, gold_model, "pet/bert/rte/p0", optimiser="hf_adamw")
+def test_without_the_reference_there_are_exactly_the_updates_that_were_asked_for(gold_model: Opened) -> None:
+    fitted, run, _ = taught(gold_model, "pet/bert/rte/p0", optimiser="hf_adamw")
     assert fitted.course.updates == 8
     assert [loss / 2 for loss in fitted.course.losses] == pytest.approx(run["loss"][:8], abs=1e-6)
 
 
-def test_torchs_adamw_comes_close_to_the_older_one(shared: Path, gold_model: Opened) -> None:
-    fitted, run, lesson = taught(shared, gold_model, "pet/bert/rte/p0")
+def test_torchs_adamw_comes_close_to_the_older_one(gold_model: Opened) -> None:
+    fitted, run, lesson = taught(gold_model, "pet/bert/rte/p0")
     assert [loss / 2 for loss in fitted.course.losses] == pytest.approx(run["loss"][:8], abs=1e-4)
     difference = np.abs(fitted.logits(lesson.dev[:4]) - run["final_logits_dev0_3"]).max()
     assert 1e-6 < difference < 1e-3

@@ -1,4 +1,8 @@
-"""TSE, EW and MW against the original program, which was run on tiny models of three families."""
+"""TSE, EW and MW against the original program, which was run on published pairs with tiny models of three families.
+
+The figures and the models are in ``figures/tse``. The pairs are not part of the repository: ``published_data`` says
+where they come from. ``test_tse_reference.py`` makes the same comparison on pairs that are.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +19,7 @@ from lmassay.models.hf.model import HuggingFace
 from lmassay.statistics.intervals import Settings
 from lmassay.statistics.table import ScoreTable
 from lmassay.types import LogProbs, Row
-from tests.conftest import shared_folder
+from tests.published.published_data import BLIMP, FIGURES, TSE
 
 
 def setup_module() -> None:
@@ -23,9 +27,7 @@ def setup_module() -> None:
     pytest.importorskip("transformers", reason="the hf extra is not installed")
 
 
-SHARED = shared_folder()
-GOLD = None if SHARED is None else SHARED / "gold" / "tse"
-pytestmark = pytest.mark.skipif(GOLD is None, reason="the shared folder with the reference outputs is not there")
+GOLD = FIGURES / "tse"
 TOLERANCE = 2e-5
 EW_AT_ONE = 2e-3  # depends on the rounding of a float32 sum
 # Two verbs whose probabilities agree to six digits may stand in either order at a cut-off, depending on how a matrix
@@ -34,7 +36,7 @@ FLIP, FLIPS = 1e-4, 2
 
 
 def gold(name):
-    return json.loads((GOLD / f"{name}.json").read_text(encoding="utf-8")) if GOLD is not None else {"results": {}}
+    return json.loads((GOLD / f"{name}.json").read_text(encoding="utf-8"))
 
 
 @lru_cache
@@ -46,10 +48,11 @@ def model_of(name):
 def judged(model, dataset, compat="none"):
     """Results by (metric, group), examples and scores of a set of the reference."""
     settings = json.loads(dataset)
-    folder = SHARED / "data" / "tse" / Path(settings["template_dir"]).name
+    data = TSE.require()
+    folder = data / Path(settings["template_dir"]).name
     task = Syntax(
         {"all": [str(folder / file) for file in settings["template_files"]]},
-        verbs=SHARED / "data" / "tse" / "verbs" / "combined_verb_list.csv",
+        verbs=data / "verbs" / "combined_verb_list.csv",
         max_per_file=settings["max_examples_per_template"],
         compat=compat,
     )
@@ -65,7 +68,7 @@ def judged(model, dataset, compat="none"):
 
 def cases(kind):
     for model in ("bert-tiny", "gpt2-tiny", "roberta-tiny"):
-        if GOLD is not None and (GOLD / f"gold_{model}_{kind}.json").is_file():
+        if (GOLD / f"gold_{model}_{kind}.json").is_file():
             for name in gold(f"gold_{model}_{kind}")["results"]:
                 yield pytest.param(model, name, id=f"{model}-{name}")
 
@@ -152,7 +155,11 @@ SENTENCES = {
 def test_sentence_scores_equal_those_of_minicons(name):
     reference = gold("minicons_scores_tiny")
     model = HuggingFace(str(GOLD / "models" / name.partition("/")[0]), **SENTENCES[name])
-    requests = [LogProbs("", sentence) for sentence in reference["sentences"]]
+    data = BLIMP.require()
+    requests = []
+    for file, row, key in reference["rows"]:
+        line = (data / file).read_text(encoding="utf-8").splitlines()[row]
+        requests.append(LogProbs("", json.loads(line)[key]))
     found = dict(ask(model, "logprobs", requests))
     for place, expected in enumerate(reference["scores"][name]):
         assert found[place].answer.total == pytest.approx(expected, abs=1e-4)

@@ -11,6 +11,7 @@ from typing import Any, TypeVar, cast
 import click
 
 from lmassay.cli.console import warn
+from lmassay.cli.lists import Added
 from lmassay.errors import ConfigError
 from lmassay.running.executors import Cluster, Crew, Here, Processes
 from lmassay.running.runner import Plan
@@ -61,10 +62,16 @@ def crew_options(function: F) -> F:
         return function(*args, hands=Hands(executor, workers, scheduler), **options)
 
     for option in (
-        click.option("--scheduler", metavar="ADDRESS", help="Of a Dask cluster: tcp://HOST:8786."),
-        click.option("--workers", type=click.IntRange(min=1, max=512), help="Trainings side by side on this machine."),
+        click.option("--scheduler", cls=Added, metavar="ADDRESS", help="Of a Dask cluster: tcp://HOST:8786."),
+        click.option(
+            "--workers",
+            cls=Added,
+            type=click.IntRange(min=1, max=512),
+            help="Trainings side by side on this machine.",
+        ),
         click.option(
             "--executor",
+            cls=Added,
             type=click.Choice(["here", "processes", "dask"]),
             help="Where trainings are done.  [default: here, or as --workers and --scheduler say]",
         ),

@@ -17,6 +17,7 @@ from lmassay.plugins.registry import Registry, current
 from lmassay.running.config import expand
 from lmassay.running.runner import plan
 from tests.evaluations.fewshot.toys import METHOD, rows, trained, write_data
+from tests.published.fewnlu_gold import write_wsc_pairs
 
 
 @pytest.fixture
@@ -186,7 +187,7 @@ def test_no_labelled_example_of_wsc_is_lost(shared):
 
 
 def test_of_a_wsc_pair_a_cloze_learns_from_the_right_one(shared, tmp_path):
-    (tmp_path / "train.jsonl").write_bytes((shared / "gold" / "fewnlu" / "wsc_pairs_train.jsonl").read_bytes())
+    write_wsc_pairs(tmp_path / "train.jsonl")
     (tmp_path / "val.jsonl").write_bytes((shared / "data" / "fewglue" / "WSC" / "val.jsonl").read_bytes())
     options = {"data": "wsc", "data_dir": tmp_path, "labelled": ["train"], "splits": Splits(strategy="fixed")}
     (example,) = FewShot(**options, method="pet").examples()

@@ -253,7 +253,8 @@ class FewShot(Task):
     @cached_property
     def _wanted(self) -> list[regimes.Unit]:
         own = getattr(self._method, "pattern", None)
-        return regimes.units(self._regime, len(self._splits), own, self._train)
+        chained = getattr(self._method, "continue_draws", False)
+        return regimes.units(self._regime, len(self._splits), own, self._train, chained=chained)
 
     @cached_property
     def _by_id(self) -> dict[str, regimes.Unit]:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from lmassay.errors import DataError, LmassayError, ModelError, PluginError, failure
 from lmassay.evaluations.fewshot.methods.contract import Choice, Lesson
 from lmassay.evaluations.fewshot.metrics import judged
-from lmassay.evaluations.fewshot.protocol import selftraining
+from lmassay.evaluations.fewshot.protocol import regimes, selftraining
 from lmassay.evaluations.fewshot.tasks.examples import InputExample
 from lmassay.evaluations.fewshot.tasks.nlu import NluTask, open_task
 from lmassay.evaluations.fewshot.tasks.processors import Part
@@ -36,6 +36,7 @@ def teach(
     told: Callable[[float], None] = lambda share: None,
 ) -> dict[str, Any]:
     """Do what ``spec`` says (see ``task.FewShot``); ``given`` are the outcomes of the trainings it builds upon."""
+    given, previous = _parted(spec, given)
     base = Path(where["base_dir"])
     task = open_task(spec["data"], None if where["data_dir"] is None else Path(where["data_dir"]), base)
     check_files(task, spec["files"])
@@ -52,6 +53,7 @@ def teach(
         asked=test_examples(task, spec),
         seed=spec["seed"],
         sampler_seed=spec["sampler_seed"],
+        draws=None if previous is None else previous["draws"],
         told=told,
     )
     fitted = _by_name(method, lambda: method.fit(lesson))
@@ -60,8 +62,17 @@ def teach(
         "n_dev": len(lesson.dev),
         **({"notes": notes} if notes else {}),
         **_course(fitted),
+        # Asked for before the tests below, which must not move them.
+        **({"draws": fitted.draws} if getattr(method, "continue_draws", False) else {}),
         "choices": _by_name(method, lambda: _choices(fitted, lesson, spec, unlabeled)),
     }
+
+
+def _parted(
+    spec: Mapping[str, Any], given: Sequence[Mapping[str, Any]]
+) -> tuple[Sequence[Mapping[str, Any]], Mapping[str, Any] | None]:
+    """The outcomes of the teachers, and that of the training whose draws this one goes on with, if there is one."""
+    return (given[:-1], given[-1]) if spec.get(regimes.PREVIOUS) else (given, None)
 
 
 def labelled_examples(task: NluTask, parts: Sequence[Part]) -> list[InputExample]:

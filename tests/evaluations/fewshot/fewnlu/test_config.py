@@ -13,6 +13,7 @@ from lmassay.errors import ConfigError
 from lmassay.evaluations.fewshot.fewnlu.config import in_flags, translate
 from lmassay.evaluations.fewshot.fewnlu.flags import BY_NAME, FLAGS
 from lmassay.plugins.options import build
+from tests.published.fewnlu_gold import gold, write_wsc_pairs
 
 DEFAULTS = {
     "repetitions": 1,
@@ -217,11 +218,10 @@ def test_complaints_about_keys_are_said_of_flags():
 
 def test_the_splits_are_those_of_the_original(shared, model, tmp_path):
     pytest.importorskip("torch", reason="the hf extra is not installed")
-    gold = json.loads((shared / "gold/fewnlu/splits.json").read_text())
     (tmp_path / "WSC").mkdir()
-    shutil.copy(shared / "gold/fewnlu/wsc_pairs_train.jsonl", tmp_path / "WSC/train.jsonl")
+    write_wsc_pairs(tmp_path / "WSC" / "train.jsonl")
     compared = 0
-    for name, wanted in gold.items():
+    for name, wanted in gold("splits").items():
         if "error" in wanted or name.count("/") > 1:
             continue
         task, setting = name.split("/")

@@ -25,7 +25,7 @@ def torch_is_installed() -> None:
 
 
 @pytest.fixture(scope="session")
-def gold_model(shared: Path, tmp_path_factory: pytest.TempPathFactory) -> Opened:
+def gold_model(tmp_path_factory: pytest.TempPathFactory) -> Opened:
     """``gold_model("bert")``, or albert or albert_pad: the model behind the gold values."""
     made: dict[str, Path] = {}
 

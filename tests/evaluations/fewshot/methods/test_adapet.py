@@ -200,6 +200,15 @@ def test_hidden_words_are_drawn_by_the_generators_of_the_original():
     assert [draws.hidden(n, 0.5) for n in (30, 12)] == places
 
 
+def test_draws_go_on_where_others_stopped_also_after_they_were_stored_as_json():
+    whole, first, second = Draws(7), Draws(7), Draws(1)
+    expected = [(whole.labels(3, 5), whole.hidden(40, 0.5)) for _ in range(400)]
+    found = [(first.labels(3, 5), first.hidden(40, 0.5)) for _ in range(150)]
+    second.restore(json.loads(json.dumps(first.state())))
+    found += [(second.labels(3, 5), second.hidden(40, 0.5)) for _ in range(250)]
+    assert found == expected
+
+
 def test_padding_is_known_by_the_id_of_the_tokenizer():
     texts = [FilledText([0, 5, 6, 7, 2, 1, 1], True)]
     for seed in range(20):

@@ -8,7 +8,7 @@ import pytest
 from pydantic import ValidationError
 
 from lmassay.errors import ConfigError
-from lmassay.evaluations.fewshot.protocol.regimes import Regime, Seat, units
+from lmassay.evaluations.fewshot.protocol.regimes import PREVIOUS, Regime, Seat, teachers_of, units
 from lmassay.types import Train
 
 
@@ -29,6 +29,32 @@ def test_by_default_each_training_stands_for_itself():
     found = told(Regime(patterns=[0, 3], repetitions=2))
     assert [unit.id for unit in found][:4] == ["split-0-p0", "split-0-p0-r1", "split-0-p3", "split-0-p3-r1"]
     assert all(len(unit.members) == 1 and not unit.members[0].after for unit in found)
+
+
+def chain(last: Train) -> list[Train]:
+    """The trainings that go on with each other's draws, up to the last one."""
+    found = [last]
+    while found[0].spec.get(PREVIOUS):
+        found.insert(0, found[0].after[-1])
+    return found
+
+
+def test_chained_trainings_follow_each_other_by_pattern_split_and_repetition():
+    found = units(Regime(patterns=[3, 0], repetitions=2), 2, None, ask, chained=True)
+    last = next(unit for unit in found if unit.id == "split-1-p0-r1")
+    in_order = [(0, 3, 0), (0, 3, 1), (1, 3, 0), (1, 3, 1), (0, 0, 0), (0, 0, 1), (1, 0, 0), (1, 0, 1)]
+    assert seats(chain(last.members[0])) == in_order
+    assert [unit.id for unit in found] == [unit.id for unit in told(Regime(patterns=[3, 0], repetitions=2))]
+
+
+def test_a_chain_begins_again_with_each_generation_and_teaches_nobody():
+    regime = Regime(name="ipet", repetitions=2, generations=2)
+    found, alone = units(regime, 2, 0, ask, chained=True), told(regime)
+    pupils = chain(found[-1].members[0])
+    assert seats(pupils) == [(0, 0, 0), (0, 0, 1), (1, 0, 0), (1, 0, 1)]
+    assert all("pseudo" in pupil.spec for pupil in pupils)
+    assert [seats(teachers_of(pupil)) for pupil in pupils] == [seats(unit.members[0].after) for unit in alone]
+    assert seats(chain(pupils[2].after[0])) == [(0, 0, 0), (0, 0, 1), (1, 0, 0), (1, 0, 1)]
 
 
 def test_an_ensemble_answers_as_one_a_split():

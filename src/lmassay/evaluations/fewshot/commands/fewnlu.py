@@ -13,7 +13,7 @@ import click
 
 from lmassay.cli.console import complain, plain, say
 from lmassay.cli.crew import Hands, crew_options
-from lmassay.cli.lists import WithLists
+from lmassay.cli.lists import Added, WithLists
 from lmassay.errors import ConfigError, UserError
 from lmassay.evaluations.fewshot.fewnlu.flags import BY_NAME, FLAGS, Flag, decisions
 
@@ -38,19 +38,21 @@ class _FewNlu(WithLists):
             formatter.write_dl([(name, f"{state}: {text}") for name, state, text in decisions()])
 
 
-def _option(flag: Flag, required: bool) -> click.Option:
+def _option(flag: Flag, group: str) -> click.Option:
+    option = Added if group == "Beyond FewNLU" else click.Option
+    required = group == "Required"
     if flag.kind == "switch":
-        return click.Option([f"--{flag.name}"], is_flag=True, help=flag.help)
+        return option([f"--{flag.name}"], is_flag=True, help=flag.help)
     kind = click.Choice(flag.choices) if flag.choices else _TYPES[flag.kind]
     more: dict[str, Any] = {"multiple": True, "metavar": "N..."} if flag.several else {}
     shown = flag.default not in (None, "") and flag.state != "refused"
     default = {} if required else {"default": flag.default, "show_default": shown}
-    return click.Option([f"--{flag.name}"], type=kind, required=required, help=flag.help, **default, **more)
+    return option([f"--{flag.name}"], type=kind, required=required, help=flag.help, **default, **more)
 
 
 @click.command(
     cls=_FewNlu,
-    params=[_option(flag, group == "Required") for group, flags in FLAGS.items() for flag in flags],
+    params=[_option(flag, group) for group, flags in FLAGS.items() for flag in flags],
     epilog="Example: lmassay fewnlu --method pet --arch_method default --data_dir FewGLUE/RTE --model_type albert "
     "--model_name_or_path albert-base-v2 --dataset_name superglue --task_name rte --output_dir out/rte "
     "--few_shot_setting dev32_split --max_steps 250 --pattern_ids 0 1 --do_train --do_eval",

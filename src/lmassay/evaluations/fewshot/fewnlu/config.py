@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from lmassay.errors import ConfigError, DataError, LmassayError
-from lmassay.evaluations.fewshot.fewnlu.flags import BY_NAME, MODEL_TYPES
+from lmassay.evaluations.fewshot.fewnlu.flags import ARCHITECTURES, BY_NAME, MODEL_TYPES
 from lmassay.evaluations.fewshot.tasks.nlu import NluTask, open_task
 from lmassay.models.hf.source import find_source
 
@@ -176,6 +176,9 @@ def _method(wish: Wish) -> dict[str, Any]:
     name = wish["method"]
     options = {"name": name, **_loop(wish)}
     options |= {flag: wish[flag] for flag, methods in _OWN.items() if name in methods}
+    if name == "adapet" and wish["reference"] and wish["arch_method"] in ARCHITECTURES:
+        # The original seeds once; what a training draws depends on the trainings before it.
+        options["continue_draws"] = True
     if wish["lm_training"]:
         options |= {"lm_training": True, "unlabeled_batch_size": _unlabeled_batch(wish)}
         options |= {"alpha": wish["alpha"]} if wish.has("alpha") else {}

@@ -14,6 +14,7 @@ from lmassay.errors import DataError
 from lmassay.evaluations.fewshot import trainer
 from lmassay.evaluations.fewshot.fewnlu.trainings import Round, Seat
 from lmassay.evaluations.fewshot.metrics import judged
+from lmassay.evaluations.fewshot.protocol.regimes import teachers_of
 from lmassay.evaluations.fewshot.tasks.examples import InputExample
 from lmassay.evaluations.fewshot.tasks.nlu import NluTask
 from lmassay.storage.files import atomic_write
@@ -125,7 +126,7 @@ class Writer:
     def _write_drawn(self, found: Round, after: Round) -> None:
         """What the teachers of this generation labelled for each pupil of the next."""
         for seat, (training, *_) in after.trainings.items():
-            given = [self.outcomes.get(teacher.key) for teacher in training.after]
+            given = [self.outcomes.get(teacher.key) for teacher in teachers_of(training)]
             if not given or any(outcome is None for outcome in given):
                 continue
             spec = training.spec

@@ -9,6 +9,7 @@ from itertools import product
 from typing import Any
 
 from lmassay.evaluations.fewshot.fewnlu.config import TOGETHER
+from lmassay.evaluations.fewshot.protocol.regimes import teachers_of
 from lmassay.evaluations.fewshot.task import FewShot
 from lmassay.types import Request, Train, digest
 
@@ -74,8 +75,8 @@ def _trainings(requests: Iterable[Request]) -> Iterator[Train]:
 def _generations(last: dict[Seat, Train]) -> list[dict[Seat, Train]]:
     """The same seats one generation after the other. Everyone taught somebody, so all are found among the teachers."""
     levels = [last]
-    while any(training.after for training in levels[0].values()):
-        teachers = {_who(t.spec): t for training in levels[0].values() for t in training.after}
+    while any(teachers_of(training) for training in levels[0].values()):
+        teachers = {_who(t.spec): t for training in levels[0].values() for t in teachers_of(training)}
         first = any("pseudo" not in teacher.spec for teacher in teachers.values())
         levels.insert(0, {seat: teachers[_who(own.spec, first=first)] for seat, own in levels[0].items()})
     return levels

@@ -19,7 +19,7 @@ from torch.nn.functional import binary_cross_entropy
 
 from lmassay.errors import ConfigError, ModelError
 from lmassay.evaluations.fewshot.methods.cloze import Cloze, Reading
-from lmassay.evaluations.fewshot.methods.contract import Lesson
+from lmassay.evaluations.fewshot.methods.contract import DrawsState, Lesson
 from lmassay.evaluations.fewshot.methods.decoding import filled
 from lmassay.evaluations.fewshot.methods.learner import Item, Learner, collate
 from lmassay.evaluations.fewshot.methods.multimask import MultiMask, learner_for, read_at
@@ -45,6 +45,7 @@ class Adapet(Training):
     the loss, -1 for the plain sum; ``max_num_lbl_tok``: how many tokens of a choice or referent count. The label loss
     and the guess both count once an update, however many micro-batches it has; with ``reference`` as in FewNLU.
     ``draw_seed``: of the labels and words that are drawn in training, if it is to be another than the training's.
+    ``continue_draws``: seed the draws once for all trainings of a run, as FewNLU does, instead of once per training.
     """
 
     masked_only: ClassVar[bool] = True
@@ -54,6 +55,7 @@ class Adapet(Training):
     adapet_balance_alpha: float = UNBALANCED
     max_num_lbl_tok: Annotated[int, Field(ge=1)] = 20
     draw_seed: Annotated[int, Field(ge=0, lt=2**32)] | None = None
+    continue_draws: bool = False
 
     def learner(self, lesson: Lesson) -> AdapetLearner:
         balance = self.adapet_balance_alpha
@@ -69,7 +71,10 @@ class Adapet(Training):
         )
         net = open_network(lesson.model, reference=self.reference)
         reading = self.reading(lesson, pattern=self.pattern, mode="cloze")
-        return AdapetLearner(net, lesson.task, reading, hyper, eval_batch_size=self.eval_batch)
+        learner = AdapetLearner(net, lesson.task, reading, hyper, eval_batch_size=self.eval_batch)
+        if lesson.draws is not None:
+            learner.draws.restore(lesson.draws)
+        return learner
 
 
 # --- the learner ------------------------------------------------------------------------------------------------------
@@ -314,6 +319,19 @@ class Draws:
     def __init__(self, seed: int) -> None:
         self._numbers = np.random.RandomState(seed)
         self._places = random.Random(seed)
+
+    def state(self) -> DrawsState:
+        """Where both generators stand, as plain JSON."""
+        _, words, position, *_ = self._numbers.get_state(legacy=True)
+        _, places, _ = self._places.getstate()
+        return {"numbers": [*map(int, words), int(position)], "places": list(places)}
+
+    def restore(self, state: DrawsState) -> None:
+        """Go on where other draws stood."""
+        *words, position = state["numbers"]
+        # The last two are for normal distributions, of which nothing is drawn here.
+        self._numbers.set_state(("MT19937", np.array(words, dtype=np.uint32), position, 0, 0.0))
+        self._places.setstate((self._places.VERSION, tuple(state["places"]), None))
 
     def labels(self, choices: int, count: int) -> list[int]:
         return [int(label) for label in self._numbers.randint(choices, size=count)]

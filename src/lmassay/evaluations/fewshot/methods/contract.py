@@ -12,7 +12,7 @@ the others go on.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from lmassay.evaluations.fewshot.tasks.nlu import NluTask
 
 Told = Callable[[float], None]
+DrawsState = Mapping[str, Sequence[int]]
+"""Where the random generators of a method stand."""
 
 
 def _silent(share: float) -> None:
@@ -47,6 +49,8 @@ class Lesson:
     """Weights of new parts, dropout, masks that are drawn."""
     sampler_seed: int = 42
     """The order of the training examples."""
+    draws: DrawsState | None = None
+    """Where the draws of the training before stopped; for methods with ``continue_draws``."""
     told: Told = field(default=_silent, compare=False)
     """To be called with the share that is done, between 0 and 1."""
 

@@ -49,6 +49,9 @@ class Learner(ABC):
     net: Network
     """The language model, with its tokenizer and device."""
 
+    draws: Any = None
+    """Random generators that a later training may go on with (``state()``, ``restore(state)``); None without such."""
+
     regroups: ClassVar[bool] = True
     """Whether the items of one update may be grouped by length; a loss that is no weighed mean over items (one hinge
     for a whole micro-batch) says no."""

@@ -29,7 +29,7 @@ from safetensors.torch import save_file
 from lmassay.errors import ConfigError, ModelError, StoreError
 from lmassay.evaluations.fewshot.methods import deberta
 from lmassay.evaluations.fewshot.methods.cloze import Reading, place_of
-from lmassay.evaluations.fewshot.methods.contract import Choice, Course, Lesson
+from lmassay.evaluations.fewshot.methods.contract import Choice, Course, DrawsState, Lesson
 from lmassay.evaluations.fewshot.methods.engine import Hyper, Look, Taught, check_schedule, copied, scores, train
 from lmassay.evaluations.fewshot.methods.learner import Item, Learner
 from lmassay.evaluations.fewshot.methods.network import Network, quiet, seeded
@@ -220,6 +220,11 @@ class FittedNetwork:
     @property
     def course(self) -> Course:
         return self._taught.course
+
+    @property
+    def draws(self) -> DrawsState | None:
+        """Where the method's random generators stand after the training; None for a method without any."""
+        return None if self.learner.draws is None else self.learner.draws.state()
 
     @property
     def facts(self) -> dict[str, Any]:

@@ -17,6 +17,8 @@ from lmassay.types import Train
 
 Name = Literal["default", "ensemble", "distillation", "self_training", "ipet", "noisy_student"]
 GENERATIONS = ("self_training", "ipet", "noisy_student")
+PREVIOUS = "previous"
+"""In a training's spec: the last training it builds upon is no teacher, its random draws are gone on with."""
 
 
 class Regime(BaseModel):
@@ -75,15 +77,25 @@ Ask = Callable[[Seat, Mapping[str, Any], Sequence[Train]], Train]
 """Makes the request for a seat: what is special about it, and the trainings it builds upon."""
 
 
-def units(regime: Regime, splits: int, own_pattern: int | None, ask: Ask) -> list[Unit]:
-    """Everything that a run wants, split by split."""
+def teachers_of(training: Train) -> tuple[Train, ...]:
+    """The trainings whose labels a training learns from."""
+    return training.after[:-1] if training.spec.get(PREVIOUS) else training.after
+
+
+def units(regime: Regime, splits: int, own_pattern: int | None, ask: Ask, *, chained: bool = False) -> list[Unit]:
+    """Everything that a run wants, split by split.
+
+    ``chained``: each training goes on with the random draws of the one before, in the order in which FewNLU trains. It
+    seeds its generators once per generation, not once per training.
+    """
     regime = _checked(regime, splits)
     patterns: list[int | None] = [*regime.patterns] or [own_pattern]
     seats = [Seat(s, p, r) for s in range(splits) for p in patterns for r in range(regime.repetitions)]
     if regime.name in GENERATIONS:
-        return [Unit(seat, (training,)) for seat, training in _generations(regime, seats, ask).items()]
+        return [Unit(seat, (training,)) for seat, training in _generations(regime, seats, ask, chained).items()]
     if regime.name == "default":
-        return [Unit(seat, (ask(seat, {}, ()),)) for seat in seats]
+        trainings = _trainings(seats, ask, lambda seat: ({}, []), chained)
+        return [Unit(seat, (training,)) for seat, training in trainings.items()]
     return list(_together(regime, splits, seats, ask))
 
 
@@ -100,19 +112,53 @@ def _together(regime: Regime, splits: int, seats: Sequence[Seat], ask: Ask) -> I
         yield Unit(whole, (ask(whole, special, members),))
 
 
-def _generations(regime: Regime, seats: Sequence[Seat], ask: Ask) -> dict[Seat, Train]:
+Wanted = Callable[[Seat], tuple[dict[str, Any], list[Train]]]
+"""What is special about a seat's training, and its teachers."""
+
+
+def _trainings(seats: Sequence[Seat], ask: Ask, wanted: Wanted, chained: bool) -> dict[Seat, Train]:
+    """The trainings of one generation, in the order of the seats."""
+    order = list(seats)
+    if chained:
+        # FewNLU's loops: patterns, in them splits, in them repetitions.
+        patterns = list(dict.fromkeys(seat.pattern for seat in seats))
+        order.sort(key=lambda seat: (patterns.index(seat.pattern), seat.split, seat.repetition))
+    found: dict[Seat, Train] = {}
+    previous: Train | None = None
+    for seat in order:
+        special, after = wanted(seat)
+        if chained and previous is not None:
+            special[PREVIOUS] = True
+            after.append(previous)
+        previous = found[seat] = ask(seat, special, after)
+    return {seat: found[seat] for seat in seats}
+
+
+def _generations(regime: Regime, seats: Sequence[Seat], ask: Ask, chained: bool) -> dict[Seat, Train]:
     now: dict[Seat, Train] = {}
     for generation in range(regime.generations):
-        before, now = now, {}
-        for place, seat in enumerate(seats):
-            special: dict[str, Any] = {"label_unlabeled": True} if generation + 1 < regime.generations else {}
-            teachers = [before[other] for other in _teachers(regime, seat, seats)] if before else []
-            if before:
-                special["pseudo"] = _draw(regime, generation, place)
-            if before and regime.name == "noisy_student":
-                special["noise"] = regime.dropout_rate
-            now[seat] = ask(seat, special, teachers)
+        now = _trainings(seats, ask, _Generation(regime, generation, seats, now).wanted, chained)
     return now
+
+
+@dataclass(frozen=True, slots=True)
+class _Generation:
+    """One generation of trainings; ``before`` is the one that teaches it."""
+
+    regime: Regime
+    number: int
+    seats: Sequence[Seat]
+    before: Mapping[Seat, Train]
+
+    def wanted(self, seat: Seat) -> tuple[dict[str, Any], list[Train]]:
+        regime = self.regime
+        special: dict[str, Any] = {"label_unlabeled": True} if self.number + 1 < regime.generations else {}
+        if not self.before:
+            return special, []
+        special["pseudo"] = _draw(regime, self.number, self.seats.index(seat))
+        if regime.name == "noisy_student":
+            special["noise"] = regime.dropout_rate
+        return special, [self.before[other] for other in _teachers(regime, seat, self.seats)]
 
 
 def _draw(regime: Regime, generation: int, place: int) -> dict[str, Any]:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from lmassay.cli.console import complain, plain, progress, say, warn
+from lmassay.cli.lists import Added, WithAbbreviations
 from lmassay.cli.run import EXIT_FAILED, EXIT_WITH_ERRORS, plug_in_output_aside
 from lmassay.errors import ConfigError, LmassayError, failure
 from lmassay.evaluations.syntax.refining_tse.config import (
@@ -59,6 +60,7 @@ def _run_options(function: F) -> F:
         (
             click.option(
                 "--compat",
+                cls=Added,
                 type=click.Choice(["none", "released"]),
                 default="none",
                 show_default=True,
@@ -66,12 +68,14 @@ def _run_options(function: F) -> F:
             ),
             click.option(
                 "--model",
+                cls=Added,
                 metavar="MODEL",
                 help="Run this model (folder, .gguf file or hub name) instead; results go under its name.",
             ),
             click.option(
                 "--plugins",
                 "files",
+                cls=Added,
                 metavar="FILE",
                 multiple=True,
                 type=click.Path(path_type=Path),
@@ -79,12 +83,19 @@ def _run_options(function: F) -> F:
             ),
             click.option(
                 "--lemma-stats",
+                cls=Added,
                 is_flag=True,
                 help="Keep every verb form's rank and probability in every context; takes much room.",
             ),
-            click.option("--again", is_flag=True, help="Ask the model even if these very numbers are there already."),
+            click.option(
+                "--again",
+                cls=Added,
+                is_flag=True,
+                help="Ask the model even if these very numbers are there already.",
+            ),
             click.option(
                 "--results",
+                cls=Added,
                 type=click.Path(path_type=Path, file_okay=False),
                 default=lambda: Path(os.environ.get("LMASSAY_RESULTS", _STORE)),
                 show_default=f"$LMASSAY_RESULTS or ./{_STORE.as_posix()}",
@@ -113,6 +124,7 @@ def run(configs: Sequence[Path], results: Path, files: Sequence[Path], **options
 
 @tse.command(
     "run-all",
+    cls=WithAbbreviations,
     epilog="Example: lmassay tse run-all configs --whitelist bert-large-cased,gpt2-xl --blacklist blimp",
     short_help="Run all configurations below a folder.",
 )
