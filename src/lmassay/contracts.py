@@ -82,8 +82,14 @@ class Task:
         from lmassay.statistics.intervals import mean_results
 
         declared = [metric.name for metric in self.metrics]
-        names = [name for name in declared if table.has(name)] or table.metrics
-        return mean_results(table, names, settings, cluster=self.design.cluster)
+        if not declared and self.evaluation is not None:
+            declared = [metric.name for metric in self.evaluation.metrics]
+        names = [name for name in declared if table.has(name)]
+        if not names:
+            # A column that only says how much an example weighs is no metric.
+            weights = set(self.design.weights.values())
+            names = [name for name in table.metrics if name not in weights]
+        return mean_results(table, names, settings, cluster=self.design.cluster, weights=self.design.weights)
 
     def signature(self) -> Mapping[str, Any]:
         """What the scores depend on (digests of the data, scorers, options), for the signature line."""

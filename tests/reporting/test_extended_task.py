@@ -74,3 +74,47 @@ def test_its_metric_is_compared_gated_and_exported_in_its_direction(extended):
     (totals,) = (folder / "out").rglob("results_*.json")
     (directions,) = json.loads(totals.read_text(encoding="utf-8"))["higher_is_better"].values()
     assert (directions["words"], directions["accuracy_amb"], directions["diff_bias_amb"]) == (False, True, False)
+
+
+def test_a_task_and_the_one_it_extends_are_told_apart_in_the_overview(extended):
+    _, folder = extended
+    options = {"data": str(DATA), "prompt_id": 1, "per_category": 1, "answer_by": "letters"}
+    plus = f"{folder / 'plus.py'}:BiasPlus"
+    results = folder / "both"
+    for number, task in enumerate(["bias", plus]):
+        config = write_config(folder / f"{number}.yaml", {"task": {"name": task, **options}, "model": MODEL})
+        assert lmassay("run", config, "--results", results).returncode == 0
+    assert lmassay("report", "--all", "-o", folder / "both.html", "--results", results).returncode == 0
+    page = (folder / "both.html").read_text(encoding="utf-8")
+    assert "task bias, 96 answers" in page
+    assert "task bias_plus, 96 answers" in page
+
+
+def test_only_metrics_that_it_declares_are_listed_as_its_own(tmp_path):
+    """Those of the task it extends are in the section already, or are steps on the way to one that is."""
+    source = """
+from dataclasses import replace
+from lmassay import Metric
+from lmassay.evaluations.syntax.task import Syntax
+from lmassay.statistics.intervals import mean_result
+
+class Longer(Syntax):
+    name = "longer"
+    metrics = (Metric("length", "length of the text"),)
+
+    def score(self, examples, responses):
+        scores = super().score(examples, responses)
+        return [replace(s, values={**s.values, "length": float(len(e.id))}) for s, e in zip(scores, examples)]
+
+    def aggregate(self, table, settings):
+        return [*super().aggregate(table, settings), mean_result(table, "length", settings)]
+"""
+    (tmp_path / "longer.py").write_text(source, encoding="utf-8")
+    task = {"name": f"{tmp_path / 'longer.py'}:Longer", "data": {"Simple": "english:simple"}, "max_per_file": 4}
+    config = write_config(tmp_path / "c.yaml", {"task": task, "model": MODEL.replace("Talker", "Knower")})
+    assert lmassay("run", config, "--results", tmp_path / "r").returncode == 0
+    assert lmassay("report", "-o", tmp_path / "r.md", "--results", tmp_path / "r").returncode == 0
+    _, _, further = (tmp_path / "r.md").read_text(encoding="utf-8").partition("Further metrics")
+    table = further.partition("\n#")[0]
+    assert "length" in table
+    assert "invalid" not in table

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from lmassay.reporting.variants import SAME_EXAMPLE, pool
+from lmassay.reporting.variants import SAME_EXAMPLE, pool, questions
 from lmassay.statistics.intervals import mean_result
 from lmassay.storage.store import Store
-from lmassay.types import Example, NewRun, Provenance, Row, Score
+from lmassay.types import Example, NewRun, Provenance, Result, Row, Score
 
 
 @pytest.fixture
@@ -55,3 +55,12 @@ def test_a_part_that_is_not_done_makes_the_whole_unfinished(store):
     done, other = add(store, "a", [1]), add(store, "b", [1])
     store.set_status(other.id, "incomplete", "1 example in error")
     assert pool(store, [done, store.run(other.id)]).record.status == "incomplete"
+
+
+def test_a_later_run_without_results_does_not_hide_one_that_has_them(store):
+    earlier = add(store, "a", [1, 0])
+    store.set_results(earlier.id, [Result("hit", "overall", 0.5, None, None, 2)])
+    later = store.new_id("a")
+    store.add_run(NewRun(later, "s", "n", "t", "m", "a", {}, "sig", Provenance(), 2))
+    records = [store.run(earlier.id), store.run(later)]
+    assert [[record.id for record in members] for members in questions(records)] == [[earlier.id]]

@@ -87,7 +87,9 @@ def _asked() -> str:
 def _texts(chosen: str, target: Path, data: str, model: Spec | None) -> Mapping[Path, str]:
     """The configuration and its data, by the file that each is written to."""
     sample = _samples()[chosen]
-    files = {path.name: path.read_text(encoding="utf-8") for path in sorted(sample.folder.iterdir()) if path.is_file()}
+    files = _sample_files(sample.folder)
+    if _TEMPLATE not in files:
+        raise PluginError(f"the sample of the task {chosen} has no {_TEMPLATE}: {sample.folder}")
     spec: Any = sample.model.replace("@DATA@", data) if model is None else _seen_from(target.parent, model)
     text = _DATA.sub(lambda match: _as_yaml(f"{data}/{match[1]}"), files.pop(_TEMPLATE))
     marks: dict[str, str] = {
@@ -100,6 +102,19 @@ def _texts(chosen: str, target: Path, data: str, model: Spec | None) -> Mapping[
     for mark, value in marks.items():
         text = text.replace(f"@{mark}@", value)
     return {target: text, **{target.parent / data / name: content for name, content in files.items()}}
+
+
+def _sample_files(folder: Path) -> dict[str, str]:
+    """The texts of a sample, by their path in its folder."""
+    files = {}
+    for path in sorted(folder.rglob("*")):
+        if not path.is_file() or "__pycache__" in path.parts:
+            continue
+        try:
+            files[path.relative_to(folder).as_posix()] = path.read_text(encoding="utf-8")
+        except UnicodeDecodeError:
+            raise PluginError(f"{path}, which belongs to the sample of a task, is not UTF-8") from None
+    return files
 
 
 def _model(word: str) -> Spec:

@@ -10,14 +10,14 @@ from lmassay.cli.common import json_option, results_option
 from lmassay.cli.console import is_narrow, print_json, print_table
 from lmassay.reporting.numbers import short_text
 from lmassay.storage.store import Store
-from lmassay.types import RunRecord
+from lmassay.types import Result, RunRecord
 
 
 @click.command(epilog="Example: lmassay ls --results results", short_help="List the runs.")
 @results_option
 @json_option
 def ls(results: Path, as_json: bool) -> None:
-    """List the runs in a results folder with their first result."""
+    """List the runs in a results folder with their main result."""
     with Store(results) as store:
         runs = store.runs()
     if as_json:
@@ -25,14 +25,23 @@ def ls(results: Path, as_json: bool) -> None:
         return
     narrow = is_narrow()
     rows = [_row(record, narrow) for record in runs]
-    heads = ["run", *(["label"] if narrow else ["label", "model"]), "status", "first result", "n"]
+    heads = ["run", *(["label"] if narrow else ["label", "model"]), "status", "result", "n"]
     print_table("", heads, rows, right=(len(heads) - 1,), whole=(0,))
 
 
 def _row(record: RunRecord, narrow: bool) -> list[object]:
     label = f"{record.task}: {record.label}"
-    first = next(iter(record.results), None)
-    result = f"{first.metric} {short_text(first, chr(10) if narrow else ' ')}" if first is not None else ""
+    main = _main_result(record)
+    result = f"{main.metric} {short_text(main, chr(10) if narrow else ' ')}" if main is not None else ""
     # Where there is little room, the end of an id is enough to name a run by.
     names = [record.id.rpartition("-")[2], f"{label}\n{record.model}"] if narrow else [record.id, label, record.model]
-    return [*names, record.status, result, "" if first is None else first.n]
+    return [*names, record.status, result, "" if main is None else main.n]
+
+
+def _main_result(record: RunRecord) -> Result | None:
+    """The first of the metrics that the task puts first; else the first result."""
+    for metric in record.design.headline:
+        result = record.result(metric)
+        if result is not None:
+            return result
+    return next(iter(record.results), None)

@@ -166,7 +166,7 @@ def _totals(record: RunRecord, logs: Mapping[str, Sequence[Sample]], left_out: S
     versions: Mapping[str, str] = record.provenance.versions
     lacking = Counter(example.task for example in left_out)
     counts = {task: {"original": len(log) + lacking[task], "effective": len(log)} for task, log in logs.items()}
-    means = {task: _means(record, task, samples) for task, samples in logs.items()}
+    means = {task: _means(record, task, samples, is_whole=len(logs) == 1) for task, samples in logs.items()}
     return {
         "results": means,
         "group_subtasks": {},
@@ -201,8 +201,11 @@ def _higher_is_better(record: RunRecord, name: str) -> bool:
     return metric_of(record, name).better == "higher"
 
 
-def _means(record: RunRecord, task: str, samples: Sequence[Sample]) -> dict[str, Any]:
-    """Mean and standard error of each metric, as the harness gives them; the run's own number where that is no mean."""
+def _means(record: RunRecord, task: str, samples: Sequence[Sample], *, is_whole: bool) -> dict[str, Any]:
+    """Mean and standard error of each metric, as the harness gives them; the run's own number where that is no mean.
+
+    ``is_whole`` says that the log holds the whole run: the run's number says nothing about one log of several.
+    """
     found: dict[str, Any] = {"name": task, "alias": task, "sample_len": len(samples)}
     cluster = record.design.cluster
     for metric in dict.fromkeys(name for sample in samples for name in sample["metrics"]):
@@ -210,7 +213,7 @@ def _means(record: RunRecord, task: str, samples: Sequence[Sample]) -> dict[str,
         labels = [sample[KEY]["groups"].get(cluster, "") if cluster else str(sample["doc_id"]) for sample in scored]
         mean, error = _mean([sample[metric] for sample in scored], labels)
         found |= {f"{metric},{_FILTER}": mean, f"{metric}_stderr,{_FILTER}": error}
-    for result in record.results:
+    for result in record.results if is_whole else []:
         key, value = f"{result.metric},{_FILTER}", result.value
         is_ours = key in found or result.metric in record.design.combinations
         if result.group == "overall" and is_ours and value is not None and not _is_same(found.get(key), value):

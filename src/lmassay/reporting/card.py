@@ -137,7 +137,8 @@ def _listed(verbs: frozenset[str]) -> str:
 def as_yaml(part: Part) -> dict[str, Any]:
     """The configuration of a part, to be written to a file: its data are named where they lie."""
     assert part.config is not None
-    task = dict(part.config["task"])
+    given = part.config["task"]
+    task = {"name": given} if isinstance(given, str) else dict(given)
     for key, value in task.items():
         if isinstance(value, str) and "\n" not in value and (part.folder / value).is_file():
             task[key] = str(part.folder / value)

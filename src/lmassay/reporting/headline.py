@@ -119,7 +119,20 @@ def headlines(store: Store, records: Sequence[RunRecord]) -> list[Headline]:
             without_results = [record for record in members if not record.results]
             shown.append(replace(headline, unfinished_runs=without_results))
     order = [evaluation.name for evaluation in evaluations()]
-    return sorted(shown, key=lambda headline: order.index(headline.evaluation.name))
+    return sorted(_told_apart(shown), key=lambda headline: order.index(headline.evaluation.name))
+
+
+def _told_apart(shown: Sequence[Headline]) -> list[Headline]:
+    """With the name of the task, where several tasks of one evaluation have a number of the same model."""
+    tasks: dict[tuple[str, str], set[str]] = {}
+    for headline in shown:
+        tasks.setdefault((headline.evaluation.name, headline.model), set()).add(headline.records[0].task)
+    named = []
+    for headline in shown:
+        if len(tasks[headline.evaluation.name, headline.model]) > 1:
+            headline = replace(headline, scope=f"task {headline.records[0].task}, {headline.scope}")
+        named.append(headline)
+    return named
 
 
 def _headline(store: Store, records: Sequence[RunRecord]) -> Headline | None:

@@ -47,14 +47,14 @@ def _added_metrics(record: RunRecord) -> list[str]:
     evaluation = evaluation_of(record)
     if evaluation is None:
         return []
+    overall = [result.metric for result in record.results if result.group == OVERALL]
     own = {metric.name for metric in record.provenance.metrics} - {metric.name for metric in evaluation.metrics}
-    extends_a_task = record.task != record.base_task
-    added = []
-    for result in record.results:
-        is_known = metric_called(result.metric, evaluation.metrics) is not None
-        if result.group == OVERALL and (result.metric in own or (extends_a_task and not is_known)):
-            added.append(result.metric)
-    return added
+    if own:
+        return [metric for metric in overall if metric in own]
+    if record.task == record.base_task:
+        return []
+    # A task that extends another one without declaring its metrics: all that the evaluation does not know.
+    return [metric for metric in overall if metric_called(metric, evaluation.metrics) is None]
 
 
 def results_section(_: Store, records: Sequence[RunRecord]) -> Section:

@@ -27,12 +27,18 @@ _NOT_ASKED = frozenset({"lmassay", "model", "limit", "ci"})
 
 
 def questions(records: Sequence[RunRecord]) -> list[list[RunRecord]]:
-    """Runs of one task and model that are alike but for what they vary; of a run done twice the later one."""
+    """Runs of one task and model that are alike but for what they vary.
+
+    Of a run done twice it is the later one, unless only the earlier one has results.
+    """
     groups: dict[str, dict[str, RunRecord]] = {}
     for record in records:
         signature = record.depends_on
         question = canonical([record.model, signature.get("model"), signature.get("limit"), asked(record)])
-        groups.setdefault(question, {})[variant_of(record)] = record
+        members = groups.setdefault(question, {})
+        earlier = members.get(variant_of(record))
+        if earlier is None or record.results or not earlier.results:
+            members[variant_of(record)] = record
     return [list(members.values()) for members in groups.values()]
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -210,28 +210,58 @@ def mean_result(
     group: str = "overall",
     where: NDArray[np.bool_] | None = None,
     cluster: str | None = None,
+    weight: str | None = None,
 ) -> Result:
-    """The mean of a metric over a part of the table, with interval and counts."""
+    """The mean of a metric over a part of the table, with interval and counts.
+
+    ``weight`` names the column that says how much each example counts, such as its number of words.
+    """
     n, n_error, n_unscored = table.counts(metric, where)
     if n == 0:
         return Result(metric, group, None, None, None, 0, n_error, n_unscored)
     values = table.values(metric, where)
     clusters = table.clusters(metric, cluster, where) if cluster else None
-    low, high = mean_interval(values, settings, clusters)
-    return Result(metric, group, float(values.mean()), low, high, n, n_error, n_unscored)
+    if weight is None:
+        low, high = mean_interval(values, settings, clusters)
+        return Result(metric, group, float(values.mean()), low, high, n, n_error, n_unscored)
+    weights = table.weights(metric, weight, where)
+    total = float(weights.sum())
+    if not total > 0:
+        return Result(metric, group, None, None, None, 0, n_error, n_unscored + n)
+    value = float((values * weights).sum() / total)
+    # Without clusters, each example is a cluster of its own.
+    units = clusters if clusters is not None else [str(place) for place in range(n)]
+    if bool(((values >= 0) & (values <= 1)).all()):
+        low, high = weighted_mean_interval(values, weights, units, settings)
+    else:
+        sums, _ = _cluster_sums(values * weights, units)
+        sizes, _ = _cluster_sums(weights, units)
+        low, high = _ratio_interval(sums, sizes, settings)
+    return Result(metric, group, value, low, high, n, n_error, n_unscored)
 
 
 def mean_results(
-    table: ScoreTable, metrics: Sequence[str], settings: Settings = DEFAULT, cluster: str | None = None
+    table: ScoreTable,
+    metrics: Sequence[str],
+    settings: Settings = DEFAULT,
+    cluster: str | None = None,
+    weights: Mapping[str, str] | None = None,
 ) -> list[Result]:
-    """Means overall and by every group of the table: what most tasks report."""
-    rows = [mean_result(table, m, settings, cluster=cluster) for m in metrics]
+    """Means overall and by every group of the table: what most tasks report.
+
+    ``weights`` are those of a ``Design``: metric → the column that says how much each example counts.
+    """
+    weight_of = weights or {}
+    rows = [mean_result(table, m, settings, cluster=cluster, weight=weight_of.get(m)) for m in metrics]
     for group in table.groups:
         if group == cluster:
             continue
         for label, where in table.parts(group):
             name = f"{group}={label}"
-            rows += [mean_result(table, m, settings, group=name, where=where, cluster=cluster) for m in metrics]
+            for metric in metrics:
+                weight = weight_of.get(metric)
+                row = mean_result(table, metric, settings, group=name, where=where, cluster=cluster, weight=weight)
+                rows.append(row)
     return rows
 
 

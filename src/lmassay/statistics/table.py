@@ -79,6 +79,14 @@ class ScoreTable:
             return np.empty(0)
         return column[self._present(metric, where)]
 
+    def weights(self, metric: str, weight: str, where: NDArray[np.bool_] | None = None) -> NDArray[np.float64]:
+        """How much each of :meth:`values` counts; one without a weight counts nothing."""
+        import numpy as np
+
+        if weight not in self._columns:
+            raise PluginError(f"no example has a score '{weight}', which the task names as the weight of '{metric}'")
+        return np.asarray(np.nan_to_num(self._columns[weight][self._present(metric, where)]))
+
     def together(self, *metrics: str) -> list[NDArray[np.float64]]:
         """Several columns over the examples that have all of them."""
         import numpy as np
