@@ -322,7 +322,8 @@ class Label:
         x, y = frame.at(self.x, self.y)
         left, right = sorted((frame.x.span.start, frame.x.span.end))
         room = {"start": right - x, "end": x - left, "middle": 2 * min(right - x, x - left)}[self.anchor]
-        return elements.text(fit(self.text, room), x, y + MIDDLE, self.style, self.anchor)
+        # The halo keeps lines of the panel, such as the one at zero, from running through the letters.
+        return elements.text(fit(self.text, room), x, y + MIDDLE, f"{self.style} halo", self.anchor)
 
 
 def shaded(x: tuple[float, float], y: tuple[float, float], shade: float) -> Markup:

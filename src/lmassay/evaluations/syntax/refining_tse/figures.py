@@ -199,8 +199,12 @@ def _legend(results: Results, templates: Sequence[str]) -> list[Key]:
     for name in templates:
         style = curve_style(name, results)
         keys.append(Key(template_title(name), [Group([Dot(0.5, 0.5, style.top, radius=4)], style=style.colour)]))
-    solid: list[Mark] = [Interval(0.0, 1.0, 0.5, style="curve"), Dot(0.5, 0.5, radius=3)]
-    dashed: list[Mark] = [Interval(0.0, 1.0, 0.5, style="curve dashed"), Dot(0.5, 0.5, "cross", radius=3)]
+    solid: list[Mark] = [Interval(0.0, 1.0, 0.5, style="curve")]
+    dashed: list[Mark] = [Interval(0.0, 1.0, 0.5, style="curve dashed")]
+    if all(name in TEMPLATES for name in templates):
+        # The published sets share their marks; others have a mark of their own, shown beside their names.
+        solid.append(Dot(0.5, 0.5, radius=3))
+        dashed.append(Dot(0.5, 0.5, "cross", radius=3))
     keys.append(Key("Top cutoffs", [Group(solid, style="neutral")]))
     keys.append(Key("Bottom cutoffs", [Group(dashed, style="neutral")]))
     return keys
