@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from lmassay.types import RunRecord
@@ -26,6 +26,16 @@ def cell(value: Any) -> Any:
     return f"'{text}" if text.startswith(_FORMULA) else text
 
 
+def csv_text(columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
+    """A table with a line of column names, its cells as :func:`cell` gives them."""
+    stream = io.StringIO()
+    writer = csv.writer(stream, lineterminator="\n")
+    writer.writerow(columns)
+    for row in rows:
+        writer.writerow([cell(value) for value in row])
+    return stream.getvalue()
+
+
 _OF_RUN = ("run", "task", "model", "label", "status")
 _OF_RESULT = ("metric", "group", "value", "low", "high", "n", "n_error", "n_unscored")
 COLUMNS = (*_OF_RUN, *_OF_RESULT, "confidence", "signature")
@@ -36,14 +46,10 @@ def results_csv(records: Sequence[RunRecord]) -> str:
 
     Numbers are given in full; empty where there is none. A run without results has a line that says its status.
     """
-    stream = io.StringIO()
-    writer = csv.writer(stream, lineterminator="\n")
-    writer.writerow(COLUMNS)
+    rows: list[list[Any]] = []
     for record in records:
         run = [record.id, record.task, record.model, record.label, record.status]
         rest = [record.settings.confidence, record.signature]
-        rows = [result.as_dict() for result in record.results] or [{}]
-        for row in rows:
-            values = [row.get(key) for key in _OF_RESULT]
-            writer.writerow([cell(value) for value in [*run, *values, *rest]])
-    return stream.getvalue()
+        for result in [result.as_dict() for result in record.results] or [{}]:
+            rows.append([*run, *(result.get(key) for key in _OF_RESULT), *rest])
+    return csv_text(COLUMNS, rows)
