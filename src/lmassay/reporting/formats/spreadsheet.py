@@ -6,7 +6,7 @@ import csv
 import io
 import json
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import IO, Any
 
 from lmassay.types import RunRecord
 
@@ -26,13 +26,21 @@ def cell(value: Any) -> Any:
     return f"'{text}" if text.startswith(_FORMULA) else text
 
 
-def csv_text(columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
-    """A table with a line of column names, its cells as :func:`cell` gives them."""
-    stream = io.StringIO()
+def write_csv(stream: IO[str], columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> int:
+    """A line of column names and one for each row, cells as :func:`cell` gives them; returns how many rows."""
     writer = csv.writer(stream, lineterminator="\n")
-    writer.writerow(columns)
+    writer.writerow(map(cell, columns))
+    count = 0
     for row in rows:
-        writer.writerow([cell(value) for value in row])
+        writer.writerow(map(cell, row))
+        count += 1
+    return count
+
+
+def csv_text(columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
+    """What :func:`write_csv` writes."""
+    stream = io.StringIO()
+    write_csv(stream, columns, rows)
     return stream.getvalue()
 
 
