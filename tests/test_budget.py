@@ -36,6 +36,16 @@ def test_questions_in_flight_are_expected_to_cost_as_much_as_usual():
     assert not budget.allows(5)
 
 
+def test_a_limit_needs_answers_that_say_what_they_took():
+    silent = Response("x")
+    Budget().require_usage(silent)
+    limited = Budget(tokens=1000)
+    limited.require_usage(ANSWER)
+    limited.require_usage(Response(error="down"))
+    with pytest.raises(FatalModelError, match="leave the budget out"):
+        limited.require_usage(silent)
+
+
 def test_nothing_is_allowed_at_the_limit():
     budget = Budget(tokens=100)
     assert budget.allows(0)

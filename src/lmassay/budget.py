@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from dataclasses import dataclass, field
 
+from lmassay.errors import FatalModelError
 from lmassay.types import Response
 
 _MILLION = 1_000_000
@@ -49,6 +50,13 @@ class Budget:
         with self._lock:
             share = (in_flight + 1) / self.answers if self.answers else 0.0
             return _fits(self.spent_usd, self.usd, share) and _fits(self.spent_tokens, self.tokens, share)
+
+    def require_usage(self, response: Response) -> None:
+        """Raise if there is a limit and an answer does not say how many tokens it took."""
+        if self.limited and lacks_usage(response):
+            raise FatalModelError(
+                "the server does not say how many tokens it took, so the budget cannot be kept; leave the budget out"
+            )
 
     def told(self) -> str:
         """Which limit there is and how much of it is gone."""

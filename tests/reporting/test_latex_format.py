@@ -160,5 +160,5 @@ def test_a_real_latex_compiles_a_report_with_its_figures(four, tmp_path):
 def test_a_real_latex_compiles_what_protocol_writes(four, tmp_path):
     done = lmassay("protocol", "--all", "--format", "tex", "--results", four)
     assert done.returncode == 0, done.stderr
-    head = r"\documentclass{article}\usepackage{booktabs}\begin{document}\tiny "
+    head = r"\documentclass{article}\usepackage{array,booktabs}\begin{document}\tiny "
     pages(f"{head}\n{done.stdout}\n\\end{{document}}\n", tmp_path)

@@ -134,6 +134,26 @@ def print_table(
     console.print(table)
 
 
+def print_table_in_parts(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+    """A table of names and numbers, its columns in as many parts as the terminal is too narrow for.
+
+    Each part begins with the names of the rows, which are the first column.
+    """
+    widths = []
+    for cells in zip(columns, *rows, strict=True):
+        widths.append(2 + max(cell_len(line) for cell in cells for line in cell.split("\n")))
+    start = 1
+    while start < len(columns):
+        # At least one column besides the names.
+        end = start + 1
+        while end < len(columns) and widths[0] + sum(widths[start : end + 1]) <= out().width:
+            end += 1
+        numbers = range(1, end - start + 1)
+        part = [[row[0], *row[start:end]] for row in rows]
+        print_table(title, [columns[0], *columns[start:end]], part, right=numbers, whole=(0, *numbers))
+        title, start = "", end
+
+
 def _least_width(
     columns: Sequence[str], rows: Sequence[Sequence[object]], right: Sequence[int], whole: Sequence[int]
 ) -> int:

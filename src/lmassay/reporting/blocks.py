@@ -37,10 +37,14 @@ class Line:
 
 @dataclass(frozen=True, slots=True)
 class Body:
-    """Rows that belong together; if ``folds``, all but the first are shown when the first is opened."""
+    """Rows that belong together.
+
+    If ``folds``, all but the first are shown when the first is opened; if ``apart``, LaTeX draws a rule above them.
+    """
 
     lines: Sequence[Line]
     folds: bool = False
+    apart: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import csv
 import json
 from collections.abc import Callable, Iterable
 from typing import IO, Any
 
-from lmassay.reporting.formats.spreadsheet import cell
+from lmassay.reporting.formats import spreadsheet
 from lmassay.types import Row
 
 Rows = Callable[[], Iterable[Row]]
@@ -41,13 +40,8 @@ def write_csv(read: Rows, stream: IO[str]) -> int:
     """Flat columns; numbers stay numbers, and text that a spreadsheet would run is quoted."""
     # The header comes first but rows may differ, so they are read twice rather than held in memory.
     columns = list(dict.fromkeys(column for row in read() for column in _flatten(row)))
-    writer = csv.writer(stream, lineterminator="\n")
-    writer.writerow(map(cell, columns))
-    count = 0
-    for count, row in enumerate(read(), 1):  # noqa: B007 - the last count is the result
-        flat = _flatten(row)
-        writer.writerow([cell(flat.get(column)) for column in columns])
-    return count
+    flat_rows = map(_flatten, read())
+    return spreadsheet.write_csv(stream, columns, ([flat.get(column) for column in columns] for flat in flat_rows))
 
 
 def _flatten(row: Row) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from typing import Any
 
 from lmassay.budget import Budget, Prices, lacks_usage
 from lmassay.contracts import ask
-from lmassay.errors import BudgetReached, ConfigError, DataError, FatalModelError, PluginError, StoreError
+from lmassay.errors import BudgetReached, ConfigError, DataError, PluginError, StoreError
 from lmassay.redaction import redact
 from lmassay.running.config import RunConfig
 from lmassay.running.executors import Crew, Here, Order, perform
@@ -329,7 +329,8 @@ class Worker:
                     self._spend(response)
                 if self.cached and response.error is None and fits_cache(request):
                     self.keep(key, request, response)
-                self._require_usage(response)
+                if self.metered:
+                    self.budget.require_usage(response)
                 answered += key in open_requests
                 self.progress(self.done + examples * answered / len(open_requests), self.total)
 
@@ -379,12 +380,6 @@ class Worker:
         tokens = (response.tokens_in or 0, response.tokens_out or 0)
         unknown = self.prices is None or lacks_usage(response)
         self.store.spend(self.run, response, None if unknown or self.prices is None else self.prices.of(*tokens))
-
-    def _require_usage(self, response: Response) -> None:
-        if self.metered and self.budget.limited and lacks_usage(response):
-            raise FatalModelError(
-                "the server does not say how many tokens it took, so the budget cannot be kept; leave the budget out"
-            )
 
     def _requests(self, example: Example) -> list[Request]:
         """The task's requests; those that are sampled are told which draw they are."""

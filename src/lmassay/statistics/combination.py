@@ -62,6 +62,13 @@ class Sums:
             return np.asarray(self.constant + (self.sums / self.counts) @ self.weights)
 
 
+def mean_over_labels(values: Floats) -> Floats:
+    """The plain mean over labels, each counting the same: of one number, or of several, a row a label."""
+    import numpy as np
+
+    return np.asarray(values.mean(axis=0))
+
+
 def sums_of(table: ScoreTable, combination: Combination, labels: Sequence[str], where: Mask) -> Sums:
     """Each column's sums and counts by label, for the rows in ``where``."""
     import numpy as np
@@ -111,7 +118,7 @@ def combination_result(
             return _no_data(metric, group, found, counts)
         is_rate = combination.bounds == (0.0, 1.0)
         low, high = (intervals.mean_interval if is_rate else intervals.interval_of_mean)(values, settings)
-        return Result(metric, group, float(values.mean()), *_inside(combination, low, high), *counts)
+        return Result(metric, group, float(mean_over_labels(values)), *_inside(combination, low, high), *counts)
     value = found.whole()
     if value is None:
         return _no_data(metric, group, found, counts)
@@ -159,7 +166,7 @@ def paired(
         if not both.any():
             return None
         difference = intervals.paired_difference(before[both], after[both], settings)
-        return float(before[both].mean()), float(after[both].mean()), difference
+        return float(mean_over_labels(before[both])), float(mean_over_labels(after[both])), difference
     left, right = a.whole(), b.whole()
     if left is None or right is None:
         return None

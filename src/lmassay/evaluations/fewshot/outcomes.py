@@ -128,10 +128,13 @@ def _best(table: ScoreTable, parts: Sequence[Any]) -> Any:
 
 
 def _spread(table: ScoreTable, metric: str, where: Any) -> list[Result]:
+    from lmassay.evaluations.fewshot.protocol import estimates
+
     values = table.values(metric, where)
     if len(values) < 2:
         return []
-    return [Result(f"{metric}.std", "overall", float(values.std(ddof=1)), None, None, *table.counts(metric, where))]
+    _, std = estimates.mean_and_std(values)
+    return [Result(f"{metric}.std", "overall", std, None, None, *table.counts(metric, where))]
 
 
 def plain(value: Any) -> str:

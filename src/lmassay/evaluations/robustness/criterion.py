@@ -1,5 +1,7 @@
 """TEAPOT's criterion (Michel et al. 2019): what an attack destroys in the target against the damage to the source.
 
+The evaluation and the compatibility command ``lmassay teapot`` both compute with these functions.
+
 With a reference y*: d_tgt = max(0, s(y, y*) - s(y', y*)) / s(y, y*); success where s_src + d_tgt exceeds the threshold.
 Without one: s_tgt = s(y', y); success where s_src / s_tgt exceeds it.
 """
@@ -16,8 +18,15 @@ Scores = NDArray[np.float64]
 
 def relative_decrease(base: Scores, adversarial: Scores) -> Scores:
     """d_tgt; 0 where the base score is 0, for nothing was left to destroy."""
-    drop = np.maximum(0.0, base - adversarial)
+    # As Python's max: a score that is not a number makes no drop.
+    drop = np.fmax(0.0, base - adversarial)
     return np.divide(drop, base, out=np.zeros_like(drop), where=base > 0)
+
+
+def success(s_src: Scores, target: Scores, threshold: float, *, with_reference: bool) -> NDArray[np.bool_]:
+    """Which attacks succeed; ``target`` is d_tgt with a reference, else s_tgt."""
+    decide = success_with_reference if with_reference else success_without_reference
+    return decide(s_src, target, threshold)
 
 
 def success_with_reference(s_src: Scores, d_tgt: Scores, threshold: float) -> NDArray[np.bool_]:

@@ -267,9 +267,9 @@ class Robustness(Task):
             raise PluginError(f"{where}{error.message}") from error
 
     def _success(self, columns: Mapping[str, Column]) -> NDArray[np.bool_]:
-        if "d_tgt" in columns:
-            return criterion.success_with_reference(columns["s_src"], columns["d_tgt"], self.success_threshold)
-        return criterion.success_without_reference(columns["s_src"], columns["s_tgt"], self.success_threshold)
+        with_reference = "d_tgt" in columns
+        target = columns["d_tgt" if with_reference else "s_tgt"]
+        return criterion.success(columns["s_src"], target, self.success_threshold, with_reference=with_reference)
 
     def _fitness(self, columns: Mapping[str, Column]) -> Column:
         """s_src + d_tgt; without a reference y(x) stands in for it, so d_tgt is 1 - s_tgt."""

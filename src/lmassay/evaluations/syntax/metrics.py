@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -45,6 +46,31 @@ class Scores:
     mass: Floats
 
 
+# --- the formulas -----------------------------------------------------------------------------------------------------
+
+# `lmassay run` and `lmassay tse` both come here, and nothing else computes these numbers.
+
+
+def tse_of_pair(right: float, wrong: float) -> Literal[0, 1]:
+    """TSE of one pair of verbs: 1 if the agreeing form is the more probable one."""
+    return 1 if right > wrong else 0
+
+
+def ew_of_lemmas(agreeing: Floats, counted: Floats) -> Floats:
+    """EW: the share of the lemmas that count whose agreeing form is the more probable one; NaN if none counts."""
+    with np.errstate(invalid="ignore", divide="ignore"):
+        return np.asarray(agreeing / counted)
+
+
+def mw_of_masses(right: Floats, wrong: Floats) -> Floats:
+    """MW: the share of the probability of all forms that agreeing ones have; NaN without any."""
+    with np.errstate(invalid="ignore", divide="ignore"):
+        return np.asarray(right / (right + wrong))
+
+
+# --- the scores of contexts -------------------------------------------------------------------------------------------
+
+
 def forms_of(columns: Sequence[Floats | None], singular: Bins, plural: Bins, is_plural: NDArray[np.bool_]) -> Forms:
     """Sort columns of candidates (contexts × candidates: log-probability, mass above, mass below) into lemmas."""
     assert columns[0] is not None
@@ -72,10 +98,9 @@ def forms_of(columns: Sequence[Floats | None], singular: Bins, plural: Bins, is_
 def without_cutoff(forms: Forms) -> Scores:
     """The headline: over all lemmas, in double precision."""
     right, wrong = forms.p[:, :, RIGHT], forms.p[:, :, WRONG]
-    with np.errstate(invalid="ignore", divide="ignore"):
-        ew = ((right > wrong) & forms.known).sum(axis=1) / forms.known.sum(axis=1)
-        r, w = right.sum(axis=1), wrong.sum(axis=1)
-        return Scores(np.asarray(ew), np.asarray(r / (r + w)), r + w)
+    ew = ew_of_lemmas(((right > wrong) & forms.known).sum(axis=1), forms.known.sum(axis=1))
+    r, w = right.sum(axis=1), wrong.sum(axis=1)
+    return Scores(ew, mw_of_masses(r, w), r + w)
 
 
 def top_curve(forms: Forms, cutoffs: Sequence[float]) -> Scores:
@@ -139,8 +164,7 @@ def _of_set(forms: Forms, bins: Bins, cutoffs: int, top: bool) -> Scores:
     wins = _up_to(lemma, (right > wrong).astype(np.float64), cutoffs)
     r = _up_to(bins[:, :, RIGHT] if top else lemma, right, cutoffs)
     w = _up_to(bins[:, :, WRONG] if top else lemma, wrong, cutoffs)
-    with np.errstate(invalid="ignore", divide="ignore"):
-        return Scores(wins / counted, r / (r + w), _up_to(lemma, right + wrong, cutoffs))
+    return Scores(ew_of_lemmas(wins, counted), mw_of_masses(r, w), _up_to(lemma, right + wrong, cutoffs))
 
 
 def _up_to(bins: Bins, weights: Floats | None, cutoffs: int) -> Floats:

@@ -284,7 +284,7 @@ class Syntax(Task):
         verdicts: list[tuple[int, Literal[0, 1] | None]] = []
         for row, good, bad in example.inputs["rows"]:
             a, b = known[good], known[bad]
-            verdicts.append((row, None if np.isnan(a) or np.isnan(b) else (1 if a > b else 0)))
+            verdicts.append((row, None if np.isnan(a) or np.isnan(b) else metrics.tse_of_pair(a, b)))
         return verdicts
 
 

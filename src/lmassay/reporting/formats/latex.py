@@ -46,6 +46,7 @@ _ENGINES = {
     True: "Compile with lualatex or xelatex: there is text in it that needs a font of your system.",
 }
 _OWN_FONTS = f"\\providecommand{{\\{EAST_ASIAN}}}[1]{{#1}}\\providecommand{{\\{OTHER}}}[1]{{#1}}"
+MIDRULE = r"\midrule"
 _MOST_ROWS = 46
 _LONG, _VERY_LONG = 36, 90
 _NO_PATH = frozenset("%#{}~^\\$&")
@@ -65,8 +66,12 @@ def document(chapters: Sequence[Chapter], pictures: Pictures | None = None) -> s
 
 def fragment(chapters: Sequence[Chapter]) -> str:
     """The tables alone, each whole, with what is said of it in comments."""
-    tables = [text for chapter in chapters for text in _fragments(chapter.title, chapter.blocks)]
-    body = "\n".join(tables)
+    return fragment_of([text for chapter in chapters for text in _fragments(chapter.title, chapter.blocks)])
+
+
+def fragment_of(parts: Sequence[str]) -> str:
+    """Tables and comments for a document of one's own, headed by what that document needs."""
+    body = "\n".join(parts)
     head = ["% Needs \\usepackage{array,booktabs}. Below each number its interval."]
     if needs_fonts(body):
         head += [f"% {_ENGINES[True]} Redefine the two commands to choose it.", _OWN_FONTS]
@@ -81,9 +86,9 @@ def _fragments(title: str, blocks: Sequence[Block]) -> Iterator[str]:
         elif isinstance(block, Folded):
             yield from _fragments(f"{title}: {block.summary}", block.blocks)
         elif isinstance(block, Table):
-            yield f"% {comment(under)}"
-            yield from ([f"% {comment(block.caption)}"] if block.caption else [])
-            yield _tabular(block, [line for body in block.bodies for line in body.lines])
+            yield comment(under)
+            yield from ([comment(block.caption)] if block.caption else [])
+            yield tabular(block)
 
 
 def _block(block: Block, pictures: Pictures) -> Iterator[str]:
@@ -144,23 +149,36 @@ def _rows(line: Line) -> int:
     return 1 + max((len(cell.small) for cell in line.cells), default=0)
 
 
+def tabular(table: Table) -> str:
+    """A whole table, without its caption."""
+    return _tabular(table, [line for body in table.bodies for line in body.lines])
+
+
+def frame(columns: str, heads: Sequence[str], rows: Sequence[str]) -> str:
+    """booktabs' frame around rows that are LaTeX already."""
+    begin, end = rf"\begin{{tabular}}{{{columns}}}", r"\end{tabular}"
+    return "\n".join([begin, r"\toprule", *heads, MIDRULE, *rows, r"\bottomrule", end])
+
+
 def _tabular(table: Table, lines: Sequence[Line]) -> str:
     columns = _columns(table)
-    parts = [rf"\begin{{tabular}}{{{' '.join(columns)}}}", r"\toprule"]
-    for number, row in enumerate(table.heads):
-        parts.append(_row(_head_cells(row, len(columns))))
-        rules = _rules(row)
-        parts += [rules] if rules and number < len(table.heads) - 1 else []
-    parts.append(r"\midrule")
+    heads = []
+    for number, cells in enumerate(table.heads):
+        heads.append(row(_head_cells(cells, len(columns))))
+        under = rules([cell.span if cell.text else -cell.span for cell in cells])
+        heads += [under] if under and number < len(table.heads) - 1 else []
+    below_a_rule = [body.lines[0] for body in table.bodies if body.apart and body.lines]
+    rows = []
     before = None
     for line in lines:
-        if before is not None and line.kind != before.kind and "total" in (line.kind, before.kind):
-            parts.append(r"\midrule")
+        is_apart = any(line is first for first in below_a_rule)
+        if before is not None and (is_apart or (line.kind != before.kind and "total" in (line.kind, before.kind))):
+            rows.append(MIDRULE)
         elif before is not None and line.kind == "head":
-            parts.append(r"\addlinespace")
-        parts += _line(line, len(columns))
+            rows.append(r"\addlinespace")
+        rows += _line(line, len(columns))
         before = line
-    return "\n".join([*parts, r"\bottomrule", r"\end{tabular}"])
+    return frame(" ".join(columns), heads, rows)
 
 
 def _columns(table: Table) -> list[str]:
@@ -183,28 +201,37 @@ def _head_cells(row: Sequence[Cell], columns: int) -> list[str]:
     cells = []
     for cell in row:
         text = escape(cell.text)
-        cells.append(rf"\multicolumn{{{cell.span}}}{{c}}{{{text}}}" if cell.span > 1 else text)
+        cells.append(spanning(text, cell.span) if cell.span > 1 else text)
     return [*cells, *[""] * (columns - sum(cell.span for cell in row))]
 
 
-def _rules(row: Sequence[Cell]) -> str:
-    """Lines under what stands above several columns."""
-    rules, first = [], 1
-    for cell in row:
-        if cell.span > 1 and cell.text:
-            rules.append(rf"\cmidrule(lr){{{first}-{first + cell.span - 1}}}")
-        first += cell.span
-    return " ".join(rules)
+def spanning(text: str, columns: int) -> str:
+    """A cell above several columns."""
+    return rf"\multicolumn{{{columns}}}{{c}}{{{text}}}"
+
+
+def rules(spans: Sequence[int]) -> str:
+    """Lines under cells that stand above several columns; a negative span has none.
+
+    >>> print(rules([-1, 2, 2]))
+    \\cmidrule(lr){2-3} \\cmidrule(lr){4-5}
+    """
+    found, first = [], 1
+    for span in spans:
+        if span > 1:
+            found.append(rf"\cmidrule(lr){{{first}-{first + span - 1}}}")
+        first += abs(span)
+    return " ".join(found)
 
 
 def _line(line: Line, columns: int) -> list[str]:
     """A row of texts, and one of small print for each line of it."""
     cells = _spread(line.cells, columns)
     texts = [_set(escape(_written(cell.text, cell)), line, place) for place, cell in enumerate(cells)]
-    rows = [_row(texts)]
+    rows = [row(texts)]
     for number in range(_rows(line) - 1):
         small = [escape(_written(cell.small[number], cell)) if number < len(cell.small) else "" for cell in cells]
-        rows.append(_row([rf"{{\scriptsize {text}}}" if text else "" for text in small]))
+        rows.append(row([rf"{{\scriptsize {text}}}" if text else "" for text in small]))
     return rows
 
 
@@ -224,7 +251,8 @@ def _spread(row: Sequence[Cell], columns: int) -> list[Cell]:
     return [*cells, *[Cell("")] * (columns - len(cells))][:columns]
 
 
-def _row(cells: Sequence[str]) -> str:
+def row(cells: Sequence[str]) -> str:
+    """A row of cells that are LaTeX already."""
     # A bracket at the beginning of a row would be read as an option of the line break before it.
     first, *rest = cells
     return " & ".join([f"{{}}{first}" if first.startswith(("[", "*")) else first, *rest]) + r" \\"
@@ -340,8 +368,9 @@ def needs_fonts(text: str) -> bool:
 
 
 def comment(text: str) -> str:
-    """Text for a line that begins with a percent sign."""
-    return " ".join("".join(" " if unicodedata.category(sign)[0] == "C" else sign for sign in text).split())
+    """A comment on one line, whatever the text contains: what follows a line break would be typeset."""
+    words = "".join(" " if unicodedata.category(sign)[0] == "C" else sign for sign in text).split()
+    return f"% {' '.join(words)}"
 
 
 def _kind(sign: str) -> str:

@@ -20,7 +20,12 @@ _BEGINNING = re.compile(r"([-+=#\[]|\d+[.)])")
 
 def markdown(chapters: Sequence[Chapter], pictures: Pictures | None = None) -> str:
     """One heading a chapter; figures only where there are files to show."""
-    parts = ["# lmassay report", f"Written by lmassay {lmassay.__version__}."]
+    return f"# lmassay report\n\nWritten by lmassay {lmassay.__version__}.\n\n{body(chapters, pictures)}"
+
+
+def body(chapters: Sequence[Chapter], pictures: Pictures | None = None) -> str:
+    """The chapters alone."""
+    parts = []
     for chapter in chapters:
         parts.append(f"## {escape(chapter.title)}")
         parts += [text for block in chapter.blocks for text in _block(block, pictures or {})]

@@ -5,8 +5,8 @@ from __future__ import annotations
 import csv
 import io
 import json
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Iterable, Sequence
+from typing import IO, Any
 
 from lmassay.types import RunRecord
 
@@ -26,6 +26,24 @@ def cell(value: Any) -> Any:
     return f"'{text}" if text.startswith(_FORMULA) else text
 
 
+def write_csv(stream: IO[str], columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> int:
+    """A line of column names and one for each row, cells as :func:`cell` gives them; returns how many rows."""
+    writer = csv.writer(stream, lineterminator="\n")
+    writer.writerow(map(cell, columns))
+    count = 0
+    for row in rows:
+        writer.writerow(map(cell, row))
+        count += 1
+    return count
+
+
+def csv_text(columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
+    """What :func:`write_csv` writes."""
+    stream = io.StringIO()
+    write_csv(stream, columns, rows)
+    return stream.getvalue()
+
+
 _OF_RUN = ("run", "task", "model", "label", "status")
 _OF_RESULT = ("metric", "group", "value", "low", "high", "n", "n_error", "n_unscored")
 COLUMNS = (*_OF_RUN, *_OF_RESULT, "confidence", "signature")
@@ -36,14 +54,10 @@ def results_csv(records: Sequence[RunRecord]) -> str:
 
     Numbers are given in full; empty where there is none. A run without results has a line that says its status.
     """
-    stream = io.StringIO()
-    writer = csv.writer(stream, lineterminator="\n")
-    writer.writerow(COLUMNS)
+    rows: list[list[Any]] = []
     for record in records:
         run = [record.id, record.task, record.model, record.label, record.status]
         rest = [record.settings.confidence, record.signature]
-        rows = [result.as_dict() for result in record.results] or [{}]
-        for row in rows:
-            values = [row.get(key) for key in _OF_RESULT]
-            writer.writerow([cell(value) for value in [*run, *values, *rest]])
-    return stream.getvalue()
+        for result in [result.as_dict() for result in record.results] or [{}]:
+            rows.append([*run, *(result.get(key) for key in _OF_RESULT), *rest])
+    return csv_text(COLUMNS, rows)

@@ -140,20 +140,22 @@ def test_csv_is_one_number_a_line(folder):
 def test_latex_is_one_tabular_a_table_with_nothing_unescaped(folder):
     text = printed(folder, "--format", "tex")
     assert text.count(r"\begin{tabular}") == text.count(r"\end{tabular}") == 5
-    assert r"test & 71.00$\pm$1.41 & 71.00$\pm$1.41 & 71.00 \\" in text
+    assert r"test & 71.00\ensuremath{\pm}1.41 & 71.00\ensuremath{\pm}1.41 & 71.00 \\" in text
     assert r"{\scriptsize n=2} & {\scriptsize [58.3, 83.7]}" in text
     inside = [line for line in text.splitlines() if not line.startswith(("%", "\\"))]
     assert not any("_" in line or "–" in line for line in inside)
     columns = text.partition(r"\begin{tabular}{")[2].partition("}")[0]
     rows = [line for line in text.partition(r"\end{tabular}")[0].splitlines() if line.endswith(r"\\")]
-    assert {line.count("&") for line in rows} == {len(columns) - 1}
+    assert {line.count("&") for line in rows} == {len(columns.split()) - 1}
+    first = text.partition(r"\bottomrule")[0].splitlines()
+    assert first[first.index(r"\midrule", first.index(r"\midrule") + 1) + 1].startswith("test, K=1"), "a rule above"
 
 
 def test_markdown_is_written_to_a_file(folder, tmp_path):
     assert printed(folder, "--format", "md", "-o", tmp_path / "table.md") == ""
     text = (tmp_path / "table.md").read_text(encoding="utf-8")
-    assert "| test (n=2) | 71.00±1.41 \\[58.3, 83.7\\] |" in text
-    assert "learning\\_rate=4e-05" in text
+    assert "| test<br>n=2 | 71.00±1.41<br>[58.3, 83.7] |" in text
+    assert "| superglue/rte | learning_rate=4e-05<br>for all: pattern=0 |" in text
 
 
 def test_sweeps_of_several_k_are_one_curve(tmp_path):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import statistics
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -10,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import spearmanr, t
 
-from lmassay.evaluations.fewshot.protocol.estimates import mean_over_splits, rank_correlation
+from lmassay.evaluations.fewshot.protocol.estimates import mean_and_std, mean_over_splits, rank_correlation
 from lmassay.statistics.intervals import Settings
 
 SCORES = st.lists(st.integers(0, 32), min_size=4, max_size=40)
@@ -25,6 +26,13 @@ def test_the_interval_is_students_and_stays_among_shares():
     assert mean_over_splits([0.99, 1.0, 0.5]).high == 1.0
     one, none = mean_over_splits([0.5]), mean_over_splits([])
     assert (one.std, one.low, none.value) == (None, None, None)
+
+
+@given(st.lists(st.floats(0, 1), min_size=2, max_size=40))
+def test_floats_have_numpys_digits_and_fractions_exact_ones(scores):
+    assert mean_and_std(scores) == (np.mean(scores), np.std(scores, ddof=1))
+    exact = mean_and_std([Fraction(score) for score in scores])
+    assert exact == (statistics.mean(scores), statistics.stdev(scores))
 
 
 @settings(max_examples=50, deadline=None)

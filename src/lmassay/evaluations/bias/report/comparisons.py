@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from statistics import fmean
 
+from lmassay.evaluations.bias import scores
 from lmassay.evaluations.bias.report import plots
 from lmassay.evaluations.bias.report.plots import signed
 from lmassay.evaluations.bias.report.runs import (
@@ -63,7 +63,8 @@ class Contrast:
         if len(rows) == 1:
             (row,) = rows
             return Change(row.base_mean, row.new_mean, row.low, row.high, row.p, rows)
-        before, after = fmean(row.base_mean for row in rows), fmean(row.new_mean for row in rows)
+        before = scores.mean_over_prompts([row.base_mean for row in rows])
+        after = scores.mean_over_prompts([row.new_mean for row in rows])
         found = self._mean_difference(metric) if len(rows) == len(self.runs) else None
         low, high, p = (None, None, None) if found is None else (found.low, found.high, found.p)
         return Change(before, after, low, high, p, rows)
@@ -377,7 +378,7 @@ def _sixteen_rows(contrast: Contrast) -> Table | None:
                 return None
             lines.append(Line(_plain_cells(f"{kind}, {CONTEXTS[metric[-3:]]}", *known)))
             means.append(known)
-        lines.append(Line(_plain_cells(f"{kind}, both", *map(fmean, zip(*means, strict=True))), "total"))
+        lines.append(Line(_plain_cells(f"{kind}, both", *map(scores.mean_over_contexts, *means)), "total"))
     names = (contrast.before_name, contrast.after_name)
     head = [Cell("", kind="text"), *map(Cell, (*names, "change in points", "relative change"))]
     return Table(_SIXTEEN, [head], [Body(lines)])
@@ -398,7 +399,7 @@ def _mean_of_rows(runs: Sequence[Run], metric: str) -> float | None:
             if result is None or result.value is None:
                 return None
             values.append(result.value)
-    return fmean(values)
+    return scores.mean_over_prompts(values)
 
 
 # --- figures ----------------------------------------------------------------------------------------------------------

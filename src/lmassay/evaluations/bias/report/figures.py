@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from statistics import fmean, stdev
+from statistics import stdev
 
+from lmassay.evaluations.bias import scores
 from lmassay.evaluations.bias.report import plots
 from lmassay.evaluations.bias.report.runs import CONTEXTS, OVERALL, Family, Run, bias_metrics, bias_name, groups_of
 from lmassay.evaluations.bias.report.tables import DIGITS, by_group, columns, prompt_name
@@ -113,7 +114,7 @@ def _strip(family: Family, metric: str) -> plots.Strip:
 
 
 def _mean_and_spread(values: Sequence[float]) -> str:
-    mean = number_text(fmean(values), DIGITS)
+    mean = number_text(scores.mean_over_prompts(values), DIGITS)
     return f"{mean} ± {stdev(values):.{DIGITS}f}" if len(values) > 1 else mean
 
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from lmassay.evaluations.bias import scores
 from lmassay.evaluations.bias.items import LETTERS
 from lmassay.statistics import intervals
-from lmassay.statistics.combination import Sums
+from lmassay.statistics.combination import Sums, mean_over_labels
 from lmassay.statistics.distributions import standard_error, t_two_sided_p
 from lmassay.statistics.intervals import Difference, Settings
 from lmassay.statistics.table import ScoreTable
@@ -193,13 +193,14 @@ def parts_by_group(
 
 def mean_of(parts: Sequence[Parts], settings: Settings) -> tuple[float, float | None, float | None]:
     """The mean with its interval; the prompts are taken as given, templates as a sample."""
-    value = sum(p.value for p in parts) / len(parts)
+    value = scores.mean_over_prompts([p.value for p in parts])
     return value, *intervals.interval_around(value, _together([(p, 1 / len(parts)) for p in parts]), settings)
 
 
 def mean_difference(before: Sequence[Parts], after: Sequence[Parts], settings: Settings) -> Difference:
     """How far one mean is from another of the same templates: interval, and p of Student's t over templates."""
-    value = sum(p.value for p in after) / len(after) - sum(p.value for p in before) / len(before)
+    new, old = (scores.mean_over_prompts([p.value for p in side]) for side in (after, before))
+    value = new - old
     shares = _together([(p, 1 / len(after)) for p in after] + [(p, -1 / len(before)) for p in before])
     low, high = intervals.interval_around(value, shares, settings)
     p = None
@@ -219,7 +220,7 @@ def _parts(found: Sums, combination: Combination) -> Parts | None:
         known = ~np.isnan(values)
         if not known.any():
             return None
-        value = float(values[known].mean())
+        value = float(mean_over_labels(values[known]))
         shares = (values - value) / known.sum()
     else:
         whole = found.whole()
@@ -349,7 +350,7 @@ class Family:
         if not known:
             return Result(metric, group, None, None, None, n, n_error, n_unscored)
         parts = [run.parts[metric, group] for run in self.runs if (metric, group) in run.parts]
-        value = sum(result.value for result in known if result.value is not None) / len(known)
+        value = scores.mean_over_prompts([result.value for result in known if result.value is not None])
         low, high = mean_of(parts, self.first.record.settings)[1:] if len(parts) == len(known) else (None, None)
         return Result(metric, group, value, *_inside(metric, low, high), n, n_error, n_unscored)
 

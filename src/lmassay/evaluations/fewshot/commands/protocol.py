@@ -9,10 +9,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
-from rich.cells import cell_len
 
 from lmassay.cli.common import chosen_runs, json_option, results_option
-from lmassay.cli.console import out, plain, print_json, print_table, say
+from lmassay.cli.console import print_json, print_table, print_table_in_parts, say, sentence
 from lmassay.errors import UserError
 from lmassay.storage.files import atomic_write
 from lmassay.storage.store import Store
@@ -83,14 +82,14 @@ def print_study(study: Study, *, brief: bool = False) -> None:
         stability_note,
     )
 
-    _say_wrapped(study.title)
+    sentence(study.title)
     if not brief:
-        _say_wrapped(explanation(study))
+        sentence(explanation(study))
     for strategy in study.main_strategies:
         click.echo()
         _print_protocol_table(criteria_table(strategy))
         if strategy.curves and not brief:
-            _say_wrapped(stability_note(strategy))
+            sentence(stability_note(strategy))
         _print_selected(strategy)
         _print_notes(strategy, _MOST_NOTES_IN_BRIEF if brief else _MOST_NOTES)
     if len(study.strategies) > 1:
@@ -100,7 +99,7 @@ def print_study(study: Study, *, brief: bool = False) -> None:
 
 
 def _print_protocol_table(table: ProtocolTable) -> None:
-    """A protocol table, its columns in as many parts as the terminal is too narrow for."""
+    """A protocol table; intervals and n stand below their numbers."""
     from lmassay.evaluations.fewshot.report.tables import printed_cells
 
     rows = []
@@ -113,23 +112,7 @@ def _print_protocol_table(table: ProtocolTable) -> None:
                 lines += [number.text, *number.small]
             texts.append("\n".join(lines))
         rows.append(texts)
-    heads = ["", *table.columns]
-    widths = [_width([heads[column], *(row[column] for row in rows)]) for column in range(len(heads))]
-
-    title, start = table.title, 1
-    while start < len(heads):
-        # Each part begins with the names of the rows and has at least one column besides.
-        end = start + 1
-        while end < len(heads) and widths[0] + sum(widths[start : end + 1]) <= out().width:
-            end += 1
-        numbers = range(1, end - start + 1)
-        part = [[row[0], *row[start:end]] for row in rows]
-        print_table(title, [heads[0], *heads[start:end]], part, right=numbers, whole=(0, *numbers))
-        title, start = "", end
-
-
-def _width(cells: Sequence[str]) -> int:
-    return max(cell_len(line) for cell in cells for line in cell.split("\n")) + 2
+    print_table_in_parts(table.title, ["", *table.columns], rows)
 
 
 def _print_selected(strategy: Strategy) -> None:
@@ -155,13 +138,9 @@ def _print_notes(strategy: Strategy, most: int) -> None:
 
     texts = notes(strategy)
     for text in texts[:most]:
-        _say_wrapped(f"note: {text}")
+        sentence(f"note: {text}")
     if len(texts) > most:
-        _say_wrapped(f"note: {len(texts) - most} more: lmassay protocol --format md")
-
-
-def _say_wrapped(text: str) -> None:
-    out().print(plain(text), markup=False)
+        sentence(f"note: {len(texts) - most} more: lmassay protocol --format md")
 
 
 def _write(studies: Sequence[Study], form: str, output: Path | None) -> None:

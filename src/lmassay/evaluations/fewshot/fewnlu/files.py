@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
+import math
 import os
-import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from lmassay.errors import DataError
 from lmassay.evaluations.fewshot import trainer
 from lmassay.evaluations.fewshot.fewnlu.trainings import Round, Seat
 from lmassay.evaluations.fewshot.metrics import judged
+from lmassay.evaluations.fewshot.protocol import estimates
 from lmassay.evaluations.fewshot.protocol.regimes import teachers_of
 from lmassay.evaluations.fewshot.tasks.examples import InputExample
 from lmassay.evaluations.fewshot.tasks.nlu import NluTask
@@ -208,11 +210,19 @@ def _all(found: Mapping[int, Sequence[float]]) -> list[float]:
 
 
 def _spread(values: Sequence[float]) -> str:
-    return f"{statistics.mean(values)} +- {statistics.stdev(values) if len(values) > 1 else 0}"
+    mean, std = _mean_and_std(values)
+    return f"{mean} +- {0 if std is None else std}"
 
 
 def _means(scores: Scores) -> dict[str, float]:
-    return {metric: statistics.mean(_all(found)) for metric, found in scores.items()}
+    return {metric: _mean_and_std(_all(found))[0] for metric, found in scores.items()}
+
+
+def _mean_and_std(values: Sequence[float]) -> tuple[float, float | None]:
+    """Computed with fractions, as FewNLU does; only finite numbers have one."""
+    if not all(map(math.isfinite, values)):
+        return estimates.mean_and_std(values)
+    return estimates.mean_and_std([Fraction(value) for value in values])
 
 
 def _mean(logits: Sequence[Sequence[Sequence[float]]]) -> list[list[float]]:

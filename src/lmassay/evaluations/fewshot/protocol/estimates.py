@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from decimal import Decimal, localcontext
+from fractions import Fraction
 from statistics import NormalDist
 
 import numpy as np
@@ -21,6 +23,8 @@ FEWEST_CONFIGURATIONS = 4
 # 93 to 99 % from 16 on; Bonett and Wright's formula the other way round, 93 to 97 % at 8, but down to 87 % at 24 with
 # heavy tails.
 ENOUGH_TO_RESAMPLE = 16
+_DIGITS_OF_ROOT = 100
+Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +44,31 @@ class Estimate:
 NO_ESTIMATE = Estimate(None)
 
 
+def mean_and_std(scores: Sequence[float] | Sequence[Fraction] | Floats) -> tuple[float, float | None]:
+    """Mean and sample standard deviation over splits; one score has no deviation.
+
+    The numbers of FewNLU's files are computed with exact fractions and rounded once. Given fractions, this function
+    does the same; given floats, it adds them up as numpy does.
+
+    >>> mean_and_std([0.5, 0.75])
+    (0.625, 0.1767766952966369)
+    """
+    values = np.asarray(scores)
+    mean = values.mean()
+    if len(values) == 1:
+        return float(mean), None
+    variance = ((values - mean) ** 2).sum() / (len(values) - 1)
+    return float(mean), _square_root(variance)
+
+
+def _square_root(value: float | Fraction) -> float:
+    if not isinstance(value, Fraction):
+        return math.sqrt(value)
+    # So many digits that the only rounding is that to a float.
+    with localcontext(prec=_DIGITS_OF_ROOT):
+        return float((Decimal(value.numerator) / Decimal(value.denominator)).sqrt())
+
+
 def mean_over_splits(scores: Iterable[float], settings: Settings = DEFAULT) -> Estimate:
     """Mean ± sample standard deviation, with Student's interval where there are two scores or more.
 
@@ -49,14 +78,14 @@ def mean_over_splits(scores: Iterable[float], settings: Settings = DEFAULT) -> E
     if not finite:
         return NO_ESTIMATE
     values = np.asarray(finite, dtype=np.float64)
-    mean = float(values.mean())
-    if len(values) == 1:
+    mean, std = mean_and_std(values)
+    if std is None:
         return Estimate(mean, n=1)
     low, high = intervals.interval_of_mean(values, settings)
     are_shares = values.min() >= 0 and values.max() <= 1
     if low is not None and high is not None and are_shares:
         low, high = max(low, 0.0), min(high, 1.0)
-    return Estimate(mean, float(values.std(ddof=1)), low, high, len(values))
+    return Estimate(mean, std, low, high, len(values))
 
 
 def rank_correlation(dev: Sequence[float], test: Sequence[float], settings: Settings = DEFAULT) -> Estimate:

@@ -2,163 +2,67 @@
 
 from __future__ import annotations
 
-import csv
-import io
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from lmassay.evaluations.fewshot.protocol.estimates import NO_ESTIMATE, Estimate
 from lmassay.evaluations.fewshot.protocol.judging import Configuration, Verdict
 from lmassay.evaluations.fewshot.protocol.studies import Strategy, Study
+from lmassay.evaluations.fewshot.report.shown import selected_table, shown_table
 from lmassay.evaluations.fewshot.report.tables import (
-    PrintedNumber,
-    ProtocolTable,
     comparison_tables,
     criteria_table,
-    estimate_text,
-    examples_text,
     explanation,
     notes,
-    printed_cells,
-    selected_name,
-    splits_text,
     stability_note,
 )
-from lmassay.reporting.formats.latex import escape_signs
-from lmassay.reporting.formats.spreadsheet import cell as spreadsheet_cell
+from lmassay.reporting.blocks import Block, Heading, Note
+from lmassay.reporting.formats import latex as latex_format
+from lmassay.reporting.formats import markdown as markdown_format
+from lmassay.reporting.formats import spreadsheet
+from lmassay.reporting.formats.content import Chapter
 
-_SELECTED = ("task", "selected configuration", "dev mean", "splits", "configurations", "train/dev/test examples")
-
-
-def _selected_rows(strategy: Strategy) -> list[list[str]]:
-    """What was selected on each task, under the heads of ``_SELECTED``."""
-    rows = []
-    for task, verdict in strategy.verdicts.items():
-        rows.append(
-            [
-                task,
-                selected_name(verdict),
-                estimate_text(verdict.dev),
-                splits_text(verdict),
-                str(len(verdict.configurations)),
-                examples_text(verdict),
-            ]
-        )
-    return rows
-
-
-# --- Markdown ---------------------------------------------------------------------------------------------------------
+# --- Markdown and LaTeX -----------------------------------------------------------------------------------------------
 
 
 def markdown(studies: Sequence[Study]) -> str:
-    """One section a study, one table a strategy."""
-    parts: list[str] = []
+    """One chapter a study, one table a strategy, then strategies against each other."""
+    chapters = []
     for study in studies:
-        parts += [f"## {_md(study.title)}", _md(explanation(study))]
+        blocks: list[Block] = [Note(explanation(study))]
         for strategy in study.main_strategies:
             table = criteria_table(strategy)
-            parts += [f"### {_md(table.title)}", _md_table(table)]
-            if strategy.curves:
-                parts.append(_md(stability_note(strategy)))
-            selected = [[_md(text) for text in row] for row in _selected_rows(strategy)]
-            parts.append(_md_rows(_SELECTED, selected))
-            strategy_notes = [f"- {_md(note)}" for note in notes(strategy)]
-            if strategy_notes:
-                parts.append("\n".join(strategy_notes))
+            blocks += [Heading(table.title), shown_table(table, stability_note(strategy)), selected_table(strategy)]
+            blocks += [Note(note) for note in notes(strategy)]
         if len(study.strategies) > 1:
-            parts.append("### Strategies compared")
-            for table in comparison_tables(study):
-                parts += [f"**{_md(table.title)}**", _md_table(table)]
-    return "\n\n".join(parts) + "\n"
-
-
-def _md_table(table: ProtocolTable) -> str:
-    rows = []
-    for row in table.rows:
-        shared_n, cells = printed_cells(row)
-        name = f"{row.name} ({shared_n})" if shared_n else row.name
-        texts = ["<br>".join(_md(_md_number(number)) for number in cell) for cell in cells]
-        rows.append([_md(name), *texts])
-    return _md_rows(["", *table.columns], rows)
-
-
-def _md_number(number: PrintedNumber) -> str:
-    n = f"({number.n})" if number.n else ""
-    return f"{number.text} {number.interval} {n}".strip()
-
-
-def _md_rows(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """A table of cells that are escaped already; the heads are not."""
-    lines = [f"| {' | '.join(map(_md, heads))} |", f"|{' --- |' * len(heads)}"]
-    for row in rows:
-        lines.append(f"| {' | '.join(row)} |")
-    return "\n".join(lines)
-
-
-def _md(text: str) -> str:
-    """Text that Markdown leaves as it is."""
-    for sign in "\\`*_[]<>|#":
-        text = text.replace(sign, f"\\{sign}")
-    return " ".join(text.split())
-
-
-# --- LaTeX ------------------------------------------------------------------------------------------------------------
+            blocks.append(Heading("Strategies compared"))
+            blocks += [shown_table(table, table.title) for table in comparison_tables(study)]
+        chapters.append(Chapter(study.title, blocks))
+    return markdown_format.body(chapters)
 
 
 def latex(studies: Sequence[Study]) -> str:
-    """One tabular a strategy, and one a criterion where there are several; intervals below their numbers."""
-    parts = ["% Needs \\usepackage{booktabs}. Below each number its interval and n."]
+    """One tabular a strategy, and one a criterion where there are several; everything else in comments."""
+    parts: list[str] = []
     for study in studies:
-        parts.append(_tex_comment(f"{study.title}: {explanation(study)}"))
+        parts.append(latex_format.comment(f"{study.title}: {explanation(study)}"))
         for strategy in study.main_strategies:
             table = criteria_table(strategy)
-            parts.append(_tex_comment(f"{table.title}. {stability_note(strategy)}"))
-            for row in [_SELECTED, *_selected_rows(strategy)]:
-                parts.append(_tex_comment(" | ".join(row)))
-            parts += [_tex_comment(note) for note in notes(strategy)]
+            remarks = [f"{table.title}. {stability_note(strategy)}", *_selected_texts(strategy), *notes(strategy)]
+            parts += [latex_format.comment(remark) for remark in remarks]
             # The rows below the rule are those of other K.
-            parts.append(_tabular(table, rule_after=2))
+            parts.append(latex_format.tabular(shown_table(table, "", rule_after=2)))
         if len(study.strategies) > 1:
             for table in comparison_tables(study):
-                parts += [_tex_comment(table.title), _tabular(table)]
-    return "\n".join(parts) + "\n"
+                parts += [latex_format.comment(table.title), latex_format.tabular(shown_table(table, ""))]
+    return latex_format.fragment_of(parts)
 
 
-def _tabular(table: ProtocolTable, rule_after: int | None = None) -> str:
-    lines = [
-        rf"\begin{{tabular}}{{l{'c' * len(table.columns)}}}",
-        r"\toprule",
-        _tex_row(escape_signs(column) for column in ["", *table.columns]),
-        r"\midrule",
-    ]
-    for number_of_row, row in enumerate(table.rows):
-        if number_of_row == rule_after:
-            lines.append(r"\midrule")
-        shared_n, cells = printed_cells(row)
-        texts = [_tex(row.name)]
-        below = [_tex_small(shared_n)]
-        for cell in cells:
-            texts.append("/".join(_tex(number.text) for number in cell))
-            below.append(_tex_small("/".join(", ".join(number.small) for number in cell if number.small)))
-        lines += [_tex_row(texts), _tex_row(below)]
-    return "\n".join([*lines, r"\bottomrule", r"\end{tabular}"])
-
-
-def _tex(text: str) -> str:
-    return escape_signs(text).replace("±", r"$\pm$").replace("–", "--")
-
-
-def _tex_small(text: str) -> str:
-    return rf"{{\scriptsize {escape_signs(text)}}}" if text else ""
-
-
-def _tex_row(cells: Iterable[str]) -> str:
-    return " & ".join(cells) + r" \\"
-
-
-def _tex_comment(text: str) -> str:
-    """On one line, whatever the text holds: what follows a line break would be typeset."""
-    return f"% {' '.join(text.split())}"
+def _selected_texts(strategy: Strategy) -> list[str]:
+    """The table of what was selected, a line of text for each row."""
+    table = selected_table(strategy)
+    rows = [*table.heads, *(line.cells for body in table.bodies for line in body.lines)]
+    return [" | ".join(" ".join([cell.text, *cell.small]) for cell in row) for row in rows]
 
 
 # --- CSV --------------------------------------------------------------------------------------------------------------
@@ -171,19 +75,16 @@ _COLUMNS = (
 
 def csv_text(studies: Sequence[Study]) -> str:
     """One number a line: shares as shares, with the configuration that was selected."""
-    stream = io.StringIO()
-    writer = csv.writer(stream, lineterminator="\n")
-    writer.writerow(_COLUMNS)
+    rows: list[list[Any]] = []
     for study in studies:
         for strategy in study.strategies:
             for task, verdict in strategy.verdicts.items():
                 head = [study.model, study.method, strategy.name, strategy.k, strategy.options.ratio, task]
-                rows = _csv_rows(verdict)
+                numbers = _csv_rows(verdict)
                 for other in strategy.curves.get(task, ()):
-                    rows += _csv_rows_over_k(other)
-                for row in rows:
-                    writer.writerow([spreadsheet_cell(value) for value in [*head, *row]])
-    return stream.getvalue()
+                    numbers += _csv_rows_over_k(other)
+                rows += [[*head, *row] for row in numbers]
+    return spreadsheet.csv_text(_COLUMNS, rows)
 
 
 def _csv_rows(verdict: Verdict) -> list[list[Any]]:

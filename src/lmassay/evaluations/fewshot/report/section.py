@@ -4,28 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from lmassay.evaluations.fewshot.protocol.estimates import Estimate
 from lmassay.evaluations.fewshot.protocol.judging import Configuration, Verdict
 from lmassay.evaluations.fewshot.protocol.studies import Strategy, Study, read_studies
 from lmassay.evaluations.fewshot.report import figures
 from lmassay.evaluations.fewshot.report.figures import short_name
+from lmassay.evaluations.fewshot.report.shown import estimate_cell, selected_table, shown_table
 from lmassay.evaluations.fewshot.report.tables import (
     ProtocolCell,
-    ProtocolTable,
     comparison_tables,
     criteria_table,
-    estimate_text,
-    examples_text,
     explanation,
     in_papers_order,
     notes,
     performance_table,
-    printed_cells,
-    selected_name,
-    splits_text,
     stability_note,
 )
-from lmassay.reporting.blocks import Block, Body, Cell, Folded, Heading, Line, Note, Section, Table, count, name
+from lmassay.reporting.blocks import Block, Body, Cell, Folded, Heading, Line, Note, Section, Table, name
 from lmassay.reporting.sections import results_section as generic_section
 from lmassay.storage.store import Store
 from lmassay.types import RunRecord
@@ -55,12 +49,12 @@ def _study_blocks(study: Study) -> list[Block]:
     if len(study.strategies) > 1:
         blocks.append(Heading("Strategies compared"))
         for table in comparison_tables(study):
-            blocks.append(_shown_table(table, f"{table.title}."))
+            blocks.append(shown_table(table, f"{table.title}."))
     for strategy in study.main_strategies:
         table = criteria_table(strategy)
         blocks.append(Heading(table.title))
-        blocks.append(_shown_table(table, f"The three criteria. {stability_note(strategy)}".strip()))
-        blocks.append(_selected_table(strategy))
+        blocks.append(shown_table(table, f"The three criteria. {stability_note(strategy)}".strip()))
+        blocks.append(selected_table(strategy))
         blocks += _note_blocks(notes(strategy))
     blocks += figures.blocks(study)
     blocks.append(Heading("All configurations"))
@@ -123,57 +117,6 @@ def _method_cell(verdict: Verdict | None, cell: ProtocolCell) -> Cell:
     return Cell(cell.text(), list(dict.fromkeys(below)))
 
 
-def _shown_table(table: ProtocolTable, caption: str) -> Table:
-    lines = []
-    for row in table.rows:
-        shared_n, cells = printed_cells(row)
-        line = [name(row.name, shared_n) if shared_n else name(row.name)]
-        for cell in cells:
-            below = [text for number in cell for text in number.small]
-            line.append(Cell(" / ".join(number.text for number in cell), below))
-        lines.append(Line(line))
-    head = [Cell("", kind="text"), *map(Cell, table.columns)]
-    return Table(caption, [head], [Body(lines)], dense=len(table.columns) > _MANY_TASKS + 1)
-
-
-def _selected_table(strategy: Strategy) -> Table:
-    lines = []
-    for task, verdict in strategy.verdicts.items():
-        shared = _shared_options(verdict.selected)
-        lines.append(
-            Line(
-                [
-                    name(task),
-                    Cell(selected_name(verdict), [shared] if shared else [], kind="text"),
-                    _estimate_cell(verdict.dev),
-                    _estimate_cell(verdict.test),
-                    Cell(splits_text(verdict)),
-                    count(len(verdict.configurations)),
-                    Cell(examples_text(verdict)),
-                ]
-            )
-        )
-    texts = ("task", "selected configuration")
-    numbers = ("dev", "test", "splits", "configurations", "train/dev/test examples")
-    head = [*(Cell(title, kind="text") for title in texts), *map(Cell, numbers)]
-    caption = "The configuration with the best mean dev score. Options that are not named are the method's defaults."
-    return Table(caption, [head], [Body(lines)])
-
-
-def _shared_options(selected: Configuration | None) -> str:
-    """The options that all configurations share, which the name of the selected one leaves out."""
-    if selected is None:
-        return ""
-    shared = [f"{key}={value}" for key, value in selected.params.items() if f"{key}=" not in selected.name]
-    return f"for all: {', '.join(shared)}" if shared else ""
-
-
-def _estimate_cell(estimate: Estimate) -> Cell:
-    """The number, its interval below."""
-    number, has_interval, interval = estimate_text(estimate).partition(" [")
-    return Cell(number, [f"[{interval}"] if has_interval else [])
-
-
 # --- all configurations and trainings ---------------------------------------------------------------------------------
 
 
@@ -186,12 +129,12 @@ def _configurations(strategy: Strategy, task: str, verdict: Verdict) -> Folded:
         is_selected = configuration is verdict.selected
         cells = [
             _configuration_name(configuration, verdict),
-            _estimate_cell(configuration.dev),
-            _estimate_cell(configuration.test),
+            estimate_cell(configuration.dev),
+            estimate_cell(configuration.test),
         ]
         for metric in shown_metrics:
             estimate = configuration.test_metrics.get(metric)
-            cells.append(Cell("–", []) if estimate is None else _estimate_cell(estimate))
+            cells.append(Cell("–", []) if estimate is None else estimate_cell(estimate))
         cells.append(Cell(f"{len(configuration.splits)} of {verdict.k}"))
         lines.append(Line(cells, "total" if is_selected else "plain"))
     head = [Cell("configuration", kind="text"), Cell("dev"), Cell("test"), *map(Cell, shown_metrics), Cell("splits")]

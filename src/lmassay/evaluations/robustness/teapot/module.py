@@ -8,6 +8,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
+from lmassay.evaluations.robustness import criterion
 from lmassay.evaluations.robustness.scorers import base
 from lmassay.plugins.registry import current
 
@@ -36,8 +39,8 @@ def install() -> None:
 
 
 def relative_decrease(base_score: float, score: float) -> float:
-    """max(0, base - score) / base, and 0 where the base is 0."""
-    return max(0.0, base_score - score) / base_score if base_score > 0 else 0.0
+    """d_tgt of one sentence: max(0, base - score) / base, and 0 where the base is 0."""
+    return float(criterion.relative_decrease(np.asarray(float(base_score)), np.asarray(float(score))))
 
 
 def check_tokenization(sentences: Sequence[str]) -> None:

@@ -190,8 +190,8 @@ def _lines(args: argparse.Namespace, sides: dict[str, _Side]) -> Iterator[str]:
             target = scores[0] if len(scores) == 1 else criterion.relative_decrease(*scores)
             blocks.append(_block(f"Target side degradation (relative decrease in {name}):", target, args))
     if len(sides) == 2:
-        decide = criterion.success_without_reference if args.ref is None else criterion.success_with_reference
-        rate = 100 * float(decide(s_src, target, args.success_threshold).mean())
+        succeeds = criterion.success(s_src, target, args.success_threshold, with_reference=args.ref is not None)
+        rate = 100 * float(succeeds.mean())
         blocks.append([f"{rate:.3f}"] if args.terse else [f"Success percentage: {rate:.2f} %"])
     for number, block in enumerate(blocks):
         if number and not args.terse:

@@ -14,7 +14,7 @@ import numpy as np
 from lmassay.errors import ConfigError, DataError
 from lmassay.evaluations.syntax.refining_tse.config import Compat, Voting
 from lmassay.evaluations.syntax.refining_tse.folder import RUN_FILE, nanmeans
-from lmassay.reporting.formats.latex import escape_signs
+from lmassay.reporting.formats import latex
 from lmassay.storage.yamlfile import read_mapping
 
 # Folder → title, in the order of the paper's table.
@@ -274,20 +274,17 @@ _METRICS = ("MW", "EW", "TSE")
 def latex_table(results: Results) -> str:
     """The ten rows of the paper, and below them whatever else was evaluated."""
     models = results.models
-    others = [name for name in results.templates if name not in TEMPLATES]
-    lines = [
-        _HEAD,
-        rf"\begin{{tabular}}{{l{' ccc' * len(models)}}}",
-        r"\toprule",
-        _row("", *(rf"\multicolumn{{3}}{{c}}{{{escape_signs(model_title(model))}}}" for model in models)),
-        " ".join(rf"\cmidrule(lr){{{first}-{first + 2}}}" for first in range(2, 2 + 3 * len(models), 3)),
-        _row("Templates", *(_METRICS * len(models))),
-        r"\midrule",
-        *(_scores(results, name) for name in TEMPLATES),
+    titles = [latex.spanning(latex.escape_signs(model_title(model)), len(_METRICS)) for model in models]
+    heads = [
+        latex.row(["", *titles]),
+        latex.rules([1, *[len(_METRICS)] * len(models)]),
+        latex.row(["Templates", *_METRICS * len(models)]),
     ]
+    rows = [_scores(results, name) for name in TEMPLATES]
+    others = [name for name in results.templates if name not in TEMPLATES]
     if others:
-        lines += [r"\midrule", *(_scores(results, name) for name in others)]
-    return "\n".join([*lines, r"\bottomrule", r"\end{tabular}"]) + "\n"
+        rows += [latex.MIDRULE, *(_scores(results, name) for name in others)]
+    return f"{_HEAD}\n{latex.frame('l' + ' ccc' * len(models), heads, rows)}\n"
 
 
 def _scores(results: Results, templates: str) -> str:
@@ -296,7 +293,7 @@ def _scores(results: Results, templates: str) -> str:
         mw, ew = (results.score(model, templates, voting) for voting in ("mw", "ew"))
         cells += [_MISSING if mw is None else rf"\textit{{{mw:.2f}}}"]
         cells += _larger_in_bold(ew, results.tse.get((model, templates)))
-    return _row(escape_signs(template_title(templates)), *cells)
+    return latex.row([latex.escape_signs(template_title(templates)), *cells])
 
 
 def _larger_in_bold(ew: float | None, tse: float | None) -> list[str]:
@@ -304,7 +301,3 @@ def _larger_in_bold(ew: float | None, tse: float | None) -> list[str]:
         return [_MISSING if value is None else f"{value:.2f}" for value in (ew, tse)]
     larger = f"{max(ew, tse):.2f}"
     return [rf"\textbf{{{value:.2f}}}" if f"{value:.2f}" == larger else f"{value:.2f}" for value in (ew, tse)]
-
-
-def _row(*cells: str) -> str:
-    return " & ".join(cells) + r" \\"

@@ -9,11 +9,12 @@ from pathlib import Path
 import numpy as np
 
 from lmassay.errors import DataError
+from lmassay.evaluations.bias import scores
 from lmassay.evaluations.bias.kobbq.pandas_output import float_series
 from lmassay.evaluations.bias.kobbq.steps.evaluate import HEADER, METRICS
 from lmassay.evaluations.bias.kobbq.tsv import read_table
 
-_ACCURACY, _BIAS = METRICS[1:3], METRICS[3:5]
+_ACCURACIES, _BIASES = METRICS[1:3], METRICS[3:5]
 _OVERALL = "overall"
 
 
@@ -26,11 +27,11 @@ class Average:
 
     @property
     def accuracy(self) -> float:
-        return sum(self.metrics[name] for name in _ACCURACY) / len(_ACCURACY)
+        return scores.mean_over_contexts(*(self.metrics[name] for name in _ACCURACIES))
 
     @property
     def diff_bias(self) -> float:
-        return sum(self.metrics[name] for name in _BIAS) / len(_BIAS)
+        return scores.mean_over_contexts(*(self.metrics[name] for name in _BIASES))
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,11 +116,8 @@ def _average(results: _Results, model: str, overall: bool) -> Average:
         for name, group, values in zip(results.models, results.groups, results.values, strict=True)
         if name == model and (group == _OVERALL or not overall)
     ]
-    # Summed along the rows of a metric, as pandas does, so that the last digits agree.
-    columns = np.array(rows, np.float64).reshape(-1, len(METRICS)).T.copy()
-    present = (~np.isnan(columns)).sum(axis=1)
-    sums = np.where(np.isnan(columns), 0.0, columns).sum(axis=1)
-    means = [float(total / count) if count else float("nan") for total, count in zip(sums, present, strict=True)]
+    columns = np.array(rows, np.float64).reshape(-1, len(METRICS)).T
+    means = [scores.mean_over_prompts(column) for column in columns]
     return Average(dict(zip(METRICS, means, strict=True)), len(rows))
 
 

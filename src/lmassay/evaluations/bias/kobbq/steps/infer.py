@@ -21,7 +21,7 @@ from typing import IO, Any
 
 from lmassay.budget import Budget
 from lmassay.contracts import Model, ask
-from lmassay.errors import DataError, FatalModelError
+from lmassay.errors import DataError
 from lmassay.evaluations.bias.kobbq.samples import file_name_of
 from lmassay.storage.files import atomic_write, require_file
 from lmassay.storage.locks import exclusive
@@ -285,10 +285,7 @@ def infer(
         told.tokens_out += response.tokens_out or 0
         budget.spend(response, model.prices)
         note(question, response)
-        if budget.limited and response.error is None and response.tokens_in is None and response.tokens_out is None:
-            raise FatalModelError(
-                "the server does not say how many tokens it took, so the budget cannot be kept; leave the budget out"
-            )
+        budget.require_usage(response)
         progress(known + told.asked, len(questions))
 
 
