@@ -129,7 +129,7 @@ def test_all_mistakes_are_told_together_each_with_its_line_and_a_remedy(tree):
         "dataset.capitalize_first_word",
         "dataset.add_trailing_perod: unknown key; did you mean 'add_trailing_period'?",
         "experiment.max_examples",
-        "metrics.main.cutoffs_top.1",
+        "metrics.main.cutoffs_top[1]",
         "metrics.main.lemma_inflections_path: there is no verb list data/verbs/none.csv",
         "metrics.mian: unknown metric; did you mean 'main'?",
         "model.nmae: unknown key; known: name",
