@@ -21,10 +21,11 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict, ValidationError, ValidationInfo
 from pydantic_core import InitErrorDetails, PydanticCustomError
 
 from lmassay.plugins.options import MISTAKE, problems
@@ -43,14 +44,23 @@ _Model = TypeVar("_Model", bound=YamlModel)
 def read_model(path: Path, model: type[_Model], **defaults: Any) -> tuple[_Model, YamlFile]:
     """What a file says, and the file, which shows further mistakes in their place.
 
-    ``defaults`` stand in for keys that the file may leave out this time. Validators find the folder of the file as
-    ``info.context["folder"]``.
+    ``defaults`` stand in for keys that the file may leave out this time.
     """
     file = read_yaml(path)
     try:
-        return model.model_validate({**defaults, **file.data}, context={"folder": path.parent}), file
+        return model.model_validate({**defaults, **file.data}, context=_Context(path.parent)), file
     except ValidationError as error:
         raise file.error(problems(error, model, "")) from None
+
+
+@dataclass(frozen=True, slots=True)
+class _Context:
+    folder: Path
+
+
+def folder_of(info: ValidationInfo) -> Path:
+    """The folder of the file that is read, for validators of paths."""
+    return info.context.folder if isinstance(info.context, _Context) else Path()
 
 
 class Mistakes:

@@ -32,7 +32,7 @@ from lmassay.evaluations.fewshot.tasks.patterns import TablePVP, notation, patte
 from lmassay.evaluations.fewshot.tasks.processors import Part, RowProcessor
 from lmassay.evaluations.fewshot.tasks.pvp import Mode
 from lmassay.evaluations.fewshot.tasks.rows import ENDINGS, Row
-from lmassay.plugins.yaml_models import Mistakes, YamlModel, listed, read_model
+from lmassay.plugins.yaml_models import Mistakes, YamlModel, folder_of, listed, read_model
 
 # Without the key "ptuning", the first pattern gets so many prompt tokens.
 _SLOTS = (1, 2, 3, 4)
@@ -56,7 +56,7 @@ def _without_outer_blanks(text: str) -> str:
 def _data_file(name: Any, info: ValidationInfo) -> Path:
     if not isinstance(name, str) or not name.endswith(ENDINGS):
         raise ValueError(f"must be a file that ends in {', '.join(ENDINGS)}")
-    file: Path = info.context["folder"] / Path(name).expanduser()
+    file = folder_of(info) / Path(name).expanduser()
     if not file.is_file():
         raise ValueError(f"there is no file {file}; check the path")
     return file
