@@ -242,6 +242,7 @@ def test_the_digest_covers_description_and_data(tmp_path):
         ("language: fr\n", r"line 2: language: Input should be 'en' or 'ko' \(got 'fr'\)"),
         ("name: 7\n", r"line 2: name: Input should be a valid string \(got 7\); put it in quotes"),
         ("count_from: 2\n", r"line 2: count_from: Input should be 0 or 1 \(got 2\)"),
+        ("count_from: true\n", r"line 2: count_from: must be 0 or 1 \(got True\)"),
         ("choices: [a]\n", r"line 2: choices: must be a column that holds a list, .*\(got \['a'\]\)"),
         ("choices: {a: b}\n", r"line 2: choices: "),
         ("correct: [1]\n", r"line 2: correct: must be the name of a column, .*\(got \[1\]\)"),

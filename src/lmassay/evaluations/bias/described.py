@@ -13,7 +13,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeVar
 
-from pydantic import BeforeValidator, Field, model_validator
+from pydantic import BeforeValidator, Field, field_validator, model_validator
 
 from lmassay.answers.words import CANNOT_BE_ANSWERED, CANNOT_BE_KNOWN, IS_NOT_KNOWN_TO_ME
 from lmassay.errors import DataError
@@ -116,7 +116,7 @@ class Description(YamlModel):
     """What a description says; a column of None was not named, and its usual name is looked for."""
 
     files: Texts = Field(description="name the files of the data, e.g. questions.jsonl")
-    name: str = ""
+    name: str | None = None
     language: Literal["en", "ko"] = "en"
     licence: str = ""
     source: str = ""
@@ -147,6 +147,14 @@ class Description(YamlModel):
     def _without_empty_keys(cls, data: dict[str, Any]) -> dict[str, Any]:
         """A key without a value is a key left out."""
         return {key: value for key, value in data.items() if value is not None}
+
+    @field_validator("count_from", mode="before")
+    @classmethod
+    def _not_a_boolean(cls, value: Any) -> Any:
+        # Python takes false and true for 0 and 1.
+        if isinstance(value, bool):
+            raise ValueError("must be 0 or 1")
+        return value
 
     @cached_property
     def contexts(self) -> Mapping[str, Literal["amb", "dis"]]:
@@ -191,7 +199,8 @@ def read_described(path: Path) -> Dataset:
         raise yaml_file.error(f"by: no row has the field of '{name}'" for name in sorted(absent))
     signature = digest(sha256(path), [sha256(file) for file in files])
     notes = [*bias_notes(items), *_lone_questions(items)]
-    return Dataset(described.name or path.stem, items, described.language, signature, notes=notes)
+    name = path.stem if described.name is None else described.name
+    return Dataset(name, items, described.language, signature, notes=notes)
 
 
 def _lone_questions(items: Sequence[Item]) -> list[str]:
@@ -221,7 +230,7 @@ def _files(described: Description, yaml_file: YamlFile) -> list[Path]:
 
 
 def _item(record: Record, described: Description) -> Item:
-    choices = tuple(_choices(record, described.choices))
+    choices = tuple(_choices(record, described.choices or "choices"))
     groups = _groups(record, described.groups, len(choices))
     unknown = _unknown(record, described, choices, groups)
     key = described.id.text(record)
