@@ -25,14 +25,11 @@ def view(port: int, host: str, open_browser: bool, results: Path) -> None:
     from lmassay.interchange.viewer import Viewer
 
     viewer = Viewer(results, host, port)
-
-    def started(url: str) -> None:
-        click.echo(url)
-        say("stop with Ctrl-C")
-        if open_browser:
-            webbrowser.open(url)
-
-    # Ctrl-C is the usual way to end it, and no failure.
+    click.echo(viewer.url)
+    say("stop with Ctrl-C")
+    if open_browser:
+        webbrowser.open(viewer.url)
+    # Ctrl-C is the usual way to end it, and not a failure.
     with suppress(KeyboardInterrupt):
-        viewer.run(started)
+        viewer.run()
     say("stopped")

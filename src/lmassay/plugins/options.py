@@ -10,12 +10,14 @@ import inspect
 import os
 import re
 import typing
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import date
 from pathlib import Path
 from typing import Any
 
 from pydantic import BaseModel, ConfigDict, ValidationError, create_model
+from pydantic_core import ErrorDetails
 
 from lmassay.errors import ConfigError, LmassayError, PluginError, closest, did_you_mean, failure
 from lmassay.plugins.registry import current
@@ -119,28 +121,57 @@ def problems(error: ValidationError, model: type[BaseModel], key: str) -> list[s
     """One line a problem: the key's path, what is wrong, what is known there."""
     lines = []
     for item in error.errors(include_url=False, include_input=True):
-        path = ".".join([key, *(str(part) for part in item["loc"])]).strip(".")
+        path = _path(key, item["loc"])
+        around = _model_at(model, item["loc"][:-1])
+        known = around.model_fields if around is not None else {}
         if item["type"] == "extra_forbidden":
-            known = _fields_at(model, item["loc"][:-1])
             lines.append(_unknown(path, known))
         elif item["type"] == "missing":
-            lines.append(f"{path}: this key is required")
+            field = known.get(str(item["loc"][-1]))
+            advice = f"; {field.description}" if field is not None and field.description else ""
+            lines.append(f"{path}: this key is required{advice}")
+        elif item["type"] == MISTAKE:
+            lines.append(f"{path}: {item['msg']}")
         else:
             got = repr(item["input"])
-            lines.append(f"{path}: {item['msg'].removeprefix('Value error, ')} (got {got[:80]}){_meant(item)}")
+            lines.append(f"{path}: {_message(item)} (got {got[:80]}){_remedy(item)}")
     return lines
+
+
+MISTAKE = "mistake"
+"""The type of an error whose message says all: what was given is not repeated after it."""
+
+
+def _path(key: str, location: Sequence[int | str]) -> str:
+    """A place as a reader writes it, ``patterns[1].words``."""
+    path = key
+    for part in location:
+        if isinstance(part, int):
+            path += f"[{part}]"
+        elif part != "[key]":  # which is how pydantic marks a wrong name in a mapping
+            path += f".{part}"
+    return path.strip(".")
 
 
 def _unknown(path: str, known: Iterable[str]) -> str:
     return f"{path}: unknown key{did_you_mean(path.rpartition('.')[2], known)}"
 
 
-def _meant(item: Mapping[str, Any]) -> str:
-    """Which of the values that an option allows was probably meant."""
-    if item["type"] != "literal_error" or not isinstance(item["input"], str):
-        return ""
-    meant = closest(item["input"], _QUOTED.findall(str(item["ctx"]["expected"])))
-    return f"; did you mean '{meant}'?" if meant else ""
+def _message(item: ErrorDetails) -> str:
+    # Pydantic's own words for these speak of Python.
+    if item["type"] in ("dict_type", "model_type", "model_attributes_type"):
+        return "must be a mapping, name: value"
+    return item["msg"].removeprefix("Value error, ")
+
+
+def _remedy(item: ErrorDetails) -> str:
+    """Which of the allowed values was probably meant; that a text which YAML reads as something else goes in quotes."""
+    if item["type"] == "literal_error" and isinstance(item["input"], str):
+        meant = closest(item["input"], _QUOTED.findall(str(item["ctx"]["expected"])))
+        return f"; did you mean '{meant}'?" if meant else ""
+    if item["type"] == "string_type" and isinstance(item["input"], bool | int | float | date):
+        return "; put it in quotes"
+    return ""
 
 
 def expand_environment(value: Any, key: str) -> Any:
@@ -212,14 +243,17 @@ def _resolved(value: Any, base: Path) -> Any:
     return value
 
 
-def _fields_at(model: type[BaseModel], location: tuple[int | str, ...]) -> list[str]:
+def _model_at(model: type[BaseModel], location: Sequence[int | str]) -> type[BaseModel] | None:
+    """The model that describes what stands at a place; places in lists and names in mappings lead no deeper."""
     for part in location:
         field = model.model_fields.get(str(part))
-        inner = inner_model(field.annotation) if field is not None else None
+        if field is None:
+            continue
+        inner = inner_model(field.annotation)
         if inner is None:
-            return []
+            return None
         model = inner
-    return list(model.model_fields)
+    return model
 
 
 def inner_model(annotation: Any) -> type[BaseModel] | None:

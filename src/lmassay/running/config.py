@@ -16,7 +16,6 @@ import re
 import types
 import typing
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from math import isfinite
 from pathlib import Path
 from typing import Any
@@ -28,7 +27,7 @@ from lmassay.errors import ConfigError, LmassayError, PluginError, did_you_mean
 from lmassay.plugins.options import Spec, build, inner_model, nested_kind, options_model, problems, split_spec
 from lmassay.plugins.registry import current
 from lmassay.statistics.intervals import Settings
-from lmassay.storage.yamlfile import Lines, read_brackets, read_mapping
+from lmassay.storage.yamlfile import YamlFile, read_brackets, read_mapping
 
 MAX_RUNS = 10_000
 _TOO_MANY = f"this expands to more than {MAX_RUNS} runs; shorten the lists"
@@ -72,32 +71,14 @@ class RunConfig(BaseModel):
         return None if self.model is None else build("model", self.model, self.base_dir)
 
 
-@dataclass(frozen=True, slots=True)
-class ConfigFile:
-    """A configuration as written, with the line of every key, so that mistakes can be shown in their place."""
+class ConfigFile(YamlFile):
+    """A configuration as written; :meth:`locate` shows a mistake in its place."""
 
-    path: Path
-    data: dict[str, Any]
-    lines: Lines
+    __slots__ = ()
 
     def runs(self) -> list[RunConfig]:
         """A checked run for every combination of its lists."""
         return expand(self.data, self.path.resolve().parent, self.locate, default_name=self.path.stem)
-
-    def locate(self, message: str) -> str:
-        """Put file and line before a message that begins with a key path."""
-        key = message.partition(":")[0]
-        while key and key not in self.lines:
-            key = key.rpartition(".")[0]
-        if not key:
-            return f"{self.path}: {message}"
-        places = self.lines[key]
-        # The same key may stand in several entries of a list: the value that was refused tells which is meant.
-        meant = [line for line, value in places if value and f"(got {value})" in message] or [
-            line for line, _ in places
-        ]
-        where = " or ".join(str(line) for line in dict.fromkeys(meant))
-        return f"{self.path}, line {where}: {message}"
 
 
 def read_config(path: Path, overrides: Sequence[str] = (), limit: int | None = None) -> ConfigFile:

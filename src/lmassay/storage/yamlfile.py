@@ -4,7 +4,7 @@ executed.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -14,7 +14,10 @@ import yaml
 from lmassay.errors import ConfigError
 
 Lines = Mapping[str, Sequence[tuple[int, str]]]
-"""Key path → the lines it stands in, each with the plain value that stands there."""
+"""Key path → the lines it stands in, each with the plain value that stands there.
+
+A key inside a list is found with the place of its entry, ``patterns[1].words``, and without, ``patterns.words``.
+"""
 
 _MAX_CHARACTERS = 10_000_000
 _MAX_NODES = 100_000
@@ -31,6 +34,41 @@ class _Source:
 
     def at(self, line: int) -> str:
         return f"{self.name}, line {line}" if self.is_file else self.name
+
+
+@dataclass(frozen=True, slots=True)
+class YamlFile:
+    """A YAML file as written, with the line of every key, so that mistakes can be shown in their place."""
+
+    path: Path
+    data: dict[str, Any]
+    lines: Lines
+
+    def locate(self, message: str) -> str:
+        """Put file and line before a message that begins with a key path."""
+        lines = self._lines_of(message)
+        where = " or ".join(str(line) for line in lines)
+        return f"{self.path}, line {where}: {message}" if lines else f"{self.path}: {message}"
+
+    def error(self, messages: Iterable[str]) -> ConfigError:
+        """All mistakes as one error, a line each, in the order of the file; missing keys come last."""
+        ordered = sorted(dict.fromkeys(messages), key=lambda message: self._lines_of(message) or [_MAX_CHARACTERS])
+        return ConfigError("\n".join(self.locate(message) for message in ordered))
+
+    def _lines_of(self, message: str) -> list[int]:
+        key = message.partition(":")[0]
+        # A key that is not there has the line of the nearest one around it.
+        while key and key not in self.lines:
+            key = key[: max(key.rfind("."), key.rfind("["), 0)]
+        places = self.lines[key] if key else ()
+        # The same key may stand in several entries of a list: the value that was refused tells which is meant.
+        meant = [line for line, value in places if value and f"(got {value})" in message]
+        return list(dict.fromkeys(meant or [line for line, _ in places]))
+
+
+def read_yaml(path: Path) -> YamlFile:
+    """A YAML file that holds a mapping."""
+    return YamlFile(path, *read_mapping(path))
 
 
 def read_mapping(path: Path) -> tuple[dict[str, Any], Lines]:
@@ -83,25 +121,29 @@ def _read(text: str, source: _Source) -> tuple[Any, Lines]:
 def _lines(root: yaml.Node, source: _Source) -> Lines:
     """Key paths with the lines and values they have; refuses what no honest configuration contains."""
     found: dict[str, list[tuple[int, str]]] = {}
-    stack: list[tuple[str, int, yaml.Node]] = [("", 0, root)]
+    # Paths with and without the places of list entries: `patterns[1].words` and `patterns.words`.
+    stack: list[tuple[str, str, int, yaml.Node]] = [("", "", 0, root)]
     count = 0
     while stack:
-        prefix, depth, node = stack.pop()
+        exact, plain, depth, node = stack.pop()
         count += 1
         if count > _MAX_NODES or depth > _MAX_DEPTH:
             raise ConfigError(
                 f"{source.name}: brackets go deeper than {_MAX_DEPTH}, or anchors refer to themselves or never end"
             )
         if isinstance(node, yaml.SequenceNode):
-            stack += [(prefix, depth + 1, item) for item in node.value]
+            for place, item in enumerate(node.value):
+                inside = f"{exact}[{place}]"
+                found[inside] = [(item.start_mark.line + 1, "")]
+                stack.append((inside, plain, depth + 1, item))
         elif isinstance(node, yaml.MappingNode):
             for name, line, value in _entries(node, source):
-                full = f"{prefix}.{name}".strip(".")
-                text = (
-                    repr(yaml.safe_load(value.value)) if isinstance(value, yaml.ScalarNode) and not value.style else ""
-                )
-                found.setdefault(full, []).append((line, text))
-                stack.append((full, depth + 1, value))
+                is_plain_value = isinstance(value, yaml.ScalarNode) and not value.style
+                text = repr(yaml.safe_load(value.value)) if is_plain_value else ""
+                paths = (f"{exact}.{name}".strip("."), f"{plain}.{name}".strip("."))
+                for path in dict.fromkeys(paths):
+                    found.setdefault(path, []).append((line, text))
+                stack.append((*paths, depth + 1, value))
     return {key: sorted(places) for key, places in found.items()}
 
 

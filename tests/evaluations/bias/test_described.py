@@ -239,14 +239,18 @@ def test_the_digest_covers_description_and_data(tmp_path):
     ("text", "message"),
     [
         ("corect: label\n", r"line 2: corect: unknown key; did you mean 'correct'"),
-        ("language: fr\n", r"line 2: language: 'fr' must be one of en, ko"),
-        ("name: 7\n", r"line 2: name: 7 is no text"),
-        ("count_from: 2\n", r"line 2: count_from: 2 must be 0 or 1"),
-        ("choices: [a]\n", r"line 2: choices: \['a'\] must be a column that holds a list"),
+        ("language: fr\n", r"line 2: language: Input should be 'en' or 'ko' \(got 'fr'\)"),
+        ("name: 7\n", r"line 2: name: Input should be a valid string \(got 7\); put it in quotes"),
+        ("count_from: 2\n", r"line 2: count_from: Input should be 0 or 1 \(got 2\)"),
+        ("count_from: true\n", r"line 2: count_from: must be 0 or 1 \(got True\)"),
+        ("choices: [a]\n", r"line 2: choices: must be a column that holds a list, .*\(got \['a'\]\)"),
         ("choices: {a: b}\n", r"line 2: choices: "),
-        ("correct: [1]\n", r"line 2: correct: \[1\] must be the name of a column"),
-        ("id: {column: id, pattern: '('}\n", r"line 2: id\.pattern: no valid regular expression"),
-        ("id: {column: id}\n", r"line 2: id: .* must be the name of a column"),
+        ("correct: [1]\n", r"line 2: correct: must be the name of a column, .*\(got \[1\]\)"),
+        ("id: {column: id, pattern: '('}\n", r"line 2: id\.pattern: not a valid regular expression: missing \)"),
+        ("id: {column: id}\n", r"line 2: id\.pattern: this key is required"),
+        ("id: 7\n", r"line 2: id: must be the name of a column, .*\(got 7\)"),
+        ("id: {column: id, patern: x}\n", r"line 2: id\.patern: unknown key; did you mean 'pattern'"),
+        ("by: {place: {column: id, pattern: '('}}\n", r"line 2: by\.place\.pattern: not a valid regular expression"),
         ("ambiguous: [yes]\n", r"line 2: ambiguous: .* put them in quotes"),
         ("by: [1]\n", r"line 2: by: "),
         ("by: 3\n", r"line 2: by: "),
@@ -261,10 +265,32 @@ def test_a_mistake_in_the_description_is_told_with_its_line(tmp_path, text, mess
         read_described(path)
 
 
+def test_all_mistakes_are_reported_at_once_in_the_order_of_the_file(tmp_path):
+    path = describe(tmp_path, [ROW])
+    path.write_text("lisence: MIT\nlanguage: fr\nid: {column: id, pattern: '('}\ncount_from: 2\n", encoding="utf-8")
+    with pytest.raises(ConfigError) as caught:
+        read_described(path)
+    places = [line.removeprefix(str(path)).rpartition(": ")[0] for line in str(caught.value).split("\n")]
+    expected = (", line 1: lisence", ", line 2: language", ", line 3: id.pattern", ", line 4: count_from", ": files")
+    assert len(places) == len(expected)
+    assert all(place.startswith(start) for place, start in zip(places, expected, strict=True))
+
+
+def test_all_files_that_are_missing_are_named(tmp_path):
+    path = describe(tmp_path, [ROW], {"files": ["one.jsonl", "rows.jsonl", "two.jsonl"]})
+    with pytest.raises(ConfigError, match=r"(?s)line 1: files: there is no file .*one\.jsonl.*\n.*two\.jsonl"):
+        read_described(path)
+
+
+def test_a_key_without_a_value_is_a_key_left_out(tmp_path):
+    path = describe(tmp_path, [ROW], {"id": None, "by": None, "template": None, "ambiguous": None})
+    assert only(path) == only(describe(tmp_path, [ROW]))
+
+
 @pytest.mark.parametrize(
     ("files", "message"),
     [
-        (None, "the key 'files' is required"),
+        (None, "files: this key is required; name the files of the data"),
         ("nothing.jsonl", r"line 1: files: there is no file .*nothing\.jsonl"),
         ("data.yaml", r"line 1: files: data\.yaml must end in"),
         ([], "line 1: files: "),

@@ -1,6 +1,6 @@
 """The user's own data in the shape of BBQ: a short YAML file says which field of a row is what.
 
-Every mistake in that file is reported with file and line.
+All mistakes in that file are reported at once, each with file and line.
 """
 
 from __future__ import annotations
@@ -9,46 +9,97 @@ import glob
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
-from typing import Any, Literal, TypeVar
+from typing import Annotated, Any, Literal, TypeVar
+
+from pydantic import BeforeValidator, Field, field_validator, model_validator
 
 from lmassay.answers.words import CANNOT_BE_ANSWERED, CANNOT_BE_KNOWN, IS_NOT_KNOWN_TO_ME
-from lmassay.errors import ConfigError, DataError, did_you_mean
+from lmassay.errors import DataError
 from lmassay.evaluations.bias.bbq import bias_notes, biased_answer
 from lmassay.evaluations.bias.items import LETTERS, Dataset, Item, checked
 from lmassay.evaluations.bias.kobbq.samples import parse_choices
 from lmassay.evaluations.bias.records import KINDS, Record, read_records
+from lmassay.plugins.yaml_models import YamlModel, listed, read_model
 from lmassay.storage.files import sha256
-from lmassay.storage.yamlfile import Lines, read_mapping
+from lmassay.storage.yamlfile import YamlFile
 from lmassay.types import digest
 
-KEYS = (
-    *("name", "language", "licence", "source", "files", "id", "category", "template", "context", "question"),
-    *("choices", "correct", "count_from", "context_type", "ambiguous", "disambiguated", "unknown", "unknown_texts"),
-    *("biased", "groups", "stereotyped_groups", "polarity", "negative", "non_negative", "label", "by"),
-)
-Several = str | tuple[str, ...]
-"""One field that holds a list, or a field for each entry."""
+# --- the keys of the file ---------------------------------------------------------------------------------------------
+
 _JOINED = "-"
 
 
-@dataclass(frozen=True, slots=True)
-class Column:
+def _texts(value: Any) -> list[str]:
+    """One text or several; numbers are taken as they are written."""
+    texts = listed(value)
+    if not texts or any(isinstance(text, dict | list | bool) or text is None for text in texts):
+        raise ValueError("must be a text or a list of texts; put them in quotes")
+    return [str(text) for text in texts]
+
+
+def _columns(value: Any) -> Any:
+    if not value or not all(isinstance(path, str) and path for path in listed(value)):
+        raise ValueError("must be the name of a column, or a list of names")
+    return listed(value)
+
+
+def _column_or_columns(value: Any) -> Any:
+    if isinstance(value, str):
+        return value
+    if not isinstance(value, list) or len(value) < 2 or not all(isinstance(path, str) for path in value):
+        raise ValueError("must be a column that holds a list, or two or more columns")
+    return value
+
+
+def _named_columns(value: Any) -> Any:
+    """A mapping, or a list of columns that keep their last name."""
+    if isinstance(value, dict):
+        return value
+    columns = listed(value or None)
+    if not all(isinstance(path, str) for path in columns):
+        raise ValueError("must be a list of columns, or a mapping name: column")
+    return {path.rpartition(".")[2]: path for path in columns}
+
+
+def _regular_expression(value: Any) -> re.Pattern[str] | None:
+    try:
+        return None if value is None else re.compile(value)
+    except (re.error, TypeError) as error:
+        raise ValueError(f"not a valid regular expression: {error}") from None
+
+
+Texts = Annotated[tuple[str, ...], BeforeValidator(_texts)]
+Several = Annotated[str | tuple[str, ...], BeforeValidator(_column_or_columns)]
+"""One field that holds a list, or a field for each entry."""
+
+
+class Column(YamlModel):
     """Where a value stands: a field, several that are joined, or what a pattern finds in them."""
 
-    paths: tuple[str, ...]
-    pattern: re.Pattern[str] | None = None
+    column: Annotated[tuple[str, ...], BeforeValidator(_columns)]
+    pattern: Annotated[re.Pattern[str] | None, BeforeValidator(_regular_expression)]
+
+    @model_validator(mode="before")
+    @classmethod
+    def _named_alone(cls, value: Any) -> Any:
+        if isinstance(value, str | list):
+            _columns(value)
+            return {"column": value, "pattern": None}
+        if not isinstance(value, dict):
+            raise ValueError("must be the name of a column, a list of names, or a mapping of 'column' and 'pattern'")
+        return value
 
     def is_in(self, record: Record) -> bool:
-        return all(record.has(path) for path in self.paths)
+        return all(record.has(path) for path in self.column)
 
     def value(self, record: Record) -> Any:
         """The value as it is, if it is one field."""
-        return self.text(record) if self.pattern or len(self.paths) > 1 else record.get(self.paths[0])
+        return self.text(record) if self.pattern or len(self.column) > 1 else record.get(self.column[0])
 
     def text(self, record: Record) -> str:
-        text = _JOINED.join(record.text(path) for path in self.paths)
+        text = _JOINED.join(record.text(path) for path in self.column)
         if self.pattern is None:
             return text
         found = self.pattern.search(text)
@@ -57,142 +108,84 @@ class Column:
         return _JOINED.join(part for part in found.groups() if part is not None) or found[0]
 
 
-@dataclass(frozen=True, slots=True)
-class Keys:
-    """What stands in a description."""
+def _column(name: str) -> Column:
+    return Column.model_validate(name)
 
-    path: Path
-    data: Mapping[str, Any]
-    lines: Lines
 
+class Description(YamlModel):
+    """What a description says; a column of None was not named, and its usual name is looked for."""
+
+    files: Texts = Field(description="name the files of the data, e.g. questions.jsonl")
+    name: str | None = None
+    language: Literal["en", "ko"] = "en"
+    licence: str = ""
+    source: str = ""
+    id: Column = _column("id")
+    category: Column = _column("category")
+    template: Column | None = None
+    context: Column = _column("context")
+    question: Column = _column("question")
+    choices: Several = "choices"
+    correct: Column = _column("correct")
+    count_from: Literal[0, 1] = 0
+    context_type: Column = _column("context_type")
+    ambiguous: Texts = ("amb", "ambig", "ambiguous")
+    disambiguated: Texts = ("dis", "disambig", "disambiguated")
+    unknown: Column | None = None
+    unknown_texts: Texts = ()
+    biased: Column | None = None
+    groups: Several | None = None
+    stereotyped_groups: str = ""
+    polarity: Column | None = None
+    negative: Texts = ("neg", "negative")
+    non_negative: Texts = ("nonneg", "non-negative", "nonnegative")
+    label: Column | None = None
+    by: Annotated[dict[str, Column], BeforeValidator(_named_columns)] = Field(default_factory=dict)
+
+    @model_validator(mode="before")
     @classmethod
-    def read(cls, path: Path) -> Keys:
-        data, lines = read_mapping(path)
-        keys = cls(path, data, lines)
-        for name in data:
-            if name not in KEYS:
-                raise ConfigError(f"{keys.place(name)}: unknown key{did_you_mean(name, KEYS)}")
-        return keys
+    def _without_empty_keys(cls, data: dict[str, Any]) -> dict[str, Any]:
+        """A key without a value is a key left out."""
+        return {key: value for key, value in data.items() if value is not None}
 
-    def place(self, key: str) -> str:
-        """File, line and key, for messages."""
-        lines = self.lines.get(key)
-        return f"{self.path}{f', line {lines[0][0]}' if lines else ''}: {key}"
-
-    def text(self, key: str, default: str) -> str:
-        value = self.data.get(key, default)
-        if not isinstance(value, str):
-            raise ConfigError(f"{self.place(key)}: {value!r} is no text; put it in quotes")
+    @field_validator("count_from", mode="before")
+    @classmethod
+    def _not_a_boolean(cls, value: Any) -> Any:
+        # Python takes false and true for 0 and 1.
+        if isinstance(value, bool):
+            raise ValueError("must be 0 or 1")
         return value
 
-    def choice(self, key: str, known: Sequence[str]) -> str:
-        value = self.text(key, known[0])
-        if value not in known:
-            raise ConfigError(f"{self.place(key)}: '{value}' must be one of {', '.join(known)}")
-        return value
+    @cached_property
+    def contexts(self) -> Mapping[str, Literal["amb", "dis"]]:
+        """What the words for the type of a context mean."""
+        meanings: dict[str, Literal["amb", "dis"]] = {}
+        meanings |= dict.fromkeys(self.ambiguous, "amb")
+        meanings |= dict.fromkeys(self.disambiguated, "dis")
+        return meanings
 
-    def number(self, key: str, default: int) -> int:
-        value = self.data.get(key, default)
-        if value not in (0, 1) or isinstance(value, bool):
-            raise ConfigError(f"{self.place(key)}: {value!r} must be 0 or 1")
-        return int(value)
+    @cached_property
+    def polarities(self) -> Mapping[str, bool]:
+        """Which words for the polarity of a question mean that it is negative."""
+        return {**dict.fromkeys(self.negative, True), **dict.fromkeys(self.non_negative, False)}
 
-    def values(self, key: str, default: Sequence[str]) -> tuple[str, ...]:
-        """One text or several."""
-        value = self.data.get(key)
-        if value is None:
-            return tuple(default)
-        values = value if isinstance(value, list) else [value]
-        if not values or any(isinstance(text, dict | list | bool) or text is None for text in values):
-            raise ConfigError(f"{self.place(key)}: {value!r} must be a text or a list of texts; put them in quotes")
-        return tuple(map(str, values))
-
-    def column(self, key: str) -> Column:
-        return self.optional_column(key) or Column((key,))
-
-    def optional_column(self, key: str) -> Column | None:
-        value = self.data.get(key)
-        return None if value is None else self._column(key, value)
-
-    def columns(self, key: str) -> dict[str, Column]:
-        """Names with their columns: a mapping, or a list of columns that keep their last name."""
-        value = self.data.get(key) or {}
-        if isinstance(value, str | list):
-            listed = [value] if isinstance(value, str) else value
-            if not all(isinstance(path, str) for path in listed):
-                raise ConfigError(f"{self.place(key)}: {value!r} must be a list of columns, or a mapping name: column")
-            value = {path.rpartition(".")[2]: path for path in listed}
-        if not isinstance(value, dict):
-            raise ConfigError(f"{self.place(key)}: {value!r} must be a list of columns, or a mapping name: column")
-        return {str(name): self._column(f"{key}.{name}", column) for name, column in value.items()}
-
-    def several(self, key: str) -> Several | None:
-        value = self.data.get(key)
-        if value is None or isinstance(value, str):
-            return value
-        if not isinstance(value, list) or len(value) < 2 or not all(isinstance(path, str) for path in value):
-            raise ConfigError(
-                f"{self.place(key)}: {value!r} must be a column that holds a list, or two or more columns"
-            )
-        return tuple(value)
-
-    def _column(self, key: str, value: Any) -> Column:
-        if isinstance(value, str) and value:
-            return Column((value,))
-        if isinstance(value, list) and value and all(isinstance(path, str) for path in value):
-            return Column(tuple(value))
-        if isinstance(value, dict) and set(value) == {"column", "pattern"}:
-            inner = self._column(f"{key}.column", value["column"])
-            try:
-                return Column(inner.paths, re.compile(value["pattern"]))
-            except (re.error, TypeError) as error:
-                raise ConfigError(f"{self.place(f'{key}.pattern')}: no valid regular expression: {error}") from None
-        raise ConfigError(
-            f"{self.place(key)}: {value!r} must be the name of a column, a list of names to join, or a mapping of "
-            f"'column' and 'pattern'"
-        )
+    @cached_property
+    def unknown_choices(self) -> frozenset[str]:
+        """The texts of ``unknown_texts``, as they are compared."""
+        return frozenset(_same(text) for text in self.unknown_texts)
 
 
-# --- what a description says, and the rows read by it -----------------------------------------------------------------
+# --- the rows ---------------------------------------------------------------------------------------------------------
 
 _UNKNOWN = (CANNOT_BE_KNOWN, IS_NOT_KNOWN_TO_ME, CANNOT_BE_ANSWERED)
 _NEITHER = ("", "none")
 _Meaning = TypeVar("_Meaning")
 
 
-@dataclass(frozen=True, slots=True)
-class _Description:
-    """What a description says; a column of None was not named, and its usual name is looked for."""
-
-    id: Column
-    category: Column
-    template: Column | None
-    context: Column
-    question: Column
-    choices: Several
-    correct: Column
-    count_from: int
-    context_type: Column
-    contexts: Mapping[str, Literal["amb", "dis"]]
-    unknown: Column | None
-    unknown_texts: frozenset[str]
-    biased: Column | None
-    groups: Several | None
-    stereotyped_groups: str | None
-    polarity: Column | None
-    polarities: Mapping[str, bool]
-    label: Column | None
-    by: Mapping[str, Column]
-
-
 def read_described(path: Path) -> Dataset:
     """The data set that a .yaml file describes."""
-    keys = Keys.read(path)
-    name, language = keys.text("name", path.stem), keys.choice("language", ("en", "ko"))
-    for key in ("licence", "source"):
-        keys.text(key, "")
-    files = _files(keys)
-    described = _description(keys)
+    described, yaml_file = read_model(path, Description)
+    files = _files(described, yaml_file)
     absent = set(described.by)
 
     def rows() -> Iterator[Record]:
@@ -203,9 +196,11 @@ def read_described(path: Path) -> Dataset:
 
     items = list(checked((_item(record, described), record.where) for record in rows()))
     if items and absent:
-        raise ConfigError(f"{keys.place('by')}: no row has the field of '{min(absent)}'")
+        raise yaml_file.error(f"by: no row has the field of '{name}'" for name in sorted(absent))
     signature = digest(sha256(path), [sha256(file) for file in files])
-    return Dataset(name, items, language, signature, notes=[*bias_notes(items), *_lone_questions(items)])
+    notes = [*bias_notes(items), *_lone_questions(items)]
+    name = path.stem if described.name is None else described.name
+    return Dataset(name, items, described.language, signature, notes=notes)
 
 
 def _lone_questions(items: Sequence[Item]) -> list[str]:
@@ -217,59 +212,32 @@ def _lone_questions(items: Sequence[Item]) -> list[str]:
     ]
 
 
-def _description(keys: Keys) -> _Description:
-    contexts: dict[str, Literal["amb", "dis"]] = {}
-    contexts |= dict.fromkeys(keys.values("ambiguous", ("amb", "ambig", "ambiguous")), "amb")
-    contexts |= dict.fromkeys(keys.values("disambiguated", ("dis", "disambig", "disambiguated")), "dis")
-    polarities = dict.fromkeys(keys.values("negative", ("neg", "negative")), True)
-    polarities |= dict.fromkeys(keys.values("non_negative", ("nonneg", "non-negative", "nonnegative")), False)
-    return _Description(
-        id=keys.column("id"),
-        category=keys.column("category"),
-        template=keys.optional_column("template"),
-        context=keys.column("context"),
-        question=keys.column("question"),
-        choices=keys.several("choices") or "choices",
-        correct=keys.column("correct"),
-        count_from=keys.number("count_from", 0),
-        context_type=keys.column("context_type"),
-        contexts=contexts,
-        unknown=keys.optional_column("unknown"),
-        unknown_texts=frozenset(_same(text) for text in keys.values("unknown_texts", ())),
-        biased=keys.optional_column("biased"),
-        groups=keys.several("groups"),
-        stereotyped_groups=keys.text("stereotyped_groups", "") or None,
-        polarity=keys.optional_column("polarity"),
-        polarities=polarities,
-        label=keys.optional_column("label"),
-        by=keys.columns("by"),
-    )
-
-
-def _files(keys: Keys) -> list[Path]:
+def _files(described: Description, yaml_file: YamlFile) -> list[Path]:
+    folder = yaml_file.path.parent
     found: list[Path] = []
-    for pattern in keys.values("files", ()):
-        matches = sorted(glob.glob(str(keys.path.parent / pattern)))  # noqa: PTH207 - takes absolute patterns too
+    mistakes: list[str] = []
+    for pattern in described.files:
+        matches = sorted(glob.glob(str(folder / pattern)))  # noqa: PTH207 - takes absolute patterns too
         if not matches:
-            raise ConfigError(f"{keys.place('files')}: there is no file {keys.path.parent / pattern}; check the path")
+            mistakes.append(f"files: there is no file {folder / pattern}; check the path")
         found += [Path(match) for match in matches]
-    if not found:
-        raise ConfigError(f"{keys.path}: the key 'files' is required; name the files of the data, e.g. questions.jsonl")
     for file in found:
         if file.suffix not in KINDS:
-            raise ConfigError(f"{keys.place('files')}: {file.name} must end in {', '.join(KINDS)}")
+            mistakes.append(f"files: {file.name} must end in {', '.join(KINDS)}")
+    if mistakes:
+        raise yaml_file.error(mistakes)
     return list(dict.fromkeys(found))
 
 
-def _item(record: Record, described: _Description) -> Item:
-    choices = tuple(_choices(record, described.choices))
+def _item(record: Record, described: Description) -> Item:
+    choices = tuple(_choices(record, described.choices or "choices"))
     groups = _groups(record, described.groups, len(choices))
     unknown = _unknown(record, described, choices, groups)
     key = described.id.text(record)
     polarity = _polarity(record, described)
     further = {} if polarity is None else {"polarity": polarity[0]}
     further |= {name: column.text(record) for name, column in described.by.items() if column.is_in(record)}
-    template = described.template or (Column(("template",)) if record.has("template") else None)
+    template = described.template or (_column("template") if record.has("template") else None)
     return Item(
         id=key,
         category=described.category.text(record),
@@ -326,13 +294,13 @@ def _groups(record: Record, named: Several | None, count: int) -> list[list[str]
 
 
 def _unknown(
-    record: Record, described: _Description, choices: Sequence[str], groups: Sequence[Sequence[str]] | None
+    record: Record, described: Description, choices: Sequence[str], groups: Sequence[Sequence[str]] | None
 ) -> int:
-    column = described.unknown or (Column(("unknown",)) if record.has("unknown") else None)
+    column = described.unknown or (_column("unknown") if record.has("unknown") else None)
     if column is not None:
         return _place(column.value(record), choices, described.count_from, f"{record.where}: unknown")
-    if described.unknown_texts:
-        found = [place for place, choice in enumerate(choices) if _same(choice) in described.unknown_texts]
+    if described.unknown_choices:
+        found = [place for place, choice in enumerate(choices) if _same(choice) in described.unknown_choices]
     elif groups is not None:
         found = [place for place, names in enumerate(groups) if "unknown" in map(str.lower, names)]
     else:
@@ -345,8 +313,8 @@ def _unknown(
     return found[0]
 
 
-def _polarity(record: Record, described: _Description) -> tuple[str, bool] | None:
-    column = described.polarity or (Column(("polarity",)) if record.has("polarity") else None)
+def _polarity(record: Record, described: Description) -> tuple[str, bool] | None:
+    column = described.polarity or (_column("polarity") if record.has("polarity") else None)
     if column is None:
         return None
     word = column.text(record)
@@ -355,13 +323,13 @@ def _polarity(record: Record, described: _Description) -> tuple[str, bool] | Non
 
 def _biased(
     record: Record,
-    described: _Description,
+    described: Description,
     choices: Sequence[str],
     groups: Sequence[Sequence[str]] | None,
     unknown: int,
     polarity: tuple[str, bool] | None,
 ) -> int | None:
-    column = described.biased or (Column(("biased",)) if record.has("biased") else None)
+    column = described.biased or (_column("biased") if record.has("biased") else None)
     if column is not None:
         value = column.value(record)
         if value is None or (isinstance(value, str) and not value.strip()):

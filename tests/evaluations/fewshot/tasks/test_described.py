@@ -106,30 +106,43 @@ def test_all_mistakes_are_told_at_once_with_key_and_line(tmp_path):
     )
     assert mistakes(tmp_path, text) == [
         "same.yaml, line 1: nmae: unknown key; did you mean 'name'?",
-        "same.yaml, line 10: metrics: there is no metric 'f2'; known: acc, em, f1, f1-macro",
-        "same.yaml, line 2: data.train: there is no file gone.jsonl; check the path",
-        "same.yaml, line 6: patterns[0]: there is no field 'secnd'; did you mean 'second'?",
+        "same.yaml, line 2: data.train: there is no file gone.jsonl; check the path (got 'gone.jsonl')",
+        "same.yaml, line 7: patterns[0].pattern: there is no field 'secnd'; did you mean 'second'?",
         "same.yaml, line 9: patterns[1].words: the label '0' has no word",
+        "same.yaml, line 10: metrics: there is no metric 'f2'; known: acc, em, f1, f1-macro",
     ]
 
 
 @pytest.mark.parametrize(
     ("old", "new", "told"),
     [
-        ("? [mask].", "?", "line 6: patterns[0]: the pattern has no [mask]; it must have 1"),
-        ("? [mask].", "? [mask] [mask]", "line 6: patterns[0]: the pattern has 2 [mask]; it must have 1"),
-        ("? [mask].", "? <2> [mask].", "line 6: patterns[0]: continuous prompt tokens (<…>) belong under 'ptuning'"),
+        ("? [mask].", "?", "line 7: patterns[0].pattern: the pattern has no [mask]; it must have 1"),
+        ("? [mask].", "? [mask] [mask]", "line 7: patterns[0].pattern: the pattern has 2 [mask]; it must have 1"),
+        (
+            "? [mask].",
+            "? <2> [mask].",
+            "line 7: patterns[0].pattern: continuous prompt tokens (<…>) belong under 'ptuning'",
+        ),
         ('["0", "1"]', '["0"]', "line 4: labels: name two or more labels in their order"),
-        ('["0", "1"]', "[0, 1]", "line 4: labels: 0 must be a text; put it in quotes"),
+        ('["0", "1"]', "[0, 1]", "line 4: labels[0]: Input should be a valid string (got 0); put it in quotes"),
         ('["0", "1"]', '["1", "1"]', "line 4: labels: '1' is there twice"),
         ('"0": "No"', '"0": "Yes"', "line 5: words.1: the word 'Yes' stands for '0' already"),
-        ('"0": "No"', '"0": no', "line 5: words.0: False must be a word or a list of words; put it in quotes"),
-        ('"0": "No"', '"2": "No"', "line 5: words.2: this is no label; the labels are 0, 1"),
-        ("fields: [first, second]", "", "fields: name the columns with the texts"),
-        ("train: train.jsonl", "trian: train.jsonl", "line 2: data.trian: unknown part; did you mean 'train'?"),
-        ("train: train.jsonl", "train: train.txt", "line 2: data.train: 'train.txt' must be a file that ends in"),
+        ('"0": "No"', '"0": no', "line 5: words.0[0]: Input should be a valid string (got False); put it in quotes"),
+        ('"0": "No"', '"2": "No"', "line 5: words.2: this is not a label; the labels are 0, 1"),
+        ("fields: [first, second]", "", "fields: this key is required; name the columns with the texts"),
+        ("train: train.jsonl", "trian: train.jsonl", "(got 'trian'); did you mean 'train'?"),
+        ("train: train.jsonl", "train: train.txt", "line 2: data.train: must be a file that ends in"),
+        ("train: train.jsonl", "trian: train.jsonl", "line 2: data.trian: Input should be 'train', "),
+        ("data: {train: train.jsonl}", "data: train.jsonl", "line 2: data: must be a mapping, name: value"),
+        ("data: {train: train.jsonl}", "", "data: this key is required; name the files, e.g. {train: train.jsonl"),
+        ("fields: [first, second]", "fields: {first: 1, second: b}", "line 3: fields.first: Input should be a valid"),
+        ('words: {"0": "bad", "1": "good"}', "word: x", "line 9: patterns[1].word: unknown key; did you mean 'words'?"),
+        ('words: {"0": "No", "1": ["Yes", "Right"]}', "", "patterns[0]: the pattern has no words; give them"),
+        ('"0": "No"', '"0": []', "line 5: words.0: Value should have at least 1 item"),
+        ("name: same", "name: 7", "line 1: name: Input should be a valid string (got 7); put it in quotes"),
+        ("name: same", "name: ' same'", "line 1: name: must not begin or end with a blank (got ' same')"),
         ("[acc, f1]", "[em]", "line 10: metrics: 'em' needs to know what belongs together"),
-        ("name: same", "name: [1]", "line 1: name: [1] must be a text; put it in quotes"),
+        ("name: same", "name: [1]", "line 1: name: Input should be a valid string (got [1])"),
     ],
 )
 def test_a_mistake_is_told_with_key_line_and_remedy(old, new, told, tmp_path):

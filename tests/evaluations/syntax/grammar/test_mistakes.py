@@ -117,8 +117,8 @@ def test_a_mistake_in_the_lexicon_is_told_with_its_place(written, lexicon, messa
 @pytest.mark.parametrize(
     ("old", "new", "message"),
     [
-        ("features:", "feature:", "unknown key 'feature'; did you mean 'features'"),
-        ("lexicon:", "capitalise:", "the key 'lexicon' is required"),
+        ("features:", "feature:", "line 2: feature: unknown key; did you mean 'features'"),
+        ("lexicon:", "capitalise:", "lexicon: this key is required; docs/grammar.md has"),
         ("[animate, inanimate]", "[animate]", r"line 4: features\.animacy: give two or more values"),
         ("[animate, inanimate]", "[animate, pl]", "'pl' is a value of number already"),
         ("{sg: -1, pl: -2}", "{sg: 1, pl: 2}", r"labels are -1 \(singular\) and -2 \(plural\)"),
@@ -138,6 +138,16 @@ def test_a_mistake_in_the_file_is_told_with_its_place(tmp_path, old, new, messag
     path.write_text(SMALL.replace(old, new, 1), encoding="utf-8")
     with pytest.raises(ConfigError, match=message):
         load_grammar(path)
+
+
+def test_mistakes_in_the_keys_are_reported_all_at_once(tmp_path):
+    path = tmp_path / "g.yaml"
+    text = SMALL.replace("  simple: the", "  simple: {tempalte: x}\n  other: the", 1)
+    path.write_text(f"{text}\ncapitalise: 1\nabuot: x\n", encoding="utf-8")
+    with pytest.raises(ConfigError) as caught:
+        load_grammar(path)
+    for message in ("tempalte: unknown key; did you mean 'template'", "capitalise: ", "abuot: unknown key"):
+        assert re.search(rf"g\.yaml, line \d+: (constructions\.simple\.)?{message}", str(caught.value))
 
 
 @pytest.mark.parametrize("name", ["CON", "con", "nul.x", "Com1", "lpt9.pairs"])
@@ -167,7 +177,7 @@ def test_a_file_that_is_no_mapping_is_told(tmp_path, content):
     [
         ({"templates": {}}, "has no templates"),
         ({"template": "a", "templates": {"a": "b"}}, "give either 'template'"),
-        ({"template": "the {Noun} " + AGREES, "factor": {}}, "unknown key 'factor'; did you mean 'factors'"),
+        ({"template": "the {Noun} " + AGREES, "factor": {}}, r"\.factor: unknown key; did you mean 'factors'"),
         ({"template": "the {Noun} " + AGREES, "factors": {"noun": "x"}}, "'noun' has a meaning in each row"),
         ({"template": "the {Noun} " + AGREES, "factors": {"contrast": "x"}}, "'contrast' has a meaning in each row"),
         ({"template": "the {Noun} {x:a|b} " + AGREES, "factors": {"x": "y"}}, "'x' has a meaning in each row"),
@@ -178,7 +188,7 @@ def test_a_file_that_is_no_mapping_is_told(tmp_path, content):
     ],
 )
 def test_a_mistake_in_a_construction_is_told_with_its_place(written, entry, message):
-    with pytest.raises(ConfigError, match=rf"constructions\.mine: .*{message}"):
+    with pytest.raises(ConfigError, match=rf"small\.yaml, line \d+: constructions\.mine\b.*{message}"):
         written({"mine": entry})
 
 

@@ -12,33 +12,27 @@
     metrics: [acc, f1]
 
 In patterns ``{x}`` may be shortened, ``{x!}`` may not, ``{x.}`` loses its final punctuation; ``A: … B: …`` are two
-sides; ``|`` parts by hand. ``ptuning`` lists patterns with continuous tokens ``<2>``, known by how many they have;
+sides; ``|`` separates parts. ``ptuning`` lists patterns with continuous tokens ``<2>``, known by how many they have;
 without the key the first pattern gets 1 to 4 of them before its mask.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
-from lmassay.errors import ConfigError, DataError, did_you_mean
+from pydantic import AfterValidator, BeforeValidator, Field, ValidationInfo, field_validator, model_validator
+
+from lmassay.errors import DataError, did_you_mean
 from lmassay.evaluations.fewshot.metrics import METRICS
 from lmassay.evaluations.fewshot.tasks.examples import InputExample
 from lmassay.evaluations.fewshot.tasks.nlu import NluTask
 from lmassay.evaluations.fewshot.tasks.patterns import TablePVP, notation, pattern
-from lmassay.evaluations.fewshot.tasks.processors import PARTS, Part, RowProcessor
+from lmassay.evaluations.fewshot.tasks.processors import Part, RowProcessor
 from lmassay.evaluations.fewshot.tasks.pvp import Mode
 from lmassay.evaluations.fewshot.tasks.rows import ENDINGS, Row
-from lmassay.storage.yamlfile import Lines, read_mapping
-
-KEYS = (
-    *("name", "dataset", "data", "fields", "label", "labels", "id", "group", "question"),
-    *("patterns", "ptuning", "classifier", "words", "metrics"),
-)
-Words = dict[str, list[str]]
-
+from lmassay.plugins.yaml_models import Mistakes, YamlModel, folder_of, listed, read_model
 
 # Without the key "ptuning", the first pattern gets so many prompt tokens.
 _SLOTS = (1, 2, 3, 4)
@@ -47,148 +41,212 @@ _SLOTS = (1, 2, 3, 4)
 # --- the keys of the file, checked ------------------------------------------------------------------------------------
 
 
-@dataclass(slots=True)
-class TaskKeys:
-    """A YAML file and what is wrong with it: all mistakes are reported at once, each with its key and line."""
+def _not_empty(text: str) -> str:
+    if not text.strip():
+        raise ValueError("must not be empty")
+    return text
 
-    path: Path
-    data: Mapping[str, Any]
-    lines: Lines
-    mistakes: list[str] = field(default_factory=list)
 
+def _without_outer_blanks(text: str) -> str:
+    if text != text.strip():
+        raise ValueError("must not begin or end with a blank")
+    return text
+
+
+def _data_file(name: Any, info: ValidationInfo) -> Path:
+    if not isinstance(name, str) or not name.endswith(ENDINGS):
+        raise ValueError(f"must be a file that ends in {', '.join(ENDINGS)}")
+    file = folder_of(info) / Path(name).expanduser()
+    if not file.is_file():
+        raise ValueError(f"there is no file {file}; check the path")
+    return file
+
+
+def _named_fields(value: Any) -> Any:
+    """Names in patterns → columns in files; in a list, each column is its own name."""
+    if isinstance(value, dict) and value:
+        return value
+    columns = listed(value or None)
+    if not columns or not all(isinstance(column, str) for column in columns):
+        raise ValueError("name the columns with the texts in quotes, e.g. [sentence1, sentence2]")
+    return {column: column for column in columns}
+
+
+Text = Annotated[str, AfterValidator(_not_empty)]
+Name = Annotated[str, AfterValidator(_without_outer_blanks)]
+RequiredName = Annotated[Name, AfterValidator(_not_empty)]
+Texts = Annotated[list[Text], BeforeValidator(listed)]
+Words = dict[str, Annotated[Texts, Field(min_length=1)]]
+"""Label → words."""
+
+
+class PatternEntry(YamlModel):
+    """A pattern, alone or with words of its own."""
+
+    pattern: Text
+    words: Words | None = None
+
+    @model_validator(mode="before")
     @classmethod
-    def read(cls, path: Path) -> TaskKeys:
-        data, lines = read_mapping(path)
-        keys = cls(path, data, lines)
-        for name in data:
-            if name not in KEYS:
-                keys.wrong(name, f"unknown key{did_you_mean(name, KEYS)}")
-        return keys
+    def _pattern_alone(cls, value: Any) -> Any:
+        return value if isinstance(value, dict) else {"pattern": value}
 
-    def wrong(self, key: str, message: str) -> None:
-        """Remember a mistake; ``patterns[1].words`` has the line of the nearest key that stands in the file."""
-        plain = ".".join(part.partition("[")[0] for part in key.split("."))
-        while plain and plain not in self.lines:
-            plain = plain.rpartition(".")[0]
-        line = f", line {self.lines[plain][0][0]}" if plain else ""
-        self.mistakes.append(f"{self.path}{line}: {key}: {message}")
 
-    def tell(self) -> None:
-        if self.mistakes:
-            raise ConfigError("\n".join(self.mistakes))
+class TaskDescription(YamlModel):
+    """What a file says.
 
-    def text(self, key: str, default: str) -> str:
-        value = self.data.get(key, default)
-        if isinstance(value, str) and value.strip() == value and (value or not default):
-            return value
-        self.wrong(key, f"{value!r} must be a text; put it in quotes")
-        return default
+    A check that needs another key finds it in ``info.data``, unless that key is wrong itself; so the order counts.
+    """
 
-    def texts(self, key: str) -> list[str]:
-        """One text or a list of them."""
-        value = self.data.get(key)
-        values = value if isinstance(value, list) else [] if value is None else [value]
-        wrong = [one for one in values if not isinstance(one, str) or not one]
-        if wrong:
-            self.wrong(key, f"{wrong[0]!r} must be a text; put it in quotes")
-        return [one for one in values if isinstance(one, str) and one]
+    name: RequiredName | None = None
+    dataset: RequiredName = "own"
+    data: dict[Part, Annotated[Path, BeforeValidator(_data_file)]] | None = Field(
+        description="name the files, e.g. {train: train.jsonl, dev: dev.jsonl}, or give a folder as data_dir"
+    )
+    label: RequiredName = "label"
+    id: RequiredName = "idx"
+    group: Name = ""
+    question: Name = ""
+    labels: Texts = Field(description="name two or more labels, e.g. ['0', '1']")
+    fields: Annotated[dict[str, Text], BeforeValidator(_named_fields)] = Field(
+        description="name the columns with the texts, e.g. [sentence1, sentence2]"
+    )
+    words: Words | None = None
+    patterns: Annotated[list[PatternEntry], BeforeValidator(listed)] = Field(
+        description="give one pattern or more, with [mask] where the answer stands"
+    )
+    ptuning: Texts | None = None
+    classifier: Text | None = None
+    metrics: Texts | None = None
 
-    def labels(self) -> list[str]:
-        labels = self.texts("labels")
+    @field_validator("labels")
+    @classmethod
+    def _check_labels(cls, labels: list[str]) -> list[str]:
+        mistakes = Mistakes()
         if len(labels) < 2:
-            self.wrong("labels", "name two or more labels in their order, the positive one second, e.g. ['0', '1']")
+            mistakes.add("name two or more labels in their order, the positive one second, e.g. ['0', '1']")
         for label in sorted({label for label in labels if labels.count(label) > 1}):
-            self.wrong("labels", f"'{label}' is there twice")
+            mistakes.add(f"'{label}' is there twice")
+        mistakes.report()
         return labels
 
-    def metrics(self) -> tuple[str, ...]:
-        names = self.texts("metrics") or ["acc"]
-        for name in names:
+    @field_validator("words")
+    @classmethod
+    def _check_words(cls, words: Words | None, info: ValidationInfo) -> Words | None:
+        mistakes = Mistakes()
+        _check_words(mistakes, words, info.data.get("labels"))
+        mistakes.report()
+        return words
+
+    @field_validator("patterns")
+    @classmethod
+    def _check_patterns(cls, entries: list[PatternEntry], info: ValidationInfo) -> list[PatternEntry]:
+        mistakes = Mistakes()
+        if not entries:
+            mistakes.add("give one pattern or more, with [mask] where the answer stands")
+        # Words that are wrong are reported at their own key.
+        has_common_words = info.data.get("words", {}) is not None
+        for number, entry in enumerate(entries):
+            _check_pattern(mistakes, entry.pattern, info, number, "pattern")
+            _check_words(mistakes, entry.words, info.data.get("labels"), number, "words")
+            if entry.words is None and not has_common_words:
+                mistakes.add("the pattern has no words; give them for all patterns as 'words'", number)
+        mistakes.report()
+        return entries
+
+    @field_validator("ptuning")
+    @classmethod
+    def _check_ptuning(cls, texts: list[str] | None, info: ValidationInfo) -> list[str] | None:
+        mistakes = Mistakes()
+        seen: set[int] = set()
+        for number, text in enumerate(texts or []):
+            _check_pattern(mistakes, text, info, number, slots=True)
+            slots = pattern(notation(text)).slots
+            if slots in seen:
+                mistakes.add(
+                    f"a pattern with {slots} prompt tokens is there already; they are known by that number", number
+                )
+            if slots:
+                seen.add(slots)
+        mistakes.report()
+        return texts
+
+    @field_validator("classifier")
+    @classmethod
+    def _check_classifier(cls, text: str | None, info: ValidationInfo) -> str | None:
+        mistakes = Mistakes()
+        if text is not None:
+            _check_pattern(mistakes, text, info, masks=0)
+        mistakes.report()
+        return text
+
+    @field_validator("metrics")
+    @classmethod
+    def _check_metrics(cls, names: list[str] | None, info: ValidationInfo) -> list[str] | None:
+        mistakes = Mistakes()
+        for name in names or []:
             if name not in METRICS:
-                self.wrong("metrics", f"there is no metric '{name}'{did_you_mean(name, METRICS)}")
-        if "em" in names and not self.data.get("question"):
-            self.wrong("metrics", "'em' needs to know what belongs together; name the column as 'question'")
-        return tuple(names)
+                mistakes.add(f"there is no metric '{name}'{did_you_mean(name, METRICS)}")
+            if name == "em" and info.data.get("question") == "":
+                mistakes.add("'em' needs to know what belongs together; name the column as 'question'")
+        mistakes.report()
+        return names
 
-    def fields(self) -> dict[str, str]:
-        """Names in patterns → columns in files."""
-        value = self.data.get("fields")
-        if isinstance(value, dict) and value:
-            found = {name: column for name, column in value.items() if isinstance(column, str) and column}
-            for name in set(value) - set(found):
-                self.wrong(f"fields.{name}", f"{value[name]!r} must be the name of a column; put it in quotes")
-            return found
-        names = self.texts("fields")
-        if not names:
-            self.wrong("fields", "name the columns with the texts, e.g. [sentence1, sentence2]")
-        return {name: name for name in names}
+    # --- what follows from the keys -----------------------------------------------------------------------------------
 
-    def files(self) -> dict[str, Path]:
-        """Part → file, from the folder of the YAML file on."""
-        value = self.data.get("data")
-        if value is None:
-            return {}
-        if not isinstance(value, dict):
-            self.wrong("data", f"{value!r} must be a mapping of {', '.join(PARTS)} to files")
-            return {}
-        found = {}
-        for part, name in value.items():
-            if part not in PARTS:
-                self.wrong(f"data.{part}", f"unknown part{did_you_mean(part, PARTS)}")
-            elif not isinstance(name, str) or not name.endswith(ENDINGS):
-                self.wrong(f"data.{part}", f"{name!r} must be a file that ends in {', '.join(ENDINGS)}")
-            elif not (file := self.path.parent / Path(name).expanduser()).is_file():
-                self.wrong(f"data.{part}", f"there is no file {file}; check the path")
-            else:
-                found[part] = file
-        return found
+    def cloze_patterns(self) -> dict[int, str]:
+        return {number: notation(entry.pattern) for number, entry in enumerate(self.patterns)}
 
-    def words(self, value: Any, key: str, labels: Sequence[str]) -> Words:
-        """Label → words."""
-        if not isinstance(value, dict):
-            example = ", ".join(f"'{label}': word" for label in labels[:2])
-            self.wrong(key, f"give the words of each label, e.g. {{{example}}}")
-            return {}
-        found: Words = {}
-        for label, given in value.items():
-            words = given if isinstance(given, list) else [given]
-            if label not in labels:
-                self.wrong(f"{key}.{label}", f"this is no label; the labels are {', '.join(labels)}")
-            elif not words or not all(isinstance(word, str) and word.strip() for word in words):
-                self.wrong(f"{key}.{label}", f"{given!r} must be a word or a list of words; put it in quotes")
-            else:
-                found[label] = words
-        for label in labels:
-            if label not in value:
-                self.wrong(key, f"the label '{label}' has no word")
-        owners: dict[str, str] = {}
-        for label, words in found.items():
-            for word in words:
-                if owners.setdefault(word, label) != label:
-                    self.wrong(f"{key}.{label}", f"the word '{word}' stands for '{owners[word]}' already")
-        return found
+    def words_of_patterns(self) -> dict[int, Words]:
+        return {number: entry.words or self.words or {} for number, entry in enumerate(self.patterns)}
 
-    def pattern(self, value: Any, key: str, fields: Sequence[str], *, masks: int, slots: bool) -> str | None:
-        """A pattern in the notation; None if it is wrong."""
-        braced = f"{{{fields[0] if fields else 'text'}}}"
-        if not isinstance(value, str) or not value.strip():
-            self.wrong(key, f"{value!r} must be a pattern in quotes, e.g. '{braced} [mask]'")
-            return None
-        before = len(self.mistakes)
-        written = notation(value)
-        read = pattern(written)
+    def ptuning_patterns(self) -> dict[int, str]:
+        """Patterns by how many prompt tokens they have."""
+        if self.ptuning is None:
+            first = notation(self.patterns[0].pattern)
+            return {count: first.replace("[M]", f"<{count}>|[M]") for count in _SLOTS}
+        written = [notation(text) for text in self.ptuning]
+        return {pattern(text).slots: text for text in written}
+
+    def classifier_pattern(self) -> str:
+        if self.classifier is not None:
+            return notation(self.classifier)
+        return "||".join(f"{{{name}}}" for name in list(self.fields)[:2])
+
+
+def _check_words(mistakes: Mistakes, words: Words | None, labels: Sequence[str] | None, *location: str | int) -> None:
+    if words is None or labels is None:
+        return
+    owners: dict[str, str] = {}
+    for label, given in words.items():
+        if label not in labels:
+            mistakes.add(f"this is not a label; the labels are {', '.join(labels)}", *location, label)
+        for word in given:
+            if owners.setdefault(word, label) != label:
+                mistakes.add(f"the word '{word}' stands for '{owners[word]}' already", *location, label)
+    for label in labels:
+        if label not in words:
+            mistakes.add(f"the label '{label}' has no word", *location)
+
+
+def _check_pattern(
+    mistakes: Mistakes, text: str, info: ValidationInfo, *location: str | int, masks: int = 1, slots: bool = False
+) -> None:
+    read = pattern(notation(text))
+    fields = info.data.get("fields")
+    if fields is not None:
         known = {*fields, *(f"{name}." for name in fields)}
         for name in sorted(read.fields - known):
-            self.wrong(key, f"there is no field '{name}'{did_you_mean(name, fields)}")
-        if not read.fields:
-            self.wrong(key, f"the pattern shows no field; put one in braces, e.g. {braced}")
-        if read.masks != masks:
-            self.wrong(key, f"the pattern has {read.masks or 'no'} [mask]; it must have {masks or 'none'}")
-        if slots and not read.slots:
-            self.wrong(key, "the pattern has no continuous prompt tokens; put <2> where two of them go")
-        if read.slots and not slots:
-            self.wrong(key, "continuous prompt tokens (<…>) belong under 'ptuning'")
-        return written if len(self.mistakes) == before else None
+            mistakes.add(f"there is no field '{name}'{did_you_mean(name, fields)}", *location)
+    if not read.fields:
+        example = next(iter(fields or ["text"]))
+        mistakes.add(f"the pattern shows no field; put one in braces, e.g. {{{example}}}", *location)
+    if read.masks != masks:
+        mistakes.add(f"the pattern has {read.masks or 'no'} [mask]; it must have {masks or 'none'}", *location)
+    if slots and not read.slots:
+        mistakes.add("the pattern has no continuous prompt tokens; put <2> where two of them go", *location)
+    if read.slots and not slots:
+        mistakes.add("continuous prompt tokens (<…>) belong under 'ptuning'", *location)
 
 
 # --- the task ---------------------------------------------------------------------------------------------------------
@@ -197,31 +255,31 @@ class TaskKeys:
 class YamlProcessor(RowProcessor):
     """Rows with columns that a YAML file names."""
 
-    def __init__(self, keys: TaskKeys, labels: list[str], fields: dict[str, str], files: Mapping[str, Path]) -> None:
-        super().__init__(keys.path.stem)
-        self._labels, self._fields, self._files = labels, fields, files
-        self._label, self._id = keys.text("label", "label"), keys.text("id", "idx")
-        self._group, self._question = keys.text("group", ""), keys.text("question", "")
+    def __init__(self, name: str, described: TaskDescription, *, own_files: bool) -> None:
+        super().__init__(name)
+        self._described = described
+        self._files = described.data if own_files else None
 
     def get_labels(self) -> list[str]:
-        return list(self._labels)
+        return list(self._described.labels)
 
     def file(self, data_dir: str | Path, part: Part) -> Path | None:
         return self._files.get(part) if self._files else super().file(data_dir, part)
 
     def examples_of(self, row: Row, set_type: str) -> Iterator[InputExample]:
-        texts = {name: _text(row, column) for name, column in self._fields.items()}
+        columns = self._described
+        texts = {name: _text(row, column) for name, column in columns.fields.items()}
         first, second = (*texts.values(), None)[:2]
         meta: dict[str, Any] = {"fields": texts}
-        if self._group:
-            meta["group"] = str(row.get(self._group))
-        if self._question:
-            meta["question_idx"] = str(row.get(self._question))
+        if columns.group:
+            meta["group"] = str(row.get(columns.group))
+        if columns.question:
+            meta["question_idx"] = str(row.get(columns.question))
             meta.setdefault("group", meta["question_idx"])
         number = row.line - 1
-        name = str(row.get(self._id)) if self._id in row.fields else str(number)
+        name = str(row.get(columns.id)) if columns.id in row.fields else str(number)
         guid = f"{set_type}-{name}" if name.isdigit() else f"{set_type}-{name}-{number}"
-        label = self.label(row, set_type, self._label)
+        label = self.label(row, set_type, columns.label)
         yield InputExample(guid=guid, text_a=str(first), text_b=second, label=label, meta=meta, idx=number)
 
 
@@ -244,80 +302,28 @@ class YamlPVP(TablePVP):
 
 def open_yaml_task(path: Path, data_dir: Path | None) -> NluTask:
     """The task of a file; data of ``data_dir``, if given, takes the place of the files it names."""
-    keys = TaskKeys.read(path)
-    labels, fields, metrics = keys.labels(), keys.fields(), keys.metrics()
-    files = keys.files()
-    cloze, words = _cloze(keys, labels, list(fields))
-    ptuning = _ptuning(keys, list(fields), cloze)
-    classifier = _classifier(keys, list(fields))
-    processor = YamlProcessor(keys, labels, fields, {} if data_dir is not None else files)
-    name, dataset = keys.text("name", path.stem), keys.text("dataset", "own")
-    if data_dir is None and "data" not in keys.data:
-        keys.wrong("data", "name the files, e.g. {train: train.jsonl, dev: dev.jsonl}, or give a folder as data_dir")
-    keys.tell()
+    # With a folder of data, the file need not name any.
+    defaults = {} if data_dir is None else {"data": None}
+    described, _ = read_model(path, TaskDescription, **defaults)
     if data_dir is not None and not data_dir.is_dir():
         raise DataError(f"the data folder {data_dir} does not exist; check the path")
-    patterns: dict[Mode, Mapping[int, str]] = {"cls": {0: classifier}, "cloze": cloze, "ptuning": ptuning}
-    table = {"cloze": words, "ptuning": dict.fromkeys(ptuning, words[min(words)])}
+    name = described.name or path.stem
+    cloze, ptuning = described.cloze_patterns(), described.ptuning_patterns()
+    words = described.words_of_patterns()
+    patterns: dict[Mode, Mapping[int, str]] = {
+        "cls": {0: described.classifier_pattern()},
+        "cloze": cloze,
+        "ptuning": ptuning,
+    }
+    table = {"cloze": words, "ptuning": dict.fromkeys(ptuning, words[0])}
     pvp_class = type(f"{name}PVP", (YamlPVP,), {"PATTERNS": patterns, "WORDS": table})
     return NluTask(
-        dataset=dataset,
+        dataset=described.dataset,
         name=name,
-        processor=processor,
+        processor=YamlProcessor(path.stem, described, own_files=data_dir is None),
         pvp_class=pvp_class,
-        metrics=metrics,
+        metrics=tuple(described.metrics or ["acc"]),
         data_dir=data_dir or path.parent,
-        labels=labels,
+        labels=list(described.labels),
         own_files={"file": path},
     )
-
-
-def _cloze(keys: TaskKeys, labels: list[str], fields: list[str]) -> tuple[dict[int, str], dict[int, Words]]:
-    """Patterns and words by id; a pattern may bring its own words."""
-    value = keys.data.get("patterns")
-    given = value if isinstance(value, list) else [] if value is None else [value]
-    if not given:
-        keys.wrong("patterns", "give one pattern or more, with [mask] where the answer stands")
-    common = keys.words(keys.data["words"], "words", labels) if "words" in keys.data else None
-    patterns: dict[int, str] = {}
-    words: dict[int, Words] = {}
-    for number, entry in enumerate(given):
-        key = f"patterns[{number}]"
-        own = None
-        if isinstance(entry, dict):
-            for name in set(entry) - {"pattern", "words"}:
-                keys.wrong(f"{key}.{name}", "unknown key; an entry is a pattern, or has 'pattern' and 'words'")
-            own = keys.words(entry["words"], f"{key}.words", labels) if "words" in entry else None
-            entry, key = entry.get("pattern"), f"{key}.pattern"
-        written = keys.pattern(entry, key, fields, masks=1, slots=False)
-        if written is not None:
-            patterns[number] = written
-        chosen = own if own is not None else common
-        if chosen is None:
-            keys.wrong("words", f"pattern {number} has no words; give them for all patterns as 'words'")
-        words[number] = chosen or {}
-    return patterns, words
-
-
-def _ptuning(keys: TaskKeys, fields: list[str], cloze: Mapping[int, str]) -> dict[int, str]:
-    value = keys.data.get("ptuning")
-    if value is None:
-        return {count: cloze[0].replace("[M]", f"<{count}>|[M]") for count in _SLOTS} if 0 in cloze else {}
-    found: dict[int, str] = {}
-    for number, entry in enumerate(value if isinstance(value, list) else [value]):
-        key = f"ptuning[{number}]"
-        written = keys.pattern(entry, key, fields, masks=1, slots=True)
-        if written is None:
-            continue
-        slots = pattern(written).slots
-        if slots in found:
-            keys.wrong(key, f"a pattern with {slots} prompt tokens is there already; they are known by that number")
-        found[slots] = written
-    return found
-
-
-def _classifier(keys: TaskKeys, fields: list[str]) -> str:
-    default = "||".join(f"{{{name}}}" for name in fields[:2])
-    if "classifier" not in keys.data:
-        return default
-    return keys.pattern(keys.data["classifier"], "classifier", fields, masks=0, slots=False) or default

@@ -18,6 +18,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from pydantic import Field, StrictBool, model_validator
+
 from lmassay.errors import ConfigError, did_you_mean
 from lmassay.evaluations.syntax.grammar.lexicon import (
     ROW_KEYS,
@@ -29,17 +31,15 @@ from lmassay.evaluations.syntax.grammar.lexicon import (
     read_lexicon,
 )
 from lmassay.evaluations.syntax.grammar.notation import parse
-from lmassay.evaluations.syntax.grammar.source import Misfit, Source, check_keys, mapping, text
+from lmassay.evaluations.syntax.grammar.source import Misfit, Source
 from lmassay.evaluations.syntax.grammar.template import Pair, Template, compile_template
+from lmassay.plugins.yaml_models import YamlModel, read_model
 from lmassay.storage.files import require_file, sha256
-from lmassay.storage.yamlfile import read_mapping
 
 MOST_PAIRS = 200_000
 """A construction that may have more pairs is only sampled."""
 
-_TOP = ("name", "about", "capitalise", "end", "features", "irregular", "lexicon", "constructions")
-_REQUIRED = ("features", "lexicon", "constructions")
-_CONSTRUCTION = ("template", "templates", "factors")
+_EXAMPLE = "docs/grammar.md has a small example"
 _NAME = re.compile(r"\w[\w.-]*")
 _DEVICE = re.compile(r"(con|prn|aux|nul|(com|lpt)[0-9¹²³])(\..*)?", re.IGNORECASE)
 
@@ -85,38 +85,57 @@ class GrammarFile:
     constructions: tuple[Construction, ...]
 
 
+class ConstructionKeys(YamlModel):
+    """A construction as it stands in a file: one template, or several with names."""
+
+    template: str | None = None
+    templates: dict[str, str] | None = None
+    factors: dict[str, str] | None = None
+
+    @model_validator(mode="before")
+    @classmethod
+    def _template_alone(cls, value: Any) -> Any:
+        if isinstance(value, str):
+            return {"template": value}
+        if not isinstance(value, dict):
+            raise ValueError("give a template in quotes, or a mapping with the key 'template' or 'templates'")
+        return value
+
+    @model_validator(mode="after")
+    def _check_templates(self) -> ConstructionKeys:
+        if (self.template is None) == (self.templates is None):
+            raise ValueError("give either 'template', one text, or 'templates', a mapping of names to texts")
+        if self.templates == {}:
+            raise ValueError("the construction has no templates; give at least one")
+        return self
+
+
+class GrammarKeys(YamlModel):
+    """A grammar as it stands in a file; features, words and templates are read with what they refer to."""
+
+    name: str = ""
+    about: str = ""
+    capitalise: StrictBool = False
+    end: str = ""
+    features: dict[str, Any] = Field(min_length=1, description=_EXAMPLE)
+    irregular: dict[str, Any] | None = None
+    lexicon: dict[str, Any] = Field(min_length=1, description=_EXAMPLE)
+    constructions: dict[str, ConstructionKeys] = Field(min_length=1, description=_EXAMPLE)
+
+
 def read_grammar(path: Path) -> GrammarFile:
     """Read and check a grammar file."""
     require_file(path, "grammar")
-    data, lines = read_mapping(path)
-    source = Source(path, lines)
-    with source.at("the file"):
-        check_keys(data, _TOP)
-        for key in _REQUIRED:
-            if not data.get(key):
-                raise Misfit(f"the key '{key}' is required; docs/grammar.md has a small example")
-    parts = {key: _part(source, key, data) for key in (*_REQUIRED, "irregular")}
-    features = read_features(source, parts["features"])
-    irregular = read_irregular(source, parts["irregular"], features)
-    categories = read_lexicon(source, parts["lexicon"], features, irregular)
-    texts = {}
-    for key, default in (("name", path.stem), ("about", ""), ("end", "")):
-        with source.at(key):
-            texts[key] = text(data.get(key, default))
-    with source.at("capitalise"):
-        capitalise = data.get("capitalise", False)
-        if not isinstance(capitalise, bool):
-            raise Misfit("must be true or false")
-    _check_file_names(source, parts["constructions"])
+    keys, file = read_model(path, GrammarKeys)
+    source = Source(file)
+    features = read_features(source, keys.features)
+    irregular = read_irregular(source, keys.irregular or {}, features)
+    categories = read_lexicon(source, keys.lexicon, features, irregular)
+    _check_file_names(source, keys.constructions)
     constructions = (
-        _construction(source, name, entry, categories, features) for name, entry in parts["constructions"].items()
+        _construction(source, name, entry, categories, features) for name, entry in keys.constructions.items()
     )
-    return GrammarFile(texts["name"], texts["about"], capitalise, texts["end"], tuple(constructions))
-
-
-def _part(source: Source, key: str, data: Mapping[str, Any]) -> dict[str, Any]:
-    with source.at(key):
-        return mapping(data.get(key))
+    return GrammarFile(keys.name or path.stem, keys.about, keys.capitalise, keys.end, tuple(constructions))
 
 
 def _check_file_names(source: Source, names: Iterable[str]) -> None:
@@ -135,26 +154,16 @@ def _check_file_names(source: Source, names: Iterable[str]) -> None:
 
 
 def _construction(
-    source: Source, name: str, entry: Any, categories: Mapping[str, Category], features: Features
+    source: Source, name: str, entry: ConstructionKeys, categories: Mapping[str, Category], features: Features
 ) -> Construction:
     key = f"constructions.{name}"
-    with source.at(key):
-        if isinstance(entry, str):
-            entry = {"template": entry}
-        if not isinstance(entry, dict):
-            raise Misfit("give a template in quotes, or a mapping with the key 'template' or 'templates'")
-        check_keys(entry, _CONSTRUCTION)
-        if ("template" in entry) == ("templates" in entry):
-            raise Misfit("give either 'template', one text, or 'templates', a mapping of names to texts")
-        written = mapping(entry.get("templates")) if "templates" in entry else {name: entry["template"]}
-        if not written:
-            raise Misfit("the construction has no templates; give at least one")
-        factors = {factor: text(value) for factor, value in mapping(entry.get("factors")).items()}
+    written = {name: entry.template} if entry.template is not None else entry.templates or {}
+    factors = entry.factors or {}
     values = {value: feature.name for feature in features.values() for value in feature.values}
     templates = []
     for label, words in written.items():
-        with source.at(f"{key}.templates.{label}" if "templates" in entry else key):
-            templates.append(compile_template(label, parse(text(words), values), categories, features))
+        with source.at(key if entry.template is not None else f"{key}.templates.{label}"):
+            templates.append(compile_template(label, parse(words, values), categories, features))
     with source.at(key):
         if len({template.feature.name for template in templates}) > 1:
             raise Misfit("all templates of a construction contrast the same feature; make two constructions of it")

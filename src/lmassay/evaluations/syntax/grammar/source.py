@@ -1,15 +1,14 @@
-"""Where in a grammar file something stands, so that every mistake is told with its place."""
+"""Where in a grammar file something stands, so that every mistake is reported with its place."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from lmassay.errors import ConfigError, did_you_mean
-from lmassay.storage.yamlfile import Lines
+from lmassay.storage.yamlfile import YamlFile
 
 
 class Misfit(Exception):  # noqa: N818 - reads as what it is
@@ -18,26 +17,21 @@ class Misfit(Exception):  # noqa: N818 - reads as what it is
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """A grammar file and the lines of its keys."""
+    """A grammar file."""
 
-    path: Path
-    lines: Lines
+    file: YamlFile
 
     def place(self, key: str) -> str:
-        """File, line and key; the line of the nearest key that has one."""
-        known = key
-        while known and known not in self.lines:
-            known = known.rpartition(".")[0]
-        line = f", line {self.lines[known][0][0]}" if known else ""
-        return f"{self.path}{line}: {key}"
+        """File, line and key."""
+        return self.file.locate(key)
 
     @contextmanager
     def at(self, key: str) -> Iterator[None]:
-        """Mistakes that are found inside are told with the place of this key."""
+        """Mistakes that are found inside are reported with the place of this key."""
         try:
             yield
         except Misfit as misfit:
-            raise ConfigError(f"{self.place(key)}: {misfit}") from None
+            raise ConfigError(self.file.locate(f"{key}: {misfit}")) from None
 
 
 def text(value: Any) -> str:
@@ -55,15 +49,6 @@ def texts(value: Any) -> list[str]:
     if not found:
         raise Misfit("the list is empty; give at least one name or leave the key out")
     return found
-
-
-def mapping(value: Any) -> dict[str, Any]:
-    """A value that must be a mapping, or absent."""
-    if value is None:
-        return {}
-    if not isinstance(value, dict):
-        raise Misfit("must be a mapping, name: value")
-    return value
 
 
 def check_keys(entry: Mapping[str, Any], known: Iterable[str]) -> None:

@@ -13,10 +13,10 @@ from typing import Annotated, Any, Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, StrictBool, ValidationError
 
-from lmassay.errors import ConfigError, did_you_mean
+from lmassay.errors import did_you_mean
 from lmassay.models.hf.model import HuggingFace
 from lmassay.plugins.options import problems
-from lmassay.storage.yamlfile import Lines, read_mapping
+from lmassay.storage.yamlfile import read_yaml
 
 Compat = Literal["none", "released"]
 Voting = Literal["ew", "mw"]
@@ -185,11 +185,11 @@ def short_name(model: str) -> str:
 
 def read_tse_config(path: Path, model: str | None = None, plugins: Plugins = NO_PLUGINS) -> TseConfig:
     """Read and check a configuration; ``model`` stands in for the one that it names."""
-    data, lines = read_mapping(path)
-    checking = _Checking(path, data, model, plugins)
+    file = read_yaml(path)
+    checking = _Checking(path, file.data, model, plugins)
     config = checking.config()
     if config is None or checking.mistakes:
-        raise ConfigError("\n".join(_located(path, lines, mistake) for mistake in checking.mistakes))
+        raise file.error(checking.mistakes)
     return config
 
 
@@ -344,11 +344,3 @@ class _Checking:
 def _settings(options: Mapping[str, Any]) -> dict[str, Any]:
     """What a class of the user's own is given: its section, without where it was found."""
     return {name: value for name, value in options.items() if name != _CLASS}
-
-
-def _located(path: Path, lines: Lines, mistake: str) -> str:
-    """File and line before a message that begins with a key."""
-    key = mistake.partition(":")[0]
-    while key and key not in lines:
-        key = key.rpartition(".")[0]
-    return f"{path}, line {lines[key][0][0]}: {mistake}" if key else f"{path}: {mistake}"
