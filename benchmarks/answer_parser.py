@@ -9,7 +9,7 @@ choice that is named first. The answers are greedy ones of SmolLM2-135M-Instruct
 each of 24 templates, with the three shipped prompts, which ask for a letter, and three that ask for words; half of the
 answers end after 16 tokens, half after 80.
 
-One reader wrote down what each answer says, in the column `judged`: the AI assistant that wrote this benchmark, having
+One reader wrote down what each answer says, in the column `judged`: the author of this benchmark, having
 seen what the rules make of them. A person should check the column before much rests on it. `-` is no answer to the
 question: two answers, a letter beside the text of another choice, an answer that the next sentence calls incorrect, a
 denial, or a sentence about something else. Result of 2026-11-17 (right, missed an answer, read a wrong answer; of 144):
