@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import functools
 import json
+import math
 import shutil
 from collections.abc import Iterator
 from dataclasses import dataclass
+from unittest import mock
 
 import lmassay
+from lmassay.cli import console
 from lmassay.errors import UserError
 from lmassay.evaluations.robustness.scorers.meteor import find_jar
 from lmassay.evaluations.robustness.teapot.module import loadtxt
@@ -211,7 +214,9 @@ def outcome(release: str, name: str) -> Outcome:
         arguments = [argument.replace("{meteor_jar}", str(find_jar())) for argument in arguments]
     if release == "1.x" and "bleu" in arguments:
         arguments += ["--bleu-compat", "1.x"]
-    done = run_lmassay("teapot", *arguments, cwd=FOLDER, env={"COLUMNS": "80"})
+    # On a busy machine Java takes long to start, and a line of progress would be printed.
+    with mock.patch.object(console, "_LINE_EVERY", math.inf):
+        done = run_lmassay("teapot", *arguments, cwd=FOLDER, env={"COLUMNS": "80"})
     return Outcome(list(case.cmd), done.returncode, done.stdout, done.stderr)
 
 
