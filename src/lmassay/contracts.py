@@ -241,13 +241,19 @@ class Finding:
     remedy: str = ""
 
     @staticmethod
-    def of_package(package: str, purpose: str, extra: str) -> Finding:
-        """Whether an optional package is installed; ``extra`` of lmassay brings it."""
+    def of_package(package: str, purpose: str, extra: str, of: str = "lmassay") -> Finding:
+        """Whether an optional package is installed. ``extra`` of the package ``of`` brings it; if the extra is empty,
+        the package is installed by itself.
+
+        >>> Finding.of_package("not-there", "a detector", extra="detect", of="lmassay-toxicity").remedy
+        "pip install 'lmassay-toxicity[detect]'"
+        """
         what = f"{purpose} ({package})"
         try:
             version = importlib.metadata.version(package)
         except importlib.metadata.PackageNotFoundError:
-            return Finding(what, "missing", "", f"pip install 'lmassay[{extra}]'")
+            command = f"pip install '{of}[{extra}]'" if extra else f"pip install {package}"
+            return Finding(what, "missing", "", command)
         return Finding(what, "ok", version)
 
 
@@ -377,10 +383,13 @@ def resolve(hook: Hook) -> Callable[..., Any]:
     if not isinstance(hook, str):
         return hook
     module, colon, name = hook.partition(":")
-    if not colon:
+    if not colon or not module or not name:
         raise PluginError(f"'{hook}' is not an import path; write package.module:name")
     try:
-        function: Callable[..., Any] = vars(importlib.import_module(module))[name]
-    except KeyError:
-        raise PluginError(f"the module {module} has no '{name}'") from None
+        function: Callable[..., Any] = getattr(importlib.import_module(module), name)
+    except (Exception, SystemExit) as error:
+        # A failure in lmassay itself is a bug and shown whole; our own errors say what to do.
+        if module.startswith("lmassay.") or isinstance(error, LmassayError):
+            raise
+        raise PluginError(f"{hook} cannot be imported: {failure(error)}") from error
     return function

@@ -6,8 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from lmassay.contracts import resolve
-from lmassay.plugins.evaluations import view_of
+from lmassay.plugins.evaluations import evaluation_of, view_of
+from lmassay.plugins.hooks import an, call_hook
 from lmassay.types import Row, RunRecord
 
 LogDocument = tuple[str, dict[str, Any], str]
@@ -30,8 +30,7 @@ class Export:
 
 def export_of(record: RunRecord) -> Export:
     """How the runs of this run's task are exported."""
-    make = view_of(record).export
-    if make is None:
+    evaluation, make = evaluation_of(record), view_of(record).export
+    if evaluation is None or make is None:
         return Export()
-    export: Export = resolve(make)()
-    return export
+    return call_hook(evaluation, "export", make, reads=an(Export), otherwise=Export)
