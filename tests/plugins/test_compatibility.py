@@ -50,8 +50,8 @@ class Parrot(Model):
     ("member", "meant"),
     [
         ("clusters", r"design = Design\(clusters=…\)"),
-        ("headlines", "'headline'"),
-        ("weight", "'weights'"),
+        ("headlines", r"design = Design\(headline=…\)"),
+        ("weight", r"design = Design\(weights=…\)"),
         ("metric", "'metrics'"),
         ("need", "'needs'"),
         ("chunks", "'chunk'"),
@@ -86,7 +86,7 @@ def test_check_reports_a_slip_before_anything_is_asked(tmp_path):
     config = write_config(tmp_path / "c.yaml", {"task": "mine.py:Mine", "model": "echo"})
     done = lmassay("check", config)
     assert done.returncode == 2
-    assert "Mine.headlines is not a member of lmassay.Task; did you mean 'headline'" in done.stderr
+    assert "Mine.headlines is not a member of lmassay.Task; did you mean design = Design(headline=…)" in done.stderr
 
 
 @pytest.mark.parametrize("design", [Design(clusters="kind"), Design(pair_by="kind")])
@@ -148,6 +148,7 @@ def test_a_subclass_that_overrides_one_of_them_keeps_the_rest_of_the_design():
             return Design(clusters=("kind",), headline=("length",))
 
     class Mine(Base):
+        metrics = (Metric("other"),)
         headline = ("other",)
 
     with pytest.warns(DeprecationWarning, match="declare design"):
