@@ -385,11 +385,18 @@ def resolve(hook: Hook) -> Callable[..., Any]:
     module, colon, name = hook.partition(":")
     if not colon or not module or not name:
         raise PluginError(f"'{hook}' is not an import path; write package.module:name")
+    is_own = module.startswith("lmassay.")
     try:
-        function: Callable[..., Any] = getattr(importlib.import_module(module), name)
+        found = importlib.import_module(module)
     except (Exception, SystemExit) as error:
         # A failure in lmassay itself is a bug and shown whole; our own errors say what to do.
-        if module.startswith("lmassay.") or isinstance(error, LmassayError):
+        if is_own or isinstance(error, LmassayError):
             raise
-        raise PluginError(f"{hook} cannot be imported: {failure(error)}") from error
+        is_missing = isinstance(error, ModuleNotFoundError) and f"{module}.".startswith(f"{error.name}.")
+        why = f"there is no module {module}" if is_missing else failure(error)
+        raise PluginError(f"{hook} cannot be imported: {why}") from error
+    try:
+        function: Callable[..., Any] = getattr(found, name)
+    except AttributeError:
+        raise PluginError(f"{hook} cannot be imported: the module {module} has no '{name}'") from None
     return function

@@ -27,7 +27,10 @@ class _Commands(click.Group):
         declared = command_table().by_name.get(cmd_name)
         if declared is None:
             return None
-        command = resolve(declared.path)
+        try:
+            command = resolve(declared.path)
+        except PluginError as error:
+            raise PluginError(f"the command '{cmd_name}' is not usable: {error}; see lmassay doctor") from error
         if not isinstance(command, click.Command):
             raise PluginError(f"the command '{cmd_name}' ({declared.path}) is not a click command")
         offer_runs(command)

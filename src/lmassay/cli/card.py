@@ -176,7 +176,10 @@ def _plan(parts: Sequence[Part]) -> tuple[list[Part], list[Plan]]:
     for part in parts:
         try:
             planned += [runner.plan(config) for config in part.runs()]
-        except PluginError as error:
+        except UserError as error:
+            # A mistake in the package. One in what the user gave, such as the model, ends the command.
+            if not isinstance(error, PluginError) and not isinstance(error.__cause__, PluginError):
+                raise
             warn(f"{part.evaluation} is left out: {error}")
             part = replace(part, config=None, reason=str(error), is_broken=True)
         usable.append(part)

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from lmassay.contracts import Command
-from lmassay.plugins.evaluations import OWN_PACKAGE, Installed, Problem, installed
+from lmassay.plugins.evaluations import Installed, Problem, installed, precedence
 
 _CLI = "lmassay.cli"
 # The core's own commands in the order of the help page; evaluations add theirs to these sections or to their own.
@@ -68,7 +68,7 @@ def _table_with(known: Installed) -> CommandTable:
     taken = {command.name: "lmassay" for commands in sections.values() for command in commands}
     problems: list[Problem] = []
     # lmassay's own evaluations come first, so that no other package takes the name of one of their commands.
-    evaluations = sorted(known.evaluations, key=lambda evaluation: known.origins[evaluation.name] != OWN_PACKAGE)
+    evaluations = sorted(known.evaluations, key=lambda evaluation: precedence(known.origins[evaluation.name]))
     for evaluation in evaluations:
         origin = known.origins[evaluation.name]
         for command in evaluation.commands:

@@ -114,8 +114,8 @@ def _evaluations() -> list[Finding]:
     for kind in kinds():
         for entry in current().entries(kind):
             if entry.problem:
-                what = f"the {kind} {entry.name} of the package {entry.origin}"
-                rows.append(Finding(what, "broken", entry.problem, _UPDATE))
+                found = f"from {entry.origin}: {entry.problem}"
+                rows.append(Finding(f"the {kind} {entry.name}", "broken", found, _UPDATE))
     return rows
 
 
@@ -157,8 +157,11 @@ def _hooks_of(evaluation: Evaluation) -> Iterator[tuple[str, Hook]]:
                 yield f"{owner}{member}", hook
         if view.sample is not None and view.sample.marks is not None:
             yield f"{owner}sample.marks", view.sample.marks
+    usable = command_table().by_name
     for command in evaluation.commands:
-        yield f"the command {command.name}", command.path
+        # Others are reported already.
+        if usable.get(command.name) is command:
+            yield f"commands['{command.name}']", command.path
 
 
 def _broken_hook(evaluation: Evaluation, member: str, error: BaseException) -> Finding:

@@ -59,7 +59,9 @@ def _installed_on(_path: tuple[str, ...]) -> Installed:
     loaded: dict[str, Evaluation] = {}
     origins: dict[str, str] = {}
     problems: list[Problem] = []
-    for point in sorted(importlib.metadata.entry_points(group=GROUP), key=_precedence):
+    points = list(importlib.metadata.entry_points(group=GROUP))
+    points.sort(key=lambda point: (precedence(_origin(point)), point.name, point.value))
+    for point in points:
         origin = _origin(point)
         try:
             evaluation = _loaded(point)
@@ -80,10 +82,9 @@ def _installed_on(_path: tuple[str, ...]) -> Installed:
     return Installed(ordered, origins, problems)
 
 
-def _precedence(point: importlib.metadata.EntryPoint) -> tuple[bool, str, str, str]:
-    """lmassay's own first, then by name, so that the search path decides nothing."""
-    origin = _origin(point)
-    return (origin != OWN_PACKAGE, origin, point.name, point.value)
+def precedence(package: str) -> tuple[bool, str]:
+    """Sorts packages: lmassay itself first, then by name, so that the search path decides nothing."""
+    return (package != OWN_PACKAGE, package)
 
 
 def _origin(point: importlib.metadata.EntryPoint) -> str:
@@ -188,5 +189,5 @@ def base_task_of(task: Task) -> str:
         return next(iter(task.evaluation.tasks))
     raise PluginError(
         f"the task {task.name} belongs to the evaluation {task.evaluation.name}, but neither its name nor that of a "
-        f"class it extends is among the evaluation's tasks: {', '.join(task.evaluation.tasks)}"
+        f"class it extends is among the evaluation's tasks: {', '.join(task.evaluation.tasks)}; extend one of their classes"
     )

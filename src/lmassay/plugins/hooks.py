@@ -39,11 +39,27 @@ def call_hook(
         return otherwise()
 
 
+def named(evaluation: Evaluation, name: str, function: Callable[..., T] | None) -> Callable[..., T] | None:
+    """A function of another package whose failure is an error that names it; our own failures are shown whole."""
+    if function is None or package_of(evaluation) == OWN_PACKAGE:
+        return function
+
+    def call(*arguments: Any) -> T:
+        try:
+            return function(*arguments)
+        except LmassayError:
+            raise
+        except Exception as error:
+            raise PluginError(hook_failure(evaluation, name, error)) from error
+
+    return call
+
+
 def hook_failure(evaluation: Evaluation, name: str, error: BaseException) -> str:
     """Which hook of which package failed, and why, in one line."""
     package = package_of(evaluation)
     origin = f" (package {package})" if package else ""
-    return f"'{name}' of the evaluation {evaluation.name}{origin} failed: {reason(error)}"
+    return f"{name} of the evaluation {evaluation.name}{origin} failed: {reason(error)}"
 
 
 def an(kind: type[T]) -> Reader[T]:

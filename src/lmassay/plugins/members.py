@@ -101,7 +101,7 @@ def _evaluation_problems(task: Task) -> list[str]:
         try:
             base_task_of(task)
         except PluginError as error:
-            problems.append(str(error))
+            problems.append(str(error).removeprefix(f"the task {task.name} "))
     return problems
 
 

@@ -26,7 +26,7 @@ from typing import Any, TypeVar
 from lmassay.contracts import Component, resolve
 from lmassay.errors import MissingExtra, PluginError, did_you_mean
 from lmassay.plugins.builtins import MODELS
-from lmassay.plugins.evaluations import OWN_PACKAGE, installed, unloaded_packages
+from lmassay.plugins.evaluations import OWN_PACKAGE, installed, precedence, unloaded_packages
 
 T = TypeVar("T")
 
@@ -224,7 +224,8 @@ def _declared(kind: str) -> dict[str, list[tuple[Component, str]]]:
         for name, component in MODELS.items():
             offers.setdefault(name, []).append((component, OWN_PACKAGE))
     known = installed()
-    for evaluation in known.evaluations:
+    # lmassay's own first, then by package: the order of the evaluations on the card does not matter here.
+    for evaluation in sorted(known.evaluations, key=lambda evaluation: precedence(known.origins[evaluation.name])):
         components = dict(evaluation.components.get(kind, {}))
         if kind == "task":
             components |= {n: Component(entry.path, entry.summary) for n, entry in evaluation.tasks.items()}
@@ -243,7 +244,7 @@ def _imported(kind: str, name: str, component: Component) -> Any:
         if component.extra and is_extra:
             raise MissingExtra(f"the {kind} {name}", component.extra) from error
         if isinstance(error, PluginError):
-            raise PluginError(f"the {kind} '{name}': {error}") from error
+            raise PluginError(f"the {kind} '{name}' is not usable: {error}") from error
         raise
 
 
