@@ -189,5 +189,6 @@ def base_task_of(task: Task) -> str:
         return next(iter(task.evaluation.tasks))
     raise PluginError(
         f"the task {task.name} belongs to the evaluation {task.evaluation.name}, but neither its name nor that of a "
-        f"class it extends is among the evaluation's tasks: {', '.join(task.evaluation.tasks)}; extend one of their classes"
+        f"class it extends is among the evaluation's tasks: {', '.join(task.evaluation.tasks)}; extend one of their "
+        "classes"
     )
