@@ -68,7 +68,7 @@ def _next(findings: Sequence[Finding]) -> str:
     broken = [finding for finding in findings if finding.state == "broken"]
     if broken:
         names = dict.fromkeys(finding.what for finding in broken)
-        return f"first fix what is broken: {', '.join(names)}"
+        return f"first mend what is broken: {', '.join(names)}"
     if all(_version(package) for package in EXTRAS["hf"]):
         return "next: lmassay card asks a small real model all questions; lmassay init writes a configuration"
     return (
