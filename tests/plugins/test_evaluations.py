@@ -7,6 +7,7 @@ import shutil
 
 import pytest
 
+from lmassay.contracts import Finding
 from lmassay.plugins.evaluations import evaluation_called, installed, package_of
 from tests.helpers import lmassay, write_config
 from tests.plugins.packages import politeness, write_package
@@ -248,3 +249,29 @@ def test_an_empty_results_folder_says_so(tmp_path):
 
     with Store(tmp_path / "results", create=True) as store, pytest.raises(StoreError, match="there are no runs in"):
         store.run("latest")
+
+
+# --- findings ---------------------------------------------------------------------------------------------------------
+
+
+def test_a_missing_package_is_suggested_with_the_extra_that_brings_it():
+    def remedy(**options: str) -> str:
+        return Finding.of_package("not-there", "a detector", **options).remedy
+
+    assert remedy(extra="hf") == "pip install 'lmassay[hf]'"
+    assert remedy(extra="detect", of="lmassay-toxicity") == "pip install 'lmassay-toxicity[detect]'"
+    assert remedy(extra="") == "pip install not-there"
+
+
+def test_a_function_of_an_export_that_fails_ends_the_export_in_one_line(tmp_path, monkeypatch):
+    code = "from lmassay.interchange.exports import Export\n\n" + politeness(
+        "bad_export", "export=lambda: Export(log_document=lambda row: 1 / 0),"
+    )
+    monkeypatch.syspath_prepend(str(write_package(tmp_path / "site", "bad-export", code)))
+    config = write_config(tmp_path / "c.yaml", {"task": "polite", "model": "echo"})
+    assert lmassay("run", config, "--results", tmp_path / "results").returncode == 0
+    done = lmassay(
+        "export", "latest", "--format", "lm-eval", "-o", tmp_path / "logs", "--results", tmp_path / "results"
+    )
+    assert done.returncode == 2
+    assert "error: export.log_document of the evaluation politeness (package bad-export) failed: Zero" in done.stderr

@@ -35,7 +35,7 @@ def call_hook(
             # lmassay's own hooks raise these on purpose.
             raise
         part = f"{name} of the evaluation {evaluation.name}"
-        warnings.warn(HookWarning(part, f"{hook_failure(evaluation, name, error)}; left out"), stacklevel=2)
+        warnings.warn(HookWarning(part, f"{hook_failure(evaluation, name, error)}; going on without it"), stacklevel=2)
         return otherwise()
 
 
