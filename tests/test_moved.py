@@ -26,7 +26,7 @@ def test_an_old_path_hands_on_to_the_new_one_with_a_warning(fresh, old):
     with warnings.catch_warnings(record=True) as shown:
         warnings.simplefilter("always")
         module = importlib.import_module(old)
-    messages = [str(warning.message) for warning in shown if warning.category is DeprecationWarning]
+    messages = [str(warning.message) for warning in shown if issubclass(warning.category, DeprecationWarning)]
     assert f"{old} has moved to {MOVED[old]}; the old path will go in 1.0" in messages
     new = importlib.import_module(MOVED[old])
     public = [name for name in vars(new) if not name.startswith("_")]
@@ -53,3 +53,20 @@ def test_what_the_documentation_imported_is_there(fresh):
 def test_a_path_that_never_was_is_not_found():
     with pytest.raises(ModuleNotFoundError):
         importlib.import_module("lmassay.nothing")
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+@pytest.mark.parametrize("old", MOVED)
+def test_a_star_import_brings_the_names(fresh, old):
+    module = importlib.import_module(old)
+    new = importlib.import_module(MOVED[old])
+    expected = getattr(new, "__all__", None) or [name for name in vars(new) if not name.startswith("_")]
+    assert set(expected) <= set(module.__all__)
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_a_star_import_in_a_users_file(fresh, tmp_path):
+    from lmassay.plugins.registry import Registry
+
+    (tmp_path / "mine.py").write_text("from lmassay.stats import *\n\nfound = mean_results\n", encoding="utf-8")
+    assert Registry().load_file(tmp_path / "mine.py").found is not None

@@ -1,6 +1,7 @@
 """The nouns survive JSON, and requests are equal by what they ask."""
 
 import json
+import math
 
 import pytest
 
@@ -9,12 +10,15 @@ from lmassay.types import (
     Candidates,
     Continuation,
     Generate,
+    Metric,
     Place,
+    Provenance,
     Response,
     Slot,
     candidates_of,
     canonical,
     digest,
+    provenance_of,
     request_as_dict,
     request_key,
     response_as_dict,
@@ -101,3 +105,51 @@ def test_what_is_kept_is_readable_and_survives_a_lone_surrogate():
     assert compact({"b": "손자", "a": 1}) == '{"a":1,"b":"손자"}'
     assert json.loads(compact(["x\ud800", "손"])) == ["x\ud800", "손"]
     compact(["x\ud800"]).encode("utf-8")
+
+
+@pytest.mark.parametrize(
+    ("members", "message"),
+    [
+        ({"name": ""}, "name must be a text that is not empty"),
+        ({"name": 3}, "name must be a text that is not empty"),
+        ({"better": "loewr"}, "better must be 'higher', 'lower' or 'zero'"),
+        ({"bounds": (1, 0)}, "bounds must be two numbers, the smaller first"),
+        ({"bounds": (1, 1)}, "bounds must be two numbers"),
+        ({"bounds": (1,)}, "bounds must be two numbers"),
+        ({"bounds": "ab"}, "bounds must be two numbers"),
+        ({"bounds": (0, math.nan)}, "bounds must be two numbers"),
+        ({"bounds": (math.inf, 0)}, "bounds must be two numbers"),
+        ({"chance": "half"}, "chance must be a number"),
+        ({"chance": math.nan}, "chance must be a number"),
+        ({"bounds": (0, 1), "chance": 7}, "chance must be within the bounds"),
+    ],
+)
+def test_a_metric_is_checked_when_it_is_declared(members, message):
+    with pytest.raises(ValueError, match=message):
+        Metric(**{"name": "m", **members})
+
+
+@pytest.mark.parametrize(
+    ("bounds", "stored", "both"),
+    [
+        ((0, math.inf), (0.0, None), None),
+        ((-math.inf, 1), (None, 1.0), None),
+        ((-math.inf, math.inf), None, None),
+        ([0, 1], (0.0, 1.0), (0.0, 1.0)),
+    ],
+)
+def test_an_infinite_end_is_no_bound_and_survives_json(bounds, stored, both):
+    metric = Metric("m", bounds=bounds)
+    assert (metric.bounds, metric.range) == (stored, both)
+    written = json.loads(json.dumps(Provenance(metrics=(metric,)).as_dict(), allow_nan=False))
+    assert provenance_of(written).metrics == (metric,)
+
+
+def test_a_stored_metric_that_would_be_refused_today_is_read_without_what_is_wrong():
+    read = provenance_of({"metrics": [{"name": "m", "better": "lower", "bounds": [1, 0], "chance": 7}]})
+    assert read.metrics == (Metric("m", better="lower"),)
+
+
+@pytest.mark.parametrize("evaluation", [None, "", "some"])
+def test_no_evaluation_and_not_stored_are_told_apart(evaluation):
+    assert provenance_of(Provenance(evaluation=evaluation).as_dict()).evaluation == evaluation

@@ -247,13 +247,19 @@ class Finding:
     remedy: str = ""
 
     @staticmethod
-    def of_package(package: str, purpose: str, extra: str) -> Finding:
-        """Whether an optional package is installed; ``extra`` of lmassay brings it."""
+    def of_package(package: str, purpose: str, extra: str, of: str = "lmassay") -> Finding:
+        """Whether an optional package is installed. ``extra`` of the package ``of`` brings it; if the extra is empty,
+        the package is installed by itself.
+
+        >>> Finding.of_package("not-there", "a detector", extra="detect", of="lmassay-toxicity").remedy
+        "pip install 'lmassay-toxicity[detect]'"
+        """
         what = f"{purpose} ({package})"
         try:
             version = importlib.metadata.version(package)
         except importlib.metadata.PackageNotFoundError:
-            return Finding(what, "missing", "", f"pip install 'lmassay[{extra}]'")
+            command = f"pip install '{of}[{extra}]'" if extra else f"pip install {package}"
+            return Finding(what, "missing", "", command)
         return Finding(what, "ok", version)
 
 
@@ -383,10 +389,20 @@ def resolve(hook: Hook) -> Callable[..., Any]:
     if not isinstance(hook, str):
         return hook
     module, colon, name = hook.partition(":")
-    if not colon:
+    if not colon or not module or not name:
         raise PluginError(f"'{hook}' is not an import path; write package.module:name")
+    is_own = module.startswith("lmassay.")
     try:
-        function: Callable[..., Any] = vars(importlib.import_module(module))[name]
-    except KeyError:
-        raise PluginError(f"the module {module} has no '{name}'") from None
+        found = importlib.import_module(module)
+    except (Exception, SystemExit) as error:
+        # A failure in lmassay itself is a bug and shown whole; our own errors say what to do.
+        if is_own or isinstance(error, LmassayError):
+            raise
+        is_missing = isinstance(error, ModuleNotFoundError) and f"{module}.".startswith(f"{error.name}.")
+        why = f"there is no module {module}" if is_missing else failure(error)
+        raise PluginError(f"{hook} cannot be imported: {why}") from error
+    try:
+        function: Callable[..., Any] = getattr(found, name)
+    except AttributeError:
+        raise PluginError(f"{hook} cannot be imported: the module {module} has no '{name}'") from None
     return function

@@ -10,6 +10,8 @@ LmassayError
 │   └── BudgetReached    nothing more may be spent: the run stops after what is in flight
 └── ModelError           one request failed for good: recorded with its example, the run goes on
     └── FatalModelError  every further request would fail too (wrong key): the run stops at once
+
+Two warnings are shown by the command line, each once: OldPluginWarning and HookWarning.
 """
 
 from __future__ import annotations
@@ -65,11 +67,30 @@ class FatalModelError(ModelError):
     """No request can succeed; stop before more is asked or paid for."""
 
 
+class OldPluginWarning(DeprecationWarning):
+    """A plug-in is written for an earlier version; it works, but not for ever."""
+
+
+class HookWarning(UserWarning):
+    """A part of an evaluation failed, and the command went on without it."""
+
+    def __init__(self, part: str, message: str) -> None:
+        super().__init__(message)
+        self.part = part
+        """Which part of which evaluation: it is reported once, however often it fails."""
+
+
 def failure(error: BaseException) -> str:
     """An error of somebody else's code in one line: what it was, and the file and line it came from."""
-    frames = traceback.extract_tb(error.__traceback__)
+    # Not the lines of Python's own import machinery.
+    frames = [frame for frame in traceback.extract_tb(error.__traceback__) if not frame.filename.startswith("<frozen")]
     place = f" ({frames[-1].filename}, line {frames[-1].lineno})" if frames else ""
     return f"{error!r}{place}"
+
+
+def reason(error: BaseException) -> str:
+    """Why somebody else's code failed: our own errors say it themselves."""
+    return str(error) if isinstance(error, LmassayError) else failure(error)
 
 
 def closest(name: str, known: Iterable[str]) -> str | None:

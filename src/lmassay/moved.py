@@ -52,9 +52,15 @@ class _Alias:
     def exec_module(self, module: ModuleType) -> None:
         old, new = module.__name__, self._new
         real = importlib.import_module(new)
-        warnings.warn(f"{old} has moved to {new}; the old path will go in 1.0", DeprecationWarning, stacklevel=2)
+        # Only who uses an old path pays for these imports.
+        from lmassay.errors import OldPluginWarning
+
+        warnings.warn(f"{old} has moved to {new}; the old path will go in 1.0", OldPluginWarning, stacklevel=2)
 
         def hand_on(name: str) -> Any:
             return getattr(real, name)
 
         module.__getattr__ = hand_on  # type: ignore[method-assign]
+        public = [name for name in dir(real) if not name.startswith("_")]
+        # What `from … import *` brings.
+        vars(module)["__all__"] = getattr(real, "__all__", public)

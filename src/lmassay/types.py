@@ -269,8 +269,8 @@ class Metric:
     """What it is in a few words; the name if left out."""
     better: Better = "higher"
     """Which direction is better; ``zero`` where both ends are bad."""
-    bounds: tuple[float, float] | None = None
-    """The least and the largest possible value."""
+    bounds: tuple[float | None, float | None] | None = None
+    """The least and the largest possible value. An end without a limit is None; an infinite end is stored so."""
     chance: float | None = None
     """What guessing would score."""
     meaning: str = ""
@@ -279,16 +279,60 @@ class Metric:
     """True if every example is simply right (1) or wrong (0), rather than scored by degree."""
 
     def __post_init__(self) -> None:
+        if not isinstance(self.name, str) or not self.name:
+            raise ValueError(f"Metric {self.name!r}: name must be a text that is not empty")
         if self.better not in ("higher", "lower", "zero"):
             raise ValueError(f"Metric {self.name!r}: better must be 'higher', 'lower' or 'zero', not {self.better!r}")
-        if self.bounds is not None:
-            # JSON has lists only.
-            object.__setattr__(self, "bounds", (float(self.bounds[0]), float(self.bounds[1])))
+        object.__setattr__(self, "bounds", _checked_bounds(self))
+        _check_chance(self)
 
     @property
     def shown_as(self) -> str:
         """The title, or the name of a metric without one."""
         return self.title or self.name
+
+    @property
+    def range(self) -> tuple[float, float] | None:
+        """The bounds of a metric that has both."""
+        if self.bounds is None:
+            return None
+        low, high = self.bounds
+        return None if low is None or high is None else (low, high)
+
+
+def _checked_bounds(metric: Metric) -> tuple[float | None, float | None] | None:
+    """The bounds as they are stored: JSON has neither tuples nor infinity."""
+    if metric.bounds is None:
+        return None
+    expected = f"Metric {metric.name!r}: bounds must be two numbers, the smaller first, not {metric.bounds!r}"
+    if not isinstance(metric.bounds, tuple | list) or len(metric.bounds) != 2:
+        raise ValueError(expected)
+    ends: list[float | None] = []
+    for end, unlimited in zip(metric.bounds, (-math.inf, math.inf), strict=True):
+        if end is None or end == unlimited:
+            ends.append(None)
+        elif _is_finite_number(end):
+            ends.append(float(end))
+        else:
+            raise ValueError(expected)
+    low, high = ends
+    if low is not None and high is not None and low >= high:
+        raise ValueError(expected)
+    return None if low is None and high is None else (low, high)
+
+
+def _check_chance(metric: Metric) -> None:
+    if metric.chance is None:
+        return
+    if not _is_finite_number(metric.chance):
+        raise ValueError(f"Metric {metric.name!r}: chance must be a number, not {metric.chance!r}")
+    low, high = metric.bounds or (None, None)
+    if (low is not None and metric.chance < low) or (high is not None and metric.chance > high):
+        raise ValueError(f"Metric {metric.name!r}: chance must be within the bounds {(low, high)}, not {metric.chance}")
+
+
+def _is_finite_number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
 
 
 def metric_called(name: str, declared: Iterable[Metric]) -> Metric | None:
@@ -413,8 +457,9 @@ class Provenance:
     command: tuple[str, ...] = ()
     signature: Mapping[str, str] = field(default_factory=dict)
     """What the numbers depend on, by name: the parts of the signature."""
-    evaluation: str = ""
-    """The evaluation that the task belongs to; empty for a task that belongs to none."""
+    evaluation: str | None = None
+    """The evaluation that the task belongs to; empty if it belongs to none, None if the run does not say: those of
+    early versions do not."""
     base_task: str = ""
     """The task of that evaluation that this one is, or extends."""
     design: Design = field(default_factory=Design)
@@ -431,12 +476,13 @@ class Provenance:
             "cpus": self.cpus,
             "command": list(self.command),
             "signature": dict(self.signature),
-            "evaluation": self.evaluation,
             "base_task": self.base_task,
             **self.design.as_dict(),
-            "metrics": [dataclasses.asdict(metric) for metric in self.metrics],
+            "metrics": [_metric_as_dict(metric) for metric in self.metrics],
             "notes": list(self.notes),
         }
+        if self.evaluation is not None:
+            data["evaluation"] = self.evaluation
         if self.card is not None:
             data["card"] = dataclasses.asdict(self.card)
         return data
@@ -445,6 +491,7 @@ class Provenance:
 def provenance_of(data: Mapping[str, Any]) -> Provenance:
     """The inverse of :meth:`Provenance.as_dict`; what early versions did not write stays empty."""
     card = data.get("card")
+    evaluation = data.get("evaluation")
     return Provenance(
         versions=dict(data.get("versions") or {}),
         platform=str(data.get("platform") or ""),
@@ -452,13 +499,28 @@ def provenance_of(data: Mapping[str, Any]) -> Provenance:
         cpus=data.get("cpus"),
         command=tuple(data.get("command") or ()),
         signature=dict(data.get("signature") or {}),
-        evaluation=str(data.get("evaluation") or ""),
+        evaluation=None if evaluation is None else str(evaluation),
         base_task=str(data.get("base_task") or ""),
         design=design_of(data),
-        metrics=tuple(Metric(**stored) for stored in data.get("metrics") or ()),
+        metrics=tuple(_stored_metric(stored) for stored in data.get("metrics") or ()),
         notes=tuple(data.get("notes") or ()),
         card=None if card is None else CardPart(**card),
     )
+
+
+def _metric_as_dict(metric: Metric) -> dict[str, Any]:
+    """What is declared about a metric; an evaluation may have a hundred, so defaults are left out."""
+    fields = {field.name: getattr(metric, field.name) for field in dataclasses.fields(metric)}
+    defaults = {field.name: field.default for field in dataclasses.fields(metric)}
+    return {name: value for name, value in fields.items() if value != defaults[name]}
+
+
+def _stored_metric(data: Mapping[str, Any]) -> Metric:
+    """The declaration of a metric; what an early version did not check and is wrong is left out."""
+    try:
+        return Metric(**data)
+    except ValueError:
+        return Metric(**{**data, "name": str(data["name"]) or "unnamed", "bounds": None, "chance": None})
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 from rich.cells import cell_len
 
-from lmassay.cli import _commands, _sections
+from lmassay.cli.commands import command_table
 from lmassay.cli.doctor import _CORE, _evaluations, _extras
 from tests.helpers import ROOT, lmassay, lmassay_process, write_config, write_lines
 from tests.terminal import in_terminal
@@ -67,12 +67,13 @@ def shell(command: str, folder: Path) -> subprocess.CompletedProcess[str]:
 
 def test_the_help_shows_every_verb_in_a_section_and_the_exit_codes():
     told = lmassay_process("-h").stdout
-    for title, verbs in _sections().items():
+    table = command_table()
+    for title, verbs in table.sections.items():
         assert f"\n{title}:\n" in told
         for verb in verbs:
             assert re.search(rf"^  {verb.name} ", told, flags=re.MULTILINE), verb
     assert "130  stopped by Ctrl-C" in told
-    assert len(_commands()) == sum(map(len, _sections().values()))
+    assert len(table.by_name) == sum(map(len, table.sections.values()))
 
 
 def test_the_help_says_in_what_forms_results_are_written():

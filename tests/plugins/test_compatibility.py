@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import sys
 import warnings
 
 import pytest
@@ -10,6 +12,7 @@ from lmassay.budget import Prices
 from lmassay.contracts import Model, Task
 from lmassay.errors import PluginError
 from lmassay.plugins.compatibility import as_model, as_task
+from lmassay.plugins.evaluations import evaluation_called
 from lmassay.types import Combination, Design, Example, Generate, Metric, Response, Score
 from tests.helpers import lmassay, write_config
 
@@ -50,8 +53,8 @@ class Parrot(Model):
     ("member", "meant"),
     [
         ("clusters", r"design = Design\(clusters=…\)"),
-        ("headlines", "'headline'"),
-        ("weight", "'weights'"),
+        ("headlines", r"design = Design\(headline=…\)"),
+        ("weight", r"design = Design\(weights=…\)"),
         ("metric", "'metrics'"),
         ("need", "'needs'"),
         ("chunks", "'chunk'"),
@@ -86,7 +89,7 @@ def test_check_reports_a_slip_before_anything_is_asked(tmp_path):
     config = write_config(tmp_path / "c.yaml", {"task": "mine.py:Mine", "model": "echo"})
     done = lmassay("check", config)
     assert done.returncode == 2
-    assert "Mine.headlines is not a member of lmassay.Task; did you mean 'headline'" in done.stderr
+    assert "Mine.headlines is not a member of lmassay.Task; did you mean design = Design(headline=…)" in done.stderr
 
 
 @pytest.mark.parametrize("design", [Design(clusters="kind"), Design(pair_by="kind")])
@@ -98,6 +101,134 @@ def test_groups_of_a_design_are_tuples(design):
 def test_two_clusters_are_refused_until_statistics_know_them():
     with pytest.raises(PluginError, match="may name one group only"):
         as_task(type("Mine", (Lengths,), {"design": Design(clusters=("a", "b"))})(), "mine")
+
+
+@pytest.mark.parametrize(
+    ("base", "attribute", "meant"),
+    [(Lengths, "lable", "label"), (Lengths, "metrcs", "metrics"), (Parrot, "chached", "cached")],
+)
+def test_a_misspelt_member_that_is_set_in_init_is_reported(base, attribute, meant):
+    plugin = type("Mine", (base,), {"__init__": lambda self: setattr(self, attribute, ())})()
+    with pytest.raises(PluginError, match=rf"Mine sets self\.{attribute}, .* did you mean '{meant}'"):
+        (as_task if base is Lengths else as_model)(plugin, "mine")
+
+
+def test_data_and_options_of_an_instance_are_not_slips():
+    class Mine(Lengths):
+        def __init__(self, metric: str = "length", designs: int = 1):
+            self.metric, self.designs = metric, designs
+            self.labels = ["a", "b"]
+            self.words = {}
+
+    assert as_task(Mine(), "mine").name == "lengths"
+
+
+# --- members of wrong types -------------------------------------------------------------------------------------------
+
+BIAS = evaluation_called("bias")
+SYNTAX = evaluation_called("syntax")
+WRONG_TASKS = [
+    (
+        {"metrics": Metric("m")},
+        r"metrics must be a tuple of Metric objects.*write metrics=\(Metric\(…\),\) with a comma",
+    ),
+    ({"metrics": ("m",)}, r"metrics\[0\] must be a Metric, not 'm' \(str\)"),
+    ({"metrics": (Metric("m"), Metric("m"))}, "metrics declares 'm' twice"),
+    ({"evaluation": "bias"}, r"evaluation must be an Evaluation or None, not 'bias' \(str\); write the object"),
+    ({"evaluation": SYNTAX}, "belongs to the evaluation syntax, but neither its name"),
+    ({"design": {"headline": ("m",)}}, r"design must be a Design, not \{.*write design = Design"),
+    ({"design": Design(headline="length")}, r"design\.headline is a tuple of metrics: write \('length',\)"),
+    ({"design": Design(headline=("lenght",))}, r"design\.headline names 'lenght'.*did you mean 'length'"),
+    ({"design": Design(weights={"lenght": "n"})}, r"design\.weights names 'lenght'"),
+    ({"design": Design(weights={"length": 2})}, r"design\.weights\['length'\] must be the name of a score, not 2"),
+    ({"design": Design(combinations={"c": {"m": 1}})}, r"design\.combinations\['c'\] must be a Combination"),
+    ({"name": ""}, "name must be a text that is not empty"),
+    ({"name": 3}, r"name must be a text that is not empty, not 3 \(int\)"),
+    ({"label": 3}, r"label must be a text, not 3"),
+    ({"needs": "generate"}, r"needs must be a set of abilities.*not 'generate' \(str\)"),
+    ({"needs": frozenset({"genrate"})}, "needs names 'genrate'.*did you mean 'generate'"),
+    ({"chunk": 0}, "chunk must be a whole number of at least 1, not 0"),
+    ({"version": "one"}, "version must be a whole number, not 'one'"),
+]
+
+
+@pytest.mark.parametrize(("members", "message"), WRONG_TASKS)
+def test_a_member_of_a_task_of_a_wrong_type_is_named_with_what_is_expected(members, message):
+    with pytest.raises(PluginError, match=message):
+        as_task(type("Mine", (Lengths,), members)(), "mine")
+
+
+@pytest.mark.parametrize(
+    ("members", "message"),
+    [
+        ({"can": ["generate"]}, r"can must be a set of abilities.*not \['generate'\] \(list\)"),
+        ({"can": None}, "can must be a set of abilities"),
+        ({"can": frozenset({"genrate"})}, "can names 'genrate'.*did you mean 'generate'"),
+        ({"prices": 3}, r"prices must be Prices or None, not 3 \(int\)"),
+        ({"chunk": "x"}, "chunk must be a whole number of at least 0"),
+        ({"name": 3}, "name must be a text"),
+        ({"label": 7}, "label must be a text"),
+        ({"cached": "no"}, "cached must be True or False"),
+    ],
+)
+def test_a_member_of_a_model_of_a_wrong_type_is_named_with_what_is_expected(members, message):
+    with pytest.raises(PluginError, match=message):
+        as_model(type("Mine", (Parrot,), members)(), "mine")
+
+
+def test_all_wrong_members_are_reported_at_once():
+    with pytest.raises(PluginError) as refused:
+        as_task(type("Mine", (Lengths,), {"chunk": 0, "label": 3, "design": None})(), "mine")
+    assert len(str(refused.value).splitlines()) == 3
+
+
+def test_a_task_may_extend_an_evaluation_with_one_task_under_its_own_name():
+    assert len(BIAS.tasks) == 1
+    assert as_task(type("Mine", (Lengths,), {"evaluation": BIAS})(), "mine").evaluation is BIAS
+
+
+MINE = "from tests.plugins.test_compatibility import Lengths, Parrot\n\nclass Mine({base}):\n    {member}\n"
+
+
+@pytest.mark.parametrize(
+    ("base", "member", "message"),
+    [
+        ("Lengths", "def signature(self): return None", "signature() must be a mapping, not None"),
+        ("Lengths", "def notes(self): return 'careful'", "notes() must be a list of texts, not 'careful' (str)"),
+        ("Lengths", "def size(self): return -1", "size() must be a number of examples or None, not -1"),
+        ("Parrot", "def identity(self): return None", "identity() must be a mapping, not None"),
+        ("Parrot", "def notes(self): return [1]", "notes() must be a list of texts"),
+    ],
+)
+def test_check_reports_what_methods_return(tmp_path, base, member, message):
+    (tmp_path / "mine.py").write_text(MINE.format(base=base, member=member), encoding="utf-8")
+    (tmp_path / "other.py").write_text(MINE.format(base="Lengths", member="pass"), encoding="utf-8")
+    names = {"task": "mine.py:Mine", "model": "echo"}
+    if base == "Parrot":
+        names = {"task": "other.py:Mine", "model": "mine.py:Mine"}
+    done = lmassay("check", write_config(tmp_path / "c.yaml", names))
+    assert done.returncode == 2
+    assert message in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("member", "message"),
+    [
+        (
+            "def aggregate(self, table, settings): return None",
+            "aggregate must return a list of Result objects, not None",
+        ),
+        ("def aggregate(self, table, settings): return [('m', 1.0)]", "aggregate must return Result objects only"),
+        ("def score(self, examples, responses): return [{} for _ in examples]", "score must return Score objects only"),
+    ],
+)
+def test_a_wrong_return_value_in_a_run_is_one_line(tmp_path, member, message):
+    (tmp_path / "mine.py").write_text(MINE.format(base="Lengths", member=member), encoding="utf-8")
+    config = write_config(tmp_path / "c.yaml", {"task": "mine.py:Mine", "model": "echo"})
+    done = lmassay("run", config, "--results", tmp_path / "results")
+    assert done.returncode == 2
+    assert message in done.stderr
+    assert "Traceback" not in done.stderr
 
 
 # --- earlier versions -------------------------------------------------------------------------------------------------
@@ -148,6 +279,7 @@ def test_a_subclass_that_overrides_one_of_them_keeps_the_rest_of_the_design():
             return Design(clusters=("kind",), headline=("length",))
 
     class Mine(Base):
+        metrics = (Metric("other"),)
         headline = ("other",)
 
     with pytest.warns(DeprecationWarning, match="declare design"):
@@ -168,3 +300,30 @@ def test_what_a_task_lacks_is_named(missing):
     members = {name: value for name, value in vars(Lengths).items() if not name.startswith("__") and name != missing}
     with pytest.raises(PluginError, match=f"lacks {missing}; see docs/extending/task.md"):
         as_task(type("Mine", (Task,), members)(), "mine")
+
+
+OLD_FILE = """
+from lmassay.stats import *
+from tests.plugins.test_compatibility import Lengths
+
+class Mine(Lengths):
+    headline = ("length",)
+
+    def aggregate(self, table, settings):
+        return mean_results(table, ["length"], settings)
+"""
+
+
+def test_the_command_line_shows_deprecations_once_in_one_line(tmp_path):
+    (tmp_path / "mine.py").write_text(OLD_FILE, encoding="utf-8")
+    config = write_config(tmp_path / "c.yaml", {"task": "mine.py:Mine", "model": "echo", "seed": [0, 1]})
+    sys.modules.pop("lmassay.stats", None)
+    done = lmassay("run", config, "--json", "--results", tmp_path / "results")
+    assert done.returncode == 0, done.stderr
+    assert len(json.loads(done.stdout)["runs"]) == 2
+    warned = [line for line in done.stderr.splitlines() if "warning" in line.lower()]
+    assert warned == [
+        "warning: lmassay.stats has moved to lmassay.statistics.intervals; the old path will go in 1.0",
+        "warning: Mine.headline is deprecated; declare design = Design(clusters=…, headline=…) instead",
+    ]
+    sys.modules.pop("lmassay.stats", None)

@@ -6,7 +6,7 @@ import os
 import shlex
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -15,12 +15,12 @@ import yaml
 
 from lmassay.cli.common import json_option, results_option
 from lmassay.cli.completion import offer
-from lmassay.cli.console import print_json, print_table, say, sentence
+from lmassay.cli.console import print_json, print_table, say, sentence, warn
 from lmassay.cli.crew import Hands, crew_options
 from lmassay.cli.display import board
 from lmassay.cli.run import EXIT_WITH_ERRORS, plug_in_output_aside, show_plan, unfinished, work_through
-from lmassay.errors import UserError, did_you_mean
-from lmassay.plugins.evaluations import evaluations
+from lmassay.errors import PluginError, UserError, did_you_mean
+from lmassay.plugins.evaluations import evaluations, unloaded_packages
 from lmassay.reporting import card as cards
 from lmassay.reporting.card import Part
 from lmassay.reporting.compared import interval_text
@@ -37,6 +37,7 @@ from lmassay.reporting.numbers import p_text, short_text
 from lmassay.reporting.tiles import interval_head
 from lmassay.running import runner
 from lmassay.running.model_spec import DEFAULT
+from lmassay.running.planning import Plan
 from lmassay.running.sweep import Entry, register_all
 from lmassay.storage.files import atomic_write
 from lmassay.storage.provenance import command_line
@@ -109,7 +110,8 @@ def card(
     if folder is not None:
         return _write(parts, folder)
     with plug_in_output_aside():
-        planned = [runner.plan(config) for part in parts for config in part.runs()]
+        parts, planned = _plan(parts)
+    _require_work(parts)
     if dry_run:
         _tell_absent(parts)
         show_plan(planned, as_json)
@@ -131,13 +133,14 @@ def card(
             rest, page = (command_line(verb, "--results", store.folder) for verb in ("resume", "report"))
             say(f"to finish the card: {rest}; then for the page: {page} -o {shlex.quote(str(output))}")
         say(f"the page is {output.resolve()}")
-        return EXIT_WITH_ERRORS if left else 0
+        return EXIT_WITH_ERRORS if left or any(part.is_broken for part in parts) else 0
 
 
 def _require_on_card(name: str) -> None:
     known = [evaluation.name for evaluation in cards.card_evaluations()]
     if name not in known:
-        raise UserError(f"--only {name}: there is no such evaluation on the card{did_you_mean(name, known)}")
+        hint = did_you_mean(name, known)
+        raise UserError(f"--only {name}: there is no such evaluation on the card{hint}{unloaded_packages()}")
 
 
 def _fetch_default() -> None:
@@ -164,6 +167,23 @@ def _tell_absent(parts: Sequence[Part]) -> None:
     for part in parts:
         if part.config is None:
             say(f"{part.evaluation} is not applicable to {part.model}: {part.reason}")
+
+
+def _plan(parts: Sequence[Part]) -> tuple[list[Part], list[Plan]]:
+    """The runs of all parts. A part whose task cannot be used is not applicable, with the reason; the others go on."""
+    usable: list[Part] = []
+    planned: list[Plan] = []
+    for part in parts:
+        try:
+            planned += [runner.plan(config) for config in part.runs()]
+        except UserError as error:
+            # A mistake in the package. One in what the user gave, such as the model, ends the command.
+            if not isinstance(error, PluginError) and not isinstance(error.__cause__, PluginError):
+                raise
+            warn(f"{part.evaluation} is left out: {error}")
+            part = replace(part, config=None, reason=str(error), is_broken=True)
+        usable.append(part)
+    return usable, planned
 
 
 def _require_work(parts: Sequence[Part]) -> None:

@@ -7,9 +7,10 @@ import re
 import sys
 import threading
 import time
+import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
-from typing import Any, Protocol
+from typing import Any, Protocol, TextIO
 
 from rich.cells import cell_len
 from rich.console import Console
@@ -25,6 +26,8 @@ from rich.progress import (
 )
 from rich.table import Table
 from rich.text import Text
+
+from lmassay.errors import HookWarning, OldPluginWarning
 
 # C0 and C1 controls (escape sequences start with one), and the marks that reorder text.
 _CONTROLS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
@@ -77,6 +80,35 @@ def say(text: str) -> None:
 
 def warn(text: str) -> None:
     _tell(Text.assemble(("warning: ", "yellow"), plain(text)))
+
+
+def show_warnings() -> None:
+    """Show our own warnings as one line on standard error, each once. Python would hide or clutter them."""
+    shown: set[str] = set()
+    show_others = warnings.showwarning
+
+    def show(
+        message: Warning | str,
+        category: type[Warning],
+        filename: str,
+        lineno: int,
+        file: TextIO | None = None,
+        line: str | None = None,
+    ) -> None:
+        if not isinstance(message, OldPluginWarning | HookWarning):
+            show_others(message, category, filename, lineno, file, line)
+            return
+        # A hook that fails for each example may give another reason each time.
+        what = message.part if isinstance(message, HookWarning) else str(message)
+        if what not in shown:
+            shown.add(what)
+            warn(str(message))
+
+    warnings.showwarning = show
+    # Whoever says on Python's command line what to do with warnings is heeded.
+    if not sys.warnoptions:
+        warnings.simplefilter("always", OldPluginWarning)
+        warnings.simplefilter("always", HookWarning)
 
 
 def complain(text: str, notes: Sequence[str] = ()) -> None:

@@ -8,17 +8,21 @@ import platform
 import shutil
 import sqlite3
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from pathlib import Path
 
 import click
 
 import lmassay
+from lmassay.cli.commands import command_table
 from lmassay.cli.common import default_results, json_option
 from lmassay.cli.console import out, print_json, print_table, say
-from lmassay.contracts import Finding, resolve
-from lmassay.plugins.evaluations import installed
+from lmassay.contracts import CardVariant, Evaluation, Finding, Hook, View, resolve
+from lmassay.interchange.exports import Export
+from lmassay.plugins.evaluations import OWN_PACKAGE, installed
+from lmassay.plugins.hooks import an, hook_failure, list_of
+from lmassay.plugins.registry import current, kinds
 
 # What the core itself has extras for: extra → package → what it is for. Evaluations add their own.
 EXTRAS = {
@@ -43,6 +47,7 @@ _CORE = (
 )
 _LEAST_PYTHON = (3, 11)
 _LEAST_FREE = 2e9
+_UPDATE = "update or remove the package"
 
 
 @click.command(epilog="Example: lmassay doctor", short_help="Tell what is installed.")
@@ -62,7 +67,8 @@ def doctor(as_json: bool) -> int:
 def _next(findings: Sequence[Finding]) -> str:
     broken = [finding for finding in findings if finding.state == "broken"]
     if broken:
-        return f"first mend what is broken: {', '.join(finding.what for finding in broken)}"
+        names = dict.fromkeys(finding.what for finding in broken)
+        return f"first mend what is broken: {', '.join(names)}"
     if all(_version(package) for package in EXTRAS["hf"]):
         return "next: lmassay card asks a small real model all questions; lmassay init writes a configuration"
     return (
@@ -96,15 +102,70 @@ def _extras() -> list[Finding]:
 
 
 def _evaluations() -> list[Finding]:
-    """What the evaluations need, and evaluations of other packages that cannot be loaded."""
+    """What the evaluations need, and what is wrong with those of other packages."""
     known = installed()
     rows: list[Finding] = []
     for evaluation in known.evaluations:
-        if evaluation.checks is not None:
-            rows += resolve(evaluation.checks)()
-    for name, problem in known.problems.items():
-        rows.append(Finding(f"the evaluation {name}", "broken", problem, "update or remove the package"))
+        rows += _checks_of(evaluation)
+        if known.origins[evaluation.name] != OWN_PACKAGE:
+            rows += _broken_hooks(evaluation)
+    for problem in (*known.problems, *command_table().problems):
+        rows.append(Finding(f"the package {problem.package}", "broken", problem.what, _UPDATE))
+    for kind in kinds():
+        for entry in current().entries(kind):
+            if entry.problem:
+                found = f"from {entry.origin}: {entry.problem}"
+                rows.append(Finding(f"the {kind} {entry.name}", "broken", found, _UPDATE))
     return rows
+
+
+def _checks_of(evaluation: Evaluation) -> list[Finding]:
+    """What an evaluation itself looks for."""
+    if evaluation.checks is None:
+        return []
+    try:
+        return list_of(Finding)(resolve(evaluation.checks)())
+    except (Exception, SystemExit) as error:  # the other findings are shown
+        return [_broken_hook(evaluation, "checks", error)]
+
+
+def _broken_hooks(evaluation: Evaluation) -> list[Finding]:
+    """Hooks and commands that cannot be imported, and those that need nothing to be called and fail."""
+    rows: list[Finding] = []
+    for member, hook in _hooks_of(evaluation):
+        try:
+            function = resolve(hook)
+            if member == "card":
+                list_of(CardVariant)(function("quick"))
+            elif member == "export" or member.endswith(".export"):
+                an(Export)(function())
+            elif member == "log_reader":
+                function()
+        except (Exception, SystemExit) as error:  # the other findings are shown
+            rows.append(_broken_hook(evaluation, member, error))
+    return rows
+
+
+def _hooks_of(evaluation: Evaluation) -> Iterator[tuple[str, Hook]]:
+    members = ("section", "texts", "headline", "export", "card", "after_run", "log_reader")
+    views: list[tuple[str, View]] = [("", evaluation)]
+    views += [(f"tasks['{name}'].", entry) for name, entry in evaluation.tasks.items()]
+    for owner, view in views:
+        for member in members:
+            hook = getattr(view, member, None)
+            if hook is not None:
+                yield f"{owner}{member}", hook
+        if view.sample is not None and view.sample.marks is not None:
+            yield f"{owner}sample.marks", view.sample.marks
+    usable = command_table().by_name
+    for command in evaluation.commands:
+        # Others are reported already.
+        if usable.get(command.name) is command:
+            yield f"commands['{command.name}']", command.path
+
+
+def _broken_hook(evaluation: Evaluation, member: str, error: BaseException) -> Finding:
+    return Finding(f"the evaluation {evaluation.name}", "broken", hook_failure(evaluation, member, error), _UPDATE)
 
 
 def _models() -> list[Finding]:

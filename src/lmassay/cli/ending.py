@@ -120,6 +120,11 @@ def usage_mistake(error: click.UsageError) -> str:
     return f"{_BREAK.sub(' ', text).rstrip('.')}{hint}{_help(error)}"
 
 
+def is_unknown_command(error: click.UsageError, group: click.Group) -> bool:
+    """Whether a command was typed that the group does not have."""
+    return error.ctx is not None and error.ctx.command is group and _NO_COMMAND.match(error.message) is not None
+
+
 def _meant(error: click.UsageError) -> str | None:
     kind = getattr(getattr(error, "param", None), "type", None)
     choice = _NO_CHOICE.match(error.message)

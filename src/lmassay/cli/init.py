@@ -18,8 +18,8 @@ import yaml
 from lmassay.cli.completion import offer
 from lmassay.cli.console import say, warn
 from lmassay.contracts import Sample, resolve
-from lmassay.errors import ConfigError, PluginError, UserError, did_you_mean
-from lmassay.plugins.evaluations import evaluations
+from lmassay.errors import ConfigError, LmassayError, PluginError, UserError, did_you_mean, failure
+from lmassay.plugins.evaluations import evaluations, unloaded_packages
 from lmassay.plugins.registry import current
 from lmassay.storage.files import atomic_write
 from lmassay.storage.provenance import command_line
@@ -59,7 +59,8 @@ def init(task: str | None, output: Path | None, model: str | None, force: bool) 
         raise UserError("-o -: sample data is written beside a configuration; give the name of a file")
     chosen = task or _asked()
     if chosen not in _samples():
-        raise UserError(f"there is no sample for a task '{chosen}'{did_you_mean(chosen, _samples())}")
+        hint = did_you_mean(chosen, _samples())
+        raise UserError(f"there is no sample for a task '{chosen}'{hint}{unloaded_packages()}")
     target = output or Path(f"{chosen}.yaml")
     data = f"{target.stem}-data"
     asked = None if model is None else _model(model)
@@ -97,8 +98,7 @@ def _texts(chosen: str, target: Path, data: str, model: Spec | None) -> Mapping[
         "NAME": _as_yaml(target.stem),
         "MODEL": _as_yaml(spec),
     }
-    if sample.marks is not None:
-        marks |= {mark: _as_yaml(value) for mark, value in resolve(sample.marks)(spec).items()}
+    marks |= {mark: _as_yaml(value) for mark, value in _own_marks(chosen, sample, spec).items()}
     for mark, value in marks.items():
         text = text.replace(f"@{mark}@", value)
     return {target: text, **{target.parent / data / name: content for name, content in files.items()}}
@@ -115,6 +115,19 @@ def _sample_files(folder: Path) -> dict[str, str]:
         except UnicodeDecodeError:
             raise PluginError(f"{path}, which belongs to the sample of a task, is not UTF-8") from None
     return files
+
+
+def _own_marks(task: str, sample: Sample, spec: Any) -> Mapping[str, Any]:
+    """The marks that the evaluation of a task adds. Without them the configuration would be wrong."""
+    if sample.marks is None:
+        return {}
+    try:
+        marks: Mapping[str, Any] = dict(resolve(sample.marks)(spec))
+    except LmassayError:
+        raise
+    except Exception as error:
+        raise PluginError(f"the sample of the task {task} cannot be written: {failure(error)}") from error
+    return marks
 
 
 def _model(word: str) -> Spec:

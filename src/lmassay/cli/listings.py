@@ -10,8 +10,9 @@ import click
 
 from lmassay.cli.common import json_option
 from lmassay.cli.completion import offer
-from lmassay.cli.console import print_json, print_table
+from lmassay.cli.console import print_json, print_table, warn
 from lmassay.errors import LmassayError, UserError, did_you_mean
+from lmassay.plugins.evaluations import installed, unloaded_packages
 from lmassay.plugins.options import options_model
 from lmassay.plugins.registry import current
 
@@ -27,7 +28,10 @@ def listing(kind: str) -> click.Command:
     def command(as_json: bool, names: Sequence[str] = ()) -> None:
         entries = [entry for entry in current().entries(kind) if not names or entry.name in names]
         for name in set(names) - {entry.name for entry in entries}:
-            raise UserError(f"there is no {kind} '{name}'{did_you_mean(name, _names(kind))}")
+            raise UserError(f"there is no {kind} '{name}'{did_you_mean(name, _names(kind))}{unloaded_packages()}")
+        for problem in installed().problems:
+            if problem.is_left_out:
+                warn(f"{problem.message}; see lmassay doctor")
         if as_json:
             rows = [{"name": e.name, "summary": e.summary, "from": e.origin, "problem": e.problem} for e in entries]
             print_json({f"{kind}s": rows})

@@ -13,9 +13,9 @@ from lmassay.cli.common import json_option, print_run, print_runs, results_optio
 from lmassay.cli.console import complain, print_json, print_table, say, warn
 from lmassay.cli.crew import Hands, crew_options
 from lmassay.cli.display import Display, Lines
-from lmassay.contracts import resolve
 from lmassay.errors import LmassayError, UserError
 from lmassay.plugins.evaluations import evaluation_of, evaluations
+from lmassay.plugins.hooks import anything, call_hook
 from lmassay.running import runner
 from lmassay.running.config import read_config
 from lmassay.running.executors import Crew
@@ -153,7 +153,7 @@ def _print_summaries(records: Sequence[RunRecord], store: Store) -> None:
     for evaluation in evaluations():
         own = [record for record in records if evaluation_of(record) is evaluation and record.results]
         if evaluation.after_run is not None and own:
-            resolve(evaluation.after_run)(store, own)
+            call_hook(evaluation, "after_run", evaluation.after_run, store, own, reads=anything, otherwise=lambda: None)
 
 
 def unfinished(records: Sequence[RunRecord], store: Store) -> int:

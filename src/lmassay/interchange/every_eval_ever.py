@@ -171,8 +171,8 @@ def _result(record: RunRecord, result: Result, generation: Mapping[str, Any]) ->
         "lower_is_better": declared.better != "higher",
     }
     # A metric without bounds has no type: the schema would want bounds for it.
-    if declared.bounds is not None and declared.bounds[0] <= (result.value or 0.0) <= declared.bounds[1]:
-        low, high = declared.bounds
+    if declared.range is not None and declared.range[0] <= (result.value or 0.0) <= declared.range[1]:
+        low, high = declared.range
         config |= {"score_type": "continuous", "min_score": low, "max_score": high}
     if declared.better == "zero":
         config["additional_details"] = {"ideal": "0"}

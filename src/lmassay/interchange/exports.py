@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
-from lmassay.contracts import resolve
-from lmassay.plugins.evaluations import view_of
+from lmassay.plugins.evaluations import evaluation_of, view_of
+from lmassay.plugins.hooks import an, call_hook, named
 from lmassay.types import Row, RunRecord
 
 LogDocument = tuple[str, dict[str, Any], str]
@@ -30,8 +30,14 @@ class Export:
 
 def export_of(record: RunRecord) -> Export:
     """How the runs of this run's task are exported."""
-    make = view_of(record).export
-    if make is None:
+    evaluation, make = evaluation_of(record), view_of(record).export
+    if evaluation is None or make is None:
         return Export()
-    export: Export = resolve(make)()
-    return export
+    export = call_hook(evaluation, "export", make, reads=an(Export), otherwise=Export)
+    # A file that is half in one form and half in another would be of no use: a function that fails ends the export.
+    return replace(
+        export,
+        log_document=named(evaluation, "export.log_document", export.log_document),
+        log_sample=named(evaluation, "export.log_sample", export.log_sample),
+        instance=named(evaluation, "export.instance", export.instance),
+    )

@@ -16,10 +16,11 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any, Protocol
 
-from lmassay.contracts import Task, resolve
+from lmassay.contracts import Task
 from lmassay.errors import DataError
 from lmassay.interchange.lm_eval_ours import KEY, NotInTheLog, Ours, read_ours
 from lmassay.plugins.evaluations import evaluations
+from lmassay.plugins.hooks import call_hook
 from lmassay.storage.files import require_file, sha256
 from lmassay.types import digest
 
@@ -337,10 +338,17 @@ class LogReader(Protocol):
 
 def reader_for(logs: Sequence[Log]) -> LogReader | None:
     """The first reader that understands all of the logs; None if no evaluation has one."""
+
+    def fitting(reader: Any) -> LogReader | None:
+        # What the reader makes of the logs belongs to the hook: it may fail there, too.
+        fits = (reader.joins or len(logs) == 1) and all(reader.reads(log) for log in logs)
+        return reader if fits else None
+
     for evaluation in evaluations():
-        if evaluation.log_reader is None:
+        hook = evaluation.log_reader
+        if hook is None:
             continue
-        reader: LogReader = resolve(evaluation.log_reader)()
-        if (reader.joins or len(logs) == 1) and all(reader.reads(log) for log in logs):
+        reader = call_hook(evaluation, "log_reader", hook, reads=fitting, otherwise=lambda: None)
+        if reader is not None:
             return reader
     return None

@@ -8,13 +8,15 @@ were single attributes. Such classes keep working with a DeprecationWarning: the
 from __future__ import annotations
 
 import difflib
+import inspect
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import fields, replace
 from typing import Any, TypeVar
 
 from lmassay.contracts import Model, StoredAnswers, Task
-from lmassay.errors import PluginError
+from lmassay.errors import OldPluginWarning, PluginError
+from lmassay.plugins.members import model_problems, task_problems
 from lmassay.types import Design
 
 P = TypeVar("P", Task, Model)
@@ -34,23 +36,28 @@ def as_task(plugin: Any, described_as: object) -> Task:
     """A task as the core uses it, checked against the contract."""
     task = _completed(plugin, Task, described_as)
     _adopt_old_design(task)
-    _report_slips(task, Task, (*_OLD_MEMBERS, *(field.name for field in fields(Design))))
-    _check_design(task)
+    _report_slips(task, Task)
+    _refuse(task_problems(task), task, "task", described_as)
     return task
 
 
 def as_model(plugin: Any, described_as: object) -> Model:
     """A model as the core uses it, checked against the contract."""
     model = _completed(plugin, Model, described_as)
-    if isinstance(model.can, str):
-        raise PluginError(
-            f"the model {described_as!r}: can must be a set of abilities, such as frozenset({{'generate'}})"
-        )
     # Until version 0.1, a model with prices was a metered one.
     if not model.metered and _defining_class(model, "prices") is not None:
         model.metered = True
-    _report_slips(model, Model, ())
+    _report_slips(model, Model)
+    _refuse(model_problems(model), model, "model", described_as)
     return model
+
+
+def _refuse(problems: Sequence[str], plugin: Task | Model, kind: str, described_as: object) -> None:
+    """Report all problems of a plug-in, one a line."""
+    if not problems:
+        return
+    name = plugin.name if isinstance(plugin.name, str) and plugin.name else repr(described_as)
+    raise PluginError("\n".join(f"the {kind} {name}: {problem}" for problem in problems))
 
 
 def _completed(plugin: Any, base: type[P], described_as: object) -> P:
@@ -64,7 +71,7 @@ def _completed(plugin: Any, base: type[P], described_as: object) -> P:
     cls = type(plugin)
     warnings.warn(
         f"{cls.__name__} should inherit from lmassay.{base.__name__}; a class without it will be refused in 1.0",
-        DeprecationWarning,
+        OldPluginWarning,
         stacklevel=2,
     )
     if base is Model and hasattr(plugin, "check_places"):
@@ -88,9 +95,11 @@ def _adopt_old_design(task: Task) -> None:
     instead = "Design(clusters=…, headline=…)"
     warnings.warn(
         f"{type(task).__name__}.{old[0]} is deprecated; declare design = {instead} instead",
-        DeprecationWarning,
+        OldPluginWarning,
         stacklevel=2,
     )
+    if not isinstance(task.design, Design):
+        return
     declared = {name: getattr(task, name) for name in old}
     changes: dict[str, Any] = {}
     if "cluster" in declared:
@@ -98,40 +107,67 @@ def _adopt_old_design(task: Task) -> None:
     if "pair_by" in declared:
         changes["pair_by"] = (declared["pair_by"],) if declared["pair_by"] else ()
     if "headline" in declared:
-        changes["headline"] = tuple(declared["headline"])
+        headline = declared["headline"]
+        changes["headline"] = tuple(headline) if isinstance(headline, list) else headline
     for name in ("weights", "combinations"):
         if name in declared:
-            changes[name] = dict(declared[name])
+            changes[name] = declared[name]
     design = replace(task.design, **changes)
     # The class may compute its design in a property, which an instance cannot replace.
     task.__class__ = type(type(task).__name__, (type(task),), {"design": design, "__module__": type(task).__module__})
 
 
-def _check_design(task: Task) -> None:
-    design = task.design
-    if not isinstance(design, Design):
-        raise PluginError(f"the task {task.name}: design must be a Design, not {design!r}; see {_PAGES[Task]}")
-    for name, groups in (("clusters", design.clusters), ("pair_by", design.pair_by)):
-        if isinstance(groups, str):
-            raise PluginError(f"the task {task.name}: design.{name} is a tuple of groups: write ({groups!r},)")
-        if len(groups) > 1:
-            raise PluginError(f"the task {task.name}: design.{name} may name one group only, not {', '.join(groups)}")
-
-
-def _report_slips(plugin: Task | Model, base: type, belong_to_design: tuple[str, ...]) -> None:
+def _report_slips(plugin: Task | Model, base: type) -> None:
     """Refuse a member whose name is almost that of the contract's: it would be ignored without a word."""
-    known = {name for name in dir(base) if not name.startswith("_")} | {"name", "can"}
-    known -= {"can"} if base is Task else set()
+    known = {name for name in dir(base) if not name.startswith("_")} | {"name"}
+    known |= {"can"} if base is Model else set()
+    of_design = {field.name: field.name for field in fields(Design)} | {"cluster": "clusters"} if base is Task else {}
     for name, cls in _own_members(plugin):
         if name in known or name in _OLD_MEMBERS:
             continue
         slip = f"{cls.__name__}.{name} is not a member of lmassay.{base.__name__}"
-        if name in belong_to_design:
-            raise PluginError(f"{slip}; did you mean design = Design({name}=…)?")
-        near = difflib.get_close_matches(name, [*known, *belong_to_design], n=1, cutoff=_ALIKE)
+        if name in of_design:
+            raise PluginError(f"{slip}; did you mean design = Design({of_design[name]}=…)?")
+        near = difflib.get_close_matches(name, [*of_design, *known], n=1, cutoff=_ALIKE)
         # A class that defines both knows what it is doing.
-        if near and near[0] not in cls.__dict__:
-            raise PluginError(f"{slip}; did you mean '{near[0]}'? If it is your own, begin its name with an underscore")
+        if not near or near[0] in cls.__dict__:
+            continue
+        meant = f"design = Design({of_design[near[0]]}=…)" if near[0] in of_design else f"'{near[0]}'"
+        raise PluginError(f"{slip}; did you mean {meant}? If it is your own, begin its name with an underscore")
+    _report_slips_of_instance(plugin, base, {*known, *of_design})
+
+
+def _report_slips_of_instance(plugin: Task | Model, base: type, known: set[str]) -> None:
+    """Refuse a misspelt member that ``__init__`` sets.
+
+    An instance keeps its data in attributes, too. So the name of an option (``self.metric = metric``) and a plural or
+    singular (``self.labels``) are not taken for slips.
+    """
+    cls = type(plugin)
+    if cls.__module__.startswith("lmassay."):
+        return
+    of_classes = {name for name, _ in _own_members(plugin)}
+    options = set(inspect.signature(cls.__init__).parameters)
+    own = {name for name in vars(plugin) if not name.startswith("_")} - known - of_classes - options
+    for name in sorted(own - _set_by_lmassay(cls)):
+        near = difflib.get_close_matches(name, sorted(known), n=1, cutoff=_ALIKE)
+        if not near or near[0] in vars(plugin) or near[0].rstrip("s") == name.rstrip("s"):
+            continue
+        raise PluginError(
+            f"{cls.__name__} sets self.{name}, which is not a member of lmassay.{base.__name__}; did you mean "
+            f"'{near[0]}'? If it is your own, begin its name with an underscore"
+        )
+
+
+def _set_by_lmassay(cls: type) -> set[str]:
+    """Names that occur in methods of lmassay's own classes, which a user's class may extend."""
+    names: set[str] = set()
+    for base in cls.__mro__:
+        if base.__module__.startswith("lmassay."):
+            for member in vars(base).values():
+                code = getattr(member, "__code__", None)
+                names |= set(code.co_names) if code is not None else set()
+    return names
 
 
 def _own_members(plugin: object) -> Iterator[tuple[str, type]]:

@@ -13,20 +13,35 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from lmassay.contracts import Evaluation, Task, Variation, View
-from lmassay.errors import PluginError, UserError, did_you_mean
+from lmassay.errors import PluginError, UserError, did_you_mean, reason
+from lmassay.plugins.declarations import evaluation_problems, given
 from lmassay.types import Metric, RunRecord, metric_called
 
 GROUP = "lmassay.evaluations"
+OWN_PACKAGE = "lmassay"
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """What is wrong with an evaluation that a package offers."""
+
+    package: str
+    what: str
+    is_left_out: bool
+    """True if the evaluation cannot be used at all."""
+
+    @property
+    def message(self) -> str:
+        return f"the package {self.package} {self.what}"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Installed:
-    """The evaluations that could be loaded with the packages they come from, and why others could not be."""
+    """The evaluations that could be loaded with the packages they come from, and what is wrong with others."""
 
     evaluations: Sequence[Evaluation]
     origins: dict[str, str]
-    problems: dict[str, str]
-    """Name of the entry point → what is wrong with it."""
+    problems: Sequence[Problem]
 
 
 def evaluations() -> Sequence[Evaluation]:
@@ -43,24 +58,67 @@ def installed() -> Installed:
 def _installed_on(_path: tuple[str, ...]) -> Installed:
     loaded: dict[str, Evaluation] = {}
     origins: dict[str, str] = {}
-    problems: dict[str, str] = {}
-    for point in importlib.metadata.entry_points(group=GROUP):
-        origin = point.dist.name if point.dist is not None else point.value
+    problems: list[Problem] = []
+    points = list(importlib.metadata.entry_points(group=GROUP))
+    points.sort(key=lambda point: (precedence(_origin(point)), point.name, point.value))
+    for point in points:
+        origin = _origin(point)
         try:
-            evaluation = point.load()
-        except Exception as error:  # whatever another package's code raises must not break lmassay
-            problems[point.name] = f"{origin}: cannot be loaded: {error!r}"
+            evaluation = _loaded(point)
+        except PluginError as error:
+            problems.append(Problem(origin, f"could not be loaded: {error}", is_left_out=True))
             continue
-        if not isinstance(evaluation, Evaluation):
-            problems[point.name] = f"{origin}: {point.value} is not an Evaluation"
-        elif evaluation.name in loaded:
-            taken = origins[evaluation.name]
-            problems[point.name] = f"{origin}: the name '{evaluation.name}' is already used by {taken}; rename one"
-        else:
+        first = origins.get(evaluation.name)
+        if first is None:
             loaded[evaluation.name] = evaluation
             origins[evaluation.name] = origin
+        else:
+            what = f"offers the evaluation '{evaluation.name}', which {first} offers too and which is used from there"
+            problems.append(Problem(origin, what, is_left_out=True))
+            if first != OWN_PACKAGE:
+                what = f"offers the evaluation '{evaluation.name}', which {origin} offers too"
+                problems.append(Problem(first, what, is_left_out=False))
     ordered = sorted(loaded.values(), key=lambda evaluation: (evaluation.order, evaluation.name))
     return Installed(ordered, origins, problems)
+
+
+def precedence(package: str) -> tuple[bool, str]:
+    """Sorts packages: lmassay itself first, then by name, so that the search path decides nothing."""
+    return (package != OWN_PACKAGE, package)
+
+
+def _origin(point: importlib.metadata.EntryPoint) -> str:
+    return point.dist.name if point.dist is not None else point.value
+
+
+def _loaded(point: importlib.metadata.EntryPoint) -> Evaluation:
+    """The evaluation behind an entry point. Whatever another package's code raises is a PluginError."""
+    try:
+        evaluation = point.load()
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:  # sys.exit, too
+        raise PluginError(reason(error)) from error
+    if not isinstance(evaluation, Evaluation):
+        raise PluginError(f"{point.value} must be an Evaluation, not {given(evaluation)}")
+    problems = evaluation_problems(evaluation)
+    if problems:
+        raise PluginError(f"{point.value}: {'; '.join(problems)}")
+    return evaluation
+
+
+def package_of(evaluation: Evaluation) -> str:
+    """The package that an evaluation comes from; empty for one that is not installed."""
+    known = installed()
+    if any(other is evaluation for other in known.evaluations):
+        return known.origins[evaluation.name]
+    return ""
+
+
+def unloaded_packages() -> str:
+    """A remark for messages that something was not found: it may be in a package that could not be loaded."""
+    left_out = [problem.message for problem in installed().problems if problem.is_left_out]
+    return f" ({'; '.join(left_out)}; see lmassay doctor)" if left_out else ""
 
 
 def evaluation_called(name: str) -> Evaluation:
@@ -69,14 +127,16 @@ def evaluation_called(name: str) -> Evaluation:
         if evaluation.name == name:
             return evaluation
     known = [evaluation.name for evaluation in evaluations()]
-    raise UserError(f"there is no evaluation '{name}'{did_you_mean(name, known)}")
+    raise UserError(f"there is no evaluation '{name}'{did_you_mean(name, known)}{unloaded_packages()}")
 
 
 def evaluation_of(record: RunRecord) -> Evaluation | None:
     """The evaluation that a run belongs to; runs of early versions are recognised by their task."""
     name = record.provenance.evaluation
     for evaluation in evaluations():
-        if evaluation.name == name or (not name and record.task in evaluation.tasks):
+        # A run that says that its task belongs to no evaluation has an empty name.
+        belongs = record.task in evaluation.tasks if name is None else evaluation.name == name
+        if belongs:
             return evaluation
     return None
 
@@ -106,16 +166,15 @@ def metric_of(record: RunRecord, name: str) -> Metric:
 
 
 def metrics_of(task: Task) -> tuple[Metric, ...]:
-    """The metrics that a run of the task remembers: those of the headline, and what the task itself declares.
+    """The metrics that a run of the task remembers: those that its evaluation declares, and its own.
 
     A run keeps them, so that a comparison or an export needs neither the task nor its package.
     """
-    remembered: dict[str, Metric] = {}
+    declared: dict[str, Metric] = {}
     if task.evaluation is not None:
-        headline = set(task.design.headline)
-        remembered |= {metric.name: metric for metric in task.evaluation.metrics if metric.name in headline}
-    remembered |= {metric.name: metric for metric in task.metrics}
-    return tuple(remembered.values())
+        declared |= {metric.name: metric for metric in task.evaluation.metrics}
+    declared |= {metric.name: metric for metric in task.metrics}
+    return tuple(declared.values())
 
 
 def base_task_of(task: Task) -> str:
@@ -130,5 +189,6 @@ def base_task_of(task: Task) -> str:
         return next(iter(task.evaluation.tasks))
     raise PluginError(
         f"the task {task.name} belongs to the evaluation {task.evaluation.name}, but neither its name nor that of a "
-        f"class it extends is among the evaluation's tasks: {', '.join(task.evaluation.tasks)}"
+        f"class it extends is among the evaluation's tasks: {', '.join(task.evaluation.tasks)}; extend one of their "
+        "classes"
     )

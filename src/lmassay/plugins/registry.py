@@ -23,13 +23,12 @@ from pathlib import Path
 from types import CodeType, ModuleType
 from typing import Any, TypeVar
 
-from lmassay.contracts import Component
+from lmassay.contracts import Component, resolve
 from lmassay.errors import MissingExtra, PluginError, did_you_mean
 from lmassay.plugins.builtins import MODELS
-from lmassay.plugins.evaluations import installed
+from lmassay.plugins.evaluations import OWN_PACKAGE, installed, precedence, unloaded_packages
 
 T = TypeVar("T")
-_OWN_PACKAGE = "lmassay"
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +66,8 @@ class Registry:
         found = self._find(kind, name)
         if found is not None:
             return found
-        raise PluginError(f"there is no {kind} '{name}'{did_you_mean(name, self.names(kind))}")
+        hint = did_you_mean(name, self.names(kind))
+        raise PluginError(f"there is no {kind} '{name}'{hint}{unloaded_packages()}")
 
     def names(self, kind: str) -> list[str]:
         own = {n for k, n in self._own if k == kind}
@@ -82,9 +82,13 @@ class Registry:
             rows = {e.name: e for e in self._parent.entries(kind)}
         else:
             for name, offers in _declared(kind).items():
-                origins = [origin for _, origin in offers]
-                problem = f"also offered by {', '.join(origins[1:])}; remove or rename one" if len(offers) > 1 else ""
-                rows[name] = Entry(name, offers[0][0].summary, origins[0], problem)
+                component, origin = offers[0]
+                others = [other for _, other in offers[1:]]
+                if others:
+                    problem = f"also offered by {', '.join(others)}; remove or rename one"
+                else:
+                    problem = _import_problem(kind, name, component, origin)
+                rows[name] = Entry(name, component.summary, origin, problem)
             for point in _entry_points(kind):
                 origin = _package_of(point)
                 if point.name in rows:
@@ -94,7 +98,7 @@ class Registry:
                     continue
                 try:
                     rows[point.name] = Entry(point.name, _summary(point.load()), origin)
-                except Exception as error:  # any failure of foreign code is shown, not raised
+                except (Exception, SystemExit) as error:  # any failure of foreign code is shown, not raised
                     rows[point.name] = Entry(point.name, "", origin, f"cannot be loaded: {error!r}")
         for (k, n), (obj, origin) in self._own.items():
             if k == kind:
@@ -129,7 +133,7 @@ class Registry:
         if self._parent is not None:
             return self._parent._origin(kind, name)
         for _, origin in _declared(kind).get(name, ()):
-            return "lmassay itself" if origin == _OWN_PACKAGE else f"the package {origin}"
+            return "lmassay itself" if origin == OWN_PACKAGE else f"the package {origin}"
         for point in _entry_points(kind):
             if point.name == name:
                 return f"the package {_package_of(point)}"
@@ -157,7 +161,7 @@ class Registry:
         if points:
             try:
                 return points[0].load()
-            except Exception as error:
+            except (Exception, SystemExit) as error:
                 raise PluginError(f"the {kind} '{name}' ({points[0].value}) cannot be loaded: {error!r}") from error
         return None
 
@@ -218,9 +222,10 @@ def _declared(kind: str) -> dict[str, list[tuple[Component, str]]]:
     offers: dict[str, list[tuple[Component, str]]] = {}
     if kind == "model":
         for name, component in MODELS.items():
-            offers.setdefault(name, []).append((component, _OWN_PACKAGE))
+            offers.setdefault(name, []).append((component, OWN_PACKAGE))
     known = installed()
-    for evaluation in known.evaluations:
+    # lmassay's own first, then by package: the order of the evaluations on the card does not matter here.
+    for evaluation in sorted(known.evaluations, key=lambda evaluation: precedence(known.origins[evaluation.name])):
         components = dict(evaluation.components.get(kind, {}))
         if kind == "task":
             components |= {n: Component(entry.path, entry.summary) for n, entry in evaluation.tasks.items()}
@@ -231,13 +236,29 @@ def _declared(kind: str) -> dict[str, list[tuple[Component, str]]]:
 
 def _imported(kind: str, name: str, component: Component) -> Any:
     """The object behind a component, which may need an extra that is not installed."""
-    module, _, attribute = component.path.partition(":")
     try:
-        return getattr(importlib.import_module(module), attribute)
-    except ModuleNotFoundError as error:
-        if not component.extra or (error.name or "").startswith(_OWN_PACKAGE):
-            raise
-        raise MissingExtra(f"the {kind} {name}", component.extra) from error
+        return resolve(component.path)
+    except (ModuleNotFoundError, PluginError) as error:
+        lacking = error if isinstance(error, ModuleNotFoundError) else error.__cause__
+        is_extra = isinstance(lacking, ModuleNotFoundError) and not (lacking.name or "").startswith(OWN_PACKAGE)
+        if component.extra and is_extra:
+            raise MissingExtra(f"the {kind} {name}", component.extra) from error
+        if isinstance(error, PluginError):
+            raise PluginError(f"the {kind} '{name}' is not usable: {error}") from error
+        raise
+
+
+def _import_problem(kind: str, name: str, component: Component, origin: str) -> str:
+    """Why a component of another package cannot be imported; empty if it can be. Our own are tested."""
+    if origin == OWN_PACKAGE:
+        return ""
+    try:
+        _imported(kind, name, component)
+    except MissingExtra:
+        return ""
+    except PluginError as error:
+        return str(error)
+    return ""
 
 
 def _entry_points(kind: str) -> tuple[importlib.metadata.EntryPoint, ...]:

@@ -10,9 +10,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from lmassay.contracts import CardVariant, Evaluation, Model, label_of, resolve
+from lmassay.contracts import CardVariant, Evaluation, Model, label_of
 from lmassay.plugins.compatibility import as_model
 from lmassay.plugins.evaluations import evaluations
+from lmassay.plugins.hooks import call_hook, list_of
 from lmassay.plugins.options import Spec, build, options_model, split_spec
 from lmassay.plugins.registry import current
 from lmassay.running.config import RunConfig, expand
@@ -37,6 +38,8 @@ class Part:
     folder: Path = Path()
     """Where relative paths in the configuration start."""
     reason: str = ""
+    is_broken: bool = False
+    """True if the reason is a mistake in the evaluation's package."""
 
     def runs(self) -> list[RunConfig]:
         """The runs as the store will know them."""
@@ -95,9 +98,17 @@ def parts(models: Sequence[Candidate], size: str, only: Sequence[str] = ()) -> l
     for evaluation in card_evaluations():
         if evaluation.card is None or (only and evaluation.name not in only):
             continue
-        variants: Sequence[CardVariant] = resolve(evaluation.card)(size)
-        planned += _parts(evaluation.name, models, variants)
+        variants = call_hook(evaluation, "card", evaluation.card, size, reads=_variants, otherwise=lambda: None)
+        if variants is None:
+            why = "the package's part of the card failed; see lmassay doctor"
+            planned += [Part(evaluation.name, model.label, None, reason=why, is_broken=True) for model in models]
+        else:
+            planned += _parts(evaluation.name, models, variants)
     return planned
+
+
+def _variants(value: Any) -> list[CardVariant] | None:
+    return list_of(CardVariant)(value)
 
 
 def _parts(evaluation: str, models: Sequence[Candidate], variants: Sequence[CardVariant]) -> list[Part]:

@@ -6,8 +6,8 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from lmassay.contracts import resolve
-from lmassay.plugins.evaluations import view_of
+from lmassay.plugins.evaluations import evaluation_of, view_of
+from lmassay.plugins.hooks import call_hook, pairs
 from lmassay.types import Candidates, Continuation, Response, Row, RunRecord, Trained
 
 Asked = Sequence[tuple[Mapping[str, Any], Response]]
@@ -20,11 +20,22 @@ Parts = list[tuple[str, Any]]
 
 def texts_of(record: RunRecord, row: Row, asked: Asked) -> Texts:
     """(name, text) in reading order; texts that are not there are left out."""
-    make = view_of(record).texts
-    parts: Parts = generic_texts(row, asked) if make is None else resolve(make)(row, asked)
+    parts = _parts(record, row, asked)
     unscored = [(f"no {metric}", reason) for metric, reason in row.score.unscored.items() if "@" not in metric]
     shown = [*parts, *unscored, ("error", row.error)]
     return [(name, _plain(text)) for name, text in shown if text not in (None, "", [], {})]
+
+
+def _parts(record: RunRecord, row: Row, asked: Asked) -> Parts:
+    """What the evaluation shows of an example; the general form if it does not say."""
+
+    def general() -> Parts:
+        return generic_texts(row, asked)
+
+    evaluation, make = evaluation_of(record), view_of(record).texts
+    if evaluation is None or make is None:
+        return general()
+    return call_hook(evaluation, "texts", make, row, asked, reads=pairs, otherwise=general)
 
 
 def generic_texts(row: Row, asked: Asked) -> Parts:

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from lmassay.contracts import Evaluation, resolve
+from lmassay.contracts import Evaluation
 from lmassay.errors import UserError
 from lmassay.plugins.evaluations import evaluation_of, evaluations, metric_of, variation_of, view_of
+from lmassay.plugins.hooks import call_hook, optional
 from lmassay.reporting.variants import asked, pool, questions
 from lmassay.statistics.comparison import Comparison, Side, compare_runs, load_side, with_false_discovery_rate
 from lmassay.storage.store import Store
@@ -139,10 +140,18 @@ def _headline(store: Store, records: Sequence[RunRecord]) -> Headline | None:
     """The headline that the evaluation computes; the first metric of a task whose evaluation does not say."""
     if not records:
         return None
-    make = view_of(records[0]).headline
-    if make is not None:
-        headline: Headline | None = resolve(make)(store, records)
-        return headline
+    evaluation, make = evaluation_of(records[0]), view_of(records[0]).headline
+
+    def general() -> Headline | None:
+        return _general_headline(records)
+
+    if evaluation is None or make is None:
+        return general()
+    return call_hook(evaluation, "headline", make, store, records, reads=optional(Headline), otherwise=general)
+
+
+def _general_headline(records: Sequence[RunRecord]) -> Headline | None:
+    """The first metric of the latest run."""
     record = records[-1]
     evaluation = evaluation_of(record)
     names = record.design.headline or [result.metric for result in record.results]

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from lmassay.contracts import resolve
 from lmassay.plugins.evaluations import evaluation_of, metric_of, view_of
+from lmassay.plugins.hooks import call_hook, optional
 from lmassay.reporting.blocks import Block, Body, Cell, Heading, Line, Section, Table, count, measured, name, titles
 from lmassay.reporting.numbers import interval_text, value_text
 from lmassay.storage.store import Store
@@ -15,10 +15,12 @@ from lmassay.types import OVERALL, Result, RunRecord, metric_called
 
 def section_of(store: Store, records: Sequence[RunRecord]) -> Section:
     """The section of runs that share a task."""
-    make = view_of(records[0]).section
-    if make is None:
+    evaluation, make = evaluation_of(records[0]), view_of(records[0]).section
+    if evaluation is None or make is None:
         return results_section(store, records)
-    section: Section = resolve(make)(store, records)
+    section = call_hook(evaluation, "section", make, store, records, reads=optional(Section), otherwise=lambda: None)
+    if section is None:
+        return results_section(store, records)
     return replace(section, blocks=[*section.blocks, *_further_metrics(records)])
 
 

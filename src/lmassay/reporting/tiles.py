@@ -140,12 +140,14 @@ def _drawing(headline: Headline) -> Markup:
 
 def _axis(headline: Headline) -> tuple[float, float]:
     """What the number can be; of a metric without bounds, what it and its interval are."""
-    bounds = headline.about.bounds
-    if bounds is not None:
-        return bounds
+    metric = headline.about
+    if metric.range is not None:
+        return metric.range
     result = headline.result
-    values = [value for value in (result.value, result.low, result.high, 0.0, 1.0) if value is not None]
-    return min(values), max(values)
+    ends = metric.bounds or (0.0, 1.0)
+    values = [value for value in (result.value, result.low, result.high, *ends) if value is not None]
+    low, high = min(values), max(values)
+    return (low, high) if low < high else (low, low + 1.0)
 
 
 def gauge(

@@ -12,7 +12,9 @@ import lmassay
 from lmassay.contracts import Model, Task, label_of
 from lmassay.errors import ConfigError, PluginError
 from lmassay.plugins.compatibility import as_model, as_task
+from lmassay.plugins.declarations import expected
 from lmassay.plugins.evaluations import base_task_of, metrics_of
+from lmassay.plugins.members import checked_mapping, checked_notes
 from lmassay.plugins.options import split_spec
 from lmassay.redaction import redact
 from lmassay.running.config import RunConfig
@@ -38,8 +40,10 @@ class Plan:
     @property
     def notes(self) -> list[str]:
         """What the task and the model would have the user know before the run."""
-        model_notes = () if self.model is None else self.model.notes()
-        return [*self.task.notes(), *model_notes]
+        notes = list(checked_notes(f"the task {self.task.name}", self.task.notes()))
+        if self.model is not None:
+            notes += checked_notes(f"the model {self.model.name}", self.model.notes())
+        return notes
 
     def provenance(self, card: CardPart | None = None) -> Provenance:
         """Where the numbers of a run that starts now come from."""
@@ -82,7 +86,22 @@ def plan(config: RunConfig) -> Plan:
     if model is not None:
         model.check()
         task.check_model(model)
-    return Plan(config, task, model, _depends_on(config, task, model))
+    planned = Plan(config, task, model, _depends_on(config, task, model))
+    if _is_users_own(task) or (model is not None and _is_users_own(model)):
+        # What a run would ask for: a mistake there must be known before.
+        _ = planned.notes
+        _check_size(task)
+    return planned
+
+
+def _is_users_own(plugin: Task | Model) -> bool:
+    return not type(plugin).__module__.startswith("lmassay.")
+
+
+def _check_size(task: Task) -> None:
+    size: Any = task.size()
+    if size is not None and (not isinstance(size, int) or size < 0):
+        raise PluginError(f"the task {task.name}: {expected('size()', 'a number of examples or None', size)}")
 
 
 def _check_fit(task: Task, model: Model | None) -> None:
@@ -118,7 +137,8 @@ def _check_budget(config: RunConfig, model: Model | None) -> None:
 
 
 def _depends_on(config: RunConfig, task: Task, model: Model | None) -> dict[str, str]:
-    parts: dict[str, Any] = {"lmassay": lmassay.__version__, "task": f"{task.name}.{task.version}", **task.signature()}
+    signature = checked_mapping(f"the task {task.name}", "signature", task.signature())
+    parts: dict[str, Any] = {"lmassay": lmassay.__version__, "task": f"{task.name}.{task.version}", **signature}
     if model is not None:
         identity = ",".join(f"{k}={v}" for k, v in model_identity(config, model).items() if k != "name")
         parts["model"] = f"{model.name}({identity})"
@@ -132,8 +152,8 @@ def model_identity(config: RunConfig, model: Model) -> dict[str, Any]:
     A class that forgets an option in ``identity``, or names a file there without saying what it holds, must not be
     served the answers of another setting.
     """
-    identity = dict(model.identity())
-    if not type(model).__module__.startswith("lmassay."):
+    identity = dict(checked_mapping(f"the model {model.name}", "identity", model.identity()))
+    if _is_users_own(model):
         _, options = split_spec(config.model or "", "model")
         identity |= {"source": provenance.source_digest(type(model)), "options": digest(options)[:8]}
         if held := [sha256(path) for path in _files_in(options, config.base_dir)]:

@@ -8,11 +8,12 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import replace
 from itertools import islice
-from typing import Any
+from typing import Any, TypeVar
 
 from lmassay.budget import Budget, Prices, lacks_usage
 from lmassay.contracts import ask
 from lmassay.errors import BudgetReached, ConfigError, DataError, PluginError, StoreError
+from lmassay.plugins.declarations import given
 from lmassay.redaction import redact
 from lmassay.running.config import RunConfig
 from lmassay.running.executors import Crew, Here, Order, perform
@@ -40,6 +41,7 @@ from lmassay.types import (
     request_key,
 )
 
+Item = TypeVar("Item")
 Progress = Callable[[float, int | None], None]
 """Called with examples done (a fraction counts) and examples in all, if known."""
 
@@ -144,12 +146,23 @@ def _work(
 def _results(planned: Plan, table: ScoreTable) -> list[Result]:
     """What the task makes of the scores, and the mean of each metric that it declares but does not report."""
     task, settings = planned.task, planned.config.settings
-    results = list(task.aggregate(table, settings))
+    results = _list_of(Result, task.aggregate(table, settings), f"the task {task.name}: aggregate")
     reported = {result.metric for result in results}
     for metric in task.metrics:
         if metric.name not in reported and table.has(metric.name):
             results.append(mean_result(table, metric.name, settings, cluster=task.design.cluster))
     return results
+
+
+def _list_of(kind: type[Item], value: Any, source: str) -> list[Item]:
+    """What a method of a task returns, if it is what it should be."""
+    if not isinstance(value, Iterable) or isinstance(value, str | Mapping):
+        raise PluginError(f"{source} must return a list of {kind.__name__} objects, not {given(value)}")
+    items = list(value)
+    for item in items:
+        if not isinstance(item, kind):
+            raise PluginError(f"{source} must return {kind.__name__} objects only, not {given(item)}")
+    return items
 
 
 def _finish(store: Store, run: str, over: str) -> None:
@@ -273,7 +286,8 @@ class Worker:
     def _judge(self, judged: Sequence[tuple[int, Example, list[Response]]]) -> Iterable[tuple[int, Row]]:
         if not judged:
             return
-        scores = self.task.score([e for _, e, _ in judged], [r for _, _, r in judged])
+        given_scores = self.task.score([e for _, e, _ in judged], [r for _, _, r in judged])
+        scores = _list_of(Score, given_scores, f"the task {self.task.name}: score")
         if len(scores) != len(judged):
             raise PluginError(f"the task {self.task.name} gave {len(scores)} scores for {len(judged)} examples")
         for (position, example, _), score in zip(judged, scores, strict=True):

@@ -184,6 +184,8 @@ class Store:
         if matches:
             some = ", ".join(r.id for r in matches[:5])
             raise StoreError(f"'{name}' fits {len(matches)} runs ({some} …); write more of it")
+        if not runs:
+            raise StoreError(f"there are no runs in {self.folder} yet; `lmassay run` makes them")
         meant = closest(name, ["latest", *(r.id for r in runs), *(r.id.rpartition("-")[2] for r in runs)])
         hint = f"; did you mean '{meant}'?" if meant else "; `lmassay ls` shows all"
         raise StoreError(f"there is no run '{name}' in {self.folder}{hint}")

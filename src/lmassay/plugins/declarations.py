@@ -1,0 +1,132 @@
+"""Checks what an ``Evaluation`` declares before it is used: each problem says what was given and what is expected.
+
+Python does not check the types of a dataclass. A forgotten comma (``commands=(Command(…))``) would otherwise fail
+somewhere else, in every command.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping
+from typing import Any
+
+from lmassay.contracts import Command, Component, Evaluation, Sample, TaskEntry, Variation, View
+from lmassay.types import Metric
+
+_VIEW_HOOKS = ("section", "texts", "headline", "export")
+_EVALUATION_HOOKS = ("card", "checks", "after_run", "log_reader")
+_LONGEST = 80
+
+
+def given(value: object) -> str:
+    """A value as a message shows it: what it is, and its type."""
+    text = repr(value)
+    if len(text) > _LONGEST:
+        text = f"{text[:_LONGEST]}…"
+    return f"{text} ({type(value).__name__})"
+
+
+def expected(member: str, what: str, value: object, remedy: str = "") -> str:
+    """A problem in one line: the member, what it must be, what it is, and what to write instead."""
+    return f"{member} must be {what}, not {given(value)}" + (f"; {remedy}" if remedy else "")
+
+
+def evaluation_problems(evaluation: Evaluation) -> list[str]:
+    """All that is wrong with a declaration; empty if it can be used."""
+    problems: list[str] = []
+    if not isinstance(evaluation.name, str) or not evaluation.name:
+        problems.append(expected("name", "a text that is not empty", evaluation.name))
+    if not isinstance(evaluation.question, str):
+        problems.append(expected("question", "a text", evaluation.question))
+    if not isinstance(evaluation.order, int) or isinstance(evaluation.order, bool):
+        problems.append(expected("order", "a whole number", evaluation.order))
+    if not isinstance(evaluation.variation, Variation):
+        problems.append(expected("variation", "a Variation", evaluation.variation))
+    problems += _tasks_problems(evaluation.tasks)
+    problems += metrics_problems(evaluation.metrics)
+    problems += sequence_problems("commands", evaluation.commands, Command)
+    problems += _components_problems(evaluation.components)
+    problems += _view_problems("", evaluation)
+    for name in _EVALUATION_HOOKS:
+        problems += _hook_problems(name, getattr(evaluation, name))
+    return problems
+
+
+def metrics_problems(metrics: object) -> list[str]:
+    """What is wrong with the metrics that a task or an evaluation declares."""
+    problems = sequence_problems("metrics", metrics, Metric)
+    if problems or not isinstance(metrics, Collection):
+        return problems
+    names = [metric.name for metric in metrics]
+    twice = sorted({name for name in names if names.count(name) > 1})
+    return [f"metrics declares '{name}' twice; remove one" for name in twice]
+
+
+def sequence_problems(member: str, value: object, kind: type) -> list[str]:
+    """What is wrong with a tuple (or list) of objects of a class."""
+    what = f"a tuple of {kind.__name__} objects"
+    if isinstance(value, kind):
+        return [expected(member, what, value, f"write {member}=({kind.__name__}(…),) with a comma")]
+    if not isinstance(value, tuple | list):
+        return [expected(member, what, value)]
+    return [
+        expected(f"{member}[{place}]", f"a {kind.__name__}", item)
+        for place, item in enumerate(value)
+        if not isinstance(item, kind)
+    ]
+
+
+def _tasks_problems(tasks: object) -> list[str]:
+    if not isinstance(tasks, Mapping):
+        what = "a mapping from a task's name to its TaskEntry"
+        return [expected("tasks", what, tasks, "write tasks={'name': TaskEntry(path=…, summary=…)}")]
+    problems: list[str] = []
+    for name, entry in tasks.items():
+        member = f"tasks[{name!r}]"
+        if not isinstance(name, str) or not name:
+            problems.append(expected("a key of tasks", "a text that is not empty", name))
+        if not isinstance(entry, TaskEntry):
+            problems.append(expected(member, "a TaskEntry", entry, "write TaskEntry(path=…, summary=…)"))
+            continue
+        problems += _path_problems(f"{member}.path", entry.path)
+        if not isinstance(entry.summary, str):
+            problems.append(expected(f"{member}.summary", "a text", entry.summary))
+        problems += _view_problems(f"{member}.", entry)
+    return problems
+
+
+def _components_problems(components: object) -> list[str]:
+    if not isinstance(components, Mapping):
+        return [expected("components", "a mapping: kind → name → Component", components)]
+    problems: list[str] = []
+    for kind, by_name in components.items():
+        if not isinstance(by_name, Mapping):
+            problems.append(expected(f"components[{kind!r}]", "a mapping from names to Components", by_name))
+            continue
+        for name, component in by_name.items():
+            member = f"components[{kind!r}][{name!r}]"
+            if not isinstance(component, Component):
+                problems.append(expected(member, "a Component", component))
+            else:
+                problems += _path_problems(f"{member}.path", component.path)
+    return problems
+
+
+def _view_problems(owner: str, view: View) -> Iterator[str]:
+    for name in _VIEW_HOOKS:
+        yield from _hook_problems(f"{owner}{name}", getattr(view, name))
+    if view.sample is not None and not isinstance(view.sample, Sample):
+        yield expected(f"{owner}sample", "a Sample", view.sample, "write Sample(folder)")
+
+
+def _hook_problems(member: str, hook: Any) -> list[str]:
+    if hook is None or callable(hook):
+        return []
+    if isinstance(hook, str):
+        return _path_problems(member, hook)
+    return [expected(member, "a function, or where to import it from: 'package.module:name'", hook)]
+
+
+def _path_problems(member: str, path: object) -> list[str]:
+    if isinstance(path, str) and all(part.strip() for part in path.partition(":")):
+        return []
+    return [expected(member, "an import path: 'package.module:name'", path)]

@@ -1,0 +1,146 @@
+"""Checks the members of a task or model before a run: each problem says what was given and what is expected."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence, Set
+from typing import Any
+
+from lmassay.budget import Prices
+from lmassay.contracts import Evaluation, Model, Task
+from lmassay.errors import PluginError, did_you_mean
+from lmassay.plugins.declarations import evaluation_problems, expected, metrics_problems
+from lmassay.plugins.evaluations import base_task_of
+from lmassay.types import Combination, Design, metric_called
+
+ABILITIES = ("generate", "logprobs", "slot", "train", "choices")
+_MOST_GROUPS = 1
+
+
+def task_problems(task: Task) -> list[str]:
+    """All that is wrong with the members of a task; empty if it can be run."""
+    problems = [*_name_problems(task), *_ability_problems("needs", task.needs), *_count_problems(task, least_chunk=1)]
+    if not _is_whole_number(task.version):
+        problems.append(expected("version", "a whole number", task.version))
+    if task.requests_each is not None and not _is_whole_number(task.requests_each):
+        problems.append(expected("requests_each", "a whole number or None", task.requests_each))
+    of_metrics = metrics_problems(task.metrics)
+    of_evaluation = _evaluation_problems(task)
+    of_design = list(_design_problems(task.design))
+    problems += [*of_metrics, *of_evaluation, *of_design]
+    if not (of_metrics or of_evaluation or of_design):
+        problems += _unknown_metrics(task)
+    return problems
+
+
+def model_problems(model: Model) -> list[str]:
+    """All that is wrong with the members of a model; empty if it can be asked."""
+    problems = [*_name_problems(model), *_ability_problems("can", model.can), *_count_problems(model, least_chunk=0)]
+    if model.prices is not None and not isinstance(model.prices, Prices):
+        remedy = "write lmassay.Prices(input, output) in USD for a million tokens"
+        problems.append(expected("prices", "Prices or None", model.prices, remedy))
+    for name in ("cached", "metered", "sees_right"):
+        value = getattr(model, name)
+        if not isinstance(value, bool):
+            problems.append(expected(name, "True or False", value))
+    return problems
+
+
+def checked_mapping(owner: str, method: str, value: Any) -> Mapping[str, Any]:
+    """What ``signature()`` or ``identity()`` returns."""
+    if not isinstance(value, Mapping):
+        raise PluginError(f"{owner}: {expected(f'{method}()', 'a mapping', value)}")
+    return value
+
+
+def checked_notes(owner: str, value: Any) -> Sequence[str]:
+    """What ``notes()`` returns."""
+    is_sequence = isinstance(value, Sequence) and not isinstance(value, str)
+    if not is_sequence or not all(isinstance(note, str) for note in value):
+        remedy = "write a list with one text in it" if isinstance(value, str) else ""
+        raise PluginError(f"{owner}: {expected('notes()', 'a list of texts', value, remedy)}")
+    notes: Sequence[str] = value
+    return notes
+
+
+def _name_problems(plugin: Task | Model) -> Iterator[str]:
+    if not isinstance(plugin.name, str) or not plugin.name.strip():
+        yield expected("name", "a text that is not empty", plugin.name)
+    if not isinstance(plugin.label, str):
+        yield expected("label", "a text", plugin.label)
+
+
+def _ability_problems(member: str, abilities: Any) -> Iterator[str]:
+    what = "a set of abilities, such as frozenset({'generate'})"
+    if not isinstance(abilities, Set):
+        yield expected(member, what, abilities)
+        return
+    for ability in abilities:
+        if ability not in ABILITIES:
+            hint = did_you_mean(ability, ABILITIES) if isinstance(ability, str) else ""
+            yield f"{member} names {ability!r}, which is not an ability{hint}"
+
+
+def _count_problems(plugin: Task | Model, least_chunk: int) -> Iterator[str]:
+    if not _is_whole_number(plugin.chunk) or plugin.chunk < least_chunk:
+        yield expected("chunk", f"a whole number of at least {least_chunk}", plugin.chunk)
+
+
+def _is_whole_number(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+def _evaluation_problems(task: Task) -> list[str]:
+    evaluation: Any = task.evaluation
+    if evaluation is None:
+        return []
+    if not isinstance(evaluation, Evaluation):
+        remedy = "write the object, not its name" if isinstance(evaluation, str) else ""
+        return [expected("evaluation", "an Evaluation or None", evaluation, remedy)]
+    problems = [f"evaluation: {problem}" for problem in evaluation_problems(evaluation)]
+    if not problems:
+        try:
+            base_task_of(task)
+        except PluginError as error:
+            problems.append(str(error).removeprefix(f"the task {task.name} "))
+    return problems
+
+
+def _design_problems(design: Any) -> Iterator[str]:
+    if not isinstance(design, Design):
+        yield expected("design", "a Design", design, "write design = Design(headline=…)")
+        return
+    for member, names in (("clusters", design.clusters), ("pair_by", design.pair_by), ("headline", design.headline)):
+        yield from _names_problems(f"design.{member}", names, "metrics" if member == "headline" else "groups")
+    for member, values, what in (
+        ("weights", design.weights, str),
+        ("combinations", design.combinations, Combination),
+    ):
+        if not isinstance(values, Mapping):
+            yield expected(f"design.{member}", "a mapping", values)
+            continue
+        for metric, value in values.items():
+            if not isinstance(value, what):
+                expectation = "the name of a score" if what is str else "a Combination"
+                yield expected(f"design.{member}[{metric!r}]", expectation, value)
+
+
+def _names_problems(member: str, names: Any, what: str) -> Iterator[str]:
+    if isinstance(names, str):
+        yield f"{member} is a tuple of {what}: write ({names!r},)"
+    elif not isinstance(names, tuple | list) or not all(isinstance(name, str) for name in names):
+        yield expected(member, f"a tuple of {what}", names)
+    elif what == "groups" and len(names) > _MOST_GROUPS:
+        yield f"{member} may name one group only, not {', '.join(names)}"
+
+
+def _unknown_metrics(task: Task) -> Iterator[str]:
+    """Names in the design that no metric has. Only a task that declares its metrics can be checked."""
+    if not task.metrics:
+        return
+    declared = [*task.metrics, *(() if task.evaluation is None else task.evaluation.metrics)]
+    design = task.design
+    known = [*(metric.name for metric in declared), *design.combinations]
+    for member, names in (("headline", design.headline), ("weights", design.weights)):
+        for name in names:
+            if name not in known and metric_called(name, declared) is None:
+                yield f"design.{member} names '{name}', which is not among the metrics{did_you_mean(name, known)}"
