@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from lmassay.contracts import Evaluation, Task, Variation, View
-from lmassay.errors import PluginError, UserError, did_you_mean
+from lmassay.errors import PluginError
 from lmassay.types import Metric, RunRecord, metric_called
 
 GROUP = "lmassay.evaluations"
@@ -61,15 +61,6 @@ def _installed_on(_path: tuple[str, ...]) -> Installed:
             origins[evaluation.name] = origin
     ordered = sorted(loaded.values(), key=lambda evaluation: (evaluation.order, evaluation.name))
     return Installed(ordered, origins, problems)
-
-
-def evaluation_called(name: str) -> Evaluation:
-    """An evaluation by name."""
-    for evaluation in evaluations():
-        if evaluation.name == name:
-            return evaluation
-    known = [evaluation.name for evaluation in evaluations()]
-    raise UserError(f"there is no evaluation '{name}'{did_you_mean(name, known)}")
 
 
 def evaluation_of(record: RunRecord) -> Evaluation | None:
