@@ -5,9 +5,15 @@ BIN := $(VENV)/bin
 DEMO := lmassay-demo
 # Tests run side by side, one thread each.
 WORKERS ?= 2
-PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet --constraint constraints.txt
+# Which tests to run, and any other argument for pytest: make test TESTS='tests/statistics -m "not slow"'
+TESTS ?=
+# The environment of `make test-lowest`, with the oldest versions that pyproject.toml allows.
+LOWEST ?= .venv-lowest
+QUIET_INSTALL := -m pip --disable-pip-version-check install --quiet
+PIP := $(BIN)/python $(QUIET_INSTALL) --constraint constraints.txt
+PYTEST := -m pytest -n $(WORKERS) --dist worksteal
 
-.PHONY: demo test check docs install install-test clean
+.PHONY: demo test test-lowest check docs install install-test clean
 
 demo: install
 	@echo "== the card: all four questions, asked of a small real model"
@@ -16,7 +22,12 @@ demo: install
 
 test: install-test
 	@echo "== tests"
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal
+	OMP_NUM_THREADS=1 $(BIN)/python $(PYTEST) $(TESTS)
+
+# With Python 3.11 or 3.12, for which the oldest versions were built.
+test-lowest: $(LOWEST)/.test
+	@echo "== tests with the oldest versions that pyproject.toml allows"
+	OMP_NUM_THREADS=1 $(LOWEST)/bin/python $(PYTEST) $(TESTS)
 
 check: install-test
 	@echo "== style and types"
@@ -46,5 +57,13 @@ $(VENV)/.test: $(VENV)/.core
 	$(PIP) --no-deps pycocoevalcap==1.2
 	@touch $@
 
+$(LOWEST)/.test: pyproject.toml constraints.txt tools/lowest.py
+	@echo "== making $(LOWEST) and installing the oldest versions into it (takes minutes)"
+	test -x $(LOWEST)/bin/python || $(PYTHON) -m venv $(LOWEST)
+	$(LOWEST)/bin/python tools/lowest.py > $(LOWEST)/constraints.txt
+	$(LOWEST)/bin/python $(QUIET_INSTALL) --constraint $(LOWEST)/constraints.txt --editable '.[test]'
+	$(LOWEST)/bin/python $(QUIET_INSTALL) --no-deps pycocoevalcap==1.2
+	@touch $@
+
 clean:
-	rm -rf $(VENV) $(DEMO) build .pytest_cache .mypy_cache .ruff_cache
+	rm -rf $(VENV) $(LOWEST) $(DEMO) build .pytest_cache .mypy_cache .ruff_cache

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import importlib.metadata
 import os
 import re
 import subprocess
@@ -76,6 +77,10 @@ def test_a_gate_that_cannot_judge_is_told_among_the_exit_codes():
 
 def test_the_page_of_commands_is_what_help_prints():
     """In a process of its own: what other tests did to the commands has no say in it, nor has the terminal's width."""
+    # Releases of click word the usage of a group differently; the page shows it as the pinned one does.
+    pins = (ROOT / "constraints.txt").read_text(encoding="utf-8").splitlines()
+    if f"click=={importlib.metadata.version('click')}" not in pins:
+        pytest.skip("docs/commands.md shows the help of the click in constraints.txt; another one is installed")
     script = [sys.executable, ROOT / "docs" / "generate_commands.py", "--check"]
     done = subprocess.run(script, env={**os.environ, "COLUMNS": "200"}, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr

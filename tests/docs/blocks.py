@@ -28,7 +28,8 @@ from pathlib import Path
 
 from tests.helpers import ROOT
 
-PAGES = ["README.md", *sorted(str(page.relative_to(ROOT)) for page in (ROOT / "docs").rglob("*.md"))]
+_AT_THE_TOP = ["README.md", "CONTRIBUTING.md", "CODE_OF_CONDUCT.md", "SECURITY.md"]
+PAGES = [*_AT_THE_TOP, *sorted(str(page.relative_to(ROOT)) for page in (ROOT / "docs").rglob("*.md"))]
 KNOWN = frozenset({"needs", "prints", "exits", "until", "run", "file", "part"})
 _FENCE = re.compile(r"^(?P<indent> *)(?P<fence>```+|~~~+)(?P<language>[\w+-]*)")
 _NOTE = re.compile(r"<!--\s*([a-z]+)(?:\s*:\s*(.*?))?\s*-->\s*$")

@@ -21,8 +21,11 @@ from tests import in_process
 from tests.docs.blocks import Block
 from tests.helpers import ROOT
 
-# What no test runs: it installs, or needs a network. make's targets are held by tests/docs/test_readme.py.
-EXEMPT = re.compile(r"\s*(make( |$)|(python -m )?pip install |git clone )")
+# What no test runs: it installs, needs a network, or changes the repository. The targets of make and the commands of
+# contributors are checked by test_readme.py and test_contributing.py.
+EXEMPT = re.compile(
+    r"\s*(make( |$)|(python -m )?pip install |git (clone|commit|tag) |\S+/bin/|python -m (venv|build|twine)\b)"
+)
 LANGUAGES = ("sh", "console", "python")
 _OTHER_SHELLS = ("bash", "shell", "zsh", "powershell", "bat", "shell-session", "sh-session")
 _SECONDS = 900

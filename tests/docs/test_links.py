@@ -51,7 +51,7 @@ def test_links_lead_somewhere(page):
 def test_files_that_are_named_are_there(page):
     for name in _NAMED_FILE.findall(page_text(page)):
         # A word in capitals stands for any, as METHOD in search_METHOD_albert.yaml.
-        pattern = re.sub(r"(?<=_)[A-Z]{2,}(?=[_.])", "*", name).rstrip("/")
+        pattern = re.sub(r"(?<=_)[A-Z]{2,}(?=[_.])|(?<=/)[A-Z]{2,}(?=/|$)", "*", name).rstrip("/")
         assert list(ROOT.glob(pattern)), name
 
 

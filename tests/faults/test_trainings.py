@@ -54,7 +54,7 @@ def cluster() -> Iterator[str]:
     """A real scheduler with two workers, each watched by a nanny that replaces it when it dies."""
     distributed = pytest.importorskip("distributed", reason="distributed is not installed")
     with distributed.LocalCluster(
-        n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None, host="127.0.0.1"
+        n_workers=2, threads_per_worker=1, processes=True, dashboard_address=":0", host="127.0.0.1"
     ) as found:
         yield found.scheduler_address
 

@@ -5,6 +5,9 @@ from __future__ import annotations
 import textwrap
 from pathlib import Path
 
+from lmassay.contracts import Evaluation
+from lmassay.plugins.evaluations import evaluations
+
 # A task that needs no model's knowledge: every answer scores 1.
 TASK = """
 from lmassay import Design, Example, Generate, Score, Task
@@ -56,3 +59,7 @@ evaluation = Evaluation(
 )
 """
     return declaration + TASK.format(task=task)
+
+
+def evaluation_called(name: str) -> Evaluation:
+    return next(evaluation for evaluation in evaluations() if evaluation.name == name)

@@ -12,9 +12,9 @@ from lmassay.budget import Prices
 from lmassay.contracts import Model, Task
 from lmassay.errors import PluginError
 from lmassay.plugins.compatibility import as_model, as_task
-from lmassay.plugins.evaluations import evaluation_called
 from lmassay.types import Combination, Design, Example, Generate, Metric, Response, Score
 from tests.helpers import lmassay, write_config
+from tests.plugins.packages import evaluation_called
 
 
 class Lengths(Task):

@@ -8,9 +8,9 @@ import shutil
 import pytest
 
 from lmassay.contracts import Finding
-from lmassay.plugins.evaluations import evaluation_called, installed, package_of
+from lmassay.plugins.evaluations import installed, package_of
 from tests.helpers import lmassay, write_config
-from tests.plugins.packages import politeness, write_package
+from tests.plugins.packages import evaluation_called, politeness, write_package
 
 
 def broken_rows(*arguments: object) -> list[tuple[str, str]]:

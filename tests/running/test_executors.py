@@ -197,7 +197,7 @@ def test_a_cluster_whose_workers_are_all_gone_says_so_once(monkeypatch):
     distributed = pytest.importorskip("distributed", reason="distributed is not installed")
     monkeypatch.setattr("lmassay.running.executors._PATIENCE", 0.0)
     told: list[str] = []
-    options = {"processes": False, "threads_per_worker": 1, "dashboard_address": None, "protocol": "tcp://"}
+    options = {"processes": False, "threads_per_worker": 1, "dashboard_address": ":0", "protocol": "tcp://"}
     with distributed.LocalCluster(n_workers=1, **options) as found:
         crew = Cluster(found.scheduler_address, told.append)
         try:

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from lmassay.contracts import Evaluation, Task, Variation, View
-from lmassay.errors import PluginError, UserError, did_you_mean, reason
+from lmassay.errors import PluginError, reason
 from lmassay.plugins.declarations import evaluation_problems, given
 from lmassay.types import Metric, RunRecord, metric_called
 
@@ -119,15 +119,6 @@ def unloaded_packages() -> str:
     """A remark for messages that something was not found: it may be in a package that could not be loaded."""
     left_out = [problem.message for problem in installed().problems if problem.is_left_out]
     return f" ({'; '.join(left_out)}; see lmassay doctor)" if left_out else ""
-
-
-def evaluation_called(name: str) -> Evaluation:
-    """An evaluation by name."""
-    for evaluation in evaluations():
-        if evaluation.name == name:
-            return evaluation
-    known = [evaluation.name for evaluation in evaluations()]
-    raise UserError(f"there is no evaluation '{name}'{did_you_mean(name, known)}{unloaded_packages()}")
 
 
 def evaluation_of(record: RunRecord) -> Evaluation | None:

@@ -201,7 +201,3 @@ def file_name_of(model: str) -> str:
         digest = hashlib.sha256(model.encode("utf-8", "surrogatepass")).hexdigest()[:16]
         name = f"{name.encode()[: _LONGEST_NAME - 20].decode('utf-8', 'ignore')}%~{digest}"
     return name
-
-
-def _coded(text: str) -> str:
-    return "".join(f"%{byte:02X}" for byte in text.encode("utf-8", "surrogatepass"))

@@ -1,0 +1,38 @@
+"""Check the files of a commit: each text ends with one line end, which is corrected, and no file is large.
+
+A hook in .pre-commit-config.yaml calls it with the names of the files. It exits with 1 if it changed or refused one.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+LARGEST = 500_000
+"""In bytes. Larger data belong to a package or a download, not to the repository."""
+
+
+def problem_with(path: Path) -> str | None:
+    """What is wrong with a file; a missing line end is added, superfluous ones are removed."""
+    content = path.read_bytes()
+    if len(content) > LARGEST:
+        return f"{path}: {len(content):,} bytes; the limit is {LARGEST:,}"
+    if not content or b"\0" in content:
+        return None
+    corrected = content.rstrip(b"\r\n") + b"\n"
+    if content == corrected or content == corrected[:-1] + b"\r\n":
+        return None
+    path.write_bytes(corrected)
+    return f"{path}: line ends at the end of the file corrected"
+
+
+def main(names: Sequence[str]) -> int:
+    problems = [problem for name in names if (problem := problem_with(Path(name)))]
+    for problem in problems:
+        sys.stdout.write(f"{problem}\n")
+    return 1 if problems else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
