@@ -26,7 +26,7 @@ remember_secret("0123456789abcdef")
 logging.getLogger().setLevel(logging.DEBUG)
 logging.getLogger().addHandler(logging.NullHandler())
 os.environ["LEFT_BEHIND"] = "1"
-os.chdir("/")
+os.chdir(os.path.dirname(__file__) + "/elsewhere")
 sys.path.append("/left/behind")
 signal.signal(signal.SIGINT, signal.SIG_IGN)
 warnings.warn("mind the gap")
@@ -44,6 +44,7 @@ def folder(tmp_path, monkeypatch):
     """A configuration with a model that changes all it can reach, and a module beside it."""
     (tmp_path / "own.py").write_text(MODEL, encoding="utf-8")
     (tmp_path / "beside.py").touch()
+    (tmp_path / "elsewhere").mkdir()
     monkeypatch.syspath_prepend(str(tmp_path))  # as python -m does
     write_lines(tmp_path / "src.txt", ["the cat sat on the mat"])
     task = {"name": "robustness", "src": "src.txt", "attack": "charswap"}

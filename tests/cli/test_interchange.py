@@ -87,7 +87,7 @@ def test_an_export_goes_round_by_the_command_line(lmassay, tmp_path):
     assert done.returncode == 0, done.stderr
     assert "6 samples" in done.stderr
     assert "2 examples without a score left out" in done.stderr
-    written = done.stdout.split()
+    written = done.stdout.splitlines()
     back = lmassay("import", written[0], "--results", tmp_path / "back", "--json")
     found = {r["metric"]: r["value"] for r in json.loads(back.stdout)["results"]}
     assert found == {r.metric: r.value for r in ours.results}
@@ -96,7 +96,7 @@ def test_an_export_goes_round_by_the_command_line(lmassay, tmp_path):
 def test_a_run_with_errors_comes_back_as_such_and_a_gate_refuses_it(lmassay, tmp_path):
     ours = pairs_run(tmp_path)
     logs = lmassay("export", ours.id, "--results", ours.folder, "--format", "lm-eval", "-o", tmp_path / "logs")
-    back = lmassay("import", logs.stdout.split()[0], "--results", tmp_path / "back")
+    back = lmassay("import", logs.stdout.splitlines()[0], "--results", tmp_path / "back")
     assert back.returncode == 1
     assert "2 of 8 examples are not in the log: 2 in error" in back.stderr
     assert "2 examples in error; the log does not hold the whole run" in back.stderr
@@ -111,7 +111,7 @@ def test_a_run_with_errors_comes_back_as_such_and_a_gate_refuses_it(lmassay, tmp
 def test_nobody_is_told_to_resume_what_a_log_does_not_hold(lmassay, tmp_path):
     ours = pairs_run(tmp_path)
     logs = lmassay("export", ours.id, "--results", ours.folder, "--format", "lm-eval", "-o", tmp_path / "logs")
-    lmassay("import", logs.stdout.split()[0], "--results", tmp_path / "back")
+    lmassay("import", logs.stdout.splitlines()[0], "--results", tmp_path / "back")
     again = lmassay("resume", "--results", tmp_path / "back")
     assert again.returncode == 1
     assert "2 examples in error; the log does not hold the whole run" in again.stderr

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shlex
 
 import pytest
 
@@ -63,7 +64,7 @@ def test_the_line_about_the_rest_names_a_command_that_shows_it(folder, runs):
 
 def test_the_command_names_the_results_folder_unless_it_is_the_usual_one(folder, runs):
     shown = lmassay("show", runs[0], "--results", folder / "results", cwd=folder.parent).stdout
-    assert f"--all --results {folder / 'results'}" in shown
+    assert f"--all --results {shlex.quote(str(folder / 'results'))}" in shown
 
 
 def test_json_holds_every_result_with_and_without_all(folder, runs):

@@ -67,7 +67,8 @@ def tiny(monkeypatch, tmp_path, wheel):
     monkeypatch.setenv("LMASSAY_CACHE", str(tmp_path / "cache"))
     monkeypatch.setenv("PIP_CONFIG_FILE", os.devnull)
     monkeypatch.setenv("PIP_NO_INDEX", "1")
-    monkeypatch.setenv("PIP_FIND_LINKS", str(wheel.parent))
+    # An address, because pip takes a blank in a path for the end of it.
+    monkeypatch.setenv("PIP_FIND_LINKS", wheel.parent.as_uri())
     monkeypatch.setitem(embedded.EMBEDDED, "tiny", pinned(wheel))
     return tmp_path / "cache"
 
