@@ -81,8 +81,8 @@ def shared() -> Path:
     folder = shared_folder()
     if folder is None:
         pytest.skip(
-            "needs published data: set LMASSAY_SHARED to a folder with data/NAME; tests/published/published_data.py "
-            "says where they come from"
+            "needs published data in ../shared, or in the folder that LMASSAY_SHARED names: "
+            "make published-data SHARED=../shared"
         )
     return folder
 

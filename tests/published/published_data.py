@@ -1,7 +1,16 @@
-"""Published data sets, which are not part of the repository: where the tests look for them and how to get them."""
+"""Published data sets, which are not part of the repository: where the tests look for them and how to get them.
+
+    make published-data SHARED=../shared
+
+brings those that the tests need, with git, and checks out the commit that the figures were computed from.
+"""
 
 from __future__ import annotations
 
+import argparse
+import shutil
+import subprocess
+import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -25,11 +34,23 @@ class DataSet:
     """Name in the folder → path in the repository."""
 
     def how_to_get_it(self) -> str:
-        places = [f"{path} as data/{self.folder}/{name}" for name, path in self.files.items()]
         return (
-            f"needs the data of https://github.com/{self.repository} at commit {self.commit}: set LMASSAY_SHARED to a "
-            f"folder that has {', '.join(places)}"
+            f"needs the data of https://github.com/{self.repository} at commit {self.commit} in data/{self.folder} of "
+            "../shared, or of the folder that LMASSAY_SHARED names: make published-data SHARED=../shared"
         )
+
+    def bring(self, shared: Path, host: str) -> None:
+        """Copy the files out of a clone of the repository."""
+        with tempfile.TemporaryDirectory() as clone:
+            _git("clone", "--quiet", "--filter=blob:none", "--no-checkout", f"{host}/{self.repository}", clone)
+            _git("-C", clone, "checkout", "--quiet", self.commit, "--", *self.files.values())
+            for name, path in self.files.items():
+                source, target = Path(clone, path), shared / "data" / self.folder / name
+                target.parent.mkdir(parents=True, exist_ok=True)
+                if source.is_dir():
+                    shutil.copytree(source, target, dirs_exist_ok=True)
+                else:
+                    shutil.copy(source, target)
 
     def require(self) -> Path:
         """The folder with the files; skips the test if one is missing."""
@@ -66,7 +87,7 @@ BLIMP = DataSet(
     "blimp",
     "alexwarstadt/blimp",
     "3e56b06fcabca9b30822fc66435fca6b1aa40bb1",
-    {"adjunct_island.jsonl": "data/adjunct_island.jsonl and the other files of data"},
+    {".": "data"},
 )
 _SUPERGLUE = ("BoolQ", "CB", "COPA", "MultiRC", "RTE", "ReCoRD", "WiC", "WSC")
 FEWGLUE = DataSet(
@@ -90,3 +111,29 @@ def digests(path: Path) -> dict[str, str]:
         digest, name = line.split("  ", 1)
         found[name] = digest
     return found
+
+
+def _git(*arguments: str) -> None:
+    git = shutil.which("git")
+    if git is None:
+        raise SystemExit("git is not installed")
+    subprocess.run([git, *arguments], check=True)
+
+
+ALL = (TEAPOT, KOBBQ, TSE, BLIMP, FEWGLUE, FEWGLUE_UNLABELED)
+
+
+def main(arguments: list[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(description="Bring the published data that tests need.")
+    parser.add_argument("shared", type=Path, help="the folder that LMASSAY_SHARED names, e.g. ../shared")
+    parser.add_argument(
+        "--host", default="https://github.com", help="default: %(default)s"
+    )
+    options = parser.parse_args(arguments)
+    for data_set in ALL:
+        print(f"{data_set.repository} → {options.shared / 'data' / data_set.folder}")
+        data_set.bring(options.shared, options.host)
+
+
+if __name__ == "__main__":
+    main()
