@@ -44,7 +44,7 @@ def fresh(name: str) -> Scorer:
     return made
 
 
-@pytest.fixture(params=["zero_one", "chrf", "bleu", "meteor", "semantic"])
+@pytest.fixture(params=current().names("scorer"))
 def each(request):
     return fresh(request.param)
 

@@ -126,9 +126,7 @@ ALL = (TEAPOT, KOBBQ, TSE, BLIMP, FEWGLUE, FEWGLUE_UNLABELED)
 def main(arguments: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description="Bring the published data that tests need.")
     parser.add_argument("shared", type=Path, help="the folder that LMASSAY_SHARED names, e.g. ../shared")
-    parser.add_argument(
-        "--host", default="https://github.com", help="default: %(default)s"
-    )
+    parser.add_argument("--host", default="https://github.com", help="default: %(default)s")
     options = parser.parse_args(arguments)
     for data_set in ALL:
         print(f"{data_set.repository} → {options.shared / 'data' / data_set.folder}")

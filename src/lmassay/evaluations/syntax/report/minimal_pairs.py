@@ -32,6 +32,7 @@ from lmassay.reporting.blocks import (
 )
 from lmassay.reporting.chart import MOST_SERIES
 from lmassay.reporting.example_texts import Asked, Parts
+from lmassay.reporting.headline import counted
 from lmassay.reporting.numbers import interval_text, number_text
 from lmassay.reporting.sections import results_section as results_as_they_are
 from lmassay.storage.store import Store
@@ -241,7 +242,7 @@ def _accuracy(run: Run, group: Group) -> Accuracy | None:
 def _examples(run: Run) -> Examples | None:
     if not run.worst:
         return None
-    what = f"Where {run.record.label} on {run.record.model} errs most confidently ({len(run.worst)} pairs)"
+    what = f"Where {run.record.label} on {run.record.model} errs most confidently ({counted(len(run.worst), 'pair')})"
     return Examples(what, [_shown(row) for row in run.worst])
 
 
