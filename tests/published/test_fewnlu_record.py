@@ -41,7 +41,7 @@ def digest(entity):
 
 @pytest.mark.parametrize("reference", [False, True])
 def test_the_hinges_of_one_question_are_those_of_pet(network, task, reference):
-    run = gold("pet_record")["train"]
+    run = fewnlu_gold.record_training()
     record = learner_for(task, network, Reading(0, 512), reference=reference)
     for ids, texts, marks, loss in zip(
         run["input_ids"], run["candidates"], run["candidate_labels"], run["loss_each"], strict=True
@@ -53,7 +53,7 @@ def test_the_hinges_of_one_question_are_those_of_pet(network, task, reference):
 
 
 def test_training_examples_are_encoded_as_by_pet(network, task):
-    run = gold("pet_record")["train"]
+    run = fewnlu_gold.record_training()
     record = learner_for(task, network, Reading(0, 512))
     items = record.encode(task.examples("train")[:3], training=True)
     mask = network.tokenizer.mask_token_id

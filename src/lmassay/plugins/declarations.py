@@ -19,7 +19,11 @@ _LONGEST = 80
 
 def given(value: object) -> str:
     """A value as a message shows it: what it is, and its type."""
-    text = repr(value)
+    try:
+        text = repr(value)
+    except Exception:
+        # The class of another package; its own fault must not hide the problem that is reported here.
+        return f"an object of the class {type(value).__name__}"
     if len(text) > _LONGEST:
         text = f"{text[:_LONGEST]}…"
     return f"{text} ({type(value).__name__})"

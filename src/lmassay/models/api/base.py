@@ -100,9 +100,11 @@ class ApiModel(Model):
 
     def check(self) -> None:
         """What can be known without a connection."""
-        if checked_host(self.base_url, self.address_option).endswith(self.home):
+        host = checked_host(self.base_url, self.address_option)
+        if host == self.home or host.endswith(f".{self.home}"):
             self._key.require()
-        self._key.value()
+        # What the environment holds is looked at now, not at the first request.
+        self.endpoint()
         self._policy.check()
         self.dialect.check()
         if self._batching is not None:

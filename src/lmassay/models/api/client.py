@@ -5,6 +5,7 @@ Keys and addresses come from environment variables. A key is read when it is nee
 
 from __future__ import annotations
 
+import ipaddress
 import os
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
@@ -29,6 +30,14 @@ _SHORTEST_KEY = 8
 
 
 # --- keys -------------------------------------------------------------------------------------------------------------
+
+
+def header_value(names: Sequence[str]) -> str:
+    """The value of the first variable that is set, which is to be sent in a header; empty if none is."""
+    name, value = first_set(names)
+    if not (value.isascii() and value.isprintable()):
+        raise ConfigError(f"the value of {name} has characters that cannot be sent; copy it again")
+    return value
 
 
 def first_set(names: Sequence[str]) -> tuple[str, str]:
@@ -160,7 +169,10 @@ class _BoundedClient(httpx2.AsyncClient):
 def is_loopback(url: str) -> bool:
     """True for a server on this machine."""
     host = urlsplit(url).hostname or ""
-    return host == "localhost" or host == "::1" or host.startswith("127.")
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
 
 
 def checked_host(base_url: str, option: str = "base_url") -> str:
@@ -172,6 +184,10 @@ def checked_host(base_url: str, option: str = "base_url") -> str:
         raise ConfigError(f"model.{option}: '{redact(base_url)}' is no address: {error}") from None
     if parts.scheme not in ("http", "https") or not host:
         raise ConfigError(f"model.{option}: '{redact(base_url)}' is no http(s) address, e.g. http://127.0.0.1:8000/v1")
-    if parts.username or parts.password or parts.query:
-        raise ConfigError(f"model.{option}: no user, password or query here; the key goes into an environment variable")
+    if parts.username or parts.password or parts.query or parts.fragment:
+        raise ConfigError(
+            f"model.{option}: no user, password, query or fragment here; the key goes into an environment variable"
+        )
+    if any(character.isspace() or not character.isprintable() for character in base_url):
+        raise ConfigError(f"model.{option}: '{redact(base_url)!r}' has blanks or line breaks in it")
     return host

@@ -10,7 +10,7 @@ from lmassay.budget import Prices
 from lmassay.errors import ConfigError
 from lmassay.models.api.base import ApiModel, Batching
 from lmassay.models.api.batch_services import OpenAIBatches
-from lmassay.models.api.client import Endpoint, Key, first_set
+from lmassay.models.api.client import Endpoint, Key, first_set, header_value
 from lmassay.models.api.concurrency import Policy
 from lmassay.models.api.dialects import Constrain, OpenAIDialect, Temperature, TokenParameter
 
@@ -72,9 +72,9 @@ class OpenAICompatible(ApiModel):
 
     def endpoint(self) -> Endpoint:
         headers = _bearer(self._key)
-        if organization := first_set(self._organizations)[1]:
+        if organization := header_value(self._organizations):
             headers["OpenAI-Organization"] = organization
-        if project := first_set(_PROJECTS)[1]:
+        if project := header_value(_PROJECTS):
             headers["OpenAI-Project"] = project
         return Endpoint(self.base_url, headers)
 
@@ -163,7 +163,7 @@ class Azure(ApiModel):
             raise ConfigError(f"model.endpoint: give Azure's address here or in {' or '.join(_AZURE_ENDPOINTS)}")
         if not self._version:
             raise ConfigError(f"model.api_version: give it here or in {' or '.join(_AZURE_VERSIONS)}")
-        if not re.fullmatch(r"[\w.\-]+", self.model):
+        if not re.fullmatch(r"[\w.\-]+", self.model) or not self.model.strip("."):
             raise ConfigError(f"model.model: '{self.model}' is no name of a deployment of Azure")
         super().check()
 

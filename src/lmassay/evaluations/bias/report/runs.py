@@ -202,6 +202,9 @@ def mean_difference(before: Sequence[Parts], after: Sequence[Parts], settings: S
     new, old = (scores.mean_over_prompts([p.value for p in side]) for side in (after, before))
     value = new - old
     shares = _together([(p, 1 / len(after)) for p in after] + [(p, -1 / len(before)) for p in before])
+    if len(shares) == 0 or float(shares.max() - shares.min()) * len(shares) <= intervals.ABSOLUTE_SLACK:
+        # No template differs from another but by rounding, so there is nothing to estimate a spread from.
+        return Difference(0.0 if abs(value) <= intervals.ABSOLUTE_SLACK else value, None, None, None, len(shares))
     low, high = intervals.interval_around(value, shares, settings)
     p = None
     if low is not None:
