@@ -78,11 +78,12 @@ def answers_of_the_session(tmp_path_factory: pytest.TempPathFactory) -> None:
 
 @pytest.fixture(scope="session")
 def shared() -> Path:
+    """The whole folder. ``make published-data`` brings a part of it, for the tests that use ``published_data``."""
     folder = shared_folder()
-    if folder is None:
+    if folder is None or not (folder / "gold").is_dir():
         pytest.skip(
-            "needs published data in ../shared, or in the folder that LMASSAY_SHARED names: "
-            "make published-data SHARED=../shared"
+            "needs published data and recorded outputs that hold published text, in data/ and gold/ of ../shared or of "
+            "the folder that LMASSAY_SHARED names; make published-data SHARED=../shared brings a part of data/"
         )
     return folder
 
