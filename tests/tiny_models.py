@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,11 @@ SENTENCES = [
     "Some dancers that the teacher admires are tall.",
     "A customer who is old has been unpopular here.",
     "the movie from the guards brings joy to people",
+]
+# Pieces of a SentencePiece vocabulary; listed, because UnigramTrainer gives other ones in every process.
+_PIECES = [
+    *("\u2581th", "\u2581t", "\u2581laugh", "\u2581author", "\u2581b", "\u2581p", "\u2581a", "\u2581s"),
+    *("ar", "he", "op", "ome", "her", "an", "om", "re", "ha", "ho", "er", "ea", "eo", "to"),
 ]
 MASKED = ("bert", "roberta", "albert", "deberta-v2", "electra", "distilbert", "modernbert")
 CAUSAL = ("gpt2", "llama", "opt", "gpt_neox", "gemma2", "qwen2", "bloom")
@@ -26,13 +32,20 @@ TEMPLATE = (
 
 
 def word_piece(lower: bool = True) -> Any:
-    from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors, trainers
+    from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors
 
-    tokenizer = Tokenizer(models.WordPiece(unk_token="[UNK]"))
+    # The vocabulary is listed, not trained: WordPieceTrainer breaks ties differently in every process, and a test on
+    # a model with another vocabulary is another test.
+    text = " ".join(SENTENCES)
+    words = re.findall(r"\w+|[^\w\s]", text.lower() if lower else text)
+    letters = sorted({letter for word in words for letter in word})
+    special = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
+    pieces = [*special, *letters, *(f"##{letter}" for letter in letters), *words]
+    vocabulary = {piece: place for place, piece in enumerate(dict.fromkeys(pieces))}
+    tokenizer = Tokenizer(models.WordPiece(vocab=vocabulary, unk_token="[UNK]"))
+    tokenizer.add_special_tokens(special)
     tokenizer.normalizer = normalizers.BertNormalizer(lowercase=lower)
     tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
-    special = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
-    tokenizer.train_from_iterator(SENTENCES * 3, trainers.WordPieceTrainer(vocab_size=150, special_tokens=special))
     tokenizer.post_processor = processors.TemplateProcessing(
         single="[CLS] $A [SEP]", special_tokens=[("[CLS]", 2), ("[SEP]", 3)]
     )
@@ -62,13 +75,18 @@ def byte_level(mask: bool) -> Any:
 
 
 def sentence_piece(mask: bool) -> Any:
-    from tokenizers import Tokenizer, models, pre_tokenizers, processors, trainers
+    from tokenizers import Tokenizer, models, pre_tokenizers, processors
 
-    tokenizer = Tokenizer(models.Unigram())
-    tokenizer.pre_tokenizer = pre_tokenizers.Metaspace()
     special = ["<pad>", "<unk>", "[CLS]", "[SEP]", "[MASK]"] if mask else ["<unk>", "<s>", "</s>"]
-    trainer = trainers.UnigramTrainer(vocab_size=120, special_tokens=special, unk_token="<unk>")
-    tokenizer.train_from_iterator(SENTENCES * 3, trainer)
+    letters = sorted({letter for sentence in SENTENCES for letter in sentence if letter != " "})
+    # The less a piece costs, the sooner it is taken; these are the costs that a trained vocabulary has, about.
+    scored = [(piece, 0.0) for piece in special]
+    scored += [("\u2581", -2.0)]
+    scored += [(letter, -4.0) for letter in letters]
+    scored += [(piece, -5.0) for piece in _PIECES]
+    tokenizer = Tokenizer(models.Unigram(vocab=scored, unk_id=special.index("<unk>")))
+    tokenizer.add_special_tokens(special)
+    tokenizer.pre_tokenizer = pre_tokenizers.Metaspace()
     if mask:
         tokenizer.post_processor = processors.TemplateProcessing(
             single="[CLS] $A [SEP]", special_tokens=[("[CLS]", 2), ("[SEP]", 3)]

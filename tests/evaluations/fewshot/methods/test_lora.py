@@ -56,7 +56,6 @@ def test_the_same_lesson_gives_the_same_numbers(tmp_path):
 
 
 def test_it_lowers_the_loss(tmp_path):
-    # Its tiny tokenizer comes out the same in every process, and so do the numbers.
     options = {**QUICK, "max_steps": 20, "batch_size": 8, "micro_batch": 8}
     fitted = Lora(learning_rate=2e-2, **options).fit(lesson_of(tmp_path, model_of("roberta")))
     assert fitted.course.losses[-1] < 0.7 * fitted.course.losses[0]
