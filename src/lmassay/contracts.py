@@ -81,15 +81,18 @@ class Task:
         """The results of a run, overall first. By default the mean of each metric that some example has a score of."""
         from lmassay.statistics.intervals import mean_results
 
-        declared = [metric.name for metric in self.metrics]
+        declared = list(self.metrics)
         if not declared and self.evaluation is not None:
-            declared = [metric.name for metric in self.evaluation.metrics]
-        names = [name for name in declared if table.has(name)]
+            declared = list(self.evaluation.metrics)
+        names = [metric.name for metric in declared if table.has(metric.name)]
         if not names:
             # A column that only says how much an example weighs is no metric.
             weights = set(self.design.weights.values())
             names = [name for name in table.metrics if name not in weights]
-        return mean_results(table, names, settings, cluster=self.design.cluster, weights=self.design.weights)
+        bounds = {metric.name: metric.bounds for metric in declared if metric.bounds is not None}
+        return mean_results(
+            table, names, settings, cluster=self.design.clusters, weights=self.design.weights, bounds=bounds
+        )
 
     def signature(self) -> Mapping[str, Any]:
         """What the scores depend on (digests of the data, scorers, options), for the signature line."""

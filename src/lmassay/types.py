@@ -25,8 +25,8 @@ Better = Literal["higher", "lower", "zero"]
 OVERALL = "overall"
 """The group of results that are over all examples."""
 
-# A test by 9,999 random draws cannot give a smaller two-sided p-value than this.
-LEAST_P_OF_DRAWS = 2 / 10_000
+INTERVAL_RULE = "cr2.1"
+"""The version of the rule by which intervals are computed; what was done for a number is in its ``Result.method``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -251,6 +251,8 @@ class Result:
     n: int
     n_error: int = 0
     n_unscored: int = 0
+    method: str = ""
+    """How the interval was computed, such as ``wilson/template`` (clustered by template), or why there is none."""
 
     def as_dict(self) -> dict[str, Any]:
         return dataclasses.asdict(self)
@@ -426,15 +428,9 @@ class Settings:
     confidence: float = 0.95
     resamples: int = 2000
     seed: int = 0
-    smallest_p: float = LEAST_P_OF_DRAWS
-    """How small a p-value must be to be told apart; what random draws cannot reach is left to the t-test."""
-
-    @property
-    def draws_suffice(self) -> bool:
-        return self.smallest_p >= LEAST_P_OF_DRAWS
 
     def signature(self) -> str:
-        return f"{self.confidence:g},rates=wilson,means=bootstrap{self.resamples}"
+        return f"{self.confidence:g},{INTERVAL_RULE}"
 
 
 @dataclass(frozen=True, slots=True)

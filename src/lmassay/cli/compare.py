@@ -249,7 +249,6 @@ def _print_flips(found: Compared, flips: Flips, most: int, texts: Answers) -> No
     rose, fell = len(flips.risen), len(flips.fallen)
     if flips.is_rate:
         counts = f"{fell:,} from 1 to 0, {rose:,} from 0 to 1, {flips.both_one:,} both 1, {flips.both_zero:,} both 0"
-        counts += f"; McNemar's exact p {p_text(flips.p)}" if flips.p is not None else ""
     else:
         counts = f"{fell:,} fell, {rose:,} rose, {flips.n - len(flips.changes):,} unchanged"
     title = f"flips in {flips.metric}{which}: {counts}; {flips.left_out.told()}"

@@ -187,16 +187,15 @@ def _flips(found: Compared, both: Sequence[Both]) -> list[Block]:
                     Cell(f"{len(flips.risen):,}", ["0 → 1"] if flips.is_rate else []),
                     Cell(f"{flips.n - len(flips.changes):,}", same),
                     Cell(f"{out.total:,}", [out.told().partition(" (")[2].rstrip(")")] if out.total else []),
-                    Cell(p_text(flips.p)),
                 ]
             )
         )
     texts = ["score", *(["run"] if several else [])]
-    numbers = ("compared", "fell", "rose", "unchanged", "left out", "McNemar's p")
+    numbers = ("compared", "fell", "rose", "unchanged", "left out")
     head = [*(Cell(title, kind="text") for title in texts), *map(Cell, numbers)]
     caption = (
         "Examples whose score is another one in the new run. Those in error or without a score in either run are left "
-        "out, never counted as flips. McNemar's exact test: for scores that are 0 or 1, of examples without clusters."
+        "out, never counted as flips."
     )
     return [Table(caption, [head], [Body(lines)]), *_listed(found, both)]
 

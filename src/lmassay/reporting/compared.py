@@ -22,7 +22,6 @@ from lmassay.statistics.comparison import (
 )
 from lmassay.statistics.flips import Flips, flips
 from lmassay.statistics.gate import ALPHA, Condition, Verdict, fails_on_improvement, judge, pairs_about
-from lmassay.statistics.intervals import LEAST_P_OF_DRAWS
 from lmassay.storage.store import Store
 from lmassay.types import Better
 
@@ -81,11 +80,11 @@ class Compared:
 
     @property
     def manner(self) -> str:
-        """What is paired, and what the test does not tear apart."""
+        """What is paired, and what is taken for independent."""
         keys = dict.fromkeys(pairing_key(base.side, other.side) or "example" for base, other in self.pairs)
-        clusters = (base.side.record.design.cluster for base in self.bases)
-        within = dict.fromkeys(f"each {cluster}" if cluster else "pairs" for cluster in clusters)
-        return f"paired by {' or '.join(keys)}, tested by swaps within {' or '.join(within)}"
+        clusters = dict.fromkeys(" and ".join(base.side.record.design.clusters) for base in self.bases)
+        clustered = " or ".join(names for names in clusters if names)
+        return f"paired by {' or '.join(keys)}" + (f", clustered by {clustered}" if clustered else "")
 
     @property
     def confidence(self) -> float:
@@ -118,12 +117,11 @@ def compare_sources(
     named = _by_run(metrics, sides)
     gated = _by_run([condition.metric for condition in conditions], sides)
     alpha = gate.alpha if gate else ALPHA
-    smallest_p = alpha / max(1, sum(map(len, gated.values()))) if conditions else LEAST_P_OF_DRAWS
     rows, found, told = [], [], []
     for base, new in sides:
         run = new.record.id
         shown = named[run] if metrics else headline(base)
-        of_pair = compare_runs(base, [new], list(dict.fromkeys([*shown, *gated[run]])), smallest_p=smallest_p)
+        of_pair = compare_runs(base, [new], list(dict.fromkeys([*shown, *gated[run]])))
         rows += of_pair
         found += flips(base, new, dict.fromkeys(row.metric for row in of_pair))
         told += [*caveats(base, [new]), *wrong_order(base, new), *asked_otherwise(base, new)]

@@ -1,17 +1,17 @@
-"""Metrics that are no mean over examples but put together from several: an accuracy less another, say.
+"""Metrics that combine the means of several columns, such as one accuracy minus another.
 
-The value is ``constant + Σ weight · mean(column)``, each mean over the rows that have the column. With ``each``, that
-is worked out within every label of a group and averaged over labels, so that each counts alike.
+The value is ``constant + Σ weight · mean(column)``, each mean over the rows that have the column. With ``each``, it is
+computed within every label of a group and averaged over the labels, so that each label has the same weight.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from lmassay.statistics import intervals
-from lmassay.statistics.intervals import Difference, Settings
+from lmassay.statistics.estimation import Estimate, Term, estimate
+from lmassay.statistics.intervals import Settings, cluster_names, result_of
 from lmassay.statistics.table import ScoreTable
 from lmassay.types import Combination as Combination
 from lmassay.types import Result
@@ -22,9 +22,6 @@ if TYPE_CHECKING:
 
     Floats = NDArray[np.float64]
     Mask = NDArray[np.bool_]
-
-_SWAPS_AT_ONCE = 4_000_000
-_NOTHING = 1e-12
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,14 +42,6 @@ class Sums:
         return (
             None if (totals == 0).any() else self.constant + float(np.dot(self.weights, self.sums.sum(axis=0) / totals))
         )
-
-    def shares(self) -> Floats:
-        """What each cluster adds to the deviation of the whole; they sum to zero."""
-        import numpy as np
-
-        totals = self.counts.sum(axis=0)
-        means = self.sums.sum(axis=0) / totals
-        return np.asarray(((self.sums - means * self.counts) / totals) @ self.weights)
 
     def by_label(self) -> Floats:
         """The value within each label; NaN where a column is empty."""
@@ -99,7 +88,7 @@ def combination_result(
     *,
     group: str,
     where: Mask,
-    cluster: str | None,
+    cluster: str | Sequence[str] | None,
 ) -> Result:
     """The value over a part of the table, with an interval that knows which rows belong together."""
     import numpy as np
@@ -110,25 +99,52 @@ def combination_result(
     n = int((has & where).sum())
     n_error = int((table.in_error() & where).sum())
     counts = (n, n_error, int(where.sum()) - n - n_error)
-    found = sums_of(table, combination, _labels(table, combination.each or cluster), where)
+    by = cluster_names(cluster)
+    sums = sums_of(table, combination, labels_of(table, combination.each or (by[0] if by else None)), where)
     if combination.each is not None:
-        values = found.by_label()
-        values = values[~np.isnan(values)]
-        if not len(values):
-            return _no_data(metric, group, found, counts)
-        is_rate = combination.bounds == (0.0, 1.0)
-        low, high = (intervals.mean_interval if is_rate else intervals.interval_of_mean)(values, settings)
-        return Result(metric, group, float(mean_over_labels(values)), *_inside(combination, low, high), *counts)
-    value = found.whole()
+        if np.isnan(sums.by_label()).all():
+            return _no_data(metric, group, sums, counts)
+        estimated = estimate_over_labels(table, combination, where)
+        return result_of(estimated, metric, group, counts, settings, (combination.each,))
+    value = sums.whole()
     if value is None:
-        return _no_data(metric, group, found, counts)
-    return Result(metric, group, value, *_interval(table, combination, found, value, where, cluster, settings), *counts)
+        return _no_data(metric, group, sums, counts)
+    estimated = combination_estimate(table, combination, where, by)
+    # Added up cluster by cluster, as ever: another order of summation would change the last digit.
+    return result_of(replace(estimated, value=value), metric, group, counts, settings, by)
 
 
-def _no_data(metric: str, group: str, found: Sums, counts: tuple[int, int, int]) -> Result:
+def combination_estimate(table: ScoreTable, combination: Combination, where: Mask, clusters: Sequence[str]) -> Estimate:
+    """The estimate over a part of the table in which no column is empty; for combinations without ``each``."""
+    import numpy as np
+
+    ways = [table.codes(name)[1] for name in clusters]
+    terms = []
+    for column, weight in combination.terms.items():
+        values = table.column(column)
+        present = where & ~np.isnan(values)
+        terms.append(Term(values[present], weight, [codes[present] for codes in ways]))
+    return estimate(terms, constant=combination.constant, bounds=combination.bounds)
+
+
+def estimate_over_labels(table: ScoreTable, combination: Combination, where: Mask) -> Estimate:
+    """The mean over the labels of ``each``: every label is one value, and labels are what varies."""
+    import numpy as np
+
+    sums = sums_of(table, combination, labels_of(table, combination.each), where)
+    values = sums.by_label()
+    known = ~np.isnan(values)
+    estimated = estimate([Term(values[known])], bounds=combination.bounds)
+    value = float(mean_over_labels(values[known]))
+    deviations = (values[known] - value) / known.sum()
+    names = [label for label, is_known in zip(sums.labels, known, strict=True) if is_known]
+    return replace(estimated, value=value, contributions=dict(zip(names, deviations.tolist(), strict=True)))
+
+
+def _no_data(metric: str, group: str, sums: Sums, counts: tuple[int, int, int]) -> Result:
     """One column at least is empty: rows that have another one are not enough for a number."""
     n, n_error, n_unscored = counts
-    least = int(found.counts.sum(axis=0).min()) if found.counts.size else 0
+    least = int(sums.counts.sum(axis=0).min()) if sums.counts.size else 0
     return Result(metric, group, None, None, None, least, n_error, n_unscored + n - least)
 
 
@@ -136,157 +152,10 @@ def empty_labels(table: ScoreTable, combination: Combination, where: Mask) -> tu
     """How many labels of ``each`` there are, and how many of them have no value."""
     import numpy as np
 
-    values = sums_of(table, combination, _labels(table, combination.each), where).by_label()
+    values = sums_of(table, combination, labels_of(table, combination.each), where).by_label()
     return len(values), int(np.isnan(values).sum())
 
 
-def paired(
-    base: ScoreTable, new: ScoreTable, combination: Combination, cluster: str | None, settings: Settings
-) -> tuple[float, float, Difference] | None:
-    """Both values over the examples that both runs have, and their difference; None where one has no value.
-
-    Each run counts its own rows, so that the difference is that of the numbers reported. The test swaps the two runs
-    within clusters.
-    """
-    import numpy as np
-
-    failed = {i for table in (base, new) for i, bad in zip(table.ids, table.in_error(), strict=True) if bad}
-    shared = set(base.ids) & set(new.ids) - failed
-
-    def sums(table: ScoreTable) -> Sums:
-        inside = np.fromiter((i in shared for i in table.ids), bool, len(table))
-        return sums_of(table, combination, _labels(table, combination.each or cluster), inside)
-
-    a, b = sums(base), sums(new)
-    if a.labels != b.labels:
-        return None
-    if combination.each is not None:
-        before, after = a.by_label(), b.by_label()
-        both = ~np.isnan(before) & ~np.isnan(after)
-        if not both.any():
-            return None
-        difference = intervals.paired_difference(before[both], after[both], settings)
-        return float(mean_over_labels(before[both])), float(mean_over_labels(after[both])), difference
-    left, right = a.whole(), b.whole()
-    if left is None or right is None:
-        return None
-    low, high = _paired_interval(a, b, combination, settings)
-    n = min(int(side.counts.sum()) for side in (a, b))
-    return left, right, Difference(right - left, low, high, _swap_p(a, b, settings), n)
-
-
-def _paired_interval(
-    a: Sums, b: Sums, combination: Combination, settings: Settings
-) -> tuple[float | None, float | None]:
-    import numpy as np
-
-    # A cluster without an answer says nothing, and must not count as one that agrees.
-    shares = (b.shares() - a.shares())[(a.counts + b.counts).sum(axis=1) > 0]
-    if np.ptp(shares) < _NOTHING:
-        return None, None
-    if len(shares) < intervals.FEW:
-        whole = [side.whole() or 0.0 for side in (a, b)]
-        return intervals.interval_around(whole[1] - whole[0], shares, settings)
-    samples = tuple(np.hstack([a.sums, a.counts, b.sums, b.counts]).T)
-    return intervals.interval(samples, _difference_of(combination), settings)
-
-
-def _labels(table: ScoreTable, group: str | None) -> Sequence[str]:
+def labels_of(table: ScoreTable, group: str | None) -> Sequence[str]:
+    """The labels of a group, or the ids where rows are not grouped that way."""
     return table.ids if group is None or group not in table.groups else table.groups[group]
-
-
-def _interval(
-    table: ScoreTable,
-    combination: Combination,
-    found: Sums,
-    value: float,
-    where: Mask,
-    cluster: str | None,
-    settings: Settings,
-) -> tuple[float | None, float | None]:
-    import numpy as np
-
-    if list(combination.terms.values()) == [1.0] and combination.constant == 0 and combination.bounds == (0.0, 1.0):
-        (column,) = combination.terms
-        clusters = table.clusters(column, cluster, where) if cluster else None
-        return intervals.mean_interval(table.values(column, where), settings, clusters)
-    # A cluster without an answer says nothing, and must not count as one that agrees.
-    shares = found.shares()[found.counts.sum(axis=1) > 0]
-    if np.ptp(shares) < _NOTHING:
-        # Clusters that all agree tell nothing of what another would be, however many rows each has.
-        return None, None
-    if len(shares) < intervals.FEW:
-        return _inside(combination, *intervals.interval_around(value, shares, settings))
-    samples = tuple(np.hstack([found.sums, found.counts]).T)
-    return _inside(combination, *intervals.interval(samples, _value_of(combination), settings))
-
-
-def _inside(combination: Combination, low: float | None, high: float | None) -> tuple[float | None, float | None]:
-    least, most = combination.bounds
-    return (low, high) if low is None or high is None else (max(low, least), min(high, most))
-
-
-def _value_of(combination: Combination) -> intervals.Statistic:
-    weights, width = list(combination.terms.values()), len(combination.terms)
-
-    def value(*columns: Floats, axis: int = -1) -> Floats:
-        import numpy as np
-
-        totals = [np.sum(column, axis=axis) for column in columns]
-        with np.errstate(invalid="ignore", divide="ignore"):
-            parts = [w * totals[k] / totals[width + k] for k, w in enumerate(weights)]
-        return np.asarray(combination.constant + sum(parts))
-
-    return value
-
-
-def _difference_of(combination: Combination) -> intervals.Statistic:
-    value, width = _value_of(combination), 2 * len(combination.terms)
-
-    def difference(*columns: Floats, axis: int = -1) -> Floats:
-        return value(*columns[width:], axis=axis) - value(*columns[:width], axis=axis)
-
-    return difference
-
-
-def _swap_p(a: Sums, b: Sums, settings: Settings) -> float | None:
-    """How often swapping the runs within clusters, at random, makes a difference as large as the one found."""
-    import numpy as np
-
-    if len(a.labels) < 2:
-        return None
-    before, after = (np.hstack([side.sums, side.counts]) for side in (a, b))
-    differ = ~intervals.the_same(before, after)
-    moved: Floats = np.where(differ, after - before, 0.0)[differ.any(axis=1)]
-    if not len(moved):
-        return 1.0
-    totals = [np.concatenate([side.sums.sum(axis=0), side.counts.sum(axis=0)]) for side in (a, b)]
-
-    def difference(shift: Floats) -> Floats:
-        with np.errstate(invalid="ignore", divide="ignore"):
-            left, right = (
-                (t[..., :width] / t[..., width:]) @ a.weights for t in (totals[0] + shift, totals[1] - shift)
-            )
-        return np.asarray(right - left)
-
-    width = a.sums.shape[1]
-    found = float(difference(np.zeros(2 * width)))
-    # A cluster that is the same in both runs changes nothing; of few others all swaps can be gone through.
-    exact = 2 ** len(moved) <= intervals.RESAMPLES_OF_TEST
-    if not exact and not settings.draws_suffice:
-        return intervals.t_test_p(found, b.shares() - a.shares(), len(moved))
-    null = np.concatenate([difference(swaps @ moved) for swaps in _swaps(len(moved), exact, settings)])
-    return intervals.p_of_draws(found, null[~np.isnan(null)], exact, max(1.0, abs(found)))
-
-
-def _swaps(clusters: int, exact: bool, settings: Settings) -> Iterator[NDArray[np.int64]]:
-    """Which clusters are swapped: all ways there are, or many drawn at random; so many at a time as memory has room."""
-    import numpy as np
-
-    if exact:
-        yield np.arange(2**clusters)[:, None] >> np.arange(clusters) & 1
-        return
-    rng = np.random.default_rng(settings.seed)
-    block = max(1, _SWAPS_AT_ONCE // clusters)
-    for start in range(0, intervals.RESAMPLES_OF_TEST, block):
-        yield rng.integers(0, 2, (min(block, intervals.RESAMPLES_OF_TEST - start), clusters))

@@ -12,20 +12,13 @@ from typing import TYPE_CHECKING
 
 from lmassay.errors import UserError, did_you_mean
 from lmassay.plugins.evaluations import metric_of, variation_of
-from lmassay.statistics.combination import paired
+from lmassay.statistics.combination import Combination, labels_of, sums_of
 from lmassay.statistics.distributions import false_discovery_rates
-from lmassay.statistics.intervals import (
-    ABSOLUTE_SLACK,
-    LEAST_P_OF_DRAWS,
-    RELATIVE_SLACK,
-    Difference,
-    Settings,
-    paired_difference,
-    the_same,
-)
+from lmassay.statistics.estimation import Estimate, Term
+from lmassay.statistics.intervals import ABSOLUTE_SLACK, RELATIVE_SLACK, Difference, Settings, difference_of, the_same
 from lmassay.statistics.table import ScoreTable
 from lmassay.storage.store import Store
-from lmassay.types import Better, Combination, RunRecord
+from lmassay.types import Better, RunRecord
 
 if TYPE_CHECKING:
     import numpy as np
@@ -58,6 +51,11 @@ class Comparison:
     can_rise: int = 0
     better: Better = "higher"
     """Which direction is better, as the metric declares."""
+    only_base: int = 0
+    """Examples that only the base run scored: they are in no pair, so nothing here refers to them."""
+    only_new: int = 0
+    estimate: Estimate | None = None
+    """What difference, interval and p come from; for one-sided questions and other thresholds."""
 
     @property
     def relative(self) -> float | None:
@@ -93,23 +91,15 @@ def load_side(store: Store, record: RunRecord, groups: Mapping[str, str] | None 
     return Side(record, ScoreTable(rows))
 
 
-def compare_runs(
-    base: Side,
-    others: Sequence[Side],
-    metrics: Sequence[str] | None = None,
-    *,
-    smallest_p: float = LEAST_P_OF_DRAWS,
-) -> list[Comparison]:
-    """Each other run against the base: the headline metrics of its task, or those named, in their order.
-
-    Where a p below ``smallest_p`` matters, tests that cannot reach it by drawing at random are t-tests instead.
-    """
+def compare_runs(base: Side, others: Sequence[Side], metrics: Sequence[str] | None = None) -> list[Comparison]:
+    """Each other run against the base: the headline metrics of its task, or those named, in their order."""
     metrics = metrics or headline(base)
     known = set(comparable(base))
     wanted = [metric for metric in metrics if metric in known]
-    return with_false_discovery_rate(
-        [row for other in others for row in _compare_pair(base, other, wanted, smallest_p)]
-    )
+    rows: list[Comparison] = []
+    for other in others:
+        rows += _compare_pair(base, other, wanted)
+    return with_false_discovery_rate(rows)
 
 
 def headline(side: Side) -> Sequence[str]:
@@ -170,16 +160,13 @@ def share_examples(base: Side, other: Side) -> bool:
     return not set(_keys(base, key)).isdisjoint(_keys(other, key))
 
 
-def _compare_pair(base: Side, other: Side, metrics: Sequence[str], smallest_p: float) -> list[Comparison]:
+def _compare_pair(base: Side, other: Side, metrics: Sequence[str]) -> list[Comparison]:
     require_one_task(base, other)
-    settings = replace(base.record.settings, smallest_p=smallest_p)
-    key = pairing_key(base, other)
     rows = []
     for metric in metrics:
-        found = _combined(base, other, metric, settings) if key is None else None
-        found = found or _mean_difference(base, other, metric, key, settings)
-        if found is not None:
-            rows.append(_row(base, other, metric, found))
+        pairs = paired_columns(base, other, metric)
+        if pairs is not None:
+            rows.append(_row(base, other, metric, pairs))
     if not rows:
         _require_scores(base)
         _require_scores(other)
@@ -190,54 +177,65 @@ def _compare_pair(base: Side, other: Side, metrics: Sequence[str], smallest_p: f
 
 
 @dataclass(frozen=True, slots=True)
-class _Found:
-    """Both means, their difference, and on what it was tested."""
+class PairedColumn:
+    """The scores of one column on the units that both runs have scored: examples, or what stands for them."""
 
-    base_mean: float
-    new_mean: float
-    difference: Difference
-    moves: Moves
+    coefficient: float
+    before: NDArray[np.float64]
+    after: NDArray[np.float64]
+    weights: NDArray[np.float64] | None
+    clusters: Sequence[Sequence[str]]
+    """One sequence of labels for each way in which units belong together."""
+    units: Sequence[str]
+    """What each score belongs to in the test: its first cluster, or itself."""
 
-
-def _row(base: Side, other: Side, metric: str, found: _Found) -> Comparison:
-    difference, moves = found.difference, found.moves
-    # Where nothing changed there is no spread, and an interval of no width would be a pretence.
-    low, high = (difference.low, difference.high) if moves.changed else (None, None)
-    return Comparison(
-        metric=metric,
-        base=base.record.id,
-        new=other.record.id,
-        base_label=base.name,
-        new_label=other.name,
-        base_mean=found.base_mean,
-        new_mean=found.new_mean,
-        difference=difference.value,
-        low=low,
-        high=high,
-        p=difference.p,
-        p_adjusted=None,
-        n=difference.n,
-        units=moves.units,
-        changed=moves.changed,
-        can_fall=moves.can_fall,
-        can_rise=moves.can_rise,
-        better=metric_of(base.record, metric).better,
-    )
+    def mean(self, values: NDArray[np.float64]) -> float:
+        if self.weights is None:
+            return float(values.mean())
+        return float((values * self.weights).sum() / self.weights.sum())
 
 
-def _combined(base: Side, other: Side, metric: str, settings: Settings) -> _Found | None:
-    """A metric that is put together from columns in the same way by both runs."""
+@dataclass(frozen=True, slots=True)
+class Pairs:
+    """All that two runs are compared on by one metric."""
+
+    columns: Sequence[PairedColumn]
+    constant: float
+    n: int
+    """Examples, or what stands for them, that are in a pair."""
+    only_base: int
+    only_new: int
+    combination: Combination | None = None
+
+    def base_mean(self) -> float:
+        return self.constant + sum(column.coefficient * column.mean(column.before) for column in self.columns)
+
+    def new_mean(self) -> float:
+        return self.constant + sum(column.coefficient * column.mean(column.after) for column in self.columns)
+
+    def difference(self, settings: Settings) -> Difference:
+        """Interval and p from the differences of single pairs, so that nothing outside the pairs can matter."""
+        import numpy as np
+
+        terms = []
+        for column in self.columns:
+            change = np.where(the_same(column.before, column.after), 0.0, column.after - column.before)
+            terms.append(Term(change, column.coefficient, column.clusters, column.weights))
+        return difference_of(terms, settings)
+
+
+def paired_columns(base: Side, other: Side, metric: str) -> Pairs | None:
+    """The pairs of two runs; None where they have none."""
+    key = pairing_key(base, other)
     ours, theirs = (side.record.design.combinations.get(metric) for side in (base, other))
-    if ours is None or ours != theirs:
-        return None
-    cluster = base.record.design.cluster
-    found = paired(base.table, other.table, ours, cluster, settings)
-    if found is None:
-        return None
-    return _Found(*found, moves_of_combination(base.table, other.table, ours, cluster))
+    if key is None and ours is not None and ours == theirs:
+        pairs = _pairs_by_label(base, other, ours) if ours.each else _pairs_of_combination(base, other, ours)
+        if pairs is not None:
+            return pairs
+    return _pairs_of_metric(base, other, metric, key)
 
 
-def _mean_difference(base: Side, other: Side, metric: str, key: str | None, settings: Settings) -> _Found | None:
+def _pairs_of_metric(base: Side, other: Side, metric: str, key: str | None) -> Pairs | None:
     """A metric that is a mean over examples, or over what stands for them."""
     import numpy as np
 
@@ -246,14 +244,118 @@ def _mean_difference(base: Side, other: Side, metric: str, key: str | None, sett
     shared = [unit for unit in before if unit in after and before[unit].weight == after[unit].weight]
     if not shared:
         return None
-    a, b = (np.array([units[unit].value for unit in shared]) for units in (before, after))
     weights = np.array([before[unit].weight for unit in shared])
-    # Weights whose mean is 1 turn a weighted mean into a plain one.
-    weights = weights / weights.mean()
-    clusters = [before[unit].cluster for unit in shared]
-    found = paired_difference(a * weights, b * weights, settings, clusters if any(clusters) else None)
-    names = clusters if any(clusters) else shared
-    return _Found(float((a * weights).mean()), float((b * weights).mean()), found, moves_of_values(names, a, b))
+    ways = len(before[shared[0]].clusters)
+    clusters = [[before[unit].clusters[way] for unit in shared] for way in range(ways)]
+    column = PairedColumn(
+        coefficient=1.0,
+        before=np.array([before[unit].value for unit in shared]),
+        after=np.array([after[unit].value for unit in shared]),
+        weights=None if bool((weights == weights[0]).all()) else weights,
+        clusters=clusters,
+        units=clusters[0] if clusters else shared,
+    )
+    return Pairs([column], 0.0, len(shared), len(before) - len(shared), len(after) - len(shared))
+
+
+def _pairs_of_combination(base: Side, other: Side, combination: Combination) -> Pairs | None:
+    """A metric that combines several columns: each is paired on the examples that have it in both runs."""
+    import numpy as np
+
+    places = {example: place for place, example in enumerate(base.table.ids)}
+    usable = _without_errors(base, other)
+    groups = [name for name in base.record.design.clusters if name in base.table.groups]
+    paired: set[str] = set()
+    ours: set[str] = set()
+    theirs: set[str] = set()
+    columns = []
+    for name, coefficient in combination.terms.items():
+        before, after = (
+            {i: value for i, value in side.table.by_id(name).items() if i in usable} for side in (base, other)
+        )
+        shared = [example for example in before if example in after]
+        if not shared:
+            return None
+        clusters = [[base.table.groups[group][places[example]] for example in shared] for group in groups]
+        columns.append(
+            PairedColumn(
+                coefficient,
+                np.array([before[example] for example in shared]),
+                np.array([after[example] for example in shared]),
+                None,
+                clusters,
+                clusters[0] if clusters else shared,
+            )
+        )
+        paired.update(shared)
+        ours.update(before)
+        theirs.update(after)
+    only_base, only_new = len(ours - theirs - paired), len(theirs - ours - paired)
+    return Pairs(columns, combination.constant, len(paired), only_base, only_new, combination)
+
+
+def _pairs_by_label(base: Side, other: Side, combination: Combination) -> Pairs | None:
+    """A metric that is a mean over labels: labels are paired, each by the examples that both runs have scored."""
+    import numpy as np
+
+    usable = _without_errors(base, other)
+    scored: set[str] = set()
+    for name in combination.terms:
+        scored |= base.table.by_id(name).keys() & other.table.by_id(name).keys() & usable
+    values: list[dict[str, float]] = []
+    for side in (base, other):
+        inside = np.fromiter((example in scored for example in side.table.ids), bool, len(side.table))
+        sums = sums_of(side.table, combination, labels_of(side.table, combination.each), inside)
+        by_label = zip(sums.labels, sums.by_label().tolist(), strict=True)
+        values.append({label: value for label, value in by_label if not np.isnan(value)})
+    before, after = values
+    shared = [label for label in before if label in after]
+    if not shared:
+        return None
+    column = PairedColumn(
+        1.0,
+        np.array([before[label] for label in shared]),
+        np.array([after[label] for label in shared]),
+        None,
+        (),
+        shared,
+    )
+    only_base, only_new = len(before.keys() - after.keys()), len(after.keys() - before.keys())
+    return Pairs([column], 0.0, len(shared), only_base, only_new, combination)
+
+
+def _without_errors(base: Side, other: Side) -> set[str]:
+    """The examples that both runs have and neither has in error."""
+    failed = {i for side in (base, other) for i, bad in zip(side.table.ids, side.table.in_error(), strict=True) if bad}
+    return set(base.table.ids) & set(other.table.ids) - failed
+
+
+def _row(base: Side, other: Side, metric: str, pairs: Pairs) -> Comparison:
+    difference = pairs.difference(base.record.settings)
+    moves = moves_of(pairs)
+    return Comparison(
+        metric=metric,
+        base=base.record.id,
+        new=other.record.id,
+        base_label=base.name,
+        new_label=other.name,
+        base_mean=pairs.base_mean(),
+        new_mean=pairs.new_mean(),
+        difference=difference.value,
+        low=difference.low,
+        high=difference.high,
+        p=difference.p,
+        p_adjusted=None,
+        n=pairs.n,
+        units=moves.units,
+        changed=moves.changed,
+        can_fall=moves.can_fall,
+        can_rise=moves.can_rise,
+        better=metric_of(base.record, metric).better,
+        only_base=pairs.only_base,
+        only_new=pairs.only_new,
+        estimate=difference.estimate,
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -262,7 +364,8 @@ class Unit:
 
     value: float
     weight: float
-    cluster: str
+    clusters: tuple[str, ...]
+    """Its label in each group that the task clusters by."""
 
 
 def pairing_key(base: Side, other: Side) -> str | None:
@@ -300,19 +403,19 @@ def units_of(side: Side, metric: str, key: str | None) -> dict[str, Unit]:
     column = table.column(metric)
     weight_column = side.record.design.weights.get(metric)
     weights = np.ones(len(table)) if weight_column is None else table.column(weight_column)
-    cluster = side.record.design.cluster
-    labels = table.groups.get(cluster, [""] * len(table)) if cluster else [""] * len(table)
-    sums: dict[str, tuple[float, float, str]] = {}
-    for unit, value, weight, label in zip(_keys(side, key), column, weights, labels, strict=True):
+    groups = [table.groups[name] for name in side.record.design.clusters if name in table.groups]
+    sums: dict[str, tuple[float, float, tuple[str, ...]]] = {}
+    for place, (unit, value, weight) in enumerate(zip(_keys(side, key), column, weights, strict=True)):
         if not np.isnan(value):
-            total, count, first = sums.get(unit, (0.0, 0.0, label))
+            labels = tuple(group[place] for group in groups)
+            total, count, first = sums.get(unit, (0.0, 0.0, labels))
             sums[unit] = (total + float(value * weight), count + float(weight), first)
-    # Without weights, averages over examples that share a label count alike, however many a run has of it.
-    return {
-        unit: Unit(total / count, 1.0 if weight_column is None else count, label)
-        for unit, (total, count, label) in sums.items()
-        if count
-    }
+    # Without weights, averages over examples that share a label count the same, however many a run has of it.
+    units: dict[str, Unit] = {}
+    for unit, (total, count, labels) in sums.items():
+        if count:
+            units[unit] = Unit(total / count, 1.0 if weight_column is None else count, labels)
+    return units
 
 
 def with_false_discovery_rate(rows: Sequence[Comparison]) -> list[Comparison]:
@@ -347,61 +450,33 @@ def is_same(before: float | None, after: float | None) -> bool:
     return isclose(before, after, rel_tol=RELATIVE_SLACK, abs_tol=ABSOLUTE_SLACK)
 
 
-def moves_of_values(names: Sequence[str], before: NDArray[np.float64], after: NDArray[np.float64]) -> Moves:
-    """Paired values, each with the name of what it belongs to: itself, or a cluster."""
-    import numpy as np
-
-    low, high = _bounds([*before.tolist(), *after.tolist()])
-
-    def count(is_still: NDArray[np.bool_]) -> int:
-        return len({name for name, still in zip(names, is_still, strict=True) if not still})
-
-    at_low, at_high = (the_same(before, np.full_like(before, end)) for end in (low, high))
-    return Moves(len(set(names)), count(the_same(before, after)), count(at_low), count(at_high))
-
-
-def moves_of_combination(base: ScoreTable, new: ScoreTable, combination: Combination, cluster: str | None) -> Moves:
-    """The clusters of examples that are compared: without error, with a score in a column in one run at least."""
-    label_of = _labels(base, new, combination.each or cluster)
+def moves_of(pairs: Pairs) -> Moves:
+    """How many units changed, and how many could have: by the scores that are paired."""
     units: set[str] = set()
     changed: set[str] = set()
     lower: set[str] = set()
     higher: set[str] = set()
-    complete = set(label_of.values())
-    for column, weight in combination.terms.items():
-        before, after = (
-            {i: value for i, value in table.by_id(column).items() if i in label_of} for table in (base, new)
-        )
-        low, high = _column_bounds(combination, weight, [*before.values(), *after.values()])
-        falls, rises = (lower, higher) if weight > 0 else (higher, lower)
-        for i in before.keys() | after.keys():
-            value, label = before.get(i), label_of[i]
-            units.add(label)
-            if not is_same(value, after.get(i)):
-                changed.add(label)
-            if not is_same(value, low):
-                falls.add(label)
-            if not is_same(value, high):
-                rises.add(label)
-        complete &= {label_of[i] for i in before} & {label_of[i] for i in after}
-    if combination.each is not None:
-        # A label counts as one value, which it has only where both runs have all that it is put together from.
-        units, changed, lower, higher = (found & complete for found in (units, changed, lower, higher))
+    for column in pairs.columns:
+        values = [*column.before.tolist(), *column.after.tolist()]
+        low, high = _column_bounds(pairs.combination, column.coefficient, values)
+        falls, rises = (lower, higher) if column.coefficient > 0 else (higher, lower)
+        for unit, before, after in zip(column.units, column.before.tolist(), column.after.tolist(), strict=True):
+            units.add(unit)
+            if not is_same(before, after):
+                changed.add(unit)
+            if not is_same(before, low):
+                falls.add(unit)
+            if not is_same(before, high):
+                rises.add(unit)
     return Moves(len(units), len(changed), len(lower), len(higher))
 
 
-def _labels(base: ScoreTable, new: ScoreTable, group: str | None) -> dict[str, str]:
-    """The examples that both runs have and neither has in error, with what each belongs to."""
-    failed = {i for table in (base, new) for i, bad in zip(table.ids, table.in_error(), strict=True) if bad}
-    shared = set(new.ids) - failed
-    labels = base.groups.get(group, base.ids) if group else base.ids
-    return {i: label for i, label in zip(base.ids, labels, strict=True) if i in shared}
-
-
-def _column_bounds(combination: Combination, weight: float, values: Sequence[float]) -> Bounds:
+def _column_bounds(combination: Combination | None, weight: float, values: Sequence[float]) -> Bounds:
     """One column lies between what its combination does; of several only the scores themselves can tell."""
-    if len(combination.terms) > 1:
+    if combination is None or len(combination.terms) > 1:
         return _bounds(values)
+    if combination.each is not None:
+        return combination.bounds
     ends = [(end - combination.constant) / weight for end in combination.bounds]
     return min(ends), max(ends)
 

@@ -37,6 +37,13 @@ def t_two_sided_p(t: float, degrees: float) -> float:
     return float(2 * stdtr(degrees, -abs(t)))
 
 
+def t_upper_tail(t: float, degrees: float) -> float:
+    """The probability that Student's t is at least this large."""
+    from scipy.special import stdtr
+
+    return float(stdtr(degrees, -t))
+
+
 def fair_coin_p(heads: int, tosses: int) -> float:
     """Two-sided p of a number of heads if the coin is fair: the exact binomial test (McNemar's, for discordant pairs).
 

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from lmassay.statistics.comparison import Side, is_same, pairing_key, unit_names, units_of
-from lmassay.statistics.distributions import fair_coin_p
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,8 +47,7 @@ class LeftOut:
 class Flips:
     """How the examples of two runs fare by one score.
 
-    Where the score is 0 or 1, examples are counted in McNemar's table. ``p`` is McNemar's exact test; it is None for
-    scores of other values and for examples that are not independent of each other.
+    Where the score is 0 or 1, examples are counted as in McNemar's table. The test is that of the comparison.
     """
 
     metric: str
@@ -60,7 +58,6 @@ class Flips:
     is_rate: bool
     both_one: int
     both_zero: int
-    p: float | None
     left_out: LeftOut
     changes: Sequence[Change]
     """In the order of the data where the score is 0 or 1, else the largest change first."""
@@ -94,7 +91,6 @@ class Flips:
             "paired_by": self.paired_by,
             "scores": "0 or 1" if self.is_rate else "graded",
             **counts,
-            "mcnemar_p": self.p,
             "left_out": left_out,
             "examples": [{"id": c.id, "before": c.before, "after": c.after} for c in self.first(most)],
         }
@@ -123,9 +119,6 @@ def _flips(base: Side, other: Side, metric: str) -> Flips:
     changes = [pair for pair in pairs if not is_same(pair.before, pair.after)]
     if not is_rate:
         changes.sort(key=lambda change: -abs(change.change))
-    # A score that stands for several rows, or belongs to a cluster, is no toss of a coin by itself.
-    is_clustered = any(before[unit].cluster for unit in shared)
-    is_alone = key is None and not is_clustered and metric not in base.record.design.weights
     return Flips(
         metric=metric,
         base=base.record.id,
@@ -135,14 +128,9 @@ def _flips(base: Side, other: Side, metric: str) -> Flips:
         is_rate=is_rate,
         both_one=sum(pair.before == pair.after == 1 for pair in pairs) if is_rate else 0,
         both_zero=sum(pair.before == pair.after == 0 for pair in pairs) if is_rate else 0,
-        p=_mcnemar_p(changes) if is_rate and is_alone else None,
         left_out=_left_out(base, other, key, set(before), set(after), set(shared)),
         changes=changes,
     )
-
-
-def _mcnemar_p(changes: Sequence[Change]) -> float:
-    return fair_coin_p(sum(c.change > 0 for c in changes), len(changes)) if changes else 1.0
 
 
 def _left_out(

@@ -43,6 +43,7 @@ class ScoreTable:
                     labels.append("")
         self._columns = {name: np.asarray(column) for name, column in columns.items()}
         self.groups = groups
+        self._codes: dict[str, tuple[list[str], NDArray[np.int64]]] = {}
 
     def __len__(self) -> int:
         return len(self.ids)
@@ -96,12 +97,20 @@ class ScoreTable:
         keep = np.logical_and.reduce([~np.isnan(self._columns[m]) for m in metrics])
         return [self._columns[m][keep] for m in metrics]
 
-    def clusters(self, metric: str, group: str, where: NDArray[np.bool_] | None = None) -> list[str]:
-        """The group labels that go with :meth:`values`."""
-        if group not in self.groups:
-            raise PluginError(f"no example has the group '{group}' that the task names as its cluster")
-        keep = self._present(metric, where)
-        return [label for label, kept in zip(self.groups[group], keep, strict=True) if kept]
+    def clusters(self, metric: str, group: str, where: NDArray[np.bool_] | None = None) -> NDArray[np.int64]:
+        """The cluster that each of :meth:`values` belongs to, as numbers of :meth:`codes`."""
+        return self.codes(group)[1][self._present(metric, where)]
+
+    def codes(self, group: str) -> tuple[list[str], NDArray[np.int64]]:
+        """The labels of a group, sorted, and for each row the place of its label among them."""
+        import numpy as np
+
+        if group not in self._codes:
+            if group not in self.groups:
+                raise PluginError(f"no example has the group '{group}' that the task names as its cluster")
+            names, codes = np.unique(np.asarray(self.groups[group]), return_inverse=True)
+            self._codes[group] = ([str(name) for name in names], codes.astype(np.int64))
+        return self._codes[group]
 
     def by_id(self, metric: str) -> dict[str, float]:
         import numpy as np

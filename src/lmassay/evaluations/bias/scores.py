@@ -222,7 +222,9 @@ def _coverage(table: ScoreTable, metric: str, combination: Combination, group: s
         return
     labels, empty = empty_labels(table, combination, where)
     if empty:
-        yield Result(f"coverage_{metric}", group, (labels - empty) / labels, None, None, labels)
+        # How many labels have data is counted, not estimated.
+        covered = (labels - empty) / labels
+        yield Result(f"coverage_{metric}", group, covered, None, None, labels, method="none: a count of these data")
 
 
 def _consistency(table: ScoreTable, group: str, where: Mask, settings: Settings) -> list[Result]:
@@ -250,8 +252,9 @@ def _consistency(table: ScoreTable, group: str, where: Mask, settings: Settings)
     same = (least == most)[whole].astype(float)
     templates = dict(zip(np.asarray(table.groups["question"]), table.groups[CLUSTER], strict=True))
     clusters = [templates[question] for question in questions[whole]]
-    low, high = intervals.mean_interval(same, settings, clusters)
-    return [Result("consistency", group, float(same.mean()), low, high, len(same), n_error, n_unscored)]
+    estimated = intervals.mean_estimate(same, [clusters])
+    counts = (len(same), n_error, n_unscored)
+    return [intervals.result_of(estimated, "consistency", group, counts, settings, (CLUSTER,))]
 
 
 def _letters(table: ScoreTable, settings: Settings) -> list[Result]:
@@ -259,11 +262,12 @@ def _letters(table: ScoreTable, settings: Settings) -> list[Result]:
     column = table.column("letter")
     has = ~np.isnan(column)
     n_error, n_unscored = int(table.in_error().sum()), int((~has & ~table.in_error()).sum())
-    clusters = [label for label, kept in zip(table.groups[CLUSTER], has, strict=True) if kept]
+    clusters = table.codes(CLUSTER)[1][has]
+    counts = (int(has.sum()), n_error, n_unscored)
     found = []
     for place in range(int(np.nanmax(column)) + 1 if has.any() else 0):
         chosen = (column[has] == place).astype(float)
-        low, high = intervals.mean_interval(chosen, settings, clusters)
+        estimated = intervals.mean_estimate(chosen, [clusters])
         name = f"letter_{LETTERS[place]}"
-        found.append(Result(name, "overall", float(chosen.mean()), low, high, len(chosen), n_error, n_unscored))
+        found.append(intervals.result_of(estimated, name, "overall", counts, settings, (CLUSTER,)))
     return found

@@ -12,7 +12,8 @@ from lmassay.contracts import CardVariant
 from lmassay.evaluations.fewshot import evaluation
 from lmassay.plugins.options import split_spec
 from lmassay.reporting.headline import Headline, counted, value_with_interval
-from lmassay.statistics.intervals import rate_interval
+from lmassay.statistics.distributions import normal_quantile
+from lmassay.statistics.estimation import wilson
 from lmassay.storage.store import Store
 from lmassay.types import Result, RunRecord
 
@@ -104,7 +105,7 @@ def lesson_result(store: Store, record: RunRecord, metric: str) -> Result | None
     value = result.value
     # Splits that all came to one value have no interval: it does not depend on what was shown.
     over_splits = (value, value) if result.low is None or result.high is None else (result.low, result.high)
-    over_tests = rate_interval(value, tests, record.settings)
+    over_tests = wilson(value, tests, normal_quantile(0.5 + record.settings.confidence / 2))
     below, above = (hypot(value - splits, value - one) for splits, one in zip(over_splits, over_tests, strict=True))
     return replace(result, low=max(value - below, 0.0), high=min(value + above, 1.0))
 

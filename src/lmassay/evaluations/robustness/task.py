@@ -308,7 +308,7 @@ def _spread(table: ScoreTable, metric: str) -> list[Result]:
     summary = criterion.summarise(values)
     counts = table.counts(metric)
     return [
-        Result(f"{metric}.{name}", "overall", value, None, None, *counts)
+        Result(f"{metric}.{name}", "overall", value, None, None, *counts, method="none: describes these examples")
         for name, value in (("std", summary.std), ("p5", summary.p5), ("p95", summary.p95))
     ]
 
@@ -319,8 +319,9 @@ def _signed_drop(table: ScoreTable, settings: Settings) -> Result:
     counts = table.counts("s_adv")
     if not len(out) or not out.sum():
         return Result("signed_drop", "overall", None, None, None, *counts)
-    low, high = intervals.interval(intervals.in_blocks(out, adv), _drop_of_sums, settings)
-    return Result("signed_drop", "overall", float(_drop_of_sums(out, adv)), low, high, *counts)
+    low, high = intervals.bootstrap_interval(intervals.in_blocks(out, adv), _drop_of_sums, settings)
+    method = "none: all values are the same" if low is None else f"bootstrap{settings.resamples}"
+    return Result("signed_drop", "overall", float(_drop_of_sums(out, adv)), low, high, *counts, method=method)
 
 
 def _drop_of_sums(out: Column, adv: Column, axis: int = -1) -> Column:

@@ -8,13 +8,14 @@ run of them: overall, by construction, by number, along the cut-offs.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from lmassay.statistics import intervals
+from lmassay.statistics.estimation import Term, estimate
 from lmassay.statistics.intervals import Settings
 from lmassay.statistics.table import ScoreTable
 from lmassay.types import Result
@@ -244,16 +245,16 @@ def _tse(table: ScoreTable, settings: Settings, part: Part) -> Result:
     n_unscored = int(rows[part.where & ~in_error].sum()) - n
     if n == 0:
         return Result("tse", part.group, None, None, None, 0, n_error, n_unscored)
-    low, high = intervals.weighted_mean_interval(values, weights, labels, settings)
-    return Result("tse", part.group, float((values * weights).sum() / n), low, high, n, n_error, n_unscored)
+    estimated = intervals.mean_estimate(values, [labels], weights=weights)
+    return intervals.result_of(estimated, "tse", part.group, (n, n_error, n_unscored), settings, (CLUSTER,))
 
 
-def _weighted(table: ScoreTable, metric: str, where: Mask) -> tuple[Floats, Floats, list[str]]:
+def _weighted(table: ScoreTable, metric: str, where: Mask) -> tuple[Floats, Floats, NDArray[np.int64]]:
     """The values of a metric, how many rows each stands for, and its noun."""
     has = where & ~np.isnan(table.column(metric))
     values = table.column(metric)[has]
     weights = table.column("tse_rows")[has] if metric == "tse" else np.ones(len(values))
-    return values, weights, [label for label, kept in zip(table.groups[CLUSTER], has, strict=True) if kept]
+    return values, weights, table.codes(CLUSTER)[1][has]
 
 
 def _invalid(table: ScoreTable, at: str, settings: Settings, part: Part) -> Result:
@@ -265,9 +266,9 @@ def _invalid(table: ScoreTable, at: str, settings: Settings, part: Part) -> Resu
     if n == 0:
         return Result(f"invalid@{at}", part.group, None, None, None, 0, n_error, n_unscored)
     without = np.isnan(table.column(f"ew@{at}"))[whole]
-    labels = [label for label, kept in zip(table.groups[CLUSTER], whole, strict=True) if kept]
-    low, high = intervals.mean_interval(without.astype(float), settings, labels)
-    return Result(f"invalid@{at}", part.group, float(without.mean()), low, high, n, n_error, n_unscored)
+    estimated = intervals.mean_estimate(without.astype(float), [table.codes(CLUSTER)[1][whole]])
+    counts = (n, n_error, n_unscored)
+    return intervals.result_of(estimated, f"invalid@{at}", part.group, counts, settings, (CLUSTER,))
 
 
 def _macro(
@@ -279,17 +280,15 @@ def _macro(
     """
     groups = {part.group for part in parts}
     rows = [r for r in found if r.metric == metric and r.group in groups]
-    counts = [sum(getattr(r, name) for r in rows) for name in ("n", "n_error", "n_unscored")]
-    means: list[float] = []
-    by_noun: dict[str, float] = {}
+    counts = (sum(r.n for r in rows), sum(r.n_error for r in rows), sum(r.n_unscored for r in rows))
     scored = [weighted for weighted in (_weighted(table, metric, part.where) for part in parts) if len(weighted[0])]
-    for values, weights, labels in scored:
-        mean = float((values * weights).sum() / weights.sum())
-        means.append(mean)
-        for noun, share in zip(labels, weights * (values - mean) / weights.sum() / len(scored), strict=True):
-            by_noun[noun] = by_noun.get(noun, 0.0) + float(share)
-    if not means:
+    if not scored:
         return Result(metric, "mean of constructions", None, None, None, *counts)
-    value = float(np.mean(means))
-    low, high = intervals.linear_interval(value, np.array(list(by_noun.values())), settings)
-    return Result(metric, "mean of constructions", value, low, high, *counts)
+    terms = []
+    for values, weights, nouns in scored:
+        terms.append(Term(values, 1 / len(scored), [nouns], weights, are_counts=metric == "tse"))
+    estimated = estimate(terms, bounds=(0.0, 1.0))
+    value = float(np.mean([float((values * weights).sum() / weights.sum()) for values, weights, _ in scored]))
+    return intervals.result_of(
+        replace(estimated, value=value), metric, "mean of constructions", counts, settings, (CLUSTER,)
+    )

@@ -17,7 +17,6 @@ from lmassay.evaluations.bias.report.runs import (
     bias_name,
     groups_of,
     is_debiased,
-    mean_difference,
     prompts_name,
 )
 from lmassay.evaluations.bias.report.tables import DIGITS, Column, columns, prompt_name
@@ -25,7 +24,7 @@ from lmassay.reporting.blocks import Block, Body, Cell, Figure, Figures, Folded,
 from lmassay.reporting.numbers import number_text, p_text
 from lmassay.statistics.comparison import Comparison, Side, compare_runs, load_side, share_examples
 from lmassay.statistics.distributions import false_discovery_rates
-from lmassay.statistics.intervals import Difference
+from lmassay.statistics.estimation import mean_of_estimates
 from lmassay.storage.store import Store
 
 MOST_PAIRS = 60
@@ -65,17 +64,12 @@ class Contrast:
             return Change(row.base_mean, row.new_mean, row.low, row.high, row.p, rows)
         before = scores.mean_over_prompts([row.base_mean for row in rows])
         after = scores.mean_over_prompts([row.new_mean for row in rows])
-        found = self._mean_difference(metric) if len(rows) == len(self.runs) else None
-        low, high, p = (None, None, None) if found is None else (found.low, found.high, found.p)
-        return Change(before, after, low, high, p, rows)
-
-    def _mean_difference(self, metric: str) -> Difference | None:
-        """Over prompts, where every prompt's templates are known."""
-        sides = [[run.parts.get((metric, OVERALL)) for run in side] for side in zip(*self.runs, strict=True)]
-        before, after = ([parts for parts in side if parts is not None] for side in sides)
-        if len(before) < len(sides[0]) or len(after) < len(sides[1]):
-            return None
-        return mean_difference(before, after, self.before.first.record.settings)
+        estimates = [row.estimate for row in rows if row.estimate is not None]
+        if len(rows) < len(self.runs) or len(estimates) < len(rows):
+            return Change(before, after, None, None, None, rows)
+        mean = mean_of_estimates(estimates)
+        low, high = mean.interval(self.before.first.record.settings.confidence)
+        return Change(before, after, low, high, mean.p_value(), rows)
 
 
 @dataclass(frozen=True, slots=True)
@@ -252,9 +246,9 @@ def _with_false_discovery_rate(contrasts: Sequence[Contrast]) -> list[Contrast]:
 
 _HOW_TO_READ = (
     "Change in points: percentage points, after − before, with its interval. Relative change: the same as a share of "
-    "what it was before; of a number near zero it says little. Paired by example on those that both runs answered; p "
-    "from a test that swaps the two within templates at random, of means over prompts from Student's t over templates; "
-    "FDR: adjusted for all single tests of this kind."
+    "what it was before; of a number near zero it says little. Paired by example on those that both runs answered; "
+    "interval and p from Student's t with a variance that is robust to clusters of one template; FDR: adjusted for all "
+    "single tests of this kind."
 )
 _SIXTEEN = (
     "The plain mean over all rows of a table of results (overall, labels, categories) and over prompts, as KoBBQ's "

@@ -8,15 +8,14 @@ from __future__ import annotations
 import re
 from collections import Counter, deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal
 
 from lmassay.evaluations.bias import scores
 from lmassay.evaluations.bias.items import LETTERS
-from lmassay.statistics import intervals
-from lmassay.statistics.combination import Sums, mean_over_labels
-from lmassay.statistics.distributions import standard_error, t_two_sided_p
-from lmassay.statistics.intervals import Difference, Settings
+from lmassay.statistics.combination import combination_estimate, estimate_over_labels
+from lmassay.statistics.estimation import Estimate, mean_of_estimates
+from lmassay.statistics.intervals import result_of
 from lmassay.statistics.table import ScoreTable
 from lmassay.storage.store import Store
 from lmassay.types import Combination, Result, Row, RunRecord
@@ -157,95 +156,31 @@ def _shape(raw: str, choices: Sequence[str]) -> str:
 TEMPLATE = "template"
 
 
-@dataclass(frozen=True, slots=True)
-class Parts:
-    """A number of one run as the sum of what its templates add to it: ``shares`` are deviations, which sum to zero."""
-
-    value: float
-    shares: Mapping[str, float]
-
-
-def parts_by_group(
+def estimates_by_group(
     table: ScoreTable, combinations: Mapping[str, Combination], groups: Sequence[str]
-) -> dict[tuple[str, str], Parts]:
-    """(metric, group) → its parts, for all and for every label of the groups; those without data are left out."""
+) -> dict[tuple[str, str], Estimate]:
+    """(metric, group) → its estimate, overall and for every label of the groups; those without data are left out."""
     import numpy as np
 
-    names, codes = np.unique(np.asarray(table.groups.get(TEMPLATE, table.ids)), return_inverse=True)
+    names: list[str] = table.codes(TEMPLATE)[0] if TEMPLATE in table.groups else []
+    clusters = [TEMPLATE] if names else []
     masks = {"overall": np.ones(len(table), dtype=bool)}
     for group in groups:
         masks |= {f"{group}={label}": where for label, where in table.parts(group) if label}
-    found = {}
+    estimates = {}
     for metric, combination in combinations.items():
-        columns = [table.column(column) for column in combination.terms]
-        weights = np.array(list(combination.terms.values()))
         for group, where in masks.items():
-            sums, counts = np.zeros((2, len(names), len(columns)))
-            for place, column in enumerate(columns):
-                inside = where & ~np.isnan(column)
-                sums[:, place] = np.bincount(codes[inside], weights=column[inside], minlength=len(names))
-                counts[:, place] = np.bincount(codes[inside], minlength=len(names))
-            parts = _parts(Sums([str(n) for n in names], sums, counts, weights, combination.constant), combination)
-            if parts is not None:
-                found[metric, group] = parts
-    return found
-
-
-def mean_of(parts: Sequence[Parts], settings: Settings) -> tuple[float, float | None, float | None]:
-    """The mean with its interval; the prompts are taken as given, templates as a sample."""
-    value = scores.mean_over_prompts([p.value for p in parts])
-    return value, *intervals.interval_around(value, _together([(p, 1 / len(parts)) for p in parts]), settings)
-
-
-def mean_difference(before: Sequence[Parts], after: Sequence[Parts], settings: Settings) -> Difference:
-    """How far one mean is from another of the same templates: interval, and p of Student's t over templates."""
-    new, old = (scores.mean_over_prompts([p.value for p in side]) for side in (after, before))
-    value = new - old
-    shares = _together([(p, 1 / len(after)) for p in after] + [(p, -1 / len(before)) for p in before])
-    if len(shares) == 0 or float(shares.max() - shares.min()) * len(shares) <= intervals.ABSOLUTE_SLACK:
-        # No template differs from another but by rounding, so there is nothing to estimate a spread from.
-        return Difference(0.0 if abs(value) <= intervals.ABSOLUTE_SLACK else value, None, None, None, len(shares))
-    low, high = intervals.interval_around(value, shares, settings)
-    p = None
-    if low is not None:
-        # Student's t of what each template adds to the difference.
-        by_template = value + shares * len(shares)
-        t = float(by_template.mean()) / standard_error(by_template)
-        p = t_two_sided_p(t, len(shares) - 1)
-    return Difference(value, low, high, p, len(shares))
-
-
-def _parts(found: Sums, combination: Combination) -> Parts | None:
-    import numpy as np
-
-    if combination.each is not None:
-        values = found.by_label()
-        known = ~np.isnan(values)
-        if not known.any():
-            return None
-        value = float(mean_over_labels(values[known]))
-        shares = (values - value) / known.sum()
-    else:
-        whole = found.whole()
-        if whole is None:
-            return None
-        value, known = whole, np.asarray((found.counts > 0).any(axis=1))
-        totals = found.counts.sum(axis=0)
-        shares = ((found.sums - found.sums.sum(axis=0) / totals * found.counts) / totals) @ found.weights
-    return Parts(
-        value, {label: float(share) for label, share, has in zip(found.labels, shares, known, strict=True) if has}
-    )
-
-
-def _together(weighted: Sequence[tuple[Parts, float]]) -> Floats:
-    """What each template adds to a weighted sum."""
-    import numpy as np
-
-    totals: dict[str, float] = {}
-    for parts, weight in weighted:
-        for template, share in parts.shares.items():
-            totals[template] = totals.get(template, 0.0) + weight * share
-    return np.array(list(totals.values()))
+            has_data = all((where & ~np.isnan(table.column(column))).any() for column in combination.terms)
+            if not has_data:
+                continue
+            if combination.each is not None:
+                estimates[metric, group] = estimate_over_labels(table, combination, where)
+                continue
+            estimated = combination_estimate(table, combination, where, clusters)
+            # By name, because another run numbers its templates differently.
+            by_name: dict[str | int, float] = {names[int(code)]: u for code, u in estimated.contributions.items()}
+            estimates[metric, group] = replace(estimated, contributions=by_name)
+    return estimates
 
 
 # --- runs, and families of runs: one model asked under several prompts ------------------------------------------------
@@ -266,13 +201,13 @@ _NO_SETTING = frozenset({"lmassay", "task", "data", "prompt", "model", "seed", "
 class Run:
     """One model, one prompt.
 
-    ``parts`` is there only where a mean over prompts needs it, ``table`` only where all runs together are small.
+    ``estimates`` are there only where a mean over prompts needs it, ``table`` only where all runs together are small.
     """
 
     record: RunRecord
     results: Mapping[tuple[str, str], Found]
     seen: Seen
-    parts: Mapping[tuple[str, str], Parts] = field(default_factory=dict)
+    estimates: Mapping[tuple[str, str], Estimate] = field(default_factory=dict)
     table: ScoreTable | None = None
 
     @property
@@ -352,10 +287,14 @@ class Family:
         n_unscored = sum(result.n_unscored for result in found)
         if not known:
             return Result(metric, group, None, None, None, n, n_error, n_unscored)
-        parts = [run.parts[metric, group] for run in self.runs if (metric, group) in run.parts]
+        estimates = [run.estimates[metric, group] for run in self.runs if (metric, group) in run.estimates]
         value = scores.mean_over_prompts([result.value for result in known if result.value is not None])
-        low, high = mean_of(parts, self.first.record.settings)[1:] if len(parts) == len(known) else (None, None)
-        return Result(metric, group, value, *_inside(metric, low, high), n, n_error, n_unscored)
+        counts = (n, n_error, n_unscored)
+        if len(estimates) < len(known):
+            return Result(metric, group, value, None, None, *counts, method="none: not estimated for every prompt")
+        # The prompts are taken as given, templates as a sample.
+        mean = replace(mean_of_estimates(estimates), value=value)
+        return result_of(mean, metric, group, counts, self.first.record.settings, (TEMPLATE,))
 
     def of_prompts(self, metric: str, group: str = OVERALL) -> list[tuple[Run, float]]:
         """The value of each prompt that has one."""
@@ -472,13 +411,5 @@ def _read(store: Store, record: RunRecord, *, parts: bool, keep: bool) -> Run:
         return Run(record, results, seen)
     table = ScoreTable(rows)
     kinds = {group.partition("=")[0] for _, group in results if "=" in group}
-    found = parts_by_group(table, record.design.combinations, sorted(kinds)) if parts else {}
-    return Run(record, results, seen, found, table if keep else None)
-
-
-def _inside(metric: str, low: float | None, high: float | None) -> tuple[float | None, float | None]:
-    """An interval within what the metric can be at all."""
-    least = -1.0 if metric in scores.CONTEXTS and not metric.startswith("accuracy") else 0.0
-    if low is None or high is None:
-        return None, None
-    return min(max(low, least), 1.0), min(max(high, least), 1.0)
+    estimates = estimates_by_group(table, record.design.combinations, sorted(kinds)) if parts else {}
+    return Run(record, results, seen, estimates, table if keep else None)

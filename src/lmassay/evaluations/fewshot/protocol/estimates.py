@@ -81,10 +81,9 @@ def mean_over_splits(scores: Iterable[float], settings: Settings = DEFAULT) -> E
     mean, std = mean_and_std(values)
     if std is None:
         return Estimate(mean, n=1)
-    low, high = intervals.interval_of_mean(values, settings)
     are_shares = values.min() >= 0 and values.max() <= 1
-    if low is not None and high is not None and are_shares:
-        low, high = max(low, 0.0), min(high, 1.0)
+    estimated = intervals.mean_estimate(values, bounds=(0.0, 1.0) if are_shares else (None, None))
+    low, high = estimated.interval(settings.confidence)
     return Estimate(mean, std, low, high, len(values))
 
 
@@ -115,7 +114,7 @@ def rank_correlation(dev: Sequence[float], test: Sequence[float], settings: Sett
     low: float | None = None
     high: float | None = None
     if n >= ENOUGH_TO_RESAMPLE:
-        low, high = intervals.interval((x, y), _spearman, settings)
+        low, high = intervals.bootstrap_interval((x, y), _spearman, settings)
     # Resampling gives no interval where it draws equal scores only.
     if low is None or high is None:
         low, high = _interval_by_formula(value, n, settings.confidence)

@@ -429,11 +429,12 @@ def _over_rows(table: ScoreTable, name: str, settings: Settings) -> Result:
     if n == 0:
         return Result(name, "overall", None, None, None, 0, n_error, n_unscored)
     value = float((table.column(name)[has] * counts).sum() / n)
-    values = np.repeat(table.column(name)[has], counts)
     cluster = Syntax.design.clusters[0]
-    nouns = np.repeat(np.array(table.groups[cluster])[has], counts)
-    low, high = intervals.mean_interval(values, settings, nouns.tolist())
-    return Result(name, "overall", value, low, high, n, n_error, n_unscored)
+    nouns = table.codes(cluster)[1][has]
+    estimated = intervals.mean_estimate(table.column(name)[has], [nouns], weights=counts.astype(float))
+    return intervals.result_of(
+        replace(estimated, value=value), name, "overall", (n, n_error, n_unscored), settings, (cluster,)
+    )
 
 
 def _candidates_of(responses: Sequence[Response]) -> Candidates:
