@@ -220,7 +220,9 @@ class Pairs:
         terms = []
         for column in self.columns:
             change = np.where(the_same(column.before, column.after), 0.0, column.after - column.before)
-            terms.append(Term(change, column.coefficient, column.clusters, column.weights))
+            # Scores between 0 and 1 change by one at most, which tells how far an example that did not could have.
+            step = 1.0 if _bounds([*column.before.tolist(), *column.after.tolist()]) == (0.0, 1.0) else None
+            terms.append(Term(change, column.coefficient, column.clusters, column.weights, step=step))
         return difference_of(terms, settings)
 
 
