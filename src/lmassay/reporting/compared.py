@@ -82,9 +82,15 @@ class Compared:
     def manner(self) -> str:
         """What is paired, and what is taken for independent."""
         keys = dict.fromkeys(pairing_key(base.side, other.side) or "example" for base, other in self.pairs)
-        clusters = dict.fromkeys(" and ".join(base.side.record.design.clusters) for base in self.bases)
-        clustered = " or ".join(names for names in clusters if names)
-        return f"paired by {' or '.join(keys)}" + (f", clustered by {clustered}" if clustered else "")
+        metrics: dict[str, dict[str, None]] = {}
+        for row in self.rows:
+            names = () if row.estimate is None else row.estimate.clustered_by
+            metrics.setdefault(" and ".join(name.replace("_", " ") for name in names), {})[row.metric] = None
+        clustered = list(metrics)
+        if len(metrics) > 1:
+            clustered = [f"{names} ({', '.join(found)})" for names, found in metrics.items() if names]
+        text = " or ".join(filter(None, clustered))
+        return f"paired by {' or '.join(keys)}" + (f", clustered by {text}" if text else "")
 
     @property
     def confidence(self) -> float:

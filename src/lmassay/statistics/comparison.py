@@ -16,6 +16,7 @@ from lmassay.statistics.combination import Combination, labels_of, sums_of
 from lmassay.statistics.distributions import false_discovery_rates
 from lmassay.statistics.estimation import Estimate, Term
 from lmassay.statistics.intervals import ABSOLUTE_SLACK, RELATIVE_SLACK, Difference, Settings, difference_of, the_same
+from lmassay.statistics.observations import shown_label
 from lmassay.statistics.table import ScoreTable
 from lmassay.storage.store import Store
 from lmassay.types import Better, RunRecord
@@ -187,7 +188,7 @@ class PairedColumn:
     clusters: Sequence[Sequence[str]]
     """One sequence of labels for each way in which units belong together."""
     units: Sequence[str]
-    """What each score belongs to in the test: its first cluster, or itself."""
+    """What each score belongs to in the test: its cluster (of two ways to cluster, the one with fewer), or itself."""
 
     def mean(self, values: NDArray[np.float64]) -> float:
         if self.weights is None:
@@ -206,6 +207,7 @@ class Pairs:
     only_base: int
     only_new: int
     combination: Combination | None = None
+    clustered_by: tuple[str, ...] = ()
 
     def base_mean(self) -> float:
         return self.constant + sum(column.coefficient * column.mean(column.before) for column in self.columns)
@@ -223,7 +225,7 @@ class Pairs:
             # Scores between 0 and 1 change by one at most, which tells how far an example that did not could have.
             step = 1.0 if _bounds([*column.before.tolist(), *column.after.tolist()]) == (0.0, 1.0) else None
             terms.append(Term(change, column.coefficient, column.clusters, column.weights, step=step))
-        return difference_of(terms, settings)
+        return difference_of(terms, settings, self.clustered_by)
 
 
 def paired_columns(base: Side, other: Side, metric: str) -> Pairs | None:
@@ -238,26 +240,40 @@ def paired_columns(base: Side, other: Side, metric: str) -> Pairs | None:
 
 
 def _pairs_of_metric(base: Side, other: Side, metric: str, key: str | None) -> Pairs | None:
-    """A metric that is a mean over examples, or over what stands for them."""
+    """A metric that is a mean over examples, or over what stands for them; by label where both runs have that."""
     import numpy as np
 
     before, after = (units_of(side, metric, key) for side in (base, other))
+    by_label = [labelled_units_of(side, metric, key) for side in (base, other)]
+    fine_before, fine_after = by_label if all(by_label) else (_unlabelled(before), _unlabelled(after))
     # Units that stand for another number of rows in the two runs would compare different rows.
-    shared = [unit for unit in before if unit in after and before[unit].weight == after[unit].weight]
+    shared = [
+        unit for unit in fine_before if unit in fine_after and fine_before[unit].weight == fine_after[unit].weight
+    ]
     if not shared:
         return None
-    weights = np.array([before[unit].weight for unit in shared])
-    ways = len(before[shared[0]].clusters)
-    clusters = [[before[unit].clusters[way] for unit in shared] for way in range(ways)]
+    weights = np.array([fine_before[unit].weight for unit in shared])
+    ways = len(fine_before[shared[0]].clusters)
+    clusters = [[fine_before[unit].clusters[way] for unit in shared] for way in range(ways)]
+    names = [name for name in base.record.design.clusters if name in base.table.groups]
+    if ways > len(names):
+        names.append(base.record.design.crossed[metric])
+    paired = {unit for unit, _ in shared}
     column = PairedColumn(
         coefficient=1.0,
-        before=np.array([before[unit].value for unit in shared]),
-        after=np.array([after[unit].value for unit in shared]),
+        before=np.array([fine_before[unit].value for unit in shared]),
+        after=np.array([fine_after[unit].value for unit in shared]),
         weights=None if bool((weights == weights[0]).all()) else weights,
         clusters=clusters,
-        units=clusters[0] if clusters else shared,
+        units=_fewest(clusters) or [unit for unit, _ in shared],
     )
-    return Pairs([column], 0.0, len(shared), len(before) - len(shared), len(after) - len(shared))
+    only_base, only_new = len(before.keys() - paired), len(after.keys() - paired)
+    return Pairs([column], 0.0, len(paired), only_base, only_new, clustered_by=tuple(names))
+
+
+def _fewest(clusters: Sequence[Sequence[str]]) -> Sequence[str]:
+    """The labels of the way with the fewest clusters, which decide what can be significant; none without clusters."""
+    return min(clusters, key=lambda labels: len(set(labels)), default=())
 
 
 def _pairs_of_combination(base: Side, other: Side, combination: Combination) -> Pairs | None:
@@ -293,7 +309,7 @@ def _pairs_of_combination(base: Side, other: Side, combination: Combination) -> 
         ours.update(before)
         theirs.update(after)
     only_base, only_new = len(ours - theirs - paired), len(theirs - ours - paired)
-    return Pairs(columns, combination.constant, len(paired), only_base, only_new, combination)
+    return Pairs(columns, combination.constant, len(paired), only_base, only_new, combination, tuple(groups))
 
 
 def _pairs_by_label(base: Side, other: Side, combination: Combination) -> Pairs | None:
@@ -420,6 +436,36 @@ def units_of(side: Side, metric: str, key: str | None) -> dict[str, Unit]:
     return units
 
 
+def labelled_units_of(side: Side, metric: str, key: str | None) -> dict[tuple[str, str], Unit]:
+    """The same apart for each label of a metric that is crossed with something; empty where the run has no labels."""
+    import numpy as np
+
+    table = side.table
+    crossed = side.record.design.crossed.get(metric)
+    outcomes = None if crossed is None else table.outcomes(metric)
+    if outcomes is None:
+        return {}
+    weight_column = side.record.design.weights.get(metric)
+    weight_of_example = np.ones(len(table)) if weight_column is None else table.column(weight_column)
+    rows_of_example = np.bincount(outcomes.places, weights=outcomes.rows, minlength=len(table))
+    keys = _keys(side, key)
+    groups = [table.groups[name] for name in side.record.design.clusters if name in table.groups]
+    sums: dict[tuple[str, str], tuple[float, float, tuple[str, ...]]] = {}
+    for place, label, value, rows in zip(
+        outcomes.places.tolist(), outcomes.labels, outcomes.values.tolist(), outcomes.rows.tolist(), strict=True
+    ):
+        # Together, the outcomes of an example count as much as the example.
+        weight = float(rows * (weight_of_example[place] / rows_of_example[place]))
+        unit = (keys[place], label)
+        total, count, clusters = sums.get(unit, (0.0, 0.0, (*(group[place] for group in groups), label)))
+        sums[unit] = (total + value * weight, count + weight, clusters)
+    return {unit: Unit(total / count, count, clusters) for unit, (total, count, clusters) in sums.items() if count}
+
+
+def _unlabelled(units: Mapping[str, Unit]) -> dict[tuple[str, str], Unit]:
+    return {(name, ""): unit for name, unit in units.items()}
+
+
 def with_false_discovery_rate(rows: Sequence[Comparison]) -> list[Comparison]:
     """The rows with their p-values adjusted for how many there are (Benjamini and Hochberg)."""
     adjusted = iter(false_discovery_rates([row.p for row in rows if row.p is not None]))
@@ -495,6 +541,7 @@ def caveats(base: Side, others: Sequence[Side]) -> list[str]:
     told = [f"{side.record.id} is {side.record.status}" for side in (base, *others) if side.record.status != "done"]
     for other in others:
         told += _coverage(base, other)
+        told += _shared_labels(base, other)
         ours, theirs = base.depends_on, other.depends_on
         may_differ = {*variation_of(base.record).asked, *_MAY_DIFFER}
         names = [n for n in dict.fromkeys([*ours, *theirs]) if n not in may_differ and ours.get(n) != theirs.get(n)]
@@ -517,6 +564,30 @@ def _coverage(base: Side, other: Side) -> list[str]:
     what = "examples" if key is None else f"values of '{key}', by which they are paired,"
     names = f"{base.record.id} ({len(ours):,}) and {other.record.id} ({len(theirs):,})"
     return [f"of the {what} of {names}, {shared:,} are in both; the others are left out"]
+
+
+def _shared_labels(base: Side, other: Side) -> list[str]:
+    """How metrics that are crossed with something are compared: on the labels that both runs have, if both have any."""
+    told = []
+    crossed = {**other.record.design.crossed, **base.record.design.crossed}
+    for metric, name in crossed.items():
+        found = [labelled_units_of(side, metric, None) for side in (base, other)]
+        names = shown_label(name)
+        for side, units in zip((base, other), found, strict=True):
+            if not units and side.table.has(metric):
+                told.append(
+                    f"{side.record.id} was made by an earlier version and does not hold {metric} by {names}: "
+                    f"the difference in {metric} says nothing of other {names}"
+                )
+        if not all(found):
+            continue
+        ours, theirs = ({label for _, label in units} for units in found)
+        if ours != theirs:
+            told.append(
+                f"{metric} is compared on the {len(ours & theirs):,} {names} that both runs have, of "
+                f"{len(ours):,} ({base.record.id}) and {len(theirs):,} ({other.record.id})"
+            )
+    return told
 
 
 def wrong_order(base: Side, other: Side) -> list[str]:
@@ -574,7 +645,12 @@ def told_otherwise(base: Side, others: Sequence[Side], rows: Sequence[Comparison
             # Where a part of the run is compared, its mean must be another one.
             whole = side.record.id in (row.base, row.new) and row.n == len(side.table.by_id(row.metric))
             mean = row.base_mean if side.record.id == row.base else row.new_mean
-            if whole and row.metric not in combined and reported is not None and abs(reported - mean) > _SAME:
+            if (
+                whole
+                and row.metric not in {*combined, *side.record.design.crossed}
+                and reported is not None
+                and abs(reported - mean) > _SAME
+            ):
                 told.append(
                     f"{side.record.id} reports {row.metric} {reported:.4f}, which its task sums up otherwise than as "
                     f"the mean over examples that is compared here, {mean:.4f}"

@@ -24,6 +24,7 @@ from lmassay.storage.locks import exclusive, is_held
 from lmassay.types import (
     Example,
     NewRun,
+    Outcome,
     Request,
     Response,
     Result,
@@ -39,7 +40,7 @@ from lmassay.types import (
 )
 
 FILE = "lmassay.sqlite"
-SCHEMA = 3
+SCHEMA = 4
 APPLICATION_ID = 0x6C6D6173  # "lmas"
 # Tables with texts keep their row numbers: without them, SQLite gives every row beyond a kilobyte a page of its own.
 TABLES = """
@@ -68,6 +69,10 @@ CREATE TABLE IF NOT EXISTS spending (
 """
 # Since schema 3: under which keys the answers to an example's questions are kept.
 ASKED = "CREATE TABLE IF NOT EXISTS asked (run TEXT, id TEXT, keys TEXT NOT NULL, PRIMARY KEY (run, id)) WITHOUT ROWID"
+# Since schema 4: the scores of an example by label, for the few metrics that have such outcomes.
+OUTCOMES = """
+CREATE TABLE IF NOT EXISTS outcomes (run TEXT, id TEXT, outcomes TEXT NOT NULL, PRIMARY KEY (run, id)) WITHOUT ROWID
+"""
 MOST_CACHED_CANDIDATES = 64
 
 
@@ -272,6 +277,7 @@ class Store:
         self, run: str, rows: Iterable[tuple[int, Row]], asked: Mapping[str, Sequence[str]] | None = None
     ) -> None:
         """Keep a batch of judged examples, all or none; ``asked`` has the keys of the answers to each."""
+        rows = list(rows)
         with _plain_errors(self.file), self._transaction():
             self._db.executemany(
                 "INSERT OR REPLACE INTO asked VALUES (?, ?, ?)",
@@ -296,6 +302,14 @@ class Store:
                     for position, row in rows
                 ),
             )
+            self._db.executemany(
+                "INSERT OR REPLACE INTO outcomes VALUES (?, ?, ?)",
+                (
+                    (run, _writable(row.example.id), compact(_outcomes_as_lists(row.score.outcomes)))
+                    for _, row in rows
+                    if row.score.outcomes
+                ),
+            )
 
     def finished_ids(self, run: str) -> set[str]:
         """Examples that need no further work; those in error are tried again."""
@@ -309,16 +323,29 @@ class Store:
             " WHERE run = ? ORDER BY position"
         )
         with _plain_errors(self.file):
+            outcomes = self._outcomes(run)
             for i, state, *texts, error in self._db.execute(query, (run,)):
                 inputs, reference, groups, scores, unscored, details = map(json.loads, texts)
-                yield Row(Example(i, inputs, reference, groups), state, Score(scores, unscored, details), error)
+                score = Score(scores, unscored, details, outcomes.get(i, {}))
+                yield Row(Example(i, inputs, reference, groups), state, score, error)
 
     def score_rows(self, run: str) -> Iterator[Row]:
         """The rows without their texts: all that statistics need."""
         query = "SELECT id, state, groups, scores, error FROM rows WHERE run = ? ORDER BY position"
         with _plain_errors(self.file):
+            outcomes = self._outcomes(run)
             for i, state, groups, scores, error in self._db.execute(query, (run,)):
-                yield Row(Example(i, {}, None, json.loads(groups)), state, Score(json.loads(scores)), error)
+                score = Score(json.loads(scores), outcomes=outcomes.get(i, {}))
+                yield Row(Example(i, {}, None, json.loads(groups)), state, score, error)
+
+    def _outcomes(self, run: str) -> dict[str, dict[str, list[Outcome]]]:
+        """The outcomes of a run's examples; earlier versions kept none."""
+        if not self._db.execute("SELECT 1 FROM sqlite_master WHERE name = 'outcomes'").fetchone():
+            return {}
+        found: dict[str, dict[str, list[Outcome]]] = {}
+        for i, text in self._db.execute("SELECT id, outcomes FROM outcomes WHERE run = ?", (run,)):
+            found[i] = {metric: [Outcome(*values) for values in listed] for metric, listed in json.loads(text).items()}
+        return found
 
     def asked(self, run: str) -> Iterator[tuple[str, list[tuple[dict[str, Any], Response]]]]:
         """What each example of a run made the model be asked, with the answers, as far as they are here; in order."""
@@ -378,6 +405,7 @@ class Store:
             with self._transaction():
                 self._db.execute(SPENDING)
                 self._db.execute(ASKED)
+                self._db.execute(OUTCOMES)
                 self._db.execute(f"PRAGMA user_version = {SCHEMA}")
 
     @contextmanager
@@ -441,6 +469,11 @@ def _plain_errors(file: Path) -> Iterator[None]:
 def _writable(text: str) -> str:
     """A lone surrogate has no UTF-8: it is spelled out."""
     return text.encode("utf-8", "backslashreplace").decode()
+
+
+def _outcomes_as_lists(outcomes: Mapping[str, Sequence[Outcome]]) -> dict[str, list[tuple[str, float, float]]]:
+    """Without the names of their fields, which would take more room than what they hold."""
+    return {metric: [(one.label, one.value, one.rows) for one in found] for metric, found in outcomes.items()}
 
 
 def _slug(text: str) -> str:
