@@ -63,7 +63,7 @@ def variant_of(record: RunRecord) -> str:
     # A label names only the options that its sweep varies; two methods of different sweeps may have the same one.
     task = record.config.get("task")
     options = {name: task[name] for name in variation.named if name in task} if isinstance(task, Mapping) else {}
-    return canonical([record.base_label, options])
+    return canonical([record.base_label, options]) if options else record.base_label
 
 
 def pooled(

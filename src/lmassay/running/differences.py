@@ -48,8 +48,7 @@ class VariedKey:
     @property
     def shown_path(self) -> KeyPath:
         """``s_src: bleu`` is short for ``s_src: {name: bleu}``, and is shown so."""
-        is_name_of_plugin = self.path[-1] == "name" and len(self.path) > 2
-        return self.path[:-1] if is_name_of_plugin else self.path
+        return self.path[:-1] if self.path[-1] == "name" and len(self.path) > 1 else self.path
 
 
 def varied_keys(configurations: Sequence[Mapping[str, Any]]) -> list[VariedKey]:
@@ -69,16 +68,16 @@ def varied_keys(configurations: Sequence[Mapping[str, Any]]) -> list[VariedKey]:
 def _varied(path: KeyPath, values: Mapping[int, Any]) -> Iterator[VariedKey]:
     nodes = _as_mappings(path, values)
     if nodes is None:
-        if len({_identity(value) for value in values.values()}) > 1:
+        if len({identity(value) for value in values.values()}) > 1:
             yield VariedKey(path, values)
         return
     names = {number: node.get("name", ABSENT) for number, node in nodes.items()}
-    if len({_identity(name) for name in names.values()}) > 1:
+    if len({identity(name) for name in names.values()}) > 1:
         yield VariedKey((*path, "name"), names)
     for members in _scopes(path, nodes):
-        keys = dict.fromkeys(key for node in members.values() for key in node if key != "name")
-        for key in keys:
-            yield from _varied((*path, str(key)), {number: node.get(key, ABSENT) for number, node in members.items()})
+        for key in dict.fromkeys(key for node in members.values() for key in node if key != "name"):
+            of_key = {number: node.get(key, ABSENT) for number, node in members.items()}
+            yield from _varied((*path, str(key)), of_key)
 
 
 def _as_mappings(path: KeyPath, values: Mapping[int, Any]) -> dict[int, Mapping[str, Any]] | None:
@@ -103,11 +102,12 @@ def _scopes(path: KeyPath, nodes: Mapping[int, Mapping[str, Any]]) -> list[dict[
     scopes: dict[str, dict[int, Mapping[str, Any]]] = {}
     for number, node in nodes.items():
         label = node.get("label") if path == ("task",) else None
-        scopes.setdefault(_identity([node.get("name"), label]), {})[number] = node
+        scopes.setdefault(identity([node.get("name"), label]), {})[number] = node
     return list(scopes.values())
 
 
-def _identity(value: Any) -> str:
+def identity(value: Any) -> str:
+    """The value as JSON: values are the same if this is."""
     return json.dumps(value, sort_keys=True, default=str)
 
 
@@ -147,7 +147,7 @@ def _texts_by_group(key: VariedKey, group_of: Sequence[int], groups: int) -> lis
     seen: dict[int, str] = {}
     for number, group in enumerate(group_of):
         value = key.values.get(number, ABSENT)
-        if seen.setdefault(group, _identity(value)) != _identity(value):
+        if seen.setdefault(group, identity(value)) != identity(value):
             return None
         values[group] = value
     name = ".".join(key.shown_path).removeprefix("task.")
@@ -167,15 +167,15 @@ def short_texts(values: Sequence[Any], longest: int = LONGEST_VALUE) -> list[str
     >>> short_texts([0.9, True, None, "two words"])
     ['0.9', 'true', 'none', '"two words"']
     """
-    texts = {_identity(value): _cut(_file_name(value_text(value)), longest) for value in values}
-    originals = {_identity(value): value for value in values}
+    texts = {identity(value): _cut(_file_name(value_text(value)), longest) for value in values}
+    originals = {identity(value): value for value in values}
     for alike in _sharing_a_text(texts):
         texts |= _longer_texts({identity: originals[identity] for identity in alike}, longest)
     texts = {identity: _quoted(text) for identity, text in texts.items()}
     # Texts that differ in several places, or only in white space, are numbered.
     for alike in _sharing_a_text(texts):
         texts |= {identity: f"{texts[identity]} #{number}" for number, identity in enumerate(alike, 1)}
-    return [texts[_identity(value)] for value in values]
+    return [texts[identity(value)] for value in values]
 
 
 def _sharing_a_text(texts: Mapping[str, str]) -> list[list[str]]:

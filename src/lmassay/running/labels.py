@@ -12,7 +12,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from pydantic_core import PydanticUndefined
+from pydantic import BaseModel
+from pydantic.fields import FieldInfo
 
 from lmassay.errors import LmassayError
 from lmassay.plugins.options import inner_model, nested_kind, options_model
@@ -22,6 +23,7 @@ from lmassay.running.differences import (
     KeyPath,
     VariedKey,
     file_names,
+    identity,
     short_texts,
     telling_apart,
     value_text,
@@ -90,9 +92,13 @@ def _labels(planned: Sequence[Plan], base: Sequence[str], *, of_model: bool = Fa
             continue
         values = {}
         for number, value in key.values.items():
-            values[number] = _default(planned[number], key.path) if value is ABSENT else value
-        present = {number: value for number, value in values.items() if value is not ABSENT}
-        for number, text in zip(present, short_texts(list(present.values())), strict=True):
+            known = _default(planned[number], key.path) if value is ABSENT else value
+            if known is not ABSENT:
+                values[number] = known
+        if len({identity(value) for value in values.values()}) == 1 and len(values) == len(key.values):
+            # One run has the default written down, the others leave it out.
+            continue
+        for number, text in zip(values, short_texts(list(values.values())), strict=True):
             parts[number][key.shown_path] = text
     labels = []
     for plan, label, found in zip(planned, base, parts, strict=True):
@@ -138,7 +144,8 @@ def _short_name(path: KeyPath, written: Mapping[str, Any], label: str) -> str:
         name = node.get("name") if isinstance(node, Mapping) else None
         if isinstance(name, str) and _mentions(label, name):
             return ".".join(path[depth:])
-    return ".".join(path[1:] if path[0] in ("task", "model") else path)
+    is_option = path[0] in ("task", "model") and len(path) > 1
+    return ".".join(path[1:] if is_option else path)
 
 
 def _at(configuration: Mapping[str, Any], path: KeyPath) -> Any:
@@ -156,31 +163,26 @@ def _at(configuration: Mapping[str, Any], path: KeyPath) -> Any:
 def _default(plan: Plan, path: KeyPath) -> Any:
     """What an option is that the configuration leaves out; ABSENT where that is not known."""
     try:
-        return _declared_default(plan.config.written, path, plan.config.base_dir)
+        field = _declared(plan.config.written, path, plan.config.base_dir)
     except LmassayError:
         return ABSENT
+    default = None if field is None else field.get_default(call_default_factory=True)
+    is_plain = isinstance(default, bool | int | float | str | Path) or (field is not None and default is None)
+    return default if is_plain and default != "" else ABSENT
 
 
-def _declared_default(written: Mapping[str, Any], path: KeyPath, base: Path) -> Any:
-    kind: str | None = path[0]
-    options: Any = None
+def _declared(written: Mapping[str, Any], path: KeyPath, base: Path) -> FieldInfo | None:
+    """Walk down the declared options: those of a plug-in are known by its name, those of a group by its type."""
+    kind: str | None = path[0] if path[0] in ("task", "model") else None
+    options: type[BaseModel] | None = None
     for depth, key in enumerate(path[1:], 1):
         if kind is not None:
             node = _at(written, path[:depth])
             name = node.get("name") if isinstance(node, Mapping) else node
-            if not isinstance(name, str):
-                return ABSENT
-            options = options_model(current().get(kind, name, base))
-        field = options.model_fields.get(key)
-        if field is None:
-            return ABSENT
+            options = options_model(current().get(kind, name, base)) if isinstance(name, str) else None
+        field = None if options is None else options.model_fields.get(key)
+        if field is None or depth == len(path) - 1:
+            return field
         kind = nested_kind(field)
-        if depth == len(path) - 1:
-            default = field.get_default(call_default_factory=True)
-            is_plain = default is None or isinstance(default, bool | int | float | str | Path)
-            return default if is_plain and default is not PydanticUndefined and default != "" else ABSENT
-        if kind is None:
-            options = inner_model(field.annotation)
-            if options is None:
-                return ABSENT
-    return ABSENT
+        options = inner_model(field.annotation)
+    return None

@@ -92,12 +92,15 @@ def pair_sweeps(base: Sequence[RunRecord], new: Sequence[RunRecord]) -> Paired:
     """
     pairs: dict[str, RunRecord] = {}
     ours, theirs = list(base), list(new)
+    by_options = (_configured, _configured_but_model)
     by_label = (_label_and_model, _label, _base_label_and_model, _base_label)
-    for key in (_everything, _signature, _all_but_model, _configured, _configured_but_model, *by_label):
+    for key in (_everything, _signature, _all_but_model, *by_options, *by_label):
         among = (base, new) if key in by_label else (ours, theirs)
         once = [_unique(runs, key) for runs in among]
         for name in once[0].keys() & once[1].keys():
             before, after = once[0][name], once[1][name]
+            if key in by_options and _made_labels_alike(before, after):
+                continue
             if before in ours and after in theirs and _identity(before) == _identity(after):
                 pairs[before.id] = after
                 ours.remove(before)
@@ -116,6 +119,11 @@ def listed(runs: Sequence[RunRecord]) -> str:
 
 
 Key = Callable[[RunRecord], Hashable]
+
+
+def _made_labels_alike(before: RunRecord, after: RunRecord) -> bool:
+    """False for a run of an early version and a new one: their labels may differ though they do the same."""
+    return bool(before.provenance.base_label) == bool(after.provenance.base_label)
 
 
 def _identity(run: RunRecord) -> object:
