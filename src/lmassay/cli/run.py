@@ -10,7 +10,7 @@ from pathlib import Path
 import click
 
 from lmassay.cli.common import json_option, print_run, print_runs, results_option
-from lmassay.cli.console import complain, print_json, print_table, say, warn
+from lmassay.cli.console import complain, print_json, print_table, say, sentence, warn
 from lmassay.cli.crew import Hands, crew_options
 from lmassay.cli.display import Display, Lines
 from lmassay.errors import LmassayError, UserError
@@ -19,7 +19,7 @@ from lmassay.plugins.hooks import anything, call_hook
 from lmassay.running import runner
 from lmassay.running.config import read_config
 from lmassay.running.executors import Crew
-from lmassay.running.labels import distinct, labelled
+from lmassay.running.labels import distinct, labelled, lists_of
 from lmassay.running.runner import Plan
 from lmassay.running.sweep import Ahead, Entry, register_all, train_ahead, trains
 from lmassay.storage.provenance import command_line
@@ -30,6 +30,7 @@ EXIT_WITH_ERRORS = 1
 EXIT_FAILED = 2
 _MOST_TOLD = 3
 _MOST_NOTES = 12
+_ONE_RUN_EACH = "each value of a list is a run of its own"
 
 
 @click.command(
@@ -58,6 +59,8 @@ def run(
     if dry_run:
         show_plan(planned, as_json)
         return 0
+    for lists in lists_of(planned):
+        say(f"{_ONE_RUN_EACH}: {lists}")
     sweep = runner.new_sweep()
     with Store(results, create=True) as store, hands.crew(planned) as crew, store.lock_sweep(sweep):
         entries = register_all(planned, store, sweep)
@@ -216,6 +219,8 @@ def show_plan(planned: Sequence[Plan], as_json: bool) -> None:
         [[row[column] if row[column] is not None else "unknown" for column in columns] for row in rows],
         right=(3, 4),
     )
+    for lists in lists_of(planned):
+        sentence(f"{_ONE_RUN_EACH}: {lists}")
 
 
 def _requests(plan: Plan) -> int | None:

@@ -61,6 +61,20 @@ def with_values(plan: Plan, paths: Sequence[KeyPath]) -> Plan:
     return replace(plan, sweep_label=", ".join([label, *(f"{names[path]}={text}" for path, text in values.items())]))
 
 
+def lists_of(planned: Sequence[Plan]) -> list[str]:
+    """What makes several runs of one configuration, for each file: ``task.attack (2 values), seed (3 values)``."""
+    told = []
+    for members in _grouped(planned, lambda plan: (plan.config.name, plan.config.base_dir)):
+        values: dict[KeyPath, set[str]] = {}
+        for key in varied_keys([planned[number].config.written for number in members]):
+            for position, value in key.values.items():
+                known = _default(planned[members[position]], key.path) if value is ABSENT else value
+                values.setdefault(key.shown_path, set()).add(identity(known))
+        if values:
+            told.append(", ".join(f"{'.'.join(path)} ({len(found)} values)" for path, found in values.items()))
+    return told
+
+
 def distinct(planned: Sequence[Plan]) -> list[Plan]:
     """Runs of one command whose labels are the same get what else they differ in, such as the folder of a file."""
     found = list(planned)
@@ -103,7 +117,10 @@ def _labels(planned: Sequence[Plan], base: Sequence[str], *, of_model: bool = Fa
     labels = []
     for plan, label, found in zip(planned, base, parts, strict=True):
         names = _key_names(list(found), plan.config.written, label)
-        labels.append(", ".join([label, *(f"{names[path]}={text}" for path, text in found.items())]))
+        told = ", ".join(f"{names[path]}={text}" for path, text in found.items())
+        # Models are often listed one after the other, where a comma would be ambiguous.
+        with_options = f"{label} ({told})" if of_model else f"{label}, {told}"
+        labels.append(with_options if told else label)
     return labels
 
 
@@ -141,7 +158,7 @@ def _short_name(path: KeyPath, written: Mapping[str, Any], label: str) -> str:
     # An option of the plug-in that the label names needs no further name in front.
     for depth in range(len(path) - 1, 1, -1):
         node = _at(written, path[:depth])
-        name = node.get("name") if isinstance(node, Mapping) else None
+        name = node.get("name") if isinstance(node, Mapping) else node
         if isinstance(name, str) and _mentions(label, name):
             return ".".join(path[depth:])
     is_option = path[0] in ("task", "model") and len(path) > 1
