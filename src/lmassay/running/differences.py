@@ -167,40 +167,44 @@ def short_texts(values: Sequence[Any], longest: int = LONGEST_VALUE) -> list[str
     >>> short_texts([0.9, True, None, "two words"])
     ['0.9', 'true', 'none', '"two words"']
     """
-    texts = {identity(value): _cut(_file_name(value_text(value)), longest) for value in values}
     originals = {identity(value): value for value in values}
+    texts = {key: _cut(_file_name(value_text(value)), longest) for key, value in originals.items()}
     for alike in _sharing_a_text(texts):
-        texts |= _longer_texts({identity: originals[identity] for identity in alike}, longest)
-    texts = {identity: _quoted(text) for identity, text in texts.items()}
+        texts |= _longer_texts({key: originals[key] for key in alike}, longest)
+    for key, value in originals.items():
+        if isinstance(value, str):
+            texts[key] = _quoted(texts[key])
     # Texts that differ in several places, or only in white space, are numbered.
     for alike in _sharing_a_text(texts):
-        texts |= {identity: f"{texts[identity]} #{number}" for number, identity in enumerate(alike, 1)}
+        texts |= {key: f"{texts[key]} #{number}" for number, key in enumerate(alike, 1)}
     return [texts[identity(value)] for value in values]
 
 
 def _sharing_a_text(texts: Mapping[str, str]) -> list[list[str]]:
-    """The values, by identity, that have one text in common."""
+    """The keys of values that have one text in common."""
     groups: dict[str, list[str]] = {}
-    for identity, text in texts.items():
-        groups.setdefault(text, []).append(identity)
+    for key, text in texts.items():
+        groups.setdefault(text, []).append(key)
     return [members for members in groups.values() if len(members) > 1]
 
 
 def _longer_texts(values: Mapping[str, Any], longest: int) -> dict[str, str]:
     """Values whose short texts are the same: numbers in full, paths with their folders, texts from where they part."""
     full = {}
-    for identity, value in values.items():
-        full[identity] = repr(value) if isinstance(value, float) else value_text(value)
+    for key, value in values.items():
+        full[key] = repr(value) if isinstance(value, float) else value_text(value)
     start = max(0, _common_beginning(list(full.values())) - _BEFORE_DIFFERENCE)
     if max(map(len, full.values())) <= longest:
         return full
-    return {identity: _cut(f"…{text[start:]}" if start else text, longest) for identity, text in full.items()}
+    return {key: _cut(f"…{text[start:]}" if start else text, longest) for key, text in full.items()}
 
 
 def value_text(value: Any) -> str:
     """A value on one line, without anything that is a secret."""
     if value is None:
         return "none"
+    if value is ABSENT:
+        return "default"
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, float):

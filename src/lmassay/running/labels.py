@@ -106,10 +106,8 @@ def _labels(planned: Sequence[Plan], base: Sequence[str], *, of_model: bool = Fa
             continue
         values = {}
         for number, value in key.values.items():
-            known = _default(planned[number], key.path) if value is ABSENT else value
-            if known is not ABSENT:
-                values[number] = known
-        if len({identity(value) for value in values.values()}) == 1 and len(values) == len(key.values):
+            values[number] = _default(planned[number], key.path) if value is ABSENT else value
+        if len({identity(value) for value in values.values()}) == 1:
             # One run has the default written down, the others leave it out.
             continue
         for number, text in zip(values, short_texts(list(values.values())), strict=True):
