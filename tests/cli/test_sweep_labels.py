@@ -170,7 +170,7 @@ def test_the_plan_says_which_lists_start_several_runs(folder):
     write_lines(folder / "more.txt", SENTENCES)
     task = {"name": "robustness", "src": ["src.txt", "more.txt"], "attack": "charswap", "max_tokens": [5, 6, 7]}
     write_config(folder / "c.yaml", {"task": task, "model": "echo"})
-    told = "each value of a list is a run of its own: task.src (2 values), task.max_tokens (3 values)"
+    told = "lists start one run per value: task.src (2 values), task.max_tokens (3 values)"
     assert told in lmassay("check", "c.yaml", cwd=folder).stdout
     assert told in lmassay("run", "c.yaml", cwd=folder).stderr
 
@@ -178,7 +178,7 @@ def test_the_plan_says_which_lists_start_several_runs(folder):
 def test_the_plan_of_one_run_says_nothing_about_lists(folder):
     task = {"name": "robustness", "src": "src.txt", "attack": "charswap", "stop": ["a", "b"]}
     write_config(folder / "c.yaml", {"task": task, "model": "echo"})
-    assert "each value" not in lmassay("check", "c.yaml", cwd=folder).stdout
+    assert "per value" not in lmassay("check", "c.yaml", cwd=folder).stdout
 
 
 # --- JSON -------------------------------------------------------------------------------------------------------------

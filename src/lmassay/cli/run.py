@@ -30,7 +30,7 @@ EXIT_WITH_ERRORS = 1
 EXIT_FAILED = 2
 _MOST_TOLD = 3
 _MOST_NOTES = 12
-_ONE_RUN_EACH = "each value of a list is a run of its own"
+_ONE_RUN_EACH = "lists start one run per value"
 
 
 @click.command(
