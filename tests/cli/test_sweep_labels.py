@@ -8,6 +8,10 @@ import re
 
 import pytest
 
+from lmassay.evaluations.bias.report.section import section
+from lmassay.reporting.shown import shown_together
+from lmassay.storage.store import Store
+from tests.evaluations.bias.report import small_bias
 from tests.helpers import lmassay, write_config, write_lines
 from tests.tiny_models import save_model
 
@@ -195,3 +199,32 @@ def test_json_has_the_same_keys_for_one_run_and_for_several(folder):
             assert len(document["runs"]) == number
     shown = json.loads(lmassay("show", "latest", "--json", cwd=folder).stdout)
     assert shown == {"runs": json.loads(lmassay("ls", "--json", cwd=folder).stdout)["runs"][-1:]}
+
+
+# --- bias -------------------------------------------------------------------------------------------------------------
+
+
+def test_a_list_of_data_files_in_the_bias_task_is_announced_as_several_runs(tmp_path):
+    for name in ("one", "two"):
+        small_bias.write_samples(tmp_path / f"{name}.tsv")
+    task = {"name": "bias", "data": ["one.tsv", "two.tsv"]}
+    write_config(tmp_path / "c.yaml", {"task": task, "model": "echo"})
+    checked = lmassay("check", "c.yaml", cwd=tmp_path)
+    assert checked.returncode == 0, checked.stderr
+    assert "lists start one run per value: task.data (2 values)" in checked.stdout
+    runs = json.loads(lmassay("check", "c.yaml", "--json", cwd=tmp_path).stdout)["runs"]
+    assert [run["label"] for run in runs] == ["one, prompt 1", "two, prompt 1"]
+
+
+def test_bias_runs_that_were_measured_differently_are_marked_in_tables_by_model(tmp_path):
+    small_bias.run(tmp_path, {"label": "made"}, parsing="robust")
+    small_bias.run(tmp_path, {"label": "other"}, parsing="reference")
+    with Store(tmp_path / "results") as store:
+        shown = shown_together(store.runs())
+        text = str(section(store, shown.records).blocks)
+    assert shown.notes == [
+        "Runs with different marks were measured differently; compare with care. They differ in parsing "
+        "([a] robust; [b] reference)."
+    ]
+    assert "[a]" in text
+    assert "[b]" in text
