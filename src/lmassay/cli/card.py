@@ -40,6 +40,7 @@ from lmassay.running.labels import distinct, labelled
 from lmassay.running.model_spec import DEFAULT
 from lmassay.running.planning import Plan
 from lmassay.running.sweep import Entry, register_all
+from lmassay.statistics.comparability import marks
 from lmassay.storage.files import atomic_write
 from lmassay.storage.provenance import command_line
 from lmassay.storage.store import Store
@@ -265,6 +266,8 @@ def print_card(store: Store, records: Sequence[RunRecord]) -> None:
             if is_same_number and headline.beside:
                 sentence(f"  {headline.model_name}: {'; '.join(headline.beside)}.")
     if several:
+        for note in marks(records).notes:
+            sentence(note)
         _print_differences(store, found)
 
 
