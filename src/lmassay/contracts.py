@@ -305,6 +305,8 @@ class Variation:
     """Parts that the label does not show."""
     free: tuple[str, ...] = ()
     """Further parts that may differ between two models that are asked the same question."""
+    data: tuple[str, ...] = ("data",)
+    """Parts that say what the questions are. Only runs on the same data are marked if their settings differ."""
 
     @property
     def asked(self) -> tuple[str, ...]:

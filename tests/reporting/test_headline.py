@@ -36,7 +36,7 @@ def test_two_strengths_of_one_attack_both_count_and_are_told_apart(store, tmp_pa
     attacked(tmp_path, [{"name": "charswap", "rate": 0.05}, {"name": "charswap", "rate": 0.9}])
     [found] = headlines(store, store.runs())
     assert found.scope == "10 attacked inputs, 2 attacks"
-    assert [record.label for record in store.runs()] == ["charswap (rate 0.05)", "charswap (rate 0.9)"]
+    assert [record.label for record in store.runs()] == ["charswap, rate=0.05", "charswap, rate=0.9"]
 
 
 def test_what_a_variable_holds_is_in_no_label(tmp_path, store, monkeypatch):

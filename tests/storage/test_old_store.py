@@ -75,7 +75,7 @@ def test_listing_and_showing(results):
             shown = lmassay("show", run, *options, "--results", results)
             assert shown.returncode == 0, shown.stderr
         shown = lmassay("show", run, "--json", "--results", results)
-        assert json.loads(shown.stdout)["results"] == expected
+        assert json.loads(shown.stdout)["runs"][0]["results"] == expected
 
 
 @pytest.mark.parametrize("suffix", ["html", "md", "tex", "csv"])

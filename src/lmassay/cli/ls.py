@@ -7,8 +7,9 @@ from pathlib import Path
 import click
 
 from lmassay.cli.common import json_option, results_option
-from lmassay.cli.console import is_narrow, print_json, print_table
+from lmassay.cli.console import is_narrow, print_json, print_table, sentence
 from lmassay.reporting.numbers import short_text
+from lmassay.reporting.shown import shown_together
 from lmassay.storage.store import Store
 from lmassay.types import Result, RunRecord
 
@@ -24,9 +25,12 @@ def ls(results: Path, as_json: bool) -> None:
         print_json({"runs": [record.as_json() for record in runs]})
         return
     narrow = is_narrow()
-    rows = [_row(record, narrow) for record in runs]
+    shown = shown_together(runs)
+    rows = [_row(record, narrow) for record in shown.records]
     heads = ["run", *(["label"] if narrow else ["label", "model"]), "status", "result", "n"]
     print_table("", heads, rows, right=(len(heads) - 1,), whole=(0,))
+    for note in shown.notes:
+        sentence(note)
 
 
 def _row(record: RunRecord, narrow: bool) -> list[object]:

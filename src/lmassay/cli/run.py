@@ -10,7 +10,7 @@ from pathlib import Path
 import click
 
 from lmassay.cli.common import json_option, print_run, print_runs, results_option
-from lmassay.cli.console import complain, print_json, print_table, say, warn
+from lmassay.cli.console import complain, print_json, print_table, say, sentence, warn
 from lmassay.cli.crew import Hands, crew_options
 from lmassay.cli.display import Display, Lines
 from lmassay.errors import LmassayError, UserError
@@ -19,6 +19,7 @@ from lmassay.plugins.hooks import anything, call_hook
 from lmassay.running import runner
 from lmassay.running.config import read_config
 from lmassay.running.executors import Crew
+from lmassay.running.labels import distinct, labelled, lists_of
 from lmassay.running.runner import Plan
 from lmassay.running.sweep import Ahead, Entry, register_all, train_ahead, trains
 from lmassay.storage.provenance import command_line
@@ -29,6 +30,7 @@ EXIT_WITH_ERRORS = 1
 EXIT_FAILED = 2
 _MOST_TOLD = 3
 _MOST_NOTES = 12
+_ONE_RUN_EACH = "lists start one run per value"
 
 
 @click.command(
@@ -57,6 +59,8 @@ def run(
     if dry_run:
         show_plan(planned, as_json)
         return 0
+    for lists in lists_of(planned):
+        say(f"{_ONE_RUN_EACH}: {lists}")
     sweep = runner.new_sweep()
     with Store(results, create=True) as store, hands.crew(planned) as crew, store.lock_sweep(sweep):
         entries = register_all(planned, store, sweep)
@@ -103,26 +107,29 @@ def _train(entries: Sequence[Entry], store: Store, crew: Crew, display: Display)
 
 def plan_all(configs: Sequence[Path], overrides: Sequence[str], limit: int | None = None) -> list[Plan]:
     """Check every run of every configuration; a mistake is shown with file and line."""
-    planned = []
+    planned: list[Plan] = []
     for path in configs:
         file = read_config(path, overrides, limit)
+        of_file = []
         for config in file.runs():
             try:
-                planned.append(runner.plan(config))
+                of_file.append(runner.plan(config))
             except UserError as error:
                 raise UserError(file.locate(str(error))) from error
-    return planned
+        planned += labelled(of_file)
+    return distinct(planned)
 
 
 def _run_one(entry: Entry, store: Store, ahead: Ahead, count: str, display: Display) -> tuple[int, bool]:
     """One run of a sweep: its exit code, and whether the budget stopped it. If it fails, the others go on."""
-    planned = entry.plan
-    what = f"{count} {planned.task.name}: {planned.label} on {planned.model_label}"
+    # A run that is resumed is planned by itself; only its record knows what it is called among those of its sweep.
+    planned, record = entry.plan, entry.record
+    what = f"{count} {record.task}: {record.label} on {record.model}"
     for note in planned.notes:
         warn(note)
     try:
         with display.work(entry.record.id, what) as advance, plug_in_output_aside():
-            record = runner.begin(planned, entry.record, store, advance, ahead.failed)
+            record = runner.begin(planned, record, store, advance, ahead.failed)
     except LmassayError as error:
         complain(str(error), getattr(error, "__notes__", []))
         return EXIT_FAILED, False
@@ -139,7 +146,8 @@ def plug_in_output_aside() -> Iterator[None]:
 def show_records(records: Sequence[RunRecord], store: Store, as_json: bool) -> int:
     """Print runs; the exit code tells whether examples were left in error."""
     if as_json:
-        print_json(records[0].as_json() if len(records) == 1 else {"runs": [r.as_json() for r in records]})
+        # One run or many: programs read the same keys.
+        print_json({"runs": [record.as_json() for record in records]})
     elif len(records) == 1:
         print_run(records[0], store)
     else:
@@ -211,6 +219,8 @@ def show_plan(planned: Sequence[Plan], as_json: bool) -> None:
         [[row[column] if row[column] is not None else "unknown" for column in columns] for row in rows],
         right=(3, 4),
     )
+    for lists in lists_of(planned):
+        sentence(f"{_ONE_RUN_EACH}: {lists}")
 
 
 def _requests(plan: Plan) -> int | None:

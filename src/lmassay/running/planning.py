@@ -32,6 +32,10 @@ class Plan:
     model: Model | None
     depends_on: Mapping[str, str]
     """What the numbers depend on, by name: the parts of the signature."""
+    sweep_label: str = ""
+    """The label among the runs of a sweep, where it is more than that of the task."""
+    sweep_model: str = ""
+    """The model's label among the runs of a sweep, where it is more than the model's own."""
 
     @property
     def signature(self) -> str:
@@ -53,6 +57,7 @@ class Plan:
             signature=self.depends_on,
             evaluation="" if evaluation is None else evaluation.name,
             base_task=base_task_of(self.task),
+            base_label=label_of(self.task),
             design=self.task.design,
             metrics=metrics_of(self.task),
             notes=tuple(self.notes),
@@ -61,10 +66,12 @@ class Plan:
 
     @property
     def label(self) -> str:
-        return label_of(self.task)
+        return self.sweep_label or label_of(self.task)
 
     @property
     def model_label(self) -> str:
+        if self.sweep_model:
+            return self.sweep_model
         return "none" if self.model is None else label_of(self.model)
 
     @property

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from lmassay.errors import UserError, did_you_mean
 from lmassay.plugins.evaluations import metric_of, variation_of
 from lmassay.statistics.combination import Combination, labels_of, sums_of
+from lmassay.statistics.comparability import differing_settings
 from lmassay.statistics.distributions import false_discovery_rates
 from lmassay.statistics.estimation import Estimate, Term
 from lmassay.statistics.intervals import ABSOLUTE_SLACK, RELATIVE_SLACK, Difference, Settings, difference_of, the_same
@@ -495,16 +496,10 @@ def caveats(base: Side, others: Sequence[Side]) -> list[str]:
     told = [f"{side.record.id} is {side.record.status}" for side in (base, *others) if side.record.status != "done"]
     for other in others:
         told += _coverage(base, other)
-        ours, theirs = base.depends_on, other.depends_on
-        may_differ = {*variation_of(base.record).asked, *_MAY_DIFFER}
-        names = [n for n in dict.fromkeys([*ours, *theirs]) if n not in may_differ and ours.get(n) != theirs.get(n)]
+        names = differing_settings([base.record, other.record])
         if names:
             told.append(f"{other.record.id} and {base.record.id} also differ in {', '.join(names)}; compare with care")
     return told
-
-
-# What runs are usually compared over, besides what their evaluation varies.
-_MAY_DIFFER = frozenset({"prompt", "model", "limit", "seed"})
 
 
 def _coverage(base: Side, other: Side) -> list[str]:
@@ -556,8 +551,8 @@ def asked_otherwise(base: Side, other: Side) -> list[str]:
 
 
 def _called_alike(base: Side, other: Side) -> bool:
-    """One attack may have a short label by itself and a longer one among others of its name."""
-    if base.record.label == other.record.label:
+    """One run may have a short label by itself and a longer one among others of its sweep."""
+    if base.record.base_label == other.record.base_label:
         return True
     identity = variation_of(base.record).identity
     ours, theirs = base.depends_on.get(identity), other.depends_on.get(identity)

@@ -261,6 +261,6 @@ def test_a_refusal_is_unscored_not_wrong_and_not_unknown(tmp_path):
     with openai_server(lambda body, _: completion(None, refusal="no")) as server:
         config["model"] = {"name": "openai", "base_url": server.url, "model": "m"}
         done = lmassay("run", write_config(tmp_path / "c.yaml", config), "--results", tmp_path / "r", "--json")
-    results = json.loads(done.stdout)["results"]
+    results = json.loads(done.stdout)["runs"][0]["results"]
     assert {r["n"] for r in results if r["metric"] == "accuracy_amb"} == {0}
     assert "none of 96 examples could be scored" in done.stderr

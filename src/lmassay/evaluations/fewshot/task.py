@@ -102,7 +102,8 @@ class FewShot(Task):
         self.trains = not self.asks
         self.needs = getattr(self._method, "needs", frozenset({"train"}))
         self.requests_each = None if self.asks else 1
-        self.label = label or self._described()
+        regime_name = "" if regime.name == "default" else f" {regime.name}"
+        self.label = label or f"{Path(data).stem} {self._method_name}{regime_name}"
 
     # --- what the runner asks -----------------------------------------------------------------------------------------
 
@@ -263,13 +264,6 @@ class FewShot(Task):
     @property
     def _method_name(self) -> str:
         return split_spec(self._method_spec, "task.method")[0]
-
-    def _described(self) -> str:
-        name, options = split_spec(self._method_spec, "task.method")
-        told = [f"{key}={outcomes.plain(value)}" for key, value in options.items()]
-        strategy = strategy_name(self._options.strategy)
-        kind = "" if self._regime.name == "default" else f" {self._regime.name}"
-        return f"{Path(self._data).stem} {name}{kind} {strategy}{self._options.k} {' '.join(told)}".strip()
 
     def _train(self, seat: regimes.Seat, special: Mapping[str, Any], after: Sequence[Train]) -> Train:
         spec = self._spec_of(seat, special)

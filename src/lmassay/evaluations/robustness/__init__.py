@@ -91,7 +91,7 @@ evaluation = Evaluation(
         },
     },
     # Two strengths of one attack may have one label, so runs are told apart by the attack itself.
-    variation=Variation(pooled="attack", identity="attack", named=("attack",), hidden=("prompt",)),
+    variation=Variation(pooled="attack", identity="attack", named=("attack",), hidden=("prompt",), data=("src", "ref")),
     section=f"{__name__}.report:section",
     texts=f"{__name__}.report:texts",
     headline=f"{__name__}.card:headline",

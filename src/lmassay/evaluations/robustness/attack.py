@@ -57,18 +57,14 @@ class Attack(BaseModel):
 
     @property
     def label(self) -> str:
-        """The name given; of a perturbation that goes by its own name, also what was set of it."""
+        """What tables call the attack. Its options are named by the label of a sweep over them."""
         if self.name and (self.file or self.perturb or self.search):
             return self.name
         if self.file is not None:
             return self.file.name
         if self.search is not None:
             return f"search ({', '.join(self.search.perturbations)})"
-        told = [f"rate {self.rate:g}"] if self.rate != DEFAULT_RATE else []
-        told += [f"seed {self.seed}"] if self.seed else []
-        # Texts may be long, or hold what came from a variable and is nobody else's business.
-        told += [f"{key} {value}" for key, value in self.options.items() if isinstance(value, bool | int | float)]
-        return f"{self.name or self.perturb}" + (f" ({', '.join(told)})" if told else "")
+        return self.name or str(self.perturb)
 
 
 @dataclass(frozen=True, slots=True)

@@ -360,7 +360,8 @@ def families(runs: Iterable[Run]) -> list[Family]:
         family.runs.sort(key=lambda run: (len(run.prompt_id), run.prompt_id))
     members = [family for _, family in found]
     for family, variant in zip(members, _variants([family.first for family in members]), strict=True):
-        family.variant = variant
+        # A mark says that other families were measured differently, also those of other models.
+        family.variant = " ".join(filter(None, [variant, family.first.record.mark]))
     return members
 
 
