@@ -47,6 +47,22 @@ METRICS = (
         meaning="The relative drop of the mean score under attack; outputs that improve count as well.",
     ),
     Metric(
+        "turned_wrong",
+        "right answers that turn wrong",
+        better="lower",
+        bounds=_RATE,
+        meaning="The share of right answers that are wrong under attack; unchanged inputs are not counted. Needs a "
+        "target score of 0 or 1.",
+        verdict=True,
+    ),
+    Metric(
+        "unchanged",
+        "unchanged inputs",
+        better="lower",
+        bounds=_RATE,
+        meaning="The share of inputs that the attack left unchanged.",
+    ),
+    Metric(
         "cut_off",
         "cut-off outputs",
         better="lower",
@@ -71,6 +87,10 @@ evaluation = Evaluation(
         "scorer": {
             "zero_one": Component(f"{_SCORERS}.exact:ZeroOne", "1 where the two texts are equal, else 0"),
             "exact_match": Component(f"{_SCORERS}.exact:ZeroOne", "the same as zero_one"),
+            "quasi_exact_match": Component(
+                f"{_SCORERS}.exact:QuasiExactMatch",
+                "1 where the texts are equal but for case, punctuation, articles and white space, else 0",
+            ),
             "bleu": Component(f"{_SCORERS}.bleu:BLEU", "sentence BLEU, 13a tokens, floor smoothing 0.01"),
             "chrf": Component(f"{_SCORERS}.chrf:ChrF", "character n-gram F-score, order 6, beta 2"),
             "meteor": Component(f"{_SCORERS}.meteor:METEOR", "METEOR 1.5, the Java program (needs java and the jar)"),

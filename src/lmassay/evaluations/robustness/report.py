@@ -43,13 +43,15 @@ from lmassay.types import Result, Row, RunRecord
 MOST_SCATTERS = 12
 MOST_POINTS = 1500
 MOST_EXAMPLES = 8
-_METRICS = ("success", "s_src", "d_tgt", "s_tgt", "signed_drop")
+_METRICS = ("success", "s_src", "d_tgt", "s_tgt", "signed_drop", "turned_wrong", "unchanged")
 _TITLES = {
     "success": "success",
     "s_src": "s_src (source kept)",
     "d_tgt": "d_tgt (target destroyed)",
     "s_tgt": "s_tgt (target kept)",
     "signed_drop": "signed drop",
+    "turned_wrong": "right answers that turn wrong",
+    "unchanged": "unchanged inputs",
 }
 
 

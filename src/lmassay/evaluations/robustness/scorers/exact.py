@@ -1,10 +1,13 @@
-"""zero_one, also known as exact_match."""
+"""zero_one, also known as exact_match, and quasi_exact_match."""
 
 from __future__ import annotations
 
+import unicodedata
 from collections.abc import Sequence
 
 from lmassay.evaluations.robustness.scorers.base import Scorer
+
+_ARTICLES = frozenset({"a", "an", "the"})
 
 
 class ZeroOne(Scorer):
@@ -12,6 +15,7 @@ class ZeroOne(Scorer):
 
     _name = "accuracy"
     by_chunks = True
+    is_binary = True
 
     @property
     def signature(self) -> str:
@@ -22,3 +26,35 @@ class ZeroOne(Scorer):
 
     def score_corpus(self, hyps: Sequence[str], refs: Sequence[str], lang: str | None = None) -> list[float]:
         return [float(hyp == ref) for hyp, ref in zip(hyps, refs, strict=True)]
+
+
+class QuasiExactMatch(Scorer):
+    """1 where the two texts are equal after SQuAD's normalisation, else 0: for short answers.
+
+    Case, punctuation, English articles and white space are ignored, as in HELM's metric of this name.
+
+    >>> QuasiExactMatch().score([" The sheep.", "Sheep dog"], ["sheep", "sheep"])
+    [1.0, 0.0]
+    """
+
+    _name = "quasi exact match"
+    by_chunks = True
+    is_binary = True
+
+    @property
+    def signature(self) -> str:
+        return "quasi_exact_match"
+
+    def score_sentence(self, hyp: str, ref: str, lang: str | None = None) -> float:
+        return float(normalised(hyp) == normalised(ref))
+
+
+def normalised(text: str) -> str:
+    """Lower case, without punctuation and English articles, words separated by one space.
+
+    >>> normalised(" The  Old-Man's  hat.")
+    'oldmans hat'
+    """
+    letters = [letter for letter in text.casefold() if not unicodedata.category(letter).startswith("P")]
+    words = "".join(letters).split()
+    return " ".join(word for word in words if word not in _ARTICLES)
