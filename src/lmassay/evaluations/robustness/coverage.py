@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from itertools import islice
 from pathlib import Path
 
-from lmassay.contracts import Component
 from lmassay.evaluations.robustness.attack import CHECKED_BEFORE_A_RUN, Attack, Maker
 
 GROUP = "input"
@@ -16,8 +14,8 @@ CHANGED, UNCHANGED = "changed", "unchanged"
 
 # With more than half of the inputs unchanged, no system can reach a success rate of one half.
 MOST_UNCHANGED = 0.5
-# So many inputs are enough to find out which perturbations can change a text.
-_FEW = 50
+# So many inputs are enough to find out which perturbations suit a text.
+A_FEW = 50
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,43 +49,36 @@ def measure(is_changed: Iterable[bool]) -> Coverage:
     return Coverage(checked, unchanged)
 
 
-def warning(label: str, found: Coverage, inputs: int | None) -> str:
-    """What a user should know about an attack that leaves most inputs unchanged."""
-    is_part = inputs is not None and found.checked < inputs
-    of = f"the first {found.checked:,}" if is_part else f"{found.checked:,}"
-    share = found.unchanged / found.checked
-    return (
-        f"the attack {label} leaves {found.unchanged:,} of {of} inputs unchanged ({share:.0%}), and on these it cannot "
-        "succeed; raise its rate, let it draw again with redraws, or choose an attack that suits the script"
-    )
-
-
-def no_change_message(
-    attack: Attack,
-    source: Path,
-    texts: Iterable[str],
-    checked: int,
-    perturbations: Mapping[str, Component],
-    maker: Maker | None,
+def explanation(
+    found: Coverage, attack: Attack, maker: Maker | None, inputs: Sequence[str], perturbations: Iterable[str]
 ) -> str:
-    """Why a run with this attack is refused, and what would change these texts."""
-    what = f"the attack {attack.label} changes none of {checked:,} inputs of {source}"
+    """What an attack leaves unchanged, and what to do about it; ``inputs`` are a few of them."""
+    if found.is_none:
+        what = f"the attack {attack.label} changes none of {found.checked:,} inputs, so nothing would be attacked"
+    else:
+        share = f"{found.unchanged:,} of {found.checked:,} inputs"
+        percent = f"{found.unchanged / found.checked:.0%}"
+        what = f"the attack {attack.label} leaves {share} unchanged ({percent}) and cannot succeed on these"
+    return f"{what}; {_remedy(attack, maker, inputs, perturbations)}"
+
+
+def _remedy(attack: Attack, maker: Maker | None, inputs: Sequence[str], perturbations: Iterable[str]) -> str:
+    """How to change more of the inputs: by the same attack if it can, else by another one."""
     if maker is None:
-        return f"task.attack.file: {what}; give a file with attacked inputs, not the inputs again"
-    sample = list(islice(texts, _FEW))
-    if any(maker.could_change(text, index) for index, text in enumerate(sample)):
-        return f"task.attack: {what}; raise its rate (now {_rates(attack)}) or let it draw again with redraws"
-    suitable = [name for name in perturbations if _can_change(name, sample)]
-    if not suitable:
-        return f"task.attack: {what}, nor would another perturbation; give a file with attacked inputs"
-    return f"task.attack: {what}; attacks that do change this text: {', '.join(suitable)}"
+        return f"check that {attack.file} has the attacked inputs"
+    changed = sum(maker.changes(text, index) for index, text in enumerate(inputs))
+    within_reach = sum(maker.could_change(text, index) for index, text in enumerate(inputs))
+    if within_reach > changed and attack.search is None:
+        return f"raise its rate (now {attack.rate:g}) or let it draw again with redraws (now {attack.redraws})"
+    if within_reach > changed and attack.search is not None:
+        rates = ", ".join(f"{rate:g}" for rate in attack.search.rates)
+        return f"raise its rates (now {rates}) or its budget (now {attack.search.budget})"
+    suitable = [name for name in perturbations if _most_changed_by(name, inputs) > within_reach]
+    if suitable:
+        return f"perturbations that change more of them: {', '.join(suitable)}"
+    return "no perturbation of lmassay changes more of them; attacked inputs can also come from a file"
 
 
-def _rates(attack: Attack) -> str:
-    rates = [attack.rate] if attack.search is None else attack.search.rates
-    return ", ".join(f"{rate:g}" for rate in rates)
-
-
-def _can_change(name: str, texts: Sequence[str]) -> bool:
-    maker = Maker(Attack(name=name, rate=1.0), Path())
-    return any(maker.changes(text, index) for index, text in enumerate(texts))
+def _most_changed_by(perturbation: str, inputs: Sequence[str]) -> int:
+    maker = Maker(Attack(name=perturbation, rate=1.0), Path())
+    return sum(maker.changes(text, index) for index, text in enumerate(inputs))

@@ -17,7 +17,7 @@ from lmassay.contracts import Model, StoredAnswers, Task
 from lmassay.errors import ConfigError, DataError, PluginError
 from lmassay.evaluations.robustness import coverage, criterion, evaluation
 from lmassay.evaluations.robustness.attack import Attack, Maker
-from lmassay.evaluations.robustness.coverage import CHANGED, GROUP, UNCHANGED, Coverage
+from lmassay.evaluations.robustness.coverage import CHANGED, GROUP, UNCHANGED
 from lmassay.evaluations.robustness.scorers.base import (
     Scorer,
     ScorerError,
@@ -87,7 +87,7 @@ class Robustness(Task):
         self._opened: ParallelText | None = None
         self._lines = 0
         self._outputs = ""
-        self._coverage: Coverage | None = None
+        self._notes: list[str] = []
 
     # --- what the runner asks ---------------------------------------------------------------------------------------
 
@@ -120,27 +120,23 @@ class Robustness(Task):
         self._outputs = str(model.identity().get("out", ""))
 
     def check_examples(self, limit: int | None) -> None:
-        """Refuse an attack that changes none of the inputs: its success rate would say nothing about the system."""
+        """Refuse an attack that changes no input, and note one that changes few: its success says little."""
         if self._attack is None or self._src is None:
             return
-        self._coverage = coverage.measure(islice(self._changes(), limit))
-        if self._coverage.is_none:
-            raise ConfigError(
-                coverage.no_change_message(
-                    self._attack,
-                    self._src,
-                    (row["src"] for row in self._text().rows()),
-                    self._coverage.checked,
-                    evaluation.components["perturbation"],
-                    self._maker,
-                )
-            )
+        found = coverage.measure(islice(self._changes(), limit))
+        self._notes = []
+        if not found.is_low:
+            return
+        sample = coverage.A_FEW if limit is None else min(limit, coverage.A_FEW)
+        inputs = [row["src"] for row in islice(self._text().rows(), sample)]
+        perturbations = evaluation.components["perturbation"]
+        text = coverage.explanation(found, self._attack, self._maker, inputs, perturbations)
+        if found.is_none:
+            raise ConfigError(f"task.attack: {text}")
+        self._notes = [text]
 
     def notes(self) -> list[str]:
-        found = self._coverage
-        if found is None or not found.is_low:
-            return []
-        return [coverage.warning(self.label, found, self.size())]
+        return self._notes
 
     def size(self) -> int | None:
         return self._text().lines if self._paths() else self._lines or None
