@@ -149,7 +149,7 @@ def _strength(records: Sequence[RunRecord]) -> str:
         return "These attacks search for a weak spot among a few draws; others may find more."
     if searched:
         return "Some of these attacks are drawn at random, others search for a weak spot."
-    return "These attacks are drawn at random; one that searches for a weak spot would do more."
+    return "These attacks are drawn at random; one that searches for a weak spot could do more."
 
 
 def _clean_score(store: Store, record: RunRecord) -> Result:
