@@ -28,13 +28,14 @@ def configuration(tmp_path, lines, attack, model="echo", **task):
         (CHINESE, "wordswap", "change more of them: charswap, delete, insert"),
         (ENGLISH, {"name": "case", "rate": 0.0}, r"raise its rate \(now 0\) or let it draw again"),
         (ENGLISH, {"name": "s", "search": {"rates": [0.0], "budget": 3}}, r"raise its rates \(now 0\)"),
+        (["the cat"], "charswap", "change more of them: keyboard"),
         (["", "123"], "charswap", "attacked inputs can also come from a file"),
     ],
 )
 def test_an_attack_that_changes_no_input_is_refused_before_anything_is_requested(tmp_path, lines, attack, advice):
     with openai_server() as server:
         model = {"name": "openai", "base_url": server.url, "model": "m"}
-        told = rf"task\.attack: the attack .* changes none of {len(lines)} inputs.*{advice}"
+        told = rf"task\.attack: the attack .* changes none of {len(lines)} inputs?, .*{advice}"
         with pytest.raises(ConfigError, match=told):
             package.evaluate(configuration(tmp_path, lines, attack, model), tmp_path / "results")
         assert server.bodies == []

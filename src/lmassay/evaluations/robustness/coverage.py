@@ -54,7 +54,8 @@ def explanation(
 ) -> str:
     """What an attack leaves unchanged, and what to do about it; ``inputs`` are a few of them."""
     if found.is_none:
-        what = f"the attack {attack.label} changes none of {found.checked:,} inputs, so nothing would be attacked"
+        noun = "input" if found.checked == 1 else "inputs"
+        what = f"the attack {attack.label} changes none of {found.checked:,} {noun}, so nothing would be attacked"
     else:
         share = f"{found.unchanged:,} of {found.checked:,} inputs"
         percent = f"{found.unchanged / found.checked:.0%}"
