@@ -59,7 +59,7 @@ def test_target_score_and_threshold_fit_each_other(size):
     """The answers are words, right or wrong: TEAPOT's authors take 1.8 for such scores."""
     [variant] = variants(size)
     task = variant.config["task"]
-    assert (task["s_tgt"], task["success_threshold"]) == ("quasi_exact_match", 1.8)
+    assert (task["s_tgt"], task["success_threshold"]) == ({"name": "exact_match", "quasi": True}, 1.8)
 
 
 SOURCES = ["a long sentence about a cat", "a long sentence about a dog", "a long sentence about a cow", "123", ""]

@@ -157,7 +157,7 @@ def test_right_answers_that_turn_wrong_are_counted_among_right_answers_to_change
     files = {name: str(write_lines(tmp_path / name, texts)) for name, texts in lines.items()}
     task = {"name": "robustness", "src": files["src"], "ref": files["ref"], "attack": {"file": files["adv"]}}
     model = {"name": "outputs", "files": {"out": files["out"], "adv_out": files["adv_out"]}}
-    scorers = ["zero_one", "quasi_exact_match", "chrf"]
+    scorers = ["zero_one", {"name": "exact_match", "quasi": True}, "chrf"]
     exact, quasi, graded = package.evaluate({"task": {**task, "s_tgt": scorers}, "model": model}, tmp_path / "results")
     assert (exact["turned_wrong"].value, exact["turned_wrong"].n, exact["turned_wrong"].n_unscored) == (0.0, 1, 0)
     assert (quasi["turned_wrong"].value, quasi["turned_wrong"].n, quasi["turned_wrong"].n_unscored) == (0.5, 2, 0)

@@ -87,10 +87,6 @@ evaluation = Evaluation(
         "scorer": {
             "zero_one": Component(f"{_SCORERS}.exact:ZeroOne", "1 where the two texts are equal, else 0"),
             "exact_match": Component(f"{_SCORERS}.exact:ZeroOne", "the same as zero_one"),
-            "quasi_exact_match": Component(
-                f"{_SCORERS}.exact:QuasiExactMatch",
-                "1 where the texts are equal but for case, punctuation, articles and white space, else 0",
-            ),
             "bleu": Component(f"{_SCORERS}.bleu:BLEU", "sentence BLEU, 13a tokens, floor smoothing 0.01"),
             "chrf": Component(f"{_SCORERS}.chrf:ChrF", "character n-gram F-score, order 6, beta 2"),
             "meteor": Component(f"{_SCORERS}.meteor:METEOR", "METEOR 1.5, the Java program (needs java and the jar)"),

@@ -54,7 +54,8 @@ _FULL = [*_STANDARD, _attack("case", options={"letters": "one"}), _attack("diacr
 _ATTACKS: Mapping[str, Sequence[Any]] = {"quick": _QUICK, "standard": _STANDARD, "full": _FULL}
 # An answer of one word is right or wrong, so d_tgt is 0 or 1. With a threshold of 1 every answer that turns wrong would
 # be a success, whatever is left of the input. TEAPOT's authors take 1.8 for such scores: s_src must be above 0.8.
-_TARGET_SCORE, _THRESHOLD = "quasi_exact_match", 1.8
+_TARGET_SCORE = {"name": "exact_match", "quasi": True}
+_THRESHOLD = 1.8
 _QUICK_LIMIT = 40
 _TRANSLATE = "Translate this sentence into English.\n\n{x}\n"
 

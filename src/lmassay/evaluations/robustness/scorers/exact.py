@@ -1,4 +1,4 @@
-"""zero_one, also known as exact_match, and quasi_exact_match."""
+"""zero_one, also known as exact_match."""
 
 from __future__ import annotations
 
@@ -11,42 +11,33 @@ _ARTICLES = frozenset({"a", "an", "the"})
 
 
 class ZeroOne(Scorer):
-    """1 where the two texts are equal, else 0: the accuracy of a classifier."""
+    """1 where the two texts are equal, else 0: the accuracy of a classifier.
+
+    ``quasi`` compares short answers as HELM's quasi-exact match does, after SQuAD's normalisation: case, punctuation,
+    English articles and white space do not count.
+
+    >>> ZeroOne(quasi=True).score([" The sheep.", "Sheep dog"], ["sheep", "sheep"])
+    [1.0, 0.0]
+    """
 
     _name = "accuracy"
     by_chunks = True
     is_binary = True
 
+    def __init__(self, quasi: bool = False) -> None:
+        self.quasi = quasi
+
     @property
     def signature(self) -> str:
-        return "accuracy(exact)"
+        return "accuracy(quasi-exact)" if self.quasi else "accuracy(exact)"
 
     def score_sentence(self, hyp: str, ref: str, lang: str | None = None) -> float:
+        if self.quasi:
+            return float(normalised(hyp) == normalised(ref))
         return float(hyp == ref)
 
     def score_corpus(self, hyps: Sequence[str], refs: Sequence[str], lang: str | None = None) -> list[float]:
-        return [float(hyp == ref) for hyp, ref in zip(hyps, refs, strict=True)]
-
-
-class QuasiExactMatch(Scorer):
-    """1 where the two texts are equal after SQuAD's normalisation, else 0: for short answers.
-
-    Case, punctuation, English articles and white space are ignored, as in HELM's metric of this name.
-
-    >>> QuasiExactMatch().score([" The sheep.", "Sheep dog"], ["sheep", "sheep"])
-    [1.0, 0.0]
-    """
-
-    _name = "quasi exact match"
-    by_chunks = True
-    is_binary = True
-
-    @property
-    def signature(self) -> str:
-        return "quasi_exact_match"
-
-    def score_sentence(self, hyp: str, ref: str, lang: str | None = None) -> float:
-        return float(normalised(hyp) == normalised(ref))
+        return [self.score_sentence(hyp, ref) for hyp, ref in zip(hyps, refs, strict=True)]
 
 
 def normalised(text: str) -> str:
