@@ -85,7 +85,7 @@ class Last(Model):
 
 @pytest.fixture
 def store(tmp_path):
-    """Five inputs, two of which nothing can change, under two attacks; the answers to two of six turn wrong."""
+    """Five inputs under two attacks, which change one and three of them; of these four answers, three turn wrong."""
     spoiled = ["a lnog sentence about a cat", *SOURCES[1:3], *SOURCES[3:]]
     other = ["a long setnence about a cat", "a long  sentence about a dog", "a olng sentence about a cow", *SOURCES[3:]]
     (tmp_path / "model.py").write_text(MODEL, encoding="utf-8")
