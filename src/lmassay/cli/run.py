@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, redirect_stdout
+from itertools import chain
 from pathlib import Path
 
 import click
@@ -89,11 +90,7 @@ def _train(entries: Sequence[Entry], store: Store, crew: Crew, display: Display)
     training = [entry for entry in entries if trains(entry.plan)]
     if not training:
         return Ahead()
-    notes = list(dict.fromkeys(note for entry in training for note in entry.plan.notes))
-    for note in notes[:_MOST_NOTES]:
-        warn(note)
-    if len(notes) > _MOST_NOTES:
-        warn(f"and {len(notes) - _MOST_NOTES} more of this kind; the report lists them all")
+    _warn_of(note for entry in training for note in entry.plan.notes)
     try:
         with display.work("", "trainings") as advance, plug_in_output_aside():
             return train_ahead(training, store, crew, advance)
@@ -103,6 +100,15 @@ def _train(entries: Sequence[Entry], store: Store, crew: Crew, display: Display)
                 store.set_status(entry.record.id, "cancelled", "stopped by the user")
         error.add_note(f"trainings that were finished are kept; go on with: {_resume(store)}")
         raise
+
+
+def _warn_of(notes: Iterable[str]) -> None:
+    """Show each note once, and not more than a screen of them."""
+    different = list(dict.fromkeys(notes))
+    for note in different[:_MOST_NOTES]:
+        warn(note)
+    if len(different) > _MOST_NOTES:
+        warn(f"and {len(different) - _MOST_NOTES} more of this kind; the report lists them all")
 
 
 def plan_all(configs: Sequence[Path], overrides: Sequence[str], limit: int | None = None) -> list[Plan]:
@@ -197,6 +203,9 @@ def _resume(store: Store, *runs: str) -> str:
 
 
 def show_plan(planned: Sequence[Plan], as_json: bool) -> None:
+    with plug_in_output_aside():
+        notes = [plan.notes for plan in planned]
+    _warn_of(chain.from_iterable(notes))
     rows = [
         {
             "task": plan.task.name,
@@ -204,9 +213,10 @@ def show_plan(planned: Sequence[Plan], as_json: bool) -> None:
             "model": plan.model_label,
             "examples": plan.size,
             "requests": _requests(plan),
+            "notes": own_notes,
             "signature": plan.signature,
         }
-        for plan in planned
+        for plan, own_notes in zip(planned, notes, strict=True)
     ]
     if as_json:
         print_json({"runs": rows})

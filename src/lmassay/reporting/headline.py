@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from lmassay.contracts import Evaluation
@@ -15,7 +15,7 @@ from lmassay.running.differences import telling_apart
 from lmassay.statistics.comparability import Marks, marks
 from lmassay.statistics.comparison import Comparison, Side, compare_runs, load_side, with_false_discovery_rate
 from lmassay.storage.store import Store
-from lmassay.types import Better, Metric, Result, RunRecord
+from lmassay.types import Better, Metric, Result, Row, RunRecord
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,6 +35,8 @@ class Headline:
     title: str = ""
     meaning: str = ""
     limits: str = ""
+    keep: Callable[[Row], bool] | None = None
+    """Which rows of pooled runs the number was computed over, so that models are compared over the same; None: all."""
     comparison_note: str = ""
     """What to know about the difference of two models in this number."""
     unfinished_runs: Sequence[RunRecord] = ()
@@ -262,7 +264,7 @@ def _identity(headline: Headline) -> object:
 def _side(store: Store, headline: Headline) -> Side:
     """All variants of a question; examples of a single one must keep their ids."""
     if variation_of(headline.records[0]).pooled:
-        return pool(store, headline.records)
+        return pool(store, headline.records, headline.keep)
     return load_side(store, headline.records[0])
 
 

@@ -88,8 +88,11 @@ def pooled(
     )
 
 
-def pool(store: Store, records: Sequence[RunRecord]) -> Side:
-    """One side of a comparison out of the variants of a question: runs of one task and model."""
+def pool(store: Store, records: Sequence[RunRecord], keep: Callable[[Row], bool] | None = None) -> Side:
+    """One side of a comparison out of the variants of a question: runs of one task and model.
+
+    ``keep`` says which rows count; all of them if it is left out.
+    """
     first = records[0]
     cluster = first.design.cluster or SAME_EXAMPLE
     unfinished = [record.status for record in records if record.status != "done"]
@@ -100,7 +103,8 @@ def pool(store: Store, records: Sequence[RunRecord]) -> Side:
         status=unfinished[0] if unfinished else "done",
         provenance=replace(first.provenance, design=replace(first.design, clusters=(cluster,))),
     )
-    return Side(together, ScoreTable(_rows(store, records)))
+    rows = _rows(store, records)
+    return Side(together, ScoreTable(rows if keep is None else filter(keep, rows)))
 
 
 def _rows(store: Store, records: Sequence[RunRecord]) -> Iterator[Row]:

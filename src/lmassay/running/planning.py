@@ -93,6 +93,7 @@ def plan(config: RunConfig) -> Plan:
     if model is not None:
         model.check()
         task.check_model(model)
+    task.check_examples(config.limit)
     planned = Plan(config, task, model, _depends_on(config, task, model))
     if _is_users_own(task) or (model is not None and _is_users_own(model)):
         # What a run would ask for: a mistake there must be known before.
