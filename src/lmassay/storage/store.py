@@ -167,9 +167,11 @@ class Store:
             self._db.execute("UPDATE runs SET results = ? WHERE id = ?", (stored, run))
 
     def runs(self) -> list[RunRecord]:
-        """All runs, oldest first; one that says it is running but whose process is gone is called interrupted."""
+        """All runs, in the order in which they were recorded; one that says it is running but whose process is gone is
+        called interrupted."""
         with _plain_errors(self.file):
-            found = self._db.execute(f"SELECT {_COLUMNS} FROM runs ORDER BY created, rowid").fetchall()  # noqa: S608
+            # SQLite numbers rows as they are inserted. The clock is no guide: it may be wrong, or be set back.
+            found = self._db.execute(f"SELECT {_COLUMNS} FROM runs ORDER BY rowid").fetchall()  # noqa: S608
         return [self._record(row) for row in found]
 
     def run(self, name: str) -> RunRecord:
