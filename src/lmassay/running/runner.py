@@ -194,7 +194,9 @@ class Worker:
         self.total = planned.size
         self.progress = progress or (lambda done, total: None)
         self.done = 0
-        self.identity_digest = digest({} if self.model is None else model_identity(self.config, self.model))
+        self.model_inputs = planned.model_inputs
+        identity = {} if self.model is None else model_identity(self.config, self.model, self.model_inputs)
+        self.identity_digest = digest(identity)
         self.cached = self.model is None or self.model.cached
         # Models behind an API say what they cost, or that it is unknown; what others take is not counted.
         self.metered = self.model is not None and self.model.metered
@@ -379,7 +381,8 @@ class Worker:
             for other, training in earlier.items():
                 add(other, training)
             after = tuple(self._key_of(training) for training in request.after)
-            orders[key] = Order(key, request, self.config.model, self.config.base_dir, after)
+            source = self.model_inputs.sources.get("model", "")
+            orders[key] = Order(key, request, self.config.model, self.config.base_dir, after, source)
 
         for key, request in batch.items():
             assert isinstance(request, Train)
