@@ -46,20 +46,19 @@ class SourceFolder:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self.package = _free_package_name(folder)
+        self.package = ""
+        """The name of the private package, from the first file that is loaded on."""
         self._sources: dict[Path, bytes] = {}
         self._digests: dict[Path, str] = {}
         self._imported: dict[Path, list[Path]] = {}
         self._finders: dict[str, FileFinder] = {}
         self._read: dict[Path, dict[Path, str]] = {}
-        sys.modules[self.package] = _Package(self)
-        if not any(isinstance(finder, _PackageFinder) for finder in sys.meta_path):
-            sys.meta_path.insert(0, _PackageFinder())
 
     def load(self, path: Path, *, again: bool = False) -> ModuleType:
         """The module of a file in the folder; it is run the first time, or once more if ``again``."""
         # A dot would make the module a part of another one.
         stem = path.stem.replace(".", "_")
+        self._make_package()
         name = f"{self.package}.{stem}"
         if name in sys.modules and not again:
             return sys.modules[name]
@@ -77,6 +76,14 @@ class SourceFolder:
             raise PluginError(self._import_failure(error, path)) from error
         setattr(sys.modules[self.package], stem, module)
         return module
+
+    def _make_package(self) -> None:
+        if self.package:
+            return
+        self.package = _free_package_name(self.folder)
+        sys.modules[self.package] = _Package(self)
+        if not any(isinstance(finder, _PackageFinder) for finder in sys.meta_path):
+            sys.meta_path.insert(0, _PackageFinder())
 
     def files(self, path: Path) -> list[Path]:
         """A file and all files of the folder that it imports, directly or through others, in a stable order."""
