@@ -60,6 +60,9 @@ def test_changed_results_are_not_shown_and_resume_computes_them_again(folder, st
     listed = lmassay("ls", "--results", "results", cwd=folder)
     assert listed.returncode == 0
     assert "damaged" in listed.stdout
+    assert f"lmassay resume {record.id}" in listed.stderr
+    assert lmassay("report", "-o", "r.md", "--results", "results", cwd=folder).returncode == 0
+    assert "lmassay resume" in (folder / "r.md").read_text(encoding="utf-8")
     shown = lmassay("show", "latest", "--results", "results", cwd=folder)
     assert f"lmassay resume {record.id} --results results" in shown.stdout.replace("\n", " ")
     again = lmassay("resume", record.id, "--results", "results", cwd=folder)
