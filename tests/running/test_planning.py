@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from lmassay.api import evaluate
+from lmassay.plugins.registry import Registry, current
 from lmassay.running.executors import carry_out
 from lmassay.storage.store import Store
 from tests.evaluations.fewshot.toys import METHOD, trained, write_sweep
@@ -94,6 +96,17 @@ def test_answers_are_not_reused_after_a_module_next_to_the_plug_in_has_changed(f
     write(folder, utils=TWICE)
     run(folder)
     assert value(folder) == 4
+
+
+def test_a_notebook_uses_the_edited_module_in_its_next_run(folder, monkeypatch):
+    monkeypatch.chdir(folder)
+    with Registry(current()).active():
+        values = []
+        for source in (ONCE, TWICE):
+            write(folder, utils=source)
+            (done,) = evaluate("c.yaml", "results")
+            values.append(done["length"].value)
+    assert values == [2, 4]
 
 
 def test_a_run_is_not_resumed_after_a_module_next_to_the_plug_in_has_changed(folder):
