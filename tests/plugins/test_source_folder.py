@@ -199,6 +199,28 @@ def test_any_name_of_a_file_and_folder_will_do(tmp_path, name):
     assert (module.value, module.again) == (42, 42)
 
 
+def test_a_file_with_a_deeply_nested_expression_is_loaded(tmp_path):
+    write(tmp_path, plug="import data\n", data=f"value = {' + '.join(['1'] * 1500)}\n")
+    assert load(tmp_path / "plug.py").data.value == 1500
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "match 1:\n    case 1:\n        import utils\n",
+        "try:\n    1 / 0\nexcept ZeroDivisionError:\n    import utils\n",
+        "try:\n    pass\nfinally:\n    import utils\n",
+        "for _ in ():\n    pass\nelse:\n    import utils\n",
+        "with open(__file__):\n    import utils\n",
+        "class A:\n    import utils\nutils = A.utils\n",
+        "f = lambda: 1 if 1 else 2\nimport utils\n",
+    ],
+)
+def test_an_import_is_found_wherever_a_statement_may_stand(tmp_path, source):
+    write(tmp_path, plug=source, utils="value = 42\n")
+    assert load(tmp_path / "plug.py").utils.value == 42
+
+
 def test_a_thousand_other_files_are_left_alone(tmp_path):
     for number in range(1000):
         (tmp_path / f"broken{number}.py").write_text("(", encoding="utf-8")

@@ -100,17 +100,16 @@ class SourceFolder:
         """Eight hex digits that change with the file, the modules that it imports from the folder, and the files that
         they read through lmassay when they are loaded."""
         files = self.files(path)
-        read = [(file, digest) for source in files for file, digest in self._read.get(source, {}).items()]
+        read = [digest for source in files for digest in self._read.get(source, {}).values()]
         if files == [path] and not read:
             # The digest that earlier versions gave: runs and answers of a plug-in in one file stay valid.
             return hashlib.sha256(_normalised(self.source(path))).hexdigest()[:8]
         state = hashlib.sha256()
         for file in files:
-            state.update(
-                f"{self._relative(file)}\0{hashlib.sha256(self._source_or_empty(file)).hexdigest()}\n".encode()
-            )
-        for file, digest in read:
-            state.update(f"read {self._relative(file)}\0{digest}\n".encode())
+            name = file.relative_to(self.folder).as_posix().encode("utf-8", "surrogateescape")
+            state.update(name + b"\0" + hashlib.sha256(self._source_or_empty(file)).digest())
+        for digest in read:
+            state.update(f"\0{digest}".encode())
         return state.hexdigest()[:8]
 
     def is_current(self) -> bool:
@@ -242,11 +241,6 @@ class SourceFolder:
         except OSError:
             return b""
 
-    def _relative(self, path: Path) -> str:
-        """A name that does not depend on where the folder lies."""
-        name = os.path.relpath(path, self.folder).replace(os.sep, "/")
-        return name.encode("utf-8", "backslashreplace").decode()
-
     def _import_failure(self, error: BaseException, path: Path) -> str:
         """File and line of the statement that failed, in the plug-in or in a module that it imports."""
         places: list[tuple[str, int]] = []
@@ -311,15 +305,25 @@ class _AsWritten(SourceFileLoader):
 
     def get_code(self, fullname: str) -> CodeType:
         path = Path(self.get_filename(fullname))
+        source = self.folder.source(path)
         try:
-            tree = ast.parse(self.folder.source(path), str(path))
-            rewritten = ast.fix_missing_locations(_SiblingImports(self.folder, path).visit(tree))
-            code: CodeType = compile(rewritten, str(path), "exec", dont_inherit=True)
+            return self._compiled(source, path)
         except (SyntaxError, ValueError) as error:
             # In Python 3.11, a NUL byte is a ValueError.
             line = getattr(error, "lineno", None) or 1
             why = error.msg if isinstance(error, SyntaxError) else str(error)
             raise PluginError(f"{path}, line {line}: the file failed to import: SyntaxError: {why}") from error
+
+    def _compiled(self, source: bytes, path: Path) -> CodeType:
+        code: CodeType
+        try:
+            tree = ast.parse(source, str(path))
+            _rewrite_imports(tree, self.folder, path)
+            code = compile(tree, str(path), "exec", dont_inherit=True)
+        except RecursionError:
+            # Python compiles more deeply nested expressions from a text than from a tree. A file with such an
+            # expression is data, most likely: it is run as it is, and cannot import from its folder.
+            code = compile(source, str(path), "exec", dont_inherit=True)
         return code
 
     def exec_module(self, module: ModuleType) -> None:
@@ -328,34 +332,37 @@ class _AsWritten(SourceFileLoader):
         self.folder.note_reads(Path(self.path), files)
 
 
-class _SiblingImports(ast.NodeTransformer):
-    """Turns imports of modules of the folder into imports from the private package."""
+def _rewrite_imports(tree: ast.Module, folder: SourceFolder, path: Path) -> None:
+    """Turn imports of modules of the folder into imports from the private package."""
+    # A walk without recursion: an expression may be nested more deeply than Python functions may call each other.
+    for node in ast.walk(tree):
+        for block in ("body", "orelse", "finalbody"):
+            statements = getattr(node, block, None)
+            # The body of a lambda is an expression.
+            if isinstance(statements, list):
+                setattr(node, block, [_rewritten(statement, folder, path) for statement in statements])
 
-    def __init__(self, folder: SourceFolder, path: Path) -> None:
-        self._folder, self._path = folder, path
 
-    def visit_Import(self, node: ast.Import) -> list[ast.stmt]:
-        statements: list[ast.stmt] = []
-        for alias in node.names:
-            top, dot, _ = alias.name.partition(".")
-            private = f"{self._folder.package}.{alias.name}"
-            if not self._is_sibling(top):
-                statements.append(ast.Import([alias]))
-            elif alias.asname or not dot:
-                statements.append(ast.Import([ast.alias(private, alias.asname or top)]))
-            else:
-                # `import helpers.text` runs both and binds the name of the first.
-                statements.append(ast.Import([ast.alias(private, top)]))
-                statements.append(ast.Import([ast.alias(f"{self._folder.package}.{top}", top)]))
-        return [ast.copy_location(statement, node) for statement in statements]
-
-    def visit_ImportFrom(self, node: ast.ImportFrom) -> ast.ImportFrom:
-        if node.level == 0 and node.module and self._is_sibling(node.module.partition(".")[0]):
-            node.module = f"{self._folder.package}.{node.module}"
-        return node
-
-    def _is_sibling(self, name: str) -> bool:
-        return self._folder.is_sibling(name, self._path)
+def _rewritten(statement: ast.stmt, folder: SourceFolder, path: Path) -> ast.stmt:
+    if isinstance(statement, ast.ImportFrom):
+        if statement.level == 0 and statement.module and folder.is_sibling(statement.module.partition(".")[0], path):
+            statement.module = f"{folder.package}.{statement.module}"
+        return statement
+    if not isinstance(statement, ast.Import):
+        return statement
+    imports: list[tuple[str, str | None]] = []
+    for alias in statement.names:
+        top, dot, _ = alias.name.partition(".")
+        if not folder.is_sibling(top, path):
+            imports.append((alias.name, alias.asname))
+        elif alias.asname or not dot:
+            imports.append((f"{folder.package}.{alias.name}", alias.asname or top))
+        else:
+            # `import helpers.text` runs both and binds the name of the first.
+            imports.append((f"{folder.package}.{alias.name}", top))
+            imports.append((f"{folder.package}.{top}", top))
+    names = [ast.copy_location(ast.alias(name, as_name), statement) for name, as_name in imports]
+    return ast.copy_location(ast.Import(names), statement)
 
 
 def _free_package_name(folder: Path) -> str:
