@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -192,10 +193,9 @@ def test_a_changed_input_cannot_be_resumed(store, model):
     model.stop_after = 1
     with pytest.raises(KeyboardInterrupt):
         runner.start(planned(), store)
-    record = store.run("latest")
-    store._db.execute("UPDATE runs SET signature = 'other'")
+    began_with = replace(store.run("latest"), signature="other")
     with pytest.raises(StoreError, match="have changed since it began"):
-        runner.resume(store.run(record.id), store)
+        runner.resume(began_with, store)
 
 
 def test_the_limit_is_honoured(store):

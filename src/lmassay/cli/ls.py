@@ -7,10 +7,10 @@ from pathlib import Path
 import click
 
 from lmassay.cli.common import json_option, results_option
-from lmassay.cli.console import is_narrow, print_json, print_table, sentence
+from lmassay.cli.console import is_narrow, print_json, print_table, sentence, warn
 from lmassay.reporting.numbers import short_text
 from lmassay.reporting.shown import shown_together
-from lmassay.storage.store import Store
+from lmassay.storage.store import DAMAGED, Store
 from lmassay.types import Result, RunRecord
 
 
@@ -21,6 +21,9 @@ def ls(results: Path, as_json: bool) -> None:
     """List the runs in a results folder with their main result."""
     with Store(results) as store:
         runs = store.runs()
+    for record in runs:
+        if record.status == DAMAGED:
+            warn(f"the run {record.id} is damaged: {record.note}")
     if as_json:
         print_json({"runs": [record.as_json() for record in runs]})
         return

@@ -36,7 +36,6 @@ from lmassay.plugins.options import Nested, Spec, build, expand_environment, opt
 from lmassay.plugins.registry import current
 from lmassay.statistics.intervals import Settings
 from lmassay.statistics.table import ScoreTable
-from lmassay.storage import provenance
 from lmassay.storage.files import sha256
 from lmassay.types import Design, Example, Request, Response, Result, Score, Train, Trained, digest
 
@@ -310,9 +309,8 @@ class FewShot(Task):
         factory = current().get("method", name, self._base)
         checked = options_model(factory).model_validate(expand_environment(options, "task.method"))
         found: dict[str, Any] = {"method": {"name": name, **checked.model_dump(mode="json", exclude_defaults=True)}}
-        made = self._method if spec is self._method_spec else build("method", spec, self._base, "task.method")
-        own = not type(made).__module__.startswith("lmassay.")
-        found |= {"source": provenance.source_digest(type(made))} if own else {}
+        made, made_from = trainer.made_method(spec, self._base)
+        found |= made_from
         identity = getattr(made, "identity", None)
         return found | ({"identity": identity()} if callable(identity) else {})
 

@@ -352,8 +352,8 @@ def _unchanged(table: ScoreTable, settings: Settings) -> Result:
     labels = np.asarray(table.groups[GROUP])
     # Runs that an earlier version began have examples without this group.
     unchanged = (labels[labels != ""] == UNCHANGED).astype(float)
-    low, high = intervals.mean_interval(unchanged, settings)
-    return Result("unchanged", "overall", float(unchanged.mean()), low, high, len(unchanged))
+    estimated = intervals.mean_estimate(unchanged)
+    return intervals.result_of(estimated, "unchanged", "overall", (len(unchanged), 0, 0), settings)
 
 
 def _turned_wrong(table: ScoreTable, settings: Settings) -> Result:

@@ -26,7 +26,7 @@ from lmassay.reporting.shown import shown_together
 from lmassay.reporting.tiles import plain_overview
 from lmassay.statistics.comparison import Comparison, compare_runs, load_side, share_examples
 from lmassay.storage.provenance import command_line
-from lmassay.storage.store import Store
+from lmassay.storage.store import DAMAGED, Store
 from lmassay.types import RunRecord
 
 _COMPARED = "Paired by example; p from a test that flips signs within pairs; FDR: adjusted for the number of rows."
@@ -82,7 +82,9 @@ def task_blocks(
     yield from map(Note, notes)
     yield from section.blocks
     for record in records:
-        if not record.results:
+        if record.status == DAMAGED:
+            yield Note(f"{record.label} on {record.model} is damaged: {record.note}.")
+        elif not record.results:
             yield Note(f"{record.label} on {record.model} is {record.status} and has no results yet.")
     for record in () if section.tells_errors else records:
         if errors := store.errors(record.id):
