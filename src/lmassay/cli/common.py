@@ -12,7 +12,7 @@ import click
 from rich.cells import cell_len
 
 from lmassay.cli.console import is_narrow, out, plain, print_table, sentence
-from lmassay.reporting.numbers import interval_text, short_text, value_text
+from lmassay.reporting.numbers import interval_text, no_interval_notes, short_text, value_text
 from lmassay.reporting.overview import Overview, in_parts, overview_of
 from lmassay.reporting.shown import shown_together
 from lmassay.storage.provenance import command_line
@@ -86,6 +86,9 @@ def _print_overview(title: str, record: RunRecord, overview: Overview, store: St
     for part in in_parts(overview, _fits):
         _print_part(title, part)
         title = ""
+    printed = [found[metric] for _, _, found in overview.rows for metric in overview.metrics if metric in found]
+    for note in no_interval_notes(printed):
+        sentence(note)
     longest = max([10, *(len(name) for name, _ in overview.lines)])
     for name, text in overview.lines:
         click.echo(plain(f"{name:<{longest}} {text}"))
@@ -165,7 +168,8 @@ def print_runs(records: Sequence[RunRecord], store: Store) -> None:
         right=numbers,
         whole=(*numbers, len(heads)),
     )
-    for note in shown_runs.notes:
+    printed = [found[metric] for found in overall for metric in shown if metric in found]
+    for note in [*shown_runs.notes, *no_interval_notes(printed)]:
         sentence(note)
 
 

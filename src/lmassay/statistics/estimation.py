@@ -257,13 +257,18 @@ def mean_of_estimates(estimates: Sequence[Estimate]) -> Estimate:
     if reasons:
         return replace(first, value=value, center=value, reason=reasons[0])
     averaged: dict[str | int, float] = {}
-    surplus = 0.0
+    of_clusters = 0.0
     for one in estimates:
         for cluster, share in one.contributions.items():
             averaged[cluster] = averaged.get(cluster, 0.0) + share / count
-        own = sum(share**2 for share in one.contributions.values())
-        surplus += max(one.error**2 - own, 0.0) / count
-    variance = sum(share**2 for share in averaged.values()) + surplus
+        of_clusters += sum(share**2 for share in one.contributions.values()) / count
+    of_estimates = sum(one.error**2 for one in estimates) / count
+    of_mean = sum(share**2 for share in averaged.values())
+    if of_estimates >= of_clusters:
+        variance = of_mean + (of_estimates - of_clusters)
+    else:
+        # The prior correlation made the estimates more precise than their clusters look.
+        variance = of_mean * of_estimates / of_clusters
     center = sum(one.center for one in estimates) / count
     return Estimate(
         value,
