@@ -429,8 +429,10 @@ class Settings:
     resamples: int = 2000
     seed: int = 0
 
-    def signature(self) -> str:
-        return f"{self.confidence:g},{INTERVAL_RULE}"
+    def signature(self, clusters: Sequence[str] = ()) -> str:
+        """Confidence, the version of the rule, and what examples are clustered by, for the signature line."""
+        clustered = f",clusters={'+'.join(clusters)}" if clusters else ""
+        return f"{self.confidence:g},{INTERVAL_RULE}{clustered}"
 
 
 @dataclass(frozen=True, slots=True)

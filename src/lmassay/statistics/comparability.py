@@ -12,7 +12,8 @@ from lmassay.plugins.evaluations import variation_of
 from lmassay.types import RunRecord
 
 # What runs are usually compared over, besides what their evaluation varies.
-_MAY_DIFFER = frozenset({"prompt", "model", "limit", "seed"})
+# The rule for intervals ("ci") does not change what was measured; comparisons compute their own.
+_MAY_DIFFER = frozenset({"prompt", "model", "limit", "seed", "ci"})
 # A new release measures as before; a task that does not has another version, which is part of "task".
 _RELEASE = "lmassay"
 _MOST_VALUES = 8

@@ -139,7 +139,7 @@ def _unique(runs: Sequence[RunRecord], key: Key) -> dict[Hashable, RunRecord]:
 def _all_parts(run: RunRecord, *without: str) -> tuple[str, str, str]:
     parts = run.depends_on
     # A new version of the toolkit is told, but it makes no other run.
-    kept = {name: value for name, value in parts.items() if name not in (*without, "lmassay")}
+    kept = {name: value for name, value in parts.items() if name not in (*without, "lmassay", "ci")}
     # An attack says more than the label that is made of it.
     label = "" if _identity(run) else run.base_label
     return run.task, label, _canonical(kept)

@@ -45,9 +45,9 @@ def _attack(perturbation: str, **more: Any) -> dict[str, Any]:
 
 
 # These attacks keep the meaning. Attacks on whole words do not: nobody can complete "The capital is the city of". Nor
-# do deleted letters, which make other words ("day" becomes "da", "snow" becomes "now"). All attacked sentences were
-# read, and a person can complete each of them. With other seeds, wrong keys spoil short words that the answer depends
-# on ("coal" becomes "clal").
+# do deleted letters, which make other words ("day" becomes "da", "snow" becomes "now"). The attacked
+# sentences were read one by one: with other seeds, wrong keys spoil short words that the answer depends on ("coal"
+# becomes "clal").
 _QUICK = [_attack("charswap"), _attack("keyboard", seed=12), _attack("insert")]
 _STANDARD = [*_QUICK, _attack("homoglyph")]
 _FULL = [*_STANDARD, _attack("case", options={"letters": "one"}), _attack("diacritics")]
