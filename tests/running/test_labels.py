@@ -21,7 +21,7 @@ ECHO = {"name": "echo"}
 
 def labels(folder, task, model="echo", **more):
     """The labels of the runs of a robustness sweep, with those of their models where they differ."""
-    write_lines(folder / "src.txt", ["the cat sat on the mat"])
+    write_lines(folder / "src.txt", ["several wonderful people travelled through distant mountains together"])
     tasks = task if isinstance(task, list) else [task]
     specs = [{"name": "robustness", "src": "src.txt", "attack": "charswap", **one} for one in tasks]
     runs = expand({"task": specs, "model": model, **more}, folder)
@@ -112,7 +112,7 @@ def test_the_options_of_a_model_are_in_its_label(tmp_path):
 def test_files_of_one_name_are_told_apart_by_their_folders(tmp_path):
     for folder in ("a", "b"):
         (tmp_path / folder).mkdir()
-        write_lines(tmp_path / folder / "adv.txt", ["the cat sat on the mat"])
+        write_lines(tmp_path / folder / "adv.txt", ["severel wonderfull people"])
     attacks = [{"file": "a/adv.txt"}, {"file": "b/adv.txt"}]
     assert labels(tmp_path, {"attack": attacks}) == [
         "adv.txt, attack.file=a/adv.txt",
@@ -121,7 +121,7 @@ def test_files_of_one_name_are_told_apart_by_their_folders(tmp_path):
 
 
 def test_several_configurations_of_one_command_are_told_apart(tmp_path):
-    write_lines(tmp_path / "src.txt", ["the cat sat on the mat"])
+    write_lines(tmp_path / "src.txt", ["several wonderful people travelled through distant mountains together"])
     task = {"name": "robustness", "src": "src.txt", "attack": "charswap"}
     for name, scorer in (("a.yaml", "chrf"), ("b.yaml", "bleu")):
         write_config(tmp_path / name, {"task": {**task, "s_src": scorer}, "model": "echo"})
@@ -129,14 +129,14 @@ def test_several_configurations_of_one_command_are_told_apart(tmp_path):
     assert [run["label"] for run in runs] == ["charswap, s_src=chrf", "charswap, s_src=bleu"]
     for folder in ("x", "y"):
         (tmp_path / folder).mkdir()
-        write_lines(tmp_path / folder / "src.txt", [folder])
+        write_lines(tmp_path / folder / "src.txt", [f"several wonderful people travelled to {folder} together"])
         write_config(tmp_path / folder / "c.yaml", {"task": task, "model": "echo"})
     runs = json.loads(lmassay("check", "x/c.yaml", "y/c.yaml", "--json", cwd=tmp_path).stdout)["runs"]
     assert [run["label"] for run in runs] == ["charswap, folder=x", "charswap, folder=y"]
 
 
 def test_a_run_that_is_resumed_keeps_the_label_of_its_sweep(tmp_path):
-    write_lines(tmp_path / "src.txt", ["the cat sat on the mat"])
+    write_lines(tmp_path / "src.txt", ["several wonderful people travelled through distant mountains together"])
     task = {"name": "robustness", "src": str(tmp_path / "src.txt"), "attack": "charswap", "max_tokens": [5, 6]}
     first, _ = evaluate({"task": task, "model": "echo"}, results=tmp_path / "r")
     assert first.record.label == "charswap, max_tokens=5"
@@ -155,7 +155,7 @@ def test_written_is_no_key_of_a_configuration(tmp_path):
 
 
 def test_runs_that_were_planned_without_a_file_have_their_own_labels(tmp_path):
-    write_lines(tmp_path / "src.txt", ["the cat sat on the mat"])
+    write_lines(tmp_path / "src.txt", ["several wonderful people travelled through distant mountains together"])
     task = {"name": "robustness", "src": "src.txt", "attack": "charswap"}
     planned = [runner.plan(RunConfig(task=task, model="echo", seed=seed, base_dir=tmp_path)) for seed in (1, 2)]
     assert [plan.label for plan in distinct(planned)] == ["charswap, seed=1", "charswap, seed=2"]

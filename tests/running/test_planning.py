@@ -195,7 +195,7 @@ def test_a_run_is_not_resumed_after_a_file_has_changed_that_its_own_task_reads(f
 
 def test_a_run_is_not_resumed_after_a_module_of_its_own_scorer_has_changed(tmp_path):
     write(tmp_path, own="import utils\ndef same(hyp, ref):\n    return utils.x\n", utils="x = 1.0\n")
-    write_lines(tmp_path / "src.txt", ["the cat sat on the mat"])
+    write_lines(tmp_path / "src.txt", ["several wonderful people travelled through distant mountains together"])
     scorer = "from lmassay import scorer\nimport utils\n@scorer('same')\ndef same(hyp, ref):\n    return utils.x\n"
     write(tmp_path, own=scorer)
     task = {"name": "robustness", "src": "src.txt", "attack": "charswap", "s_src": "own.py:same"}

@@ -16,7 +16,7 @@ from tests.helpers import lmassay, write_config, write_lines
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     """A finished run of three lines, in the folder results."""
-    write_lines(tmp_path / "src.txt", ["the cat sat on the mat", "a dog ran", "we saw two birds"])
+    write_lines(tmp_path / "src.txt", ["several wonderful people travelled together", "a dog ran", "we saw two birds"])
     task = {"name": "robustness", "src": "src.txt", "attack": "charswap"}
     write_config(tmp_path / "c.yaml", {"task": task, "model": "echo", "resamples": 100})
     done = lmassay("run", "c.yaml", "--results", "results", cwd=tmp_path)
@@ -116,7 +116,7 @@ def test_changed_scores_are_an_error_and_resume_judges_the_examples_again(folder
 
 
 def test_a_changed_text_is_an_error_where_texts_are_read(folder):
-    edit(folder, "UPDATE rows SET details = replace(details, 'cat', 'dog')")
+    edit(folder, "UPDATE rows SET details = replace(details, 'wonderful', 'dreadful')")
     with Store(folder / "results") as store:
         run = store.run("latest").id
         assert len(list(store.score_rows(run))) == 3

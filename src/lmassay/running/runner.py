@@ -71,6 +71,9 @@ def begin(
 ) -> RunRecord:
     """Do a run that waits, or what is left of one that was broken off; ``failed`` trainings are not tried again."""
     with store.lock(record.id):
+        if record.signature != planned.signature:
+            # An earlier version began it, which had another rule for intervals: the signature says what is done now.
+            store.set_signature(record.id, planned.signature, planned.depends_on)
         return _work(planned, store, record.id, progress, failed)
 
 
@@ -84,12 +87,17 @@ def replan(record: RunRecord) -> Plan:
     if record.status == DAMAGED and not record.config:
         raise StoreError(f"the run {record.id} cannot be resumed: {record.note}")
     planned = plan(RunConfig.model_validate(record.config))
-    if planned.signature != record.signature:
+    if _without_interval_rule(planned.depends_on) != _without_interval_rule(record.depends_on):
         raise StoreError(
             f"the inputs of {record.id} have changed since it began, so its parts would not fit; start a new run\n"
             f"  then: {record.signature}\n  now:  {planned.signature}"
         )
     return planned
+
+
+def _without_interval_rule(depends_on: Mapping[str, str]) -> dict[str, str]:
+    """What the scores depend on. Intervals are computed from all of them at the end, by the rule of that time."""
+    return {name: value for name, value in depends_on.items() if name != "ci"}
 
 
 def _new_run(planned: Plan, store: Store, sweep: str, card: CardPart | None = None) -> NewRun:

@@ -185,6 +185,20 @@ class Store:
                 "UPDATE runs SET status = ?, note = ?, finished = ? WHERE id = ?", (status, note, finished, run)
             )
 
+    def set_signature(self, run: str, signature: str, depends_on: Mapping[str, str]) -> None:
+        """Record anew what the numbers of a run depend on."""
+        with _plain_errors(self.file), self._transaction():
+            query = f"SELECT {', '.join(_RECORD)} FROM runs WHERE id = ?"  # noqa: S608
+            (row,) = self._db.execute(query, (run,))
+            record = dict(zip(_RECORD, row, strict=True))
+            provenance = {**json.loads(record["provenance"]), "signature": dict(depends_on)}
+            record |= {"signature": signature, "provenance": canonical(provenance)}
+            self._db.execute(
+                "UPDATE runs SET signature = ?, provenance = ? WHERE id = ?", (signature, record["provenance"], run)
+            )
+            if "record" in self._digests(run):
+                self._set_digest(run, "record", _record_digest(record))
+
     def set_results(self, run: str, results: Sequence[Result]) -> None:
         stored = canonical([result.as_dict() for result in results])
         with _plain_errors(self.file), self._transaction():
