@@ -181,7 +181,7 @@ def estimate(
     ``bounds`` are the least and the largest possible value. A difference has no interval that leans on its bounds:
     it is a mean that can have either sign, cut where it would leave them.
     """
-    parts = [_part_of(term) for term in terms]
+    parts = [_part_of(term, is_difference=is_difference) for term in terms]
     value = constant + sum(part.coefficient * part.mean for part in parts)
     rows = sum(part.rows for part in parts)
     ends = (bounds[0], bounds[1]) if bounds and bounds[0] is not None and bounds[1] is not None else None
@@ -342,7 +342,7 @@ class _Part:
         return mean, max(second / total - mean**2, 0.0) / total
 
 
-def _part_of(term: Term) -> _Part:
+def _part_of(term: Term, *, is_difference: bool) -> _Part:
     import numpy as np
 
     values = np.asarray(term.values, dtype=float)
@@ -362,7 +362,9 @@ def _part_of(term: Term) -> _Part:
         # Each value stands for many rows, which are right or wrong: sum up the rows, not the values.
         events = min(mean * total, (1 - mean) * total)
         return _Part(term.coefficient, len(values), total, mean, mean * (1 - mean), events, True, (0.0, 1.0), 2.0)
-    is_binary = bool(np.isin(values, (0.0, 1.0)).all())
+    # Paired differences that are all 0 or 1 are not a rate: they could have been -1, and the result must not depend on
+    # which of two runs comes first.
+    is_binary = not is_difference and bool(np.isin(values, (0.0, 1.0)).all())
     nonzero = np.abs(values) > _ROUNDING
     if is_binary:
         events = float(min(nonzero.sum(), (~nonzero).sum()))
@@ -370,6 +372,11 @@ def _part_of(term: Term) -> _Part:
     events = float(nonzero.sum())
     zeros = 1 - events / len(values)
     size = float(np.sqrt((values[nonzero] ** 2).mean())) if nonzero.any() else 1.0
+    if is_difference and variance == 0:
+        # Every pair changed by the same amount: the spread is unknown, not 0, and so is how alike clusters are.
+        return _Part(
+            term.coefficient, len(values), equal_rows, mean, variance, 0.0, False, (-size, size), _PSEUDO_OBSERVATIONS
+        )
     return _Part(
         term.coefficient,
         len(values),
