@@ -304,7 +304,7 @@ def _print_standings(found: Compared) -> None:
         rows,
         right=(2, 3, 4, 5),
     )
-    sentence(f"p (Holm): two-sided, adjusted for {tests} comparisons with the best by each metric (Holm)")
+    sentence(f"p (Holm): two-sided, adjusted by Holm's method for the {tests} pairs of runs by each metric")
 
 
 def _row(row: Comparison, *, several: bool, relative: bool, tests: bool) -> list[object]:

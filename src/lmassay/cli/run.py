@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, redirect_stdout
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -188,7 +189,8 @@ def _resume(store: Store, *runs: str) -> str:
     return command_line("resume", *runs, "--results", store.folder)
 
 
-def show_plan(planned: Sequence[Plan], as_json: bool) -> None:
+def show_plan(planned: Sequence[Plan], as_json: bool, more: Mapping[str, Any] | None = None) -> None:
+    """Print the runs of a plan; ``more`` goes into the JSON document."""
     rows = [
         {
             "task": plan.task.name,
@@ -201,7 +203,7 @@ def show_plan(planned: Sequence[Plan], as_json: bool) -> None:
         for plan in planned
     ]
     if as_json:
-        print_json({"runs": rows})
+        print_json({"runs": rows, **(more or {})})
         return
     columns = ("task", "label", "model", "examples", "requests")
     print_table(

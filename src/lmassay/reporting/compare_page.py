@@ -182,8 +182,8 @@ def ranking_table(standings: Sequence[Standing], title: Callable[[str], str], al
     head = [Cell("metric", kind="text"), Cell("run", kind="text"), *map(Cell, heads), Cell("", kind="text")]
     tests = max(standing.tests for standing in standings)
     caption = (
-        f"All runs against the best by each metric. p: two-sided, adjusted for {tests} comparisons with the best by "
-        f"Holm's method. Tie: not significantly different from the best at {alpha:g}."
+        f"All runs against the best by each metric. p: two-sided, adjusted by Holm's method for the {tests} pairs of "
+        f"runs by each metric. Tie: not significantly different from the best at {alpha:g}."
     )
     return [Table(caption, [head], [Body(lines)])]
 

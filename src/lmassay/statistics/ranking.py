@@ -1,8 +1,9 @@
 """More than two runs: which is best, and which cannot be told apart from it.
 
-Every run is compared with the best one, on the examples that both scored. The p-values of a metric are adjusted for the
-number of these comparisons by Holm's method. They are two-sided because which run is best is not known beforehand but
-read off the same data. Runs that do not differ significantly from the best are tied with it.
+Every run is compared with the best one, on the examples that both scored. Which run is best is not known beforehand
+but read off the same data, so p-values are two-sided and adjusted (by Holm's method) for all pairs of runs: any of them
+could have been the one that is shown. Adjusted for the comparisons with the best only, one of ten equal runs would be
+called worse in 14 % of cases. Runs that do not differ significantly from the best are tied with it.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ class Standing:
     mean: float
     mark: Mark
     tests: int
-    """How many comparisons ``row.p_adjusted`` is adjusted for."""
+    """How many pairs of runs ``row.p_adjusted`` is adjusted for."""
     row: Comparison | None = None
 
 
@@ -55,17 +56,19 @@ def _ranking(sides: Sequence[Side], rows: Sequence[Comparison], alpha: float) ->
         if run != best_id:
             compared += _against(best, by_id[run], metric)
     with_p = [row for row in compared if row.p is not None]
-    adjusted = holm_adjusted([row.p for row in with_p if row.p is not None])
+    runs = len(compared) + 1
+    tests = runs * (runs - 1) // 2
+    adjusted = holm_adjusted([row.p for row in with_p if row.p is not None], tests)
     by_run = dict(zip((row.new for row in with_p), adjusted, strict=True))
     standings = []
     for row in compared:
         p = by_run.get(row.new)
         # Without a test nothing tells the run from the best one either.
         mark: Mark = "tie" if p is None or p >= alpha else ""
-        standing = Standing(metric, row.new, row.new_mean, mark, len(with_p), replace(row, p_adjusted=p))
+        standing = Standing(metric, row.new, row.new_mean, mark, tests, replace(row, p_adjusted=p))
         standings.append(standing)
     standings.sort(key=lambda standing: _badness(standing.mean, rows[0].better))
-    return [Standing(metric, best_id, best_mean, "best", len(with_p)), *standings]
+    return [Standing(metric, best_id, best_mean, "best", tests), *standings]
 
 
 def _best(rows: Sequence[Comparison]) -> tuple[str, float]:
