@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, redirect_stdout
 from itertools import chain
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -202,7 +203,8 @@ def _resume(store: Store, *runs: str) -> str:
     return command_line("resume", *runs, "--results", store.folder)
 
 
-def show_plan(planned: Sequence[Plan], as_json: bool) -> None:
+def show_plan(planned: Sequence[Plan], as_json: bool, more: Mapping[str, Any] | None = None) -> None:
+    """Print the runs of a plan; ``more`` goes into the JSON document."""
     with plug_in_output_aside():
         notes = [plan.notes for plan in planned]
     _warn_of(chain.from_iterable(notes))
@@ -219,7 +221,7 @@ def show_plan(planned: Sequence[Plan], as_json: bool) -> None:
         for plan, own_notes in zip(planned, notes, strict=True)
     ]
     if as_json:
-        print_json({"runs": rows})
+        print_json({"runs": rows, **(more or {})})
         return
     columns = ("task", "label", "model", "examples", "requests")
     print_table(

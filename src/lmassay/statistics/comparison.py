@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from math import inf, isclose
+from math import inf, isclose, isfinite
 from typing import TYPE_CHECKING
 
 from lmassay.errors import UserError, did_you_mean
@@ -190,6 +190,12 @@ class PairedColumn:
     units: Sequence[str]
     """What each score belongs to in the test: its first cluster, or itself."""
 
+    def changes(self) -> NDArray[np.float64]:
+        """New less base; 0 where scores differ by rounding only."""
+        import numpy as np
+
+        return np.where(the_same(self.before, self.after), 0.0, self.after - self.before)
+
     def mean(self, values: NDArray[np.float64]) -> float:
         if self.weights is None:
             return float(values.mean())
@@ -216,15 +222,27 @@ class Pairs:
 
     def difference(self, settings: Settings) -> Difference:
         """Interval and p from the differences of single pairs, so that nothing outside the pairs can matter."""
-        import numpy as np
-
         terms = []
         for column in self.columns:
-            change = np.where(the_same(column.before, column.after), 0.0, column.after - column.before)
             # Scores between 0 and 1 change by one at most, which tells how far an example that did not could have.
             step = 1.0 if _bounds([*column.before.tolist(), *column.after.tolist()]) == (0.0, 1.0) else None
-            terms.append(Term(change, column.coefficient, column.clusters, column.weights, step=step))
+            terms.append(Term(column.changes(), column.coefficient, column.clusters, column.weights, step=step))
         return difference_of(terms, settings)
+
+    def at_end(self, *, falls: bool) -> Pairs | None:
+        """The pairs if every new score were as low, or as high, as it can be; None where scores have no end."""
+        import numpy as np
+
+        columns = []
+        for column in self.columns:
+            values = [*column.before.tolist(), *column.after.tolist()]
+            low, high = _column_bounds(self.combination, column.coefficient, values)
+            # A column that is taken off makes the metric fall where it rises.
+            end = low if falls is (column.coefficient > 0) else high
+            if not isfinite(end):
+                return None
+            columns.append(replace(column, after=np.full_like(column.before, end)))
+        return replace(self, columns=columns)
 
 
 def paired_columns(base: Side, other: Side, metric: str) -> Pairs | None:

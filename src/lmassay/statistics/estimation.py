@@ -382,6 +382,8 @@ def _part_of(term: Term, step: float | None, *, is_signed: bool) -> _Part:
         # Each value stands for many rows, which are right or wrong: sum up the rows, not the values.
         events = min(mean * total, (1 - mean) * total)
         return _Part(term.coefficient, len(values), total, mean, mean * (1 - mean), events, True, (0.0, 1.0), 2.0)
+    # Differences that are all 0 or 1 are not a rate: they could have been -1, and the result must not depend on which
+    # of two runs comes first.
     is_binary = not is_signed and bool(np.isin(values, (0.0, 1.0)).all())
     nonzero = np.abs(values) > _ROUNDING
     if is_binary:
@@ -391,6 +393,11 @@ def _part_of(term: Term, step: float | None, *, is_signed: bool) -> _Part:
     zeros = 1 - events / len(values)
     # A pseudo-observation is as far from 0 as the values that differ from it.
     size = float(np.sqrt((values[nonzero] ** 2).mean())) if nonzero.any() else step
+    if is_signed and variance == 0 and size is not None:
+        # All differences are the same: the spread is unknown, not 0, and so is how alike clusters are.
+        return _Part(
+            term.coefficient, len(values), equal_rows, mean, variance, 0.0, False, (-size, size), _PSEUDO_OBSERVATIONS
+        )
     return _Part(
         term.coefficient,
         len(values),
