@@ -129,7 +129,9 @@ def test_a_rate_on_another_scale_has_the_interval_of_the_rate():
     assert scaled.interval() == pytest.approx((2 * low - 1, 2 * high - 1))
 
 
-@pytest.mark.parametrize(("clusters", "size", "p", "correlation"), [(5, 12, 0.8, 0.2), (24, 12, 0.95, 0.3), (40, 4, 0.3, 0.1)])
+@pytest.mark.parametrize(
+    ("clusters", "size", "p", "correlation"), [(5, 12, 0.8, 0.2), (24, 12, 0.95, 0.3), (40, 4, 0.3, 0.1)]
+)
 def test_clustered_rates_cover(clusters, size, p, correlation):
     rng = np.random.default_rng(7)
     spread = (1 - correlation) / correlation

@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 
 from lmassay.errors import UserError
 from lmassay.statistics.comparison import compare_runs
-from lmassay.statistics.gate import Condition, fewest_units, judge, parse_condition
+from lmassay.statistics.conditions import Condition, parse_condition
+from lmassay.statistics.gate import judge
 from tests.compare_kit import failed, rates, scored, side, two, unscored
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import asdict, replace
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -24,9 +24,12 @@ from lmassay.reporting.compared import (
     part_text,
 )
 from lmassay.reporting.numbers import number_text, p_text
+from lmassay.reporting.shown import distinct_labels
 from lmassay.statistics.comparison import Comparison, Side, load_side
+from lmassay.statistics.conditions import parse_condition
 from lmassay.statistics.flips import Flips
-from lmassay.statistics.gate import ALPHA, Verdict, parse_condition
+from lmassay.statistics.gate import ALPHA, Verdict, unpaired_text
+from lmassay.statistics.ranking import Standing
 from lmassay.statistics.run_pairs import named_runs
 from lmassay.storage.store import Store
 from lmassay.types import Better, RunRecord
@@ -41,7 +44,10 @@ def _how_many(_: click.Context, __: click.Parameter, value: str | None) -> int |
     raise UserError(f"--flips '{value}' is no number; write --flips behind the runs, or --flips {_FEW}")
 
 
-@click.command(epilog='Example: lmassay compare BASE NEW --fail-if "accuracy<-0.02"', short_help="Compare runs.")
+@click.command(
+    epilog='Example: lmassay compare BASE NEW --fail-if "accuracy<-0.02" or --pass-only-if "accuracy>-0.02"',
+    short_help="Compare runs.",
+)
 @click.argument("runs", metavar="BASE NEW...", nargs=-1, required=True)
 @click.option("--metric", "metrics", metavar="NAME", multiple=True, help="Compare by this metric, not by the headline.")
 @click.option("--group", "groups", metavar="KIND=LABEL", multiple=True, help="Only examples of a group: category=Age.")
@@ -60,7 +66,14 @@ def _how_many(_: click.Context, __: click.Parameter, value: str | None) -> int |
     "conditions",
     metavar="CONDITION",
     multiple=True,
-    help='Exit with 1 if so and significant: "accuracy<-0.02", "accuracy<-2%", "accuracy worse by 0.02".',
+    help='Exit with 1 on evidence that it holds: "accuracy<-0.02", "accuracy<-2%", "accuracy worse by 0.02".',
+)
+@click.option(
+    "--pass-only-if",
+    "requirements",
+    metavar="CONDITION",
+    multiple=True,
+    help='Exit with 0 only on evidence that it holds: "accuracy>-0.02", "accuracy not worse by 0.02".',
 )
 @click.option(
     "--alpha",
@@ -69,7 +82,7 @@ def _how_many(_: click.Context, __: click.Parameter, value: str | None) -> int |
     show_default=True,
     help="What p must be below to be significant.",
 )
-@click.option("--allow-incomplete", is_flag=True, help="Let --fail-if judge runs with errors, and unfinished ones.")
+@click.option("--allow-incomplete", is_flag=True, help="Let the gate judge runs with errors, and unfinished ones.")
 @click.option(
     "--base-results", type=click.Path(path_type=Path, file_okay=False), help="Folder that holds BASE, if another."
 )
@@ -82,6 +95,7 @@ def compare(
     most: int | None,
     output: Path | None,
     conditions: Sequence[str],
+    requirements: Sequence[str],
     alpha: float,
     allow_incomplete: bool,
     base_results: Path | None,
@@ -90,18 +104,21 @@ def compare(
 ) -> int:
     """Compare each NEW run with BASE on the examples both have: difference, its interval, paired test, flips.
 
-    --fail-if makes it a gate: exit 1 if a difference is beyond the threshold and significant, 0 if not, 2 if that
-    cannot be judged. With several conditions or runs, p is adjusted for their number. Of a sweep, "latest latest"
-    judges every run.
+    Two options make it a gate. --fail-if exits with 1 on evidence of a change beyond the threshold, and with 0
+    without. --pass-only-if exits with 0 on evidence that there is none, and with 1 without. Both exit with 2 if that
+    cannot be judged. With several conditions or runs, the p-values of --fail-if are adjusted for their number. Of a
+    sweep, "latest latest" judges every run.
     """
-    gate = Gate([parse_condition(text) for text in conditions], alpha, allow_incomplete)
+    parsed = [parse_condition(text) for text in conditions]
+    parsed += [parse_condition(text, "pass only if") for text in requirements]
+    gate = Gate(parsed, alpha, allow_incomplete)
     part = _parsed_groups(groups)
     if len(runs) < 2:
         raise UserError("give at least two runs: the first is what the others are compared with; see `lmassay ls`")
     with ExitStack() as stack:
         store = stack.enter_context(Store(results))
         base_store = store if base_results is None else stack.enter_context(Store(base_results))
-        named = named_runs(base_store, store, runs, gated=bool(conditions), allow_incomplete=allow_incomplete)
+        named = named_runs(base_store, store, runs, gated=bool(parsed), allow_incomplete=allow_incomplete)
         pairs = _with_scores(base_store, store, named.pairs, part)
         found = compare_sources(pairs, metrics, part, gate)
         found = replace(found, caveats=[*named.caveats, *found.caveats])
@@ -187,15 +204,50 @@ def document(found: Compared, most: int | None) -> dict[str, Any]:
         "base": bases[0].side.record.id if len(bases) == 1 else None,
         "groups": dict(found.groups),
         "caveats": list(found.caveats),
-        "comparisons": [asdict(row) | {"relative": row.relative} for row in found.rows],
+        "comparisons": [_row_document(row) for row in found.rows],
+        "against_best": [_standing_document(standing) for standing in found.standings],
         "flips": [_flips_document(flips, most or 0, texts[flips.new]) for flips in found.flips],
         "gate": found.verdict.as_json() if found.verdict else None,
+    }
+
+
+def _row_document(row: Comparison) -> dict[str, Any]:
+    """A comparison with the method of its interval; single clusters are nothing for a document."""
+    values = {field.name: getattr(row, field.name) for field in fields(row) if field.name != "estimate"}
+    method = {}
+    if row.estimate is not None:
+        known = not row.estimate.reason
+        method = {
+            "method": row.estimate.method,
+            "standard_error": row.estimate.error if known else None,
+            "degrees_of_freedom": row.estimate.degrees if known else None,
+        }
+    return values | {"relative": row.relative} | method
+
+
+def _standing_document(standing: Standing) -> dict[str, Any]:
+    row = standing.row
+    return {
+        "metric": standing.metric,
+        "run": standing.run,
+        "mean": standing.mean,
+        "mark": standing.mark,
+        "best": standing.run if row is None else row.base,
+        "difference": None if row is None else row.difference,
+        "low": None if row is None else row.low,
+        "high": None if row is None else row.high,
+        "p": None if row is None else row.p,
+        "p_adjusted": None if row is None else row.p_adjusted,
+        "adjustment": "holm",
+        "tests": standing.tests,
+        "n": None if row is None else row.n,
     }
 
 
 def print_compared(found: Compared, most: int | None) -> None:
     """The table of differences, the flips if they were asked for, and the verdict of the gate."""
     _print_differences(found)
+    _print_standings(found)
     if most is not None:
         texts = _answers(found, most)
         for flips in found.flips:
@@ -215,10 +267,13 @@ def _print_differences(found: Compared) -> None:
     columns = [*means, "difference", interval_title(base.record)]
     columns += [*(["relative"] if relative else []), "p", *(["p (FDR)"] if tests else []), "n"]
     heads = ["metric", *(["new"] if several else []), *columns]
+    # Runs of different sweeps may have the same label; in the table they must be told apart.
+    shown = distinct_labels([source.side.record for source in (*found.bases, *found.others)])
+    names = {record.id: f"{record.label} on {record.model}" for record in shown}
     print_table(
         f"{new}against {against}{part}; {found.manner}",
         heads,
-        [_row(row, several=several, relative=relative, tests=tests) for row in found.rows],
+        [_row(row, names[row.new] if several else "", relative=relative, tests=tests) for row in found.rows],
         right=range(2 if several else 1, len(heads)),
     )
     directions: tuple[Better, ...] = ("lower", "zero")
@@ -226,13 +281,41 @@ def _print_differences(found: Compared) -> None:
         metrics = dict.fromkeys(row.metric for row in found.rows if row.better == better)
         if metrics:
             sentence(f"{WHAT_IS_BETTER[better]}: {', '.join(metrics)}")
+    if tests:
+        sentence(f"p (FDR): adjusted for {len(found.rows)} rows (false discovery rate, Benjamini and Hochberg)")
+    for row in found.rows:
+        if unpaired := unpaired_text(row):
+            which = f" of {found.title(row.new)}" if several else ""
+            sentence(f"{row.metric}{which}: {unpaired}")
 
 
-def _row(row: Comparison, *, several: bool, relative: bool, tests: bool) -> list[object]:
+def _print_standings(found: Compared) -> None:
+    if not found.standings:
+        return
+    rows: list[Sequence[object]] = []
+    for standing in found.standings:
+        row = standing.row
+        if row is None:
+            numbers = ["", "", ""]
+        else:
+            numbers = [f"{row.difference:+z.4f}", interval_text(row), p_text(row.p_adjusted)]
+        rows.append([standing.metric, found.title(standing.run), number_text(standing.mean), *numbers, standing.mark])
+    click.echo("")
+    tests = max(standing.tests for standing in found.standings)
+    print_table(
+        f"all runs against the best; tie: not significantly different from it at {found.alpha:g}",
+        ("metric", "run", "mean", "difference", interval_title(found.bases[0].side.record), "p (Holm)", ""),
+        rows,
+        right=(2, 3, 4, 5),
+    )
+    sentence(f"p (Holm): two-sided, adjusted by Holm's method for the {tests} pairs of runs by each metric")
+
+
+def _row(row: Comparison, name: str, *, relative: bool, tests: bool) -> list[object]:
     share = "n/a" if row.relative is None else f"{row.relative:+z.1%}"
     return [
         row.metric,
-        *([row.new_label] if several else []),
+        *([name] if name else []),
         number_text(row.base_mean),
         number_text(row.new_mean),
         f"{row.difference:+z.4f}",
@@ -270,9 +353,11 @@ def _print_verdict(found: Compared, verdict: Verdict) -> None:
     click.echo("")
     for check in verdict.checks:
         which = f" ({found.title(check.row.new)})" if len(found.others) > 1 else ""
-        sentence(f"{check.state.upper()}  {check.condition}{which}: {check.why}")
-    if verdict.checks:
-        sentence(f"the gate {verdict.how()}")
+        # Without the reading, "PASS accuracy>-0.02" could be taken for a condition that must not hold.
+        reading = "" if check.condition.reading == "fail if" else "only if "
+        sentence(f"{check.state.upper()}  {reading}{check.condition}{which}: {check.why}")
+    for text in verdict.how():
+        sentence(text)
 
 
 def _flips_document(flips: Flips, most: int, texts: Answers) -> dict[str, Any]:

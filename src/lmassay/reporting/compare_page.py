@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
@@ -18,7 +18,8 @@ from lmassay.reporting.numbers import number_text, p_text
 from lmassay.reporting.shell import document, environment
 from lmassay.statistics.comparison import Comparison
 from lmassay.statistics.flips import Change, Flips
-from lmassay.statistics.gate import Verdict
+from lmassay.statistics.gate import Verdict, unpaired_text
+from lmassay.statistics.ranking import Standing
 from lmassay.storage.provenance import to_run_again
 
 _MOST_LISTED = 10
@@ -84,6 +85,7 @@ def _verdict(verdict: Verdict, found: Compared) -> list[Block]:
     lines = [
         Line(
             [
+                Cell(check.condition.reading, kind="text"),
                 name(str(check.condition), *([found.title(check.row.new)] if len(found.others) > 1 else [])),
                 Cell(check.state, kind="text"),
                 Cell(check.why, kind="text"),
@@ -91,10 +93,13 @@ def _verdict(verdict: Verdict, found: Compared) -> list[Block]:
         )
         for check in verdict.checks
     ]
-    head = [Cell(title, kind="text") for title in ("fail if", "verdict", "why")]
-    note = f"The gate says: {verdict.state}. It {verdict.how()}."
-    refused = [Note(f"It cannot judge: {verdict.refused}.")] if verdict.refused else []
-    return [Note(note), *refused, Table("", [head], [Body(lines)])]
+    head = [Cell(title, kind="text") for title in ("option", "condition", "verdict", "why")]
+    notes = [Note(f"The gate says: {verdict.state}.")]
+    if verdict.refused:
+        notes.append(Note(f"It cannot judge: {verdict.refused}."))
+    for text in verdict.how():
+        notes.append(Note(f"{text[0].upper()}{text[1:]}."))
+    return [*notes, Table("", [head], [Body(lines)])]
 
 
 def _runs(found: Compared) -> list[Block]:
@@ -132,19 +137,61 @@ def _differences(found: Compared) -> list[Block]:
             Cell("n/a" if row.relative is None else f"{row.relative:+z.1%}"),
             Cell(p_text(row.p)),
             *([Cell(p_text(row.p_adjusted))] if tests else []),
-            Cell(f"{row.n:,}", [f"{row.units:,} clusters"] if row.units != row.n else []),
+            Cell(f"{row.n:,}", _pair_notes(row)),
         ]
         lines.append(Line(cells))
     texts = ["metric", *(["run"] if several else [])]
     numbers = ["base mean", "new mean", f"difference, {100 * found.confidence:g} % interval", "relative", "p"]
     numbers += ["p (FDR)"] if tests else []
     head = [*(Cell(title, kind="text") for title in texts), *map(Cell, [*numbers, "pairs"])]
-    adjusted = " FDR: adjusted for the number of rows (Benjamini and Hochberg)." if tests else ""
-    caption = f"New less base, on what both runs have a score for; {found.manner}, two-sided.{adjusted}"
+    rows = len(found.rows)
+    adjusted = f" FDR: adjusted for {rows} rows (false discovery rate, Benjamini and Hochberg)." if tests else ""
+    caption = (
+        f"New less base, on the examples that both runs scored; {found.manner}. Interval and two-sided p from the same "
+        f"paired t-test.{adjusted}"
+    )
     return [
         Table(caption, [head], [Body(lines)]),
         Figures([_figure(found, part) for part in on_one_scale(found.rows)], "middle"),
+        *ranking_table(found.standings, found.title, found.alpha),
     ]
+
+
+def ranking_table(standings: Sequence[Standing], title: Callable[[str], str], alpha: float) -> list[Block]:
+    """All runs against the best one; nothing for two runs."""
+    if not standings:
+        return []
+    lines = []
+    for standing in standings:
+        row = standing.row
+        numbers = [Cell(""), Cell("")]
+        if row is not None:
+            numbers = [Cell(f"{row.difference:+z.4f}", [interval_text(row, "+")]), Cell(p_text(row.p_adjusted))]
+        lines.append(
+            Line(
+                [
+                    name(standing.metric),
+                    Cell(title(standing.run), kind="text"),
+                    Cell(number_text(standing.mean)),
+                    *numbers,
+                    Cell(standing.mark, kind="text"),
+                ]
+            )
+        )
+    heads = ("mean", "difference to the best, interval", "p (Holm)")
+    head = [Cell("metric", kind="text"), Cell("run", kind="text"), *map(Cell, heads), Cell("", kind="text")]
+    tests = max(standing.tests for standing in standings)
+    caption = (
+        f"All runs against the best by each metric. p: two-sided, adjusted by Holm's method for the {tests} pairs of "
+        f"runs by each metric. Tie: not significantly different from the best at {alpha:g}."
+    )
+    return [Table(caption, [head], [Body(lines)])]
+
+
+def _pair_notes(row: Comparison) -> list[str]:
+    notes = [f"{row.units:,} clusters"] if row.units != row.n else []
+    unpaired = unpaired_text(row)
+    return [*notes, unpaired] if unpaired else notes
 
 
 def _best(row: Comparison) -> list[str]:

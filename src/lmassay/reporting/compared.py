@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from lmassay.plugins.evaluations import metric_of
 from lmassay.statistics.comparison import (
     Comparison,
     Side,
@@ -20,8 +21,10 @@ from lmassay.statistics.comparison import (
     with_false_discovery_rate,
     wrong_order,
 )
+from lmassay.statistics.conditions import Condition, likely_slip
 from lmassay.statistics.flips import Flips, flips
-from lmassay.statistics.gate import ALPHA, Condition, Verdict, fails_on_improvement, judge, pairs_about
+from lmassay.statistics.gate import ALPHA, Verdict, judge, pairs_about
+from lmassay.statistics.ranking import Standing, rankings
 from lmassay.storage.store import Store
 from lmassay.types import Better
 
@@ -39,7 +42,7 @@ class Source:
 
 @dataclass(frozen=True, slots=True)
 class Gate:
-    """What must not be, and how it is judged."""
+    """The conditions, and how they are judged."""
 
     conditions: Sequence[Condition]
     alpha: float = ALPHA
@@ -61,6 +64,8 @@ class Compared:
     groups: Mapping[str, str] = field(default_factory=dict)
     alpha: float = ALPHA
     verdict: Verdict | None = None
+    standings: Sequence[Standing] = ()
+    """All runs against the best one, by metric; empty for two runs, or where each run has its own base."""
 
     @property
     def bases(self) -> Sequence[Source]:
@@ -136,7 +141,8 @@ def compare_sources(
             told += other_labels(base, new)
             for condition in conditions:
                 if condition.metric in gated[run]:
-                    told += fails_on_improvement(base, condition)
+                    slip = likely_slip(condition, metric_of(base.record, condition.metric))
+                    told += [slip] if slip else []
             told += [] if gated[run] else [f"no condition is about {run} ({new.name}); it is not judged"]
     rows = with_false_discovery_rate(rows)
     return Compared(
@@ -149,7 +155,16 @@ def compare_sources(
         verdict=judge(conditions, sides, rows, alpha=alpha, allow_incomplete=gate.allow_incomplete)
         if gate and conditions
         else None,
+        standings=_standings(sides, rows, alpha),
     )
+
+
+def _standings(sides: Sequence[tuple[Side, Side]], rows: Sequence[Comparison], alpha: float) -> list[Standing]:
+    first = sides[0][0]
+    if any(base is not first for base, _ in sides):
+        # The runs of two sweeps are compared pair by pair; they are variants, not competitors.
+        return []
+    return rankings([first, *(new for _, new in sides)], rows, alpha)
 
 
 def _by_run(metrics: Iterable[str], pairs: Sequence[tuple[Side, Side]]) -> dict[str, list[str]]:

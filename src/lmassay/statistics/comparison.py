@@ -7,12 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from math import inf, isclose
+from math import inf, isclose, isfinite
 from typing import TYPE_CHECKING
 
 from lmassay.errors import UserError, did_you_mean
 from lmassay.plugins.evaluations import metric_of, variation_of
 from lmassay.statistics.combination import Combination, labels_of, sums_of
+from lmassay.statistics.comparability import differing_settings
 from lmassay.statistics.distributions import false_discovery_rates
 from lmassay.statistics.estimation import Estimate, Term
 from lmassay.statistics.intervals import ABSOLUTE_SLACK, RELATIVE_SLACK, Difference, Settings, difference_of, the_same
@@ -190,6 +191,12 @@ class PairedColumn:
     units: Sequence[str]
     """What each score belongs to in the test: its cluster (of two ways to cluster, the one with fewer), or itself."""
 
+    def changes(self) -> NDArray[np.float64]:
+        """New less base; 0 where scores differ by rounding only."""
+        import numpy as np
+
+        return np.where(the_same(self.before, self.after), 0.0, self.after - self.before)
+
     def mean(self, values: NDArray[np.float64]) -> float:
         if self.weights is None:
             return float(values.mean())
@@ -217,15 +224,27 @@ class Pairs:
 
     def difference(self, settings: Settings) -> Difference:
         """Interval and p from the differences of single pairs, so that nothing outside the pairs can matter."""
-        import numpy as np
-
         terms = []
         for column in self.columns:
-            change = np.where(the_same(column.before, column.after), 0.0, column.after - column.before)
             # Scores between 0 and 1 change by one at most, which tells how far an example that did not could have.
             step = 1.0 if _bounds([*column.before.tolist(), *column.after.tolist()]) == (0.0, 1.0) else None
-            terms.append(Term(change, column.coefficient, column.clusters, column.weights, step=step))
+            terms.append(Term(column.changes(), column.coefficient, column.clusters, column.weights, step=step))
         return difference_of(terms, settings, self.clustered_by)
+
+    def at_end(self, *, falls: bool) -> Pairs | None:
+        """The pairs if every new score were as low, or as high, as it can be; None where scores have no end."""
+        import numpy as np
+
+        columns = []
+        for column in self.columns:
+            values = [*column.before.tolist(), *column.after.tolist()]
+            low, high = _column_bounds(self.combination, column.coefficient, values)
+            # A column that is taken off makes the metric fall where it rises.
+            end = low if falls is (column.coefficient > 0) else high
+            if not isfinite(end):
+                return None
+            columns.append(replace(column, after=np.full_like(column.before, end)))
+        return replace(self, columns=columns)
 
 
 def paired_columns(base: Side, other: Side, metric: str) -> Pairs | None:
@@ -542,16 +561,10 @@ def caveats(base: Side, others: Sequence[Side]) -> list[str]:
     for other in others:
         told += _coverage(base, other)
         told += _shared_labels(base, other)
-        ours, theirs = base.depends_on, other.depends_on
-        may_differ = {*variation_of(base.record).asked, *_MAY_DIFFER}
-        names = [n for n in dict.fromkeys([*ours, *theirs]) if n not in may_differ and ours.get(n) != theirs.get(n)]
+        names = differing_settings([base.record, other.record])
         if names:
             told.append(f"{other.record.id} and {base.record.id} also differ in {', '.join(names)}; compare with care")
     return told
-
-
-# What runs are usually compared over, besides what their evaluation varies.
-_MAY_DIFFER = frozenset({"prompt", "model", "limit", "seed"})
 
 
 def _coverage(base: Side, other: Side) -> list[str]:
@@ -627,8 +640,8 @@ def asked_otherwise(base: Side, other: Side) -> list[str]:
 
 
 def _called_alike(base: Side, other: Side) -> bool:
-    """One attack may have a short label by itself and a longer one among others of its name."""
-    if base.record.label == other.record.label:
+    """One run may have a short label by itself and a longer one among others of its sweep."""
+    if base.record.base_label == other.record.base_label:
         return True
     identity = variation_of(base.record).identity
     ours, theirs = base.depends_on.get(identity), other.depends_on.get(identity)

@@ -82,6 +82,25 @@ def false_discovery_rates(p_values: Sequence[float]) -> list[float]:
     return [float(rate) for rate in rates]
 
 
+def holm_adjusted(p_values: Sequence[float], tests: int | None = None) -> list[float]:
+    """p-values adjusted so that a false rejection among all of them has at most probability alpha (Holm 1979).
+
+    ``tests`` is the number of tests if these are only some of them; the others are taken not to be significant.
+
+    >>> [round(p, 3) for p in holm_adjusted([0.01, 0.04, 0.03])]
+    [0.03, 0.06, 0.06]
+    """
+    count = len(p_values) if tests is None else tests
+    adjusted = [0.0] * len(p_values)
+    largest = 0.0
+    order = sorted(range(len(p_values)), key=lambda place: p_values[place])
+    for rank, place in enumerate(order):
+        # A larger p is never adjusted to less than a smaller one.
+        largest = max(largest, min(1.0, (count - rank) * p_values[place]))
+        adjusted[place] = largest
+    return adjusted
+
+
 def ranks(values: NDArray[np.float64]) -> NDArray[np.float64]:
     """Ranks from 1 along the last axis; equal values share the mean of their ranks.
 

@@ -262,13 +262,18 @@ def mean_of_estimates(estimates: Sequence[Estimate]) -> Estimate:
     if reasons:
         return replace(first, value=value, center=value, reason=reasons[0])
     averaged: dict[str | int, float] = {}
-    surplus = 0.0
+    of_clusters = 0.0
     for one in estimates:
         for cluster, share in one.contributions.items():
             averaged[cluster] = averaged.get(cluster, 0.0) + share / count
-        own = sum(share**2 for share in one.contributions.values())
-        surplus += max(one.error**2 - own, 0.0) / count
-    variance = sum(share**2 for share in averaged.values()) + surplus
+        of_clusters += sum(share**2 for share in one.contributions.values()) / count
+    of_estimates = sum(one.error**2 for one in estimates) / count
+    of_mean = sum(share**2 for share in averaged.values())
+    if of_estimates >= of_clusters:
+        variance = of_mean + (of_estimates - of_clusters)
+    else:
+        # The prior correlation made the estimates more precise than their clusters look.
+        variance = of_mean * of_estimates / of_clusters
     center = sum(one.center for one in estimates) / count
     return Estimate(
         value,
@@ -382,6 +387,8 @@ def _part_of(term: Term, step: float | None, *, is_signed: bool) -> _Part:
         # Each value stands for many rows, which are right or wrong: sum up the rows, not the values.
         events = min(mean * total, (1 - mean) * total)
         return _Part(term.coefficient, len(values), total, mean, mean * (1 - mean), events, True, (0.0, 1.0), 2.0)
+    # Differences that are all 0 or 1 are not a rate: they could have been -1, and the result must not depend on which
+    # of two runs comes first.
     is_binary = not is_signed and bool(np.isin(values, (0.0, 1.0)).all())
     nonzero = np.abs(values) > _ROUNDING
     if is_binary:
@@ -391,6 +398,11 @@ def _part_of(term: Term, step: float | None, *, is_signed: bool) -> _Part:
     zeros = 1 - events / len(values)
     # A pseudo-observation is as far from 0 as the values that differ from it.
     size = float(np.sqrt((values[nonzero] ** 2).mean())) if nonzero.any() else step
+    if is_signed and variance == 0 and size is not None:
+        # All differences are the same: the spread is unknown, not 0, and so is how alike clusters are.
+        return _Part(
+            term.coefficient, len(values), equal_rows, mean, variance, 0.0, False, (-size, size), _PSEUDO_OBSERVATIONS
+        )
     return _Part(
         term.coefficient,
         len(values),

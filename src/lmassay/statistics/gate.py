@@ -1,15 +1,19 @@
-"""A gate for regressions: it fails when a run is worse than another by more than is allowed, and not by chance.
+"""A gate for regressions, in two readings.
 
-A gate that cannot judge says so; it never passes for lack of evidence that there could be.
+- ``fail if``: fails on evidence that a run is worse by more than the threshold. Without evidence it passes, and says
+  which drop it would have found.
+- ``pass only if``: passes only on evidence that a run is not worse by more than the threshold (a non-inferiority test).
+  Without evidence the result is "not shown", and the gate says how many examples would show it.
+
+Both are one-sided t-tests of the paired difference against the threshold. A gate that cannot judge says so; it never
+passes because it has too little data to see anything.
 """
 
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from statistics import NormalDist
 from typing import Any, Literal
 
 from lmassay.errors import UserError
@@ -17,162 +21,66 @@ from lmassay.plugins.evaluations import metric_of
 from lmassay.statistics.comparison import (
     Bounds,
     Comparison,
+    Pairs,
     Side,
     comparable,
-    is_same,
+    paired_columns,
     pairing_key,
     unit_names,
     units_of,
-    with_false_discovery_rate,
 )
+from lmassay.statistics.conditions import Condition
+from lmassay.statistics.distributions import holm_adjusted
+from lmassay.statistics.estimation import Estimate, Term, estimate
 from lmassay.statistics.flips import scores_of
-from lmassay.types import Metric
+from lmassay.statistics.power import Spread, detectable, rows_to_show, spread_of
 
-# --- conditions: what must not be, as it is written -------------------------------------------------------------------
-
-_CONDITION = re.compile(
-    # Names of metrics may hold such signs, too: the last one is meant.
-    r"(?P<metric>.*\S)\s*(?P<sign><=|>=|<|>)\s*"
-    r"(?P<number>[+\-\N{MINUS SIGN}]?(?:\d+\.?\d*|\.\d+)(?:[eE][+\-\N{MINUS SIGN}]?\d+)?)\s*(?P<percent>%?)",
-    re.DOTALL,
-)
-_WORSE = re.compile(
-    r"(?P<metric>.*\S)\s+worse(?:\s+by\s+(?P<number>\+?(?:\d+\.?\d*|\.\d+)(?:[eE][+\-]?\d+)?)\s*(?P<percent>%?))?",
-    re.DOTALL,
-)
-_SHAPE = (
-    'write METRIC<NUMBER or METRIC>NUMBER, such as "accuracy<-0.02", "accuracy<-2%" for a share of the base, '
-    'or "accuracy worse by 0.02"'
-)
-
-
-@dataclass(frozen=True, slots=True)
-class Condition:
-    """What must not be: a difference, new less base, beyond a threshold. A ``relative`` one is a share of the base."""
-
-    metric: str
-    sign: str
-    """One of < <= > >=, or "worse": against the direction in which the metric is better."""
-    threshold: float
-    relative: bool = False
-
-    def __str__(self) -> str:
-        number = f"{100 * self.threshold:g}%" if self.relative else f"{self.threshold:g}"
-        return f"{self.metric} worse by {number}" if self.sign == "worse" else f"{self.metric}{self.sign}{number}"
-
-    def directed(self, metric: Metric) -> Condition:
-        """The condition with a sign: of a metric that is better when higher, ``worse by 0.02`` is ``<-0.02``."""
-        if self.sign != "worse":
-            return self
-        if metric.better == "zero":
-            raise UserError(
-                f"--fail-if '{self}': 0 is the best value of {self.metric}, so both directions can be worse; "
-                f"write '{self.metric}<-NUMBER' or '{self.metric}>NUMBER'"
-            )
-        if metric.better == "lower":
-            return replace(self, sign=">")
-        return replace(self, sign="<", threshold=-self.threshold)
-
-    @property
-    def falls(self) -> bool:
-        """True if a drop is what must not be."""
-        return self.sign.startswith("<")
-
-    @property
-    def verb(self) -> str:
-        return "fall" if self.falls else "rise"
-
-    @property
-    def limit(self) -> str:
-        """Such as ``below -0.02``."""
-        words = {"<": "below", "<=": "at or below", ">": "above", ">=": "at or above"}
-        return f"{words[self.sign]} {str(self)[len(self.metric) + len(self.sign) :]}"
-
-    def is_met_by(self, difference: float) -> bool:
-        """True if the difference, or the share of the base, is beyond the threshold; rounding is nothing."""
-        if is_same(difference, self.threshold):
-            return "=" in self.sign
-        return difference < self.threshold if self.falls else difference > self.threshold
-
-
-def parse_condition(text: str) -> Condition:
-    """
-    >>> parse_condition("accuracy < -0.02")
-    Condition(metric='accuracy', sign='<', threshold=-0.02, relative=False)
-    >>> parse_condition("word_error_rate worse by 2%")
-    Condition(metric='word_error_rate', sign='worse', threshold=0.02, relative=True)
-    """
-    worse = _WORSE.fullmatch(text.strip())
-    if worse is not None:
-        size = float(worse["number"] or 0) / (100 if worse["percent"] else 1)
-        return Condition(worse["metric"], "worse", size, bool(worse["percent"]))
-    found = _CONDITION.fullmatch(text.strip())
-    if found is None:
-        raise UserError(f"--fail-if '{text}' cannot be read; {_SHAPE}")
-    number = found["number"].replace("\N{MINUS SIGN}", "-")
-    threshold = float(number) / (100 if found["percent"] else 1)
-    if not math.isfinite(threshold):
-        raise UserError(f"--fail-if '{text}': the threshold is no finite number")
-    falls = found["sign"].startswith("<")
-    if threshold > 0 if falls else threshold < 0:
-        # The test asks whether there is a difference at all: it cannot tell whether a gain is large enough.
-        other = f"{found['metric']}{found['sign']}{'-' if falls else ''}{number.lstrip('+-')}{found['percent']}"
-        raise UserError(
-            f"--fail-if '{text}': a difference is new less base, so a "
-            f"{'drop is below' if falls else 'rise is above'} 0; did you mean '{other}'?"
-        )
-    return Condition(found["metric"], found["sign"], threshold, bool(found["percent"]))
-
-
-def fails_on_improvement(base: Side, condition: Condition) -> list[str]:
-    """A condition on a change for the better may be a slip in the sign."""
-    better = metric_of(base.record, condition.metric).better
-    if condition.sign == "worse" or better == "zero" or condition.falls is (better == "higher"):
-        return []
-    direction = "less" if better == "lower" else "more"
-    return [
-        f"--fail-if '{condition}': {direction} is better for {condition.metric}, so this fails on an improvement; "
-        f"did you mean '{condition.metric} worse by {abs(condition.threshold):g}'?"
-    ]
-
-
-# --- checks and the verdict -------------------------------------------------------------------------------------------
-
-
-State = Literal["pass", "fail", "cannot judge"]
+State = Literal["pass", "fail", "not shown", "cannot judge"]
 ALPHA = 0.05
-_POWER = 0.8
 
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """One condition on one run: what came of it and why. ``p`` is adjusted where several are tested."""
+    """One condition on one run: the verdict and the reason."""
 
     condition: Condition
     row: Comparison
     state: State
     p: float | None
+    """Of the one-sided test against the threshold; adjusted where several conditions or runs could fail."""
+    bound: float | None
+    """The one-sided confidence bound of the difference that decides; None where the threshold is a share of the base,
+    or where p is adjusted."""
     detectable: float | None
+    """The drop (or rise) that is found in four of five such comparisons; for ``fail if``."""
+    examples_needed: int | None
+    """How many examples would show the condition in four of five cases if nothing has changed; for ``pass only if``."""
     why: str
     lost: int = 0
-    """Examples with a score in the base run that the new run has, but without one: no test sees them."""
+    """Examples with a score in the base run that are in the new run without a score."""
     missing: int = 0
-    """All that have a score in the base run and are in no pair: lost, or not in the new run at all."""
+    """All examples with a score in the base run that are not in a pair: lost, or not in the new run at all."""
 
     def as_json(self) -> dict[str, Any]:
         return {
             "condition": str(self.condition),
+            "reading": self.condition.reading,
+            "base": self.row.base,
             "new": self.row.new,
             "verdict": self.state,
             "why": self.why,
             "difference": self.row.difference,
             "low": self.row.low,
             "high": self.row.high,
+            "bound": self.bound,
             "p": self.p,
             "n": self.row.n,
             "units": self.row.units,
             "changed": self.row.changed,
             "detectable": self.detectable,
+            "examples_needed": self.examples_needed,
+            "only_base": self.row.only_base,
+            "only_new": self.row.only_new,
             "lost": self.lost,
             "missing": self.missing,
         }
@@ -180,23 +88,28 @@ class Check:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What a gate says: a failure counts even if another condition cannot be judged."""
+    """The verdict over all conditions: one that blocks counts even if another cannot be judged."""
 
     checks: Sequence[Check]
     alpha: float
     tests: int
+    """The tests of ``fail if`` that p is adjusted for."""
     refused: str = ""
 
     @property
     def state(self) -> State:
-        states = {check.state for check in self.checks}
         if self.refused:
             return "cannot judge"
-        return "fail" if "fail" in states else "cannot judge" if "cannot judge" in states else "pass"
+        states = {check.state for check in self.checks}
+        by_weight: tuple[State, ...] = ("fail", "not shown", "cannot judge")
+        for state in by_weight:
+            if state in states:
+                return state
+        return "pass"
 
     @property
     def exit_code(self) -> int:
-        codes: dict[State, int] = {"pass": 0, "fail": 1, "cannot judge": 2}
+        codes: dict[State, int] = {"pass": 0, "fail": 1, "not shown": 1, "cannot judge": 2}
         return codes[self.state]
 
     @property
@@ -204,12 +117,26 @@ class Verdict:
         """Why the gate cannot judge; empty if it can."""
         return self.refused or "; ".join(f"{c.condition}: {c.why}" for c in self.checks if c.state == "cannot judge")
 
-    def how(self) -> str:
-        """What was tested, in a sentence."""
-        several = f" after adjustment for {self.tests} tests (false discovery rate)" if self.tests > 1 else ""
-        return (
-            f"fails if the difference is beyond the threshold and p of the paired test is below {self.alpha:g}{several}"
-        )
+    def how(self) -> list[str]:
+        """What was tested, a sentence for each reading that is used."""
+        readings = {check.condition.reading for check in self.checks}
+        sentences = []
+        if "fail if" in readings:
+            adjusted = f", adjusted for {self.tests} tests by Holm's method" if self.tests > 1 else ""
+            sentences.append(
+                "fail if: fails on evidence that the difference is beyond the threshold, that is if p of the one-sided "
+                f"paired t-test is below {self.alpha:g}{adjusted}; a pass is not a proof that there is no drop"
+            )
+        if "pass only if" in readings:
+            count = sum(check.condition.reading == "pass only if" for check in self.checks)
+            # An intersection-union test (Berger 1982): to pass, every condition must be shown, so a false pass of the
+            # whole is no more likely than one of a single condition.
+            unadjusted = "; all must be shown, so p needs no adjustment" if count > 1 else ""
+            sentences.append(
+                "pass only if: passes on evidence that the condition holds, that is if p of the one-sided paired "
+                f"t-test is below {self.alpha:g}{unadjusted}; 'not shown' is not a proof that there is a drop"
+            )
+        return sentences
 
     def as_json(self) -> dict[str, Any]:
         checks = [check.as_json() for check in self.checks]
@@ -217,13 +144,14 @@ class Verdict:
             "verdict": self.state,
             "alpha": self.alpha,
             "tests": self.tests,
+            "adjustment": "holm" if self.tests > 1 else None,
             "refused": self.refused or None,
             "checks": checks,
         }
 
 
 Pair = tuple[Side, Side]
-"""A base run and the new one that is held against it."""
+"""A base run and the new one that is compared with it."""
 
 
 def judge(
@@ -234,32 +162,29 @@ def judge(
     alpha: float = ALPHA,
     allow_incomplete: bool = False,
 ) -> Verdict:
-    """Hold each condition against the rows of all pairs of the tasks that have its metric."""
-    held: list[tuple[Condition, Pair]] = []
-    for condition in conditions:
-        for pair in pairs_about(condition.metric, pairs):
-            held.append((condition.directed(metric_of(pair[0].record, condition.metric)), pair))
-    metrics = {(condition.metric, new.record.id) for condition, (_, new) in held}
-    tested = with_false_discovery_rate([row for row in rows if (row.metric, row.new) in metrics])
-    found = {(row.metric, row.new): row for row in tested}
+    """Test each condition on all pairs of the tasks that have its metric."""
+    by_run = {(row.metric, row.new): row for row in rows}
+    questions: list[_Question] = []
+    for condition in dict.fromkeys(conditions):
+        for base, new in pairs_about(condition.metric, pairs):
+            row = by_run.get((condition.metric, new.record.id))
+            if row is None:
+                raise UserError(
+                    f"{base.record.id} and {new.record.id} share no example with a score of {condition.metric}; "
+                    "were they run on the same data?"
+                )
+            questions.append(_question(condition, base, new, row))
+    p_values, tests = _adjusted(questions)
     checks = []
-    for condition, (base, new) in held:
-        row = found.get((condition.metric, new.record.id))
-        if row is None:
-            raise UserError(
-                f"{base.record.id} and {new.record.id} share no example with a score of {condition.metric}; "
-                "were they run on the same data?"
-            )
-        bounds = _bounds(base, new, condition.metric)
-        _require_reachable(condition, bounds)
-        bar = _Bar(alpha, len(tested), base.record.settings.confidence)
-        check = _check(condition, row, bar, bounds)
-        checks.append(_with_missing(check, base, new, allow_incomplete))
+    for question, p in zip(questions, p_values, strict=True):
+        count = tests if question.condition.reading == "fail if" else 1
+        check = _check(question, p, _Level(alpha, count))
+        checks.append(_with_missing(check, question, allow_incomplete))
     refused = "" if allow_incomplete else _unfinished(pairs)
     if refused:
-        # What was measured is told, but nothing of it is a verdict.
+        # The measurements are reported, but none of them is a verdict.
         checks = [replace(check, state="cannot judge") for check in checks]
-    return Verdict(checks, alpha, len(tested), refused)
+    return Verdict(checks, alpha, tests, refused)
 
 
 def pairs_about(metric: str, pairs: Sequence[Pair]) -> list[Pair]:
@@ -268,60 +193,243 @@ def pairs_about(metric: str, pairs: Sequence[Pair]) -> list[Pair]:
     return [pair for pair in pairs if pair[0].record.task in tasks]
 
 
-def fewest_units(alpha: float) -> int:
-    """How many independent units must change, all in one direction, for a test by swaps to be significant.
-
-    >>> fewest_units(0.05)
-    6
-    """
-    return next(count for count in range(1, 10_000) if 2.0 ** (1 - count) < max(alpha, math.ulp(0.0)))
+# --- one condition on one pair of runs --------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
-class _Bar:
-    """What a p must be below. One of several tests is sure to pass the adjustment only below ``alpha / tests``."""
+class _Question:
+    """A condition with a direction, the pairs that it is tested on, and the threshold as a difference."""
+
+    condition: Condition
+    base: Side
+    new: Side
+    row: Comparison
+    pairs: Pairs
+    estimate: Estimate
+    threshold: float | None
+    """None for a share of a base mean of 0."""
+
+    @property
+    def p(self) -> float | None:
+        if self.threshold is None:
+            return None
+        return self.estimate.p_value(self.threshold, self.condition.alternative)
+
+    @property
+    def measured(self) -> float | None:
+        return self.row.relative if self.condition.relative else self.row.difference
+
+    def spread(self) -> Spread | None:
+        spread = spread_of(self.pairs, self.estimate)
+        original = self.row.estimate
+        if spread is None or original is None or original.error <= 0:
+            return spread
+        # The uncertainty of the base mean, of which the threshold is a share.
+        return replace(spread, effect=spread.effect * (self.estimate.error / original.error) ** 2)
+
+
+@dataclass(frozen=True, slots=True)
+class _Level:
+    """What p must be below. One of several tests is sure to be significant only if p is below ``alpha / tests``."""
 
     alpha: float
     tests: int
-    confidence: float
 
     @property
     def each(self) -> float:
         return self.alpha / self.tests
 
-    @property
-    def fewest(self) -> int:
-        return fewest_units(self.each)
 
-    def detectable(self, row: Comparison) -> float | None:
-        """The difference that such a comparison would find in four of five cases; None where too little changed.
+def _question(condition: Condition, base: Side, new: Side, row: Comparison) -> _Question:
+    condition = condition.directed(metric_of(base.record, condition.metric))
+    _require_reachable(condition, _bounds(base, new, condition.metric))
+    pairs = paired_columns(base, new, condition.metric)
+    if pairs is None or row.estimate is None:
+        raise UserError(f"{base.record.id} and {new.record.id} share no example with a score of {condition.metric}")
+    if not condition.relative:
+        return _Question(condition, base, new, row, pairs, row.estimate, condition.threshold)
+    if not row.base_mean:
+        return _Question(condition, base, new, row, pairs, row.estimate, None)
+    estimated = _against_share(row.estimate, pairs, condition.threshold)
+    return _Question(condition, base, new, row, pairs, estimated, condition.threshold * abs(row.base_mean))
 
-        A normal approximation from the width of the interval, which is what the spread of the differences comes to.
-        """
-        if row.low is None or row.high is None or row.changed < self.fewest:
-            return None
-        normal = NormalDist()
-        error = (row.high - row.low) / 2 / normal.inv_cdf(0.5 + self.confidence / 2)
-        return error * (-normal.inv_cdf(max(self.each / 2, 1e-300)) + normal.inv_cdf(_POWER))
+
+def _against_share(difference: Estimate, pairs: Pairs, share: float) -> Estimate:
+    """The difference with a standard error for a threshold that is a share of the base mean, itself an estimate.
+
+    After Fieller (1954): what is tested is ``new - base - share · base``, whose spread comes from single pairs. The
+    larger standard error counts, because only that of the difference has pseudo-observations.
+    """
+    share = math.copysign(share, share * pairs.base_mean())
+    terms = []
+    for column in pairs.columns:
+        values = column.changes() - share * (column.before - column.mean(column.before))
+        terms.append(Term(values, column.coefficient, column.clusters, column.weights))
+    contrast = estimate(terms, is_difference=True)
+    return replace(difference, error=max(difference.error, contrast.error))
+
+
+def _adjusted(questions: Sequence[_Question]) -> tuple[list[float | None], int]:
+    """The p-values, those of ``fail if`` adjusted for their number, and that number."""
+    own = [question.p for question in questions]
+    tested: list[int] = []
+    for place, (question, p) in enumerate(zip(questions, own, strict=True)):
+        if question.condition.reading == "fail if" and p is not None:
+            tested.append(place)
+    adjusted = holm_adjusted([p for place in tested if (p := own[place]) is not None])
+    p_values = list(own)
+    for place, p in zip(tested, adjusted, strict=True):
+        p_values[place] = p
+    return p_values, len(tested)
+
+
+def _check(question: _Question, p: float | None, level: _Level) -> Check:
+    condition, row = question.condition, question.row
+    measured = question.measured
+    if measured is None or question.threshold is None:
+        why = f"the base mean of {row.metric} is 0, so a share of it cannot be a threshold"
+        return Check(condition, row, "cannot judge", None, None, None, None, why)
+    if p is None:
+        why = f"nothing can be tested with {_units(row)}: {question.estimate.reason}"
+        return Check(condition, row, "cannot judge", None, None, None, None, why)
+    bound = _bound(question, level)
+    numbers = _numbers(row, p, bound, level, condition)
+    shown = f"{measured:+z.2%}" if condition.relative else f"{measured:+z.4f}"
+    is_significant = p < level.alpha
+    is_met = condition.is_met_by(measured)
+    if is_significant:
+        said = f"the difference is {shown}, significantly {condition.limit} ({numbers})"
+    elif is_met:
+        said = f"the difference is {shown}, but not significantly {condition.limit} ({numbers})"
+    else:
+        said = f"the difference is {shown}, not {condition.limit} ({numbers})"
+    check = Check(condition, row, "pass", p, bound, None, None, said)
+    if condition.reading == "fail if":
+        return _fail_if(question, check, level, is_significant)
+    return _pass_only_if(question, check, level, is_significant)
+
+
+def _fail_if(question: _Question, check: Check, level: _Level, is_significant: bool) -> Check:
+    condition, row = question.condition, question.row
+    threshold = question.threshold or 0.0
+    spread = question.spread()
+    seen = None if spread is None else detectable(spread, abs(threshold), level.each)
+    if is_significant:
+        return replace(check, state="fail", detectable=seen)
+    worst = _worst(question)
+    if worst is not None and not _is_beyond(condition, worst.value, threshold):
+        why = f"{check.why}; from {row.base_mean:.4f} it cannot {condition.verb} that far"
+        return replace(check, why=why)
+    other_way = question.estimate.p_value(0.0, "greater" if condition.is_below else "less")
+    if worst is not None and (other_way is None or other_way >= level.alpha):
+        # A significant change the other way answers the question, however few could have gone this way.
+        p_at_worst = worst.p_value(threshold, condition.alternative)
+        if p_at_worst is None or p_at_worst >= level.each:
+            several = f" in one of {level.tests} tests" if level.tests > 1 else ""
+            able = row.can_fall if condition.is_below else row.can_rise
+            why = (
+                f"{check.why}; even if all {able:,} of {_units(row)} that can {condition.verb} did, "
+                f"that would not be significant{several}"
+            )
+            return replace(check, state="cannot judge", why=why)
+    if worst is not None and (seen is None or seen > abs(worst.value)):
+        # The largest possible drop is the same in every comparison, so it is found for certain.
+        seen = abs(worst.value)
+    return replace(check, detectable=seen, why=f"{check.why}; {_power_sentence(condition, seen, spread)}")
+
+
+def _pass_only_if(question: _Question, check: Check, level: _Level, is_significant: bool) -> Check:
+    threshold = question.threshold or 0.0
+    # How far the condition lies on the worse side of no change: the margin of a non-inferiority test.
+    margin = threshold if question.condition.is_below else -threshold
+    spread = question.spread()
+    needed = None
+    if spread is not None and margin > 0:
+        needed = rows_to_show(spread, margin, level.alpha)
+    if is_significant:
+        return replace(check, examples_needed=needed)
+    if margin <= 0:
+        return replace(check, state="not shown")
+    advice = "nothing is known about how scores of this range change"
+    if needed is not None:
+        advice = (
+            f"with about {needed:,} examples, a run that is neither better nor worse would pass in 4 of 5 comparisons"
+        )
+    return replace(check, state="not shown", examples_needed=needed, why=f"{check.why}; {advice}")
+
+
+def _power_sentence(condition: Condition, seen: float | None, spread: Spread | None) -> str:
+    """What would have been found, so that nobody takes a pass for a proof."""
+    what = "drop" if condition.is_below else "rise"
+    if spread is None:
+        return f"nothing changed, so it is unknown which {what} would be found"
+    if seen is None:
+        return f"no {what}, however large, would be found in 4 of 5 such comparisons"
+    return f"a {what} of {seen:.4f} would be found in 4 of 5 such comparisons"
+
+
+def _worst(question: _Question) -> Estimate | None:
+    """The estimate if every score went as far as it can in the direction of the condition; None without an end."""
+    worst = question.pairs.at_end(falls=question.condition.is_below)
+    if worst is None:
+        return None
+    estimated = worst.difference(question.base.record.settings).estimate
+    if estimated is None or not question.condition.relative:
+        return estimated
+    return _against_share(estimated, worst, question.condition.threshold)
+
+
+def _is_beyond(condition: Condition, difference: float, threshold: float) -> bool:
+    return replace(condition, threshold=threshold, relative=False).is_met_by(difference)
+
+
+def _bound(question: _Question, level: _Level) -> float | None:
+    """The bound that is beyond the threshold exactly if p is below alpha."""
+    if question.condition.relative or level.tests > 1:
+        return None
+    side: Literal["lower", "upper"] = "upper" if question.condition.is_below else "lower"
+    return question.estimate.bound(side, 1 - level.alpha)
+
+
+def _units(row: Comparison) -> str:
+    what = "pair" if row.units == row.n else "cluster"
+    return f"{row.units:,} {what}{'' if row.units == 1 else 's'}"
+
+
+def _numbers(row: Comparison, p: float, bound: float | None, level: _Level, condition: Condition) -> str:
+    parts = [f"{row.base_mean:.4f} → {row.new_mean:.4f}"]
+    if bound is not None:
+        side = "upper" if condition.is_below else "lower"
+        parts.append(f"{side} {100 * (1 - level.alpha):g} % bound {bound:+z.4f}")
+    shown = "< 0.0001" if p < 0.0001 else f"{p:.4f}"
+    several = f" adjusted for {level.tests} tests (Holm)" if level.tests > 1 else ""
+    parts.append(f"one-sided p {shown}{several}")
+    clusters = "" if row.units == row.n else f" in {row.units:,} clusters"
+    parts.append(f"n {row.n:,}{clusters}")
+    return ", ".join(parts)
+
+
+# --- what cannot be judged --------------------------------------------------------------------------------------------
 
 
 def _require_reachable(condition: Condition, bounds: Bounds | None) -> None:
-    """A threshold that no difference can be beyond would let everything pass."""
-    is_share_of_any_size = condition.relative and (not condition.falls or (bounds and bounds[0] < 0))
+    """A threshold that no difference can be beyond would let everything pass, or nothing."""
+    is_share_of_any_size = condition.relative and (condition.threshold >= 0 or (bounds and bounds[0] < 0))
     if bounds is None or is_share_of_any_size:
         return
     size, most = abs(condition.threshold), 1.0 if condition.relative else bounds[1] - bounds[0]
-    if size < most or (size == most and "=" in condition.sign):
+    if size < most:
         return
-    why = f"lies between {bounds[0]:g} and {bounds[1]:g}, so no difference is that large; did you mean "
-    why += f"'{condition.metric}{condition.sign}{condition.threshold:g}%'?"
+    why = f"{condition.metric} lies between {bounds[0]:g} and {bounds[1]:g}, so no difference is larger; did you mean "
+    why += f"'{replace(condition, threshold=condition.threshold / 100, relative=True)}'?"
     if condition.relative:
-        why = "cannot fall by more than all of it"
-    raise UserError(f"--fail-if '{condition}' can never be met: {condition.metric} {why}")
+        why = f"{condition.metric} cannot fall by more than all of it"
+    always = condition.is_below is (condition.threshold > 0)
+    raise UserError(f"{condition.option} {'always holds' if always else 'can never hold'}: {why}")
 
 
 def _bounds(base: Side, new: Side, metric: str) -> Bounds | None:
-    """What a metric lies between, if that is known: rates and shares, and what a task puts together from them."""
+    """The range of a metric, if it is known: of rates and shares, and of what a task combines from them."""
     combination = base.record.design.combinations.get(metric)
     if combination is not None:
         return combination.bounds
@@ -330,16 +438,13 @@ def _bounds(base: Side, new: Side, metric: str) -> Bounds | None:
 
 
 def _lost(base: Side, other: Side, metric: str) -> int:
-    """Of the examples that both runs have; where they are paired by something else, there are none."""
+    """Examples that both runs have and only the base run scored; none where runs are paired by something else."""
     shared = set(other.table.ids)
-    return len(
-        {
-            i
-            for score in scores_of(base, metric)
-            for i in base.table.by_id(score).keys() - other.table.by_id(score).keys()
-            if i in shared
-        }
-    )
+    lost: set[str] = set()
+    for score in scores_of(base, metric):
+        without = base.table.by_id(score).keys() - other.table.by_id(score).keys()
+        lost |= without & shared
+    return len(lost)
 
 
 def _missing(base: Side, other: Side, metric: str) -> tuple[int, int]:
@@ -349,107 +454,46 @@ def _missing(base: Side, other: Side, metric: str) -> tuple[int, int]:
     if base.table.has(metric):
         there = set(units_of(other, metric, key))
     else:
-        # What is put together from several scores may lack one of them by right: an answer "unknown" is no bias.
+        # What is combined from several scores may rightly lack one of them: an answer "unknown" is not biased.
         there = {unit for unit, state in unit_names(other, key).items() if state == "scored"}
     return len(has - there), len(has)
 
 
-def _with_missing(check: Check, base: Side, other: Side, allow_incomplete: bool) -> Check:
-    """What no test sees is told; a pass on less than half of the examples is none."""
-    metric = check.condition.metric
-    lost, (missing, total) = _lost(base, other, metric), _missing(base, other, metric)
-    check = replace(check, lost=lost, missing=missing)
+def _with_missing(check: Check, question: _Question, allow_incomplete: bool) -> Check:
+    """Examples that the test does not see are reported; a pass on less than half of the examples does not count."""
+    base, new, metric = question.base, question.new, check.condition.metric
+    missing, total = _missing(base, new, metric)
+    check = replace(check, lost=_lost(base, new, metric), missing=missing)
+    only_one = unpaired_text(check.row)
+    if only_one:
+        check = replace(check, why=f"{check.why}; {only_one}")
     if 2 * missing > total and not allow_incomplete and check.state == "pass":
         gone = f"{missing:,} of the {total:,} examples with a score in the base run are not in the new one, or have no"
         why = f"{gone} score there; --allow-incomplete judges the others: {check.why}"
         return replace(check, state="cannot judge", why=why)
-    if not lost:
-        return check
-    told = f"{lost:,} example{'' if lost == 1 else 's'} with a score in the base run have none in the new one"
-    return replace(check, why=f"{check.why}; {told}")
+    return check
+
+
+def unpaired_text(row: Comparison) -> str:
+    """Such as ``not compared: 3 examples that only the base run scored``; empty if all are in a pair."""
+    parts = []
+    for count, run in ((row.only_base, "base"), (row.only_new, "new")):
+        if count:
+            parts.append(f"{count:,} example{'' if count == 1 else 's'} that only the {run} run scored")
+    return f"not compared: {', '.join(parts)}" if parts else ""
 
 
 def _unfinished(pairs: Sequence[Pair]) -> str:
-    told = []
+    reasons = []
     for base, new in pairs:
         for side in (base, new):
             failed = side.table.n_error
             if side.record.status != "done":
                 note = f" ({side.record.note})" if side.record.note else ""
-                told.append(f"{side.record.id} is {side.record.status}{note}")
+                reasons.append(f"{side.record.id} is {side.record.status}{note}")
             elif failed and side is new:
-                told.append(f"{side.record.id} has {failed:,} example{'s'[: failed != 1]} in error")
-    if not told:
+                reasons.append(f"{side.record.id} has {failed:,} example{'s'[: failed != 1]} in error")
+    if not reasons:
         return ""
-    return f"{'; '.join(dict.fromkeys(told))}: `lmassay resume` finishes a run, --allow-incomplete judges what there is"
-
-
-def _check(condition: Condition, row: Comparison, bar: _Bar, bounds: Bounds | None) -> Check:
-    p = row.p_adjusted if bar.tests > 1 else row.p
-    seen = bar.detectable(row)
-
-    def told(state: State, why: str) -> Check:
-        return Check(condition, row, state, p, seen, why)
-
-    measured = row.relative if condition.relative else row.difference
-    if measured is None:
-        return told("cannot judge", f"the base mean of {row.metric} is 0, of which no share can be taken")
-    if p is None:
-        return told("cannot judge", f"no p can be computed from {_units(row)}")
-    numbers = _numbers(row, p, bar.tests, bar.confidence)
-    shown = f"{measured:+z.2%}" if condition.relative else f"{measured:+z.4f}"
-    is_met = condition.is_met_by(measured)
-    said = f"the difference is {shown}, {condition.limit if is_met else f'not {condition.limit}'}"
-    if is_met and p < bar.alpha:
-        return told("fail", f"{said}, and significant ({numbers})")
-    can_fail = bounds is None or condition.is_met_by(_furthest(condition, row, bounds))
-    # A significant move the other way answers the question, however few could have gone this way.
-    gained = p < bar.alpha and (row.difference > 0) is condition.falls
-    few = "" if gained else _too_few(condition, row, bar.fewest, can_fail)
-    if few:
-        several = f" in each of {bar.tests} tests" if bar.tests > 1 else ""
-        why = f"{said}, but {few} can never be significant ({numbers}); at least {bar.fewest} are needed{several}"
-        return told("cannot judge", why)
-    power = _power(row, seen, bar) if can_fail else f"from {row.base_mean:.4f} it cannot {condition.verb} that far"
-    return told("pass", f"{said}{', but not significant' if is_met else ''} ({numbers}); {power}")
-
-
-def _furthest(condition: Condition, row: Comparison, bounds: Bounds) -> float:
-    """The largest difference that a new run could have in the direction that must not be."""
-    difference = bounds[0 if condition.falls else 1] - row.base_mean
-    return difference / abs(row.base_mean) if condition.relative else difference
-
-
-def _too_few(condition: Condition, row: Comparison, fewest: int, can_fail: bool) -> str:
-    """The units, if the gate would not see it even if all of them went the way that must not be; else nothing."""
-    if row.units < fewest:
-        return _units(row)
-    able = row.can_fall if condition.falls else row.can_rise
-    if able < fewest and can_fail:
-        return f"only {able:,} of {_units(row)} can {condition.verb} from where the base run has them, and so few"
-    return ""
-
-
-def _units(row: Comparison) -> str:
-    what = "pair" if row.units == row.n else "cluster"
-    return f"{row.units:,} {what}{'' if row.units == 1 else 's'}"
-
-
-def _numbers(row: Comparison, p: float, tests: int, confidence: float) -> str:
-    low, high = row.low, row.high
-    interval = (
-        "no interval" if low is None or high is None else f"{100 * confidence:g} % interval [{low:+z.4f}, {high:+z.4f}]"
-    )
-    several = f" adjusted for {tests} tests" if tests > 1 else ""
-    shown = "< 0.0001" if p < 0.0001 else f"{p:.4f}"
-    clusters = "" if row.units == row.n else f" in {row.units:,} clusters"
-    return f"{row.base_mean:.4f} → {row.new_mean:.4f}, {interval}, p {shown}{several}, n {row.n:,}{clusters}"
-
-
-def _power(row: Comparison, seen: float | None, bar: _Bar) -> str:
-    """What could have been found, so that nobody takes a pass for a proof."""
-    if seen is None:
-        return (
-            f"{row.changed} of {_units(row)} changed, and at least {bar.fewest} must for a difference to be significant"
-        )
-    return f"a difference of about {seen:.4f} would be found in 4 of 5 such comparisons"
+    told = "; ".join(dict.fromkeys(reasons))
+    return f"{told}: `lmassay resume` finishes a run, --allow-incomplete judges the examples that have a score"

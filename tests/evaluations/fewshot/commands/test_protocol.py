@@ -204,7 +204,10 @@ def test_a_mistake_is_told(folder, arguments, told):
 
 def test_runs_of_another_evaluation_are_refused(tmp_path):
     src = write_lines(tmp_path / "src.txt", ["one", "two"])
-    config = {"task": {"name": "robustness", "src": str(src), "attack": "charswap"}, "model": "echo"}
+    config = {
+        "task": {"name": "robustness", "src": str(src), "attack": {"name": "delete", "rate": 1.0}},
+        "model": "echo",
+    }
     write_config(tmp_path / "run.yaml", config)
     invoked("run", tmp_path / "run.yaml", "--results", tmp_path / "results")
     with pytest.raises(LmassayError, match="no few-shot run"):

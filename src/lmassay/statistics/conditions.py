@@ -1,0 +1,173 @@
+"""The conditions of a gate, as they are written: ``accuracy<-0.02``, ``accuracy<-2%``, ``accuracy worse by 0.02``.
+
+A condition is about the difference, new less base. Which question it asks depends on the option:
+
+- ``--fail-if CONDITION`` fails on evidence that the condition holds, such as a drop beyond the threshold;
+- ``--pass-only-if CONDITION`` passes only on evidence that it holds, such as no drop beyond the threshold.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from dataclasses import dataclass, replace
+from typing import Literal
+
+from lmassay.errors import UserError
+from lmassay.statistics.estimation import Alternative
+from lmassay.types import Metric
+
+Reading = Literal["fail if", "pass only if"]
+
+_NUMBER = r"(?:\d+\.?\d*|\.\d+)"
+_CONDITION = re.compile(
+    # Names of metrics may contain such signs, too: the last one counts.
+    r"(?P<metric>.*\S)\s*(?P<sign><=|>=|<|>)\s*"
+    rf"(?P<number>[+\-\N{{MINUS SIGN}}]?{_NUMBER}(?:[eE][+\-\N{{MINUS SIGN}}]?\d+)?)\s*(?P<percent>%?)",
+    re.DOTALL,
+)
+_WORSE = re.compile(
+    rf"(?P<metric>.*?\S)\s+(?P<sign>(?:not\s+)?worse)"
+    rf"(?:\s+by\s+(?P<number>\+?{_NUMBER}(?:[eE][+\-]?\d+)?)\s*(?P<percent>%?))?",
+    re.DOTALL,
+)
+_SHAPES: dict[Reading, str] = {
+    "fail if": 'write METRIC<NUMBER or METRIC>NUMBER, such as "accuracy<-0.02", "accuracy<-2%" for a share of the '
+    'base, or "accuracy worse by 0.02"',
+    "pass only if": 'write METRIC>NUMBER or METRIC<NUMBER, such as "accuracy>-0.02", "accuracy>-2%" for a share of '
+    'the base, or "accuracy not worse by 0.02"',
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Condition:
+    """A statement about a difference, new less base. The threshold of a ``relative`` one is a share of the base."""
+
+    metric: str
+    sign: str
+    """One of < <= > >=, or "worse" and "not worse": relative to the direction in which the metric is better."""
+    threshold: float
+    relative: bool = False
+    reading: Reading = "fail if"
+
+    def __str__(self) -> str:
+        if self.sign in ("worse", "not worse"):
+            return f"{self.metric} {self.sign} by {self.threshold_text}"
+        return f"{self.metric}{self.sign}{self.threshold_text}"
+
+    @property
+    def option(self) -> str:
+        """The condition as on the command line, for messages."""
+        return f"--{self.reading.replace(' ', '-')} '{self}'"
+
+    @property
+    def threshold_text(self) -> str:
+        return f"{100 * self.threshold:g}%" if self.relative else f"{self.threshold:g}"
+
+    def directed(self, metric: Metric) -> Condition:
+        """The condition with a sign: for a metric that is better when higher, ``worse by 0.02`` is ``<-0.02``."""
+        if self.sign not in ("worse", "not worse"):
+            return self
+        if metric.better == "zero":
+            both = "'{0}<-NUMBER' or '{0}>NUMBER'" if self.reading == "fail if" else "'{0}>-NUMBER' and '{0}<NUMBER'"
+            raise UserError(
+                f"{self.option}: 0 is the best value of {self.metric}, so both directions can be worse; "
+                f"write {both.format(self.metric)}"
+            )
+        is_drop = metric.better == "higher"
+        threshold = -self.threshold if is_drop else self.threshold
+        if self.sign == "worse":
+            return replace(self, sign="<" if is_drop else ">", threshold=threshold)
+        return replace(self, sign=">" if is_drop else "<", threshold=threshold)
+
+    @property
+    def is_below(self) -> bool:
+        """True if the condition holds for differences below the threshold."""
+        return self.sign.startswith("<")
+
+    @property
+    def alternative(self) -> Alternative:
+        """What the test looks for evidence of: that the condition holds."""
+        return "less" if self.is_below else "greater"
+
+    @property
+    def verb(self) -> str:
+        return "fall" if self.is_below else "rise"
+
+    @property
+    def limit(self) -> str:
+        """Such as ``below -0.02``."""
+        return f"{'below' if self.is_below else 'above'} {self.threshold_text}"
+
+    def is_met_by(self, difference: float) -> bool:
+        """True if the difference, or the share of the base, is beyond the threshold; rounding does not count."""
+        if math.isclose(difference, self.threshold, rel_tol=1e-9, abs_tol=1e-12):
+            return False
+        return difference < self.threshold if self.is_below else difference > self.threshold
+
+
+def parse_condition(text: str, reading: Reading = "fail if") -> Condition:
+    """
+    >>> parse_condition("accuracy < -0.02")
+    Condition(metric='accuracy', sign='<', threshold=-0.02, relative=False, reading='fail if')
+    >>> parse_condition("word_error_rate not worse by 2%", "pass only if").sign
+    'not worse'
+    """
+    option = f"--{reading.replace(' ', '-')} '{text}'"
+    worse = _WORSE.fullmatch(text.strip())
+    if worse is not None:
+        return _worse(worse, reading, option)
+    match = _CONDITION.fullmatch(text.strip())
+    if match is None:
+        raise UserError(f"{option} cannot be read; {_SHAPES[reading]}")
+    number = match["number"].replace("\N{MINUS SIGN}", "-")
+    threshold = float(number) / (100 if match["percent"] else 1)
+    if not math.isfinite(threshold):
+        raise UserError(f"{option}: the threshold is not a finite number")
+    is_below = match["sign"].startswith("<")
+    if reading == "fail if" and (threshold > 0 if is_below else threshold < 0):
+        # "Fail on evidence that the gain is below 0.02" would fail on a run that is the same: nobody means that.
+        meant = f"{match['metric']}{match['sign']}{'-' if is_below else ''}{number.lstrip('+-')}{match['percent']}"
+        raise UserError(
+            f"{option}: a difference is new less base, so a {'drop is below' if is_below else 'rise is above'} 0; "
+            f"did you mean '{meant}'?"
+        )
+    return Condition(match["metric"], match["sign"], threshold, bool(match["percent"]), reading)
+
+
+def _worse(match: re.Match[str], reading: Reading, option: str) -> Condition:
+    sign = " ".join(match["sign"].split())
+    expected = "worse" if reading == "fail if" else "not worse"
+    number = match["number"] or "0"
+    if sign != expected:
+        raise UserError(
+            f"{option}: this option takes what must {'not ' if reading == 'fail if' else ''}hold; "
+            f"did you mean '{match['metric']} {expected} by {number}{match['percent'] or ''}'?"
+        )
+    size = float(number) / (100 if match["percent"] else 1)
+    if not math.isfinite(size):
+        raise UserError(f"{option}: the threshold is not a finite number")
+    if reading == "pass only if" and size == 0:
+        raise UserError(f"{option}: say by how much, such as '{match['metric']} not worse by 0.02'")
+    return Condition(match["metric"], sign, size, bool(match["percent"]), reading)
+
+
+def likely_slip(condition: Condition, metric: Metric) -> str:
+    """A warning for a condition that blocks an improvement, or lets a regression pass; empty otherwise."""
+    better = metric.better
+    if condition.sign in ("worse", "not worse") or better == "zero":
+        return ""
+    looks_for_gain = condition.is_below is (better == "lower")
+    direction = "less" if better == "lower" else "more"
+    size = f"{abs(condition.threshold) * (100 if condition.relative else 1):g}{'%' if condition.relative else ''}"
+    if condition.reading == "fail if" and looks_for_gain:
+        return (
+            f"{condition.option}: {direction} is better for {condition.metric}, so this fails on an improvement; "
+            f"did you mean '{condition.metric} worse by {size}'?"
+        )
+    if condition.reading == "pass only if" and not looks_for_gain:
+        return (
+            f"{condition.option}: {direction} is better for {condition.metric}, so this passes only if that has not "
+            f"improved; did you mean '{condition.metric} not worse by {size}'?"
+        )
+    return ""

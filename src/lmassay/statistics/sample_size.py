@@ -1,0 +1,177 @@
+"""How many examples a gate needs, before anything is run.
+
+What a gate can find depends on how many answers change from one run to the next although neither run is better. That is
+unknown before the runs exist, so the answer is given for 2, 5 and 10 %, half of them for the better and half for the
+worse, or for the changes between two earlier runs.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from lmassay.errors import UserError, did_you_mean
+from lmassay.plugins.evaluations import metric_of
+from lmassay.statistics.comparison import Side, known_metrics, paired_columns, require_one_task
+from lmassay.statistics.conditions import Condition
+from lmassay.statistics.intervals import mean_estimate
+from lmassay.statistics.power import Spread, detectable, rows_to_detect, rows_to_show, spread_of
+from lmassay.statistics.variance import clusters_of
+from lmassay.types import Metric, metric_called
+
+CHURN = (0.02, 0.05, 0.10)
+# A gate that fails on any drop needs some drop to plan for: two points, on a scale from 0 to 1.
+SMALLEST_DROP = 0.02
+
+
+@dataclass(frozen=True, slots=True)
+class Expectation:
+    """What is expected of a comparison by one metric."""
+
+    spreads: Sequence[tuple[str, Spread]]
+    """By their names, such as ``5 %``."""
+    mean: float | None = None
+    """Of an earlier run, for thresholds that are a share of the base."""
+
+
+@dataclass(frozen=True, slots=True)
+class Need:
+    """What one condition needs if so many answers change."""
+
+    condition: Condition
+    changed: str
+    drop: float | None
+    """The drop to find, for ``fail if``: twice the threshold."""
+    needed: int | None
+    """Examples for that; for ``pass only if``, to show the condition if nothing changed. None: over 100 million."""
+    has: int | None
+    """The examples of the configuration; None where the task does not know."""
+    detectable: float | None
+    """The drop that would be found with these, for ``fail if``."""
+
+    def as_json(self) -> dict[str, Any]:
+        return {
+            "condition": str(self.condition),
+            "reading": self.condition.reading,
+            "changed": self.changed,
+            "drop": self.drop,
+            "examples_needed": self.needed,
+            "examples": self.has,
+            "detectable": self.detectable,
+        }
+
+
+def needs(condition: Condition, metric: Metric, expectation: Expectation, has: int | None, alpha: float) -> list[Need]:
+    """What the condition needs, for each expectation of how many answers change."""
+    directed = condition.directed(metric)
+    threshold = directed.threshold
+    if condition.relative:
+        if expectation.mean is None:
+            raise UserError(
+                f"{condition.option}: how large a share of the base is depends on the base; name an earlier run with "
+                "--like RUN, or write the threshold as a difference"
+            )
+        threshold *= abs(expectation.mean)
+    if directed.reading == "fail if":
+        return [_to_fail(condition, abs(threshold), item, expectation, has, alpha) for item in expectation.spreads]
+    margin = threshold if directed.is_below else -threshold
+    if margin <= 0:
+        raise UserError(
+            f"{condition.option}: this asks for an improvement, and how many examples show it depends on how large it "
+            "is; `lmassay check` plans for conditions that allow for a small drop"
+        )
+    return [_to_show(condition, margin, item, has, alpha) for item in expectation.spreads]
+
+
+def _to_fail(
+    condition: Condition,
+    threshold: float,
+    item: tuple[str, Spread],
+    expectation: Expectation,
+    has: int | None,
+    alpha: float,
+) -> Need:
+    changed, spread = item
+    drop = 2 * threshold
+    if threshold == 0:
+        drop = SMALLEST_DROP * max(abs(expectation.mean or 0.0), 1.0)
+    needed = rows_to_detect(spread, drop, threshold, alpha)
+    seen = None if has is None or has < 2 else detectable(spread.with_rows(has), threshold, alpha)
+    return Need(condition, changed, drop, needed, has, seen)
+
+
+def _to_show(condition: Condition, margin: float, item: tuple[str, Spread], has: int | None, alpha: float) -> Need:
+    changed, spread = item
+    return Need(condition, changed, None, rows_to_show(spread, margin, alpha), has, None)
+
+
+def expected(metric: str, like: Sequence[Side]) -> Expectation:
+    """What to expect of a comparison: of independent scores of 0 or 1, or as in one or two earlier runs."""
+    if not like:
+        return Expectation([(f"{share:.0%}", Spread(1000, share)) for share in CHURN])
+    known_metrics(like[0], like[1:], [metric])
+    if len(like) == 2:
+        return _as_between(metric, like[0], like[1])
+    spread, mean = _as_in(metric, like[0])
+    return Expectation([(f"{share:.0%}", replace(spread, changed=share)) for share in CHURN], mean)
+
+
+def _as_in(metric: str, side: Side) -> tuple[Spread, float]:
+    """Clusters and spread of the scores of an earlier run."""
+    table = side.table
+    if not table.has(metric):
+        raise UserError(
+            f"{metric} combines several scores, so one earlier run does not tell how it changes; name two: "
+            "--like RUN --like RUN"
+        )
+    values = table.values(metric)
+    groups = [name for name in side.record.design.clusters if name in table.groups]
+    estimated = mean_estimate(values, [table.clusters(metric, name) for name in groups])
+    if estimated.reason:
+        raise UserError(f"{side.record.id} tells nothing about {metric}: {estimated.reason}")
+    size = 1.0
+    if estimated.kind != "rate":
+        # A score that is drawn again differs by this much: the variance of a difference is twice that of a score.
+        size = math.sqrt(2 * float(values.var()))
+    if size == 0:
+        raise UserError(f"{side.record.id} tells nothing about {metric}: all {len(values):,} values are the same")
+    effect, degrees = 1.0, None
+    if groups:
+        effect = estimated.rows / estimated.effective
+        sizes = [_sizes(table.clusters(metric, name).tolist()) for name in groups]
+        degrees = min(clusters_of(of_group).degrees_of_freedom() for of_group in sizes)
+    return Spread(len(values), 0.0, size, effect, degrees), estimated.value
+
+
+def _sizes(codes: Sequence[int]) -> Any:
+    import numpy as np
+
+    return np.unique(np.asarray(codes), return_counts=True)[1].astype(float)
+
+
+def _as_between(metric: str, base: Side, new: Side) -> Expectation:
+    require_one_task(base, new)
+    pairs = paired_columns(base, new, metric)
+    if pairs is None:
+        raise UserError(
+            f"{base.record.id} and {new.record.id} share no example with a score of {metric}; were they run on the "
+            "same data?"
+        )
+    estimated = pairs.difference(base.record.settings).estimate
+    spread = None if estimated is None else spread_of(pairs, estimated)
+    if spread is None:
+        raise UserError(f"{base.record.id} and {new.record.id} do not tell how {metric} changes")
+    return Expectation([(f"{spread.changed:.1%}, as between the two runs", spread)], pairs.base_mean())
+
+
+def checked_metric(name: str, declared: Sequence[Metric], like: Sequence[Side]) -> Metric:
+    """The metric that a condition names; a misspelt one is an error, if the task declares its metrics."""
+    if like:
+        known_metrics(like[0], like[1:], [name])
+        return metric_of(like[0].record, name)
+    metric = metric_called(name, declared)
+    if declared and metric is None:
+        raise UserError(f"the task has no metric '{name}'{did_you_mean(name, [metric.name for metric in declared])}")
+    return metric or Metric(name)
