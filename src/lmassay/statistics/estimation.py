@@ -517,7 +517,12 @@ def _one_way(
     importance = independent if independent.sum() > 0 else np.array([p.coefficient**2 / p.equal_rows for p in parts])
     importance = importance / importance.sum()
     rows = sum(part.equal_rows for part in parts)
-    clusters = Clusters(importance @ shares, rows, float(importance @ sizes))
+    # Means of the same clusters, such as those of constructions with the same nouns, rise and fall together: a cluster
+    # is then as large as all its rows. Rows of a difference cancel, so there the size within one mean is what counts.
+    spreads = np.sqrt(importance * np.array([part.equal_rows for part in parts]))
+    signed = np.sign([part.coefficient for part in parts]) * spreads
+    together = float(((signed @ shares) ** 2).sum())
+    clusters = Clusters(importance @ shares, rows, max(float(importance @ sizes), together))
     effect = design_effect(
         np.array(float((contributions**2).sum())),
         np.array(float(independent.sum())),

@@ -391,8 +391,8 @@ class Store:
     def score_rows(self, run: str) -> Iterator[Row]:
         """The rows without their texts: all that statistics need."""
         query = (
-            "SELECT id, position, state, groups, scores, error,"
-            f" {self._outcomes_column}, {self._digest_column} FROM rows"  # noqa: S608
+            "SELECT id, position, state, groups, scores, error,"  # noqa: S608
+            f" {self._outcomes_column}, {self._digest_column} FROM rows"
             " WHERE run = ? ORDER BY position"
         )
         with _plain_errors(self.file):
