@@ -27,7 +27,9 @@ def _where(few: dict[str, int], name: str) -> str:
     """Such as ``2 verb pairs`` or ``few verb pairs (Simple 5, Across a PP 2)``."""
     if OVERALL in few:
         return f"{counted_labels(few[OVERALL], name)} only"
-    groups = [f"{group.partition('=')[2] or group} {count}" for group, count in few.items()]
+    # The fewest first: not all may be named.
+    ordered = sorted(few.items(), key=lambda item: item[1])
+    groups = [f"{group.partition('=')[2] or group} {count}" for group, count in ordered]
     more = f" and {len(groups) - _MOST_GROUPS} more groups" if len(groups) > _MOST_GROUPS else ""
     return f"few {label_in_plural(name)} ({', '.join(groups[:_MOST_GROUPS])}{more})"
 
