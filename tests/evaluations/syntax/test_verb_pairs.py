@@ -153,7 +153,7 @@ def test_the_cards_number_is_the_mean_of_constructions_with_their_range(tmp_path
     with Store(tmp_path / "results") as store:
         shown = headline(store, [found.record])
     assert shown.result == found.record.result("mw", "mean of constructions")
-    assert shown.scope == "36 contexts, 2 constructions"
+    assert shown.scope == "36 contexts, mean of 2 constructions"
     assert "constructions range from 0.52 to 0.52; the interval takes them as given" in shown.beside[0]
     assert "(TSE, 9 verb pairs)" in shown.beside[2]
 

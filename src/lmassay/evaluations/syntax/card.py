@@ -64,7 +64,7 @@ def headline(store: Store, records: Sequence[RunRecord]) -> Headline | None:
         evaluation=evaluation,
         metric="mw",
         result=result,
-        scope=f"{result.n:,} contexts, {counted(len(constructions) or 1, 'construction')}",
+        scope=f"{result.n:,} contexts, {_constructions_in_words(len(constructions))}",
         beside=[
             *_range_note(constructions),
             f"over all verbs alike (EW): {value_with_interval(record.result('ew', group))}",
@@ -76,6 +76,10 @@ def headline(store: Store, records: Sequence[RunRecord]) -> Headline | None:
         comparison_note=_COMPARED_OVER_CONTEXTS if group == MEAN_OF_CONSTRUCTIONS else "",
         records=[record],
     )
+
+
+def _constructions_in_words(count: int) -> str:
+    return f"mean of {count} constructions" if count > 1 else "1 construction"
 
 
 def _range_note(constructions: Sequence[Result]) -> list[str]:

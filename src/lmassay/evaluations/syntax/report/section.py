@@ -30,6 +30,7 @@ from lmassay.reporting.few_labels import few_label_notes
 from lmassay.reporting.numbers import number_text
 from lmassay.reporting.sections import results_section as results_as_they_are
 from lmassay.reporting.sections import results_table
+from lmassay.statistics.observations import counted_labels
 from lmassay.storage.store import Store
 from lmassay.types import Result, Row, RunRecord
 
@@ -37,7 +38,7 @@ MOST_SYSTEMS = 12
 """More than these have their numbers in the tables, but neither curves nor examples."""
 
 _METRICS = (("mw", "MW"), ("ew", "EW"), ("tse", "TSE"))
-_FACTS = ("mass", "contexts", "rows", "verb pairs", "dropped", "errors", "lemmas", "nouns")
+_FACTS = ("mass", "contexts", "rows", "dropped", "errors", "lemmas", "nouns")
 _DIGITS = 3
 _WHAT_IT_IS = (
     "MW: share of the verbs' probability that agrees. EW: share of the verbs whose right form is more probable than "
@@ -137,13 +138,19 @@ def _facts(system: System, construction: str | None) -> list[Cell]:
     return [
         measured(system.result("mass", construction), _DIGITS),
         Cell(count(None if ew is None else ew.n).text, [f"{unscored:,} unscored"] if unscored else []),
-        count(None if tse is None else tse.n),
-        count(None if tse is None else tse.clusters.get(VERB_PAIR)),
+        Cell(count(None if tse is None else tse.n).text, _verb_pairs(tse)),
         count(None if tse is None else tse.n_unscored),
         count(None if counted is None else counted.n_error),
         Cell(_range(lemmas)),
         Cell(f"{len(nouns):,}" if nouns else "", [f"{alone:,} unknown"] if alone else []),
     ]
+
+
+def _verb_pairs(tse: Result | None) -> list[str]:
+    """How many verb pairs TSE rests on; results of earlier versions do not say."""
+    if tse is None or VERB_PAIR not in tse.clusters:
+        return []
+    return [counted_labels(tse.clusters[VERB_PAIR], VERB_PAIR)]
 
 
 def _range(numbers: set[int]) -> str:
