@@ -284,8 +284,6 @@ def _pairs_of_combination(base: Side, other: Side, combination: Combination) -> 
     usable = _without_errors(base, other)
     groups = [name for name in base.record.design.clusters if name in base.table.groups]
     paired: set[str] = set()
-    ours: set[str] = set()
-    theirs: set[str] = set()
     columns = []
     for name, coefficient in combination.terms.items():
         before, after = (
@@ -306,10 +304,21 @@ def _pairs_of_combination(base: Side, other: Side, combination: Combination) -> 
             )
         )
         paired.update(shared)
-        ours.update(before)
-        theirs.update(after)
-    only_base, only_new = len(ours - theirs - paired), len(theirs - ours - paired)
+    only_base, only_new = _scored_by_one(base, other, combination)
     return Pairs(columns, combination.constant, len(paired), only_base, only_new, combination)
+
+
+def _scored_by_one(base: Side, other: Side, combination: Combination) -> tuple[int, int]:
+    """How many examples have a score of the combination in the base run only, and in the other run only."""
+    scored: list[set[str]] = []
+    for side in (base, other):
+        failed = {i for i, is_bad in zip(side.table.ids, side.table.in_error(), strict=True) if is_bad}
+        own: set[str] = set()
+        for name in combination.terms:
+            own |= side.table.by_id(name).keys() - failed
+        scored.append(own)
+    ours, theirs = scored
+    return len(ours - theirs), len(theirs - ours)
 
 
 def _pairs_by_label(base: Side, other: Side, combination: Combination) -> Pairs | None:
@@ -338,7 +347,7 @@ def _pairs_by_label(base: Side, other: Side, combination: Combination) -> Pairs 
         (),
         shared,
     )
-    only_base, only_new = len(before.keys() - after.keys()), len(after.keys() - before.keys())
+    only_base, only_new = _scored_by_one(base, other, combination)
     return Pairs([column], 0.0, len(shared), only_base, only_new, combination)
 
 
