@@ -6,9 +6,9 @@ First the comparison itself, then what changed between the runs of a pair, then 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from math import inf, isclose, isfinite
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from lmassay.errors import UserError, did_you_mean
 from lmassay.plugins.evaluations import metric_of, variation_of
@@ -61,6 +61,17 @@ class Comparison:
     def relative(self) -> float | None:
         """The difference as a share of the base: what "falls by 43 %" means, unlike "falls by 43 points"."""
         return self.difference / abs(self.base_mean) if self.base_mean else None
+
+    def as_json(self) -> dict[str, Any]:
+        """All fields, with the method of the interval instead of everything that it was computed from."""
+        values = {name.name: getattr(self, name.name) for name in fields(self) if name.name != "estimate"}
+        values["relative"] = self.relative
+        if self.estimate is not None:
+            is_known = not self.estimate.reason
+            values["method"] = self.estimate.method
+            values["standard_error"] = self.estimate.error if is_known else None
+            values["degrees_of_freedom"] = self.estimate.degrees if is_known else None
+        return values
 
 
 @dataclass(frozen=True, slots=True)
