@@ -6,9 +6,9 @@ First the comparison itself, then what changed between the runs of a pair, then 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from math import inf, isclose, isfinite
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from lmassay.errors import UserError, did_you_mean
 from lmassay.plugins.evaluations import metric_of, variation_of
@@ -62,6 +62,17 @@ class Comparison:
     def relative(self) -> float | None:
         """The difference as a share of the base: what "falls by 43 %" means, unlike "falls by 43 points"."""
         return self.difference / abs(self.base_mean) if self.base_mean else None
+
+    def as_json(self) -> dict[str, Any]:
+        """All fields, with the method of the interval instead of everything that it was computed from."""
+        values = {name.name: getattr(self, name.name) for name in fields(self) if name.name != "estimate"}
+        values["relative"] = self.relative
+        if self.estimate is not None:
+            is_known = not self.estimate.reason
+            values["method"] = self.estimate.method
+            values["standard_error"] = self.estimate.error if is_known else None
+            values["degrees_of_freedom"] = self.estimate.degrees if is_known else None
+        return values
 
 
 @dataclass(frozen=True, slots=True)
@@ -287,8 +298,6 @@ def _pairs_of_combination(base: Side, other: Side, combination: Combination) -> 
     usable = _without_errors(base, other)
     groups = [name for name in base.record.design.clusters if name in base.table.groups]
     paired: set[str] = set()
-    ours: set[str] = set()
-    theirs: set[str] = set()
     columns = []
     for name, coefficient in combination.terms.items():
         before, after = (
@@ -309,10 +318,21 @@ def _pairs_of_combination(base: Side, other: Side, combination: Combination) -> 
             )
         )
         paired.update(shared)
-        ours.update(before)
-        theirs.update(after)
-    only_base, only_new = len(ours - theirs - paired), len(theirs - ours - paired)
+    only_base, only_new = _scored_by_one(base, other, combination)
     return Pairs(columns, combination.constant, len(paired), only_base, only_new, combination)
+
+
+def _scored_by_one(base: Side, other: Side, combination: Combination) -> tuple[int, int]:
+    """How many examples have a score of the combination in the base run only, and in the other run only."""
+    scored: list[set[str]] = []
+    for side in (base, other):
+        failed = {i for i, is_bad in zip(side.table.ids, side.table.in_error(), strict=True) if is_bad}
+        own: set[str] = set()
+        for name in combination.terms:
+            own |= side.table.by_id(name).keys() - failed
+        scored.append(own)
+    ours, theirs = scored
+    return len(ours - theirs), len(theirs - ours)
 
 
 def _pairs_by_label(base: Side, other: Side, combination: Combination) -> Pairs | None:
@@ -341,7 +361,7 @@ def _pairs_by_label(base: Side, other: Side, combination: Combination) -> Pairs 
         (),
         shared,
     )
-    only_base, only_new = len(before.keys() - after.keys()), len(after.keys() - before.keys())
+    only_base, only_new = _scored_by_one(base, other, combination)
     return Pairs([column], 0.0, len(shared), only_base, only_new, combination)
 
 
