@@ -24,6 +24,7 @@ from lmassay.storage.locks import exclusive, is_held
 from lmassay.types import (
     Example,
     NewRun,
+    OnTests,
     Request,
     Response,
     Result,
@@ -290,7 +291,7 @@ class Store:
                         compact(dict(row.example.groups)),
                         compact(dict(row.score.values)),
                         compact(dict(row.score.unscored)),
-                        compact(dict(row.score.details)),
+                        compact(_stored_details(row.score)),
                         None if row.error is None else _writable(row.error),
                     )
                     for position, row in rows
@@ -311,14 +312,17 @@ class Store:
         with _plain_errors(self.file):
             for i, state, *texts, error in self._db.execute(query, (run,)):
                 inputs, reference, groups, scores, unscored, details = map(json.loads, texts)
-                yield Row(Example(i, inputs, reference, groups), state, Score(scores, unscored, details), error)
+                on_tests = _on_tests(details.pop(_ON_TESTS, None))
+                yield Row(Example(i, inputs, reference, groups), state, Score(scores, unscored, details, on_tests), error)
 
-    def score_rows(self, run: str) -> Iterator[Row]:
-        """The rows without their texts: all that statistics need."""
-        query = "SELECT id, state, groups, scores, error FROM rows WHERE run = ? ORDER BY position"
+    def score_rows(self, run: str, *, on_tests: bool = False) -> Iterator[Row]:
+        """The rows without their texts: all that statistics need. ``on_tests`` adds the scores on single tests."""
+        # Details are read only if asked for: they make up most of a large run.
+        query = _SCORES_ON_TESTS if on_tests else _SCORES
         with _plain_errors(self.file):
-            for i, state, groups, scores, error in self._db.execute(query, (run,)):
-                yield Row(Example(i, {}, None, json.loads(groups)), state, Score(json.loads(scores)), error)
+            for i, state, groups, scores, tested, error in self._db.execute(query, (run,)):
+                score = Score(json.loads(scores), on_tests=_on_tests(json.loads(tested or "null")))
+                yield Row(Example(i, {}, None, json.loads(groups)), state, score, error)
 
     def asked(self, run: str) -> Iterator[tuple[str, list[tuple[dict[str, Any], Response]]]]:
         """What each example of a run made the model be asked, with the answers, as far as they are here; in order."""
@@ -404,6 +408,9 @@ class Store:
         return self.folder / ".locks" / run
 
 
+_ON_TESTS = "on_tests"
+_SCORES = "SELECT id, state, groups, scores, NULL, error FROM rows WHERE run = ? ORDER BY position"
+_SCORES_ON_TESTS = _SCORES.replace("NULL", f"json_extract(details, '$.{_ON_TESTS}')")
 _COLUMNS = (
     "id, sweep, name, task, model, label, status, config, signature, "
     "provenance, results, note, planned, created, finished"
@@ -436,6 +443,17 @@ def _plain_errors(file: Path) -> Iterator[None]:
         raise StoreError(
             f"{file} is damaged or no lmassay store ({error}); move it away, or try sqlite3's .recover on it"
         ) from error
+
+
+def _stored_details(score: Score) -> dict[str, Any]:
+    """The details with the scores on single tests, which have no column of their own: few tasks have any."""
+    if score.on_tests is None:
+        return dict(score.details)
+    return {**score.details, _ON_TESTS: score.on_tests.as_dict()}
+
+
+def _on_tests(stored: Mapping[str, Any] | None) -> OnTests | None:
+    return None if stored is None else OnTests(**stored)
 
 
 def _writable(text: str) -> str:
