@@ -123,6 +123,19 @@ def difference_on_tests(differences: Floats, correlation: float, groups: Groups 
     return replace(of_tests, error=error, degrees=degrees, effective=effective)
 
 
+def difference_of_repetitions(differences: Floats, correlation: float, *, by: str = "split") -> Estimate:
+    """The mean of paired differences between repetitions whose scores on single tests are not known."""
+    independent = estimate([Term(differences)], is_difference=True)
+    # ``independent`` takes the variance of the mean for S² / K.
+    inflation = overlap_factor(len(differences), correlation) * len(differences)
+    return replace(
+        independent,
+        error=independent.error * math.sqrt(inflation),
+        effective=independent.effective / inflation,
+        clustered_by=(by,),
+    )
+
+
 def mean_of_repetitions(
     values: Floats, correlation: float, bounds: Bounds | None = None, *, by: str = "split"
 ) -> Estimate:

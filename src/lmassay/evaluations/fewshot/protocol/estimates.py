@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from decimal import Decimal, localcontext
 from fractions import Fraction
@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from lmassay.statistics import intervals
 from lmassay.statistics.distributions import ranks
 from lmassay.statistics.intervals import DEFAULT, Settings
+from lmassay.statistics.replicates import mean_of_repetitions, rate_on_tests
 
 # With three configurations there are only six possible orders.
 FEWEST_CONFIGURATIONS = 4
@@ -69,20 +70,34 @@ def _square_root(value: float | Fraction) -> float:
         return float((Decimal(value.numerator) / Decimal(value.denominator)).sqrt())
 
 
-def mean_over_splits(scores: Iterable[float], settings: Settings = DEFAULT) -> Estimate:
-    """Mean ± sample standard deviation, with Student's interval where there are two scores or more.
+@dataclass(frozen=True, slots=True)
+class SplitScores:
+    """One score for each split, and what its interval needs."""
 
-    Splits share examples, so they are not independent: the interval is a guide to noise and no promise.
+    values: Sequence[float]
+    correlation: float = 0.0
+    """How strongly splits are correlated because they share examples: see ``overlap``."""
+    on_tests: Floats | None = None
+    """The scores on single tests, a row for each split; None if they are not known."""
+    test_groups: NDArray[np.int64] | None = None
+    """The groups that tests belong to; None if they are independent."""
+
+
+def mean_over_splits(scores: SplitScores, settings: Settings = DEFAULT) -> Estimate:
+    """Mean ± sample standard deviation, with the interval that a run reports.
+
+    Of an accuracy whose tests are known it holds for another pool and other tests, of other scores for another pool.
     """
-    finite = [score for score in scores if math.isfinite(score)]
+    finite = [score for score in scores.values if math.isfinite(score)]
     if not finite:
         return NO_ESTIMATE
     values = np.asarray(finite, dtype=np.float64)
     mean, std = mean_and_std(values)
-    if std is None:
-        return Estimate(mean, n=1)
-    are_shares = values.min() >= 0 and values.max() <= 1
-    estimated = intervals.mean_estimate(values, bounds=(0.0, 1.0) if are_shares else (None, None))
+    if scores.on_tests is not None and len(finite) == len(scores.values):
+        estimated = rate_on_tests(scores.on_tests, scores.correlation, scores.test_groups)
+    else:
+        are_shares = values.min() >= 0 and values.max() <= 1
+        estimated = mean_of_repetitions(values, scores.correlation, (0.0, 1.0) if are_shares else None)
     low, high = estimated.interval(settings.confidence)
     return Estimate(mean, std, low, high, len(values))
 

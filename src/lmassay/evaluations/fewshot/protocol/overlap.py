@@ -21,9 +21,11 @@ Dev scores: Nadeau and Bengio's (2003) choice, the share of the pool that is hel
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 from lmassay.evaluations.fewshot.protocol.splits import strategy_name
 from lmassay.evaluations.fewshot.protocol.strategies import SINGLE
+from lmassay.types import Replicates
 
 
 def train_correlation(strategy: str, k: int, ratio: float) -> float:
@@ -69,6 +71,20 @@ def train_share(strategy: str, k: int, ratio: float) -> float:
     if name == "mdl":
         return sum(_nested_sizes(k)) / k
     return ratio
+
+
+def replicates(
+    metrics: Sequence[str], strategy: str, k: int, ratio: float, *, shown_share: float = 1.0
+) -> Replicates:
+    """Splits as repetitions of one experiment. ``shown_share`` is the share of a train part that is learned from.
+
+    A method that draws its examples from the train part, as in-context learning does, meets fewer of them twice.
+    """
+    of_test = train_correlation(strategy, k, ratio) * shown_share
+    of_dev = dev_correlation(strategy, k, ratio)
+    correlation = dict.fromkeys([*metrics, "test"], of_test)
+    correlation |= dict.fromkeys(["dev", *(f"dev_{metric}" for metric in metrics)], of_dev)
+    return Replicates("split", correlation)
 
 
 def _nested_sizes(k: int) -> list[float]:
