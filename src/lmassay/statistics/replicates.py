@@ -11,8 +11,8 @@ hold for another pool and for other tests, so its variance has two parts:
 
 S² also contains noise from the tests: the same test is right after one split and wrong after another. The expected size
 N of that noise is known from the two-way table of splits and tests. ``S² - N`` would be unbiased, but it is negative for
-half of the data sets without an effect of the split; ``S² · S² / (S² + N)`` is close to it where splits differ and never
-negative.
+half of the data sets without an effect of the split, and then says that there is none. ``S² · (S² + N/2) / (S² + N)``
+takes out half of the noise at most.
 
 The quantile is Cochran's (1964) for a variance of two parts: the average of the two quantiles, weighted by the parts.
 ``benchmarks/fewshot_coverage.py`` shows how often the intervals cover what they should.
@@ -193,8 +193,9 @@ def _between_repetitions(
     noise = 0.0
     if units > 1:
         noise = float((left**2).sum()) / (count - 1) * units / (units - 1) / tests**2
-    variance = overlap_factor(count, correlation) * spread * spread / (spread + noise + unseen_noise)
-    return _Repetitions(variance, overlap_factor(count, correlation) * spread, float(count - 1))
+    kept = (spread + noise / 2) / (spread + noise + unseen_noise)
+    factor = overlap_factor(count, correlation)
+    return _Repetitions(factor * spread * min(kept, 1.0), factor * spread, float(count - 1))
 
 
 def _effect_of_groups(by_test: Floats, groups: Groups) -> tuple[float, float]:

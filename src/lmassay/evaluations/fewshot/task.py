@@ -207,6 +207,8 @@ class FewShot(Task):
             "method": f"{self._method_name}.{digest(spec, self._regime_parts())[:8]}",
             "regime": self._regime.name,
             "test": f"{self._test['part']}{self._test['first'] or ''}",
+            # FewNLU names neither the coefficient of its correlation nor a number for stability.
+            "protocol": "lmassay.spearman.range-over-k",
             "init": f"{self._seed}.{'-'.join(map(str, self._sampler_seeds[: self._regime.repetitions]))}",
         }
 

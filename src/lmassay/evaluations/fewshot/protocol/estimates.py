@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from decimal import Decimal, localcontext
 from fractions import Fraction
+from functools import cache
 from statistics import NormalDist
 
 import numpy as np
@@ -153,3 +154,29 @@ def _interval_by_formula(value: float, n: int, confidence: float) -> tuple[float
     low = -1.0 if value <= -1 else math.tanh(z - half)
     high = 1.0 if value >= 1 else math.tanh(z + half)
     return low, high
+
+
+# --- what noise does to stability ---------------------------------------------------------------------------------------
+
+_DRAWS = 20_000
+
+
+@cache
+def range_by_chance(counts: tuple[int, ...]) -> float:
+    """The expected range of means over the first so many of independent scores, in units of their standard deviation.
+
+    A property of random walks without a simple formula, so it is simulated with a fixed seed (error about 0.005).
+
+    >>> round(range_by_chance((1, 2)), 2)
+    0.56
+    """
+    scores = np.random.default_rng(0).standard_normal((_DRAWS, max(counts)))
+    means = np.cumsum(scores, axis=1) / np.arange(1, max(counts) + 1)
+    return float(np.ptp(means[:, [count - 1 for count in counts]], axis=1).mean())
+
+
+def stability_by_chance(counts: Sequence[int], score: float, tests: int) -> float | None:
+    """The stability of a score that differs between splits by chance alone, because each has only so many tests."""
+    if len(counts) < 2 or tests < 1 or not 0 <= score <= 1:
+        return None
+    return range_by_chance(tuple(sorted(counts))) * math.sqrt(score * (1 - score) / tests)
