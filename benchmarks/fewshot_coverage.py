@@ -2,13 +2,14 @@
 
     python benchmarks/fewshot_coverage.py [--seed 0] [--data-sets 600]
 
-Simulates pools of labelled examples, K splits of them and a test set, by a probit model: a test is right after a split if
+Simulates pools of labelled examples, K splits of them and a test set, by a probit model: a test is right after a split
+if
 
     ability + its own difficulty + effect of what was shown + effect of what was shown on this test > 0
 
 where both effects are means over the examples of the split's train part, so that splits that share examples are
-correlated as trainings are. Three rules are compared: the spread over splits with Student's t, which runs had before; the
-same combined with Wilson's interval over tests, which the card had before; and the rule of
+correlated as trainings are. Three rules are compared: the spread over splits with Student's t, which runs had before;
+the same combined with Wilson's interval over tests, which the card had before; and the rule of
 ``lmassay.statistics.replicates``. The last part pairs a model that is shown examples with the same model without any.
 
 Exit code 1 if the rule misses its targets: coverage of at least 92 % in every setting and 94 % on average.
@@ -40,7 +41,13 @@ TESTS = (24, 48, 96, 300)
 ACCURACIES = (0.6, 0.8, 0.9, 0.97)
 # Standard deviations of the effects of what is shown, on the probit scale: on all tests alike, and on single tests. The
 # strongest moves an accuracy of 80 % by 11 points (standard deviation) from pool to pool.
-EFFECTS = {"none": (0.0, 0.0), "on single tests": (0.0, 0.5), "weak": (0.1, 0.3), "medium": (0.3, 0.5), "strong": (0.5, 0.5)}
+EFFECTS = {
+    "none": (0.0, 0.0),
+    "on single tests": (0.0, 0.5),
+    "weak": (0.1, 0.3),
+    "medium": (0.3, 0.5),
+    "strong": (0.5, 0.5),
+}
 STRATEGIES = {"multi_splits": SPLITS, "cross_validation": (4, 8)}
 LEAST, LEAST_MEAN = 0.92, 0.94
 # Gains over no examples, for the paired part.
@@ -90,10 +97,10 @@ def answers(setting: Setting, rng: np.random.Generator, difficulty: Floats, accu
     if on_single:
         latent = latent + weights @ rng.normal(size=(POOL, setting.tests)) * on_single * scale
     ability = normal_quantile(accuracy) * math.sqrt(1 + on_all**2 + on_single**2)
-    return (latent + ability > 0).astype(float)
+    return np.asarray(latent + ability > 0, dtype=float)
 
 
-# --- the rules ----------------------------------------------------------------------------------------------------------
+# --- the rules --------------------------------------------------------------------------------------------------------
 
 
 def over_splits(scores: Floats, correlation: float) -> Interval:
@@ -113,7 +120,8 @@ def with_wilson(scores: Floats, correlation: float) -> Interval:
 
 def replicates(scores: Floats, correlation: float) -> Interval:
     low, high = rate_on_tests(scores, correlation).interval()
-    assert low is not None and high is not None
+    assert low is not None
+    assert high is not None
     return low, high
 
 
@@ -124,7 +132,7 @@ RULES: dict[str, Callable[[Floats, float], Interval]] = {
 }
 
 
-# --- the simulation -----------------------------------------------------------------------------------------------------
+# --- the simulation ---------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,7 +174,9 @@ def print_line(name: str, found: list[Covered]) -> None:
 
 def print_paired(rng: np.random.Generator, data_sets: int) -> float:
     """The gain over no examples: coverage, and how often it is found (p < .05). Returns the least coverage."""
-    print(f"\npaired gain over no examples, K = 4\n  {'tests, effect, gain':34}{'coverage':>10}{'found':>8}{'width':>8}")
+    print(
+        f"\npaired gain over no examples, K = 4\n  {'tests, effect, gain':34}{'coverage':>10}{'found':>8}{'width':>8}"
+    )
     least = 1.0
     for tests, effect, gain in itertools.product((48, 96, 300), ("on single tests", "weak", "medium"), GAINS):
         setting = Setting("multi_splits", 4, tests, 0.65 + gain, effect)
@@ -179,7 +189,9 @@ def print_paired(rng: np.random.Generator, data_sets: int) -> float:
             estimated = difference_on_tests(shown - without, setting.correlation)
             low, high = estimated.interval()
             p = estimated.p_value()
-            assert low is not None and high is not None and p is not None
+            assert low is not None
+            assert high is not None
+            assert p is not None
             covered += low <= gain <= high
             found += p < 0.05
             width += high - low
@@ -207,7 +219,8 @@ def main() -> int:
     slack = 3 * math.sqrt(LEAST * (1 - LEAST) / options.data_sets)
     coverage = [one.coverage for one in found["new: overlap and tests"]]
     is_met = min(*coverage, least_paired) >= LEAST - slack and float(np.mean(coverage)) >= LEAST_MEAN
-    print(f"\ntargets (least {LEAST} but for {slack:.3f} of simulation error, mean {LEAST_MEAN}): {'met' if is_met else 'MISSED'}")
+    verdict = "met" if is_met else "MISSED"
+    print(f"\ntargets (least {LEAST} but for {slack:.3f} of simulation error, mean {LEAST_MEAN}): {verdict}")
     return 0 if is_met else 1
 
 

@@ -9,18 +9,22 @@ from __future__ import annotations
 import shutil
 import subprocess
 from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
 
 from lmassay import Generate, Model, Response, UserError
 
 
 class Program(Model):
-    """Starts ``command`` once for a batch of prompts and reads its answers line by line."""
+    """Starts ``command`` once for a batch of prompts and reads its answers line by line.
+
+    ``files`` are files that the command uses without naming them: when one of them changes, the program is asked again.
+    """
 
     name = "program"
     can = frozenset({"generate"})
 
-    def __init__(self, command: list[str], label: str = "") -> None:
-        self.command = command
+    def __init__(self, command: list[str], files: Sequence[Path] = (), label: str = "") -> None:
+        self.command, self.files = command, files
         self.label = label or " ".join(command)
 
     def identity(self) -> Mapping[str, object]:

@@ -11,6 +11,8 @@ from __future__ import annotations
 
 import csv
 import difflib
+import hashlib
+import io
 import re
 import unicodedata
 from collections.abc import Mapping, Sequence
@@ -30,12 +32,15 @@ class ToyTranslator(Model):
     def __init__(self, careful: bool = False, label: str = "") -> None:
         self.careful = careful
         self.label = label or ("careful translator" if careful else "plain translator")
-        with DICTIONARY.open(encoding="utf-8", newline="") as stream:
-            self._words = dict(csv.reader(stream, delimiter="\t"))
+        content = DICTIONARY.read_bytes()
+        self._digest = hashlib.sha256(content).hexdigest()[:8]
+        self._words = dict(csv.reader(io.StringIO(content.decode("utf-8"), newline=""), delimiter="\t"))
         self._plain = {_skeleton(word): word for word in self._words}
 
     def identity(self) -> Mapping[str, object]:
-        return {"name": self.name, "careful": self.careful, "words": len(self._words)}
+        # What the dictionary says, not how long it is: with another translation of a word, stored answers are another
+        # system's.
+        return {"name": self.name, "careful": self.careful, "dictionary": self._digest}
 
     def generate(self, requests: Sequence[Generate]) -> list[str]:
         return [self._translate(request.prompt) for request in requests]

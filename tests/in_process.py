@@ -197,7 +197,7 @@ def _lmassay_as_in_a_new_process() -> Iterator[None]:
     from lmassay.cli import console
     from lmassay.plugins import registry
 
-    tables: list[Any] = [registry._root._own, registry._root._files, redaction._in_use]
+    tables: list[Any] = [registry._root._own, registry._root._files, registry._root._folders, redaction._in_use]
     tse = sys.modules.get("lmassay.evaluations.syntax.refining_tse.modules")
     if tse is not None:
         tables += [tse.MODELS, tse.METRICS]

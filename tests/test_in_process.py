@@ -47,7 +47,7 @@ def folder(tmp_path, monkeypatch):
     (tmp_path / "elsewhere").mkdir()
     monkeypatch.syspath_prepend(str(tmp_path))  # as python -m does
     write_lines(tmp_path / "src.txt", ["the cat sat on the mat"])
-    task = {"name": "robustness", "src": "src.txt", "attack": "charswap"}
+    task = {"name": "robustness", "src": "src.txt", "attack": {"name": "delete", "rate": 1.0}}
     write_config(tmp_path / "c.yaml", {"task": task, "model": "own.py:Own", "resamples": 100})
     return tmp_path
 

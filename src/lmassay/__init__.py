@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from lmassay.plugins.registry import register
     from lmassay.statistics.intervals import mean_result, mean_results
     from lmassay.statistics.table import ScoreTable
+    from lmassay.storage.files import data_file
     from lmassay.types import (
         Candidates,
         Combination,
@@ -80,6 +81,7 @@ _HOMES = {
     "ZeroOne": "lmassay.evaluations.robustness.scorers.exact",
     "all_runs": "lmassay.api",
     "compare": "lmassay.api",
+    "data_file": "lmassay.storage.files",
     "evaluate": "lmassay.api",
     "load_run": "lmassay.api",
     "mean_result": "lmassay.statistics.intervals",
@@ -124,6 +126,7 @@ __all__ = [
     "ZeroOne",
     "all_runs",
     "compare",
+    "data_file",
     "evaluate",
     "load_run",
     "mean_result",

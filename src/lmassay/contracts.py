@@ -109,6 +109,12 @@ class Task:
     def check(self) -> None:
         """Raise a UserError for what can be known to be wrong before anything is asked."""
 
+    def check_examples(self, limit: int | None) -> None:
+        """Raise a UserError if the examples (with ``limit``, the first so many) cannot give a meaningful result.
+
+        Called last, after ``check`` and ``check_model``. It must be quick however many examples there are.
+        """
+
     def check_model(self, model: Model) -> None:
         """Raise a UserError if this model cannot be used with this task."""
 
@@ -305,6 +311,8 @@ class Variation:
     """Parts that the label does not show."""
     free: tuple[str, ...] = ()
     """Further parts that may differ between two models that are asked the same question."""
+    data: tuple[str, ...] = ("data",)
+    """Parts that say what the questions are. Only runs on the same data are marked if their settings differ."""
 
     @property
     def asked(self) -> tuple[str, ...]:

@@ -467,8 +467,10 @@ class Settings:
     resamples: int = 2000
     seed: int = 0
 
-    def signature(self) -> str:
-        return f"{self.confidence:g},{INTERVAL_RULE}"
+    def signature(self, clusters: Sequence[str] = ()) -> str:
+        """Confidence, the version of the rule, and what examples are clustered by, for the signature line."""
+        clustered = f",clusters={'+'.join(clusters)}" if clusters else ""
+        return f"{self.confidence:g},{INTERVAL_RULE}{clustered}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -496,6 +498,8 @@ class Provenance:
     early versions do not."""
     base_task: str = ""
     """The task of that evaluation that this one is, or extends."""
+    base_label: str = ""
+    """The label without the options that the run's sweep varies; empty in runs of early versions."""
     design: Design = field(default_factory=Design)
     metrics: tuple[Metric, ...] = ()
     notes: tuple[str, ...] = ()
@@ -517,6 +521,8 @@ class Provenance:
         }
         if self.evaluation is not None:
             data["evaluation"] = self.evaluation
+        if self.base_label:
+            data["base_label"] = self.base_label
         if self.card is not None:
             data["card"] = dataclasses.asdict(self.card)
         return data
@@ -535,6 +541,7 @@ def provenance_of(data: Mapping[str, Any]) -> Provenance:
         signature=dict(data.get("signature") or {}),
         evaluation=None if evaluation is None else str(evaluation),
         base_task=str(data.get("base_task") or ""),
+        base_label=str(data.get("base_label") or ""),
         design=design_of(data),
         metrics=tuple(_stored_metric(stored) for stored in data.get("metrics") or ()),
         notes=tuple(data.get("notes") or ()),
@@ -592,6 +599,8 @@ class RunRecord:
     planned: int | None
     created: str
     finished: str | None
+    mark: str = ""
+    """Not stored: tells runs that were measured differently apart where they are shown together, such as ``[b]``."""
 
     @property
     def design(self) -> Design:
@@ -607,6 +616,11 @@ class RunRecord:
     def base_task(self) -> str:
         """The evaluation's task that this run's task is, or extends; runs of early versions do not say."""
         return self.provenance.base_task or self.task
+
+    @property
+    def base_label(self) -> str:
+        """The label without the options that the run's sweep varies; runs of early versions have no others."""
+        return self.provenance.base_label or self.label
 
     @property
     def settings(self) -> Settings:

@@ -30,7 +30,7 @@ def script(tmp_path_factory):
 def folder(tmp_path_factory):
     place = tmp_path_factory.mktemp("user")
     write_lines(place / "src.txt", ["the cat sat on the mat"])
-    task = {"name": "robustness", "side": "source", "src": "src.txt", "attack": ["charswap", "worddrop"]}
+    task = {"name": "robustness", "side": "source", "src": "src.txt", "attack": ["case", "worddrop"]}
     write_config(place / "two.yaml", {"task": task, "resamples": 200})
     assert lmassay("run", "two.yaml", "--results", "results", cwd=place).returncode == 0
     return place

@@ -109,6 +109,6 @@ def test_sentences_are_broken_between_words_on_a_terminal_and_nowhere_else(tmp_p
     lines = [line.rstrip() for line in shown.screen.splitlines()]
     [start] = [number for number, line in enumerate(lines) if line.startswith("attacks that succeed: The share")]
     assert max(map(len, lines[start : start + 6])) <= 60
-    meaning = "The share of attacked inputs whose answer lost more than the input did"
+    meaning = "The share of attacked inputs on which a right answer turns wrong although the input hardly changed"
     assert meaning in " ".join(lines[start : start + 6])
     assert meaning in lmassay(*arguments).stdout

@@ -50,7 +50,7 @@ def test_the_bias_configuration_runs_on_the_embedded_model(smollm2, tmp_path):
     assert lmassay("init", "bias", cwd=tmp_path).returncode == 0
     done = lmassay("run", "bias.yaml", "--limit", 2, "--json", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
-    assert json.loads(done.stdout)["model"] == "SmolLM2-135M"
+    assert json.loads(done.stdout)["runs"][0]["model"] == "SmolLM2-135M"
 
 
 def uncommented(lines: list[str]) -> list[str]:

@@ -36,7 +36,7 @@ def test_an_imported_log_can_be_shown_compared_and_reported(lmassay, tmp_path):
     ours = pairs_run(tmp_path)
     done = lmassay("import", log(PAIRS), "--results", ours.folder, "--json")
     assert done.returncode == 0, done.stderr
-    run = json.loads(done.stdout)["run"]
+    run = json.loads(done.stdout)["runs"][0]["run"]
     assert "imported from" in done.stderr
     shown = lmassay("show", run, "--results", ours.folder)
     assert "0.375" in shown.stdout
@@ -77,8 +77,9 @@ def test_totals_and_model_can_be_given(lmassay, tmp_path):
     moved = totals.rename(tmp_path / "totals.json")
     assert lmassay("import", path, "--results", tmp_path / "r").returncode == 2
     done = lmassay("import", path, "--totals", moved, "--model", "acme/x", "--results", tmp_path / "r", "--json")
-    assert json.loads(done.stdout)["model"] == "acme/x"
-    assert "imported:lm_eval-0.4.13" in json.loads(done.stdout)["signature"]
+    (run,) = json.loads(done.stdout)["runs"]
+    assert run["model"] == "acme/x"
+    assert "imported:lm_eval-0.4.13" in run["signature"]
 
 
 def test_an_export_goes_round_by_the_command_line(lmassay, tmp_path):
@@ -89,7 +90,7 @@ def test_an_export_goes_round_by_the_command_line(lmassay, tmp_path):
     assert "2 examples without a score left out" in done.stderr
     written = done.stdout.splitlines()
     back = lmassay("import", written[0], "--results", tmp_path / "back", "--json")
-    found = {r["metric"]: r["value"] for r in json.loads(back.stdout)["results"]}
+    found = {r["metric"]: r["value"] for r in json.loads(back.stdout)["runs"][0]["results"]}
     assert found == {r.metric: r.value for r in ours.results}
 
 
@@ -101,7 +102,9 @@ def test_a_run_with_errors_comes_back_as_such_and_a_gate_refuses_it(lmassay, tmp
     assert "2 of 8 examples are not in the log: 2 in error" in back.stderr
     assert "2 examples in error; the log does not hold the whole run" in back.stderr
     assert "2 × the server is down" in back.stderr
-    theirs = json.loads(lmassay("import", log(PAIRS), "--results", tmp_path / "theirs", "--json").stdout)["run"]
+    theirs = json.loads(lmassay("import", log(PAIRS), "--results", tmp_path / "theirs", "--json").stdout)["runs"][0][
+        "run"
+    ]
     folders = ("--results", tmp_path / "back", "--base-results", tmp_path / "theirs")
     gate = lmassay("compare", theirs, "latest", *folders, "--fail-if", "accuracy<-0.1")
     assert gate.returncode == 2

@@ -55,7 +55,7 @@ def test_the_line_about_the_rest_names_a_command_that_shows_it(folder, runs):
     shown = lmassay("show", runs[0], cwd=folder).stdout
     found = re.search(r"^more +(\d+) further results: lmassay (.+)$", shown, flags=re.MULTILINE)
     everything = lmassay(*found[2].split(), cwd=folder).stdout
-    results = json.loads(lmassay("show", runs[0], "--json", cwd=folder).stdout)["results"]
+    results = json.loads(lmassay("show", runs[0], "--json", cwd=folder).stdout)["runs"][0]["results"]
     assert everything.count("\n") == len(results) + 3, "title, heading, signature"
     assert "mw@bottom1e-06" in everything
     # Three metrics for six groups, and the mass.
@@ -70,7 +70,7 @@ def test_the_command_names_the_results_folder_unless_it_is_the_usual_one(folder,
 def test_json_holds_every_result_with_and_without_all(folder, runs):
     plain, everything = (lmassay("show", runs[0], "--json", *more, cwd=folder).stdout for more in ((), ("--all",)))
     assert plain == everything
-    assert any("@" in result["metric"] for result in json.loads(plain)["results"])
+    assert any("@" in result["metric"] for result in json.loads(plain)["runs"][0]["results"])
 
 
 def test_a_terminal_of_80_columns_shows_whole_cells(folder, runs):
@@ -147,7 +147,7 @@ def test_the_configuration_of_a_run_can_be_run_again_from_anywhere(tmp_path):
     text = lmassay("show", "latest", "--yaml", cwd=tmp_path).stdout
     (tmp_path / "elsewhere").mkdir()
     (tmp_path / "elsewhere" / "again.yaml").write_text(text, encoding="utf-8")
-    again = json.loads(lmassay("run", "again.yaml", "--json", cwd=tmp_path / "elsewhere").stdout)
+    (again,) = json.loads(lmassay("run", "again.yaml", "--json", cwd=tmp_path / "elsewhere").stdout)["runs"]
     assert before[again["signature"]] == again["results"]
 
 

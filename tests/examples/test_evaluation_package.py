@@ -99,7 +99,7 @@ def test_no_file_of_lmassay_names_it():
 
 
 def test_page_card_and_export_have_the_numbers_computed_by_hand(runs, tmp_path):
-    shown = json.loads(lmassay("show", "latest", "--json", "--results", runs).stdout)
+    (shown,) = json.loads(lmassay("show", "latest", "--json", "--results", runs).stdout)["runs"]
     results = {result["metric"]: result for result in shown["results"] if result["group"] == "overall"}
     assert results["ece"]["value"] == pytest.approx(ECE, abs=1e-12)
     assert results["brier"]["value"] == pytest.approx(BRIER, abs=1e-12)

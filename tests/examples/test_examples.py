@@ -25,7 +25,7 @@ def test_the_demonstration_runs_and_the_careful_translator_breaks_less(tmp_path)
 def test_the_small_model_knows_the_agreement_of_the_shipped_grammar(smollm2, tmp_path):
     done = lmassay("run", EXAMPLES / "syntax.yaml", "--results", tmp_path, "--json")
     assert done.returncode == 0, done.stderr
-    found = {(r["metric"], r["group"]): r for r in json.loads(done.stdout)["results"]}
+    found = {(r["metric"], r["group"]): r for r in json.loads(done.stdout)["runs"][0]["results"]}
     assert (
         sum(group.startswith("construction=") and "," not in group for metric, group in found if metric == "tse") == 7
     )
@@ -60,7 +60,7 @@ def test_the_bigram_model_learns_agreement_from_its_text(tmp_path):
     }
     done = lmassay("run", write_config(tmp_path / "c.yaml", config), "--results", tmp_path / "r", "--json")
     assert done.returncode == 0, done.stderr
-    found = {(r["metric"], r["group"]): r for r in json.loads(done.stdout)["results"]}
+    found = {(r["metric"], r["group"]): r for r in json.loads(done.stdout)["runs"][0]["results"]}
     assert found["tse", "overall"]["n"] > 0
     assert found["tse", "overall"]["n_unscored"] > 0
     assert found["mw", "overall"]["value"] > 0.5
@@ -102,7 +102,7 @@ def test_the_new_style_scorer_works_from_the_command_line_and_from_a_configurati
     task["s_src"] = f"{EXAMPLES / 'my_scorer.py'}:letters"
     write_config(tmp_path / "c.yaml", {"task": task})
     done = lmassay("run", "c.yaml", "--json", cwd=tmp_path)
-    document = json.loads(done.stdout)
+    (document,) = json.loads(done.stdout)["runs"]
     assert document["results"][0]["value"] == 0.75
     assert "letters(src:" in document["signature"]
 
@@ -147,5 +147,5 @@ def test_the_task_in_fewnlus_style_and_the_yaml_one_are_learned_alike(tmp_path):
         config = {"task": {**task, "method": method, "data_dir": data_dir}, "resamples": 200}
         done = lmassay("run", write_config(tmp_path / "c.yaml", config), "--results", tmp_path / "results", "--json")
         assert done.returncode == 0, done.stderr
-        accuracy.append(json.loads(done.stdout)["results"][0]["value"])
+        accuracy.append(json.loads(done.stdout)["runs"][0]["results"][0]["value"])
     assert accuracy[0] == accuracy[1]

@@ -174,7 +174,7 @@ def test_teapot_style_scorers_work_in_a_configuration(folder):
         write_config(folder / "c.yaml", {"task": task})
         done = lmassay("run", "c.yaml", "--json", cwd=folder)
         assert done.returncode == 0, done.stderr
-        document = json.loads(done.stdout)
+        (document,) = json.loads(done.stdout)["runs"]
         assert document["results"][0]["value"] == value
         signatures.append(document["signature"])
     assert signatures[0] != signatures[1]

@@ -33,10 +33,10 @@ def attacked(tmp_path: Path, attack: object, **task: object) -> None:
 
 
 def test_two_strengths_of_one_attack_both_count_and_are_told_apart(store, tmp_path):
-    attacked(tmp_path, [{"name": "charswap", "rate": 0.05}, {"name": "charswap", "rate": 0.9}])
+    attacked(tmp_path, [{"name": "delete", "rate": rate, "redraws": 100} for rate in (0.05, 0.9)])
     [found] = headlines(store, store.runs())
     assert found.scope == "10 attacked inputs, 2 attacks"
-    assert [record.label for record in store.runs()] == ["charswap (rate 0.05)", "charswap (rate 0.9)"]
+    assert [record.label for record in store.runs()] == ["delete, rate=0.05", "delete, rate=0.9"]
 
 
 def test_what_a_variable_holds_is_in_no_label(tmp_path, store, monkeypatch):
@@ -46,7 +46,7 @@ def test_what_a_variable_holds_is_in_no_label(tmp_path, store, monkeypatch):
 
 
 def test_attacks_that_were_given_one_name_both_count(store, tmp_path):
-    attacked(tmp_path, [{"name": "mine", "perturb": "charswap", "rate": rate} for rate in (0.05, 0.9)])
+    attacked(tmp_path, [{"name": "mine", "perturb": "delete", "rate": rate, "redraws": 100} for rate in (0.05, 0.9)])
     assert headlines(store, store.runs())[0].result.n == 10
 
 
@@ -62,8 +62,8 @@ def test_models_that_were_asked_differently_are_not_compared(store, tmp_path, ot
 
 
 def test_models_that_were_asked_alike_are_compared_whatever_the_attack_is_called(store, tmp_path):
-    attacked(tmp_path, "charswap")
-    attacked(tmp_path, {"name": "mine", "perturb": "charswap"}, label="other")
+    attacked(tmp_path, {"name": "delete", "redraws": 100})
+    attacked(tmp_path, {"name": "mine", "perturb": "delete", "redraws": 100}, label="other")
     [pair] = against_first(store, headlines(store, store.runs()))
     assert (pair.base.model, pair.new.model, pair.row.n) == ("plain", "other", 5)
 

@@ -138,7 +138,10 @@ def test_runs_that_share_no_example_are_not_compared_and_named(tmp_path):
     assert lmassay("run", own_task(tmp_path, 1), own_task(tmp_path, 2), cwd=tmp_path).returncode == 0
     assert lmassay("report", "-o", "page.html", cwd=tmp_path).returncode == 0
     text = (tmp_path / "page.html").read_text(encoding="utf-8")
-    assert "Not compared with own on none, for they share no example with it: own on none." in text
+    assert (
+        "Not compared with own, task=own1.py:Own on none, for they share no example with it: own, task=own2.py:Own"
+        in text
+    )
     assert "Paired by example" not in text
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -52,7 +54,7 @@ def test_perfect_and_nearly_perfect_splits_differ_little():
 def test_one_more_error_never_raises_the_lower_bound():
     for together in (True, False):
         lows = [interval(wrong([errors] * 4 if together else [0, 0, 0, errors]))[0] for errors in range(30)]
-        assert all(later <= earlier for earlier, later in zip(lows, lows[1:], strict=False)), lows
+        assert all(later <= earlier for earlier, later in pairwise(lows)), lows
 
 
 def test_more_splits_of_one_pool_do_not_make_it_arbitrarily_precise():

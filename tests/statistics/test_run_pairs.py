@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from lmassay.statistics.run_pairs import pair_sweeps, sweep_of
@@ -61,6 +63,53 @@ def test_each_run_is_paired_with_the_only_one_that_does_the_same(tmp_path, base,
     assert [f"{a.id[-1]}-{b.id[-1]}" for a, b in found.pairs] == expected
     assert len(found.only_base) == len(base) - len(expected)
     assert len(found.only_new) == len(new) - len(expected)
+
+
+def with_base(run, base):
+    """A run as new versions keep it: with the label that it has by itself."""
+    return replace(run, provenance=replace(run.provenance, base_label=base))
+
+
+def test_a_run_alone_is_paired_with_the_same_one_of_a_sweep(tmp_path):
+    base, new = sweeps(
+        tmp_path,
+        [("q", "m", {"max_tokens": 5})],
+        [("q, max_tokens=5", "m", {"max_tokens": 5}), ("q, max_tokens=6", "m", {"max_tokens": 6})],
+    )
+    new = [with_base(run, "q") for run in new]
+    for before in (base, [with_base(run, "q") for run in base]):
+        assert [(a.id, b.id) for a, b in pair_sweeps(before, new).pairs] == [("base-0", "new-0")]
+        assert [(a.id, b.id) for a, b in pair_sweeps(new, before).pairs] == [("new-0", "base-0")]
+
+
+def test_a_sweep_over_options_of_a_model_is_paired_with_one_of_them(tmp_path):
+    base, new = sweeps(
+        tmp_path,
+        [("q", "m (pll=a)", {"model": "m(a)"}), ("q", "m (pll=b)", {"model": "m(b)"})],
+        [("q", "m", {"model": "m(b)"})],
+    )
+    assert [(a.id, b.id) for a, b in pair_sweeps(base, new).pairs] == [("base-1", "new-0")]
+
+
+def test_runs_whose_data_have_changed_are_paired_by_the_options_in_their_labels(tmp_path):
+    scorers = ("chrf", "bleu")
+    base, new = sweeps(
+        tmp_path,
+        [(f"a, s_src={name}", "m", {"attack": "a", "s_src": name, "src": "old"}) for name in scorers],
+        [(f"a, s_src={name}", "m", {"attack": "a", "s_src": name, "src": "new"}) for name in reversed(scorers)],
+    )
+    base, new = ([with_base(run, "a") for run in runs] for runs in (base, new))
+    assert [(a.id, b.id) for a, b in pair_sweeps(base, new).pairs] == [("base-0", "new-1"), ("base-1", "new-0")]
+
+
+def test_a_run_of_an_early_version_is_paired_by_its_options_if_labels_were_made_otherwise(tmp_path):
+    base, new = sweeps(
+        tmp_path,
+        [("rte pet lr=1", "m", {"method": "x"}), ("rte pet lr=2", "m", {"method": "y"})],
+        [("rte pet, lr=2", "m", {"method": "y"}), ("rte pet, lr=1", "m", {"method": "x"})],
+    )
+    new = [with_base(run, "rte pet") for run in new]
+    assert [(a.id, b.id) for a, b in pair_sweeps(base, new).pairs] == [("base-0", "new-1"), ("base-1", "new-0")]
 
 
 def test_runs_of_another_command_are_no_part_of_a_sweep(tmp_path):

@@ -40,8 +40,12 @@ def results(tmp_path: Path) -> Path:
 
 def stored_results(results: Path) -> dict[str, list[dict[str, object]]]:
     """As they stand in the file, whatever lmassay makes of them."""
+    stored: dict[str, list[dict[str, object]]] = {}
     with sqlite3.connect(results / FILE) as database:
-        return {run: json.loads(text) for run, text in database.execute("SELECT id, results FROM runs")}
+        for run, text in database.execute("SELECT id, results FROM runs"):
+            # How an interval was computed is recorded since then.
+            stored[run] = [{**result, "method": ""} for result in json.loads(text)]
+    return stored
 
 
 def test_results_are_read_as_they_were_written(results):
@@ -75,7 +79,7 @@ def test_listing_and_showing(results):
             shown = lmassay("show", run, *options, "--results", results)
             assert shown.returncode == 0, shown.stderr
         shown = lmassay("show", run, "--json", "--results", results)
-        assert json.loads(shown.stdout)["results"] == expected
+        assert json.loads(shown.stdout)["runs"][0]["results"] == expected
 
 
 @pytest.mark.parametrize("suffix", ["html", "md", "tex", "csv"])
@@ -134,7 +138,10 @@ def test_a_run_whose_process_died_is_finished(results):
     with Store(results) as store:
         finished = store.run(DIED)
     assert finished.status == "done"
-    assert finished.results == whole.results
+    assert [result.value for result in finished.results] == [result.value for result in whole.results]
+    # Intervals are computed at the end, by the rule of that time, and the signature says so.
+    assert {result.method for result in finished.results} == {"wilson"}
+    assert "ci:0.95,cr2.1" in finished.signature
 
 
 def test_new_runs_stand_beside_the_old_ones(results, tmp_path):

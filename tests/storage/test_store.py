@@ -2,6 +2,7 @@
 
 import sqlite3
 import threading
+from datetime import UTC, datetime
 
 import pytest
 
@@ -54,6 +55,23 @@ def test_a_run_is_found_by_part_of_its_id_and_latest(store):
         store.run(first[:4])
     with pytest.raises(StoreError, match="there is no run"):
         store.run("zzz")
+
+
+def test_latest_is_the_run_recorded_last_though_the_clock_was_set_back(store, monkeypatch):
+    class Clock(datetime):
+        time = datetime(2035, 1, 1, tzinfo=UTC)
+
+        @classmethod
+        def now(cls, tz=None):
+            return cls.time
+
+    monkeypatch.setattr("lmassay.storage.store.datetime", Clock)
+    first = new_run(store, "in 2035")
+    Clock.time = datetime(1999, 1, 1, tzinfo=UTC)
+    second = new_run(store, "in 1999")
+    assert [record.created[:4] for record in store.runs()] == ["2035", "1999"]
+    assert [record.id for record in store.runs()] == [first, second]
+    assert store.run("latest").id == second
 
 
 def test_labels_make_safe_ids(store):

@@ -36,9 +36,11 @@ from lmassay.reporting.headline import (
 from lmassay.reporting.numbers import p_text, short_text
 from lmassay.reporting.tiles import interval_head
 from lmassay.running import runner
+from lmassay.running.labels import distinct, labelled
 from lmassay.running.model_spec import DEFAULT
 from lmassay.running.planning import Plan
 from lmassay.running.sweep import Entry, register_all
+from lmassay.statistics.comparability import marks
 from lmassay.storage.files import atomic_write
 from lmassay.storage.provenance import command_line
 from lmassay.storage.store import Store
@@ -175,7 +177,7 @@ def _plan(parts: Sequence[Part]) -> tuple[list[Part], list[Plan]]:
     planned: list[Plan] = []
     for part in parts:
         try:
-            planned += [runner.plan(config) for config in part.runs()]
+            planned += labelled([runner.plan(config) for config in part.runs()])
         except UserError as error:
             # A mistake in the package. One in what the user gave, such as the model, ends the command.
             if not isinstance(error, PluginError) and not isinstance(error.__cause__, PluginError):
@@ -183,7 +185,7 @@ def _plan(parts: Sequence[Part]) -> tuple[list[Part], list[Plan]]:
             warn(f"{part.evaluation} is left out: {error}")
             part = replace(part, config=None, reason=str(error), is_broken=True)
         usable.append(part)
-    return usable, planned
+    return usable, distinct(planned)
 
 
 def _require_work(parts: Sequence[Part]) -> None:
@@ -245,7 +247,7 @@ def print_card(store: Store, records: Sequence[RunRecord]) -> None:
     for evaluation in evaluations():
         for headline in (h for h in found if h.evaluation.name == evaluation.name):
             result = headline.result
-            cells: list[object] = [headline.question, *([headline.model] if several else []), headline.shown_title]
+            cells: list[object] = [headline.question, *([headline.model_name] if several else []), headline.shown_title]
             counts = [f"{result.n_error} in error, {result.n_unscored} unscored"] if left_out else []
             rows.append([*cells, short_text(result), headline.scope, *counts])
         for what, lacking in (("not applicable", missing), ("no result", failed)):
@@ -262,8 +264,10 @@ def print_card(store: Store, records: Sequence[RunRecord]) -> None:
         for headline in found:
             is_same_number = (headline.evaluation.name, headline.metric) == (first.evaluation.name, first.metric)
             if is_same_number and headline.beside:
-                sentence(f"  {headline.model}: {'; '.join(headline.beside)}.")
+                sentence(f"  {headline.model_name}: {'; '.join(headline.beside)}.")
     if several:
+        for note in marks(records).notes:
+            sentence(note)
         _print_differences(store, found)
 
 
@@ -309,8 +313,8 @@ def _print_differences(store: Store, found: Sequence[Headline]) -> None:
     rows = [
         (
             pair.title,
-            pair.new.model,
-            pair.base.model,
+            pair.new.model_name,
+            pair.base.model_name,
             f"{pair.row.difference:+z.3f}",
             interval_text(pair.row, "+", 3),
             p_text(pair.row.p),

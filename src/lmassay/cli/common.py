@@ -11,9 +11,10 @@ from typing import Any, TypeVar
 import click
 from rich.cells import cell_len
 
-from lmassay.cli.console import is_narrow, out, plain, print_table
-from lmassay.reporting.numbers import interval_text, short_text, value_text
+from lmassay.cli.console import is_narrow, out, plain, print_table, sentence
+from lmassay.reporting.numbers import interval_text, no_interval_notes, short_text, value_text
 from lmassay.reporting.overview import Overview, in_parts, overview_of
+from lmassay.reporting.shown import shown_together
 from lmassay.storage.provenance import command_line
 from lmassay.storage.store import Store
 from lmassay.types import RunRecord
@@ -85,6 +86,9 @@ def _print_overview(title: str, record: RunRecord, overview: Overview, store: St
     for part in in_parts(overview, _fits):
         _print_part(title, part)
         title = ""
+    printed = [found[metric] for _, _, found in overview.rows for metric in overview.metrics if metric in found]
+    for note in no_interval_notes(printed):
+        sentence(note)
     longest = max([10, *(len(name) for name, _ in overview.lines)])
     for name, text in overview.lines:
         click.echo(plain(f"{name:<{longest}} {text}"))
@@ -139,6 +143,8 @@ def _folded(label: str, room: int) -> list[str]:
 def print_runs(records: Sequence[RunRecord], store: Store) -> None:
     """Several runs in one table: a row each, a column a metric (the spread of a metric is left to ``lmassay show``)."""
     narrow = is_narrow()
+    shown_runs = shown_together(records)
+    records = shown_runs.records
     overall = [{r.metric: r for r in record.results if r.group == "overall"} for record in records]
     metrics = _columns(records, overall)
     shown = metrics[:_NARROW_METRICS] if narrow else metrics
@@ -162,6 +168,9 @@ def print_runs(records: Sequence[RunRecord], store: Store) -> None:
         right=numbers,
         whole=(*numbers, len(heads)),
     )
+    printed = [found[metric] for found in overall for metric in shown if metric in found]
+    for note in [*shown_runs.notes, *no_interval_notes(printed)]:
+        sentence(note)
 
 
 def _counts(record: RunRecord, store: Store) -> tuple[int, int, int]:

@@ -24,6 +24,7 @@ from lmassay.reporting.compared import (
     part_text,
 )
 from lmassay.reporting.numbers import number_text, p_text
+from lmassay.reporting.shown import distinct_labels
 from lmassay.statistics.comparison import Comparison, Side, load_side
 from lmassay.statistics.flips import Flips
 from lmassay.statistics.gate import ALPHA, Verdict, parse_condition
@@ -215,10 +216,13 @@ def _print_differences(found: Compared) -> None:
     columns = [*means, "difference", interval_title(base.record)]
     columns += [*(["relative"] if relative else []), "p", *(["p (FDR)"] if tests else []), "n"]
     heads = ["metric", *(["new"] if several else []), *columns]
+    # Runs of different sweeps may have the same label; in the table they must be told apart.
+    shown = distinct_labels([source.side.record for source in (*found.bases, *found.others)])
+    names = {record.id: f"{record.label} on {record.model}" for record in shown}
     print_table(
         f"{new}against {against}{part}; {found.manner}",
         heads,
-        [_row(row, several=several, relative=relative, tests=tests) for row in found.rows],
+        [_row(row, names[row.new] if several else "", relative=relative, tests=tests) for row in found.rows],
         right=range(2 if several else 1, len(heads)),
     )
     directions: tuple[Better, ...] = ("lower", "zero")
@@ -228,11 +232,11 @@ def _print_differences(found: Compared) -> None:
             sentence(f"{WHAT_IS_BETTER[better]}: {', '.join(metrics)}")
 
 
-def _row(row: Comparison, *, several: bool, relative: bool, tests: bool) -> list[object]:
+def _row(row: Comparison, name: str, *, relative: bool, tests: bool) -> list[object]:
     share = "n/a" if row.relative is None else f"{row.relative:+z.1%}"
     return [
         row.metric,
-        *([row.new_label] if several else []),
+        *([name] if name else []),
         number_text(row.base_mean),
         number_text(row.new_mean),
         f"{row.difference:+z.4f}",

@@ -7,9 +7,10 @@ from pathlib import Path
 import click
 
 from lmassay.cli.common import json_option, results_option
-from lmassay.cli.console import is_narrow, print_json, print_table
+from lmassay.cli.console import is_narrow, print_json, print_table, sentence, warn
 from lmassay.reporting.numbers import short_text
-from lmassay.storage.store import Store
+from lmassay.reporting.shown import shown_together
+from lmassay.storage.store import DAMAGED, Store
 from lmassay.types import Result, RunRecord
 
 
@@ -20,13 +21,19 @@ def ls(results: Path, as_json: bool) -> None:
     """List the runs in a results folder with their main result."""
     with Store(results) as store:
         runs = store.runs()
+    for record in runs:
+        if record.status == DAMAGED:
+            warn(f"the run {record.id} is damaged: {record.note}")
     if as_json:
         print_json({"runs": [record.as_json() for record in runs]})
         return
     narrow = is_narrow()
-    rows = [_row(record, narrow) for record in runs]
+    shown = shown_together(runs)
+    rows = [_row(record, narrow) for record in shown.records]
     heads = ["run", *(["label"] if narrow else ["label", "model"]), "status", "result", "n"]
     print_table("", heads, rows, right=(len(heads) - 1,), whole=(0,))
+    for note in shown.notes:
+        sentence(note)
 
 
 def _row(record: RunRecord, narrow: bool) -> list[object]:

@@ -37,7 +37,8 @@ def resume(
     budget = {"usd": budget_usd, "tokens": budget_tokens} if budget_usd or budget_tokens else None
     with Store(results, create=(results / FILE).is_file()) as store:
         chosen = chosen_runs(store, [] if run == "latest" else [run])
-        left = [_with_budget(record, budget) for record in chosen if record.status != "done"]
+        open_runs = [record for record in chosen if record.status != "done" or not store.rows_are_whole(record.id)]
+        left = [_with_budget(record, budget) for record in open_runs]
         if not left:
             say(f"{chosen[0].id if len(chosen) == 1 else 'every run of the latest command'} is complete; nothing to do")
             return show_records(chosen, store, as_json)

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, redirect_stdout
+from itertools import chain
 from pathlib import Path
 
 import click
 
 from lmassay.cli.common import json_option, print_run, print_runs, results_option
-from lmassay.cli.console import complain, print_json, print_table, say, warn
+from lmassay.cli.console import complain, print_json, print_table, say, sentence, warn
 from lmassay.cli.crew import Hands, crew_options
 from lmassay.cli.display import Display, Lines
 from lmassay.errors import LmassayError, UserError
@@ -19,6 +20,7 @@ from lmassay.plugins.hooks import anything, call_hook
 from lmassay.running import runner
 from lmassay.running.config import read_config
 from lmassay.running.executors import Crew
+from lmassay.running.labels import distinct, labelled, lists_of
 from lmassay.running.runner import Plan
 from lmassay.running.sweep import Ahead, Entry, register_all, train_ahead, trains
 from lmassay.storage.provenance import command_line
@@ -29,6 +31,7 @@ EXIT_WITH_ERRORS = 1
 EXIT_FAILED = 2
 _MOST_TOLD = 3
 _MOST_NOTES = 12
+_ONE_RUN_EACH = "lists start one run per value"
 
 
 @click.command(
@@ -57,6 +60,8 @@ def run(
     if dry_run:
         show_plan(planned, as_json)
         return 0
+    for lists in lists_of(planned):
+        say(f"{_ONE_RUN_EACH}: {lists}")
     sweep = runner.new_sweep()
     with Store(results, create=True) as store, hands.crew(planned) as crew, store.lock_sweep(sweep):
         entries = register_all(planned, store, sweep)
@@ -85,11 +90,7 @@ def _train(entries: Sequence[Entry], store: Store, crew: Crew, display: Display)
     training = [entry for entry in entries if trains(entry.plan)]
     if not training:
         return Ahead()
-    notes = list(dict.fromkeys(note for entry in training for note in entry.plan.notes))
-    for note in notes[:_MOST_NOTES]:
-        warn(note)
-    if len(notes) > _MOST_NOTES:
-        warn(f"and {len(notes) - _MOST_NOTES} more of this kind; the report lists them all")
+    _warn_of(note for entry in training for note in entry.plan.notes)
     try:
         with display.work("", "trainings") as advance, plug_in_output_aside():
             return train_ahead(training, store, crew, advance)
@@ -101,28 +102,40 @@ def _train(entries: Sequence[Entry], store: Store, crew: Crew, display: Display)
         raise
 
 
+def _warn_of(notes: Iterable[str]) -> None:
+    """Show each note once, and not more than a screen of them."""
+    different = list(dict.fromkeys(notes))
+    for note in different[:_MOST_NOTES]:
+        warn(note)
+    if len(different) > _MOST_NOTES:
+        warn(f"and {len(different) - _MOST_NOTES} more of this kind; the report lists them all")
+
+
 def plan_all(configs: Sequence[Path], overrides: Sequence[str], limit: int | None = None) -> list[Plan]:
     """Check every run of every configuration; a mistake is shown with file and line."""
-    planned = []
+    planned: list[Plan] = []
     for path in configs:
         file = read_config(path, overrides, limit)
+        of_file = []
         for config in file.runs():
             try:
-                planned.append(runner.plan(config))
+                of_file.append(runner.plan(config))
             except UserError as error:
                 raise UserError(file.locate(str(error))) from error
-    return planned
+        planned += labelled(of_file)
+    return distinct(planned)
 
 
 def _run_one(entry: Entry, store: Store, ahead: Ahead, count: str, display: Display) -> tuple[int, bool]:
     """One run of a sweep: its exit code, and whether the budget stopped it. If it fails, the others go on."""
-    planned = entry.plan
-    what = f"{count} {planned.task.name}: {planned.label} on {planned.model_label}"
+    # A run that is resumed is planned by itself; only its record knows what it is called among those of its sweep.
+    planned, record = entry.plan, entry.record
+    what = f"{count} {record.task}: {record.label} on {record.model}"
     for note in planned.notes:
         warn(note)
     try:
         with display.work(entry.record.id, what) as advance, plug_in_output_aside():
-            record = runner.begin(planned, entry.record, store, advance, ahead.failed)
+            record = runner.begin(planned, record, store, advance, ahead.failed)
     except LmassayError as error:
         complain(str(error), getattr(error, "__notes__", []))
         return EXIT_FAILED, False
@@ -139,7 +152,8 @@ def plug_in_output_aside() -> Iterator[None]:
 def show_records(records: Sequence[RunRecord], store: Store, as_json: bool) -> int:
     """Print runs; the exit code tells whether examples were left in error."""
     if as_json:
-        print_json(records[0].as_json() if len(records) == 1 else {"runs": [r.as_json() for r in records]})
+        # One run or many: programs read the same keys.
+        print_json({"runs": [record.as_json() for record in records]})
     elif len(records) == 1:
         print_run(records[0], store)
     else:
@@ -189,6 +203,9 @@ def _resume(store: Store, *runs: str) -> str:
 
 
 def show_plan(planned: Sequence[Plan], as_json: bool) -> None:
+    with plug_in_output_aside():
+        notes = [plan.notes for plan in planned]
+    _warn_of(chain.from_iterable(notes))
     rows = [
         {
             "task": plan.task.name,
@@ -196,9 +213,10 @@ def show_plan(planned: Sequence[Plan], as_json: bool) -> None:
             "model": plan.model_label,
             "examples": plan.size,
             "requests": _requests(plan),
+            "notes": own_notes,
             "signature": plan.signature,
         }
-        for plan in planned
+        for plan, own_notes in zip(planned, notes, strict=True)
     ]
     if as_json:
         print_json({"runs": rows})
@@ -211,6 +229,8 @@ def show_plan(planned: Sequence[Plan], as_json: bool) -> None:
         [[row[column] if row[column] is not None else "unknown" for column in columns] for row in rows],
         right=(3, 4),
     )
+    for lists in lists_of(planned):
+        sentence(f"{_ONE_RUN_EACH}: {lists}")
 
 
 def _requests(plan: Plan) -> int | None:

@@ -42,7 +42,8 @@ def show(run: str, everything: bool, as_yaml: bool, provenance: bool, results: P
     if provenance:
         document |= {"config": record.config, "provenance": record.provenance.as_dict(), "created": record.created}
     if as_json:
-        print_json(document)
+        # In a list, as for commands that may have several runs, so that a program reads one form only.
+        print_json({"runs": [document]})
         return
     if provenance:
         for part in ("config", "provenance"):

@@ -184,7 +184,7 @@ def _result(record: RunRecord, result: Result, generation: Mapping[str, Any]) ->
             "lower": result.low,
             "upper": result.high,
             "confidence_level": float(record.config.get("confidence", 0.95)),
-            "method": record.depends_on.get("ci", "see the signature"),
+            "method": result.method or record.depends_on.get("ci", "see the signature"),
         }
     name = f"{record.task}.{_part(record.label)}"
     return {

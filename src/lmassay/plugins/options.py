@@ -11,7 +11,9 @@ import os
 import re
 import typing
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass, field
 from datetime import date
 from pathlib import Path
 from typing import Any
@@ -22,6 +24,7 @@ from pydantic_core import ErrorDetails
 from lmassay.errors import ConfigError, LmassayError, PluginError, closest, did_you_mean, failure
 from lmassay.plugins.registry import current
 from lmassay.redaction import as_variable, is_remembered, is_secret_option, remember_secret
+from lmassay.storage.files import noted_reads
 
 Spec = str | Mapping[str, Any]
 _ENVIRONMENT = re.compile(r"\$\{([A-Z][A-Z0-9_]*)\}")
@@ -77,6 +80,45 @@ def options_model(factory: Callable[..., Any]) -> type[BaseModel]:
     return create_model("Options", __config__=config, **fields)
 
 
+@dataclass(slots=True)
+class PluginInputs:
+    """What plug-ins in users' files are made from, beyond their options."""
+
+    sources: dict[str, str] = field(default_factory=dict)
+    """Kind of plug-in → digest of its file and of the modules that it imports from its folder."""
+    files: list[Path] = field(default_factory=list)
+    """What they read through lmassay when they were made."""
+
+
+_inputs: ContextVar[PluginInputs | None] = ContextVar("lmassay_plugin_inputs", default=None)
+
+
+@contextmanager
+def noted_inputs() -> Iterator[PluginInputs]:
+    """What the plug-ins that are built within this block are made from."""
+    inputs = PluginInputs()
+    token = _inputs.set(inputs)
+    try:
+        yield inputs
+    finally:
+        _inputs.reset(token)
+    # A task that builds its parts depends on what they are made from.
+    for kind, source in inputs.sources.items():
+        _note_inputs(kind, source, ())
+    _note_inputs("", "", inputs.files)
+
+
+def _note_inputs(kind: str, source: str, files: Sequence[Path]) -> None:
+    inputs = _inputs.get()
+    if inputs is None:
+        return
+    if source:
+        inputs.sources[kind] = source
+    for file in files:
+        if file not in inputs.files:
+            inputs.files.append(file)
+
+
 def build(kind: str, spec: Spec, base: Path, key: str = "") -> Any:
     """Find the plug-in, check its options, make it. ``key`` is where in the configuration it stands."""
     key = key or kind
@@ -88,8 +130,14 @@ def build(kind: str, spec: Spec, base: Path, key: str = "") -> Any:
     if not callable(factory):
         raise ConfigError(f"{key}: '{name}' is no {kind}")
     arguments = checked_options(factory, options, base, key)
+    source = current().source_of(name, base)
     try:
-        return factory(**arguments)
+        if not source:
+            return factory(**arguments)
+        with noted_reads() as files:
+            made = factory(**arguments)
+        _note_inputs(kind, source, files)
+        return made
     except LmassayError:
         raise
     except Exception as error:

@@ -8,25 +8,22 @@ is registered by a decorator when the file is loaded, or simply named: ``my_scor
 from __future__ import annotations
 
 import functools
-import hashlib
 import importlib
 import importlib.metadata
-import importlib.util
 import sys
-import traceback
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
-from importlib.machinery import SourceFileLoader
 from pathlib import Path
-from types import CodeType, ModuleType
+from types import ModuleType
 from typing import Any, TypeVar
 
 from lmassay.contracts import Component, resolve
 from lmassay.errors import MissingExtra, PluginError, did_you_mean
 from lmassay.plugins.builtins import MODELS
 from lmassay.plugins.evaluations import OWN_PACKAGE, installed, precedence, unloaded_packages
+from lmassay.plugins.source_folder import SourceFolder
 
 T = TypeVar("T")
 
@@ -48,6 +45,7 @@ class Registry:
         self._parent = parent
         self._own: dict[tuple[str, str], tuple[Any, str]] = {}
         self._files: dict[Path, ModuleType] = {}
+        self._folders: dict[Path, SourceFolder] = {}
 
     def add(self, kind: str, name: str, obj: Any, origin: str = "") -> None:
         """Register ``obj``; a name that is taken is an error that names both places."""
@@ -61,7 +59,7 @@ class Registry:
 
     def get(self, kind: str, name: str, base: Path | None = None) -> Any:
         """The object of that name; ``base`` is where a relative ``file.py:Name`` starts from."""
-        if ".py:" in name or name.endswith(".py"):
+        if _names_a_file(name):
             return self._from_file(kind, name, base)
         found = self._find(kind, name)
         if found is not None:
@@ -105,18 +103,57 @@ class Registry:
                 rows[n] = Entry(n, _summary(obj), origin)
         return [rows[n] for n in sorted(rows)]
 
-    def load_file(self, path: Path) -> ModuleType:
-        """Run a user's Python file once; its decorators register into this registry."""
-        path = path.expanduser().resolve()
-        if path not in self._files:
+    def load_file(self, path: Path, *, again: bool = False) -> ModuleType:
+        """Run a user's Python file once; its decorators register into this registry.
+
+        It is run again if ``again``, or if it or a module that it imports from its folder has changed since.
+        """
+        path = _python_file(path)
+        folder = self._folder(path.parent)
+        if again or path not in self._files:
             with self.active():
-                self._files[path] = _import_file(path)
+                self._files[path] = folder.load(path, again=again)
         return self._files[path]
 
     def run_file_again(self, path: Path) -> ModuleType:
         """Load a file even if it was loaded before, so that what it registers twice is reported."""
-        self._files.pop(path.expanduser().resolve(), None)
-        return self.load_file(path)
+        return self.load_file(path, again=True)
+
+    def source_of(self, name: str, base: Path | None = None) -> str:
+        """The digest of the file in ``file.py:Name``, as it was loaded, and of what it imports from its folder; empty
+        for other names."""
+        if not _names_a_file(name):
+            return ""
+        path = _python_file(_path_in(name, base))
+        folder = self._folders.get(path.parent) or self._folder(path.parent)
+        return f"src:{folder.digest(path)}"
+
+    def files_of(self, path: Path) -> list[Path]:
+        """A user's Python file and all files of its folder that it imports."""
+        path = _python_file(path)
+        return self._folder(path.parent).files(path)
+
+    def _folder(self, path: Path) -> SourceFolder:
+        """The modules of a folder; made again if a file that was looked at has changed.
+
+        A notebook and a worker of a cluster live longer than a run. With the old modules in use, answers of the old
+        code would be kept under the digest of the new.
+        """
+        folder = self._folders.get(path)
+        if folder is not None and not folder.is_current():
+            self._forget(folder)
+            folder = None
+        if folder is None:
+            folder = self._folders[path] = SourceFolder(path)
+        return folder
+
+    def _forget(self, folder: SourceFolder) -> None:
+        """Drop the modules of a folder and what they registered."""
+        del self._folders[folder.folder]
+        for path in [path for path in self._files if path.parent == folder.folder]:
+            del self._files[path]
+        for key in [key for key, (_, origin) in self._own.items() if folder.has(origin)]:
+            del self._own[key]
 
     @contextmanager
     def active(self) -> Iterator[Registry]:
@@ -166,11 +203,8 @@ class Registry:
         return None
 
     def _from_file(self, kind: str, name: str, base: Path | None) -> Any:
-        file, _, attribute = name.rpartition(":") if ".py:" in name else (name, "", "")
-        path = Path(file).expanduser()
-        if base is not None and not path.is_absolute() and (base / path).exists():
-            path = base / path
-        module = self.load_file(path)
+        file, attribute = _file_and_attribute(name)
+        module = self.load_file(_path_in(name, base))
         if not attribute:
             raise PluginError(f"'{name}' names a file only; write {file}:NAME for one of the {kind}s in it")
         # What this file registered under the name comes first: `@scorer` leaves a plain function behind in the module.
@@ -285,46 +319,29 @@ def _summary(obj: Any) -> str:
     return str(text).strip().partition("\n")[0]
 
 
-class _AsWritten(SourceFileLoader):
-    """Loads a user's file as it is now.
-
-    Python's own cache of compiled files tells versions apart by size and by the second in which they were written. A
-    file that is edited twice in a second would be run as it was.
-    """
-
-    def get_code(self, fullname: str) -> CodeType:
-        path = self.get_filename(fullname)
-        code: CodeType = self.source_to_code(self.get_data(path), path)
-        return code
+def _names_a_file(name: str) -> bool:
+    return ".py:" in name or name.endswith(".py")
 
 
-def _import_file(path: Path) -> ModuleType:
+def _file_and_attribute(name: str) -> tuple[str, str]:
+    file, _, attribute = name.rpartition(":") if ".py:" in name else (name, "", "")
+    return file, attribute
+
+
+def _path_in(name: str, base: Path | None) -> Path:
+    """The file in ``file.py:Name``, which may lie beside the configuration or in the working folder."""
+    file, _ = _file_and_attribute(name)
+    path = Path(file).expanduser()
+    if base is not None and not path.is_absolute() and (base / path).exists():
+        return base / path
+    return path
+
+
+def _python_file(path: Path) -> Path:
+    """The file itself; Python, too, looks for modules beside the file that a link to a script points to."""
+    path = path.expanduser().resolve()
     if not path.is_file():
         raise PluginError(f"there is no file {path}; give the path of a Python file with your plug-in")
-    digest = hashlib.sha256(str(path).encode()).hexdigest()[:12]
     if path.suffix != ".py":
-        raise PluginError(f"{path} is no Python file (its name must end in .py)")
-    name = f"lmassay_user_{path.stem}_{digest}"
-    spec = importlib.util.spec_from_file_location(name, path, loader=_AsWritten(name, str(path)))
-    if spec is None or spec.loader is None:
-        raise PluginError(f"{path} cannot be loaded as a Python file")
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module
-    try:
-        spec.loader.exec_module(module)
-    except PluginError:
-        sys.modules.pop(spec.name, None)
-        raise
-    except BaseException as error:
-        sys.modules.pop(spec.name, None)
-        if isinstance(error, KeyboardInterrupt):
-            raise
-        raise PluginError(f"{path}, line {_line_in(error, path)}: the file failed to import: {error!r}") from error
-    return module
-
-
-def _line_in(error: BaseException, path: Path) -> int:
-    if isinstance(error, SyntaxError) and error.lineno is not None:
-        return error.lineno
-    lines = [f.lineno for f in traceback.extract_tb(error.__traceback__) if f.filename == str(path) and f.lineno]
-    return lines[-1] if lines else 1
+        raise PluginError(f"{path} is not a Python file (its name must end in .py)")
+    return path

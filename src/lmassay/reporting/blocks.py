@@ -177,7 +177,10 @@ def measured(result: Result | None, digits: int = 4, *small: str, edge: bool = F
 
 
 def titles(records: Sequence[RunRecord]) -> list[str]:
-    """A name for each run, as short as tells them apart: model, label, what their signatures differ in, id."""
+    """A name for each run, as short as tells them apart: model, label, what their signatures differ in, id.
+
+    Runs that were measured differently have their mark in their name, too.
+    """
     names = [record.model for record in records]
     for more in (lambda r, _: r.label, _difference, lambda r, _: r.id.rpartition("-")[2]):
         twice = {n for n, times in Counter(names).items() if times > 1}
@@ -185,7 +188,12 @@ def titles(records: Sequence[RunRecord]) -> list[str]:
         added = [more(r, alike[n]) if n in twice else "" for n, r in zip(names, records, strict=True)]
         useful = {n for n in twice if len({a for a, m in zip(added, names, strict=True) if m == n}) > 1}
         names = [f"{n} · {a}" if n in useful and a else n for n, a in zip(names, added, strict=True)]
-    return names
+    marked = []
+    for title, record in zip(names, records, strict=True):
+        # A label has its mark already.
+        is_marked = not record.mark or title.endswith(record.label)
+        marked.append(title if is_marked else f"{title} {record.mark}")
+    return marked
 
 
 def in_short(names: Sequence[str]) -> str:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from lmassay.contracts import Evaluation
@@ -10,9 +11,11 @@ from lmassay.errors import UserError
 from lmassay.plugins.evaluations import evaluation_of, evaluations, metric_of, variation_of, view_of
 from lmassay.plugins.hooks import call_hook, optional
 from lmassay.reporting.variants import asked, pool, questions
+from lmassay.running.differences import telling_apart
+from lmassay.statistics.comparability import Marks, marks
 from lmassay.statistics.comparison import Comparison, Side, compare_runs, load_side, with_false_discovery_rate
 from lmassay.storage.store import Store
-from lmassay.types import Better, Metric, Result, RunRecord
+from lmassay.types import Better, Metric, Result, Row, RunRecord
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,10 +37,14 @@ class Headline:
     limits: str = ""
     compared_by: str = ""
     """The metric that models are compared by, if the number itself is no mean over examples."""
+    keep: Callable[[Row], bool] | None = None
+    """Which rows of pooled runs the number was computed over, so that models are compared over the same; None: all."""
     comparison_note: str = ""
     """What to know about the difference of two models in this number."""
     unfinished_runs: Sequence[RunRecord] = ()
     """Runs of the same question that have no results."""
+    shown_model: str = ""
+    """The model with what tells this number from others of the same model, such as another scorer."""
 
     @property
     def about(self) -> Metric:
@@ -47,6 +54,11 @@ class Headline:
     @property
     def model(self) -> str:
         return self.records[0].model
+
+    @property
+    def model_name(self) -> str:
+        """The model as it is shown beside other numbers of the same question."""
+        return self.shown_model or self.model
 
     @property
     def question(self) -> str:
@@ -129,7 +141,8 @@ def headlines(store: Store, records: Sequence[RunRecord]) -> list[Headline]:
             without_results = [record for record in members if not record.results]
             shown.append(replace(headline, unfinished_runs=without_results))
     order = [evaluation.name for evaluation in evaluations()]
-    return sorted(_told_apart(shown), key=lambda headline: order.index(headline.evaluation.name))
+    named = _with_options(_told_apart(shown), marks(records))
+    return sorted(named, key=lambda headline: order.index(headline.evaluation.name))
 
 
 def _told_apart(shown: Sequence[Headline]) -> list[Headline]:
@@ -142,6 +155,31 @@ def _told_apart(shown: Sequence[Headline]) -> list[Headline]:
         if len(tasks[headline.evaluation.name, headline.model]) > 1:
             headline = replace(headline, scope=f"task {headline.records[0].task}, {headline.scope}")
         named.append(headline)
+    return named
+
+
+def _with_options(shown: Sequence[Headline], of_runs: Marks) -> list[Headline]:
+    """With the options that tell the numbers of one model apart, and the marks of what was measured differently."""
+    groups: dict[tuple[str, str, str], list[int]] = {}
+    for number, headline in enumerate(shown):
+        key = (headline.evaluation.name, headline.records[0].task, headline.model)
+        groups.setdefault(key, []).append(number)
+    names = [headline.model for headline in shown]
+    for members in groups.values():
+        records = [shown[number].records for number in members]
+        options = telling_apart([[record.config for record in of_one] for of_one in records])
+        for number, told in zip(members, options, strict=True):
+            if told:
+                names[number] = f"{names[number]}, {told}"
+    times = Counter((headline.records[0].task, name) for headline, name in zip(shown, names, strict=True))
+    named = []
+    for headline, name in zip(shown, names, strict=True):
+        first = headline.records[0]
+        if times[first.task, name] > 1:
+            # No option tells them apart if, say, a file had other data in it; then the first run does.
+            name = f"{name}, {first.id.rpartition('-')[2]}"
+        own_marks = dict.fromkeys(of_runs.of_run.get(record.id, "") for record in headline.records)
+        named.append(replace(headline, shown_model=" ".join([name, *filter(None, own_marks)])))
     return named
 
 
@@ -236,7 +274,7 @@ def _identity(headline: Headline) -> object:
 def _side(store: Store, headline: Headline) -> Side:
     """All variants of a question; examples of a single one must keep their ids."""
     if variation_of(headline.records[0]).pooled:
-        return pool(store, headline.records)
+        return pool(store, headline.records, headline.keep)
     return load_side(store, headline.records[0])
 
 

@@ -16,6 +16,7 @@ from lmassay.reporting.browser import browser, shown_rows
 from lmassay.reporting.formats.content import task_blocks
 from lmassay.reporting.sections import section_of
 from lmassay.reporting.shell import document, environment
+from lmassay.reporting.shown import shown_together
 from lmassay.reporting.tiles import anchor, overview
 from lmassay.storage.provenance import command_line, to_run_again
 from lmassay.storage.store import Store
@@ -28,6 +29,9 @@ def render(store: Store, records: Sequence[RunRecord]) -> str:
     """The page as text."""
     if not records:
         raise UserError("there is nothing to report; see `lmassay ls`")
+    found = shown_together(records)
+    # The overview pools runs, for which they must have their own labels; all else shows them beside each other.
+    originals, records = records, found.records
     tasks = list(dict.fromkeys(record.task for record in records))
     titles = run_titles(records)
     examples = browser(
@@ -43,8 +47,8 @@ def render(store: Store, records: Sequence[RunRecord]) -> str:
             heading=heading,
             written=datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
             models=models,
-            overview=overview(store, records),
-            sections=[_section(store, [r for r in records if r.task == task]) for task in tasks],
+            overview=overview(store, originals),
+            sections=[_section(store, [r for r in records if r.task == task], found.notes_on(task)) for task in tasks],
             browser=examples,
             records=records,
             provenance=[_provenance(store, *run) for run in zip(records, titles, strict=True)],
@@ -58,8 +62,9 @@ def render(store: Store, records: Sequence[RunRecord]) -> str:
 def run_titles(records: Sequence[RunRecord]) -> list[str]:
     """What a run is called wherever runs of several tasks stand together."""
     names = [f"{record.label} on {record.model}" for record in records]
+    # Runs of different tasks may share a label.
     return [
-        name if names.count(name) == 1 else f"{name} ({record.id.rpartition('-')[2]})"
+        name if names.count(name) == 1 else f"{record.task}: {name}"
         for name, record in zip(names, records, strict=True)
     ]
 
@@ -75,12 +80,12 @@ def _provenance(store: Store, record: RunRecord, title: str) -> dict[str, Any]:
     }
 
 
-def _section(store: Store, records: Sequence[RunRecord]) -> dict[str, Any]:
+def _section(store: Store, records: Sequence[RunRecord], notes: Sequence[str]) -> dict[str, Any]:
     section = section_of(store, records)
     evaluation = evaluation_of(records[0])
     return {
         "task": records[0].task,
         "question": "" if evaluation is None else evaluation.question,
         "anchor": anchor(records[0].task),
-        "blocks": [*task_blocks(store, records, section), *section.examples],
+        "blocks": [*task_blocks(store, records, section, notes), *section.examples],
     }

@@ -24,6 +24,7 @@ from lmassay.reporting.headline import (
     without_result,
 )
 from lmassay.reporting.numbers import interval_text, p_text, value_text
+from lmassay.statistics.comparability import marks
 from lmassay.storage.store import Store
 from lmassay.types import RunRecord
 
@@ -39,7 +40,7 @@ def overview(store: Store, records: Sequence[RunRecord]) -> list[Block]:
     tiles: list[Tile] = []
     for evaluation in evaluations():
         tiles += _tiles(evaluation, found, missing, failed, order)
-    blocks = [*_differences(store, found), *_unfinished(found)]
+    blocks = [*_mark_notes(records, found), *_differences(store, found), *_unfinished(found)]
     return [Tiles(tiles), *blocks] if tiles else blocks
 
 
@@ -52,7 +53,7 @@ def plain_overview(store: Store, records: Sequence[RunRecord]) -> list[Block]:
             headline.evaluation.name,
             [
                 name(headline.question, headline.shown_title),
-                Cell(headline.model, kind="text"),
+                Cell(headline.model_name, kind="text"),
                 Cell(value_text(headline.result, _DIGITS)),
                 Cell(interval_text(headline.result, _DIGITS)),
                 Cell(_scope(headline), headline.beside, kind="text"),
@@ -72,7 +73,7 @@ def plain_overview(store: Store, records: Sequence[RunRecord]) -> list[Block]:
     heads = [Cell("question", kind="text"), Cell("model", kind="text"), Cell("value"), Cell(interval_head(found))]
     table = Table("", [[*heads, Cell("of", kind="text")]], [Body(lines)])
     notes = [Note(f"{h.shown_title}: {h.explanation}") for h in first_of_each(found)]
-    return [table, *notes, *_differences(store, found), *_unfinished(found)]
+    return [table, *notes, *_mark_notes(records, found), *_differences(store, found), *_unfinished(found)]
 
 
 def interval_head(found: Sequence[Headline]) -> str:
@@ -92,11 +93,15 @@ def _tiles(
     """One tile for each number that an evaluation puts first: usually one."""
     name = evaluation.name
     own = [headline for headline in found if headline.evaluation.name == name]
-    lacking = [TileLine(model, "n/a", reason=why[name]) for model, why in missing.items() if name in why]
-    lacking += [TileLine(model, "no result", reason=why[name]) for model, why in failed.items() if name in why]
+    without: list[tuple[str, TileLine]] = []
+    for what, reasons in (("n/a", missing), ("no result", failed)):
+        for model, why in reasons.items():
+            if name in why:
+                without.append((model, TileLine(model, what, reason=why[name])))
     if not own:
         title = "no result" if any(name in why for why in failed.values()) else "not applicable"
-        return [Tile(evaluation.question, title, lacking, "", "", "")] if lacking else []
+        lines = [line for _, line in without]
+        return [Tile(evaluation.question, title, lines, "", "", "")] if lines else []
     tiles = []
     for first in first_of_each(own):
         alike = [headline for headline in own if headline.metric == first.metric]
@@ -104,7 +109,7 @@ def _tiles(
             Tile(
                 question=first.question,
                 title=f"{first.shown_title}; {WHAT_IS_BETTER[first.better]}",
-                lines=sorted([*map(_line, alike), *lacking], key=lambda line: order.index(line.model)),
+                lines=_in_order([*((headline.model, _line(headline)) for headline in alike), *without], order),
                 meaning=first.shown_meaning,
                 limits=first.limits,
                 anchor=anchor(first.records[0].task),
@@ -113,10 +118,23 @@ def _tiles(
     return tiles
 
 
+def _in_order(lines: Sequence[tuple[str, TileLine]], models: Sequence[str]) -> list[TileLine]:
+    """The lines with their models, in the order of the models."""
+    return [line for _, line in sorted(lines, key=lambda pair: models.index(pair[0]))]
+
+
+def _mark_notes(records: Sequence[RunRecord], found: Sequence[Headline]) -> list[Block]:
+    """What the marks mean that stand in the overview."""
+    shown = {record.id for headline in found for record in headline.records}
+    needed = marks(records)
+    used = {mark for run, mark in needed.of_run.items() if run in shown}
+    return [Note(note) for note, of_note in needed.notes.items() if not used.isdisjoint(of_note)]
+
+
 def _line(headline: Headline) -> TileLine:
     result = headline.result
     number = (value_text(result, _DIGITS), interval_text(result, _DIGITS))
-    return TileLine(headline.model, *number, _scope(headline), headline.beside, drawing=_drawing(headline))
+    return TileLine(headline.model_name, *number, _scope(headline), headline.beside, drawing=_drawing(headline))
 
 
 def _scope(headline: Headline) -> str:
@@ -129,7 +147,7 @@ def _drawing(headline: Headline) -> Markup:
     result = headline.result
     best_is_zero = headline.better == "zero"
     chart = gauge(
-        f"{headline.shown_title}: {headline.model} {value_text(result, _DIGITS)}",
+        f"{headline.shown_title}: {headline.model_name} {value_text(result, _DIGITS)}",
         result.value,
         (result.low, result.high),
         axis=_axis(headline),
@@ -203,10 +221,10 @@ def _difference(pair: Against) -> list[Cell]:
         p_text(row.p_adjusted),
         f"{row.n:,}",
     )
-    models = (Cell(pair.new.model, kind="text"), Cell(pair.base.model, kind="text"))
+    models = (Cell(pair.new.model_name, kind="text"), Cell(pair.base.model_name, kind="text"))
     return [name(pair.title), *models, *map(Cell, texts)]
 
 
 def _unfinished(found: Sequence[Headline]) -> list[Block]:
-    told = [f"{text} ({headline.model})" for headline in found for text in headline.unfinished]
+    told = [f"{text} ({headline.model_name})" for headline in found for text in headline.unfinished]
     return [Note(f"Not complete, so these numbers rest on a part of the examples: {'; '.join(told)}.")] if told else []

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -56,8 +56,14 @@ def variant_of(record: RunRecord) -> str:
     Two strengths of an attack may share a label, and one strength may have two labels, so the part of the signature
     counts where there is one.
     """
-    varied = record.depends_on.get(variation_of(record).pooled)
-    return record.label if varied is None else str(varied)
+    variation = variation_of(record)
+    varied = record.depends_on.get(variation.pooled)
+    if varied is not None:
+        return str(varied)
+    # A label names only the options that its sweep varies; two methods of different sweeps may have the same one.
+    task = record.config.get("task")
+    options = {name: task[name] for name in variation.named if name in task} if isinstance(task, Mapping) else {}
+    return canonical([record.base_label, options]) if options else record.base_label
 
 
 def pooled(
@@ -82,8 +88,11 @@ def pooled(
     )
 
 
-def pool(store: Store, records: Sequence[RunRecord]) -> Side:
-    """One side of a comparison out of the variants of a question: runs of one task and model."""
+def pool(store: Store, records: Sequence[RunRecord], keep: Callable[[Row], bool] | None = None) -> Side:
+    """One side of a comparison out of the variants of a question: runs of one task and model.
+
+    ``keep`` says which rows count; all of them if it is left out.
+    """
     first = records[0]
     cluster = first.design.cluster or SAME_EXAMPLE
     unfinished = [record.status for record in records if record.status != "done"]
@@ -94,7 +103,8 @@ def pool(store: Store, records: Sequence[RunRecord]) -> Side:
         status=unfinished[0] if unfinished else "done",
         provenance=replace(first.provenance, design=replace(first.design, clusters=(cluster,))),
     )
-    return Side(together, ScoreTable(_rows(store, records)))
+    rows = _rows(store, records)
+    return Side(together, ScoreTable(rows if keep is None else filter(keep, rows)))
 
 
 def _rows(store: Store, records: Sequence[RunRecord]) -> Iterator[Row]:

@@ -59,6 +59,9 @@ class RunConfig(BaseModel):
     resamples: int = Field(default=2000, ge=100, le=1_000_000, strict=True)
     budget: BudgetConfig | None = None
     base_dir: Path = Path()
+    written: dict[str, Any] = Field(default={}, exclude=True, repr=False)
+    """The run as its file has it, before references such as ``${task.attack.name}`` are filled in. Labels compare this,
+    because an option that follows another one is not varied by itself. It is not stored."""
 
     @property
     def settings(self) -> Settings:
@@ -119,7 +122,8 @@ def expand(
         for kind in ("task", "model"):
             mistakes += _option_mistakes(kind, referred.get(kind), base)
         try:
-            runs.append(RunConfig.model_validate({"name": default_name, **referred, "base_dir": base}))
+            known = {"name": default_name, **referred, "base_dir": base, "written": plain}
+            runs.append(RunConfig.model_validate(known))
         except ValidationError as error:
             mistakes += problems(error, RunConfig, "")
     if mistakes:
@@ -137,7 +141,7 @@ def _base(folder: Any, base: Path, locate: typing.Callable[[str], str]) -> Path:
 
 
 def _check_top_level(data: dict[str, Any], locate: typing.Callable[[str], str]) -> None:
-    known = set(RunConfig.model_fields)
+    known = set(RunConfig.model_fields) - {"written"}
     unknown = [key for key in data if key not in known]
     if unknown:
         raise ConfigError("\n".join(locate(f"{k}: unknown key{did_you_mean(str(k), known)}") for k in unknown))

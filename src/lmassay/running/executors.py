@@ -21,8 +21,8 @@ from pathlib import Path
 from typing import Any, Protocol
 
 import lmassay
-from lmassay.errors import ConfigError, LmassayError, MissingExtra, StoreError, failure
-from lmassay.plugins.options import Spec, build
+from lmassay.errors import ConfigError, LmassayError, MissingExtra, PluginError, StoreError, failure
+from lmassay.plugins.options import Spec, build, split_spec
 from lmassay.plugins.registry import current
 from lmassay.types import Response, Train, Trained, canonical, response_as_dict, response_from_dict
 
@@ -43,11 +43,14 @@ class Order:
     model: Spec | None
     base_dir: Path
     after: tuple[str, ...] = ()
+    model_source: str = ""
+    """The digest of the model's file and of what it imports, if it is a user's own."""
 
     def job(self, known: Mapping[str, Response]) -> dict[str, Any]:
         """What the process that does it needs, as plain data."""
         return {
             "model": self.model if isinstance(self.model, str | None) else dict(self.model),
+            "model_source": self.model_source,
             "base_dir": str(self.base_dir),
             "by": self.request.by,
             "spec": dict(self.request.spec),
@@ -101,7 +104,7 @@ def carry_out(job: Mapping[str, Any], told: Callable[[float], None] | None = Non
 def _trained(job: Mapping[str, Any], told: Callable[[float], None]) -> Mapping[str, Any]:
     base = Path(job["base_dir"])
     train = current().get("trainer", job["by"], base)
-    model = None if job["model"] is None else _model(canonical(job["model"]), base)
+    model = None if job["model"] is None else _current_model(job, base)
     outcome: Mapping[str, Any] = train(model, job["spec"], where=job["where"], given=job["given"], told=told)
     canonical(outcome)
     return outcome
@@ -111,8 +114,18 @@ def _in_worker() -> bool:
     return multiprocessing.parent_process() is not None or threading.current_thread() is not threading.main_thread()
 
 
+def _current_model(job: Mapping[str, Any], base: Path) -> Any:
+    """The model, if its code is that of the run: a worker may live longer than a file stays as it is."""
+    name, _ = split_spec(job["model"], "model")
+    current().get("model", name, base)
+    source = current().source_of(name, base)
+    if source != job["model_source"]:
+        raise PluginError(f"{name}, or a module that it imports, has changed since the run began; start a new run")
+    return _model(canonical(job["model"]), base, source)
+
+
 @lru_cache(maxsize=1)
-def _model(spec: str, base: Path) -> Any:
+def _model(spec: str, base: Path, source: str) -> Any:
     return build("model", json.loads(spec), base)
 
 

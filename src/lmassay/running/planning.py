@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +15,7 @@ from lmassay.plugins.compatibility import as_model, as_task
 from lmassay.plugins.declarations import expected
 from lmassay.plugins.evaluations import base_task_of, metrics_of
 from lmassay.plugins.members import checked_mapping, checked_notes
-from lmassay.plugins.options import split_spec
+from lmassay.plugins.options import PluginInputs, noted_inputs, split_spec
 from lmassay.redaction import redact
 from lmassay.running.config import RunConfig
 from lmassay.storage import provenance
@@ -32,6 +32,12 @@ class Plan:
     model: Model | None
     depends_on: Mapping[str, str]
     """What the numbers depend on, by name: the parts of the signature."""
+    sweep_label: str = ""
+    """The label among the runs of a sweep, where it is more than that of the task."""
+    sweep_model: str = ""
+    """The model's label among the runs of a sweep, where it is more than the model's own."""
+    model_inputs: PluginInputs = field(default_factory=PluginInputs)
+    """What the model is made from, if it is a user's own."""
 
     @property
     def signature(self) -> str:
@@ -53,6 +59,7 @@ class Plan:
             signature=self.depends_on,
             evaluation="" if evaluation is None else evaluation.name,
             base_task=base_task_of(self.task),
+            base_label=label_of(self.task),
             design=self.task.design,
             metrics=metrics_of(self.task),
             notes=tuple(self.notes),
@@ -61,10 +68,12 @@ class Plan:
 
     @property
     def label(self) -> str:
-        return label_of(self.task)
+        return self.sweep_label or label_of(self.task)
 
     @property
     def model_label(self) -> str:
+        if self.sweep_model:
+            return self.sweep_model
         return "none" if self.model is None else label_of(self.model)
 
     @property
@@ -77,8 +86,10 @@ class Plan:
 
 def plan(config: RunConfig) -> Plan:
     """Build task and model and check all that can be checked without asking anything."""
-    task = as_task(config.build_task(), config.task)
-    built_model = config.build_model()
+    with noted_inputs() as task_inputs:
+        task = as_task(config.build_task(), config.task)
+    with noted_inputs() as model_inputs:
+        built_model = config.build_model()
     model = None if built_model is None else as_model(built_model, config.model)
     _check_fit(task, model)
     _check_budget(config, model)
@@ -86,7 +97,9 @@ def plan(config: RunConfig) -> Plan:
     if model is not None:
         model.check()
         task.check_model(model)
-    planned = Plan(config, task, model, _depends_on(config, task, model))
+    task.check_examples(config.limit)
+    parts = _depends_on(config, task, model, task_inputs, model_inputs)
+    planned = Plan(config, task, model, parts, model_inputs=model_inputs)
     if _is_users_own(task) or (model is not None and _is_users_own(model)):
         # What a run would ask for: a mistake there must be known before.
         _ = planned.notes
@@ -136,33 +149,68 @@ def _check_budget(config: RunConfig, model: Model | None) -> None:
         )
 
 
-def _depends_on(config: RunConfig, task: Task, model: Model | None) -> dict[str, str]:
+def _depends_on(
+    config: RunConfig, task: Task, model: Model | None, task_inputs: PluginInputs, model_inputs: PluginInputs
+) -> dict[str, str]:
     signature = checked_mapping(f"the task {task.name}", "signature", task.signature())
     parts: dict[str, Any] = {"lmassay": lmassay.__version__, "task": f"{task.name}.{task.version}", **signature}
+    parts |= _task_source(config, task, task_inputs)
     if model is not None:
-        identity = ",".join(f"{k}={v}" for k, v in model_identity(config, model).items() if k != "name")
+        identity = ",".join(f"{k}={v}" for k, v in model_identity(config, model, model_inputs).items() if k != "name")
         parts["model"] = f"{model.name}({identity})"
-    parts |= {"limit": config.limit, "seed": config.seed, "ci": config.settings.signature()}
+    parts |= {"limit": config.limit, "seed": config.seed, "ci": config.settings.signature(task.design.clusters)}
     return {name: redact(provenance.plain(value)) for name, value in parts.items() if value is not None}
 
 
-def model_identity(config: RunConfig, model: Model) -> dict[str, Any]:
-    """What makes the model's answers its own; of a user's own class also its source, its options and their files.
+def _task_source(config: RunConfig, task: Task, inputs: PluginInputs) -> dict[str, str]:
+    """What the scores of a user's own task or scorer depend on, besides what the task itself names.
+
+    A run must not be resumed with another scoring than it began with.
+    """
+    parts: dict[str, str] = {}
+    files = list(inputs.files)
+    if "task" in inputs.sources:
+        _, options = split_spec(config.task, "task")
+        files = [*_files_in(options, config.base_dir), *files]
+        parts["task_source"] = _source_of(task, inputs.sources["task"])
+    if files:
+        parts["task_files"] = _digest_of_files(files)
+    return parts
+
+
+def model_identity(config: RunConfig, model: Model, inputs: PluginInputs) -> dict[str, Any]:
+    """What makes the model's answers its own; of a user's own class also its source, its options and its files.
 
     A class that forgets an option in ``identity``, or names a file there without saying what it holds, must not be
     served the answers of another setting.
     """
     identity = dict(checked_mapping(f"the model {model.name}", "identity", model.identity()))
-    if _is_users_own(model):
+    named_file = inputs.sources.get("model", "")
+    if _is_users_own(model) or named_file:
         _, options = split_spec(config.model or "", "model")
-        identity |= {"source": provenance.source_digest(type(model)), "options": digest(options)[:8]}
-        if held := [sha256(path) for path in _files_in(options, config.base_dir)]:
-            identity["files"] = digest(held)[:8]
+        identity |= {"source": _source_of(model, named_file), "options": digest(options)[:8]}
+        if files := [*_files_in(options, config.base_dir), *inputs.files]:
+            identity["files"] = _digest_of_files(files)
     try:
         digest(identity)
     except (TypeError, ValueError) as error:
         raise PluginError(f"the identity of the model {model.name} is no plain JSON: {error}") from None
     return identity
+
+
+def _source_of(plugin: Task | Model, named_file: str) -> str:
+    """The digest of a plug-in's class and of the file that the configuration names.
+
+    The two are the same unless the file only imports the class, or has a function that makes the plug-in.
+    """
+    of_class = provenance.source_digest(type(plugin)) if _is_users_own(plugin) else ""
+    return provenance.joint_digest(of_class, named_file)
+
+
+def _digest_of_files(files: Sequence[Path]) -> str:
+    """Eight hex digits that change with the contents of the files; one that is named twice counts once."""
+    distinct = dict.fromkeys(file.resolve() for file in files)
+    return digest([sha256(file) for file in distinct])[:8]
 
 
 def _files_in(value: Any, base: Path) -> Iterator[Path]:

@@ -23,7 +23,7 @@ from lmassay.running.planning import plan as plan
 from lmassay.statistics.intervals import mean_result
 from lmassay.statistics.table import ScoreTable
 from lmassay.storage import provenance
-from lmassay.storage.store import Store, fits_cache, keeps
+from lmassay.storage.store import DAMAGED, Store, fits_cache, keeps
 from lmassay.types import (
     CardPart,
     Example,
@@ -71,6 +71,9 @@ def begin(
 ) -> RunRecord:
     """Do a run that waits, or what is left of one that was broken off; ``failed`` trainings are not tried again."""
     with store.lock(record.id):
+        if record.signature != planned.signature:
+            # An earlier version began it, which had another rule for intervals: the signature says what is done now.
+            store.set_signature(record.id, planned.signature, planned.depends_on)
         return _work(planned, store, record.id, progress, failed)
 
 
@@ -81,13 +84,20 @@ def resume(record: RunRecord, store: Store, progress: Progress | None = None) ->
 
 def replan(record: RunRecord) -> Plan:
     """The plan of a run in the store, if its inputs are what they were."""
+    if record.status == DAMAGED and not record.config:
+        raise StoreError(f"the run {record.id} cannot be resumed: {record.note}")
     planned = plan(RunConfig.model_validate(record.config))
-    if planned.signature != record.signature:
+    if _without_interval_rule(planned.depends_on) != _without_interval_rule(record.depends_on):
         raise StoreError(
             f"the inputs of {record.id} have changed since it began, so its parts would not fit; start a new run\n"
             f"  then: {record.signature}\n  now:  {planned.signature}"
         )
     return planned
+
+
+def _without_interval_rule(depends_on: Mapping[str, str]) -> dict[str, str]:
+    """What the scores depend on. Intervals are computed from all of them at the end, by the rule of that time."""
+    return {name: value for name, value in depends_on.items() if name != "ci"}
 
 
 def _new_run(planned: Plan, store: Store, sweep: str, card: CardPart | None = None) -> NewRun:
@@ -195,7 +205,9 @@ class Worker:
         self.total = planned.size
         self.progress = progress or (lambda done, total: None)
         self.done = 0
-        self.identity_digest = digest({} if self.model is None else model_identity(self.config, self.model))
+        self.model_inputs = planned.model_inputs
+        identity = {} if self.model is None else model_identity(self.config, self.model, self.model_inputs)
+        self.identity_digest = digest(identity)
         self.cached = self.model is None or self.model.cached
         # Models behind an API say what they cost, or that it is unknown; what others take is not counted.
         self.metered = self.model is not None and self.model.metered
@@ -219,6 +231,8 @@ class Worker:
         if self.model is not None:
             self.model.heed(self.budget)
             self.model.keep_in(self.store.folder / "open")
+        # Examples whose rows were changed from outside are judged again.
+        self.store.drop_damaged_rows(self.run)
         finished = self.store.finished_ids(self.run)
         for chunk in self.chunks():
             todo = [(position, example) for position, example in chunk if example.id not in finished]
@@ -380,7 +394,8 @@ class Worker:
             for other, training in earlier.items():
                 add(other, training)
             after = tuple(self._key_of(training) for training in request.after)
-            orders[key] = Order(key, request, self.config.model, self.config.base_dir, after)
+            source = self.model_inputs.sources.get("model", "")
+            orders[key] = Order(key, request, self.config.model, self.config.base_dir, after, source)
 
         for key, request in batch.items():
             assert isinstance(request, Train)

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from lmassay.errors import UserError, did_you_mean
 from lmassay.plugins.evaluations import metric_of, variation_of
 from lmassay.statistics.combination import Combination, labels_of, sums_of
+from lmassay.statistics.comparability import differing_settings
 from lmassay.statistics.distributions import false_discovery_rates
 from lmassay.statistics.estimation import Estimate, Term
 from lmassay.statistics.intervals import ABSOLUTE_SLACK, RELATIVE_SLACK, Difference, Settings, difference_of, the_same
@@ -227,7 +228,9 @@ class Pairs:
         terms = []
         for column in self.columns:
             change = np.where(the_same(column.before, column.after), 0.0, column.after - column.before)
-            terms.append(Term(change, column.coefficient, column.clusters, column.weights))
+            # Scores between 0 and 1 change by one at most, which tells how far an example that did not could have.
+            step = 1.0 if _bounds([*column.before.tolist(), *column.after.tolist()]) == (0.0, 1.0) else None
+            terms.append(Term(change, column.coefficient, column.clusters, column.weights, step=step))
         return difference_of(terms, settings)
 
 
@@ -334,7 +337,7 @@ def _pairs_by_label(base: Side, other: Side, combination: Combination) -> Pairs 
 
 
 def _pairs_of_replicates(base: Side, other: Side, metric: str) -> Pairs | None:
-    """Repetitions of an experiment, such as trainings on splits: paired by test within them, if both runs allow that."""
+    """Repetitions of an experiment, such as trainings on splits: paired by test within them, if both runs allow it."""
     import numpy as np
 
     before, after = (_by_replicate(side, metric) for side in (base, other))
@@ -385,9 +388,7 @@ def _by_replicate(side: Side, metric: str) -> dict[str, float]:
     return {label: sum(values) / len(values) for label, values in scores.items()}
 
 
-def _scores_by_replicate(
-    side: Side, metric: str, tested: ScoresOnTests, wanted: Sequence[str]
-) -> NDArray[np.float64]:
+def _scores_by_replicate(side: Side, metric: str, tested: ScoresOnTests, wanted: Sequence[str]) -> NDArray[np.float64]:
     """A row for each repetition that is wanted, a column for each test."""
     import numpy as np
 
@@ -594,16 +595,10 @@ def caveats(base: Side, others: Sequence[Side]) -> list[str]:
     for other in others:
         told += _coverage(base, other)
         told += _tested_apart(base, other)
-        ours, theirs = base.depends_on, other.depends_on
-        may_differ = {*variation_of(base.record).asked, *_MAY_DIFFER}
-        names = [n for n in dict.fromkeys([*ours, *theirs]) if n not in may_differ and ours.get(n) != theirs.get(n)]
+        names = differing_settings([base.record, other.record])
         if names:
             told.append(f"{other.record.id} and {base.record.id} also differ in {', '.join(names)}; compare with care")
     return told
-
-
-# What runs are usually compared over, besides what their evaluation varies.
-_MAY_DIFFER = frozenset({"prompt", "model", "limit", "seed"})
 
 
 def _coverage(base: Side, other: Side) -> list[str]:
@@ -671,8 +666,8 @@ def asked_otherwise(base: Side, other: Side) -> list[str]:
 
 
 def _called_alike(base: Side, other: Side) -> bool:
-    """One attack may have a short label by itself and a longer one among others of its name."""
-    if base.record.label == other.record.label:
+    """One run may have a short label by itself and a longer one among others of its sweep."""
+    if base.record.base_label == other.record.base_label:
         return True
     identity = variation_of(base.record).identity
     ours, theirs = base.depends_on.get(identity), other.depends_on.get(identity)

@@ -58,6 +58,8 @@ class Term:
     clusters: Sequence[Labels] = ()
     weights: Floats | None = None
     are_counts: bool = False
+    step: float | None = None
+    """How far a value would be from 0 if one were: known for rates, where nothing else tells if all values are 0."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,10 +183,15 @@ def estimate(
     ``bounds`` are the least and the largest possible value. A difference has no interval that leans on its bounds:
     it is a mean that can have either sign, cut where it would leave them.
     """
-    parts = [_part_of(term) for term in terms]
+    ends = (bounds[0], bounds[1]) if bounds and bounds[0] is not None and bounds[1] is not None else None
+    parts = []
+    for term in terms:
+        step = term.step
+        if step is None and ends is not None:
+            step = (ends[1] - ends[0]) / 2 / abs(term.coefficient)
+        parts.append(_part_of(term, step, is_signed=is_difference or _is_signed(terms, constant, ends)))
     value = constant + sum(part.coefficient * part.mean for part in parts)
     rows = sum(part.rows for part in parts)
-    ends = (bounds[0], bounds[1]) if bounds and bounds[0] is not None and bounds[1] is not None else None
     kind = _kind_of(parts, constant, ends, is_difference)
     ways = [_numbered(terms, way) for way in range(len(terms[0].clusters))]
     units, reason = _units_of(parts, ways)
@@ -250,13 +257,18 @@ def mean_of_estimates(estimates: Sequence[Estimate]) -> Estimate:
     if reasons:
         return replace(first, value=value, center=value, reason=reasons[0])
     averaged: dict[str | int, float] = {}
-    surplus = 0.0
+    of_clusters = 0.0
     for one in estimates:
         for cluster, share in one.contributions.items():
             averaged[cluster] = averaged.get(cluster, 0.0) + share / count
-        own = sum(share**2 for share in one.contributions.values())
-        surplus += max(one.error**2 - own, 0.0) / count
-    variance = sum(share**2 for share in averaged.values()) + surplus
+        of_clusters += sum(share**2 for share in one.contributions.values()) / count
+    of_estimates = sum(one.error**2 for one in estimates) / count
+    of_mean = sum(share**2 for share in averaged.values())
+    if of_estimates >= of_clusters:
+        variance = of_mean + (of_estimates - of_clusters)
+    else:
+        # The prior correlation made the estimates more precise than their clusters look.
+        variance = of_mean * of_estimates / of_clusters
     center = sum(one.center for one in estimates) / count
     return Estimate(
         value,
@@ -342,7 +354,15 @@ class _Part:
         return mean, max(second / total - mean**2, 0.0) / total
 
 
-def _part_of(term: Term) -> _Part:
+def _is_signed(terms: Sequence[Term], constant: float, ends: tuple[float, float] | None) -> bool:
+    """True if values can be negative although none of these may be: a single mean that can have either sign."""
+    if len(terms) > 1 or ends is None:
+        return False
+    is_scaled_rate = ends == (constant, constant + terms[0].coefficient)
+    return ends[0] < 0 < ends[1] and not is_scaled_rate
+
+
+def _part_of(term: Term, step: float | None, *, is_signed: bool) -> _Part:
     import numpy as np
 
     values = np.asarray(term.values, dtype=float)
@@ -362,14 +382,15 @@ def _part_of(term: Term) -> _Part:
         # Each value stands for many rows, which are right or wrong: sum up the rows, not the values.
         events = min(mean * total, (1 - mean) * total)
         return _Part(term.coefficient, len(values), total, mean, mean * (1 - mean), events, True, (0.0, 1.0), 2.0)
-    is_binary = bool(np.isin(values, (0.0, 1.0)).all())
+    is_binary = not is_signed and bool(np.isin(values, (0.0, 1.0)).all())
     nonzero = np.abs(values) > _ROUNDING
     if is_binary:
         events = float(min(nonzero.sum(), (~nonzero).sum()))
         return _Part(term.coefficient, len(values), equal_rows, mean, variance, events, True, (0.0, 1.0), 2.0)
     events = float(nonzero.sum())
     zeros = 1 - events / len(values)
-    size = float(np.sqrt((values[nonzero] ** 2).mean())) if nonzero.any() else 1.0
+    # A pseudo-observation is as far from 0 as the values that differ from it.
+    size = float(np.sqrt((values[nonzero] ** 2).mean())) if nonzero.any() else step
     return _Part(
         term.coefficient,
         len(values),
@@ -378,7 +399,7 @@ def _part_of(term: Term) -> _Part:
         variance,
         events,
         False,
-        (-size, size) if zeros > 0 else None,
+        (-size, size) if zeros > 0 and size is not None else None,
         _PSEUDO_OBSERVATIONS * zeros,
     )
 

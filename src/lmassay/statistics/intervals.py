@@ -144,7 +144,8 @@ def paired_difference(
     if len(a) == 0:
         return Difference(0.0, None, None, None, 0)
     difference = np.where(the_same(a, b), 0.0, b - a)
-    return difference_of([Term(difference, 1.0, clusters, weights)], settings)
+    lie_in_unit = min(a.min(), b.min()) >= 0 and max(a.max(), b.max()) <= 1
+    return difference_of([Term(difference, 1.0, clusters, weights, step=1.0 if lie_in_unit else None)], settings)
 
 
 def difference_of(terms: Sequence[Term], settings: Settings) -> Difference:

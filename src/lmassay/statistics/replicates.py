@@ -9,10 +9,10 @@ hold for another pool and for other tests, so its variance has two parts:
   correlated by ρ because they share data, the variance of their mean is ``(1/K + ρ / (1 - ρ)) · S²`` (Nadeau and
   Bengio 2003, eq. 10). It does not vanish as K grows: another pool would give another mean.
 
-S² also contains noise from the tests: the same test is right after one split and wrong after another. The expected size
-N of that noise is known from the two-way table of splits and tests. ``S² - N`` would be unbiased, but it is negative for
-half of the data sets without an effect of the split, and then says that there is none. ``S² · (S² + N/2) / (S² + N)``
-takes out half of the noise at most.
+S² also contains noise from the tests: the same test is right after one split and wrong after another. The expected
+size N of that noise is known from the two-way table of splits and tests. ``S² - N`` would be unbiased, but it is
+negative for half of the data sets without an effect of the split, and then says that there is none.
+``S² · (S² + N/2) / (S² + N)`` takes out half of the noise at most.
 
 The quantile is Cochran's (1964) for a variance of two parts: the average of the two quantiles, weighted by the parts.
 ``benchmarks/fewshot_coverage.py`` shows how often the intervals cover what they should.
@@ -36,8 +36,8 @@ if TYPE_CHECKING:
     Groups = NDArray[np.int64]
 
 UNIT = (0.0, 1.0)
-# Where all answers are right, or nearly all, nothing shows whether repetitions fail on the same tests. One imagined test
-# on which they agree makes the interval that of a single repetition there, and matters little elsewhere.
+# Where all answers are right, or nearly all, nothing shows whether repetitions fail on the same tests. One imagined
+# test on which they agree makes the interval that of a single repetition there, and matters little elsewhere.
 _AGREEING_TESTS = 1.0
 # The two-sided level at which Cochran's quantile is turned into degrees of freedom.
 _USUAL_TAIL = 0.975
@@ -111,7 +111,7 @@ def rate_on_tests(scores: Floats, correlation: float, groups: Groups | None = No
 def difference_on_tests(differences: Floats, correlation: float, groups: Groups | None = None) -> Estimate:
     """The mean of paired differences: a row for each repetition that both runs have, a column for each test."""
     clusters = () if groups is None or not len(groups) else (groups,)
-    of_tests = estimate([Term(differences.mean(axis=0), 1.0, clusters)], is_difference=True)
+    of_tests = estimate([Term(differences.mean(axis=0), 1.0, clusters, step=1.0)], is_difference=True)
     by = ("test", "split") if len(differences) > 1 else ("test",)
     of_tests = replace(of_tests, rows=differences.size, clustered_by=by)
     if of_tests.reason:
@@ -187,9 +187,7 @@ def _between_repetitions(
     if groups is not None and len(groups):
         names, codes = np.unique(groups, return_inverse=True)
         units = len(names)
-        sums = np.zeros((count, units))
-        np.add.at(sums, (slice(None), codes), left)
-        left = sums
+        left = np.stack([np.bincount(codes, weights=of_repetition) for of_repetition in left])
     noise = 0.0
     if units > 1:
         noise = float((left**2).sum()) / (count - 1) * units / (units - 1) / tests**2

@@ -83,17 +83,24 @@ def sweep_of(store: Store, record: RunRecord) -> list[RunRecord]:
 def pair_sweeps(base: Sequence[RunRecord], new: Sequence[RunRecord]) -> Paired:
     """Pair runs by all that they depend on, or else by all but the model, by label and model, or by label alone.
 
+    A label is first taken whole, with the options that its sweep varies; then without them, for a sweep over other
+    options gives the same run another label.
+
     A run is paired only where no other one of its sweep would do as well: a guess would judge the wrong run. A label is
     a name only where no other run of the sweep has it, not even one that is paired already: of two strengths of an
     attack, the one left over is not the same as another strength.
     """
     pairs: dict[str, RunRecord] = {}
     ours, theirs = list(base), list(new)
-    for key in (_everything, _all_but_model, _label_and_model, _label):
-        among = (base, new) if key in (_label_and_model, _label) else (ours, theirs)
+    by_options = (_configured, _configured_but_model)
+    by_label = (_label_and_model, _label, _base_label_and_model, _base_label)
+    for key in (_everything, _signature, _all_but_model, *by_options, *by_label):
+        among = (base, new) if key in by_label else (ours, theirs)
         once = [_unique(runs, key) for runs in among]
         for name in once[0].keys() & once[1].keys():
             before, after = once[0][name], once[1][name]
+            if key in by_options and _made_labels_alike(before, after):
+                continue
             if before in ours and after in theirs and _identity(before) == _identity(after):
                 pairs[before.id] = after
                 ours.remove(before)
@@ -114,6 +121,11 @@ def listed(runs: Sequence[RunRecord]) -> str:
 Key = Callable[[RunRecord], Hashable]
 
 
+def _made_labels_alike(before: RunRecord, after: RunRecord) -> bool:
+    """False for a run of an early version and a new one: their labels may differ though they do the same."""
+    return bool(before.provenance.base_label) == bool(after.provenance.base_label)
+
+
 def _identity(run: RunRecord) -> object:
     """The part of a run's signature that tells it from others of its sweep, where its evaluation names one."""
     return run.depends_on.get(variation_of(run).identity)
@@ -124,26 +136,54 @@ def _unique(runs: Sequence[RunRecord], key: Key) -> dict[Hashable, RunRecord]:
     return {key(run): run for run in runs if times[key(run)] == 1}
 
 
-def _depends_on(run: RunRecord, *without: str) -> Hashable:
+def _all_parts(run: RunRecord, *without: str) -> tuple[str, str, str]:
     parts = run.depends_on
     # A new version of the toolkit is told, but it makes no other run.
-    kept = {name: value for name, value in parts.items() if name not in (*without, "lmassay")}
+    kept = {name: value for name, value in parts.items() if name not in (*without, "lmassay", "ci")}
     # An attack says more than the label that is made of it.
-    label = "" if _identity(run) else run.label
-    return run.task, label, json.dumps(kept, sort_keys=True, default=str)
+    label = "" if _identity(run) else run.base_label
+    return run.task, label, _canonical(kept)
+
+
+def _canonical(value: object) -> str:
+    return json.dumps(value, sort_keys=True, default=str)
 
 
 def _everything(run: RunRecord) -> Hashable:
-    return run.model, _depends_on(run)
+    return run.model, _all_parts(run)
+
+
+def _signature(run: RunRecord) -> Hashable:
+    """Everything but what the model is called: a sweep over its options gives it another label."""
+    return _all_parts(run)
 
 
 def _all_but_model(run: RunRecord) -> Hashable:
-    return _depends_on(run, "model")
+    return _all_parts(run, "model")
+
+
+def _configured(run: RunRecord) -> Hashable:
+    """Everything, with the task's options in place of the label, which early versions made in another way."""
+    task, _, signature = _all_parts(run)
+    return run.model, task, signature, _canonical(run.config.get("task"))
+
+
+def _configured_but_model(run: RunRecord) -> Hashable:
+    task, _, signature = _all_parts(run, "model")
+    return task, signature, _canonical(run.config.get("task"))
 
 
 def _label_and_model(run: RunRecord) -> Hashable:
-    return run.task, _identity(run) or run.label, run.model
+    return *_label(run), run.model
 
 
-def _label(run: RunRecord) -> Hashable:
-    return run.task, _identity(run) or run.label
+def _label(run: RunRecord) -> tuple[object, ...]:
+    return run.task, _identity(run) or run.base_label, run.label.removeprefix(run.base_label)
+
+
+def _base_label_and_model(run: RunRecord) -> Hashable:
+    return *_base_label(run), run.model
+
+
+def _base_label(run: RunRecord) -> tuple[object, ...]:
+    return run.task, _identity(run) or run.base_label

@@ -145,7 +145,7 @@ class ScoreTable:
         return n, n_error, int(inside.sum()) - n - n_error
 
     def on_tests(self, metric: str, where: NDArray[np.bool_] | None = None) -> ScoresOnTests | None:
-        """The scores on single tests that :meth:`values` are means of; None unless all rows have them on one test set."""
+        """The scores on single tests that :meth:`values` are means of; None unless all rows have the same tests."""
         import numpy as np
 
         if metric not in self._columns:

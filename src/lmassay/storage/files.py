@@ -11,6 +11,7 @@ import tempfile
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import islice
@@ -44,6 +45,7 @@ class TextFile:
 def open_text(path: Path, role: str) -> TextFile:
     """Check a text file: it exists, is UTF-8 and is not empty. ``role`` names it in error messages."""
     require_file(path, role)
+    note_read(path)
     lines, bom = 0, False
     for number, line in enumerate(_decoded(path)):
         lines = number + 1
@@ -61,6 +63,40 @@ def require_file(path: Path, role: str) -> None:
         raise DataError(f"the {role} file {path} does not exist; check the path")
     if not os.access(path, os.R_OK):
         raise DataError(f"the {role} file {path} cannot be read; check its permissions")
+
+
+_reads: ContextVar[list[Path] | None] = ContextVar("lmassay_reads", default=None)
+
+
+@contextmanager
+def noted_reads() -> Iterator[list[Path]]:
+    """The files that are read through lmassay within this block, each once, in the order of reading."""
+    files: list[Path] = []
+    token = _reads.set(files)
+    try:
+        yield files
+    finally:
+        _reads.reset(token)
+
+
+def note_read(path: Path) -> None:
+    """Say that a file is read: what a plug-in computes depends on it."""
+    files = _reads.get()
+    path = path.absolute()
+    if files is not None and path not in files:
+        files.append(path)
+
+
+def data_file(path: Path | str) -> Path:
+    """A file that a plug-in reads: what it contains becomes part of the key of stored answers and of the signature.
+
+    Call it at the top of the plug-in's file or in ``__init__``, and read the file whenever you like. It raises a
+    DataError if there is no such file.
+    """
+    file = Path(path).expanduser().absolute()
+    require_file(file, "data")
+    note_read(file)
+    return file
 
 
 @dataclass(frozen=True, slots=True)

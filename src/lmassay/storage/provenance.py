@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import lmassay
+from lmassay.plugins.source_folder import digest_of
 from lmassay.redaction import redact
 from lmassay.types import Provenance
 
@@ -76,15 +77,26 @@ def to_run_again(run: str, folder: Path) -> str:
 
 
 def source_digest(obj: Any) -> str:
-    """Eight hex digits that change with the source of a class or function; in a user's file, with the whole file."""
+    """Eight hex digits that change with the source of a class or function.
+
+    In a user's file they change with the whole file, and with the modules that it imports from its folder.
+    """
+    digest = digest_of(str(getattr(obj, "__module__", "")))
+    if digest is not None:
+        return f"src:{digest}"
     try:
-        if str(getattr(obj, "__module__", "")).startswith("lmassay_user_"):
-            source = Path(inspect.getfile(obj)).read_text(encoding="utf-8")
-        else:
-            source = inspect.getsource(obj)
+        source = inspect.getsource(obj)
     except (OSError, TypeError):
         return "src:unknown"
     return "src:" + hashlib.sha256(source.encode("utf-8", "surrogatepass")).hexdigest()[:8]
+
+
+def joint_digest(*digests: str) -> str:
+    """One digest of sources for several; those that are empty or repeated do not count."""
+    distinct = [digest for digest in dict.fromkeys(digests) if digest]
+    if len(distinct) < 2:
+        return "".join(distinct)
+    return "src:" + hashlib.sha256("\n".join(distinct).encode()).hexdigest()[:8]
 
 
 def plain(value: Any) -> str:

@@ -3,10 +3,16 @@
 Answers are committed one by one as they arrive, rows batch by batch, so a killed run loses only what was in flight.
 A run in progress holds a lock that the operating system drops when the process dies, so nobody writes to a live run
 and a dead one can be told from a live one.
+
+Records, results, rows and answers are written with a digest, which is verified when they are read: a disk that loses a
+bit, or a hand that edits the file, must not become a result. A run whose record or results do not match is called
+damaged and shows no numbers; reading a row that does not match is an error; an answer that does not match is asked for
+again. What versions before schema 4 wrote has no digests and is read as it is.
 """
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import re
@@ -17,14 +23,16 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from lmassay.errors import StoreError, closest
 from lmassay.storage.locks import exclusive, is_held
+from lmassay.storage.provenance import command_line
 from lmassay.types import (
     Example,
     NewRun,
     OnTests,
+    Provenance,
     Request,
     Response,
     Result,
@@ -32,15 +40,17 @@ from lmassay.types import (
     RunRecord,
     Score,
     Slot,
+    State,
     canonical,
     compact,
+    digest,
     provenance_of,
     response_as_dict,
     response_from_dict,
 )
 
 FILE = "lmassay.sqlite"
-SCHEMA = 3
+SCHEMA = 4
 APPLICATION_ID = 0x6C6D6173  # "lmas"
 # Tables with texts keep their row numbers: without them, SQLite gives every row beyond a kilobyte a page of its own.
 TABLES = """
@@ -69,7 +79,17 @@ CREATE TABLE IF NOT EXISTS spending (
 """
 # Since schema 3: under which keys the answers to an example's questions are kept.
 ASKED = "CREATE TABLE IF NOT EXISTS asked (run TEXT, id TEXT, keys TEXT NOT NULL, PRIMARY KEY (run, id)) WITHOUT ROWID"
+# Since schema 4: digests of the parts of a run ("record", "results"), and how many rows its results rest on ("rows").
+# Rows and answers have their digests in a column.
+DIGESTS = """
+CREATE TABLE IF NOT EXISTS digests (
+  run TEXT, part TEXT, value TEXT NOT NULL, PRIMARY KEY (run, part)
+) WITHOUT ROWID
+"""
+_WITH_DIGESTS = 4
 MOST_CACHED_CANDIDATES = 64
+# Bytes. A damaged text is to be noticed, not a forger to be kept out.
+_CHECK = 8
 
 
 def keeps(response: Response) -> bool:
@@ -128,32 +148,36 @@ class Store:
 
     def add_run(self, run: NewRun, status: str = "running") -> None:
         """Record a run that starts now (hold its lock before, so that nobody takes it for a dead one) or waits."""
-        with _plain_errors(self.file):
-            self._db.execute(
-                "INSERT INTO runs (id, sweep, name, task, model, label, status, config, signature, provenance, planned,"
-                " created) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-                (
-                    run.id,
-                    run.sweep,
-                    run.name,
-                    run.task,
-                    run.model,
-                    run.label,
-                    status,
-                    # As written: the order of its keys may be part of what is asked.
-                    json.dumps(run.config, allow_nan=False),
-                    run.signature,
-                    canonical(run.provenance.as_dict()),
-                    run.planned,
-                    datetime.now(UTC).isoformat(timespec="seconds"),
-                ),
-            )
+        with _plain_errors(self.file), self._transaction():
+            self._insert_run(run, status)
+
+    def _insert_run(self, run: NewRun, status: str) -> None:
+        record = {
+            "id": run.id,
+            "sweep": run.sweep,
+            "name": run.name,
+            "task": run.task,
+            "model": run.model,
+            "label": run.label,
+            # As written: the order of its keys may be part of what is asked.
+            "config": json.dumps(run.config, allow_nan=False),
+            "signature": run.signature,
+            "provenance": canonical(run.provenance.as_dict()),
+            "planned": run.planned,
+        }
+        created = datetime.now(UTC).isoformat(timespec="seconds")
+        self._db.execute(
+            "INSERT INTO runs (id, sweep, name, task, model, label, config, signature, provenance, planned, status,"
+            " created) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            (*record.values(), status, created),
+        )
+        self._set_digest(run.id, "record", _record_digest(record))
 
     def add_waiting(self, runs: Sequence[NewRun]) -> None:
         """Record runs that wait for their turn, all or none."""
         with _plain_errors(self.file), self._transaction():
             for run in runs:
-                self.add_run(run, "waiting")
+                self._insert_run(run, "waiting")
 
     def set_status(self, run: str, status: str, note: str = "") -> None:
         finished = None if status in ("running", "waiting") else datetime.now(UTC).isoformat(timespec="seconds")
@@ -162,16 +186,36 @@ class Store:
                 "UPDATE runs SET status = ?, note = ?, finished = ? WHERE id = ?", (status, note, finished, run)
             )
 
+    def set_signature(self, run: str, signature: str, depends_on: Mapping[str, str]) -> None:
+        """Record anew what the numbers of a run depend on."""
+        with _plain_errors(self.file), self._transaction():
+            query = f"SELECT {', '.join(_RECORD)} FROM runs WHERE id = ?"  # noqa: S608
+            (row,) = self._db.execute(query, (run,))
+            record = dict(zip(_RECORD, row, strict=True))
+            provenance = {**json.loads(record["provenance"]), "signature": dict(depends_on)}
+            record |= {"signature": signature, "provenance": canonical(provenance)}
+            self._db.execute(
+                "UPDATE runs SET signature = ?, provenance = ? WHERE id = ?", (signature, record["provenance"], run)
+            )
+            if "record" in self._digests(run):
+                self._set_digest(run, "record", _record_digest(record))
+
     def set_results(self, run: str, results: Sequence[Result]) -> None:
         stored = canonical([result.as_dict() for result in results])
-        with _plain_errors(self.file):
+        with _plain_errors(self.file), self._transaction():
             self._db.execute("UPDATE runs SET results = ? WHERE id = ?", (stored, run))
+            self._set_digest(run, "results", digest(run, stored))
+            (rows,) = self._db.execute("SELECT COUNT(*) FROM rows WHERE run = ?", (run,)).fetchone()
+            self._set_digest(run, "rows", str(rows))
 
     def runs(self) -> list[RunRecord]:
-        """All runs, oldest first; one that says it is running but whose process is gone is called interrupted."""
+        """All runs, in the order in which they were recorded; one that says it is running but whose process is gone is
+        called interrupted."""
         with _plain_errors(self.file):
-            found = self._db.execute(f"SELECT {_COLUMNS} FROM runs ORDER BY created, rowid").fetchall()  # noqa: S608
-        return [self._record(row) for row in found]
+            # SQLite numbers rows as they are inserted. The clock is no guide: it may be wrong, or be set back.
+            found = self._db.execute(f"SELECT {_COLUMNS} FROM runs ORDER BY rowid").fetchall()  # noqa: S608
+            digests = self._all_digests()
+        return [self._record(row, digests) for row in found]
 
     def run(self, name: str) -> RunRecord:
         """A run by its id, a unique beginning or end of it, or ``latest``."""
@@ -225,23 +269,32 @@ class Store:
         found: dict[str, Response] = {}
         with _plain_errors(self.file):
             for key in keys:
-                row = self._db.execute("SELECT response FROM responses WHERE key = ?", (key,)).fetchone()
-                if row is not None:
-                    found[key] = response_from_dict(json.loads(row[0]))
+                response = self._answer(key)
+                if response is not None:
+                    found[key] = response_from_dict(json.loads(response))
         return found
 
     def has(self, keys: Iterable[str]) -> set[str]:
         """Those of the keys whose answers are known."""
         with _plain_errors(self.file):
-            found = (self._db.execute("SELECT key FROM responses WHERE key = ?", (key,)).fetchone() for key in keys)
-            return {row[0] for row in found if row is not None}
+            return {key for key in keys if self._answer(key) is not None}
+
+    def _answer(self, key: str) -> str | None:
+        """A stored answer as JSON; None if there is none, or if it is not what was written."""
+        query = f"SELECT response, {self._digest_column} FROM responses WHERE key = ?"  # noqa: S608
+        row = self._db.execute(query, (key,)).fetchone()
+        if row is None or (row[1] is not None and row[1] != _check(f"{key}\n{row[0]}")):
+            return None
+        return str(row[0])
 
     def add_response(self, key: str, run: str, model: str, request: Mapping[str, Any], response: Response) -> None:
         """Keep an answer at once: it may have been paid for."""
+        stored = compact(response_as_dict(response))
         with _plain_errors(self.file):
             self._db.execute(
-                "INSERT OR REPLACE INTO responses VALUES (?, ?, ?, ?, ?, ?)",
-                (key, model, compact(request), compact(response_as_dict(response)), run, _now()),
+                "INSERT OR REPLACE INTO responses (key, model, request, response, run, created, digest)"
+                " VALUES (?, ?, ?, ?, ?, ?, ?)",
+                (key, model, compact(request), stored, run, _now(), _check(f"{key}\n{stored}")),
             )
 
     def spend(self, run: str, response: Response, usd: float | None) -> None:
@@ -279,50 +332,99 @@ class Store:
                 ((run, _writable(i), compact(list(keys))) for i, keys in (asked or {}).items() if keys),
             )
             self._db.executemany(
-                "INSERT OR REPLACE INTO rows VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-                (
-                    (
-                        run,
-                        _writable(row.example.id),
-                        position,
-                        row.state,
-                        compact(dict(row.example.inputs)),
-                        compact(row.example.reference),
-                        compact(dict(row.example.groups)),
-                        compact(dict(row.score.values)),
-                        compact(dict(row.score.unscored)),
-                        compact(_stored_details(row.score)),
-                        None if row.error is None else _writable(row.error),
-                    )
-                    for position, row in rows
-                ),
+                f"INSERT OR REPLACE INTO rows ({_ROW_COLUMNS}, digest)"  # noqa: S608
+                " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+                (_StoredRow.of(run, position, row).with_digest() for position, row in rows),
             )
+            # The number of rows that went with the results is no longer the number there is.
+            self._db.execute("DELETE FROM digests WHERE run = ? AND part = 'rows'", (run,))
 
     def finished_ids(self, run: str) -> set[str]:
         """Examples that need no further work; those in error are tried again."""
         with _plain_errors(self.file):
             return {i for (i,) in self._db.execute("SELECT id FROM rows WHERE run = ? AND state != 'error'", (run,))}
 
+    def drop_damaged_rows(self, run: str) -> int:
+        """Delete the rows that are not what was written, so that their examples are judged again; how many there were.
+
+        Hold the run's lock.
+        """
+        with _plain_errors(self.file):
+            damaged = list(self._damaged_rows(run))
+            with self._transaction():
+                self._db.executemany("DELETE FROM rows WHERE rowid = ?", ((number,) for number in damaged))
+        return len(damaged)
+
+    def rows_are_whole(self, run: str) -> bool:
+        """Whether all rows of a run are there and are what was written."""
+        with _plain_errors(self.file):
+            expected = self._digests(run).get("rows")
+            (count,) = self._db.execute("SELECT COUNT(*) FROM rows WHERE run = ?", (run,)).fetchone()
+            return expected in (None, str(count)) and next(self._damaged_rows(run), None) is None
+
+    def _damaged_rows(self, run: str) -> Iterator[int]:
+        """The row numbers of a run's rows that do not match their digests."""
+        needs_digest = "record" in self._digests(run)
+        query = f"SELECT rowid, {_ROW_COLUMNS}, {self._digest_column} FROM rows WHERE run = ?"  # noqa: S608
+        for number, *columns, stored in self._db.execute(query, (run,)):
+            row = _StoredRow(*columns)
+            if row.is_damaged(stored, needs_digest=needs_digest):
+                yield number
+
     def rows(self, run: str) -> Iterator[Row]:
         """All rows of a run, in the order of its data."""
-        query = (
-            "SELECT id, state, inputs, reference, groups, scores, unscored, details, error FROM rows"
-            " WHERE run = ? ORDER BY position"
-        )
+        query = f"SELECT {_ROW_COLUMNS}, {self._digest_column} FROM rows WHERE run = ? ORDER BY position"  # noqa: S608
         with _plain_errors(self.file):
-            for i, state, *texts, error in self._db.execute(query, (run,)):
-                inputs, reference, groups, scores, unscored, details = map(json.loads, texts)
-                on_tests = _on_tests(details.pop(_ON_TESTS, None))
-                yield Row(Example(i, inputs, reference, groups), state, Score(scores, unscored, details, on_tests), error)
+            digests = self._digests(run)
+            needs_digest = "record" in digests
+            count = 0
+            for *columns, stored in self._db.execute(query, (run,)):
+                row = _StoredRow(*columns)
+                if row.is_damaged(stored, needs_digest=needs_digest):
+                    raise self._damaged(run, f"its example '{row.id}' is")
+                count += 1
+                yield row.parsed()
+            self._check_count(run, count, digests)
 
     def score_rows(self, run: str, *, on_tests: bool = False) -> Iterator[Row]:
         """The rows without their texts: all that statistics need. ``on_tests`` adds the scores on single tests."""
-        # Details are read only if asked for: they make up most of a large run.
-        query = _SCORES_ON_TESTS if on_tests else _SCORES
+        if on_tests:
+            # They are part of the details, which are read only if asked for: they make up most of a large run.
+            for row in self.rows(run):
+                example = Example(row.example.id, {}, None, row.example.groups)
+                score = Score(row.score.values, on_tests=row.score.on_tests)
+                yield Row(example, row.state, score, row.error)
+            return
+        query = (
+            f"SELECT id, position, state, groups, scores, error, {self._digest_column} FROM rows"  # noqa: S608
+            " WHERE run = ? ORDER BY position"
+        )
         with _plain_errors(self.file):
-            for i, state, groups, scores, tested, error in self._db.execute(query, (run,)):
-                score = Score(json.loads(scores), on_tests=_on_tests(json.loads(tested or "null")))
-                yield Row(Example(i, {}, None, json.loads(groups)), state, score, error)
+            digests = self._digests(run)
+            needs_digest = "record" in digests
+            count = 0
+            for i, position, state, groups, scores, error, stored in self._db.execute(query, (run,)):
+                if stored is None:
+                    is_damaged = needs_digest
+                else:
+                    is_damaged = stored[:_CHECK] != _check_of_scores(run, i, position, state, groups, scores, error)
+                if is_damaged:
+                    raise self._damaged(run, f"its example '{i}' is")
+                count += 1
+                yield Row(Example(i, {}, None, json.loads(groups)), state, Score(json.loads(scores)), error)
+            self._check_count(run, count, digests)
+
+    def _check_count(self, run: str, count: int, digests: Mapping[str, str]) -> None:
+        expected = digests.get("rows")
+        if expected is not None and expected != str(count):
+            raise self._damaged(run, f"it has {count:,} examples, not {int(expected):,}, which is")
+
+    def _damaged(self, run: str, what: str) -> StoreError:
+        again = command_line("resume", run, "--results", self.folder)
+        return StoreError(
+            f"{self.file}: the run {run} is damaged: {what} not what lmassay wrote; judge the example again from the "
+            f"stored answers: {again}"
+        )
 
     def asked(self, run: str) -> Iterator[tuple[str, list[tuple[dict[str, Any], Response]]]]:
         """What each example of a run made the model be asked, with the answers, as far as they are here; in order."""
@@ -334,8 +436,9 @@ class Store:
                 yield i, [pair for key in json.loads(listed or "[]") for pair in self._asked(key)]
 
     def _asked(self, key: str) -> Iterator[tuple[dict[str, Any], Response]]:
-        query = "SELECT request, response FROM responses WHERE key = ?"
-        for request, response in self._db.execute(query, (key,)):
+        response = self._answer(key)
+        if response is not None:
+            (request,) = self._db.execute("SELECT request FROM responses WHERE key = ?", (key,)).fetchone()
             yield json.loads(request), response_from_dict(json.loads(response))
 
     def count(self, run: str) -> dict[str, int]:
@@ -382,7 +485,36 @@ class Store:
             with self._transaction():
                 self._db.execute(SPENDING)
                 self._db.execute(ASKED)
+                self._db.execute(DIGESTS)
+                for table in ("rows", "responses"):
+                    self._add_digest_column(table)
                 self._db.execute(f"PRAGMA user_version = {SCHEMA}")
+            version = SCHEMA
+        self._has_digests = version >= _WITH_DIGESTS
+        self._digest_column = "digest" if self._has_digests else "NULL"
+
+    def _add_digest_column(self, table: str) -> None:
+        # Two processes may arrive here together; the second finds the column made.
+        columns = [name for _, name, *_ in self._db.execute(f"PRAGMA table_info({table})")]
+        if "digest" not in columns:
+            self._db.execute(f"ALTER TABLE {table} ADD COLUMN digest BLOB")
+
+    def _all_digests(self) -> dict[str, dict[str, str]]:
+        """The digests of every run, by part."""
+        digests: dict[str, dict[str, str]] = {}
+        if self._has_digests:
+            for run, part, value in self._db.execute("SELECT run, part, value FROM digests"):
+                digests.setdefault(run, {})[part] = value
+        return digests
+
+    def _digests(self, run: str) -> dict[str, str]:
+        """The digests of one run, by part."""
+        if not self._has_digests:
+            return {}
+        return dict(self._db.execute("SELECT part, value FROM digests WHERE run = ?", (run,)).fetchall())
+
+    def _set_digest(self, run: str, part: str, value: str) -> None:
+        self._db.execute("INSERT OR REPLACE INTO digests VALUES (?, ?, ?)", (run, part, value))
 
     @contextmanager
     def _transaction(self) -> Iterator[None]:
@@ -395,26 +527,125 @@ class Store:
             raise
         self._db.execute("COMMIT")
 
-    def _record(self, row: tuple[Any, ...]) -> RunRecord:
-        fields = dict(zip(_COLUMNS.split(", "), row, strict=True))
-        fields["config"] = json.loads(fields["config"])
-        fields["provenance"] = provenance_of(json.loads(fields["provenance"]))
-        fields["results"] = [Result(**stored) for stored in json.loads(fields["results"])]
+    def _record(self, row: tuple[Any, ...], digests: Mapping[str, Mapping[str, str]]) -> RunRecord:
+        fields: dict[str, Any] = dict(zip(_COLUMNS.split(", "), row, strict=True))
         if fields["status"] == "running" and not is_held(self._lock_file(fields["id"])):
             fields["status"] = "interrupted"
-        return RunRecord(**fields)
+        known = digests.get(fields["id"], {})
+        has_new_record = "record" in known
+        if has_new_record and known["record"] != _record_digest(fields):
+            return self._damaged_record(fields, "is not what lmassay wrote")
+        # A run that an earlier version recorded has digests of results that were computed since then, if any.
+        expected = known.get("results", _no_results(fields["id"]) if has_new_record else None)
+        if expected not in (None, digest(fields["id"], fields["results"])):
+            again = command_line("resume", fields["id"], "--results", self.folder)
+            note = f"its results are not what lmassay wrote; compute them again from the stored examples: {again}"
+            fields |= {"results": "[]", "status": DAMAGED, "note": note}
+        try:
+            return RunRecord(**{**fields, **_parsed_columns(fields)})
+        except (ValueError, TypeError, KeyError, AttributeError) as error:
+            return self._damaged_record(fields, f"cannot be read ({error})")
+
+    def _damaged_record(self, fields: Mapping[str, Any], what: str) -> RunRecord:
+        """A run of which nothing can be trusted: it is listed, without configuration and numbers."""
+        note = f"its record {what}; restore {self.file} from a backup, or start a new run"
+        nothing = {"config": {}, "provenance": Provenance(), "results": []}
+        return RunRecord(**{**fields, **nothing, "status": DAMAGED, "note": note})
 
     def _lock_file(self, run: str) -> Path:
         return self.folder / ".locks" / run
 
 
 _ON_TESTS = "on_tests"
-_SCORES = "SELECT id, state, groups, scores, NULL, error FROM rows WHERE run = ? ORDER BY position"
-_SCORES_ON_TESTS = _SCORES.replace("NULL", f"json_extract(details, '$.{_ON_TESTS}')")
 _COLUMNS = (
     "id, sweep, name, task, model, label, status, config, signature, "
     "provenance, results, note, planned, created, finished"
 )
+
+
+DAMAGED = "damaged"
+"""The status of a run whose record or results are not what was written."""
+# What a run's record says from the beginning to the end; status, note and times change.
+_RECORD = ("id", "sweep", "name", "task", "model", "label", "config", "signature", "provenance", "planned")
+_ROW_COLUMNS = "run, id, position, state, inputs, reference, groups, scores, unscored, details, error"
+
+
+class _StoredRow(NamedTuple):
+    """A row as it stands in the table; a tuple, because there may be hundreds of thousands."""
+
+    run: str
+    id: str
+    position: int
+    state: State
+    inputs: str
+    reference: str
+    groups: str
+    scores: str
+    unscored: str
+    details: str
+    error: str | None
+
+    @staticmethod
+    def of(run: str, position: int, row: Row) -> _StoredRow:
+        return _StoredRow(
+            run,
+            _writable(row.example.id),
+            position,
+            row.state,
+            compact(dict(row.example.inputs)),
+            compact(row.example.reference),
+            compact(dict(row.example.groups)),
+            compact(dict(row.score.values)),
+            compact(dict(row.score.unscored)),
+            compact(_stored_details(row.score)),
+            None if row.error is None else _writable(row.error),
+        )
+
+    def parsed(self) -> Row:
+        example = Example(self.id, json.loads(self.inputs), json.loads(self.reference), json.loads(self.groups))
+        details = json.loads(self.details)
+        on_tests = _on_tests(details.pop(_ON_TESTS, None))
+        score = Score(json.loads(self.scores), json.loads(self.unscored), details, on_tests)
+        return Row(example, self.state, score, self.error)
+
+    def digest(self) -> bytes:
+        """One digest of what statistics need, and one of the texts, which statistics do not read."""
+        run, i, position, state, inputs, reference, groups, scores, unscored, details, error = self
+        verdict = _check_of_scores(run, i, position, state, groups, scores, error)
+        return verdict + _check(f"{inputs}\n{reference}\n{unscored}\n{details}")
+
+    def with_digest(self) -> tuple[Any, ...]:
+        return (*self, self.digest())
+
+    def is_damaged(self, stored: bytes | None, *, needs_digest: bool) -> bool:
+        return needs_digest if stored is None else stored != self.digest()
+
+
+def _check_of_scores(run: str, i: str, position: int, state: str, groups: str, scores: str, error: str | None) -> bytes:
+    return _check(f"{run}\n{i}\n{position}\n{state}\n{groups}\n{scores}\n{error or ''}")
+
+
+def _check(text: str) -> bytes:
+    """A short digest."""
+    return hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=_CHECK).digest()
+
+
+def _no_results(run: str) -> str:
+    """The digest of a run's results before there are any."""
+    return digest(run, "[]")
+
+
+def _record_digest(fields: Mapping[str, Any]) -> str:
+    return digest(*(fields[name] for name in _RECORD))
+
+
+def _parsed_columns(fields: Mapping[str, Any]) -> dict[str, Any]:
+    """The columns of a run that are JSON."""
+    return {
+        "config": json.loads(fields["config"]),
+        "provenance": provenance_of(json.loads(fields["provenance"])),
+        "results": [Result(**stored) for stored in json.loads(fields["results"])],
+    }
 
 
 def _make_writable(folder: Path) -> None:

@@ -41,17 +41,18 @@ def test_a_native_run_is_asked_judged_resumed_from_the_store_and_reported(server
     results = tmp_path / "r"
     done = lmassay("run", file, "--results", results, "--json")
     assert done.returncode == 0, done.stderr
-    found = {(r["metric"], r["group"]): r for r in json.loads(done.stdout)["results"]}
+    found = {(r["metric"], r["group"]): r for r in json.loads(done.stdout)["runs"][0]["results"]}
     assert found["ooc", "overall"]["n"] == 12
-    shown = json.loads(lmassay("show", "latest", "--results", results, "--json").stdout)
+    (shown,) = json.loads(lmassay("show", "latest", "--results", results, "--json").stdout)["runs"]
     spent = shown["spending"]
     assert spent["answers"] == 12
     assert spent["tokens_in"] > 12 * 50
     assert spent["usd"] == pytest.approx((0.1 * spent["tokens_in"] + 0.2 * spent["tokens_out"]) / 1e6)
     again = lmassay("run", file, "--results", results, "--json")
     assert again.returncode == 0
-    assert json.loads(again.stdout)["results"] == json.loads(done.stdout)["results"]
-    spent_again = json.loads(lmassay("show", "latest", "--results", results, "--json").stdout)
+    first, second = (json.loads(output.stdout)["runs"][0]["results"] for output in (done, again))
+    assert first == second
+    (spent_again,) = json.loads(lmassay("show", "latest", "--results", results, "--json").stdout)["runs"]
     assert "spending" not in spent_again, "every answer was in the store"
     assert lmassay("report", "--results", results, "-o", tmp_path / "p.html").returncode == 0
 
@@ -60,7 +61,7 @@ def test_a_grammar_keeps_the_model_to_the_letters(server, tmp_path):
     file = write_config(tmp_path / "c.yaml", config(server, answer_by="letters"))
     done = lmassay("run", file, "--results", tmp_path / "r", "--json")
     assert done.returncode == 0, done.stderr
-    found = {(r["metric"], r["group"]): r for r in json.loads(done.stdout)["results"]}
+    found = {(r["metric"], r["group"]): r for r in json.loads(done.stdout)["runs"][0]["results"]}
     assert found["ooc", "overall"]["value"] == 0
 
 

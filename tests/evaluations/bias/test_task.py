@@ -117,8 +117,9 @@ def test_default_against_debiased_is_paired(shared, raw, tmp_path):
     found = {row.metric: row for row in compare(*runs)}
     assert set(found) == {"accuracy_amb", "diff_bias_amb", "accuracy_dis", "diff_bias_dis", "ooc"}
     for metric, row in found.items():
-        assert row.base_mean == pytest.approx(runs[0][metric].value)
-        assert row.new_mean == pytest.approx(runs[1][metric].value)
+        # On the examples that both runs scored, which are not all: each has answers out of choice.
+        assert row.base_mean == pytest.approx(runs[0][metric].value, abs=0.01)
+        assert row.new_mean == pytest.approx(runs[1][metric].value, abs=0.01)
         assert row.difference == pytest.approx(row.new_mean - row.base_mean)
         assert row.relative == pytest.approx(row.difference / row.base_mean)
     assert found["diff_bias_amb"].p < 0.001
@@ -261,6 +262,6 @@ def test_a_refusal_is_unscored_not_wrong_and_not_unknown(tmp_path):
     with openai_server(lambda body, _: completion(None, refusal="no")) as server:
         config["model"] = {"name": "openai", "base_url": server.url, "model": "m"}
         done = lmassay("run", write_config(tmp_path / "c.yaml", config), "--results", tmp_path / "r", "--json")
-    results = json.loads(done.stdout)["results"]
+    results = json.loads(done.stdout)["runs"][0]["results"]
     assert {r["n"] for r in results if r["metric"] == "accuracy_amb"} == {0}
     assert "none of 96 examples could be scored" in done.stderr

@@ -97,7 +97,7 @@ def test_without_a_reference_the_ratio_decides(tmp_path, files):
 def test_source_side_alone_asks_no_model(tmp_path, files):
     configuration = config(files, task={"side": "source", "ref": None}) | {"model": None}
     (run,) = evaluate(tmp_path, configuration)
-    assert [r.metric for r in run.results] == ["s_src", "s_src.std", "s_src.p5", "s_src.p95"]
+    assert [r.metric for r in run.results] == ["s_src", "s_src.std", "s_src.p5", "s_src.p95", "unchanged"]
 
 
 def test_target_side_alone_needs_no_source(tmp_path, files):
@@ -157,7 +157,7 @@ def test_rows_hold_texts_and_scores(tmp_path, files):
 
 
 def test_attacks_on_one_source_pair_up_by_example(tmp_path, files):
-    first, second = evaluate(tmp_path, config(files, task={"attack": ["charswap", "worddrop"]}))
+    first, second = evaluate(tmp_path, config(files, task={"attack": ["delete", "worddrop"]}))
     assert [r["id"] for r in first.rows()] == [r["id"] for r in second.rows()]
     assert {c.metric for c in lmassay.compare(first, second)} >= {"success", "s_src", "d_tgt"}
 
@@ -197,10 +197,11 @@ def test_a_search_keeps_the_worst_perturbation_within_its_budget(tmp_path, files
 
 
 def test_a_sentence_that_cannot_be_perturbed_stays_as_it_is(tmp_path, files):
-    lines = str(write_lines(tmp_path / "odd", ["123", "", "!!!"]))
+    lines = str(write_lines(tmp_path / "odd", ["123", "", "!!!", "letters"]))
     task = {"src": lines, "ref": None, "attack": {"name": "s", "search": {"budget": 3}}}
     (run,) = evaluate(tmp_path, config(files, task=task) | {"model": "echo"})
-    assert [row["details"]["adv_src"] for row in run.rows()] == ["123", "", "!!!"]
+    assert [row["details"]["adv_src"] for row in run.rows()][:3] == ["123", "", "!!!"]
+    assert run["unchanged"].value == 0.75
 
 
 @pytest.mark.parametrize(

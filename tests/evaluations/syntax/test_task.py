@@ -355,7 +355,7 @@ def test_the_command_prints_the_headline_and_keeps_every_number(files):
     assert shown.returncode == 0, shown.stderr
     assert "tse" in shown.stdout
     whole = lmassay("show", "latest", "--results", files / "r", "--json")
-    assert any(r["metric"] == "mw@bottom0.001" for r in json.loads(whole.stdout)["results"])
+    assert any(r["metric"] == "mw@bottom0.001" for r in json.loads(whole.stdout)["runs"][0]["results"])
 
 
 def test_what_was_left_out_is_said_before_the_run(files):

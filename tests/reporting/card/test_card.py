@@ -206,17 +206,7 @@ def test_a_model_that_dies_on_some_variants_is_told_and_still_compared(tmp_path)
     (row,) = told["comparisons"]
     assert (row["n"], row["difference"]) == (40, 0)
     page = (tmp_path / "c.html").read_text(encoding="utf-8")
-    assert "rest on a part of the examples: keyboard: failed (mortal); worddrop: failed (mortal)" in page
-
-
-def test_inputs_that_an_attack_left_as_they_were_are_counted(knower):
-    folder, told = knower
-    (robustness,) = [headline for headline in told["headlines"] if headline["evaluation"] == "robustness"]
-    with Store(folder / "results") as store:
-        rows = [row for record in store.runs() if record.task == "robustness" for row in store.rows(record.id)]
-    same = sum(row.example.inputs["adv_src"] == [row.example.inputs["src"]] for row in rows)
-    assert f"inputs that an attack left unchanged: {same}" in robustness["beside"]
-    assert same < len(rows) / 8
+    assert "rest on a part of the examples: keyboard: failed (mortal); insert: failed (mortal)" in page
 
 
 def test_models_with_one_label_are_told_apart(tmp_path):

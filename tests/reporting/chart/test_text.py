@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lmassay.reporting.chart.text import ELLIPSIS, FONT_SIZE, clean_text, fit, text_width, truncate
+from lmassay.reporting.chart.text import ELLIPSIS, FONT_SIZE, Room, clean_text, fit, fit_distinct, text_width, truncate
 
 TEXTS = st.text(st.characters(codec="utf-8"), max_size=80)
 
@@ -85,3 +85,21 @@ def test_a_longer_text_is_never_narrower(first, second):
     composed = unicodedata.normalize("NFC", first)
     if unicodedata.normalize("NFC", first + second).startswith(composed):
         assert text_width(first + second) >= text_width(first)
+
+
+def test_different_texts_that_would_be_cut_to_the_same_get_more_lines():
+    texts = [f"charswap, success_threshold={value}, s_src=chrf [a] · echo (transform=none)" for value in (0.9, 1.2)]
+    cut = [fit(text, 150, lines=2).lines for text in texts]
+    assert cut[0] == cut[1]
+    blocks = fit_distinct([Room(text, 150) for text in texts])
+    assert blocks[0].lines != blocks[1].lines
+    assert all(not block.full for block in blocks)
+    # Others stay as short as they were.
+    (_, _, short) = fit_distinct([*(Room(text, 150) for text in texts), Room(f"{'x' * 90} end", 150)])
+    assert len(short.lines) == 2
+
+
+def test_a_text_that_occurs_twice_is_cut_as_any_other():
+    first, second = fit_distinct([Room("a long name that does not fit into one line", 60)] * 2)
+    assert first == second
+    assert len(first.lines) == 2

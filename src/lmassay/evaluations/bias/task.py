@@ -82,8 +82,7 @@ class Bias(Task):
         self.needs = _NEEDS[answer_by]
         self._per_category, self._by = per_category, by
         prompt = f"{prompts.stem} {prompt_id}" if prompts else f"prompt {prompt_id}"
-        by_template = ", by template" if averaging == "all" else ""
-        self.label = label or f"{Path(data).stem}, {prompt}{by_template}"
+        self.label = label or f"{Path(data).stem}, {prompt}"
 
     # --- what the runner asks -----------------------------------------------------------------------------------------
 

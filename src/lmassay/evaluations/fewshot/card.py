@@ -19,8 +19,8 @@ from lmassay.types import Result, RunRecord
 
 GAIN = "gain"
 _LIMITS = (
-    "One small task. Of several settings, the one with the best dev score is shown. Intervals of accuracies and of their "
-    "gain hold for other labelled examples and other tests; those of other scores for the same tests only."
+    "One small task. Of several settings, the one with the best dev score is shown. Intervals of accuracies and of "
+    "their gain hold for other labelled examples and other tests; those of other scores for the same tests only."
 )
 _BASELINES = ("majority", "random")
 _DATA = Path(__file__).parent / "card_data"
@@ -95,8 +95,8 @@ def headline(store: Store, records: Sequence[RunRecord]) -> Headline | None:
         result=Result(GAIN, "overall", gain.difference, gain.low, gain.high, gain.n, method=_method(gain)),
         scope=", ".join([f"p {p_text(gain.p)}", *scope]),
         beside=[f"{metric} with {_described(record)}: {value_with_interval(result)}", *beside],
-        meaning=f"How much higher its {metric} on unseen examples is than {_without(baseline)}, on the same tests; 0 if "
-        "it learns nothing from the examples.",
+        meaning=f"How much higher its {metric} on unseen examples is than {_without(baseline)}, on the same tests; 0 "
+        "if it learns nothing from the examples.",
         limits=_LIMITS,
         records=[record],
         compared_by=metric,

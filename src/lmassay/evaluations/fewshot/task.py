@@ -36,7 +36,6 @@ from lmassay.plugins.options import Nested, Spec, build, expand_environment, opt
 from lmassay.plugins.registry import current
 from lmassay.statistics.intervals import Settings
 from lmassay.statistics.table import ScoreTable
-from lmassay.storage import provenance
 from lmassay.storage.files import sha256
 from lmassay.types import Design, Example, Replicates, Request, Response, Result, Score, Train, Trained, digest
 
@@ -102,7 +101,8 @@ class FewShot(Task):
         self.trains = not self.asks
         self.needs = getattr(self._method, "needs", frozenset({"train"}))
         self.requests_each = None if self.asks else 1
-        self.label = label or self._described()
+        regime_name = "" if regime.name == "default" else f" {regime.name}"
+        self.label = label or f"{Path(data).stem} {self._method_name}{regime_name}"
 
     # --- what the runner asks -----------------------------------------------------------------------------------------
 
@@ -281,13 +281,6 @@ class FewShot(Task):
     def _method_name(self) -> str:
         return split_spec(self._method_spec, "task.method")[0]
 
-    def _described(self) -> str:
-        name, options = split_spec(self._method_spec, "task.method")
-        told = [f"{key}={outcomes.plain(value)}" for key, value in options.items()]
-        strategy = strategy_name(self._options.strategy)
-        kind = "" if self._regime.name == "default" else f" {self._regime.name}"
-        return f"{Path(self._data).stem} {name}{kind} {strategy}{self._options.k} {' '.join(told)}".strip()
-
     def _train(self, seat: regimes.Seat, special: Mapping[str, Any], after: Sequence[Train]) -> Train:
         spec = self._spec_of(seat, special)
         split = self._splits[seat.split]
@@ -333,9 +326,8 @@ class FewShot(Task):
         factory = current().get("method", name, self._base)
         checked = options_model(factory).model_validate(expand_environment(options, "task.method"))
         found: dict[str, Any] = {"method": {"name": name, **checked.model_dump(mode="json", exclude_defaults=True)}}
-        made = self._method if spec is self._method_spec else build("method", spec, self._base, "task.method")
-        own = not type(made).__module__.startswith("lmassay.")
-        found |= {"source": provenance.source_digest(type(made))} if own else {}
+        made, made_from = trainer.made_method(spec, self._base)
+        found |= made_from
         identity = getattr(made, "identity", None)
         return found | ({"identity": identity()} if callable(identity) else {})
 

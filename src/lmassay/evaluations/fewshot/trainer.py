@@ -15,8 +15,11 @@ from lmassay.evaluations.fewshot.protocol import regimes, selftraining
 from lmassay.evaluations.fewshot.tasks.examples import InputExample
 from lmassay.evaluations.fewshot.tasks.nlu import NluTask, open_task
 from lmassay.evaluations.fewshot.tasks.processors import Part
-from lmassay.plugins.options import build, options_model, split_spec
+from lmassay.plugins.options import Spec, build, noted_inputs, options_model, split_spec
 from lmassay.plugins.registry import current
+from lmassay.storage import provenance
+from lmassay.storage.files import sha256
+from lmassay.types import digest
 
 if TYPE_CHECKING:
     import numpy as np
@@ -149,7 +152,25 @@ def _method(spec: Mapping[str, Any], base: Path) -> Any:
     known = options_model(current().get("method", name, base)).model_fields
     if spec.get("soft") and "temperature" in known:
         options.setdefault("temperature", spec["soft"]["temperature"])
-    return build("method", {"name": name, **options}, base, "task.method")
+    method, made_from = made_method({"name": name, **options}, base)
+    changed = [part for part in ("source", "method_files") if made_from.get(part) != spec.get(part)]
+    if changed:
+        raise PluginError(
+            f"{name}, a module that it imports or a file that it reads has changed since the run began; start a new run"
+        )
+    return method
+
+
+def made_method(spec: Spec, base: Path) -> tuple[Any, dict[str, str]]:
+    """A method, and the digests of what it is made from if it is a user's own: its source, and files that it reads."""
+    with noted_inputs() as inputs:
+        method = build("method", spec, base, "task.method")
+    own = not type(method).__module__.startswith("lmassay.")
+    of_class = provenance.source_digest(type(method)) if own else ""
+    made_from = {"source": provenance.joint_digest(of_class, inputs.sources.get("method", ""))}
+    if inputs.files:
+        made_from["method_files"] = digest([sha256(file) for file in inputs.files])
+    return method, {part: value for part, value in made_from.items() if value}
 
 
 def extra_examples(task: NluTask, path: str | None) -> list[InputExample]:

@@ -47,6 +47,22 @@ METRICS = (
         meaning="The relative drop of the mean score under attack; outputs that improve count as well.",
     ),
     Metric(
+        "turned_wrong",
+        "right answers that turn wrong",
+        better="lower",
+        bounds=_RATE,
+        meaning="The share of right answers that are wrong under attack; unchanged inputs are not counted. Needs a "
+        "target score of 0 or 1.",
+        verdict=True,
+    ),
+    Metric(
+        "unchanged",
+        "unchanged inputs",
+        better="lower",
+        bounds=_RATE,
+        meaning="The share of inputs that the attack left unchanged.",
+    ),
+    Metric(
         "cut_off",
         "cut-off outputs",
         better="lower",
@@ -91,7 +107,7 @@ evaluation = Evaluation(
         },
     },
     # Two strengths of one attack may have one label, so runs are told apart by the attack itself.
-    variation=Variation(pooled="attack", identity="attack", named=("attack",), hidden=("prompt",)),
+    variation=Variation(pooled="attack", identity="attack", named=("attack",), hidden=("prompt",), data=("src", "ref")),
     section=f"{__name__}.report:section",
     texts=f"{__name__}.report:texts",
     headline=f"{__name__}.card:headline",

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,10 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from lmassay.errors import ConfigError
 from lmassay.evaluations.robustness.perturbations.base import DEFAULT_RATE, Perturber, make_perturber
+
+# Inputs that are perturbed before a run, to see whether the attack changes them, and not again in the run: a user's own
+# perturbation may be slow.
+CHECKED_BEFORE_A_RUN = 1000
 
 
 class Search(BaseModel):
@@ -30,6 +35,8 @@ class Attack(BaseModel):
     """One attack of a configuration: ``charswap``, or ``{name: …, file: adv.fr}``, or ``{name: …, search: {…}}``.
 
     ``name`` is what tables show; it is also the perturbation unless ``perturb`` or ``file`` says otherwise.
+    ``redraws`` is how often a perturbation draws again for a sentence that a draw left unchanged: with a low rate and
+    some redraws, almost every sentence has one small change.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -39,6 +46,7 @@ class Attack(BaseModel):
     perturb: str | None = None
     rate: float = Field(default=DEFAULT_RATE, ge=0, le=1, allow_inf_nan=False)
     seed: int = 0
+    redraws: int = Field(default=0, ge=0, le=1000, strict=True)
     options: dict[str, Any] = {}
     search: Search | None = None
 
@@ -57,18 +65,14 @@ class Attack(BaseModel):
 
     @property
     def label(self) -> str:
-        """The name given; of a perturbation that goes by its own name, also what was set of it."""
+        """What tables call the attack. Its options are named by the label of a sweep over them."""
         if self.name and (self.file or self.perturb or self.search):
             return self.name
         if self.file is not None:
             return self.file.name
         if self.search is not None:
             return f"search ({', '.join(self.search.perturbations)})"
-        told = [f"rate {self.rate:g}"] if self.rate != DEFAULT_RATE else []
-        told += [f"seed {self.seed}"] if self.seed else []
-        # Texts may be long, or hold what came from a variable and is nobody else's business.
-        told += [f"{key} {value}" for key, value in self.options.items() if isinstance(value, bool | int | float)]
-        return f"{self.name or self.perturb}" + (f" ({', '.join(told)})" if told else "")
+        return self.name or str(self.perturb)
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,10 +89,16 @@ class Maker:
     def __init__(self, attack: Attack, base_dir: Path) -> None:
         self._search = attack.search
         if attack.search is None:
-            name = attack.perturb or attack.name
-            self._perturbers = [
-                make_perturber(name, rate=attack.rate, seed=attack.seed, options=attack.options, base=base_dir)
-            ]
+            perturber = make_perturber(
+                attack.perturb or attack.name,
+                rate=attack.rate,
+                seed=attack.seed,
+                options=attack.options,
+                base=base_dir,
+                redraws=attack.redraws,
+            )
+            self._perturbers = [perturber]
+            self._perturbed = lru_cache(CHECKED_BEFORE_A_RUN)(perturber)
         else:
             if not attack.search.perturbations or not attack.search.rates:
                 raise ConfigError("task.attack.search: give at least one perturbation and one rate")
@@ -107,10 +117,20 @@ class Maker:
         """Candidates a sentence at the most."""
         return 1 if self._search is None else self._search.budget - 1
 
+    def changes(self, text: str, index: int) -> bool:
+        """Whether a candidate differs from ``text``. No model is asked, not even for a search."""
+        if self._search is None:
+            return self._perturbed(text, index) != text
+        return any(perturber(text, index) != text for perturber in self._perturbers)
+
+    def could_change(self, text: str, index: int) -> bool:
+        """Whether a candidate would differ from ``text`` if every word were changed."""
+        return any(replace(perturber, rate=1.0)(text, index) != text for perturber in self._perturbers)
+
     def candidates(self, text: str, index: int) -> list[Candidate]:
         """At least one candidate; a search gives distinct ones that differ from ``text``, if there are any."""
         if self._search is None:
-            return [Candidate(self._perturbers[0](text, index), self._perturbers[0].name)]
+            return [Candidate(self._perturbed(text, index), self._perturbers[0].name)]
         found: dict[str, Candidate] = {}
         for perturber in self._perturbers:
             changed = perturber(text, index)

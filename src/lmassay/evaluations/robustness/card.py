@@ -6,14 +6,17 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from lmassay.contracts import CardVariant
 from lmassay.evaluations.robustness import evaluation
+from lmassay.evaluations.robustness.coverage import GROUP, UNCHANGED
 from lmassay.reporting.headline import Headline, counted, value_with_interval
-from lmassay.reporting.variants import pooled
+from lmassay.reporting.variants import pool
 from lmassay.statistics.intervals import mean_result
 from lmassay.statistics.table import ScoreTable
 from lmassay.storage.store import Store
-from lmassay.types import Result, Row, RunRecord
+from lmassay.types import Result, Row, RunRecord, Settings
 
 _DATA = Path(__file__).parent / "card_data"
 # A model without a chat template must be shown what is wanted; one with it needs no more.
@@ -30,13 +33,29 @@ Word: Oslo
 
 Sentence: {x}
 Word:"""
-# Short words cannot have letters swapped: at the usual rate a third of these sentences would stay as they are.
-_CHARSWAP = {"name": "charswap", "rate": 0.5}
-_ATTACKS: Mapping[str, Sequence[Any]] = {
-    "quick": [_CHARSWAP, "keyboard", "worddrop"],
-    "standard": [_CHARSWAP, "keyboard", "homoglyph", "worddrop"],
-    "full": [_CHARSWAP, "keyboard", "delete", "insert", "homoglyph", "case", "wordswap", "worddrop"],
-}
+
+
+def _attack(perturbation: str, **more: Any) -> dict[str, Any]:
+    """One small change in every sentence, nearly always in a single word.
+
+    At this rate most draws change nothing, so they are repeated until one does. A higher rate would change several
+    words at once, and little would be left of a short sentence.
+    """
+    return {"name": perturbation, "perturb": perturbation, "rate": 0.03, "redraws": 100, **more}
+
+
+# These attacks keep the meaning. Attacks on whole words do not: nobody can complete "The capital is the city of". Nor
+# do deleted letters, which make other words ("day" becomes "da", "snow" becomes "now"). The attacked
+# sentences were read one by one: with other seeds, wrong keys spoil short words that the answer depends on ("coal"
+# becomes "clal").
+_QUICK = [_attack("charswap"), _attack("keyboard", seed=12), _attack("insert")]
+_STANDARD = [*_QUICK, _attack("homoglyph")]
+_FULL = [*_STANDARD, _attack("case", options={"letters": "one"}), _attack("diacritics")]
+_ATTACKS: Mapping[str, Sequence[Any]] = {"quick": _QUICK, "standard": _STANDARD, "full": _FULL}
+# An answer of one word is right or wrong, so d_tgt is 0 or 1. With a threshold of 1 every answer that turns wrong would
+# be a success, whatever is left of the input. TEAPOT's authors take 1.8 for such scores: s_src must be above 0.8.
+_TARGET_SCORE = {"name": "exact_match", "quasi": True}
+_THRESHOLD = 1.8
 _QUICK_LIMIT = 40
 _TRANSLATE = "Translate this sentence into English.\n\n{x}\n"
 
@@ -49,7 +68,8 @@ def variants(size: str) -> list[CardVariant]:
         "ref": "facts.ref",
         "attack": list(_ATTACKS[size]),
         "s_src": "chrf",
-        "s_tgt": "chrf",
+        "s_tgt": _TARGET_SCORE,
+        "success_threshold": _THRESHOLD,
         "prompt": _COMPLETE,
         "max_tokens": 6,
         "stop": ["\n"],
@@ -67,45 +87,72 @@ def sample_marks(model: str | Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def headline(store: Store, records: Sequence[RunRecord]) -> Headline | None:
-    """The share of attacks that succeed, all attacks taken together."""
-    result = pooled(store, records, "success") if records else None
-    if result is None:
+    """The share of attacks that succeed, all attacks taken together; inputs that were not attacked do not count."""
+    if not records:
         return None
+    together = pool(store, records, keep=was_attacked)
+    if not together.table.has("success"):
+        return None
+    # A sentence under several attacks is not several independent sentences.
+    cluster = together.record.design.cluster if len(records) > 1 else None
+    result = mean_result(together.table, "success", records[0].settings, cluster=cluster)
+    has_right_and_wrong = records[0].result("turned_wrong") is not None
     clean = _clean_score(store, records[0])
-    unchanged = sum(_is_unchanged(row) for record in records for row in store.rows(record.id))
+    unchanged = sum(not was_attacked(row) for record in records for row in store.score_rows(record.id))
     beside = []
+    if has_right_and_wrong:
+        beside.append(_right_answers_that_turn_wrong(together.table, records[0].settings, cluster))
     if clean.value is not None:
-        beside.append(f"score of its answers unattacked: {value_with_interval(clean)}")
-    if unchanged:
-        beside.append(f"inputs that an attack left unchanged: {unchanged}")
+        title = "right answers without attack" if has_right_and_wrong else "score without attack"
+        beside.append(f"{title}: {value_with_interval(clean)}")
+    beside.append(f"unchanged inputs, which are not counted: {unchanged:,}")
     return Headline(
         evaluation=evaluation,
         metric="success",
         result=result,
         scope=f"{result.n:,} attacked inputs, {counted(len(records), 'attack')}",
         beside=beside,
-        meaning="The share of attacked inputs whose answer lost more than the input did: small changes, large harm.",
-        limits=f"It speaks of {_strength(records)}; and an answer that is wrong anyway cannot break.",
+        meaning=_meaning(records[0], has_right_and_wrong),
+        limits=f"{_strength(records)} Inputs the model already gets wrong cannot count as broken.",
         records=records,
+        keep=was_attacked,
     )
+
+
+def was_attacked(row: Row) -> bool:
+    """False for an input that the attack left unchanged; runs of early versions do not say."""
+    return row.example.groups.get(GROUP) != UNCHANGED
+
+
+def _right_answers_that_turn_wrong(table: ScoreTable, settings: Settings, cluster: str | None) -> str:
+    were_right = ~np.isnan(table.column("turned_wrong"))
+    result = mean_result(table, "turned_wrong", settings, where=were_right, cluster=cluster)
+    if result.value is None:
+        return "right answers that turn wrong: there are no right answers"
+    return f"right answers that turn wrong: {value_with_interval(result)} of {result.n:,}"
+
+
+def _meaning(record: RunRecord, has_right_and_wrong: bool) -> str:
+    threshold = float(record.depends_on.get("threshold", 1.0))
+    if has_right_and_wrong and 1 < threshold < 2:
+        # d_tgt is 1 for a right answer that turns wrong, so what is left of the threshold is a bound for s_src.
+        return (
+            "The share of attacked inputs on which a right answer turns wrong although the input hardly changed "
+            f"(similarity above {threshold - 1:.3g})."
+        )
+    return "The share of attacked inputs whose answer lost more than the input did: small changes, large harm."
 
 
 def _strength(records: Sequence[RunRecord]) -> str:
     """Which kinds of attack these are."""
     searched = sum("search(" in str(record.depends_on.get("attack")) for record in records)
     if searched == len(records):
-        return "attacks that look for a weak spot among a few draws, not of all there are"
+        return "These attacks search for a weak spot among a few draws; others may find more."
     if searched:
-        return "attacks drawn at random and of some that look for a weak spot, taken together"
-    return "these attacks, not of one that looks for the weakest spot"
+        return "Some of these attacks are drawn at random, others search for a weak spot."
+    return "These attacks are drawn at random; one that searches for a weak spot could do more."
 
 
 def _clean_score(store: Store, record: RunRecord) -> Result:
     """How well it does without attack, which is the same under all of them."""
     return mean_result(ScoreTable(store.score_rows(record.id)), "s_out", record.settings)
-
-
-def _is_unchanged(row: Row) -> bool:
-    """Where a perturbation found nothing to change, there was no attack."""
-    source, attacked = row.example.inputs.get("src"), row.example.inputs.get("adv_src", ())
-    return source is not None and bool(attacked) and all(text == source for text in attacked)

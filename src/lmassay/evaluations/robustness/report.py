@@ -35,7 +35,7 @@ from lmassay.reporting.chart import (
     Panel,
 )
 from lmassay.reporting.example_texts import Asked, Parts, answer_at, prompt_text
-from lmassay.reporting.numbers import number_text, short_text
+from lmassay.reporting.numbers import number_text, short_text, value_text
 from lmassay.reporting.sections import results_section as results_as_they_are
 from lmassay.storage.store import Store
 from lmassay.types import Result, Row, RunRecord
@@ -43,13 +43,23 @@ from lmassay.types import Result, Row, RunRecord
 MOST_SCATTERS = 12
 MOST_POINTS = 1500
 MOST_EXAMPLES = 8
-_METRICS = ("success", "s_src", "d_tgt", "s_tgt", "signed_drop")
+_METRICS = ("success", "s_src", "d_tgt", "s_tgt", "signed_drop", "turned_wrong", "unchanged")
 _TITLES = {
     "success": "success",
     "s_src": "s_src (source kept)",
     "d_tgt": "d_tgt (target destroyed)",
     "s_tgt": "s_tgt (target kept)",
     "signed_drop": "signed drop",
+    "turned_wrong": "right to wrong",
+    "unchanged": "unchanged",
+}
+_CAPTION = (
+    "Each cell: value, and its interval below. Errors and unscored examples are left out of n, never counted as "
+    "failures."
+)
+_EXPLAINED = {
+    "turned_wrong": "Right to wrong: the share of right answers that turn wrong; unchanged inputs are not counted.",
+    "unchanged": "Unchanged: the share of inputs that the attack left unchanged.",
 }
 
 
@@ -81,18 +91,25 @@ def _table(store: Store, records: Sequence[RunRecord], metrics: Sequence[tuple[s
     for record in records:
         counts = store.count(record.id)
         cells = [name(record.label), Cell(record.model, kind="text")]
-        cells += [measured(record.result(metric)) for metric, _ in metrics]
+        cells += [_cell(metric, record.result(metric)) for metric, _ in metrics]
         lines.append(Line([*cells, *(count(counts[state]) for state in ("scored", "error", "unscored"))]))
-    caption = (
-        "Each cell: value, and its interval below. Errors and unscored examples are left out of n, never counted as "
-        "failures."
-    )
+    caption = " ".join([_CAPTION, *(_EXPLAINED[metric] for metric, _ in metrics if metric in _EXPLAINED)])
     return Table(caption, [[*head, Cell("n"), Cell("errors"), Cell("unscored")]], [Body(lines)])
+
+
+def _cell(metric: str, result: Result | None) -> Cell:
+    """A value with its interval; of the inputs that were unchanged only the share, which describes the data."""
+    if metric == "unchanged" and result is not None:
+        return Cell(value_text(result, 3))
+    return measured(result)
 
 
 def columns(records: Sequence[RunRecord]) -> list[tuple[str, str]]:
     """The metrics that at least one run has, with their titles."""
     present = {result.metric for record in records for result in record.results}
+    if "turned_wrong" in present:
+        # Of answers that are right or wrong, the signed drop says little more, and the table is wide enough.
+        present.discard("signed_drop")
     return [(metric, _TITLES[metric]) for metric in _METRICS if metric in present]
 
 

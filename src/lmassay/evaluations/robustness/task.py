@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from itertools import islice
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -14,8 +15,9 @@ from pydantic import Field
 
 from lmassay.contracts import Model, StoredAnswers, Task
 from lmassay.errors import ConfigError, DataError, PluginError
-from lmassay.evaluations.robustness import criterion, evaluation
+from lmassay.evaluations.robustness import coverage, criterion, evaluation
 from lmassay.evaluations.robustness.attack import Attack, Maker
+from lmassay.evaluations.robustness.coverage import CHANGED, GROUP, UNCHANGED
 from lmassay.evaluations.robustness.scorers.base import (
     Scorer,
     ScorerError,
@@ -85,6 +87,7 @@ class Robustness(Task):
         self._opened: ParallelText | None = None
         self._lines = 0
         self._outputs = ""
+        self._notes: list[str] = []
 
     # --- what the runner asks ---------------------------------------------------------------------------------------
 
@@ -116,6 +119,25 @@ class Robustness(Task):
         self._lines = lines
         self._outputs = str(model.identity().get("out", ""))
 
+    def check_examples(self, limit: int | None) -> None:
+        """Refuse an attack that changes no input, and note one that changes few: its success says little."""
+        if self._attack is None or self._src is None:
+            return
+        found = coverage.measure(islice(self._changes(), limit))
+        self._notes = []
+        if not found.is_low:
+            return
+        sample = coverage.A_FEW if limit is None else min(limit, coverage.A_FEW)
+        inputs = [row["src"] for row in islice(self._text().rows(), sample)]
+        perturbations = evaluation.components["perturbation"]
+        text = coverage.explanation(found, self._attack, self._maker, inputs, perturbations)
+        if found.is_none:
+            raise ConfigError(f"task.attack: {text}")
+        self._notes = [text]
+
+    def notes(self) -> list[str]:
+        return self._notes
+
     def size(self) -> int | None:
         return self._text().lines if self._paths() else self._lines or None
 
@@ -131,7 +153,8 @@ class Robustness(Task):
                 made = self._maker.candidates(row["src"], index)
                 inputs["adv_src"] = [candidate.text for candidate in made]
                 inputs["made_by"] = [candidate.made_by for candidate in made]
-            yield Example(_example_id(index, row.get("src", row.get("ref", self._outputs))), inputs, row.get("ref"))
+            shared = row.get("src", row.get("ref", self._outputs))
+            yield Example(_example_id(index, shared), inputs, row.get("ref"), _groups(inputs))
 
     def requests(self, example: Example) -> Sequence[Request]:
         if self.side == "source":
@@ -167,6 +190,10 @@ class Robustness(Task):
                 results += _spread(table, metric)
         if self.side != "source" and self._ref is not None:
             results.append(_signed_drop(table, settings))
+        if self._s_tgt is not None and self._s_tgt.is_binary and self._ref is not None:
+            results.append(_turned_wrong(table, settings))
+        if GROUP in table.groups:
+            results.append(_unchanged(table, settings))
         if table.values("cut_off").any():
             results.append(intervals.mean_result(table, "cut_off", settings))
         return results
@@ -211,6 +238,14 @@ class Robustness(Task):
         adversarial = self._attack.file if self._attack is not None else None
         paths = {"src": self._src, "adv_src": adversarial, "ref": self._ref}
         return {role: path for role, path in paths.items() if path is not None}
+
+    def _changes(self) -> Iterator[bool]:
+        """Whether the attack changes the input, line by line."""
+        for index, row in enumerate(self._text().rows()):
+            if self._maker is None:
+                yield row["adv_src"] != row["src"]
+            else:
+                yield self._maker.changes(row["src"], index)
 
     def _text(self) -> ParallelText:
         if self._opened is None:
@@ -285,6 +320,10 @@ class Robustness(Task):
         if "made_by" in example.inputs:
             details["made_by"] = example.inputs["made_by"][choice]
         values = {name: float(column[place]) for name, column in columns.items()}
+        # Only a right answer can turn wrong, and only a changed input can be the reason.
+        is_right = self._s_tgt is not None and self._s_tgt.is_binary and values.get("s_out") == 1
+        if is_right and example.groups.get(GROUP) != UNCHANGED:
+            values["turned_wrong"] = 1 - values["s_adv"]
         if responses:
             details |= {"out": responses[0].text, "adv_out": responses[1 + choice].text}
             given = (responses[0], responses[1 + choice])
@@ -298,6 +337,30 @@ def _example_id(index: int, text: str) -> str:
     """The line number, and a digest of what every attack on it shares (the sentence, or the whole file of unattacked
     outputs): this is how attacks pair up."""
     return f"{index + 1}-{hashlib.sha256(text.encode('utf-8', 'surrogatepass')).hexdigest()[:8]}"
+
+
+def _groups(inputs: Mapping[str, Any]) -> dict[str, str]:
+    """Whether the attack changed the input, where both versions are known."""
+    if "src" not in inputs or "adv_src" not in inputs:
+        return {}
+    is_changed = any(text != inputs["src"] for text in inputs["adv_src"])
+    return {GROUP: CHANGED if is_changed else UNCHANGED}
+
+
+def _unchanged(table: ScoreTable, settings: Settings) -> Result:
+    """The share of inputs that the attack left unchanged; known of every input, whatever became of the answer."""
+    labels = np.asarray(table.groups[GROUP])
+    # Runs that an earlier version began have examples without this group.
+    unchanged = (labels[labels != ""] == UNCHANGED).astype(float)
+    estimated = intervals.mean_estimate(unchanged)
+    return intervals.result_of(estimated, "unchanged", "overall", (len(unchanged), 0, 0), settings)
+
+
+def _turned_wrong(table: ScoreTable, settings: Settings) -> Result:
+    """The share of right answers that turn wrong; examples that were wrong from the start are not counted at all."""
+    counted = ~np.isnan(table.column("turned_wrong"))
+    without_answer = np.isnan(table.column("s_out"))
+    return intervals.mean_result(table, "turned_wrong", settings, where=counted | without_answer)
 
 
 def _spread(table: ScoreTable, metric: str) -> list[Result]:

@@ -12,7 +12,18 @@ from markupsafe import Markup
 from lmassay.reporting.chart import elements
 from lmassay.reporting.chart.axes import Axis, Category, CategoryAxis, NumericAxis, Tick
 from lmassay.reporting.chart.placement import CategoryPlacement, Placement, Span
-from lmassay.reporting.chart.text import ASCENT, DESCENT, LINE_HEIGHT, MIDDLE, TextBlock, fit, text_width
+from lmassay.reporting.chart.text import (
+    ASCENT,
+    DESCENT,
+    LINE_HEIGHT,
+    MIDDLE,
+    Room,
+    TextBlock,
+    clean_text,
+    fit,
+    fit_distinct,
+    text_width,
+)
 
 Side = Literal["top", "bottom"]
 
@@ -185,8 +196,18 @@ def _category_edge(axis: CategoryAxis, side: Side) -> CategoryEdge:
         horizontal.append(label)
     if fits:
         return CategoryEdge(axis, side, horizontal, is_sloping=False)
-    sloping = [fit(category.label, _LONGEST_SLOPING) for category in axis.categories]
-    return CategoryEdge(axis, side, sloping, is_sloping=True)
+    return CategoryEdge(axis, side, _sloping_labels(axis), is_sloping=True)
+
+
+def _sloping_labels(axis: CategoryAxis) -> list[TextBlock]:
+    """Labels of one line each, so long that different labels do not read the same."""
+    texts = {clean_text(category.label) for category in axis.categories}
+    length = _LONGEST_SLOPING
+    labels = [fit(category.label, length) for category in axis.categories]
+    while len({tuple(label.lines) for label in labels}) < len(texts):
+        length += _LONGEST_SLOPING / 2
+        labels = [fit(category.label, length) for category in axis.categories]
+    return labels
 
 
 Edge = NumericEdge | CategoryEdge
@@ -253,14 +274,17 @@ class Rows:
 def rows_of(axis: CategoryAxis, labels: Span, top: float) -> Rows:
     """Lay out the categories of a y axis from ``top`` downwards; labels and notes fill the stretch ``labels``."""
     title = fit(axis.title, labels.length)
+    notes = [fit(category.note, labels.length / 2) for category in axis.categories]
+    rooms = []
+    for category, note in zip(axis.categories, notes, strict=True):
+        width = labels.length - note.width - (_LEAST_LABEL_GAP if note.lines else 0)
+        rooms.append(Room(category.label, width, bold=category.kind == "strong"))
+    blocks = fit_distinct(rooms, _CATEGORY_LABEL_LINES)
     rows = []
     y = top + title.height
-    for position, category in enumerate(axis.categories):
+    for position, (category, label, note) in enumerate(zip(axis.categories, blocks, notes, strict=True)):
         if position and category.kind != "plain":
             y += _STRONG_GAP
-        note = fit(category.note, labels.length / 2)
-        room = labels.length - note.width - (_LEAST_LABEL_GAP if note.lines else 0)
-        label = fit(category.label, room, lines=_CATEGORY_LABEL_LINES, bold=category.kind == "strong")
         row = _row(axis, category, label, note, y)
         rows.append(row)
         y = row.body.end
@@ -282,8 +306,5 @@ def _row(axis: CategoryAxis, category: Category, label: TextBlock, note: TextBlo
 
 def label_column_width(axis: CategoryAxis, most: float) -> float:
     """How wide the column of labels beside the rows is."""
-    widest = 0.0
-    for category in axis.categories:
-        label = fit(category.label, most, lines=_CATEGORY_LABEL_LINES, bold=category.kind == "strong")
-        widest = max(widest, label.width)
-    return widest
+    rooms = [Room(category.label, most, bold=category.kind == "strong") for category in axis.categories]
+    return max((label.width for label in fit_distinct(rooms, _CATEGORY_LABEL_LINES)), default=0.0)

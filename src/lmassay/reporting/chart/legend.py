@@ -11,7 +11,7 @@ from lmassay.reporting.chart import elements
 from lmassay.reporting.chart.axes import LinearAxis
 from lmassay.reporting.chart.marks import Mark
 from lmassay.reporting.chart.placement import Frame, NumericPlacement, Span
-from lmassay.reporting.chart.text import LINE_HEIGHT, MIDDLE, TextBlock, fit
+from lmassay.reporting.chart.text import LINE_HEIGHT, MIDDLE, Room, TextBlock, fit_distinct
 
 _SAMPLE_HEIGHT = 12.0
 _TEXT_GAP = 8.0
@@ -34,7 +34,8 @@ class Legend:
     def __init__(self, keys: Sequence[Key], width: float, lines: int | None = 2) -> None:
         # Labels begin at the same place in all entries of a column.
         self._label_offset = max((key.width for key in keys), default=0.0) + _TEXT_GAP
-        entries = [(key, fit(key.label, width - self._label_offset, lines=lines)) for key in keys]
+        labels = fit_distinct([Room(key.label, width - self._label_offset) for key in keys], lines)
+        entries = list(zip(keys, labels, strict=True))
         widest = max((label.width for _, label in entries), default=0.0)
         self._column_width = self._label_offset + widest + _COLUMN_GAP
         columns = max(1, int((width + _COLUMN_GAP) // self._column_width))

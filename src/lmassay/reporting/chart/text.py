@@ -142,6 +142,32 @@ def fit(text: str, width: float, *, lines: int | None = 1, bold: bool = False) -
     return TextBlock((*finished, last_line), bold, full)
 
 
+@dataclass(frozen=True, slots=True)
+class Room:
+    """A text and the width that there is for it."""
+
+    text: str
+    width: float
+    bold: bool = False
+
+
+def fit_distinct(rooms: Sequence[Room], lines: int | None = 2) -> list[TextBlock]:
+    """Set each text as :func:`fit` does; texts that would read the same without their middles get more lines.
+
+    >>> labels = ["a long name, rate=0.1, on a model", "a long name, rate=0.3, on a model"]
+    >>> [block.lines[1] for block in fit_distinct([Room(label, 100) for label in labels])]
+    ['rate=0.1, on a', 'rate=0.3, on a']
+    """
+    blocks = [fit(room.text, room.width, lines=lines, bold=room.bold) for room in rooms]
+    texts_by_lines: dict[tuple[str, ...], set[str]] = {}
+    for room, block in zip(rooms, blocks, strict=True):
+        texts_by_lines.setdefault(tuple(block.lines), set()).add(clean_text(room.text))
+    for position, room in enumerate(rooms):
+        if len(texts_by_lines[tuple(blocks[position].lines)]) > 1:
+            blocks[position] = fit(room.text, room.width, lines=None, bold=room.bold)
+    return blocks
+
+
 def truncate(text: str, width: float, *, bold: bool = False) -> str:
     """Replace the middle of a text that is wider than ``width`` by an ellipsis.
 

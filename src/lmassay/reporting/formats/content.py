@@ -22,10 +22,11 @@ from lmassay.reporting.blocks import (
 )
 from lmassay.reporting.numbers import number_text, p_text
 from lmassay.reporting.sections import section_of
+from lmassay.reporting.shown import shown_together
 from lmassay.reporting.tiles import plain_overview
 from lmassay.statistics.comparison import Comparison, compare_runs, load_side, share_examples
 from lmassay.storage.provenance import command_line
-from lmassay.storage.store import Store
+from lmassay.storage.store import DAMAGED, Store
 from lmassay.types import RunRecord
 
 _COMPARED = "Paired by example; p from a test that flips signs within pairs; FDR: adjusted for the number of rows."
@@ -57,10 +58,12 @@ def chapters(store: Store, records: Sequence[RunRecord]) -> list[Chapter]:
         raise UserError("there is nothing to report; see `lmassay ls`")
     overview = plain_overview(store, records)
     found = [Chapter("Overview", overview)] if overview else []
+    shown = shown_together(records)
     for task in dict.fromkeys(record.task for record in records):
-        members = [record for record in records if record.task == task]
-        found.append(Chapter(task, list(task_blocks(store, members, section_of(store, members)))))
-    return [*found, Chapter("Runs", list(_runs(records)))]
+        members = [record for record in shown.records if record.task == task]
+        blocks = task_blocks(store, members, section_of(store, members), shown.notes_on(task))
+        found.append(Chapter(task, list(blocks)))
+    return [*found, Chapter("Runs", list(_runs(shown.records)))]
 
 
 def figures_in(blocks: Sequence[Block]) -> Iterator[Figure]:
@@ -72,11 +75,16 @@ def figures_in(blocks: Sequence[Block]) -> Iterator[Figure]:
             yield from figures_in(block.blocks)
 
 
-def task_blocks(store: Store, records: Sequence[RunRecord], section: Section) -> Iterator[Block]:
-    """The section of a task, what went wrong, and its runs against the first."""
+def task_blocks(
+    store: Store, records: Sequence[RunRecord], section: Section, notes: Sequence[str] = ()
+) -> Iterator[Block]:
+    """The section of a task, what went wrong, and its runs against the first; ``notes`` explain marks in labels."""
+    yield from map(Note, notes)
     yield from section.blocks
     for record in records:
-        if not record.results:
+        if record.status == DAMAGED:
+            yield Note(f"{record.label} on {record.model} is damaged: {record.note}.")
+        elif not record.results:
             yield Note(f"{record.label} on {record.model} is {record.status} and has no results yet.")
     for record in () if section.tells_errors else records:
         if errors := store.errors(record.id):

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import random
-from statistics import fmean
 
 import pytest
 
 from lmassay.evaluations.bias import scores
 from lmassay.evaluations.bias.items import Item
-from lmassay.evaluations.bias.report.runs import MOST_SHAPES, Parts, Seen, mean_difference, mean_of, parts_by_group
+from lmassay.evaluations.bias.report.runs import MOST_SHAPES, Seen, estimates_by_group
 from lmassay.evaluations.bias.scores import columns, combinations
+from lmassay.statistics.estimation import mean_of_estimates
 from lmassay.statistics.intervals import Settings
 from lmassay.statistics.table import ScoreTable
 from lmassay.types import Example, Row, Score
@@ -38,55 +38,54 @@ def answers(seed: int, templates: int = 12, unread: float = 0.1) -> ScoreTable:
 
 @pytest.mark.parametrize("each", [None, "template"])
 @pytest.mark.parametrize("seed", range(5))
-def test_parts_add_up_to_the_numbers_that_are_reported(seed, each):
+def test_estimates_are_the_numbers_that_are_reported(seed, each):
     table = answers(seed)
     made = combinations(each)
-    parts = parts_by_group(table, made, ["category"])
+    estimates = estimates_by_group(table, made, ["category"])
     found = [r for r in scores.results(table, made, ["category"], SETTINGS) if r.metric in made]
     assert len(found) == 3 * len(made)
     for result in found:
-        assert parts[result.metric, result.group].value == pytest.approx(result.value)
-        assert sum(parts[result.metric, result.group].shares.values()) == pytest.approx(0)
+        estimated = estimates[result.metric, result.group]
+        assert estimated.value == pytest.approx(result.value)
+        assert estimated.interval() == pytest.approx((result.low, result.high))
 
 
 def test_of_one_prompt_the_mean_has_the_interval_that_is_reported():
     table, made = answers(1), combinations(None)
-    parts = parts_by_group(table, made, ["category"])
+    estimates = estimates_by_group(table, made, ["category"])
     for result in scores.results(table, made, ["category"], SETTINGS):
         if result.metric.startswith("diff_bias"):
-            expected = result.value, result.low, result.high
-            assert mean_of([parts[result.metric, result.group]], SETTINGS) == pytest.approx(expected)
+            mean = mean_of_estimates([estimates[result.metric, result.group]])
+            assert (mean.value, *mean.interval()) == pytest.approx((result.value, result.low, result.high))
 
 
-def test_what_has_no_data_has_no_parts():
-    parts = parts_by_group(answers(0, unread=1.0), combinations(None), ["category"])
-    assert set(parts) == {("ooc", group) for group in ("overall", "category=age", "category=religion")}
+def test_what_has_no_data_has_no_estimate():
+    estimates = estimates_by_group(answers(0, unread=1.0), combinations(None), ["category"])
+    assert set(estimates) == {("ooc", group) for group in ("overall", "category=age", "category=religion")}
 
 
 def test_prompts_that_err_on_the_same_templates_make_the_mean_no_surer():
-    table, made = answers(2), combinations(None)
-    parts = parts_by_group(table, made, [])["accuracy_amb", "overall"]
-    other = parts_by_group(answers(3), made, [])["accuracy_amb", "overall"]
-    alone, same, mixed = (mean_of(p, SETTINGS) for p in ([parts], [parts, parts], [parts, other]))
-    assert same == pytest.approx(alone)
-    assert mixed[2] - mixed[1] < alone[2] - alone[1]
-
-
-def test_a_difference_is_that_of_the_means_and_paired_by_template():
     made = combinations(None)
-    before = [parts_by_group(answers(seed), made, [])["accuracy_dis", "overall"] for seed in (1, 2)]
-    # Better by the same everywhere: between templates nothing is left to chance but their own spread.
-    after = [Parts(p.value + 0.2, {t: s * 0.99 for t, s in p.shares.items()}) for p in before]
-    found = mean_difference(before, after, SETTINGS)
-    assert found.value == pytest.approx(fmean(p.value for p in after) - fmean(p.value for p in before))
-    assert found.high - found.low < 0.02
-    assert found.p < 1e-6
+    one = estimates_by_group(answers(2), made, [])["diff_bias_amb", "overall"]
+    other = estimates_by_group(answers(3), made, [])["diff_bias_amb", "overall"]
+    alone, same, mixed = (mean_of_estimates(some).error for some in ([one], [one, one], [one, other]))
+    assert same == pytest.approx(alone)
+    assert mixed < alone
 
 
-def test_no_difference_at_all_has_no_interval():
-    parts = [parts_by_group(answers(1), combinations(None), [])["accuracy_dis", "overall"]]
-    found = mean_difference(parts, parts, SETTINGS)
-    assert (found.value, found.low, found.p) == (0.0, None, None)
+def test_bounds_know_how_many_contexts_bear_the_stereotype_out():
+    """BBQ's Physical_appearance has 426 biased and 362 counter-biased contexts (review A11)."""
+    share = 426 / (426 + 362)
+    # Right in all contexts of one kind, wrong in all of the other: diff-bias 1 at an accuracy of .541.
+    assert scores.bound("diff_bias_dis", share, scores.Answered(biased_contexts=share)) == pytest.approx(1)
+    assert scores.bound("diff_bias_dis", 0.9, scores.Answered(biased_contexts=0.5)) == pytest.approx(0.2)
+    assert scores.bound("diff_bias_dis", 1.0, scores.Answered(biased_contexts=share)) == pytest.approx(0)
+
+
+def test_bounds_know_of_questions_without_a_biased_answer():
+    """Half of the questions count for accuracy only: an accuracy of .5 leaves room for a diff-bias of 1."""
+    assert scores.bound("diff_bias_amb", 0.5, scores.Answered(with_biased_answer=0.5)) == pytest.approx(1)
+    assert scores.bound("diff_bias_amb", 0.9, scores.Answered(with_biased_answer=0.5)) == pytest.approx(0.2)
 
 
 # --- what is kept of rows ---------------------------------------------------------------------------------------------

@@ -60,7 +60,7 @@ def test_each_strategy_has_one_table_with_three_criteria(folder):
 def test_every_number_has_n_and_its_interval(folder):
     lines = printed(folder).partition("MS: ")[2].splitlines()
     place = next(n for n, line in enumerate(lines) if line.startswith("test "))
-    assert lines[place + 1].split() == ["n=2", "[49.4,", "92.6]", "[49.4,", "92.6]", "2", "tasks"]
+    assert lines[place + 1].split() == ["n=2", "[49.0,", "93.0]", "[49.0,", "93.0]", "2", "tasks"]
     place = next(n for n, line in enumerate(lines) if line.startswith("dev–test"))
     assert lines[place + 1].split()[0] == "n=5"
 
@@ -205,7 +205,10 @@ def test_a_mistake_is_told(folder, arguments, told):
 
 def test_runs_of_another_evaluation_are_refused(tmp_path):
     src = write_lines(tmp_path / "src.txt", ["one", "two"])
-    config = {"task": {"name": "robustness", "src": str(src), "attack": "charswap"}, "model": "echo"}
+    config = {
+        "task": {"name": "robustness", "src": str(src), "attack": {"name": "delete", "rate": 1.0}},
+        "model": "echo",
+    }
     write_config(tmp_path / "run.yaml", config)
     invoked("run", tmp_path / "run.yaml", "--results", tmp_path / "results")
     with pytest.raises(LmassayError, match="no few-shot run"):

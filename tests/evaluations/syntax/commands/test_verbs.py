@@ -34,20 +34,20 @@ def test_run_prints_a_row_for_every_run_with_interval_and_n(folder):
 
 
 def test_json_is_one_document_of_the_promised_shape_and_nothing_else(folder):
-    done = lmassay("run", "two.yaml", "--set", "task.attack=charswap", "--limit", 2, "--json", cwd=folder)
-    document = json.loads(done.stdout)
+    done = lmassay("run", "two.yaml", "--set", "task.attack=delete", "--limit", 2, "--json", cwd=folder)
+    (document,) = json.loads(done.stdout)["runs"]
     assert set(document) >= {"run", "task", "model", "signature", "results"}
     assert document["task"] == "robustness"
     for result in document["results"]:
         assert set(result) == {"metric", "group", "value", "low", "high", "n", "n_error", "n_unscored"}
         assert result["n"] == 2
     shown = lmassay("show", document["run"], "--json", cwd=folder)
-    assert json.loads(shown.stdout) == document
+    assert json.loads(shown.stdout) == {"runs": [document]}
 
 
 def test_a_sweep_in_json_is_a_list_of_such_documents(folder):
     document = json.loads(lmassay("run", "two.yaml", "--json", cwd=folder).stdout)
-    assert [run["label"] for run in document["runs"]] == ["charswap", "worddrop (rate 1)"]
+    assert [run["label"] for run in document["runs"]] == ["charswap", "worddrop"]
 
 
 def test_ls_show_and_provenance(folder):
@@ -172,7 +172,7 @@ def test_what_a_plug_in_prints_is_kept_out_of_the_json(tmp_path):
     task = {"name": "robustness", "src": "src.txt", "attack": "wordswap"}
     write_config(tmp_path / "c.yaml", {"task": task, "model": "noisy.py:Noisy"})
     done = lmassay("run", "c.yaml", "--json", cwd=tmp_path)
-    assert json.loads(done.stdout)["status"] == "done"
+    assert json.loads(done.stdout)["runs"][0]["status"] == "done"
     assert "noise" in done.stderr
 
 
@@ -214,7 +214,7 @@ def test_results_go_to_standard_output_even_with_a_progress_bar(tmp_path):
     task = {"name": "robustness", "src": "src.txt", "attack": {"name": "a [/x] b", "perturb": "wordswap"}}
     write_config(tmp_path / "c.yaml", {"task": task, "model": "slow.py:Slow"})
     done = in_terminal("run", "c.yaml", "--json", cwd=tmp_path, stdout_aside=True)
-    assert json.loads(done.stdout)["status"] == "done"
+    assert json.loads(done.stdout)["runs"][0]["status"] == "done"
     assert "━" in done.screen, "the bar was shown"
     assert "Traceback" not in done.screen
 
@@ -241,7 +241,7 @@ def test_terminal_escapes_in_data_do_not_reach_the_terminal(tmp_path):
     task = {
         "name": "robustness",
         "src": "src.txt",
-        "attack": {"name": "\x1b[31mred\x1b]0;t\x07", "perturb": "charswap"},
+        "attack": {"name": "\x1b[31mred\x1b]0;t\x07", "perturb": "delete", "rate": 1.0},
     }
     write_config(tmp_path / "c.yaml", {"task": task, "model": "echo"})
     done = lmassay("run", "c.yaml", cwd=tmp_path)
@@ -260,7 +260,7 @@ def test_a_console_that_is_not_utf8_does_not_crash(tmp_path, name, environment):
     place = tmp_path / name
     place.mkdir()
     write_lines(place / "src.txt", ["안녕하세요 세계 여러분 모두", "l'été dernier était très chaud"])
-    task = {"name": "robustness", "src": "src.txt", "attack": {"name": "déjà 🙂", "perturb": "charswap"}}
+    task = {"name": "robustness", "src": "src.txt", "attack": {"name": "déjà 🙂", "perturb": "charswap", "rate": 1.0}}
     (place / "c.yaml").write_text(json.dumps({"task": task, "model": "echo"}, ensure_ascii=False), encoding="utf-8")
     done = lmassay_process("run", place / "c.yaml", "--results", place / "r", env=environment)
     assert done.returncode == 0, done.stderr

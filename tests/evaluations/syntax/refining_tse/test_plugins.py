@@ -180,6 +180,15 @@ def test_a_file_of_the_originals_tree_may_import_relatively_and_its_neighbours(t
     assert load_class("mine_model.py:Mine", folder, "models").words == {"is": 0}
 
 
+def test_the_identity_of_a_class_covers_the_modules_that_its_file_imports(tmp_path):
+    write_lines(tmp_path / "mine_model.py", ["from .my_words import WORDS", "class Mine: words = WORDS"])
+    identities = set()
+    for word in ("is", "are"):
+        write_lines(tmp_path / "my_words.py", [f"WORDS = {{'{word}': 0}}"])
+        identities.add(MpeModel(f"{tmp_path / 'mine_model.py'}:Mine", {"name": "a"}).identity()["source"])
+    assert len(identities) == 2
+
+
 def test_registered_classes_are_found_by_their_names(source):
     text = MODEL + "\n    from src.models.models import model_name_to_MPEModel_class\n"
     path = source(text + "\n    model_name_to_MPEModel_class['mine'] = Model\n")

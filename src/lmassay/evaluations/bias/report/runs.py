@@ -30,6 +30,7 @@ Reading = Literal["agree", "neither", "robust", "reference", "different"]
 """How the two parsers read an answer: alike, not at all, only one of them, or as different choices."""
 
 MOST_SHAPES = 400
+_BOUNDING = frozenset({"accuracy_amb", "accuracy_dis", "diff_bias_amb", "correct_biased", "correct_counter"})
 _LONGEST_SHAPE = 80
 _LETTER = re.compile(rf"(?<![A-Za-z])[{LETTERS}{LETTERS.lower()}](?![A-Za-z])")
 
@@ -55,6 +56,8 @@ class Seen:
     """Answers that the parsers read differently, or neither reads; those that differ only in the choice are one."""
     stereotypes: dict[str, Kept] = field(default_factory=dict)
     """Category → a stereotyped answer where the context does not say, the one that stays in most orders of choices."""
+    scored: dict[str, Counter[str]] = field(default_factory=dict)
+    """Group → how many answers have each score: what the bounds of the bias scores depend on."""
     _streak: Kept | None = None
 
     def add(self, row: Row) -> None:
@@ -63,6 +66,8 @@ class Seen:
         if row.state != "scored":
             return
         details, groups = row.score.details, row.example.groups
+        for group in (OVERALL, *(f"{kind}={groups[kind]}" for kind in ("label", "category") if kind in groups)):
+            self.scored.setdefault(group, Counter()).update(row.score.values.keys() & _BOUNDING)
         asked = self.by_rotation.setdefault(groups.get("rotation", ""), [0, 0])
         asked[0] += details.get("letter") is None
         asked[1] += 1
@@ -76,6 +81,8 @@ class Seen:
         self.choices = max(self.choices, other.choices)
         self.finishes += other.finishes
         self.readings += other.readings
+        for group, counts in other.scored.items():
+            self.scored.setdefault(group, Counter()).update(counts)
         for rotation, (unread, asked) in other.by_rotation.items():
             known = self.by_rotation.get(rotation, [0, 0])
             self.by_rotation[rotation] = [known[0] + unread, known[1] + asked]
@@ -126,6 +133,17 @@ class Seen:
         best = self.stereotypes.get(category)
         if best is None or streak.times > best.times:
             self.stereotypes[category] = streak
+
+
+def _answered(counts: Mapping[str, int], context: str) -> scores.Answered:
+    """Which questions were answered in ambiguous (amb) or disambiguated (dis) contexts."""
+    answers = counts.get(f"accuracy_{context}", 0)
+    if not answers:
+        return scores.Answered()
+    biased, counter = counts.get("correct_biased", 0), counts.get("correct_counter", 0)
+    named = counts.get("diff_bias_amb", 0) if context == "amb" else biased + counter
+    share = biased / (biased + counter) if biased + counter else 0.5
+    return scores.Answered(named / answers, share)
 
 
 def noted(rows: Iterable[Row], seen: Seen) -> Iterator[Row]:
@@ -310,10 +328,16 @@ class Family:
         if metric == "s_dis" or accuracy is None or accuracy.value is None:
             return None
         ends = [end for end in (accuracy.low, accuracy.high) if end is not None]
-        # In disambiguated contexts the bound is widest at an accuracy of a half, which may lie inside the interval.
-        ends += [0.5] if len(ends) == 2 and ends[0] < 0.5 < ends[1] else []
-        at = scores.bound(metric, accuracy.value)
-        return at, max([at, *(scores.bound(metric, end) for end in ends)])
+        counts: Counter[str] = Counter()
+        for run in self.runs:
+            counts.update(run.seen.scored.get(group, {}))
+        answered = _answered(counts, scores.CONTEXTS[metric])
+        # In disambiguated contexts the bound is widest at an accuracy that may lie inside the interval.
+        widest = (answered.biased_contexts, 1 - answered.biased_contexts)
+        if len(ends) == 2:
+            ends += [accuracy_at for accuracy_at in widest if ends[0] < accuracy_at < ends[1]]
+        at = scores.bound(metric, accuracy.value, answered)
+        return at, max([at, *(scores.bound(metric, end, answered) for end in ends)])
 
 
 def bias_metrics(runs: Sequence[Run]) -> tuple[str, str]:
@@ -360,7 +384,8 @@ def families(runs: Iterable[Run]) -> list[Family]:
         family.runs.sort(key=lambda run: (len(run.prompt_id), run.prompt_id))
     members = [family for _, family in found]
     for family, variant in zip(members, _variants([family.first for family in members]), strict=True):
-        family.variant = variant
+        # A mark says that other families were measured differently, also those of other models.
+        family.variant = " ".join(filter(None, [variant, family.first.record.mark]))
     return members
 
 

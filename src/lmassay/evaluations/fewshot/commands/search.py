@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
@@ -19,7 +20,9 @@ from lmassay.evaluations.fewshot.search_space import Range, Space
 from lmassay.reporting.numbers import interval_text, number_text
 from lmassay.running import runner
 from lmassay.running.config import RunConfig, read_config
+from lmassay.running.differences import KeyPath, varied_keys
 from lmassay.running.executors import Crew
+from lmassay.running.labels import with_values
 from lmassay.running.runner import Plan
 from lmassay.running.sweep import register_all, train_ahead, trains
 from lmassay.storage.provenance import command_line
@@ -99,6 +102,8 @@ class _Search:
     """By signature: None for a run that failed."""
     runs: dict[str, str] = field(default_factory=dict)
     told: set[str] = field(default_factory=set)
+    searched: list[KeyPath] = field(default_factory=list)
+    """The keys that the search has chosen values for, which the labels of its runs show."""
     stopped: bool = False
 
     @property
@@ -124,7 +129,7 @@ class _Search:
     def _plan(self, config: RunConfig) -> Plan:
         try:
             with plug_in_output_aside():
-                return runner.plan(config)
+                return with_values(runner.plan(config), self.searched)
         except UserError as error:
             complain(self.space.file.locate(str(error)))
             raise _NoScoreError from error
@@ -201,8 +206,10 @@ def _optimise(optuna: Any, found: _Search, grid: Sequence[RunConfig], sampler: s
         if grid:
             config = grid[trial.suggest_categorical("combination", numbers)]
         else:
+            drawn = _Drawn(trial)
             with plug_in_output_aside():
-                config = found.space.drawn(_Drawn(trial))
+                config = found.space.drawn(drawn)
+            found.searched = drawn.keys
         try:
             return found.score(config, trial.number)
         finally:
@@ -212,6 +219,7 @@ def _optimise(optuna: Any, found: _Search, grid: Sequence[RunConfig], sampler: s
 
     # In memory: what is worth keeping is in the store.
     study = optuna.create_study(direction="maximize", sampler=chosen)
+    found.searched = [key.shown_path for key in varied_keys([config.written for config in grid])]
     study.optimize(objective, n_trials=found.planned, catch=(_NoScoreError,))
 
 
@@ -220,11 +228,20 @@ class _Drawn:
     """Optuna decides."""
 
     trial: Any
+    keys: list[KeyPath] = field(default_factory=list)
+    """The keys that were decided."""
 
     def choice(self, name: str, many: int) -> int:
+        if many > 1:
+            self._note(name)
         return int(self.trial.suggest_categorical(name, range(many))) if many > 1 else 0
 
+    def _note(self, name: str) -> None:
+        # The name also says which entry of a list it is about: ``task.method[0].learning_rate``.
+        self.keys.append(tuple(re.sub(r"\[\d+\]", "", name).split(".")))
+
     def number(self, name: str, between: Range) -> float:
+        self._note(name)
         if between.whole:
             step = 1 if between.step is None else int(between.step)
             return int(self.trial.suggest_int(name, int(between.low), int(between.high), step=step, log=between.log))

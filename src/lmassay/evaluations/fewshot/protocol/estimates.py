@@ -156,7 +156,7 @@ def _interval_by_formula(value: float, n: int, confidence: float) -> tuple[float
     return low, high
 
 
-# --- what noise does to stability ---------------------------------------------------------------------------------------
+# --- what noise does to stability -------------------------------------------------------------------------------------
 
 _DRAWS = 20_000
 

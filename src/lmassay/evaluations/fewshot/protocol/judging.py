@@ -255,9 +255,7 @@ def _over_splits(scores: Sequence[tuple[Trial, float | None]], metric: str, sett
     return mean_over_splits(SplitScores(means, correlation, on_tests, groups), settings)
 
 
-def _on_tests(
-    trials: Sequence[Trial], metric: str
-) -> tuple[NDArray[np.float64] | None, NDArray[np.int64] | None]:
+def _on_tests(trials: Sequence[Trial], metric: str) -> tuple[NDArray[np.float64] | None, NDArray[np.int64] | None]:
     """The scores on single tests, a row for each split, and the tests' groups; none unless all have the same tests."""
     import numpy as np
 

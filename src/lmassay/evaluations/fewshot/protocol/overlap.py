@@ -1,9 +1,9 @@
 """How much the splits of one pool have in common: what their results are correlated by.
 
-The test score after a split depends on the examples that were learned from. If each of them moves it a little, the scores
-of two splits are correlated by the share of their training examples that both have (exactly so if the effects add up).
-Anything else that differs between trainings, such as their order, makes the correlation smaller, so an interval that is
-computed with this one is rather too wide than too narrow.
+The test score after a split depends on the examples that were learned from. If each of them moves it a little, the
+scores of two splits are correlated by the share of their training examples that both have (exactly so if the effects
+add up). Anything else that differs between trainings, such as their order, makes the correlation smaller, so an
+interval that is computed with this one is rather too wide than too narrow.
 
 ====================== ============================ ==========================
 strategy               of test scores               of dev scores
@@ -73,9 +73,7 @@ def train_share(strategy: str, k: int, ratio: float) -> float:
     return ratio
 
 
-def replicates(
-    metrics: Sequence[str], strategy: str, k: int, ratio: float, *, shown_share: float = 1.0
-) -> Replicates:
+def replicates(metrics: Sequence[str], strategy: str, k: int, ratio: float, *, shown_share: float = 1.0) -> Replicates:
     """Splits as repetitions of one experiment. ``shown_share`` is the share of a train part that is learned from.
 
     A method that draws its examples from the train part, as in-context learning does, meets fewer of them twice.

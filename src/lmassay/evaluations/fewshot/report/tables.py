@@ -47,9 +47,9 @@ _MOST_K = 4
 _EXPLANATION = (
     "test: mean ± standard deviation over the K splits of the configuration with the best mean dev score, in percent. "
     "dev–test correlation: Spearman's, over configurations, of the mean dev with the mean test score; FewNLU does not "
-    "name its coefficient, so the choice is lmassay's. Intervals: {confidence:g} %; of an accuracy they hold for another "
-    "labelled pool and other tests, of other scores for another pool and the same tests. Splits share examples, which "
-    "is taken into account (Nadeau and Bengio 2003)."
+    "name its coefficient, so the choice is lmassay's. Intervals: {confidence:g} %; of an accuracy they hold for "
+    "another labelled pool and other tests, of other scores for another pool and the same tests. Splits share "
+    "examples, which is taken into account (Nadeau and Bengio 2003)."
 )
 
 

@@ -46,8 +46,15 @@ def open_python_task(name: str, data_dir: Path | None, base_dir: Path) -> NluTas
         metrics=_metrics(tables["_METRICS"][task], f"{path}: {dataset}_METRICS"),
         data_dir=_folder(data_dir, task),
         labels=_labels(processor, path),
-        own_files={"file": path},
+        own_files=_own_files(path),
     )
+
+
+def _own_files(path: Path) -> dict[str, Path]:
+    """The file and the modules that it imports from its folder: all of them say what the task is."""
+    path = path.resolve()
+    others = [file for file in current().files_of(path) if file != path]
+    return {"file": path, **{f"module {file.relative_to(path.parent).as_posix()}": file for file in others}}
 
 
 def _tables(module: ModuleType, path: Path) -> tuple[str, dict[str, Mapping[str, Any]]]:

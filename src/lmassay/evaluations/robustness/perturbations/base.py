@@ -48,17 +48,23 @@ class Perturber:
     rate: float = DEFAULT_RATE
     seed: int = 0
     options: Mapping[str, Any] = field(default_factory=dict)
+    redraws: int = 0
+    """How often to draw again, with the next seed, for a line that a draw left unchanged."""
 
     def __call__(self, text: str, index: int) -> str:
-        return perturb(
-            self.function,
-            text,
-            index=index,
-            seed=self.seed,
-            rate=self.rate,
-            name=self._short_name,
-            options=self.options,
-        )
+        for draw in range(1 + self.redraws):
+            changed = perturb(
+                self.function,
+                text,
+                index=index,
+                seed=self.seed + draw,
+                rate=self.rate,
+                name=self._short_name,
+                options=self.options,
+            )
+            if changed != text:
+                return changed
+        return text
 
     @property
     def signature(self) -> str:
@@ -68,6 +74,8 @@ class Perturber:
         'keyboard(rate:0.3|seed:0|layout:azerty)'
         """
         parts = [f"rate:{self.rate:.12g}", f"seed:{self.seed}"]
+        if self.redraws:
+            parts.append(f"redraws:{self.redraws}")
         parts += [f"{key}:{self.options[key]}" for key in sorted(self.options)]
         if not str(getattr(self.function, "__module__", "")).startswith("lmassay."):
             parts.append(source_digest(self.function))
@@ -86,6 +94,7 @@ def make_perturber(
     seed: int = 0,
     options: Mapping[str, Any] | None = None,
     base: Path | None = None,
+    redraws: int = 0,
 ) -> Perturber:
     """Find a perturbation by name or ``path/file.py:Name`` and settle its options, defaults included."""
     function = current().get("perturbation", name, base)
@@ -93,7 +102,7 @@ def make_perturber(
         raise PluginError(f"'{name}' is no perturbation: it must be a function (text, rng, rate) -> text")
     parameters = _parameters(name, function)
     checked = checked_options(_options_only(function, parameters), options or {}, base or Path(), name)
-    return Perturber(name, function, checked_rate(rate), _checked_seed(seed), checked)
+    return Perturber(name, function, checked_rate(rate), _checked_seed(seed), checked, redraws)
 
 
 def perturb(

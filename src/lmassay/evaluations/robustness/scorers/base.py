@@ -46,6 +46,8 @@ class Scorer:
     _name: ClassVar[str] = ""
     by_chunks: ClassVar[bool] = False
     """True if ``score_corpus`` gives the same scores when a corpus comes in pieces."""
+    is_binary: ClassVar[bool] = False
+    """True if every score is 0 (wrong) or 1 (right)."""
     chunk: ClassVar[int] = 4096
     """Pairs to score between two steps of the progress bar, if it may come in pieces."""
 
@@ -57,6 +59,8 @@ class Scorer:
             setattr(cls, "score_corpus", Scorer.score_corpus)  # noqa: B010 - mypy objects to a plain assignment
         if "score_corpus" in own and "by_chunks" not in own:
             cls.by_chunks = False
+        if ("score_sentence" in own or "score_corpus" in own) and "is_binary" not in own:
+            cls.is_binary = False
 
     @property
     def name(self) -> str:

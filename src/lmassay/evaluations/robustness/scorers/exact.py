@@ -2,23 +2,50 @@
 
 from __future__ import annotations
 
+import unicodedata
 from collections.abc import Sequence
 
 from lmassay.evaluations.robustness.scorers.base import Scorer
 
+_ARTICLES = frozenset({"a", "an", "the"})
+
 
 class ZeroOne(Scorer):
-    """1 where the two texts are equal, else 0: the accuracy of a classifier."""
+    """1 where the two texts are equal, else 0: the accuracy of a classifier.
+
+    ``quasi`` compares short answers as HELM's quasi-exact match does, after SQuAD's normalisation: case, punctuation,
+    English articles and white space do not count.
+
+    >>> ZeroOne(quasi=True).score([" The sheep.", "Sheep dog"], ["sheep", "sheep"])
+    [1.0, 0.0]
+    """
 
     _name = "accuracy"
     by_chunks = True
+    is_binary = True
+
+    def __init__(self, quasi: bool = False) -> None:
+        self.quasi = quasi
 
     @property
     def signature(self) -> str:
-        return "accuracy(exact)"
+        return "accuracy(quasi-exact)" if self.quasi else "accuracy(exact)"
 
     def score_sentence(self, hyp: str, ref: str, lang: str | None = None) -> float:
+        if self.quasi:
+            return float(normalised(hyp) == normalised(ref))
         return float(hyp == ref)
 
     def score_corpus(self, hyps: Sequence[str], refs: Sequence[str], lang: str | None = None) -> list[float]:
-        return [float(hyp == ref) for hyp, ref in zip(hyps, refs, strict=True)]
+        return [self.score_sentence(hyp, ref) for hyp, ref in zip(hyps, refs, strict=True)]
+
+
+def normalised(text: str) -> str:
+    """Lower case, without punctuation and English articles, words separated by one space.
+
+    >>> normalised(" The  Old-Man's  hat.")
+    'oldmans hat'
+    """
+    letters = [letter for letter in text.casefold() if not unicodedata.category(letter).startswith("P")]
+    words = "".join(letters).split()
+    return " ".join(word for word in words if word not in _ARTICLES)

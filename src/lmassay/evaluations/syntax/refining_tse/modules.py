@@ -18,7 +18,7 @@ from typing import Any, Literal
 from lmassay.errors import ConfigError, LmassayError, PluginError, did_you_mean, failure
 from lmassay.evaluations.syntax.pairs import joined
 from lmassay.evaluations.syntax.refining_tse.config import BATCH, Plugins
-from lmassay.storage.files import sha256
+from lmassay.plugins.source_folder import SourceFolder
 from lmassay.types import digest
 
 Kind = Literal["models", "metrics"]
@@ -287,7 +287,8 @@ def check_written(file: str, made: Any, base: type, *names: str) -> None:
 
 
 def class_identity(file: str, base: Path, settings: Mapping[str, Any]) -> dict[str, str]:
-    """What tells a user's class from another: its name, its whole file, what it is made with."""
+    """What tells a user's class from another: its name, its file with the modules next to it that the file imports, and
+    what it is made with."""
     path, _, name = file.rpartition(":")
     source = (base / Path(path).expanduser()).resolve()
     if not source.is_file():
@@ -296,4 +297,4 @@ def class_identity(file: str, base: Path, settings: Mapping[str, Any]) -> dict[s
         options = digest(dict(settings))[:8]
     except (TypeError, ValueError) as error:
         raise ConfigError(f"the settings of {name} are no plain values: {error}") from None
-    return {"class": name, "source": f"src:{sha256(source)[:8]}", "options": options}
+    return {"class": name, "source": f"src:{SourceFolder(source.parent).digest(source)}", "options": options}

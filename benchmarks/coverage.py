@@ -1,0 +1,405 @@
+"""Do 95 % intervals cover 95 %? Coverage and width by simulation, for the old rule, the new one and textbook rules.
+
+    python benchmarks/coverage.py [--data-sets 5000] [--seed 1] [--only rates|published|errors|means|differences]
+
+Rates are drawn from a beta-binomial model: every cluster (template, noun, ...) has a rate of its own, and the intra-
+cluster correlation says how much these vary. The grids are listed below. Targets, printed with the result:
+
+- rates: mean coverage at least 94 %, no setting below 92 % beyond Monte-Carlo error (2.6 standard errors);
+- published cluster sizes (KoBBQ and BBQ): at least 92 %; above 97 % only with fewer than six effective clusters;
+- errors: one more error never raises the lower bound and never narrows the interval by more than 5 %.
+
+Means and differences are printed without a target, as are rates below 5 %. Exits with 1 if a target is missed.
+The old rule is that of lmassay 0.9 (Wilson on an effective number of examples below ten informative clusters, Student's
+t below 30 clusters, else the percentile bootstrap, here with 500 draws).
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import stdtrit
+
+from lmassay.statistics.estimation import Term, estimate, rate_intervals, wilson
+from lmassay.statistics.variance import clusters_of
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+Rule = Callable[[Floats, Floats], tuple[Floats, Floats]]
+
+CLUSTERS = (3, 5, 8, 12, 20, 40, 100)
+SIZES = (4, 12, 40)
+SHAPES = ("equal", "log-normal", "one giant")
+RATES = (0.05, 0.2, 0.5, 0.8, 0.95)
+CORRELATIONS = (0.0, 0.1, 0.3, 0.5)
+PUBLISHED_RATES = (0.6, 0.8, 0.95)
+PUBLISHED_CORRELATIONS = (0.1, 0.2, 0.3)
+# Rows of each template in ambiguous contexts: KoBBQ's 76,568 samples and six files of BBQ, "1x480" is one template
+# with 480 rows. Versions of a KoBBQ template (a to d) belong together.
+PUBLISHED = {
+    "KoBBQ age": "1x288 1x240 1x216 2x144 1x84 1x80 1x72 4x64 1x48 4x36 1x32 1x24 2x16",
+    "KoBBQ disability status": "1x480 1x108 1x84 2x48 1x40 2x36 1x32 2x24 6x16 3x8",
+    "KoBBQ gender identity": "1x80 1x64 2x36 1x32 2x24 1x12 2x8 15x4",
+    "KoBBQ physical appearance": "1x432 1x324 3x216 1x108 1x100 1x72 1x64 5x36 1x32 2x16 1x12 2x8",
+    "KoBBQ race, nationality": "1x3360 1x2376 1x2016 1x1784 1x1616 1x1448 1x1008 1x888 2x840 1x712 1x692 1x640 1x616 "
+    "1x600 1x576 1x568 1x560 1x516 1x428 1x420 1x396 1x336 1x324 1x312 1x308 1x288 1x240 1x208 1x192 2x184 1x156 1x136 "
+    "1x88 1x80 1x64 1x44 1x36 1x32 2x24 2x8",
+    "KoBBQ religion": "1x64 1x48 1x36 1x32 1x24 4x16 4x12 3x8 4x4",
+    "KoBBQ ses": "1x900 1x640 1x400 1x264 1x200 5x100 1x80 1x64 2x48 1x40 1x36 1x32 7x24 2x16 1x12",
+    "KoBBQ sexual orientation": "1x96 1x48 2x32 1x12 7x8",
+    "KoBBQ domestic area of origin": "1x40 2x36 1x32 3x24 8x16 2x12 3x8 2x4",
+    "KoBBQ family structure": "1x264 1x64 1x32 1x24 4x16 2x12 6x8 7x4",
+    "KoBBQ political orientation": "2x36 1x24 2x16 1x8 5x4",
+    "KoBBQ educational background": "1x256 2x192 1x144 1x96 2x80 1x64 5x48 2x36 3x32 3x24 3x12",
+    "BBQ nationality": "12x100 2x60 11x20",
+    "BBQ age": "2x168 1x144 2x140 2x100 3x80 4x64 4x48 4x36 3x16",
+    "BBQ disability status": "1x120 1x84 1x64 1x60 4x36 1x32 7x24 5x16 2x8 1x6 1x4",
+    "BBQ religion": "2x60 1x40 22x20",
+    "BBQ sexual orientation": "4x24 21x16",
+    "BBQ physical appearance": "1x100 1x64 2x48 1x40 9x36 1x24 8x16 1x8 1x4",
+}
+
+
+# --- rules to compare -------------------------------------------------------------------------------------------------
+
+
+def old_rule(hits: Floats, sizes: Floats) -> tuple[Floats, Floats]:
+    """The rule of lmassay 0.9, with its switches at ten informative clusters and at 30 clusters."""
+    n, count = sizes.sum(), len(sizes)
+    rates = hits.sum(axis=1) / n
+    size = (sizes**2).sum() / n
+    informative = np.minimum((hits > 0).sum(axis=1), (hits < sizes).sum(axis=1))
+    residuals = ((hits - rates[:, None] * sizes) ** 2).sum(axis=1) * count / (count - 1)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        correlation = np.clip((residuals / (n * rates * (1 - rates)) - 1) / max(size - 1, 1e-9), 0, 1)
+    correlation = np.where(informative > 0, np.nan_to_num(correlation), 0.0)
+    supposed = (correlation * informative + 1) / (informative + 1)
+    few = wilson(rates, n / (1 + (size - 1) * supposed), 1.959964)
+    many = t_on_ratio(hits, sizes) if count < 30 else bootstrap(hits, sizes)
+    is_few = informative < 10
+    low, high = (np.where(is_few, a, b) for a, b in zip(few, many, strict=True))
+    return low, high
+
+
+def bootstrap(hits: Floats, sizes: Floats) -> tuple[Floats, Floats]:
+    """Percentiles of the rate over resampled clusters; one set of 500 draws serves all data sets."""
+    rng = np.random.default_rng(0)
+    drawn = rng.multinomial(len(sizes), np.full(len(sizes), 1 / len(sizes)), 500).astype(float)
+    rates = (hits @ drawn.T) / (drawn @ sizes)
+    low, high = np.quantile(rates, [0.025, 0.975], axis=1)
+    return low, high
+
+
+def t_on_ratio(hits: Floats, sizes: Floats) -> tuple[Floats, Floats]:
+    """Student's t with one degree of freedom less than clusters: the usual cluster-robust interval (CR1)."""
+    n, count = sizes.sum(), len(sizes)
+    rates = hits.sum(axis=1) / n
+    variance = ((hits - rates[:, None] * sizes) ** 2).sum(axis=1) * count / (count - 1) / n**2
+    half = stdtrit(count - 1, 0.975) * np.sqrt(variance)
+    return rates - half, rates + half
+
+
+def cr2(hits: Floats, sizes: Floats) -> tuple[Floats, Floats]:
+    """CR2 variance with Bell and McCaffrey's degrees of freedom."""
+    clusters = clusters_of(sizes)
+    n = sizes.sum()
+    rates = hits.sum(axis=1) / n
+    variance = ((hits - rates[:, None] * sizes) ** 2 / (1 - clusters.shares)).sum(axis=1) / n**2
+    half = stdtrit(clusters.degrees_of_freedom(), 0.975) * np.sqrt(variance)
+    return rates - half, rates + half
+
+
+def independent(hits: Floats, sizes: Floats) -> tuple[Floats, Floats]:
+    """Wilson's interval as if all rows were independent."""
+    n = sizes.sum()
+    low, high = wilson(hits.sum(axis=1) / n, np.full(len(hits), n), 1.959964)
+    return np.asarray(low), np.asarray(high)
+
+
+RULES: dict[str, Rule] = {
+    "new": rate_intervals,
+    "old": old_rule,
+    "t (CR1)": t_on_ratio,
+    "t (CR2, BM)": cr2,
+    "Wilson, independent": independent,
+}
+
+
+# --- simulated data ---------------------------------------------------------------------------------------------------
+
+
+def sizes_of(shape: str, count: int, size: int, rng: np.random.Generator) -> Floats:
+    if shape == "equal":
+        return np.full(count, float(size))
+    if shape == "one giant":
+        # One cluster has half of all rows.
+        return np.array([float(size * (count - 1)), *[float(size)] * (count - 1)])
+    drawn = np.exp(rng.normal(0, 1, count))
+    return np.asarray(np.maximum(1.0, np.round(drawn / drawn.mean() * size)))
+
+
+def published_sizes() -> dict[str, Floats]:
+    found = {}
+    for name, text in PUBLISHED.items():
+        sizes: list[float] = []
+        for part in text.split():
+            times, size = part.split("x")
+            sizes += [float(size)] * int(times)
+        found[name] = np.array(sizes)
+    whole = [sizes for name, sizes in found.items() if name.startswith("KoBBQ")]
+    return {"KoBBQ, whole": np.concatenate(whole), **found}
+
+
+def draw(sizes: Floats, rate: float, correlation: float, data_sets: int, rng: np.random.Generator) -> Floats:
+    rows = sizes.astype(np.int64)
+    if correlation == 0:
+        return rng.binomial(rows, rate, (data_sets, len(rows))).astype(float)
+    spread = (1 - correlation) / correlation
+    own = rng.beta(rate * spread, (1 - rate) * spread, (data_sets, len(rows)))
+    return rng.binomial(rows, own).astype(float)
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """One point of a grid, with the coverage and the mean width of every rule."""
+
+    title: str
+    effective: float
+    coverage: dict[str, float]
+    width: dict[str, float]
+
+
+def measure(
+    title: str, sizes: Floats, rate: float, correlation: float, data_sets: int, rng: np.random.Generator
+) -> Setting:
+    hits = draw(sizes, rate, correlation, data_sets, rng)
+    coverage, width = {}, {}
+    for name, rule in RULES.items():
+        low, high = rule(hits, sizes)
+        coverage[name] = float(((low <= rate) & (rate <= high)).mean())
+        width[name] = float((np.clip(high, 0, 1) - np.clip(low, 0, 1)).mean())
+    return Setting(title, clusters_of(sizes).effective, coverage, width)
+
+
+# --- what is shown ----------------------------------------------------------------------------------------------------
+
+
+def rates(data_sets: int, rng: np.random.Generator) -> bool:
+    print(f"## Rates: {data_sets:,} data sets for each setting\n")
+    by_shape: dict[tuple[str, str], list[Setting]] = {}
+    for count in CLUSTERS:
+        for shape in SHAPES:
+            for size in SIZES:
+                sizes = sizes_of(shape, count, size, rng)
+                for rate in RATES:
+                    for correlation in CORRELATIONS:
+                        title = f"{count} clusters of {size}, {shape}, rate {rate}, correlation {correlation}"
+                        setting = measure(title, sizes, rate, correlation, data_sets, rng)
+                        few = "3 to 8" if count <= 8 else "12 to 100"
+                        by_shape.setdefault((few, shape), []).append(setting)
+    _print_table(by_shape)
+    settings = [setting for group in by_shape.values() for setting in group]
+    mean = float(np.mean([setting.coverage["new"] for setting in settings]))
+    slack = 2.6 * (0.92 * 0.08 / data_sets) ** 0.5
+    low = [setting for setting in settings if setting.coverage["new"] < 0.92 - slack]
+    print(f"\nnew rule, {len(settings):,} settings: mean {mean:.3f}, least {_least(settings):.3f}")
+    for setting in sorted(settings, key=lambda one: one.coverage["new"])[:3]:
+        print(f"  {setting.coverage['new']:.3f}  {setting.title}")
+    is_mean_met = _target("mean coverage at least 94 %", mean >= 0.94)
+    return _target(f"no setting below 92 % (beyond {slack:.3f}): {len(low)} are", not low) and is_mean_met
+
+
+def rare(data_sets: int, rng: np.random.Generator) -> None:
+    print("\n## Rates below 5 %, without a target\n")
+    groups: dict[tuple[str, str], list[Setting]] = {}
+    for rate in (0.005, 0.01, 0.02):
+        for count in (8, 20, 100):
+            for shape in SHAPES:
+                sizes = sizes_of(shape, count, 12, rng)
+                for correlation in CORRELATIONS:
+                    setting = measure("", sizes, rate, correlation, data_sets, rng)
+                    groups.setdefault((f"rate {rate}", shape), []).append(setting)
+    _print_table(groups)
+
+
+def published(data_sets: int, rng: np.random.Generator) -> bool:
+    print(f"\n## Rates on published cluster sizes: {data_sets:,} data sets for each setting\n")
+    names = list(RULES)
+    print(f"rates {PUBLISHED_RATES}, correlations {PUBLISHED_CORRELATIONS}; least and largest coverage\n")
+    print("| data | clusters | effective | " + " | ".join(names) + " |")
+    print("|---|---|---|" + "---|" * len(names))
+    least, wide, total = 1.0, 0, 0
+    for name, sizes in published_sizes().items():
+        settings = []
+        for rate in PUBLISHED_RATES:
+            for correlation in PUBLISHED_CORRELATIONS:
+                settings.append(measure(name, sizes, rate, correlation, data_sets, rng))
+        cells = []
+        for rule in names:
+            covered = [setting.coverage[rule] for setting in settings]
+            cells.append(f"{min(covered):.3f} to {max(covered):.3f}")
+        effective = settings[0].effective
+        print(f"| {name} | {len(sizes)} | {effective:.1f} | " + " | ".join(cells) + " |")
+        covered = [setting.coverage["new"] for setting in settings]
+        least = min(least, *covered)
+        if effective >= 6:
+            total += len(covered)
+            wide += sum(coverage > 0.97 for coverage in covered)
+    print()
+    is_least_met = _target(f"at least 92 %: the least is {least:.3f}", least >= 0.92)
+    statement = f"above 97 % only with fewer than six effective clusters: {wide} of {total} settings with more are"
+    return _target(statement, wide == 0) and is_least_met
+
+
+def errors(data_sets: int, rng: np.random.Generator) -> bool:
+    """Turn one right answer of a data set wrong, in every cluster in turn."""
+    print("\n## One more error\n")
+    tried: dict[str, int] = {}
+    raised: dict[str, int] = {}
+    narrowed: dict[str, int] = {}
+    most: dict[str, float] = {}
+    for sizes, hits in _data_for_errors(max(data_sets // 5, 100), rng):
+        places = np.flatnonzero(hits)
+        variants = np.repeat(hits[None, :], len(places) + 1, axis=0)
+        variants[np.arange(1, len(places) + 1), places] -= 1
+        for name in ("new", "old", "t (CR2, BM)"):
+            low, high = (np.clip(end, 0, 1) for end in RULES[name](variants, sizes))
+            rise = low[1:] - low[0]
+            narrowing = (high[1:] - low[1:]) < 0.95 * (high[0] - low[0])
+            tried[name] = tried.get(name, 0) + len(places)
+            raised[name] = raised.get(name, 0) + int((rise > 1e-9).sum())
+            narrowed[name] = narrowed.get(name, 0) + int(narrowing.sum())
+            most[name] = max(most.get(name, 0.0), float(rise.max()))
+    print("| rule | errors tried | lower bound rises | by at most | interval narrower by more than 5 % |")
+    print("|---|---|---|---|---|")
+    for name in tried:
+        print(f"| {name} | {tried[name]:,} | {raised[name]:,} | {most[name]:.4f} | {narrowed[name]:,} |")
+    print()
+    is_lower_met = _target(f"the lower bound never rises: it did {raised['new']:,} times", raised["new"] == 0)
+    return (
+        _target(f"never narrower by more than 5 %: it was {narrowed['new']:,} times", narrowed["new"] == 0)
+        and is_lower_met
+    )
+
+
+def _data_for_errors(count: int, rng: np.random.Generator) -> Iterator[tuple[Floats, Floats]]:
+    """Data sets with more right than wrong answers, from all shapes."""
+    made = 0
+    while made < count:
+        shape = SHAPES[int(rng.integers(len(SHAPES)))]
+        sizes = sizes_of(shape, int(rng.choice(CLUSTERS)), int(rng.choice(SIZES)), rng)
+        rate, correlation = float(rng.choice([0.6, 0.8, 0.95, 0.99])), float(rng.choice(CORRELATIONS))
+        (hits,) = draw(sizes, rate, correlation, 1, rng)
+        if 2 * (hits.sum() - 1) >= sizes.sum():
+            made += 1
+            yield sizes, hits
+
+
+def means(data_sets: int, rng: np.random.Generator) -> None:
+    print("\n## Means of scores between 0 and 1, independent examples, without a target\n")
+    few = max(data_sets // 5, 100)
+
+    def mixture(n: int) -> Floats:
+        return np.where(rng.random(n) < 0.9, rng.beta(60, 0.6, n), rng.beta(6, 2, n))
+
+    def mostly_zero(n: int) -> Floats:
+        return np.where(rng.random(n) < 0.9, 0.0, rng.beta(3, 2, n))
+
+    makers: dict[str, tuple[Callable[[int], Floats], float]] = {
+        "close to 1 (mixture)": (mixture, 0.9 * 60 / 60.6 + 0.1 * 0.75),
+        "90 % zeros": (mostly_zero, 0.1 * 0.6),
+        "middle, chrF-like": (lambda n: rng.beta(5, 5, n), 0.5),
+        "uniform": (rng.random, 0.5),
+    }
+    print("| scores | n | new | Student's t |")
+    print("|---|---|---|---|")
+    for name, (make, mean) in makers.items():
+        for n in (5, 10, 30, 50, 100):
+            covered = {"new": 0, "t": 0}
+            for _ in range(few):
+                values = make(n)
+                low, high = estimate([Term(values)], bounds=(0.0, 1.0)).interval()
+                covered["new"] += low is not None and high is not None and low <= mean <= high
+                half = float(stdtrit(n - 1, 0.975)) * values.std(ddof=1) / n**0.5
+                covered["t"] += abs(values.mean() - mean) <= half
+            print(f"| {name} | {n} | {covered['new'] / few:.3f} | {covered['t'] / few:.3f} |")
+
+
+def differences(data_sets: int, rng: np.random.Generator) -> None:
+    """Diff-bias: each answer is stereotyped (1), against the stereotype (-1), or unknown (0)."""
+    print("\n## Diff-bias on published cluster sizes, new rule, without a target\n")
+    few = max(data_sets // 20, 50)
+    print("| data | effective | accuracy 0.6 | accuracy 0.95 | accuracy 0.985 |")
+    print("|---|---|---|---|---|")
+    for name, sizes in published_sizes().items():
+        if sizes.sum() > 5_000:
+            continue
+        rows = sizes.astype(np.int64)
+        labels = np.repeat(np.arange(len(rows)), rows)
+        cells = []
+        for accuracy in (0.6, 0.95, 0.985):
+            shares = np.array([accuracy, (1 - accuracy) * 0.65, (1 - accuracy) * 0.35])
+            covered = 0
+            for _ in range(few):
+                # A Dirichlet-multinomial model with an intra-cluster correlation of 0.2.
+                own = rng.dirichlet(shares * 4, len(rows))
+                counts = rng.multinomial(rows, own)
+                values = np.concatenate([np.repeat([0.0, 1.0, -1.0], cluster) for cluster in counts])
+                low, high = estimate([Term(values, 1.0, [labels])], bounds=(-1.0, 1.0)).interval()
+                covered += low is not None and high is not None and low <= shares[1] - shares[2] <= high
+            cells.append(f"{covered / few:.3f}")
+        print(f"| {name} | {clusters_of(sizes).effective:.1f} | " + " | ".join(cells) + " |")
+
+
+def _print_table(groups: dict[tuple[str, str], list[Setting]]) -> None:
+    names = list(RULES)
+    print("mean and least coverage, mean width relative to the new rule\n")
+    print("| clusters | sizes | " + " | ".join(names) + " |")
+    print("|---|---|" + "---|" * len(names))
+    for (few, shape), settings in sorted(groups.items()):
+        cells = []
+        for name in names:
+            covered = [setting.coverage[name] for setting in settings]
+            relative = np.mean([setting.width[name] / setting.width["new"] for setting in settings])
+            cells.append(f"{np.mean(covered):.3f}, {min(covered):.3f}, {relative:.2f}")
+        print(f"| {few} | {shape} | " + " | ".join(cells) + " |")
+
+
+def _least(settings: list[Setting]) -> float:
+    return min(setting.coverage["new"] for setting in settings)
+
+
+def _target(statement: str, is_met: bool) -> bool:
+    print(f"{'met   ' if is_met else 'MISSED'}  {statement}")
+    return is_met
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--data-sets", type=int, default=5_000, help="data sets for each setting (default: 5000)")
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--only", choices=["rates", "published", "errors", "means", "differences"])
+    options = parser.parse_args()
+    rng = np.random.default_rng(options.seed)
+    is_met = True
+    if options.only in (None, "rates"):
+        is_met &= rates(options.data_sets, rng)
+        rare(options.data_sets // 5, rng)
+    if options.only in (None, "published"):
+        is_met &= published(options.data_sets, rng)
+    if options.only in (None, "errors"):
+        is_met &= errors(options.data_sets, rng)
+    if options.only in (None, "means"):
+        means(options.data_sets, rng)
+    if options.only in (None, "differences"):
+        differences(options.data_sets, rng)
+    return 0 if is_met else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,410 @@
+"""A user's Python file, loaded together with the modules that lie next to it.
+
+Python puts the folder of a script first on ``sys.path``, so that the script can ``import utils``. lmassay loads
+plug-ins from several folders into one process, each of which may have its own ``utils.py``. So the folder of a plug-in
+becomes a private package, and an import in a file of the folder is rewritten where it names a module of that folder:
+``import utils`` is compiled as ``import lmassay_user_0f3c….utils as utils``. Nobody else sees these modules: neither
+plug-ins in other folders nor lmassay or installed packages, even if one of them is called ``json.py``.
+
+The same reading of imports says which files a plug-in consists of before anything is run; imports inside functions
+count as well. What was read then is what is run later, even if a file changes in between. So a digest of these files
+is a digest of the code that runs.
+"""
+
+from __future__ import annotations
+
+import ast
+import functools
+import hashlib
+import importlib.util
+import itertools
+import os
+import sys
+import traceback
+import warnings
+from collections.abc import Iterator, Sequence
+from importlib.machinery import EXTENSION_SUFFIXES, ExtensionFileLoader, FileFinder, ModuleSpec, SourceFileLoader
+from pathlib import Path
+from types import CodeType, ModuleType
+from typing import Any
+
+from lmassay.errors import PluginError
+from lmassay.storage.files import noted_reads, sha256
+
+PREFIX = "lmassay_user_"
+"""How the names of the private packages begin."""
+
+# Python itself looks these up before it looks into a script's folder; a second lmassay would not know the first one's
+# base classes.
+_NEVER_SIBLINGS = frozenset({*sys.builtin_module_names, "__future__", "lmassay"})
+# Functions that import a module by a name that may be computed.
+_IMPORTERS = frozenset({"import_module", "__import__"})
+
+
+class SourceFolder:
+    """The files of one folder as they were when they were first looked at, and the modules made from them."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.package = ""
+        """The name of the private package, from the first file that is loaded on."""
+        self._sources: dict[Path, bytes] = {}
+        self._digests: dict[Path, str] = {}
+        self._imported: dict[Path, list[Path]] = {}
+        self._finders: dict[str, FileFinder] = {}
+        self._read: dict[Path, dict[Path, str]] = {}
+
+    def load(self, path: Path, *, again: bool = False) -> ModuleType:
+        """The module of a file in the folder; it is run the first time, or once more if ``again``."""
+        # A dot would make the module a part of another one.
+        stem = path.stem.replace(".", "_")
+        self._make_package()
+        name = f"{self.package}.{stem}"
+        if name in sys.modules and not again:
+            return sys.modules[name]
+        spec = importlib.util.spec_from_file_location(name, path, loader=_AsWritten(self, name, str(path)))
+        if spec is None or spec.loader is None:
+            raise PluginError(f"{path} cannot be loaded as a Python file")
+        module = importlib.util.module_from_spec(spec)
+        sys.modules[name] = module
+        try:
+            spec.loader.exec_module(module)
+        except BaseException as error:
+            sys.modules.pop(name, None)
+            if isinstance(error, KeyboardInterrupt | PluginError):
+                raise
+            raise PluginError(self._import_failure(error, path)) from error
+        setattr(sys.modules[self.package], stem, module)
+        return module
+
+    def _make_package(self) -> None:
+        if self.package:
+            return
+        self.package = _free_package_name(self.folder)
+        sys.modules[self.package] = _Package(self)
+        if not any(isinstance(finder, _PackageFinder) for finder in sys.meta_path):
+            sys.meta_path.insert(0, _PackageFinder())
+
+    def files(self, path: Path) -> list[Path]:
+        """A file and all files of the folder that it imports, directly or through others, in a stable order."""
+        found = {path}
+        waiting = [path]
+        while waiting:
+            for imported in self._imported_by(waiting.pop()):
+                if imported not in found:
+                    found.add(imported)
+                    waiting.append(imported)
+        return sorted(found)
+
+    def digest(self, path: Path) -> str:
+        """Eight hex digits that change with the file, the modules that it imports from the folder, and the files that
+        they read through lmassay when they are loaded."""
+        files = self.files(path)
+        read = [digest for source in files for digest in self._read.get(source, {}).values()]
+        if files == [path] and not read:
+            # The digest that earlier versions gave: runs and answers of a plug-in in one file stay valid.
+            return hashlib.sha256(_normalised(self.source(path))).hexdigest()[:8]
+        state = hashlib.sha256()
+        for file in files:
+            name = file.relative_to(self.folder).as_posix().encode("utf-8", "surrogateescape")
+            state.update(name + b"\0" + hashlib.sha256(self._source_or_empty(file)).digest())
+        for digest in read:
+            state.update(f"\0{digest}".encode())
+        return state.hexdigest()[:8]
+
+    def is_current(self) -> bool:
+        """Whether all files that were looked at are as they were then."""
+        read = [(file, digest) for files in self._read.values() for file, digest in files.items()]
+        try:
+            return all(sha256(file) == digest for file, digest in [*self._digests.items(), *read])
+        except OSError:
+            return False
+
+    def has(self, file: str) -> bool:
+        """Whether a file is one of those that were looked at."""
+        return Path(file) in self._sources
+
+    def source(self, path: Path) -> bytes:
+        """A file as it was when it was first looked at."""
+        if path not in self._sources:
+            self._sources[path] = path.read_bytes()
+            self._digests[path] = hashlib.sha256(self._sources[path]).hexdigest()
+        return self._sources[path]
+
+    def is_sibling(self, name: str, importer: Path) -> bool:
+        """Whether an import of ``name`` in a file of the folder means a module of the folder."""
+        if name in _NEVER_SIBLINGS:
+            return False
+        spec = self._find_in(self.folder, name)
+        if spec is None:
+            return False
+        if spec.loader is None:
+            # A folder without __init__.py: as in Python, an installed package of that name comes first.
+            return not _is_installed(name, self.folder / name)
+        # A file `openai.py` that imports `openai` means the installed package, not itself.
+        return spec.origin is None or Path(spec.origin) != importer
+
+    def find(self, fullname: str, locations: Sequence[str]) -> ModuleSpec | None:
+        """A module in one of the locations of its package, for Python's import system."""
+        for location in locations:
+            spec = self._find_in(Path(location), fullname)
+            if spec is not None:
+                return spec
+        return None
+
+    def note_reads(self, path: Path, files: Sequence[Path]) -> None:
+        """Remember which files a module read through lmassay when it was loaded."""
+        self._read[path] = {file: sha256(file) for file in files}
+
+    def _find_in(self, location: Path, fullname: str) -> ModuleSpec | None:
+        finder = self._finders.get(str(location))
+        if finder is None:
+            as_written = functools.partial(_AsWritten, self)
+            # Python's own finder with our loader: packages, extension modules and upper and lower case as ever.
+            details: list[Any] = [(ExtensionFileLoader, EXTENSION_SUFFIXES), (as_written, [".py"])]
+            finder = self._finders[str(location)] = FileFinder(str(location), *details)
+        return finder.find_spec(fullname)
+
+    def _imported_by(self, path: Path) -> list[Path]:
+        if path not in self._imported:
+            self._imported[path] = list(self._find_imported(path))
+        return self._imported[path]
+
+    def _find_imported(self, path: Path) -> Iterator[Path]:
+        tree = self._parsed(path)
+        if tree is None:
+            return
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Import):
+                for alias in node.names:
+                    yield from self._files_of(alias.name, 0, path)
+            elif isinstance(node, ast.ImportFrom):
+                module = node.module or ""
+                for alias in node.names:
+                    # What is imported from a package may be a module of it.
+                    name = f"{module}.{alias.name}".strip(".")
+                    yield from self._files_of(module if alias.name == "*" else name, node.level, path)
+                    if alias.name == "*":
+                        yield from self._files_of_all(module, node.level, path)
+            elif isinstance(node, ast.Call) and _name_of(node.func) in _IMPORTERS:
+                literal = node.args[0].value if node.args and isinstance(node.args[0], ast.Constant) else None
+                if isinstance(literal, str):
+                    level = len(literal) - len(literal.lstrip("."))
+                    yield from self._files_of(literal.lstrip("."), level, path)
+                else:
+                    # The name is computed: any module of the folder may be meant, so all of them count.
+                    yield from _modules_below(self.folder)
+
+    def _files_of(self, name: str, level: int, importer: Path) -> Iterator[Path]:
+        """The files that are run when a file of the folder imports a module of it: packages, then the module."""
+        parts = [part for part in name.split(".") if part]
+        if level == 0 and parts and not self.is_sibling(parts[0], importer):
+            return
+        locations = self._start(level, importer)
+        for part in parts:
+            spec = self.find(part, locations)
+            if spec is None:
+                return
+            if spec.origin is not None:
+                yield Path(spec.origin)
+            locations = list(spec.submodule_search_locations or [])
+
+    def _files_of_all(self, name: str, level: int, importer: Path) -> Iterator[Path]:
+        """``from package import *`` imports the modules that the package lists; all that it has are taken."""
+        files = list(self._files_of(name, level, importer))
+        if files and files[-1].name == "__init__.py":
+            yield from sorted(files[-1].parent.glob("*.py"))
+
+    def _start(self, level: int, importer: Path) -> list[str]:
+        """The folder in which the first part of a name is looked up; ``level`` is the number of leading dots."""
+        if level == 0:
+            return [str(self.folder)]
+        location = importer.parent
+        for _ in range(level - 1):
+            location = location.parent
+        return [str(location)] if location == self.folder or self.folder in location.parents else []
+
+    def _parsed(self, path: Path) -> ast.Module | None:
+        """The syntax tree of a file; None if there is none. A mistake is reported when the file is imported."""
+        if path.suffix != ".py":
+            return None
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                return ast.parse(self.source(path), str(path))
+        except (OSError, SyntaxError, ValueError, RecursionError):
+            return None
+
+    def _source_or_empty(self, path: Path) -> bytes:
+        try:
+            return self.source(path)
+        except OSError:
+            return b""
+
+    def _import_failure(self, error: BaseException, path: Path) -> str:
+        """File and line of the statement that failed, in the plug-in or in a module that it imports."""
+        places: list[tuple[str, int]] = []
+        for frame in traceback.extract_tb(error.__traceback__):
+            if frame.lineno and self.has(frame.filename):
+                places.append((frame.filename, frame.lineno))
+        file, line = places[-1] if places else (str(path), 1)
+        importers = [number for name, number in places if name == str(path)]
+        # The private package is our business; the user wrote `utils`.
+        what = repr(error).replace(f"{self.package}.", "")
+        via = f"; imported by {path}, line {importers[-1]}" if file != str(path) and importers else ""
+        return f"{file}, line {line}: the file failed to import: {what}{via}{self._remedy(error, path)}"
+
+    def _remedy(self, error: BaseException, path: Path) -> str:
+        """importlib.import_module looks along sys.path, where the folder of a plug-in is not."""
+        name = error.name if isinstance(error, ModuleNotFoundError) else None
+        if not name or not self.is_sibling(name.partition(".")[0], path):
+            return ""
+        return f"; write `import {name}`, or importlib.import_module('.{name}', __package__)"
+
+
+def digest_of(module_name: str) -> str | None:
+    """The digest of the file that a module was made from and of what it imports from its folder; None if the module is
+    not a user's file or one next to it."""
+    module = sys.modules.get(module_name)
+    loader = getattr(getattr(module, "__spec__", None), "loader", None)
+    if not isinstance(loader, _AsWritten):
+        return None
+    return loader.folder.digest(Path(loader.path))
+
+
+class _Package(ModuleType):
+    """The private package of a folder. Its ``__init__.py``, if there is one, is not run: nor is it for a script."""
+
+    def __init__(self, folder: SourceFolder) -> None:
+        super().__init__(folder.package, "The folder of a plug-in.")
+        self.__path__ = [str(folder.folder)]
+        self.__source_folder__ = folder
+
+
+class _PackageFinder:
+    """Finds the modules of private packages, at any depth."""
+
+    @staticmethod
+    def find_spec(fullname: str, path: Sequence[str] | None = None, target: ModuleType | None = None) -> Any:
+        package = sys.modules.get(fullname.partition(".")[0]) if fullname.startswith(PREFIX) else None
+        if path is None or not isinstance(package, _Package):
+            return None
+        return package.__source_folder__.find(fullname, list(path))
+
+
+class _AsWritten(SourceFileLoader):
+    """Loads a user's file as it was when it was first looked at, with imports from its folder rewritten.
+
+    Python's own cache of compiled files is left alone: it tells versions apart by size and by the second in which they
+    were written, so a file that is edited twice in a second would be run as it was.
+    """
+
+    def __init__(self, folder: SourceFolder, fullname: str, path: str) -> None:
+        super().__init__(fullname, path)
+        self.folder = folder
+
+    def get_code(self, fullname: str) -> CodeType:
+        path = Path(self.get_filename(fullname))
+        source = self.folder.source(path)
+        try:
+            return self._compiled(source, path)
+        except (SyntaxError, ValueError) as error:
+            # In Python 3.11, a NUL byte is a ValueError.
+            line = getattr(error, "lineno", None) or 1
+            why = error.msg if isinstance(error, SyntaxError) else str(error)
+            raise PluginError(f"{path}, line {line}: the file failed to import: SyntaxError: {why}") from error
+
+    def _compiled(self, source: bytes, path: Path) -> CodeType:
+        code: CodeType
+        try:
+            tree = ast.parse(source, str(path))
+            _rewrite_imports(tree, self.folder, path)
+            code = compile(tree, str(path), "exec", dont_inherit=True)
+        except RecursionError:
+            # Python compiles more deeply nested expressions from a text than from a tree. A file with such an
+            # expression is data, most likely: it is run as it is, and cannot import from its folder.
+            code = compile(source, str(path), "exec", dont_inherit=True)
+        return code
+
+    def exec_module(self, module: ModuleType) -> None:
+        with noted_reads() as files:
+            super().exec_module(module)
+        self.folder.note_reads(Path(self.path), files)
+
+
+def _rewrite_imports(tree: ast.Module, folder: SourceFolder, path: Path) -> None:
+    """Turn imports of modules of the folder into imports from the private package."""
+    # A walk without recursion: an expression may be nested more deeply than Python functions may call each other.
+    for node in ast.walk(tree):
+        for block in ("body", "orelse", "finalbody"):
+            statements = getattr(node, block, None)
+            # The body of a lambda is an expression.
+            if isinstance(statements, list):
+                setattr(node, block, [_rewritten(statement, folder, path) for statement in statements])
+
+
+def _rewritten(statement: ast.stmt, folder: SourceFolder, path: Path) -> ast.stmt:
+    if isinstance(statement, ast.ImportFrom):
+        if statement.level == 0 and statement.module and folder.is_sibling(statement.module.partition(".")[0], path):
+            statement.module = f"{folder.package}.{statement.module}"
+        return statement
+    if not isinstance(statement, ast.Import):
+        return statement
+    imports: list[tuple[str, str | None]] = []
+    for alias in statement.names:
+        top, dot, _ = alias.name.partition(".")
+        if not folder.is_sibling(top, path):
+            imports.append((alias.name, alias.asname))
+        elif alias.asname or not dot:
+            imports.append((f"{folder.package}.{alias.name}", alias.asname or top))
+        else:
+            # `import helpers.text` runs both and binds the name of the first.
+            imports.append((f"{folder.package}.{alias.name}", top))
+            imports.append((f"{folder.package}.{top}", top))
+    names = [ast.copy_location(ast.alias(name, as_name), statement) for name, as_name in imports]
+    return ast.copy_location(ast.Import(names), statement)
+
+
+def _free_package_name(folder: Path) -> str:
+    """A name for the folder's package. If the folder is loaded again, the modules of the first time stay in use by the
+    objects that were made of them."""
+    name = PREFIX + hashlib.sha256(os.fsencode(folder)).hexdigest()[:12]
+    if name not in sys.modules:
+        return name
+    return next(new for number in itertools.count(2) if (new := f"{name}_{number}") not in sys.modules)
+
+
+def _is_installed(name: str, sibling: Path) -> bool:
+    """Whether Python finds a module of that name elsewhere than in the plug-in's folder."""
+    try:
+        spec = importlib.util.find_spec(name)
+    except (ImportError, ValueError):
+        # A module that says nothing of where it comes from was put there by hand.
+        return name in sys.modules
+    if spec is None:
+        return False
+    if spec.origin is not None:
+        return True
+    return any(Path(location) != sibling for location in spec.submodule_search_locations or [])
+
+
+def _modules_below(folder: Path) -> Iterator[Path]:
+    """The modules of a folder and of the packages in it."""
+    yield from sorted(folder.glob("*.py"))
+    for package in sorted(folder.glob("*/__init__.py")):
+        yield from _modules_below(package.parent)
+
+
+def _name_of(function: ast.expr) -> str:
+    if isinstance(function, ast.Attribute):
+        return function.attr
+    return function.id if isinstance(function, ast.Name) else ""
+
+
+def _normalised(source: bytes) -> bytes:
+    """A source with line feeds at the ends of its lines, as Python reads text."""
+    try:
+        text = source.decode("utf-8")
+    except UnicodeDecodeError:
+        return source
+    return text.replace("\r\n", "\n").replace("\r", "\n").encode("utf-8")

@@ -1,0 +1,273 @@
+"""Estimates: intervals that cover, that agree with their p-values, and that do not jump."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lmassay.statistics.estimation import Estimate, Term, estimate, mean_of_estimates, rate_intervals, wilson
+
+
+def setup_module() -> None:
+    """Import scipy when the first test runs: collecting the tests does not wait for it."""
+    global binomtest, ttest_1samp
+    from scipy.stats import binomtest, ttest_1samp
+
+
+def rate(hits: list[int], sizes: list[int]) -> Estimate:
+    """The rate of clusters with so many right answers each."""
+    values, labels = [], []
+    for cluster, (right, size) in enumerate(zip(hits, sizes, strict=True)):
+        values += [1.0] * right + [0.0] * (size - right)
+        labels += [f"cluster {cluster}"] * size
+    return estimate([Term(np.array(values), 1.0, [labels])], bounds=(0.0, 1.0))
+
+
+def bounds_of(hits: list[int], sizes: list[int]) -> tuple[float, float]:
+    low, high = rate(hits, sizes).interval()
+    assert low is not None
+    assert high is not None
+    return low, high
+
+
+# --- rates ------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("hits", "n"), [(0, 10), (1, 7), (5, 10), (99, 100), (10, 10), (1, 1)])
+def test_a_rate_of_independent_examples_has_wilsons_interval(hits, n):
+    theirs = binomtest(hits, n).proportion_ci(0.9, method="wilson")
+    values = np.array([1.0] * hits + [0.0] * (n - hits))
+    ours = estimate([Term(values)], bounds=(0.0, 1.0)).interval(0.9)
+    assert ours == pytest.approx((theirs.low, theirs.high), abs=1e-12)
+
+
+def test_clusters_of_one_row_are_not_clusters():
+    values = np.array([1.0] * 70 + [0.0] * 30)
+    labels = [str(i) for i in range(100)]
+    clustered = estimate([Term(values, 1.0, [labels])], bounds=(0.0, 1.0))
+    assert clustered.interval() == pytest.approx(estimate([Term(values)], bounds=(0.0, 1.0)).interval())
+
+
+def test_clusters_that_are_all_right_count_as_one_answer_each():
+    low, high = bounds_of([12] * 24, [12] * 24)
+    quantile = (24 / low - 24) ** 0.5
+    # Student's t with 23 · (12 / 11)² degrees of freedom.
+    assert quantile == pytest.approx(2.0505, abs=0.0005)
+    assert high == 1.0
+
+
+def test_a_simulation_gives_the_numbers_of_single_data_sets():
+    rng = np.random.default_rng(1)
+    sizes = np.array([3, 9, 20, 4, 4, 1])
+    hits = rng.binomial(sizes, 0.8, (20, 6))
+    lows, highs = rate_intervals(hits.astype(float), sizes.astype(float))
+    for row, low, high in zip(hits, lows, highs, strict=True):
+        assert bounds_of(row.tolist(), sizes.tolist()) == pytest.approx((low, high))
+
+
+def test_one_more_error_at_the_tenth_cluster_does_not_narrow_the_interval():
+    """The old rule changed its method there: .9375 [.854, .975], and with one more error .9306 [.910, .951]."""
+    nine = bounds_of([11] * 9 + [12] * 3, [12] * 12)
+    ten = bounds_of([11] * 10 + [12] * 2, [12] * 12)
+    assert ten[0] <= nine[0]
+    assert ten[1] - ten[0] > 0.95 * (nine[1] - nine[0])
+
+
+@st.composite
+def clusters_with_hits(draw: st.DrawFn) -> tuple[list[int], list[int]]:
+    sizes = draw(st.lists(st.integers(1, 30), min_size=3, max_size=20))
+    # More right than wrong answers, as of a model whose errors are counted.
+    hits = [draw(st.integers((size + 1) // 2, size)) for size in sizes]
+    return hits, sizes
+
+
+@given(data=clusters_with_hits(), place=st.integers(0, 19))
+def test_one_more_error_never_raises_the_lower_bound(data, place):
+    hits, sizes = data
+    place %= len(sizes)
+    if hits[place] == 0 or 2 * (sum(hits) - 1) < sum(sizes):
+        return
+    before = bounds_of(hits, sizes)
+    after = bounds_of([*hits[:place], hits[place] - 1, *hits[place + 1 :]], sizes)
+    assert after[0] <= before[0] + 1e-12
+    assert after[1] - after[0] >= 0.95 * (before[1] - before[0])
+
+
+@given(data=clusters_with_hits(), seed=st.integers(0, 5))
+def test_the_order_of_rows_does_not_matter(data, seed):
+    hits, sizes = data
+    values, labels = [], []
+    for cluster, (right, size) in enumerate(zip(hits, sizes, strict=True)):
+        values += [1.0] * right + [0.0] * (size - right)
+        labels += [f"cluster {cluster}"] * size
+    order = np.random.default_rng(seed).permutation(len(values))
+    shuffled = Term(np.array(values)[order], 1.0, [[labels[i] for i in order]])
+    assert estimate([shuffled], bounds=(0.0, 1.0)).interval() == pytest.approx(bounds_of(hits, sizes), abs=1e-12)
+
+
+def test_shares_of_rows_are_the_same_as_the_rows():
+    """Contexts with three rows each, some of them right: the same rows one by one give the same interval."""
+    rng = np.random.default_rng(8)
+    hits = rng.binomial(3, 0.95, 40).astype(float)
+    nouns = [str(i // 2) for i in range(40)]
+    rows = np.array([float(row < count) for count in hits for row in range(3)])
+    grouped = Term(hits / 3, 1.0, [nouns], np.full(40, 3.0), are_counts=True)
+    single = Term(rows, 1.0, [[noun for noun in nouns for _ in range(3)]])
+    assert estimate([grouped], bounds=(0.0, 1.0)).interval() == pytest.approx(
+        estimate([single], bounds=(0.0, 1.0)).interval()
+    )
+
+
+def test_a_rate_on_another_scale_has_the_interval_of_the_rate():
+    """BBQ's score is 2 · rate - 1."""
+    values = np.array([1.0] * 15 + [0.0] * 5)
+    low, high = estimate([Term(values)], bounds=(0.0, 1.0)).interval()
+    scaled = estimate([Term(values, 2.0)], constant=-1.0, bounds=(-1.0, 1.0))
+    assert scaled.value == pytest.approx(0.5)
+    assert scaled.interval() == pytest.approx((2 * low - 1, 2 * high - 1))
+
+
+@pytest.mark.parametrize(
+    ("clusters", "size", "p", "correlation"), [(5, 12, 0.8, 0.2), (24, 12, 0.95, 0.3), (40, 4, 0.3, 0.1)]
+)
+def test_clustered_rates_cover(clusters, size, p, correlation):
+    rng = np.random.default_rng(7)
+    spread = (1 - correlation) / correlation
+    sizes = np.full(clusters, size)
+    own = rng.beta(p * spread, (1 - p) * spread, (2000, clusters))
+    low, high = rate_intervals(rng.binomial(sizes, own).astype(float), sizes.astype(float))
+    covered = ((low <= p) & (p <= high)).mean()
+    # Two standard errors below 93 %.
+    assert covered > 0.918
+
+
+# --- means and differences --------------------------------------------------------------------------------------------
+
+
+def test_a_mean_without_zeros_has_students_interval():
+    values = np.random.default_rng(3).normal(3, 1, 20)
+    theirs = ttest_1samp(values, 0).confidence_interval()
+    ours = estimate([Term(values)])
+    assert ours.interval() == pytest.approx((theirs.low, theirs.high))
+    assert ours.p_value() == pytest.approx(ttest_1samp(values, 0).pvalue)
+
+
+def test_one_sided_tests_are_half_of_the_two_sided_one():
+    found = estimate([Term(np.random.default_rng(3).normal(-0.4, 1, 30))])
+    assert found.p_value(alternative="less") == pytest.approx(found.p_value() / 2)
+    assert found.p_value(alternative="greater") == pytest.approx(1 - found.p_value() / 2)
+    assert found.bound("upper") == pytest.approx(found.interval(0.9)[1])
+
+
+def test_differences_that_are_mostly_zero_have_the_interval_of_bonett_and_price():
+    """Bonett and Price (2012): one pseudo-example on either side; ours with t in place of the normal quantile."""
+    values = np.array([-1.0] * 8 + [1.0] * 2 + [0.0] * 90)
+    found = estimate([Term(values)], is_difference=True)
+    pseudo = 2 * 0.9
+    total = 100 + pseudo
+    center = -6 / total
+    variance = (10 + pseudo) / total - center**2
+    assert found.center == pytest.approx(center)
+    assert found.error == pytest.approx((variance / total) ** 0.5)
+
+
+@given(st.lists(st.sampled_from([-1.0, 0.0, 0.0, 0.0, 1.0, 0.5]), min_size=3, max_size=60), st.integers(1, 6))
+def test_interval_and_p_agree(values, clusters):
+    labels = [[str(i % (clusters + 1)) for i in range(len(values))]]
+    for ways in ([], labels):
+        found = estimate([Term(np.array(values), 1.0, ways, step=1.0)], is_difference=True)
+        low, high = found.interval()
+        p = found.p_value()
+        if p is None or abs(p - 0.05) < 1e-9:
+            continue
+        assert (low > 0 or high < 0) == (p < 0.05)
+
+
+def test_all_differences_zero_have_an_interval_where_their_scale_is_known():
+    same = np.zeros(50)
+    known = estimate([Term(same, step=1.0)], is_difference=True)
+    assert known.p_value() == 1.0
+    assert known.interval()[1] == pytest.approx(-known.interval()[0])
+    unknown = estimate([Term(same)], is_difference=True)
+    assert unknown.interval() == (None, None)
+    assert unknown.method == "none: all 50 values are the same"
+
+
+def test_a_model_without_a_single_biased_answer_has_an_interval():
+    """Before, the best possible model was the one whose bias had no interval."""
+    labels = [str(i // 12) for i in range(288)]
+    low, high = estimate([Term(np.zeros(288), 1.0, [labels])], bounds=(-1.0, 1.0)).interval()
+    assert (low, high) == pytest.approx((-high, high))
+    assert 0.02 < high < 0.14
+
+
+@pytest.mark.parametrize("mean", [0.97, 0.03])
+def test_scores_close_to_a_bound_cover(mean):
+    rng = np.random.default_rng(2)
+    covered = 0
+    for _ in range(400):
+        low, high = estimate([Term(rng.beta(5 * mean, 5 * (1 - mean), 30))], bounds=(0.0, 1.0)).interval()
+        covered += low <= mean <= high
+    # Student's t covers 86 % here.
+    assert covered > 0.9 * 400
+
+
+def test_scores_of_another_range_stay_inside_it():
+    values = np.array([5.0, 5.0, 4.0, 5.0, 5.0])
+    low, high = estimate([Term(values)], bounds=(1.0, 5.0)).interval()
+    assert 1 < low < 4.8 < high <= 5
+
+
+def test_equal_scores_are_close_to_nearly_equal_ones():
+    same = estimate([Term(np.full(4, 0.99))], bounds=(0.0, 1.0)).interval()
+    nearly = estimate([Term(np.array([0.99, 0.99, 0.99, 0.989]))], bounds=(0.0, 1.0)).interval()
+    assert same == pytest.approx(nearly, abs=0.01)
+
+
+def test_one_cluster_is_too_few_and_says_so():
+    found = estimate([Term(np.array([1.0, 0.0, 1.0]), 1.0, [["a", "a", "a"]])], bounds=(0.0, 1.0))
+    assert found.interval() == (None, None)
+    assert found.method == "none: all examples belong to one cluster"
+
+
+def test_two_ways_of_clustering_widen_an_interval():
+    """Verbs decide whether an answer is right, nouns hardly: by nouns alone the interval would be far too narrow."""
+    values, nouns, verbs = [], [], []
+    for noun in range(20):
+        for verb in range(4):
+            values.append(float(verb != 0))
+            nouns.append(str(noun))
+            verbs.append(str(verb))
+    by_noun = estimate([Term(np.array(values), 1.0, [nouns])], bounds=(0.0, 1.0))
+    by_both = estimate([Term(np.array(values), 1.0, [nouns, verbs])], bounds=(0.0, 1.0))
+    assert by_both.units == 4
+    assert by_both.effective < 0.5 * by_noun.effective
+
+
+def test_the_mean_over_prompts_is_not_more_precise_for_asking_the_same_templates_again():
+    rng = np.random.default_rng(4)
+    effects = rng.normal(0, 1, 20)
+    labels = [str(i // 5) for i in range(100)]
+    prompts = []
+    for _ in range(4):
+        values = np.repeat(effects, 5) + rng.normal(0, 0.3, 100)
+        prompts.append(estimate([Term(values, 1.0, [labels])]))
+    mean = mean_of_estimates(prompts)
+    assert mean.value == pytest.approx(np.mean([one.value for one in prompts]))
+    assert mean.error > 0.9 * min(one.error for one in prompts)
+
+
+def test_the_mean_of_one_estimate_is_that_estimate():
+    values = np.array([0.0, 1.0, -1.0, 1.0, 1.0, 0.0])
+    one = estimate([Term(values, 1.0, [list("aabbcc")])], bounds=(-1.0, 1.0))
+    mean = mean_of_estimates([one])
+    assert (mean.value, mean.center, mean.degrees) == (one.value, one.center, one.degrees)
+    assert mean.error >= one.error - 1e-12
+
+
+def test_wilson_takes_arrays():
+    low, high = wilson(np.array([0.5, 1.0]), np.array([10.0, 10.0]), 1.96)
+    assert low.shape == high.shape == (2,)
+    assert high[1] == 1.0
