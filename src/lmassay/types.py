@@ -221,12 +221,30 @@ class Response:
 
 
 @dataclass(frozen=True, slots=True)
+class OnTests:
+    """The scores on single tests, where an example is a training and its score a mean over a test set."""
+
+    tests: str
+    """A digest of the test set: only scores on the same tests, in the same order, can be paired."""
+    scores: Mapping[str, Sequence[float]]
+    """By metric, one score for each test."""
+    groups: Sequence[int] = ()
+    """The number of the group that each test belongs to, such as its passage; empty if tests are independent."""
+
+    def as_dict(self) -> dict[str, Any]:
+        scores = {metric: list(values) for metric, values in self.scores.items()}
+        return {"tests": self.tests, "scores": scores, "groups": list(self.groups)}
+
+
+@dataclass(frozen=True, slots=True)
 class Score:
     """The verdict on one example: numbers by metric, or the reason why a metric has none. Never NaN."""
 
     values: Mapping[str, float] = field(default_factory=dict)
     unscored: Mapping[str, str] = field(default_factory=dict)
     details: Mapping[str, Any] = field(default_factory=dict)
+    on_tests: OnTests | None = None
+    """Of a task whose ``design.replicates`` is set: what the values are means of."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -376,6 +394,22 @@ def combination_of(data: Mapping[str, Any]) -> Combination:
 
 
 @dataclass(frozen=True, slots=True)
+class Replicates:
+    """For a task whose examples are repetitions of one experiment, such as trainings on splits of one pool.
+
+    Repetitions that share their data are not independent: see :mod:`lmassay.statistics.replicates`.
+    """
+
+    group: str
+    """The group whose labels tell repetitions apart: ``split``."""
+    correlation: Mapping[str, float] = field(default_factory=dict)
+    """By metric: how strongly the results of two repetitions are correlated because they share data; 0 if not named."""
+
+    def as_dict(self) -> dict[str, Any]:
+        return {"group": self.group, "correlation": dict(self.correlation)}
+
+
+@dataclass(frozen=True, slots=True)
 class Design:
     """What statistics need to know about a task."""
 
@@ -389,6 +423,8 @@ class Design:
     """Metrics that are combined from several columns."""
     pair_by: tuple[str, ...] = ()
     """The groups by which runs are paired that have no example in common."""
+    replicates: Replicates | None = None
+    """Set if examples are repetitions of one experiment."""
 
     @property
     def cluster(self) -> str | None:
@@ -402,6 +438,7 @@ class Design:
             "weights": dict(self.weights),
             "combinations": {metric: combination.as_dict() for metric, combination in self.combinations.items()},
             "pair_by": list(self.pair_by),
+            **({} if self.replicates is None else {"replicates": self.replicates.as_dict()}),
         }
 
 
@@ -418,6 +455,7 @@ def design_of(data: Mapping[str, Any]) -> Design:
         weights=dict(data.get("weights") or {}),
         combinations={metric: combination_of(stored) for metric, stored in combinations.items()},
         pair_by=(pair_by,) if isinstance(pair_by, str) else tuple(pair_by),
+        replicates=Replicates(**data["replicates"]) if data.get("replicates") else None,
     )
 
 

@@ -312,7 +312,7 @@ def _print_differences(store: Store, found: Sequence[Headline]) -> None:
     pairs = against_first(store, found)
     rows = [
         (
-            pair.new.shown_title,
+            pair.title,
             pair.new.model_name,
             pair.base.model_name,
             f"{pair.row.difference:+z.3f}",

@@ -15,7 +15,7 @@ from lmassay.statistics.comparison import (
     headline,
     known_metrics,
     other_labels,
-    pairing_key,
+    pairing_text,
     require_one_task,
     told_otherwise,
     with_false_discovery_rate,
@@ -86,10 +86,12 @@ class Compared:
     @property
     def manner(self) -> str:
         """What is paired, and what is taken for independent."""
-        keys = dict.fromkeys(pairing_key(base.side, other.side) or "example" for base, other in self.pairs)
-        clusters = dict.fromkeys(" and ".join(base.side.record.design.clusters) for base in self.bases)
-        clustered = " or ".join(names for names in clusters if names)
-        return f"paired by {' or '.join(keys)}" + (f", clustered by {clustered}" if clustered else "")
+        texts: dict[str, None] = {}
+        for base, other in self.pairs:
+            run = other.side.record.id
+            metrics = [row.metric for row in self.rows if row.new == run]
+            texts[pairing_text(base.side, other.side, metrics)] = None
+        return " or ".join(texts)
 
     @property
     def confidence(self) -> float:

@@ -222,7 +222,7 @@ def _difference(pair: Against) -> list[Cell]:
         f"{row.n:,}",
     )
     models = (Cell(pair.new.model_name, kind="text"), Cell(pair.base.model_name, kind="text"))
-    return [name(pair.new.shown_title), *models, *map(Cell, texts)]
+    return [name(pair.title), *models, *map(Cell, texts)]
 
 
 def _unfinished(found: Sequence[Headline]) -> list[Block]:

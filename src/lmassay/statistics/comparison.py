@@ -17,7 +17,8 @@ from lmassay.statistics.comparability import differing_settings
 from lmassay.statistics.distributions import false_discovery_rates
 from lmassay.statistics.estimation import Estimate, Term
 from lmassay.statistics.intervals import ABSOLUTE_SLACK, RELATIVE_SLACK, Difference, Settings, difference_of, the_same
-from lmassay.statistics.table import ScoreTable
+from lmassay.statistics.replicates import difference_of_repetitions, difference_on_tests
+from lmassay.statistics.table import ScoresOnTests, ScoreTable
 from lmassay.storage.store import Store
 from lmassay.types import Better, RunRecord
 
@@ -95,9 +96,10 @@ class Side:
 def load_side(store: Store, record: RunRecord, groups: Mapping[str, str] | None = None) -> Side:
     """A run with its scores, or with those of the examples that have the labels named, such as ``category: Age``."""
     wanted = groups or {}
+    on_tests = record.design.replicates is not None
     rows = (
         row
-        for row in store.score_rows(record.id)
+        for row in store.score_rows(record.id, on_tests=on_tests)
         if all(row.example.groups.get(kind) == label for kind, label in wanted.items())
     )
     return Side(record, ScoreTable(rows))
@@ -224,6 +226,8 @@ class Pairs:
     only_base: int
     only_new: int
     combination: Combination | None = None
+    estimated: Estimate | None = None
+    """The difference, if it is more than a mean over independent pairs: of repetitions on overlapping data."""
 
     def base_mean(self) -> float:
         return self.constant + sum(column.coefficient * column.mean(column.before) for column in self.columns)
@@ -233,6 +237,9 @@ class Pairs:
 
     def difference(self, settings: Settings) -> Difference:
         """Interval and p from the differences of single pairs, so that nothing outside the pairs can matter."""
+        if self.estimated is not None:
+            low, high = self.estimated.interval(settings.confidence)
+            return Difference(self.estimated.value, low, high, self.estimated.p_value(), self.n, self.estimated)
         terms = []
         for column in self.columns:
             # Scores between 0 and 1 change by one at most, which tells how far an example that did not could have.
@@ -253,11 +260,13 @@ class Pairs:
             if not isfinite(end):
                 return None
             columns.append(replace(column, after=np.full_like(column.before, end)))
-        return replace(self, columns=columns)
+        return replace(self, columns=columns, estimated=None)
 
 
 def paired_columns(base: Side, other: Side, metric: str) -> Pairs | None:
     """The pairs of two runs; None where they have none."""
+    if _are_replicates(base, other) and base.table.has(metric) and other.table.has(metric):
+        return _pairs_of_replicates(base, other, metric)
     key = pairing_key(base, other)
     ours, theirs = (side.record.design.combinations.get(metric) for side in (base, other))
     if key is None and ours is not None and ours == theirs:
@@ -363,6 +372,95 @@ def _pairs_by_label(base: Side, other: Side, combination: Combination) -> Pairs 
     )
     only_base, only_new = _scored_by_one(base, other, combination)
     return Pairs([column], 0.0, len(shared), only_base, only_new, combination)
+
+
+def _pairs_of_replicates(base: Side, other: Side, metric: str) -> Pairs | None:
+    """Repetitions of an experiment, such as trainings on splits: paired by test within them, if both runs allow it."""
+    import numpy as np
+
+    before, after = (_by_replicate(side, metric) for side in (base, other))
+    shared = [label for label in before if label in after]
+    if not shared:
+        return None
+    correlation = max(_correlation(side, metric) for side in (base, other))
+    only_base, only_new = len(before) - len(shared), len(after) - len(shared)
+    ours, theirs = (side.table.on_tests(metric) for side in (base, other))
+    if ours is None or theirs is None or ours.tests != theirs.tests:
+        old, new = (np.array([values[label] for label in shared]) for values in (before, after))
+        column = PairedColumn(1.0, old, new, None, (), shared)
+        by = base.record.design.replicates.group if base.record.design.replicates else ""
+        estimated = difference_of_repetitions(_changes(old, new), correlation, by=by)
+        return Pairs([column], 0.0, len(shared), only_base, only_new, estimated=estimated)
+    old, new = (_scores_by_replicate(side, metric, scores, shared) for side, scores in ((base, ours), (other, theirs)))
+    estimated = difference_on_tests(_changes(old, new), correlation, ours.groups)
+    tests = [f"test {place}" for place in range(old.shape[1])]
+    groups = [str(group) for group in ours.groups.tolist()]
+    column = PairedColumn(1.0, old.mean(axis=0), new.mean(axis=0), None, [groups] if groups else (), groups or tests)
+    return Pairs([column], 0.0, len(tests), only_base, only_new, estimated=estimated)
+
+
+def _are_replicates(base: Side, other: Side) -> bool:
+    """True if the examples of both runs are repetitions that can be paired."""
+    ours, theirs = base.record.design.replicates, other.record.design.replicates
+    return ours is not None and theirs is not None and ours.group == theirs.group
+
+
+def _correlation(side: Side, metric: str) -> float:
+    replicates = side.record.design.replicates
+    return 0.0 if replicates is None else replicates.correlation.get(metric, 0.0)
+
+
+def _replicate_labels(side: Side, metric: str) -> list[str]:
+    """The repetition that each score of a metric belongs to."""
+    replicates = side.record.design.replicates
+    assert replicates is not None
+    names, _ = side.table.codes(replicates.group)
+    return [names[code] for code in side.table.clusters(metric, replicates.group)]
+
+
+def _by_replicate(side: Side, metric: str) -> dict[str, float]:
+    """The mean score of each repetition: several patterns of one split are averaged."""
+    scores: dict[str, list[float]] = {}
+    for label, value in zip(_replicate_labels(side, metric), side.table.values(metric).tolist(), strict=True):
+        scores.setdefault(label, []).append(value)
+    return {label: sum(values) / len(values) for label, values in scores.items()}
+
+
+def _scores_by_replicate(side: Side, metric: str, tested: ScoresOnTests, wanted: Sequence[str]) -> NDArray[np.float64]:
+    """A row for each repetition that is wanted, a column for each test."""
+    import numpy as np
+
+    labels = np.array(_replicate_labels(side, metric))
+    return np.stack([tested.scores[labels == label].mean(axis=0) for label in wanted])
+
+
+def _changes(before: NDArray[np.float64], after: NDArray[np.float64]) -> NDArray[np.float64]:
+    import numpy as np
+
+    return np.where(the_same(before, after), 0.0, after - before)
+
+
+def paired_on_tests(base: Side, other: Side, metric: str) -> bool:
+    """True if a metric of two runs is compared test by test within repetitions."""
+    if not _are_replicates(base, other):
+        return False
+    ours, theirs = (side.table.on_tests(metric) for side in (base, other))
+    return ours is not None and theirs is not None and ours.tests == theirs.tests
+
+
+def pairing_text(base: Side, other: Side, metrics: Iterable[str] = ()) -> str:
+    """What is paired, and what is taken for independent."""
+    design = base.record.design
+    tested = [metric for metric in metrics if paired_on_tests(base, other, metric)]
+    if design.replicates is not None and tested:
+        others = [metric for metric in metrics if metric not in tested]
+        group = design.replicates.group
+        if not others:
+            return f"paired by test within each {group}"
+        return f"{', '.join(tested)} paired by test within each {group}, {', '.join(others)} by {group}"
+    key = pairing_key(base, other) or "example"
+    clusters = " and ".join(design.clusters)
+    return f"paired by {key}" + (f", clustered by {clusters}" if clusters else "")
 
 
 def _without_errors(base: Side, other: Side) -> set[str]:
@@ -534,6 +632,7 @@ def caveats(base: Side, others: Sequence[Side]) -> list[str]:
     told = [f"{side.record.id} is {side.record.status}" for side in (base, *others) if side.record.status != "done"]
     for other in others:
         told += _coverage(base, other)
+        told += _tested_apart(base, other)
         names = differing_settings([base.record, other.record])
         if names:
             told.append(f"{other.record.id} and {base.record.id} also differ in {', '.join(names)}; compare with care")
@@ -550,6 +649,22 @@ def _coverage(base: Side, other: Side) -> list[str]:
     what = "examples" if key is None else f"values of '{key}', by which they are paired,"
     names = f"{base.record.id} ({len(ours):,}) and {other.record.id} ({len(theirs):,})"
     return [f"of the {what} of {names}, {shared:,} are in both; the others are left out"]
+
+
+def _tested_apart(base: Side, other: Side) -> list[str]:
+    """Why repetitions are compared as wholes, though one of the runs has its scores on single tests."""
+    told = []
+    for metric in headline(base):
+        ours, theirs = (side.table.on_tests(metric) for side in (base, other))
+        if (ours is None and theirs is None) or paired_on_tests(base, other, metric):
+            continue
+        if ours is None or theirs is None:
+            side = base if ours is None else other
+            why = f"{side.record.id} has no scores on single tests (an earlier version did not keep them)"
+        else:
+            why = f"{base.record.id} and {other.record.id} were tested on different tests"
+        told.append(f"{why}, so {metric} is not compared test by test, and only large differences can be found")
+    return told
 
 
 def wrong_order(base: Side, other: Side) -> list[str]:
