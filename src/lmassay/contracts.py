@@ -57,7 +57,8 @@ class Task:
     metrics: Sequence[Metric] = ()
     """The metrics that the task reports. What is not declared here is looked up in the evaluation's metrics."""
     design: Design = Design()
-    """What statistics need to know: clusters, headline metrics, weights, combined metrics, how runs are paired."""
+    """What statistics need to know: clusters, headline metrics, weights, combined metrics, how runs are paired, what
+    examples are crossed with."""
     requests_each: int | None = None
     """Requests per example at most, where the task knows."""
     chunk: int = 1024
@@ -90,8 +91,15 @@ class Task:
             weights = set(self.design.weights.values())
             names = [name for name in table.metrics if name not in weights]
         bounds = {metric.name: metric.bounds for metric in declared if metric.bounds is not None}
+        design = self.design
         return mean_results(
-            table, names, settings, cluster=self.design.clusters, weights=self.design.weights, bounds=bounds
+            table,
+            names,
+            settings,
+            cluster=design.clusters,
+            weights=design.weights,
+            bounds=bounds,
+            crossed=design.crossed,
         )
 
     def signature(self) -> Mapping[str, Any]:

@@ -237,12 +237,27 @@ class OnTests:
 
 
 @dataclass(frozen=True, slots=True)
+class Outcome:
+    """How an example fared on those of its rows that have one label, such as the rows that try one pair of verbs."""
+
+    label: str
+    """What other examples may have in common with these rows: the pair of verbs."""
+    value: float
+    """The mean of the metric over these rows."""
+    rows: float = 1.0
+    """How many rows that are."""
+
+
+@dataclass(frozen=True, slots=True)
 class Score:
     """The verdict on one example: numbers by metric, or the reason why a metric has none. Never NaN."""
 
     values: Mapping[str, float] = field(default_factory=dict)
     unscored: Mapping[str, str] = field(default_factory=dict)
     details: Mapping[str, Any] = field(default_factory=dict)
+    outcomes: Mapping[str, Sequence[Outcome]] = field(default_factory=dict)
+    """For metrics in ``Design.crossed``: the value again, apart for each label. The value of the metric is the mean
+    over the outcomes, each counting by its rows. Statistics need them; tables and pages show the value."""
     on_tests: OnTests | None = None
     """Of a task whose ``design.replicates`` is set: what the values are means of."""
 
@@ -271,9 +286,16 @@ class Result:
     n_unscored: int = 0
     method: str = ""
     """How the interval was computed, such as ``wilson/template`` (clustered by template), or why there is none."""
+    clusters: Mapping[str, int] = field(default_factory=dict)
+    """How many clusters it rests on, such as ``{"noun": 10, "verb_pair": 2}``; empty where examples are independent."""
 
     def as_dict(self) -> dict[str, Any]:
-        return dataclasses.asdict(self)
+        data = dataclasses.asdict(self)
+        # Early versions wrote neither, and many results have none.
+        for name in ("method", "clusters"):
+            if not data[name]:
+                del data[name]
+        return data
 
 
 @dataclass(frozen=True, slots=True)
@@ -425,6 +447,10 @@ class Design:
     """The groups by which runs are paired that have no example in common."""
     replicates: Replicates | None = None
     """Set if examples are repetitions of one experiment."""
+    crossed: Mapping[str, str] = field(default_factory=dict)
+    """Metrics whose examples share something beside their clusters, as contexts of different nouns try the same pairs
+    of verbs: metric → what the labels of its ``Score.outcomes`` are, in the singular (``{"tse": "verb_pair"}``).
+    Intervals and comparisons are then clustered both ways."""
 
     @property
     def cluster(self) -> str | None:
@@ -439,6 +465,7 @@ class Design:
             "combinations": {metric: combination.as_dict() for metric, combination in self.combinations.items()},
             "pair_by": list(self.pair_by),
             **({} if self.replicates is None else {"replicates": self.replicates.as_dict()}),
+            "crossed": dict(self.crossed),
         }
 
 
@@ -456,6 +483,7 @@ def design_of(data: Mapping[str, Any]) -> Design:
         combinations={metric: combination_of(stored) for metric, stored in combinations.items()},
         pair_by=(pair_by,) if isinstance(pair_by, str) else tuple(pair_by),
         replicates=Replicates(**data["replicates"]) if data.get("replicates") else None,
+        crossed=dict(data.get("crossed") or {}),
     )
 
 

@@ -105,6 +105,13 @@ def _evaluation_problems(task: Task) -> list[str]:
     return problems
 
 
+_EXPECTED_IN_DESIGN = {
+    "weights": "the name of a score",
+    "combinations": "a Combination",
+    "crossed": "what the labels of its outcomes are",
+}
+
+
 def _design_problems(design: Any) -> Iterator[str]:
     if not isinstance(design, Design):
         yield expected("design", "a Design", design, "write design = Design(headline=…)")
@@ -114,14 +121,14 @@ def _design_problems(design: Any) -> Iterator[str]:
     for member, values, what in (
         ("weights", design.weights, str),
         ("combinations", design.combinations, Combination),
+        ("crossed", design.crossed, str),
     ):
         if not isinstance(values, Mapping):
             yield expected(f"design.{member}", "a mapping", values)
             continue
         for metric, value in values.items():
             if not isinstance(value, what):
-                expectation = "the name of a score" if what is str else "a Combination"
-                yield expected(f"design.{member}[{metric!r}]", expectation, value)
+                yield expected(f"design.{member}[{metric!r}]", _EXPECTED_IN_DESIGN[member], value)
 
 
 def _names_problems(member: str, names: Any, what: str) -> Iterator[str]:
@@ -140,7 +147,11 @@ def _unknown_metrics(task: Task) -> Iterator[str]:
     declared = [*task.metrics, *(() if task.evaluation is None else task.evaluation.metrics)]
     design = task.design
     known = [*(metric.name for metric in declared), *design.combinations]
-    for member, names in (("headline", design.headline), ("weights", design.weights)):
+    for member, names in (
+        ("headline", design.headline),
+        ("weights", design.weights),
+        ("crossed", design.crossed),
+    ):
         for name in names:
             if name not in known and metric_called(name, declared) is None:
                 yield f"design.{member} names '{name}', which is not among the metrics{did_you_mean(name, known)}"

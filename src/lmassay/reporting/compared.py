@@ -88,9 +88,8 @@ class Compared:
         """What is paired, and what is taken for independent."""
         texts: dict[str, None] = {}
         for base, other in self.pairs:
-            run = other.side.record.id
-            metrics = [row.metric for row in self.rows if row.new == run]
-            texts[pairing_text(base.side, other.side, metrics)] = None
+            rows = [row for row in self.rows if row.new == other.side.record.id]
+            texts[pairing_text(base.side, other.side, rows)] = None
         return " or ".join(texts)
 
     @property

@@ -307,6 +307,7 @@ class Worker:
             raise PluginError(f"the task {self.task.name} gave {len(scores)} scores for {len(judged)} examples")
         for (position, example, _), score in zip(judged, scores, strict=True):
             checked = replace(score, values=self._checked(score.values, example))
+            self._check_outcomes(checked, example)
             yield position, Row(example, "scored" if checked.values else "unscored", checked)
 
     def _checked(self, values: Mapping[str, Any], example: Example) -> dict[str, float]:
@@ -323,6 +324,18 @@ class Worker:
                     "a score is a finite number, or left out with a reason in `unscored`"
                 )
         return checked
+
+    def _check_outcomes(self, score: Score, example: Example) -> None:
+        """Outcomes are the value of a metric apart for each label, so together they must give it."""
+        for metric, outcomes in score.outcomes.items():
+            source = f"the task {self.task.name} gave outcomes of {metric} for the example {example.id}"
+            if metric not in self.task.design.crossed:
+                raise PluginError(f"{source}, but its design.crossed does not say what their labels are")
+            rows = sum(outcome.rows for outcome in outcomes)
+            total = sum(outcome.value * outcome.rows for outcome in outcomes)
+            value = score.values.get(metric)
+            if value is None or not rows > 0 or not math.isclose(total / rows, value, rel_tol=1e-9, abs_tol=1e-9):
+                raise PluginError(f"{source} whose mean is not the value of the metric, {value}")
 
     def _answers(
         self, keys: Sequence[Sequence[str]], asked: Sequence[Sequence[Request]]

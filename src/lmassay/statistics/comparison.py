@@ -17,6 +17,7 @@ from lmassay.statistics.comparability import differing_settings
 from lmassay.statistics.distributions import false_discovery_rates
 from lmassay.statistics.estimation import Estimate, Term
 from lmassay.statistics.intervals import ABSOLUTE_SLACK, RELATIVE_SLACK, Difference, Settings, difference_of, the_same
+from lmassay.statistics.observations import shown_label
 from lmassay.statistics.replicates import difference_of_repetitions, difference_on_tests
 from lmassay.statistics.table import ScoresOnTests, ScoreTable
 from lmassay.storage.store import Store
@@ -201,7 +202,7 @@ class PairedColumn:
     clusters: Sequence[Sequence[str]]
     """One sequence of labels for each way in which units belong together."""
     units: Sequence[str]
-    """What each score belongs to in the test: its first cluster, or itself."""
+    """What each score belongs to in the test: its cluster (of two ways to cluster, the one with fewer), or itself."""
 
     def changes(self) -> NDArray[np.float64]:
         """New less base; 0 where scores differ by rounding only."""
@@ -226,6 +227,7 @@ class Pairs:
     only_base: int
     only_new: int
     combination: Combination | None = None
+    clustered_by: tuple[str, ...] = ()
     estimated: Estimate | None = None
     """The difference, if it is more than a mean over independent pairs: of repetitions on overlapping data."""
 
@@ -245,7 +247,7 @@ class Pairs:
             # Scores between 0 and 1 change by one at most, which tells how far an example that did not could have.
             step = 1.0 if _bounds([*column.before.tolist(), *column.after.tolist()]) == (0.0, 1.0) else None
             terms.append(Term(column.changes(), column.coefficient, column.clusters, column.weights, step=step))
-        return difference_of(terms, settings)
+        return difference_of(terms, settings, self.clustered_by)
 
     def at_end(self, *, falls: bool) -> Pairs | None:
         """The pairs if every new score were as low, or as high, as it can be; None where scores have no end."""
@@ -277,26 +279,40 @@ def paired_columns(base: Side, other: Side, metric: str) -> Pairs | None:
 
 
 def _pairs_of_metric(base: Side, other: Side, metric: str, key: str | None) -> Pairs | None:
-    """A metric that is a mean over examples, or over what stands for them."""
+    """A metric that is a mean over examples, or over what stands for them; by label where both runs have that."""
     import numpy as np
 
     before, after = (units_of(side, metric, key) for side in (base, other))
+    by_label = [labelled_units_of(side, metric, key) for side in (base, other)]
+    fine_before, fine_after = by_label if all(by_label) else (_unlabelled(before), _unlabelled(after))
     # Units that stand for another number of rows in the two runs would compare different rows.
-    shared = [unit for unit in before if unit in after and before[unit].weight == after[unit].weight]
+    shared = [
+        unit for unit in fine_before if unit in fine_after and fine_before[unit].weight == fine_after[unit].weight
+    ]
     if not shared:
         return None
-    weights = np.array([before[unit].weight for unit in shared])
-    ways = len(before[shared[0]].clusters)
-    clusters = [[before[unit].clusters[way] for unit in shared] for way in range(ways)]
+    weights = np.array([fine_before[unit].weight for unit in shared])
+    ways = len(fine_before[shared[0]].clusters)
+    clusters = [[fine_before[unit].clusters[way] for unit in shared] for way in range(ways)]
+    names = [name for name in base.record.design.clusters if name in base.table.groups]
+    if ways > len(names):
+        names.append(base.record.design.crossed[metric])
+    paired = {unit for unit, _ in shared}
     column = PairedColumn(
         coefficient=1.0,
-        before=np.array([before[unit].value for unit in shared]),
-        after=np.array([after[unit].value for unit in shared]),
+        before=np.array([fine_before[unit].value for unit in shared]),
+        after=np.array([fine_after[unit].value for unit in shared]),
         weights=None if bool((weights == weights[0]).all()) else weights,
         clusters=clusters,
-        units=clusters[0] if clusters else shared,
+        units=_fewest(clusters) or [unit for unit, _ in shared],
     )
-    return Pairs([column], 0.0, len(shared), len(before) - len(shared), len(after) - len(shared))
+    only_base, only_new = len(before.keys() - paired), len(after.keys() - paired)
+    return Pairs([column], 0.0, len(paired), only_base, only_new, clustered_by=tuple(names))
+
+
+def _fewest(clusters: Sequence[Sequence[str]]) -> Sequence[str]:
+    """The labels of the way with the fewest clusters, which decide what can be significant; none without clusters."""
+    return min(clusters, key=lambda labels: len(set(labels)), default=())
 
 
 def _pairs_of_combination(base: Side, other: Side, combination: Combination) -> Pairs | None:
@@ -328,7 +344,7 @@ def _pairs_of_combination(base: Side, other: Side, combination: Combination) -> 
         )
         paired.update(shared)
     only_base, only_new = _scored_by_one(base, other, combination)
-    return Pairs(columns, combination.constant, len(paired), only_base, only_new, combination)
+    return Pairs(columns, combination.constant, len(paired), only_base, only_new, combination, tuple(groups))
 
 
 def _scored_by_one(base: Side, other: Side, combination: Combination) -> tuple[int, int]:
@@ -448,9 +464,10 @@ def paired_on_tests(base: Side, other: Side, metric: str) -> bool:
     return ours is not None and theirs is not None and ours.tests == theirs.tests
 
 
-def pairing_text(base: Side, other: Side, metrics: Iterable[str] = ()) -> str:
-    """What is paired, and what is taken for independent."""
+def pairing_text(base: Side, other: Side, rows: Sequence[Comparison] = ()) -> str:
+    """What is paired, and what is taken for independent, in the comparisons of two runs."""
     design = base.record.design
+    metrics = [row.metric for row in rows]
     tested = [metric for metric in metrics if paired_on_tests(base, other, metric)]
     if design.replicates is not None and tested:
         others = [metric for metric in metrics if metric not in tested]
@@ -459,8 +476,16 @@ def pairing_text(base: Side, other: Side, metrics: Iterable[str] = ()) -> str:
             return f"paired by test within each {group}"
         return f"{', '.join(tested)} paired by test within each {group}, {', '.join(others)} by {group}"
     key = pairing_key(base, other) or "example"
-    clusters = " and ".join(design.clusters)
-    return f"paired by {key}" + (f", clustered by {clusters}" if clusters else "")
+    by_clusters: dict[str, dict[str, None]] = {}
+    for row in rows:
+        names = () if row.estimate is None else row.estimate.clustered_by
+        by_clusters.setdefault(" and ".join(name.replace("_", " ") for name in names), {})[row.metric] = None
+    clustered = list(by_clusters)
+    if len(by_clusters) > 1:
+        # Metrics that are clustered differently are named.
+        clustered = [f"{names} ({', '.join(found)})" for names, found in by_clusters.items() if names]
+    text = " or ".join(filter(None, clustered))
+    return f"paired by {key}" + (f", clustered by {text}" if text else "")
 
 
 def _without_errors(base: Side, other: Side) -> set[str]:
@@ -557,6 +582,36 @@ def units_of(side: Side, metric: str, key: str | None) -> dict[str, Unit]:
     return units
 
 
+def labelled_units_of(side: Side, metric: str, key: str | None) -> dict[tuple[str, str], Unit]:
+    """The same apart for each label of a metric that is crossed with something; empty where the run has no labels."""
+    import numpy as np
+
+    table = side.table
+    crossed = side.record.design.crossed.get(metric)
+    outcomes = None if crossed is None else table.outcomes(metric)
+    if outcomes is None:
+        return {}
+    weight_column = side.record.design.weights.get(metric)
+    weight_of_example = np.ones(len(table)) if weight_column is None else table.column(weight_column)
+    rows_of_example = np.bincount(outcomes.places, weights=outcomes.rows, minlength=len(table))
+    keys = _keys(side, key)
+    groups = [table.groups[name] for name in side.record.design.clusters if name in table.groups]
+    sums: dict[tuple[str, str], tuple[float, float, tuple[str, ...]]] = {}
+    for place, label, value, rows in zip(
+        outcomes.places.tolist(), outcomes.labels, outcomes.values.tolist(), outcomes.rows.tolist(), strict=True
+    ):
+        # Together, the outcomes of an example count as much as the example.
+        weight = float(rows * (weight_of_example[place] / rows_of_example[place]))
+        unit = (keys[place], label)
+        total, count, clusters = sums.get(unit, (0.0, 0.0, (*(group[place] for group in groups), label)))
+        sums[unit] = (total + value * weight, count + weight, clusters)
+    return {unit: Unit(total / count, count, clusters) for unit, (total, count, clusters) in sums.items() if count}
+
+
+def _unlabelled(units: Mapping[str, Unit]) -> dict[tuple[str, str], Unit]:
+    return {(name, ""): unit for name, unit in units.items()}
+
+
 def with_false_discovery_rate(rows: Sequence[Comparison]) -> list[Comparison]:
     """The rows with their p-values adjusted for how many there are (Benjamini and Hochberg)."""
     adjusted = iter(false_discovery_rates([row.p for row in rows if row.p is not None]))
@@ -633,6 +688,7 @@ def caveats(base: Side, others: Sequence[Side]) -> list[str]:
     for other in others:
         told += _coverage(base, other)
         told += _tested_apart(base, other)
+        told += _shared_labels(base, other)
         names = differing_settings([base.record, other.record])
         if names:
             told.append(f"{other.record.id} and {base.record.id} also differ in {', '.join(names)}; compare with care")
@@ -664,6 +720,30 @@ def _tested_apart(base: Side, other: Side) -> list[str]:
         else:
             why = f"{base.record.id} and {other.record.id} were tested on different tests"
         told.append(f"{why}, so {metric} is not compared test by test, and only large differences can be found")
+    return told
+
+
+def _shared_labels(base: Side, other: Side) -> list[str]:
+    """How metrics that are crossed with something are compared: on the labels that both runs have, if both have any."""
+    told = []
+    crossed = {**other.record.design.crossed, **base.record.design.crossed}
+    for metric, name in crossed.items():
+        found = [labelled_units_of(side, metric, None) for side in (base, other)]
+        names = shown_label(name)
+        for side, units in zip((base, other), found, strict=True):
+            if not units and side.table.has(metric):
+                told.append(
+                    f"{side.record.id} was made by an earlier version and does not hold {metric} by {names}: "
+                    f"the difference in {metric} says nothing of other {names}"
+                )
+        if not all(found):
+            continue
+        ours, theirs = ({label for _, label in units} for units in found)
+        if ours != theirs:
+            told.append(
+                f"{metric} is compared on the {len(ours & theirs):,} {names} that both runs have, of "
+                f"{len(ours):,} ({base.record.id}) and {len(theirs):,} ({other.record.id})"
+            )
     return told
 
 
@@ -722,7 +802,12 @@ def told_otherwise(base: Side, others: Sequence[Side], rows: Sequence[Comparison
             # Where a part of the run is compared, its mean must be another one.
             whole = side.record.id in (row.base, row.new) and row.n == len(side.table.by_id(row.metric))
             mean = row.base_mean if side.record.id == row.base else row.new_mean
-            if whole and row.metric not in combined and reported is not None and abs(reported - mean) > _SAME:
+            if (
+                whole
+                and row.metric not in {*combined, *side.record.design.crossed}
+                and reported is not None
+                and abs(reported - mean) > _SAME
+            ):
                 told.append(
                     f"{side.record.id} reports {row.metric} {reported:.4f}, which its task sums up otherwise than as "
                     f"the mean over examples that is compared here, {mean:.4f}"

@@ -84,6 +84,8 @@ class Estimate:
     bounds: tuple[float, float] | None = None
     clustered_by: tuple[str, ...] = ()
     """The groups that rows are clustered by, for :attr:`method`."""
+    clusters: tuple[int, ...] = ()
+    """How many clusters there are in each way in which rows belong together."""
     contributions: Mapping[str | int, float] = field(default_factory=dict, repr=False, compare=False)
     """What each cluster adds to the deviation of the estimate (CR2), by its label; empty without clusters."""
     reason: str = ""
@@ -195,8 +197,9 @@ def estimate(
     kind = _kind_of(parts, constant, ends, is_difference)
     ways = [_numbered(terms, way) for way in range(len(terms[0].clusters))]
     units, reason = _units_of(parts, ways)
+    clusters = tuple(len(way.names) for way in ways)
     if reason:
-        return Estimate(value, kind, value, 0.0, 0.0, rows, units, 0.0, bounds=ends, reason=reason)
+        return Estimate(value, kind, value, 0.0, 0.0, rows, units, 0.0, bounds=ends, clusters=clusters, reason=reason)
 
     clustering = _clustering(terms, parts, ways, of_rate=kind == "rate")
     effect, degrees = clustering.effect, clustering.degrees
@@ -215,12 +218,13 @@ def estimate(
             # Independent rows need no floor: Wilson's interval is monotone by itself.
             floor=part.equal_rows / clustering.largest_effect if ways else 0.0,
             bounds=ends,
+            clusters=clusters,
             contributions=clustering.contributions,
         )
 
     if kind == "bounded mean" and ends is not None:
         bounded = _bounded(value, parts, ends, effect, degrees, rows, units)
-        return replace(bounded, contributions=clustering.contributions)
+        return replace(bounded, clusters=clusters, contributions=clustering.contributions)
 
     center = constant
     variance = 0.0
@@ -239,6 +243,7 @@ def estimate(
         units,
         rows / effect,
         bounds=ends,
+        clusters=clusters,
         contributions=clustering.contributions,
         reason="" if error > 0 else _NO_SPREAD.format(rows=rows),
     )
@@ -470,7 +475,9 @@ def _clustering(terms: Sequence[Term], parts: Sequence[_Part], ways: Sequence[_W
     """Rows that are clustered in two ways, as by noun and by verb, have the sum of both inflations.
 
     That is the two-way variance of Cameron, Gelbach and Miller (2011) with the variance of single rows as the part
-    that both ways count; the degrees of freedom are the smaller ones.
+    that both ways count; the degrees of freedom are the smaller ones. Rows that were the same within every noun and
+    within every verb would all be the same, so the two correlations do not exceed 1 together: no inflation exceeds
+    the one that the way with the larger clusters could have by itself.
     """
     if not ways:
         rows = sum(part.rows for part in parts)
@@ -480,11 +487,11 @@ def _clustering(terms: Sequence[Term], parts: Sequence[_Part], ways: Sequence[_W
     for place, way in enumerate(ways):
         clusters, own_effect, own_degrees, own_contributions = _one_way(terms, parts, way, of_rate=of_rate)
         effect += own_effect - 1
-        largest_effect += clusters.size - 1
+        largest_effect = max(largest_effect, clusters.size)
         degrees = min(degrees, own_degrees)
         if place == 0:
             contributions = dict(zip(way.names.tolist(), own_contributions.tolist(), strict=True))
-    return _Clustering(effect, degrees, largest_effect, contributions)
+    return _Clustering(min(effect, largest_effect), degrees, largest_effect, contributions)
 
 
 def _one_way(
@@ -510,7 +517,12 @@ def _one_way(
     importance = independent if independent.sum() > 0 else np.array([p.coefficient**2 / p.equal_rows for p in parts])
     importance = importance / importance.sum()
     rows = sum(part.equal_rows for part in parts)
-    clusters = Clusters(importance @ shares, rows, float(importance @ sizes))
+    # Means of the same clusters, such as those of constructions with the same nouns, rise and fall together: a cluster
+    # is then as large as all its rows. Rows of a difference cancel, so there the size within one mean is what counts.
+    spreads = np.sqrt(importance * np.array([part.equal_rows for part in parts]))
+    signed = np.sign([part.coefficient for part in parts]) * spreads
+    together = float(((signed @ shares) ** 2).sum())
+    clusters = Clusters(importance @ shares, rows, max(float(importance @ sizes), together))
     effect = design_effect(
         np.array(float((contributions**2).sum())),
         np.array(float(independent.sum())),

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from lmassay.statistics.distributions import percentile_bootstrap
 from lmassay.statistics.estimation import Bounds, Estimate, Term, estimate
+from lmassay.statistics.observations import Observations, observations
 from lmassay.statistics.table import ScoreTable
 from lmassay.types import Result
 from lmassay.types import Settings as Settings
@@ -83,7 +84,24 @@ def result_of(
     """A result with the interval of an estimate; ``counts`` are scored, errors, unscored, ``by`` names the clusters."""
     low, high = estimated.interval(settings.confidence)
     method = replace(estimated, clustered_by=tuple(by)).method
-    return Result(metric, group, estimated.value, low, high, *counts, method=method)
+    # A mean over labels has a name for them, but no clusters.
+    clusters = dict(zip(by, estimated.clusters, strict=False))
+    return Result(metric, group, estimated.value, low, high, *counts, method=method, clusters=clusters)
+
+
+def observed_result(
+    estimated: Estimate,
+    observed: Observations,
+    metric: str,
+    group: str,
+    counts: tuple[int, int, int],
+    settings: Settings,
+) -> Result:
+    """The result of an estimate from observations; its method says what could not be taken into account."""
+    result = result_of(replace(estimated, value=observed.mean), metric, group, counts, settings, observed.clustered_by)
+    if not observed.not_clustered_by:
+        return result
+    return replace(result, method=f"{result.method} (not by {observed.not_clustered_by}: not in the run)")
 
 
 def bootstrap_interval(
@@ -148,9 +166,9 @@ def paired_difference(
     return difference_of([Term(difference, 1.0, clusters, weights, step=1.0 if lie_in_unit else None)], settings)
 
 
-def difference_of(terms: Sequence[Term], settings: Settings) -> Difference:
-    """A difference from the paired differences of the columns that it combines."""
-    estimated = estimate(terms, is_difference=True)
+def difference_of(terms: Sequence[Term], settings: Settings, by: Sequence[str] = ()) -> Difference:
+    """A difference from the paired differences of the columns that it combines; ``by`` names the clusters."""
+    estimated = replace(estimate(terms, is_difference=True), clustered_by=tuple(by))
     low, high = estimated.interval(settings.confidence)
     return Difference(estimated.value, low, high, estimated.p_value(), estimated.rows, estimated)
 
@@ -165,30 +183,21 @@ def mean_result(
     cluster: str | Sequence[str] | None = None,
     weight: str | None = None,
     bounds: Bounds | None = None,
+    crossed: str | None = None,
 ) -> Result:
     """The mean of a metric over a part of the table, with interval and counts.
 
     ``cluster`` names the group, or the two groups, whose examples are not independent. ``weight`` names the column that
-    says how much each example counts, such as its number of words.
+    says how much each example counts, such as its number of words. ``crossed`` is what the metric is crossed with.
     """
     n, n_error, n_unscored = table.counts(metric, where)
     if n == 0:
         return Result(metric, group, None, None, None, 0, n_error, n_unscored)
-    values = table.values(metric, where)
-    by = cluster_names(cluster)
-    clusters = [table.clusters(metric, name, where) for name in by]
-    weights = None
-    if weight is not None:
-        weights = table.weights(metric, weight, where)
-        if not float(weights.sum()) > 0:
-            return Result(metric, group, None, None, None, 0, n_error, n_unscored + n)
-        if (weights == 0).any():
-            # A row that counts nothing must not count as one that agrees.
-            counted = weights > 0
-            values, weights = values[counted], weights[counted]
-            clusters = [codes[counted] for codes in clusters]
-    estimated = mean_estimate(values, clusters, weights=weights, bounds=bounds)
-    return result_of(estimated, metric, group, (n, n_error, n_unscored), settings, by)
+    observed = observations(table, metric, where, clusters=cluster_names(cluster), weight=weight, crossed=crossed)
+    if observed is None:
+        return Result(metric, group, None, None, None, 0, n_error, n_unscored + n)
+    estimated = mean_estimate(observed.values, observed.clusters, weights=observed.weights, bounds=bounds)
+    return observed_result(estimated, observed, metric, group, (n, n_error, n_unscored), settings)
 
 
 def cluster_names(cluster: str | Sequence[str] | None) -> tuple[str, ...]:
@@ -205,32 +214,31 @@ def mean_results(
     cluster: str | Sequence[str] | None = None,
     weights: Mapping[str, str] | None = None,
     bounds: Mapping[str, Bounds] | None = None,
+    crossed: Mapping[str, str] | None = None,
 ) -> list[Result]:
     """Means overall and by every group of the table: what most tasks report.
 
-    ``weights`` are those of a ``Design``: metric → the column that says how much each example counts. ``bounds`` are
-    those of the metrics: the least and the largest possible value.
+    ``weights`` and ``crossed`` are those of a ``Design``: metric → the column that says how much each example counts,
+    and metric → what its outcomes are labelled by. ``bounds`` are those of the metrics: the least and the largest
+    possible value.
     """
-    weight_of = weights or {}
-    bounds_of = bounds or {}
-    rows = []
-    for metric in metrics:
-        weight, limits = weight_of.get(metric), bounds_of.get(metric)
-        rows.append(mean_result(table, metric, settings, cluster=cluster, weight=weight, bounds=limits))
+    parts: list[tuple[str, Mask | None]] = [("overall", None)]
     for group in table.groups:
-        if group in cluster_names(cluster):
-            continue
-        for label, where in table.parts(group):
-            for metric in metrics:
-                row = mean_result(
-                    table,
-                    metric,
-                    settings,
-                    group=f"{group}={label}",
-                    where=where,
-                    cluster=cluster,
-                    weight=weight_of.get(metric),
-                    bounds=bounds_of.get(metric),
-                )
-                rows.append(row)
+        if group not in cluster_names(cluster):
+            parts += [(f"{group}={label}", where) for label, where in table.parts(group)]
+    rows = []
+    for name, where in parts:
+        for metric in metrics:
+            row = mean_result(
+                table,
+                metric,
+                settings,
+                group=name,
+                where=where,
+                cluster=cluster,
+                weight=(weights or {}).get(metric),
+                bounds=(bounds or {}).get(metric),
+                crossed=(crossed or {}).get(metric),
+            )
+            rows.append(row)
     return rows

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from lmassay.errors import PluginError
-from lmassay.types import OnTests, Row, State
+from lmassay.types import OnTests, Outcome, Row, State
 
 if TYPE_CHECKING:
     import numpy as np
@@ -25,6 +25,20 @@ class ScoresOnTests:
     """The group that each test belongs to; empty if tests are independent."""
 
 
+@dataclass(frozen=True, slots=True)
+class Outcomes:
+    """The outcomes of one metric, one entry for each label of each example."""
+
+    places: NDArray[np.int64]
+    """The row of the table that each belongs to."""
+    labels: Sequence[str]
+    codes: NDArray[np.int64]
+    """The place of each label among all of them, sorted."""
+    values: NDArray[np.float64]
+    rows: NDArray[np.float64]
+    """How many rows of the data each stands for."""
+
+
 class ScoreTable:
     """Columns of scores, one row an example; a missing score is NaN."""
 
@@ -36,8 +50,11 @@ class ScoreTable:
         self._on_tests: list[OnTests | None] = []
         columns: dict[str, list[float]] = {}
         groups: dict[str, list[str]] = {}
+        self._outcomes: dict[str, list[tuple[int, Outcome]]] = {}
         for row in rows:
             count = len(self.ids)
+            for name, outcomes in row.score.outcomes.items():
+                self._outcomes.setdefault(name, []).extend((count, outcome) for outcome in outcomes)
             self.ids.append(row.example.id)
             self._states.append(row.state)
             self._on_tests.append(row.score.on_tests)
@@ -58,6 +75,7 @@ class ScoreTable:
         self._columns = {name: np.asarray(column) for name, column in columns.items()}
         self.groups = groups
         self._codes: dict[str, tuple[list[str], NDArray[np.int64]]] = {}
+        self._outcome_columns: dict[str, Outcomes] = {}
 
     def __len__(self) -> int:
         return len(self.ids)
@@ -125,6 +143,30 @@ class ScoreTable:
             names, codes = np.unique(np.asarray(self.groups[group]), return_inverse=True)
             self._codes[group] = ([str(name) for name in names], codes.astype(np.int64))
         return self._codes[group]
+
+    def outcomes(self, metric: str) -> Outcomes | None:
+        """The scores of a metric by label; None if a score has none, as in stores of earlier versions."""
+        import numpy as np
+
+        if metric not in self._outcome_columns:
+            self._outcome_columns[metric] = self._outcomes_in_columns(metric)
+        found = self._outcome_columns[metric]
+        scored = np.flatnonzero(~np.isnan(self.column(metric)))
+        return found if len(scored) and bool(np.isin(scored, found.places).all()) else None
+
+    def _outcomes_in_columns(self, metric: str) -> Outcomes:
+        import numpy as np
+
+        found = self._outcomes.get(metric, [])
+        labels = [outcome.label for _, outcome in found]
+        _, codes = np.unique(np.asarray(labels, dtype=str), return_inverse=True)
+        return Outcomes(
+            np.array([place for place, _ in found], dtype=np.int64),
+            labels,
+            codes.astype(np.int64),
+            np.array([outcome.value for _, outcome in found], dtype=float),
+            np.array([outcome.rows for _, outcome in found], dtype=float),
+        )
 
     def by_id(self, metric: str) -> dict[str, float]:
         import numpy as np

@@ -32,6 +32,7 @@ from lmassay.types import (
     Example,
     NewRun,
     OnTests,
+    Outcome,
     Provenance,
     Request,
     Response,
@@ -50,7 +51,7 @@ from lmassay.types import (
 )
 
 FILE = "lmassay.sqlite"
-SCHEMA = 4
+SCHEMA = 5
 APPLICATION_ID = 0x6C6D6173  # "lmas"
 # Tables with texts keep their row numbers: without them, SQLite gives every row beyond a kilobyte a page of its own.
 TABLES = """
@@ -87,6 +88,8 @@ CREATE TABLE IF NOT EXISTS digests (
 ) WITHOUT ROWID
 """
 _WITH_DIGESTS = 4
+# Since schema 5: a column of rows with the scores by label, for the few metrics that have such outcomes.
+_WITH_OUTCOMES = 5
 MOST_CACHED_CANDIDATES = 64
 # Bytes. A damaged text is to be noticed, not a forger to be kept out.
 _CHECK = 8
@@ -332,8 +335,8 @@ class Store:
                 ((run, _writable(i), compact(list(keys))) for i, keys in (asked or {}).items() if keys),
             )
             self._db.executemany(
-                f"INSERT OR REPLACE INTO rows ({_ROW_COLUMNS}, digest)"  # noqa: S608
-                " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+                f"INSERT OR REPLACE INTO rows ({_ROW_COLUMNS}, outcomes, digest)"  # noqa: S608
+                " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
                 (_StoredRow.of(run, position, row).with_digest() for position, row in rows),
             )
             # The number of rows that went with the results is no longer the number there is.
@@ -365,7 +368,7 @@ class Store:
     def _damaged_rows(self, run: str) -> Iterator[int]:
         """The row numbers of a run's rows that do not match their digests."""
         needs_digest = "record" in self._digests(run)
-        query = f"SELECT rowid, {_ROW_COLUMNS}, {self._digest_column} FROM rows WHERE run = ?"  # noqa: S608
+        query = f"SELECT rowid, {self._row_columns} FROM rows WHERE run = ?"  # noqa: S608
         for number, *columns, stored in self._db.execute(query, (run,)):
             row = _StoredRow(*columns)
             if row.is_damaged(stored, needs_digest=needs_digest):
@@ -373,7 +376,7 @@ class Store:
 
     def rows(self, run: str) -> Iterator[Row]:
         """All rows of a run, in the order of its data."""
-        query = f"SELECT {_ROW_COLUMNS}, {self._digest_column} FROM rows WHERE run = ? ORDER BY position"  # noqa: S608
+        query = f"SELECT {self._row_columns} FROM rows WHERE run = ? ORDER BY position"  # noqa: S608
         with _plain_errors(self.file):
             digests = self._digests(run)
             needs_digest = "record" in digests
@@ -396,22 +399,25 @@ class Store:
                 yield Row(example, row.state, score, row.error)
             return
         query = (
-            f"SELECT id, position, state, groups, scores, error, {self._digest_column} FROM rows"  # noqa: S608
+            "SELECT id, position, state, groups, scores, error,"  # noqa: S608
+            f" {self._outcomes_column}, {self._digest_column} FROM rows"
             " WHERE run = ? ORDER BY position"
         )
         with _plain_errors(self.file):
             digests = self._digests(run)
             needs_digest = "record" in digests
             count = 0
-            for i, position, state, groups, scores, error, stored in self._db.execute(query, (run,)):
+            for i, position, state, groups, scores, error, outcomes, stored in self._db.execute(query, (run,)):
                 if stored is None:
                     is_damaged = needs_digest
                 else:
-                    is_damaged = stored[:_CHECK] != _check_of_scores(run, i, position, state, groups, scores, error)
+                    found = _check_of_scores(run, i, position, state, groups, scores, error, outcomes)
+                    is_damaged = stored[:_CHECK] != found
                 if is_damaged:
                     raise self._damaged(run, f"its example '{i}' is")
                 count += 1
-                yield Row(Example(i, {}, None, json.loads(groups)), state, Score(json.loads(scores)), error)
+                score = Score(json.loads(scores), outcomes=_outcomes_of(outcomes))
+                yield Row(Example(i, {}, None, json.loads(groups)), state, score, error)
             self._check_count(run, count, digests)
 
     def _check_count(self, run: str, count: int, digests: Mapping[str, str]) -> None:
@@ -487,17 +493,24 @@ class Store:
                 self._db.execute(ASKED)
                 self._db.execute(DIGESTS)
                 for table in ("rows", "responses"):
-                    self._add_digest_column(table)
+                    self._add_column(table, "digest BLOB")
+                self._add_column("rows", "outcomes TEXT")
                 self._db.execute(f"PRAGMA user_version = {SCHEMA}")
             version = SCHEMA
         self._has_digests = version >= _WITH_DIGESTS
         self._digest_column = "digest" if self._has_digests else "NULL"
+        self._outcomes_column = "outcomes" if version >= _WITH_OUTCOMES else "NULL"
 
-    def _add_digest_column(self, table: str) -> None:
+    def _add_column(self, table: str, declaration: str) -> None:
         # Two processes may arrive here together; the second finds the column made.
         columns = [name for _, name, *_ in self._db.execute(f"PRAGMA table_info({table})")]
-        if "digest" not in columns:
-            self._db.execute(f"ALTER TABLE {table} ADD COLUMN digest BLOB")
+        if declaration.split()[0] not in columns:
+            self._db.execute(f"ALTER TABLE {table} ADD COLUMN {declaration}")
+
+    @property
+    def _row_columns(self) -> str:
+        """The columns of a stored row and its digest; what an earlier version did not keep is NULL."""
+        return f"{_ROW_COLUMNS}, {self._outcomes_column}, {self._digest_column}"
 
     def _all_digests(self) -> dict[str, dict[str, str]]:
         """The digests of every run, by part."""
@@ -584,6 +597,7 @@ class _StoredRow(NamedTuple):
     unscored: str
     details: str
     error: str | None
+    outcomes: str | None = None
 
     @staticmethod
     def of(run: str, position: int, row: Row) -> _StoredRow:
@@ -599,19 +613,21 @@ class _StoredRow(NamedTuple):
             compact(dict(row.score.unscored)),
             compact(_stored_details(row.score)),
             None if row.error is None else _writable(row.error),
+            _stored_outcomes(row.score.outcomes),
         )
 
     def parsed(self) -> Row:
         example = Example(self.id, json.loads(self.inputs), json.loads(self.reference), json.loads(self.groups))
         details = json.loads(self.details)
         on_tests = _on_tests(details.pop(_ON_TESTS, None))
-        score = Score(json.loads(self.scores), json.loads(self.unscored), details, on_tests)
+        outcomes = _outcomes_of(self.outcomes)
+        score = Score(json.loads(self.scores), json.loads(self.unscored), details, outcomes, on_tests)
         return Row(example, self.state, score, self.error)
 
     def digest(self) -> bytes:
         """One digest of what statistics need, and one of the texts, which statistics do not read."""
-        run, i, position, state, inputs, reference, groups, scores, unscored, details, error = self
-        verdict = _check_of_scores(run, i, position, state, groups, scores, error)
+        run, i, position, state, inputs, reference, groups, scores, unscored, details, error, outcomes = self
+        verdict = _check_of_scores(run, i, position, state, groups, scores, error, outcomes)
         return verdict + _check(f"{inputs}\n{reference}\n{unscored}\n{details}")
 
     def with_digest(self) -> tuple[Any, ...]:
@@ -621,8 +637,12 @@ class _StoredRow(NamedTuple):
         return needs_digest if stored is None else stored != self.digest()
 
 
-def _check_of_scores(run: str, i: str, position: int, state: str, groups: str, scores: str, error: str | None) -> bytes:
-    return _check(f"{run}\n{i}\n{position}\n{state}\n{groups}\n{scores}\n{error or ''}")
+def _check_of_scores(
+    run: str, i: str, position: int, state: str, groups: str, scores: str, error: str | None, outcomes: str | None
+) -> bytes:
+    text = f"{run}\n{i}\n{position}\n{state}\n{groups}\n{scores}\n{error or ''}"
+    # Rows without outcomes have the digest that they had in schema 4.
+    return _check(text if outcomes is None else f"{text}\n{outcomes}")
 
 
 def _check(text: str) -> bytes:
@@ -690,6 +710,23 @@ def _on_tests(stored: Mapping[str, Any] | None) -> OnTests | None:
 def _writable(text: str) -> str:
     """A lone surrogate has no UTF-8: it is spelled out."""
     return text.encode("utf-8", "backslashreplace").decode()
+
+
+def _stored_outcomes(outcomes: Mapping[str, Sequence[Outcome]]) -> str | None:
+    """Without the names of their fields, which would take more room than what they hold."""
+    if not outcomes:
+        return None
+    listed: dict[str, list[tuple[str, float, float]]] = {}
+    for metric, found in outcomes.items():
+        listed[metric] = [(outcome.label, outcome.value, outcome.rows) for outcome in found]
+    return compact(listed)
+
+
+def _outcomes_of(stored: str | None) -> dict[str, list[Outcome]]:
+    """The inverse of :func:`_stored_outcomes`; earlier versions stored none."""
+    if stored is None:
+        return {}
+    return {metric: [Outcome(*values) for values in listed] for metric, listed in json.loads(stored).items()}
 
 
 def _slug(text: str) -> str:

@@ -71,7 +71,8 @@ def score(
         **({"notes": found[0]["notes"]} if "notes" in found[0] else {}),
         "predictions": [max(range(len(row)), key=row.__getitem__) for row in test_logits],
     }
-    return Score(values, unscored, details, _on_tests(task, tested, details["predictions"], on_test))
+    on_tests = _on_tests(task, tested, details["predictions"], on_test)
+    return Score(values, unscored, details, on_tests=on_tests)
 
 
 def _on_tests(

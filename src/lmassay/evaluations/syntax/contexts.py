@@ -208,6 +208,15 @@ def _inferred(blank: Blank, number_of: Mapping[str, Number]) -> Number | None:
     return found if found is not None and number_of.get(bad) not in (None, found) else None
 
 
+def verb_pair(good: str, bad: str) -> str:
+    """The name of a pair of verbs, whichever of the two is right.
+
+    >>> verb_pair("laughs", "laugh")
+    'laugh/laughs'
+    """
+    return "/".join(sorted((good.lower(), bad.lower())))
+
+
 def as_example(context: Context) -> Example:
     key = digest(context.construction, context.left, context.right)[:16]
     inputs: dict[str, Any] = {

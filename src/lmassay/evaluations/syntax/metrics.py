@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from lmassay.statistics import intervals
 from lmassay.statistics.estimation import Term, estimate
 from lmassay.statistics.intervals import Settings
+from lmassay.statistics.observations import Observations, observations
 from lmassay.statistics.table import ScoreTable
 from lmassay.types import Result
 
@@ -186,6 +187,10 @@ def _between(pre: Floats, post: Floats, alpha: Floats) -> Floats:
 
 Mask = NDArray[np.bool_]
 CLUSTER = "noun"
+VERB_PAIR = "verb_pair"
+"""What the outcomes of TSE are labelled by."""
+MEAN_OF_CONSTRUCTIONS = "mean of constructions"
+"""The group of the mean over constructions, each counting alike."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -240,21 +245,20 @@ def _tse(table: ScoreTable, settings: Settings, part: Part) -> Result:
     rows = np.array([float(count) for count in table.groups["rows"]])
     in_error = table.in_error()
     n_error = int(rows[part.where & in_error].sum())
-    values, weights, labels = _weighted(table, "tse", part.where)
-    n = int(weights.sum())
+    n = int(np.nan_to_num(table.column("tse_rows"))[part.where].sum())
     n_unscored = int(rows[part.where & ~in_error].sum()) - n
-    if n == 0:
+    observed = _observed(table, "tse", part.where)
+    if observed is None:
         return Result("tse", part.group, None, None, None, 0, n_error, n_unscored)
-    estimated = intervals.mean_estimate(values, [labels], weights=weights)
-    return intervals.result_of(estimated, "tse", part.group, (n, n_error, n_unscored), settings, (CLUSTER,))
+    estimated = intervals.mean_estimate(observed.values, observed.clusters, weights=observed.weights)
+    return intervals.observed_result(estimated, observed, "tse", part.group, (n, n_error, n_unscored), settings)
 
 
-def _weighted(table: ScoreTable, metric: str, where: Mask) -> tuple[Floats, Floats, NDArray[np.int64]]:
-    """The values of a metric, how many rows each stands for, and its noun."""
-    has = where & ~np.isnan(table.column(metric))
-    values = table.column(metric)[has]
-    weights = table.column("tse_rows")[has] if metric == "tse" else np.ones(len(values))
-    return values, weights, table.codes(CLUSTER)[1][has]
+def _observed(table: ScoreTable, metric: str, where: Mask) -> Observations | None:
+    """The values of a metric: TSE by pair of verbs, counted by rows, because contexts share verbs as well as nouns."""
+    if metric != "tse":
+        return observations(table, metric, where, clusters=(CLUSTER,))
+    return observations(table, metric, where, clusters=(CLUSTER,), weight="tse_rows", crossed=VERB_PAIR)
 
 
 def _invalid(table: ScoreTable, at: str, settings: Settings, part: Part) -> Result:
@@ -276,19 +280,22 @@ def _macro(
 ) -> Result:
     """The mean over constructions, each counting alike; large templates would drown the others.
 
-    Constructions share their nouns, so what a noun adds to each of them is added up before its spread is looked at.
+    Constructions share their nouns and verbs, so what a noun or a verb adds to each of them is added up before its
+    spread is looked at. The constructions themselves are those asked about, not a sample of others.
     """
     groups = {part.group for part in parts}
     rows = [r for r in found if r.metric == metric and r.group in groups]
     counts = (sum(r.n for r in rows), sum(r.n_error for r in rows), sum(r.n_unscored for r in rows))
-    scored = [weighted for weighted in (_weighted(table, metric, part.where) for part in parts) if len(weighted[0])]
+    scored: list[Observations] = []
+    for part in parts:
+        observed = _observed(table, metric, part.where)
+        if observed is not None:
+            scored.append(observed)
     if not scored:
-        return Result(metric, "mean of constructions", None, None, None, *counts)
+        return Result(metric, MEAN_OF_CONSTRUCTIONS, None, None, None, *counts)
     terms = []
-    for values, weights, nouns in scored:
-        terms.append(Term(values, 1 / len(scored), [nouns], weights, are_counts=metric == "tse"))
+    for one in scored:
+        terms.append(Term(one.values, 1 / len(scored), one.clusters, one.weights, are_counts=metric == "tse"))
     estimated = estimate(terms, bounds=(0.0, 1.0))
-    value = float(np.mean([float((values * weights).sum() / weights.sum()) for values, weights, _ in scored]))
-    return intervals.result_of(
-        replace(estimated, value=value), metric, "mean of constructions", counts, settings, (CLUSTER,)
-    )
+    mean = replace(scored[0], mean=float(np.mean([one.mean for one in scored])))
+    return intervals.observed_result(estimated, mean, metric, MEAN_OF_CONSTRUCTIONS, counts, settings)

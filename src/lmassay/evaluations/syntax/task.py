@@ -15,11 +15,19 @@ from pydantic import Field
 from lmassay.contracts import Model, Task
 from lmassay.errors import ConfigError
 from lmassay.evaluations.syntax import evaluation, metrics, sources
-from lmassay.evaluations.syntax.contexts import Context, Dropped, Manner, as_example, as_unscored_example, gather
+from lmassay.evaluations.syntax.contexts import (
+    Context,
+    Dropped,
+    Manner,
+    as_example,
+    as_unscored_example,
+    gather,
+    verb_pair,
+)
 from lmassay.evaluations.syntax.lemmas import VerbList, read_verbs, shipped_verbs
 from lmassay.statistics.intervals import Settings
 from lmassay.statistics.table import ScoreTable
-from lmassay.types import Candidates, Design, Example, Request, Response, Result, Score, Slot
+from lmassay.types import Candidates, Design, Example, Outcome, Request, Response, Result, Score, Slot
 
 Cutoff = Annotated[float, Field(gt=0, le=1)]
 TOP: list[Cutoff] = [0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.97, 1.0]
@@ -43,8 +51,15 @@ class Syntax(Task):
     version = 1
     needs = frozenset({"slot"})
     evaluation = evaluation
-    # TSE is a rate over rows; a masked and a causal model share no whole contexts, but left sides.
-    design = Design(clusters=("noun",), headline=("tse", "ew", "mw"), weights={"tse": "tse_rows"}, pair_by=("left",))
+    # TSE is a rate over rows, which share verbs as well as nouns. A masked and a causal model share no whole contexts,
+    # but left sides.
+    design = Design(
+        clusters=(metrics.CLUSTER,),
+        headline=("tse", "ew", "mw"),
+        weights={"tse": "tse_rows"},
+        pair_by=("left",),
+        crossed={"tse": metrics.VERB_PAIR},
+    )
     # Contexts at once: enough to share most prefixes, few enough for their candidates to fit into memory.
     chunk = 512
 
@@ -221,12 +236,14 @@ class Syntax(Task):
             tse = self._tse(example, logprobs[i], answers)
             values, unscored = self._of_verb_list(example, dict(zip(names, table[i], strict=True)), int(lemmas[i]))
             judged = [hit for _, hit in tse if hit is not None]
+            outcomes: dict[str, list[Outcome]] = {}
             if judged:
                 values |= {"tse": sum(judged) / len(judged), "tse_rows": float(len(judged))}
+                outcomes["tse"] = by_verb_pair(example, [(row, hit) for row, hit in tse if hit is not None])
             else:
                 unscored["tse"] = _SEVERAL_TOKENS
             details = {"tse": tse, "lemmas": int(lemmas[i]), "not_single_token": self._unspelled(example, logprobs[i])}
-            scores.append(Score(values, unscored, details))
+            scores.append(Score(values, unscored, details, outcomes))
         return scores
 
     def _of_verb_list(
@@ -286,6 +303,15 @@ class Syntax(Task):
             a, b = known[good], known[bad]
             verdicts.append((row, None if np.isnan(a) or np.isnan(b) else metrics.tse_of_pair(a, b)))
         return verdicts
+
+
+def by_verb_pair(example: Example, scores: Sequence[tuple[int, float]]) -> list[Outcome]:
+    """The scores of a context's rows, given by the number of the row, apart for each pair of verbs."""
+    labels = {row: verb_pair(good, bad) for row, good, bad in example.inputs["rows"]}
+    by_label: dict[str, list[float]] = {}
+    for row, score in scores:
+        by_label.setdefault(labels[row], []).append(score)
+    return [Outcome(label, sum(found) / len(found), float(len(found))) for label, found in by_label.items()]
 
 
 def _distinct(cutoffs: Sequence[float]) -> list[float]:

@@ -16,6 +16,7 @@ from pydantic import Field
 
 from lmassay.contracts import Model
 from lmassay.errors import ConfigError, PluginError
+from lmassay.evaluations.syntax.metrics import VERB_PAIR
 from lmassay.evaluations.syntax.refining_tse.config import BATCH
 from lmassay.evaluations.syntax.refining_tse.modules import (
     INVALID,
@@ -28,10 +29,11 @@ from lmassay.evaluations.syntax.refining_tse.modules import (
     told,
 )
 from lmassay.evaluations.syntax.sources import DataSpec
-from lmassay.evaluations.syntax.task import BOTTOM, TOP, Cutoff, Syntax
+from lmassay.evaluations.syntax.task import BOTTOM, TOP, Cutoff, Syntax, by_verb_pair
 from lmassay.models.hf.columns import candidate_columns
 from lmassay.statistics import intervals
 from lmassay.statistics.intervals import Settings
+from lmassay.statistics.observations import observations
 from lmassay.statistics.table import ScoreTable
 from lmassay.types import Candidates, Example, Response, Result, Score, Slot, digest
 
@@ -314,7 +316,12 @@ class RefiningTse(Syntax):
         self._own = own_metrics(metrics or {}, base_dir)
         # The user's metrics are means over rows, as TSE is.
         own_weights = {metric.name: rows_of(metric.name) for metric in self._own}
-        self.design = replace(self.design, weights={**self.design.weights, **own_weights})
+        own_crossed = {metric.name: VERB_PAIR for metric in self._own}
+        self.design = replace(
+            self.design,
+            weights={**self.design.weights, **own_weights},
+            crossed={**self.design.crossed, **own_crossed},
+        )
         self._lemma_stats = lemma_stats
 
     def check(self) -> None:
@@ -344,7 +351,7 @@ class RefiningTse(Syntax):
                 if value is not None:
                     found[row.context].append(RowScore(row.row, value, extra if _is_json(extra) else None))
             for i, of_rows in zip(judged, found, strict=True):
-                scores[i] = _with_own(scores[i], metric.name, of_rows)
+                scores[i] = _with_own(scores[i], metric.name, of_rows, examples[i])
         if self._lemma_stats:
             for i, answer in zip(judged, answers, strict=True):
                 scores[i] = replace(scores[i], details={**scores[i].details, "lemma_stats": self._stats_of(answer)})
@@ -410,13 +417,14 @@ def row_scores(score: Score, name: str) -> list[RowScore]:
     return [RowScore(*found) for found in score.details.get("own", {}).get(name, ())]
 
 
-def _with_own(score: Score, name: str, found: Sequence[RowScore]) -> Score:
-    """The mean over the rows of a context, their number, and each of them among the details."""
+def _with_own(score: Score, name: str, found: Sequence[RowScore], example: Example) -> Score:
+    """The mean over the rows of a context, their number, the same by pair of verbs, and each row among the details."""
     if not found:
         return replace(score, unscored={**score.unscored, name: "the metric gave no score"})
     own = {**score.details.get("own", {}), name: [list(row) for row in found]}
     values = {name: sum(row.score for row in found) / len(found), rows_of(name): float(len(found))}
-    return replace(score, values={**score.values, **values}, details={**score.details, "own": own})
+    outcomes = {**score.outcomes, name: by_verb_pair(example, [(row.row, row.score) for row in found])}
+    return replace(score, values={**score.values, **values}, details={**score.details, "own": own}, outcomes=outcomes)
 
 
 def _over_rows(table: ScoreTable, name: str, settings: Settings) -> Result:
@@ -426,15 +434,12 @@ def _over_rows(table: ScoreTable, name: str, settings: Settings) -> Result:
     in_data = np.array([int(count) for count in table.groups["rows"]])
     n, n_error = int(counts.sum()), int(in_data[table.in_error()].sum())
     n_unscored = int(in_data.sum()) - n_error - n
-    if n == 0:
+    clusters = Syntax.design.clusters
+    observed = observations(table, name, clusters=clusters, weight=rows_of(name), crossed=VERB_PAIR)
+    if observed is None:
         return Result(name, "overall", None, None, None, 0, n_error, n_unscored)
-    value = float((table.column(name)[has] * counts).sum() / n)
-    cluster = Syntax.design.clusters[0]
-    nouns = table.codes(cluster)[1][has]
-    estimated = intervals.mean_estimate(table.column(name)[has], [nouns], weights=counts.astype(float))
-    return intervals.result_of(
-        replace(estimated, value=value), name, "overall", (n, n_error, n_unscored), settings, (cluster,)
-    )
+    estimated = intervals.mean_estimate(observed.values, observed.clusters, weights=observed.weights)
+    return intervals.observed_result(estimated, observed, name, "overall", (n, n_error, n_unscored), settings)
 
 
 def _candidates_of(responses: Sequence[Response]) -> Candidates:

@@ -1,0 +1,95 @@
+"""What a mean is over: values, how much each counts, and what they have in common.
+
+Usually that is one value an example. Examples of a metric in ``Design.crossed`` have several, one for each label: TSE
+of a context has one for each pair of verbs. The same labels come back in other examples, so such values belong
+together in two ways, by the example's cluster and by the label.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from lmassay.statistics.table import ScoreTable
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    Floats = NDArray[np.float64]
+    Mask = NDArray[np.bool_]
+
+FEW_LABELS = 8
+"""Fewer labels than these say little about others. The interval allows for that, but it is then mostly very wide."""
+
+
+@dataclass(frozen=True, slots=True)
+class Observations:
+    """The values of a metric in a part of a table; there is at least one."""
+
+    values: Floats
+    weights: Floats | None
+    clusters: Sequence[NDArray[np.int64]]
+    clustered_by: tuple[str, ...]
+    mean: float
+    """Summed up by example, labels or not: another order of summation would change the last digit."""
+    not_clustered_by: str = ""
+    """What else the values have in common, where the run does not hold them by label."""
+
+
+def observations(
+    table: ScoreTable,
+    metric: str,
+    where: Mask | None = None,
+    *,
+    clusters: Sequence[str] = (),
+    weight: str | None = None,
+    crossed: str | None = None,
+) -> Observations | None:
+    """The values of a metric, by label where it is ``crossed`` with something; None where none of them counts.
+
+    ``weight`` names the column that says how much each example counts.
+    """
+    import numpy as np
+
+    counted = np.isfinite(table.column(metric))
+    if where is not None:
+        counted = counted & where
+    weights = np.ones(len(table))
+    if weight is not None and counted.any():
+        weights[counted] = table.weights(metric, weight, where)
+        # A row that counts nothing must not count as one that agrees.
+        counted = counted & (weights > 0)
+    if not counted.any():
+        return None
+    values = table.column(metric)[counted]
+    own_weights = None if weight is None else weights[counted]
+    mean = float(values.mean()) if own_weights is None else float((values * own_weights).sum() / own_weights.sum())
+    ways = [table.codes(name)[1] for name in clusters]
+    outcomes = None if crossed is None else table.outcomes(metric)
+    if crossed is None or outcomes is None:
+        of_rows = [way[counted] for way in ways]
+        return Observations(values, own_weights, of_rows, tuple(clusters), mean, not_clustered_by=crossed or "")
+
+    shown = counted[outcomes.places] & (outcomes.rows > 0)
+    places = outcomes.places[shown]
+    rows = outcomes.rows[shown]
+    # Together, the outcomes of an example count as much as the example.
+    rows_of_example = np.bincount(places, weights=rows, minlength=len(table))
+    return Observations(
+        outcomes.values[shown],
+        rows * (weights[places] / rows_of_example[places]),
+        [*(way[places] for way in ways), outcomes.codes[shown]],
+        (*clusters, crossed),
+        mean,
+    )
+
+
+def shown_label(name: str) -> str:
+    """What a group is called in running text, in the plural.
+
+    >>> shown_label("verb_pair")
+    'verb pairs'
+    """
+    return f"{name.replace('_', ' ')}s"
