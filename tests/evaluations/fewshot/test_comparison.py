@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from lmassay.statistics.comparison import caveats, compare_runs, load_side, pairing_text
-from lmassay.statistics.gate import judge, parse_condition
+from lmassay.statistics.conditions import parse_condition
+from lmassay.statistics.gate import judge
 from lmassay.storage.store import Store
 from tests.evaluations.fewshot.tested import DESIGN, add_run, answers, rows
 
@@ -64,7 +65,8 @@ def test_metrics_without_scores_on_tests_are_paired_by_split(store):
     base, new = sides(store, rows(noisy(0.6, 1)), rows(noisy(0.8, 1), dev=0.9))
     found = {row.metric: row for row in compare_runs(base, [new])}
     assert found["dev"].n == 4
-    assert pairing_text(base, new, compare_runs(base, [new], ["acc", "dev"])) == "acc paired by test within each split, dev by split"
+    compared = compare_runs(base, [new], ["acc", "dev"])
+    assert pairing_text(base, new, compared) == "acc paired by test within each split, dev by split"
 
 
 def test_a_run_without_scores_on_tests_is_compared_by_split_and_that_is_told(store):

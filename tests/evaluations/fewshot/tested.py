@@ -32,7 +32,7 @@ def rows(right: Sequence[Sequence[int]], *, tests: str = "t", keeps_tests: bool 
         accuracy = float(np.mean(of_split))
         on_tests = OnTests(tests, {"acc": of_split, "test": of_split}) if keeps_tests else None
         scores = {"acc": accuracy, "test": accuracy, "dev": 0.5 + split / 100, **values}
-        score = Score(scores, {}, {"n_test": len(of_split)}, on_tests)
+        score = Score(scores, {}, {"n_test": len(of_split)}, on_tests=on_tests)
         found.append(Row(Example(f"split-{split}", {}, None, {"split": str(split)}), "scored", score))
     return found
 
