@@ -95,7 +95,8 @@ def test_a_changed_record_is_damaged(folder, column):
         "UPDATE rows SET id = 'another' WHERE position = 1",
         "UPDATE rows SET digest = NULL WHERE position = 1",
         "DELETE FROM rows WHERE position = 1",
-        "INSERT INTO rows (run, id, position, state, inputs, reference, groups, scores, unscored, details, error, digest)"
+        "INSERT INTO rows (run, id, position, state, inputs, reference, groups, scores, unscored, details, error,"
+        " digest)"
         " SELECT run, 'new', 7, state, inputs, reference, groups, scores, unscored, details, error, digest FROM rows"
         " WHERE position = 1",
     ],
