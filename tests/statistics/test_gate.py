@@ -161,6 +161,8 @@ def test_a_base_so_high_that_no_rise_can_be_significant_cannot_be_judged():
 def test_a_significant_gain_passes_though_few_could_have_fallen():
     found = verdict(two(rates([1] * 4 + [0] * 96), rates([1] * 90 + [0] * 10)), "accuracy<-0.02")
     assert (found.state, found.exit_code) == ("pass", 0)
+    assert found.checks[0].detectable is None
+    assert "no possible drop would be found" in found.checks[0].why
 
 
 def test_few_clusters_that_can_fall_cannot_be_judged():
