@@ -1,4 +1,4 @@
-"""What is put first: all variants count, only what was asked alike is compared, intervals hold for other tests."""
+"""What is put first: all variants count, and only what was asked alike is compared."""
 
 from __future__ import annotations
 

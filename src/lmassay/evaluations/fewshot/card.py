@@ -10,6 +10,7 @@ from lmassay.contracts import CardVariant
 from lmassay.errors import UserError
 from lmassay.evaluations.fewshot import evaluation
 from lmassay.evaluations.fewshot.outcomes import ACCURACY
+from lmassay.plugins.evaluations import metric_of
 from lmassay.plugins.options import split_spec
 from lmassay.reporting.headline import Headline, counted, value_with_interval
 from lmassay.reporting.numbers import p_text
@@ -67,6 +68,7 @@ def headline(store: Store, records: Sequence[RunRecord]) -> Headline | None:
     result = record.result(metric)
     if result is None:
         return None
+    score = metric_of(record, metric).shown_as
     scope = [_described(record), counted(result.n, "split")]
     tests = tests_of(store, record)
     if tests:
@@ -79,7 +81,7 @@ def headline(store: Store, records: Sequence[RunRecord]) -> Headline | None:
         return Headline(
             evaluation=evaluation,
             metric=metric,
-            title=f"{metric} after a few examples",
+            title=f"{score} after a few examples",
             result=result,
             scope=", ".join(scope),
             beside=beside,
@@ -94,13 +96,13 @@ def headline(store: Store, records: Sequence[RunRecord]) -> Headline | None:
         title="gain over no examples" if _shows_none(baseline) else "gain over the most frequent label",
         result=Result(GAIN, "overall", gain.difference, gain.low, gain.high, gain.n, method=_method(gain)),
         scope=", ".join([f"p {p_text(gain.p)}", *scope]),
-        beside=[f"{metric} with {_described(record)}: {value_with_interval(result)}", *beside],
-        meaning=f"How much higher its {metric} on unseen examples is than {_without(baseline)}, on the same tests; 0 "
+        beside=[f"{score} with {_described(record)}: {value_with_interval(result)}", *beside],
+        meaning=f"How much higher its {score} on unseen examples is than {_without(baseline)}, on the same tests; 0 "
         "if it learns nothing from the examples.",
         limits=_LIMITS,
         records=[record],
         compared_by=metric,
-        comparison_note=f"Few-shot: models are compared by their {metric} after the examples, not by the gain.",
+        comparison_note=f"Few-shot: models are compared by their {score} after the examples, not by the gain.",
     )
 
 
