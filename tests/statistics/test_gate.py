@@ -13,6 +13,7 @@ from lmassay.statistics.comparison import compare_runs
 from lmassay.statistics.conditions import parse_condition
 from lmassay.statistics.flips import flips
 from lmassay.statistics.gate import judge
+from lmassay.types import Combination
 from tests.compare_kit import failed, rates, scored, side, two, unscored
 
 
@@ -497,3 +498,27 @@ def test_the_verdict_survives_a_trip_through_json():
     assert {"difference", "low", "high", "p", "n", "units", "changed", "detectable", "why"} <= set(
         document["checks"][0]
     )
+
+
+def test_ten_answers_that_turn_wrong_are_a_drop_whatever_else_only_one_run_answered():
+    """First use, finding 1: the base run declines 40 of 60 questions, the new one answers all of them.
+
+    Each run used to count its own rows: difference 0.0000, p 1.0, PASS, beside a flips line of 10 : 0.
+    """
+    design = {"combinations": {"accuracy_amb": Combination({"accuracy_amb": 1.0}).as_dict()}, "cluster": "template"}
+
+    def row(number: int, value: float | None):
+        groups = {"template": f"t{number // 3}"}
+        return unscored(number, "accuracy_amb") if value is None else scored(number, groups, accuracy_amb=value)
+
+    shared = range(20)
+    before = [row(i, float(i % 2 == 0)) for i in shared] + [row(i, None) for i in range(20, 60)]
+    after = [row(i, 0.0) for i in shared] + [row(i, float(i % 4 > 0)) for i in range(20, 60)]
+    base, new = two(before, after, **design)
+    (compared,) = compare_runs(base, [new], ["accuracy_amb"])
+    assert (compared.base_mean, compared.new_mean, compared.difference) == (0.5, 0.0, -0.5)
+    assert (compared.n, compared.only_base, compared.only_new) == (20, 0, 40)
+    assert compared.p < 0.01
+    (turned,) = flips(base, new, ["accuracy_amb"])
+    assert (len(turned.fallen), len(turned.risen)) == (10, 0)
+    assert verdict([base, new], "accuracy_amb<-0.05").state == "fail"

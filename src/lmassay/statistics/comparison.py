@@ -239,13 +239,16 @@ class Pairs:
 
     def difference(self, settings: Settings) -> Difference:
         """Interval and p from the differences of single pairs, so that nothing outside the pairs can matter."""
+        import numpy as np
+
         if self.estimated is not None:
             low, high = self.estimated.interval(settings.confidence)
             return Difference(self.estimated.value, low, high, self.estimated.p_value(), self.n, self.estimated)
         terms = []
         for column in self.columns:
-            # Scores between 0 and 1 change by one at most, which tells how far an example that did not could have.
-            step = 1.0 if _bounds([*column.before.tolist(), *column.after.tolist()]) == (0.0, 1.0) else None
+            # If no score changed, nothing else tells how far one could have: by its range, or by its own size.
+            values = np.abs(np.concatenate([column.before, column.after]))
+            step = max(1.0, float(values.max()))
             terms.append(Term(column.changes(), column.coefficient, column.clusters, column.weights, step=step))
         return difference_of(terms, settings, self.clustered_by)
 

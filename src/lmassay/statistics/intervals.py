@@ -162,8 +162,9 @@ def paired_difference(
     if len(a) == 0:
         return Difference(0.0, None, None, None, 0)
     difference = np.where(the_same(a, b), 0.0, b - a)
-    lie_in_unit = min(a.min(), b.min()) >= 0 and max(a.max(), b.max()) <= 1
-    return difference_of([Term(difference, 1.0, clusters, weights, step=1.0 if lie_in_unit else None)], settings)
+    # If no value changed, nothing else tells how far one could have: by its range, or by its own size.
+    step = max(1.0, float(np.abs(a).max()), float(np.abs(b).max()))
+    return difference_of([Term(difference, 1.0, clusters, weights, step=step)], settings)
 
 
 def difference_of(terms: Sequence[Term], settings: Settings, by: Sequence[str] = ()) -> Difference:
