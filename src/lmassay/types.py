@@ -291,10 +291,9 @@ class Result:
 
     def as_dict(self) -> dict[str, Any]:
         data = dataclasses.asdict(self)
-        # Early versions wrote neither, and many results have none.
-        for name in ("method", "clusters"):
-            if not data[name]:
-                del data[name]
+        if not self.clusters:
+            # Most results have none.
+            del data["clusters"]
         return data
 
 

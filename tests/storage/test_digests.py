@@ -95,10 +95,9 @@ def test_a_changed_record_is_damaged(folder, column):
         "UPDATE rows SET id = 'another' WHERE position = 1",
         "UPDATE rows SET digest = NULL WHERE position = 1",
         "DELETE FROM rows WHERE position = 1",
-        "INSERT INTO rows (run, id, position, state, inputs, reference, groups, scores, unscored, details, error,"
-        " digest)"
-        " SELECT run, 'new', 7, state, inputs, reference, groups, scores, unscored, details, error, digest FROM rows"
-        " WHERE position = 1",
+        "INSERT INTO rows SELECT run, 'new', 7, state, inputs, reference, groups, scores, unscored, details, error,"
+        " digest, outcomes FROM rows WHERE position = 1",
+        'UPDATE rows SET outcomes = \'{"tse":[["laugh/laughs",1.0,1.0]]}\' WHERE position = 1',
     ],
 )
 def test_changed_scores_are_an_error_and_resume_judges_the_examples_again(folder, statement):

@@ -12,9 +12,10 @@ import click
 from rich.cells import cell_len
 
 from lmassay.cli.console import is_narrow, out, plain, print_table, sentence
-from lmassay.reporting.numbers import interval_text, no_interval_notes, short_text, value_text
+from lmassay.reporting.numbers import clusters_text, interval_text, no_interval_notes, short_text, value_text
 from lmassay.reporting.overview import Overview, in_parts, overview_of
 from lmassay.reporting.shown import shown_together
+from lmassay.statistics.observations import label_in_plural
 from lmassay.storage.provenance import command_line
 from lmassay.storage.store import Store
 from lmassay.types import RunRecord
@@ -72,12 +73,15 @@ def print_run(record: RunRecord, store: Store, *, everything: bool = False) -> N
 
 
 def _print_results(title: str, record: RunRecord) -> None:
-    print_table(
-        title,
-        ("metric", "group", "value", interval_title(record), "n", "errors", "unscored"),
-        [(r.metric, r.group, value_text(r), interval_text(r), r.n, r.n_error, r.n_unscored) for r in record.results],
-        right=(2, 3, 4, 5, 6),
-    )
+    heads = ["metric", "group", "value", interval_title(record), "n", "errors", "unscored"]
+    rows: list[list[object]] = []
+    for r in record.results:
+        rows.append([r.metric, r.group, value_text(r), interval_text(r), r.n, r.n_error, r.n_unscored])
+    if any(r.clusters for r in record.results):
+        heads.append("clusters")
+        for row, r in zip(rows, record.results, strict=True):
+            row.append(clusters_text(r))
+    print_table(title, heads, rows, right=(2, 3, 4, 5, 6))
 
 
 def _print_overview(title: str, record: RunRecord, overview: Overview, store: Store) -> None:
@@ -116,7 +120,8 @@ def _fits(overview: Overview) -> bool:
 
 def _overview_columns(overview: Overview) -> list[str]:
     heads = ["n"] if len(overview.counted) == 1 else [f"n {metric}" for metric in overview.counted]
-    return ["group", *overview.metrics, *heads]
+    labels = [label_in_plural(name) for name in overview.crossed.values()]
+    return ["group", *overview.metrics, *heads, *labels]
 
 
 def _overview_rows(overview: Overview, between: str) -> list[list[object]]:
@@ -124,7 +129,8 @@ def _overview_rows(overview: Overview, between: str) -> list[list[object]]:
     for depth, label, found in overview.rows:
         cells = [short_text(found[m], between) if m in found else "" for m in overview.metrics]
         counts = [found[m].n if m in found else "" for m in overview.counted]
-        rows.append(["  " * depth + label, *cells, *counts])
+        labels = [found[m].clusters.get(name, "") if m in found else "" for m, name in overview.crossed.items()]
+        rows.append(["  " * depth + label, *cells, *counts, *labels])
     return rows
 
 

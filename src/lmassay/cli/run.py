@@ -18,6 +18,7 @@ from lmassay.cli.display import Display, Lines
 from lmassay.errors import LmassayError, UserError
 from lmassay.plugins.evaluations import evaluation_of, evaluations
 from lmassay.plugins.hooks import anything, call_hook
+from lmassay.reporting.few_labels import few_label_notes
 from lmassay.running import runner
 from lmassay.running.config import read_config
 from lmassay.running.executors import Crew
@@ -140,6 +141,8 @@ def _run_one(entry: Entry, store: Store, ahead: Ahead, count: str, display: Disp
     except LmassayError as error:
         complain(str(error), getattr(error, "__notes__", []))
         return EXIT_FAILED, False
+    for note in few_label_notes(record):
+        warn(note)
     return 0, record.status == "stopped"
 
 

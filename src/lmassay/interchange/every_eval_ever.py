@@ -177,6 +177,7 @@ def _result(record: RunRecord, result: Result, generation: Mapping[str, Any]) ->
     if declared.better == "zero":
         config["additional_details"] = {"ideal": "0"}
     counts = {"n": str(result.n), "n_error": str(result.n_error), "n_unscored": str(result.n_unscored)}
+    counts |= {f"n_{name}": str(count) for name, count in result.clusters.items()}
     counts |= _unfinished(record)
     details: dict[str, Any] = {"score": result.value, "details": counts, "uncertainty": {"num_samples": result.n}}
     if result.low is not None and result.high is not None:

@@ -16,7 +16,7 @@ from lmassay.types import Response, Row, RunRecord
 Library = Literal["pandas", "polars"]
 _FIRST = ("id", "state")
 _LAST = ("reference", "answer", "unscored", "error")
-_RESULT = ("metric", "group", "value", "low", "high", "n", "n_error", "n_unscored", "method")
+_RESULT = ("metric", "group", "value", "low", "high", "n", "n_error", "n_unscored", "method", "clusters")
 
 
 def example_columns(store: Store, run: str) -> dict[str, list[Any]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from collections.abc import Callable, Iterable
 from typing import IO, Any
@@ -14,8 +15,8 @@ Rows = Callable[[], Iterable[Row]]
 
 
 def row_as_dict(row: Row) -> dict[str, Any]:
-    """One example, as JSON."""
-    return {
+    """One example, as JSON; ``outcomes`` only where a metric has them."""
+    data = {
         "id": row.example.id,
         "state": row.state,
         "scores": dict(row.score.values),
@@ -26,6 +27,12 @@ def row_as_dict(row: Row) -> dict[str, Any]:
         "groups": dict(row.example.groups),
         "details": dict(row.score.details),
     }
+    if row.score.outcomes:
+        listed: dict[str, list[dict[str, Any]]] = {}
+        for metric, outcomes in row.score.outcomes.items():
+            listed[metric] = [dataclasses.asdict(outcome) for outcome in outcomes]
+        data["outcomes"] = listed
+    return data
 
 
 def write_jsonl(read: Rows, stream: IO[str]) -> int:

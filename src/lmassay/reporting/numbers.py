@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from lmassay.statistics.observations import counted_labels
 from lmassay.types import Result
 
 
@@ -52,6 +53,11 @@ def no_interval_notes(results: Iterable[Result]) -> list[str]:
         if reason and result.value is not None:
             metrics.setdefault(reason, {})[result.metric] = None
     return [f"[n/a] No interval for {', '.join(names)}: {reason}." for reason, names in metrics.items()]
+
+
+def clusters_text(result: Result) -> str:
+    """How many clusters a number rests on, such as ``10 nouns, 2 verb pairs``; empty for independent examples."""
+    return ", ".join(counted_labels(count, name) for name, count in result.clusters.items())
 
 
 def p_text(p: float | None) -> str:

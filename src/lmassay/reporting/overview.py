@@ -15,10 +15,14 @@ Found = Mapping[str, Result]
 
 @dataclass(frozen=True, slots=True)
 class Overview:
-    """``rows`` are (depth, label, results); ``counted`` names one metric for each n that differs from the others."""
+    """``rows`` are (depth, label, results); ``counted`` names one metric for each n that differs from the others.
+
+    ``crossed`` are the metrics that are crossed with something, and with what; its number is shown next to n.
+    """
 
     metrics: Sequence[str]
     counted: Sequence[str]
+    crossed: Mapping[str, str]
     rows: Sequence[tuple[int, str, Found]]
     lines: Sequence[tuple[str, str]]
     left_out: int
@@ -40,6 +44,7 @@ def overview_of(record: RunRecord) -> Overview | None:
     return Overview(
         metrics=metrics,
         counted=_counted(metrics, [groups[group] for group in shown]),
+        crossed=_crossed(record, metrics, overall),
         rows=list(_rows(shown, groups)),
         lines=[*_left_out(metrics, overall), *((metric, short_text(overall[metric])) for metric in beside)],
         left_out=len(record.results) - listed,
@@ -57,7 +62,8 @@ def in_parts(overview: Overview, fits: Callable[[Overview], bool]) -> list[Overv
 
 def _only(overview: Overview, metrics: Sequence[str]) -> Overview:
     counted = _counted(metrics, [found for _, _, found in overview.rows if found])
-    return replace(overview, metrics=metrics, counted=counted)
+    crossed = {metric: name for metric, name in overview.crossed.items() if metric in metrics}
+    return replace(overview, metrics=metrics, counted=counted, crossed=crossed)
 
 
 def _shown(groups: Sequence[str]) -> list[str]:
@@ -88,6 +94,15 @@ def _counted(metrics: Sequence[str], groups: Sequence[Found]) -> list[str]:
     for metric in metrics:
         first.setdefault(tuple(found[metric].n if metric in found else None for found in groups), metric)
     return list(first.values())
+
+
+def _crossed(record: RunRecord, metrics: Sequence[str], overall: Found) -> dict[str, str]:
+    """The metrics whose results say how many labels they rest on; those of earlier versions do not."""
+    crossed: dict[str, str] = {}
+    for metric, name in record.design.crossed.items():
+        if metric in metrics and metric in overall and name in overall[metric].clusters:
+            crossed[metric] = name
+    return crossed
 
 
 def _left_out(metrics: Sequence[str], overall: Found) -> list[tuple[str, str]]:

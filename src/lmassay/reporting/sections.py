@@ -8,7 +8,7 @@ from dataclasses import replace
 from lmassay.plugins.evaluations import evaluation_of, metric_of, view_of
 from lmassay.plugins.hooks import call_hook, optional
 from lmassay.reporting.blocks import Block, Body, Cell, Heading, Line, Section, Table, count, measured, name, titles
-from lmassay.reporting.numbers import interval_text, value_text
+from lmassay.reporting.numbers import clusters_text, interval_text, value_text
 from lmassay.storage.store import Store
 from lmassay.types import OVERALL, Result, RunRecord, metric_called
 
@@ -72,7 +72,7 @@ def results_table(record: RunRecord, results: Sequence[Result]) -> Table:
                 Cell(r.group, kind="text"),
                 Cell(value_text(r)),
                 Cell(interval_text(r)),
-                count(r.n),
+                Cell(count(r.n).text, [clusters_text(r)] if r.clusters else []),
                 count(r.n_error),
                 count(r.n_unscored),
             ]

@@ -158,7 +158,8 @@ def _depends_on(
     if model is not None:
         identity = ",".join(f"{k}={v}" for k, v in model_identity(config, model, model_inputs).items() if k != "name")
         parts["model"] = f"{model.name}({identity})"
-    parts |= {"limit": config.limit, "seed": config.seed, "ci": config.settings.signature(task.design.clusters)}
+    clusters = dict.fromkeys([*task.design.clusters, *task.design.crossed.values()])
+    parts |= {"limit": config.limit, "seed": config.seed, "ci": config.settings.signature(list(clusters))}
     return {name: redact(provenance.plain(value)) for name, value in parts.items() if value is not None}
 
 

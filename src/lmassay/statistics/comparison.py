@@ -17,7 +17,7 @@ from lmassay.statistics.comparability import differing_settings
 from lmassay.statistics.distributions import false_discovery_rates
 from lmassay.statistics.estimation import Estimate, Term
 from lmassay.statistics.intervals import ABSOLUTE_SLACK, RELATIVE_SLACK, Difference, Settings, difference_of, the_same
-from lmassay.statistics.observations import shown_label
+from lmassay.statistics.observations import label_in_plural
 from lmassay.statistics.replicates import difference_of_repetitions, difference_on_tests
 from lmassay.statistics.table import ScoresOnTests, ScoreTable
 from lmassay.storage.store import Store
@@ -732,7 +732,7 @@ def _shared_labels(base: Side, other: Side) -> list[str]:
     crossed = {**other.record.design.crossed, **base.record.design.crossed}
     for metric, name in crossed.items():
         found = [labelled_units_of(side, metric, None) for side in (base, other)]
-        names = shown_label(name)
+        names = label_in_plural(name)
         for side, units in zip((base, other), found, strict=True):
             if not units and side.table.has(metric):
                 told.append(

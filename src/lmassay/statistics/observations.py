@@ -86,10 +86,22 @@ def observations(
     )
 
 
-def shown_label(name: str) -> str:
-    """What a group is called in running text, in the plural.
+_PLURALS = {"phenomenon": "phenomena", "category": "categories"}
 
-    >>> shown_label("verb_pair")
+
+def label_in_plural(name: str) -> str:
+    """What a group is called in running text.
+
+    >>> label_in_plural("verb_pair")
     'verb pairs'
     """
-    return f"{name.replace('_', ' ')}s"
+    shown = name.replace("_", " ")
+    return _PLURALS.get(shown, f"{shown}s")
+
+
+def counted_labels(count: int, name: str) -> str:
+    """
+    >>> counted_labels(1, "verb_pair"), counted_labels(1200, "noun")
+    ('1 verb pair', '1,200 nouns')
+    """
+    return f"{count:,} {name.replace('_', ' ') if count == 1 else label_in_plural(name)}"

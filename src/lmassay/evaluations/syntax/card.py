@@ -8,9 +8,11 @@ from typing import Any
 
 from lmassay.contracts import CardVariant
 from lmassay.evaluations.syntax import evaluation
+from lmassay.evaluations.syntax.metrics import MEAN_OF_CONSTRUCTIONS, VERB_PAIR
 from lmassay.reporting.headline import Headline, counted, value_with_interval
+from lmassay.statistics.observations import counted_labels
 from lmassay.storage.store import Store
-from lmassay.types import RunRecord
+from lmassay.types import OVERALL, Result, RunRecord
 
 _CONSTRUCTIONS = {
     "Simple": "english:simple",
@@ -21,6 +23,7 @@ _CONSTRUCTIONS = {
     "Across object relative clause": "english:across_object_relative",
     "In object relative clause": "english:in_object_relative",
 }
+_COMPARED_OVER_CONTEXTS = "Agreement (MW): the difference is that of the means over contexts, not over constructions."
 _MOST_PAIRS = {"quick": 40, "standard": 100, "full": 400}
 
 
@@ -37,30 +40,53 @@ def variants(size: str) -> list[CardVariant]:
 
 
 def headline(store: Store, records: Sequence[RunRecord]) -> Headline | None:
-    """MW of the latest run."""
+    """MW of the latest run: the mean of its constructions, or of the only one."""
     if not records:
         return None
     record = records[-1]
-    result = record.result("mw")
+    # Overall, a construction counts by its contexts: one that comes from two files would count twice.
+    group = MEAN_OF_CONSTRUCTIONS if record.result("mw", MEAN_OF_CONSTRUCTIONS) else OVERALL
+    result = record.result("mw", group)
     if result is None:
         return None
-    constructions = {
-        other.group for other in record.results if other.group.startswith("construction=") and "," not in other.group
-    }
+    constructions = [
+        other
+        for other in record.results
+        if other.metric == "mw" and other.group.startswith("construction=") and "," not in other.group
+    ]
+    tse = record.result("tse", group)
+    verbs = (
+        ""
+        if tse is None or VERB_PAIR not in tse.clusters
+        else f", {counted_labels(tse.clusters[VERB_PAIR], VERB_PAIR)}"
+    )
     return Headline(
         evaluation=evaluation,
         metric="mw",
         result=result,
         scope=f"{result.n:,} contexts, {counted(len(constructions) or 1, 'construction')}",
         beside=[
-            f"over all verbs alike (EW): {value_with_interval(record.result('ew'))}",
-            f"on the given pairs of verbs (TSE): {value_with_interval(record.result('tse'))}",
+            *_range_note(constructions),
+            f"over all verbs alike (EW): {value_with_interval(record.result('ew', group))}",
+            f"on the given pairs of verbs (TSE{verbs}): {value_with_interval(tse)}",
         ],
         meaning="A verb drawn from the model's own predictions agrees with its subject this often; by chance, half of "
         "the time.",
         limits="It is about one rule of grammar, agreement in number, in sentences made from templates.",
+        comparison_note=_COMPARED_OVER_CONTEXTS if group == MEAN_OF_CONSTRUCTIONS else "",
         records=[record],
     )
+
+
+def _range_note(constructions: Sequence[Result]) -> list[str]:
+    """How much constructions differ, which the interval does not say."""
+    values = [result.value for result in constructions if result.value is not None]
+    if len(values) < 2:
+        return []
+    return [
+        f"constructions range from {min(values):.2f} to {max(values):.2f}; the interval takes them as given: it is "
+        "about other nouns in the same constructions, not about other constructions"
+    ]
 
 
 def sentences_headline(store: Store, records: Sequence[RunRecord]) -> Headline | None:

@@ -8,6 +8,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
+import numpy as np
+from numpy.typing import NDArray
 from pydantic import Field
 
 from lmassay.contracts import Task
@@ -23,6 +25,8 @@ Method = Literal["sentence", "one_prefix", "two_prefix"]
 METRICS = ("accuracy", "accuracy_token", "accuracy_char")
 CLUSTER = "cluster"
 """The group that holds the field named by ``clusters``."""
+_GROUPED = {"paradigm": "UID", "phenomenon": "linguistics_term"}
+"""What ``clusters`` may name that is a group of every example, with the field of the data that it is taken from."""
 # BLiMP's published table has twelve phenomena; its files name a thirteenth, which the table counts among another.
 _PUBLISHED_AS = {"s-selection": "argument_structure"}
 
@@ -31,7 +35,8 @@ class MinimalPairs(Task):
     """Accuracy over minimal pairs: by the whole log-probability, by its mean over tokens, by its mean over characters.
 
     ``method: one_prefix`` compares two words after one beginning, ``two_prefix`` one word after two, for the BLiMP
-    pairs that allow it. ``clusters`` names a field of the data whose members are not independent of each other.
+    pairs that allow it. ``clusters`` says what was sampled, if not single pairs: ``paradigm``, ``phenomenon``, or a
+    field of the data whose members are not independent of each other.
     """
 
     name = "minimal_pairs"
@@ -53,16 +58,17 @@ class MinimalPairs(Task):
         self._data, self._base, self._method = data, base_dir, method
         self._most, self._clusters = max_per_file, clusters
         if clusters != "none":
-            self.design = replace(self.design, clusters=(CLUSTER,))
+            self.design = replace(self.design, clusters=(clusters if clusters in _GROUPED else CLUSTER,))
         self.label = label or (Path(data).stem if isinstance(data, str) else f"{len(data)} constructions")
 
     def check(self) -> None:
+        if self._clusters == "none":
+            return
         for construction, _, pair in sources.numbered(self._constructions, self._most, None):
-            if self._clusters == "none":
-                break
-            if pair.fields.get(self._clusters) is None:
+            if self.design.cluster not in self._groups(construction, pair):
+                field = _GROUPED.get(self._clusters, self._clusters)
                 raise DataError(
-                    f"task.clusters: {pair.where} ({construction}) lacks the field '{self._clusters}'; "
+                    f"task.clusters: {pair.where} ({construction}) lacks the field '{field}'; "
                     "write none, or a field that all rows have"
                 )
 
@@ -89,16 +95,24 @@ class MinimalPairs(Task):
         return [self._verdict(example, answers) for example, answers in zip(examples, responses, strict=True)]
 
     def aggregate(self, table: ScoreTable, settings: Settings) -> list[Result]:
-        found = [intervals.mean_result(table, m, settings, cluster=self.design.cluster) for m in METRICS]
+        parts = [("overall", np.ones(len(table), dtype=bool))]
         for group in ("field", "phenomenon", "paradigm"):
             for label, where in table.parts(group):
                 if label and len(set(table.groups[group])) > 1:
-                    name = f"{group}={label}"
-                    found += [
-                        intervals.mean_result(table, m, settings, group=name, where=where, cluster=self.design.cluster)
-                        for m in METRICS
-                    ]
+                    parts.append((f"{group}={label}", where))
+        found = []
+        for name, where in parts:
+            cluster = self._cluster_within(table, where)
+            for metric in METRICS:
+                found.append(intervals.mean_result(table, metric, settings, group=name, where=where, cluster=cluster))
         return found
+
+    def _cluster_within(self, table: ScoreTable, where: NDArray[np.bool_]) -> str | None:
+        """Within one paradigm (or phenomenon), nothing varies but its pairs: they are then what was sampled."""
+        cluster = self.design.cluster
+        if cluster in _GROUPED and len(np.unique(table.codes(cluster)[1][where])) == 1:
+            return None
+        return cluster
 
     def signature(self) -> Mapping[str, Any]:
         parts: dict[str, Any] = {"data": sources.signature_of(self._constructions), "method": self._method}
@@ -123,7 +137,7 @@ class MinimalPairs(Task):
             "paradigm": str(fields.get("UID") or construction),
         }
         groups = {name: label for name, label in groups.items() if label}
-        if self._clusters != "none" and fields.get(self._clusters) is not None:
+        if self._clusters not in ("none", *_GROUPED) and fields.get(self._clusters) is not None:
             groups[CLUSTER] = str(fields[self._clusters])
         return groups
 

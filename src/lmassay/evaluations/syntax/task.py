@@ -26,6 +26,7 @@ from lmassay.evaluations.syntax.contexts import (
 )
 from lmassay.evaluations.syntax.lemmas import VerbList, read_verbs, shipped_verbs
 from lmassay.statistics.intervals import Settings
+from lmassay.statistics.observations import FEW_LABELS
 from lmassay.statistics.table import ScoreTable
 from lmassay.types import Candidates, Design, Example, Outcome, Request, Response, Result, Score, Slot
 
@@ -113,6 +114,7 @@ class Syntax(Task):
             told.append(f"{unknown} contexts have no label and verbs that tell no number: they count for TSE only")
         for name in dict.fromkeys(context.construction for context in contexts):
             told += self._notes_on(name, [context for context in contexts if context.construction == name])
+        told += _few_verb_pairs(contexts)
         mixed = sum(len(context.numbers) > 1 for context in contexts)
         if mixed:
             told.append(f"{mixed} contexts occur with both labels; the first one counts for EW and MW")
@@ -303,6 +305,21 @@ class Syntax(Task):
             a, b = known[good], known[bad]
             verdicts.append((row, None if np.isnan(a) or np.isnan(b) else metrics.tse_of_pair(a, b)))
         return verdicts
+
+
+def _few_verb_pairs(contexts: Sequence[Context]) -> list[str]:
+    """A warning before the run; that some verbs are no single tokens of the model shows only in the run."""
+    found: dict[str, set[str]] = {}
+    for context in contexts:
+        pairs = found.setdefault(context.construction, set())
+        pairs.update(verb_pair(good, bad) for _, good, bad in context.rows)
+    few = [f"{name} {len(pairs)}" for name, pairs in found.items() if len(pairs) < FEW_LABELS]
+    if not few:
+        return []
+    return [
+        f"few different verb pairs in the data ({', '.join(few)}): TSE on fewer than {FEW_LABELS} hardly tells how "
+        "other verbs would fare, so its interval is wide, or there is none"
+    ]
 
 
 def by_verb_pair(example: Example, scores: Sequence[tuple[int, float]]) -> list[Outcome]:

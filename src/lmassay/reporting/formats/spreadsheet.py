@@ -45,7 +45,7 @@ def csv_text(columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
 
 
 _OF_RUN = ("run", "task", "model", "label", "status")
-_OF_RESULT = ("metric", "group", "value", "low", "high", "n", "n_error", "n_unscored", "method")
+_OF_RESULT = ("metric", "group", "value", "low", "high", "n", "n_error", "n_unscored", "method", "clusters")
 COLUMNS = (*_OF_RUN, *_OF_RESULT, "confidence", "signature")
 
 

@@ -40,13 +40,14 @@ def test_a_run_has_a_row_a_construction_and_two_that_sum_up(tmp_path):
         assert found["mean of constructions"][place] == f"{told[metric, 'mean of constructions'].value:.3f}"
 
 
-def test_contexts_rows_dropped_errors_lemmas_and_nouns_stand_beside_the_scores(tmp_path):
+def test_contexts_rows_verb_pairs_dropped_errors_lemmas_and_nouns_stand_beside_the_scores(tmp_path):
     run(tmp_path, two_constructions(tmp_path), {"unknown": ["swim"]})
     (table,) = tables(syntax_section(tmp_path))
-    assert [c.text for c in table.heads[0][5:]] == ["contexts", "rows", "dropped", "errors", "lemmas", "nouns"]
+    facts = ["contexts", "rows", "verb pairs", "dropped", "errors", "lemmas", "nouns"]
+    assert [c.text for c in table.heads[0][5:]] == facts
     # Two nouns in two numbers with three verbs, one of which the model cannot spell.
-    assert cells(table)["Simple"][4:] == ["4", "8", "4", "0", "3", "2"]
-    assert cells(table)["overall"][4:] == ["10", "20", "10", "0", "3", "3"]
+    assert cells(table)["Simple"][4:] == ["4", "8", "2", "4", "0", "3", "2"]
+    assert cells(table)["overall"][4:] == ["10", "20", "2", "10", "0", "3", "3"]
 
 
 def test_singular_and_plural_are_told_apart_in_small_print(tmp_path):
@@ -133,7 +134,7 @@ def test_a_cell_without_data_says_so_with_its_n(tmp_path):
 def test_errors_are_counted_and_the_rest_is_shown(tmp_path):
     run(tmp_path, two_constructions(tmp_path), {"fails_on": "pilot"})
     (table,) = tables(syntax_section(tmp_path))
-    assert cells(table)["Simple"][7] == "2"
+    assert cells(table)["Simple"][8] == "2"
     text = page(tmp_path)
     assert "4 × the &lt;b&gt;server&lt;/b&gt; is on fire" in text
     assert text.count("<svg") == 6

@@ -9,13 +9,14 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from lmassay.evaluations.syntax.metrics import MEAN_OF_CONSTRUCTIONS
 from lmassay.reporting.blocks import titles
 from lmassay.storage.store import Store
 from lmassay.types import Result, Row, RunRecord
 
 MOST_EXAMPLES = 8
 _CANDIDATES = 200
-MEAN = "mean of constructions"
+MEAN = MEAN_OF_CONSTRUCTIONS
 _CUTOFF = re.compile(r"ew@(top|bottom)(\d+(?:\.\d+)?(?:e-\d+)?)")
 Side = Literal["top", "bottom"]
 

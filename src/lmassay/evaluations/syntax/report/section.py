@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
+from lmassay.evaluations.syntax.metrics import VERB_PAIR
 from lmassay.evaluations.syntax.report import curves, heatmap
 from lmassay.evaluations.syntax.report.runs import MEAN, Run, System, read, systems, wrong_mass
 from lmassay.reporting.blocks import (
@@ -25,6 +26,7 @@ from lmassay.reporting.blocks import (
     overlapping,
 )
 from lmassay.reporting.example_texts import Asked, Parts
+from lmassay.reporting.few_labels import few_label_notes
 from lmassay.reporting.numbers import number_text
 from lmassay.reporting.sections import results_section as results_as_they_are
 from lmassay.reporting.sections import results_table
@@ -35,15 +37,16 @@ MOST_SYSTEMS = 12
 """More than these have their numbers in the tables, but neither curves nor examples."""
 
 _METRICS = (("mw", "MW"), ("ew", "EW"), ("tse", "TSE"))
-_FACTS = ("mass", "contexts", "rows", "dropped", "errors", "lemmas", "nouns")
+_FACTS = ("mass", "contexts", "rows", "verb pairs", "dropped", "errors", "lemmas", "nouns")
 _DIGITS = 3
 _WHAT_IT_IS = (
     "MW: share of the verbs' probability that agrees. EW: share of the verbs whose right form is more probable than "
     "the wrong one. TSE: the same of the rows' own verbs. sg, pl: where the right verb is singular, plural."
 )
 _WHAT_IT_RESTS_ON = (
-    "mass: probability of all verbs that MW counts. rows: pairs that TSE counts; dropped: pairs with a form that is no "
-    "single token. lemmas: verbs with both forms in the vocabulary."
+    "mass: probability of all verbs that MW counts. rows: sentence pairs that TSE counts, with how many different verb "
+    "pairs; dropped: sentence pairs with a verb form that is no single token. lemmas: verbs with both forms in the "
+    "vocabulary."
 )
 
 
@@ -135,6 +138,7 @@ def _facts(system: System, construction: str | None) -> list[Cell]:
         measured(system.result("mass", construction), _DIGITS),
         Cell(count(None if ew is None else ew.n).text, [f"{unscored:,} unscored"] if unscored else []),
         count(None if tse is None else tse.n),
+        count(None if tse is None else tse.clusters.get(VERB_PAIR)),
         count(None if tse is None else tse.n_unscored),
         count(None if counted is None else counted.n_error),
         Cell(_range(lemmas)),
@@ -156,7 +160,26 @@ def _own(run: Run) -> list[Result]:
 
 
 def _notes(members: Sequence[System]) -> list[Block]:
-    """How independent the contexts are."""
+    """How independent the rows are, and which numbers rest on few verbs."""
+    notes = _clusters_notes(members)
+    if notes and any(VERB_PAIR in result.clusters for result in _tse_results(members)):
+        notes.append(
+            Note("Intervals of TSE are clustered by verb pair as well, because all contexts try the same ones.")
+        )
+    for system in members:
+        for run in system.runs:
+            whose = f"{system.title}: " if len(members) > 1 else ""
+            notes += [Note(f"{whose}{note[0].upper()}{note[1:]}.") for note in few_label_notes(run.record)]
+    return notes
+
+
+def _tse_results(members: Sequence[System]) -> Iterator[Result]:
+    for system in members:
+        for run in system.runs:
+            yield from (result for (metric, _), result in run.results.items() if metric == "tse")
+
+
+def _clusters_notes(members: Sequence[System]) -> list[Block]:
     bases = [[basis for run in system.runs for basis in run.bases.values()] for system in members]
     nouns = {len({noun for basis in found for noun in basis.nouns}) for found in bases} - {0}
     alone = {sum(basis.alone for basis in found) for found in bases} - {0}
