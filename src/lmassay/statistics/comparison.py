@@ -245,12 +245,17 @@ class Pairs:
             low, high = self.estimated.interval(settings.confidence)
             return Difference(self.estimated.value, low, high, self.estimated.p_value(), self.n, self.estimated)
         terms = []
+        furthest: float | None = 0.0
         for column in self.columns:
             # If no score changed, nothing else tells how far one could have: by its range, or by its own size.
             values = np.abs(np.concatenate([column.before, column.after]))
             step = max(1.0, float(values.max()))
             terms.append(Term(column.changes(), column.coefficient, column.clusters, column.weights, step=step))
-        return difference_of(terms, settings, self.clustered_by)
+            low, high = _bounds([*column.before.tolist(), *column.after.tolist()])
+            if furthest is not None:
+                # Scores between two ends cannot differ by more than the ends do.
+                furthest = furthest + abs(column.coefficient) * (high - low) if isfinite(high - low) else None
+        return difference_of(terms, settings, self.clustered_by, furthest)
 
     def at_end(self, *, falls: bool) -> Pairs | None:
         """The pairs if every new score were as low, or as high, as it can be; None where scores have no end."""

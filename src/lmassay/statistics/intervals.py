@@ -167,9 +167,15 @@ def paired_difference(
     return difference_of([Term(difference, 1.0, clusters, weights, step=step)], settings)
 
 
-def difference_of(terms: Sequence[Term], settings: Settings, by: Sequence[str] = ()) -> Difference:
-    """A difference from the paired differences of the columns that it combines; ``by`` names the clusters."""
-    estimated = replace(estimate(terms, is_difference=True), clustered_by=tuple(by))
+def difference_of(
+    terms: Sequence[Term], settings: Settings, by: Sequence[str] = (), furthest: float | None = None
+) -> Difference:
+    """A difference from the paired differences of the columns that it combines.
+
+    ``by`` names the clusters; no difference can be further from 0 than ``furthest``.
+    """
+    ends = None if furthest is None else (-furthest, furthest)
+    estimated = replace(estimate(terms, is_difference=True), clustered_by=tuple(by), bounds=ends)
     low, high = estimated.interval(settings.confidence)
     return Difference(estimated.value, low, high, estimated.p_value(), estimated.rows, estimated)
 
