@@ -9,8 +9,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from lmassay.statistics.distributions import percentile_bootstrap
-from lmassay.statistics.estimation import Bounds, Estimate, Term, estimate
+from lmassay.statistics.distributions import normal_quantile, percentile_bootstrap
+from lmassay.statistics.estimation import Bounds, Estimate, Term, estimate, wilson
 from lmassay.statistics.observations import Observations, observations
 from lmassay.statistics.table import ScoreTable
 from lmassay.types import Result
@@ -71,6 +71,19 @@ def mean_estimate(
         # Where weights count rows and each value is the share of right ones, the mean is a rate over rows.
         are_counts = bool(np.allclose(hits, np.round(hits)) and np.allclose(weights, np.round(weights)))
     return estimate([Term(values, 1.0, clusters, weights, are_counts)], bounds=bounds)
+
+
+def mean_interval(
+    values: Floats, settings: Settings = DEFAULT, clusters: Sequence[str] | None = None
+) -> tuple[float | None, float | None]:
+    """The interval of a mean alone, for a task that puts its results together itself."""
+    ways = [] if clusters is None else [clusters]
+    return mean_estimate(values, ways).interval(settings.confidence)
+
+
+def rate_interval(rate: float, n: float, settings: Settings = DEFAULT) -> tuple[float, float]:
+    """Wilson's interval of a rate among independent examples, whose number need not be whole."""
+    return wilson(rate, n, normal_quantile(0.5 + settings.confidence / 2))
 
 
 def result_of(
