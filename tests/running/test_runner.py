@@ -18,7 +18,7 @@ from lmassay.running.config import RunConfig
 from lmassay.statistics.comparison import caveats, compare_runs, load_side
 from lmassay.statistics.intervals import Settings, mean_results, paired_difference
 from lmassay.storage.store import Store, fits_cache
-from lmassay.types import Design, Example, Generate, Place, Response, Score, Slot
+from lmassay.types import Design, Example, Generate, Outcome, Place, Response, Score, Slot
 
 
 class Lengths(Task):
@@ -436,3 +436,20 @@ def test_a_reader_can_be_shown_what_was_asked_and_answered(store, model):
     assert found["0"] == [("a", "aa", "stop")]
     assert found["1"] == [("bb", None, "refusal")]
     assert found["3"] == []
+
+
+@pytest.mark.parametrize(
+    ("crossed", "outcomes", "problem"),
+    [
+        ({}, [Outcome("a", 1.0)], "its design.crossed does not say what their labels are"),
+        ({"length": "letter"}, [Outcome("a", 2.0, 3.0)], "whose mean is not the value of the metric, 1.0"),
+        ({"length": "letter"}, [], "whose mean is not the value of the metric, 1.0"),
+        ({"length": "letter"}, [Outcome("a", 1.0, 0.0)], "whose mean is not the value of the metric, 1.0"),
+    ],
+)
+def test_outcomes_that_do_not_give_the_score_are_refused(store, monkeypatch, crossed, outcomes, problem):
+    score = Score({"length": 1.0}, outcomes={"length": outcomes})
+    monkeypatch.setattr(Lengths, "design", Design(crossed=crossed))
+    monkeypatch.setattr(Lengths, "score", lambda self, examples, responses: [score] * len(examples))
+    with pytest.raises(PluginError, match=f"gave outcomes of length for the example 0.*{problem}"):
+        runner.start(planned(), store)

@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lmassay.statistics.estimation import Estimate, Term, estimate, mean_of_estimates, rate_intervals, wilson
+from lmassay.statistics.intervals import mean_estimate
 
 
 def setup_module() -> None:
@@ -271,3 +272,23 @@ def test_wilson_takes_arrays():
     low, high = wilson(np.array([0.5, 1.0]), np.array([10.0, 10.0]), 1.96)
     assert low.shape == high.shape == (2,)
     assert high[1] == 1.0
+
+
+def test_two_ways_of_clustering_do_not_inflate_beyond_what_one_could():
+    """Rows that are the same within every noun and within every verb are all the same."""
+    nouns, verbs = (part.ravel() for part in np.indices((12, 8)))
+    all_right = mean_estimate(np.ones(96), [nouns, verbs])
+    # Eight verbs, each counting as one answer; both inflations at their largest would leave less than five.
+    assert all_right.floor == pytest.approx(8)
+    assert all_right.effective >= all_right.floor
+    assert all_right.clusters == (12, 8)
+
+
+def test_a_mean_of_two_means_of_the_same_clusters_varies_as_one_does():
+    """One row a cluster in each of them: within a single mean there is nothing to inflate."""
+    rng = np.random.default_rng(3)
+    values = rng.uniform(0, 1, 20)
+    clusters = [np.arange(20)]
+    once = estimate([Term(values, 1.0, clusters)], bounds=(0.0, 1.0))
+    twice = estimate([Term(values, 0.5, clusters), Term(values, 0.5, clusters)], bounds=(0.0, 1.0))
+    assert twice.error == pytest.approx(once.error, rel=0.1)

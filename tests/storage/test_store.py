@@ -8,7 +8,7 @@ import pytest
 
 from lmassay.errors import StoreError
 from lmassay.storage.store import FILE, Store
-from lmassay.types import Example, NewRun, Provenance, Response, Row, Score
+from lmassay.types import Example, NewRun, Outcome, Provenance, Response, Row, Score
 
 
 def new_run(store: Store, label: str = "x") -> str:
@@ -212,6 +212,27 @@ def test_a_store_of_an_earlier_version_has_no_record_of_what_was_asked(store):
     with Store(store.folder, create=True) as upgraded:
         upgraded.add_rows(run, [(0, Row(Example("a", {}), "scored"))], {"a": ["k"]})
         assert list(upgraded.asked(run)) == [("a", [])]
+
+
+def test_outcomes_come_back_with_their_scores(store):
+    run = new_run(store)
+    outcomes = {"tse": [Outcome("are/is", 1.0, 4.0), Outcome("laugh/laughs", 0.5, 2.0)]}
+    store.add_rows(run, [(0, Row(Example("a", {}), "scored", Score({"tse": 5 / 6}, outcomes=outcomes)))])
+    for rows in (store.rows(run), store.score_rows(run)):
+        assert [row.score.outcomes for row in rows] == [outcomes]
+
+
+def test_a_store_of_an_earlier_version_has_no_outcomes(store):
+    run = new_run(store)
+    store.add_rows(run, [(0, Row(Example("a", {}), "scored", Score({"tse": 1.0})))])
+    with sqlite3.connect(store.file) as db:
+        db.execute("ALTER TABLE rows DROP COLUMN outcomes")
+        db.execute("PRAGMA user_version = 4")
+    with Store(store.folder) as reopened:
+        for rows in (reopened.rows(run), reopened.score_rows(run)):
+            assert [row.score.outcomes for row in rows] == [{}]
+    with Store(store.folder, create=True) as upgraded:
+        assert [row.score.outcomes for row in upgraded.rows(run)] == [{}]
 
 
 def test_a_configuration_keeps_the_order_of_its_keys(store):

@@ -141,8 +141,6 @@ def _run_one(entry: Entry, store: Store, ahead: Ahead, count: str, display: Disp
     except LmassayError as error:
         complain(str(error), getattr(error, "__notes__", []))
         return EXIT_FAILED, False
-    for note in few_label_notes(record):
-        warn(note)
     return 0, record.status == "stopped"
 
 
@@ -163,6 +161,8 @@ def show_records(records: Sequence[RunRecord], store: Store, as_json: bool) -> i
     else:
         print_runs(records, store)
         _print_summaries(records, store)
+    for note in dict.fromkeys(note for record in records for note in few_label_notes(record)):
+        warn(note)
     return unfinished(records, store)
 
 

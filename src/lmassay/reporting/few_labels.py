@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from types import MappingProxyType
+
 from lmassay.statistics.observations import FEW_LABELS, counted_labels, label_in_plural
 from lmassay.types import OVERALL, RunRecord
 
 _MOST_GROUPS = 4
 
 
-def few_label_notes(record: RunRecord) -> list[str]:
-    """A sentence for each metric that is crossed with something of which there is little, overall or in some group."""
+def few_label_notes(record: RunRecord, titles: Mapping[str, str] = MappingProxyType({})) -> list[str]:
+    """A sentence for each metric that is crossed with something of which there is little, overall or in some group.
+
+    ``titles`` are what metrics are called; their names if left out.
+    """
     notes = []
     for metric, name in record.design.crossed.items():
         counts: dict[str, int] = {}
@@ -19,15 +25,17 @@ def few_label_notes(record: RunRecord) -> list[str]:
                 counts[result.group] = result.clusters.get(name, FEW_LABELS)
         few = {group: count for group, count in counts.items() if count < FEW_LABELS}
         if few:
-            notes.append(f"{metric} rests on {_where(few, name)}: {_meaning(name)}")
+            notes.append(f"{titles.get(metric, metric)} rests on {_where(few, name)}: {_meaning(name)}")
     return notes
 
 
-def _where(few: dict[str, int], name: str) -> str:
+def _where(few: Mapping[str, int], name: str) -> str:
     """Such as ``2 verb pairs`` or ``few verb pairs (Simple 5, Across a PP 2)``."""
     if OVERALL in few:
         return f"{counted_labels(few[OVERALL], name)} only"
-    groups = [f"{group.partition('=')[2] or group} {count}" for group, count in few.items()]
+    # The fewest first: not all may be named.
+    ordered = sorted(few.items(), key=lambda item: item[1])
+    groups = [f"{group.partition('=')[2] or group} {count}" for group, count in ordered]
     more = f" and {len(groups) - _MOST_GROUPS} more groups" if len(groups) > _MOST_GROUPS else ""
     return f"few {label_in_plural(name)} ({', '.join(groups[:_MOST_GROUPS])}{more})"
 

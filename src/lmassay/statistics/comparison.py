@@ -17,7 +17,7 @@ from lmassay.statistics.comparability import differing_settings
 from lmassay.statistics.distributions import false_discovery_rates
 from lmassay.statistics.estimation import Estimate, Term
 from lmassay.statistics.intervals import ABSOLUTE_SLACK, RELATIVE_SLACK, Difference, Settings, difference_of, the_same
-from lmassay.statistics.observations import label_in_plural
+from lmassay.statistics.observations import counted_labels, label_in_plural
 from lmassay.statistics.replicates import difference_of_repetitions, difference_on_tests
 from lmassay.statistics.table import ScoresOnTests, ScoreTable
 from lmassay.storage.store import Store
@@ -741,15 +741,15 @@ def _shared_labels(base: Side, other: Side) -> list[str]:
         for side, units in zip((base, other), found, strict=True):
             if not units and side.table.has(metric):
                 told.append(
-                    f"{side.record.id} was made by an earlier version and does not hold {metric} by {names}: "
-                    f"the difference in {metric} says nothing of other {names}"
+                    f"{side.record.id} was made by an earlier version, which did not record {metric} by "
+                    f"{name.replace('_', ' ')}: the difference in {metric} says nothing of other {names}"
                 )
         if not all(found):
             continue
         ours, theirs = ({label for _, label in units} for units in found)
         if ours != theirs:
             told.append(
-                f"{metric} is compared on the {len(ours & theirs):,} {names} that both runs have, of "
+                f"{metric} is compared on {counted_labels(len(ours & theirs), name)} that both runs have, of "
                 f"{len(ours):,} ({base.record.id}) and {len(theirs):,} ({other.record.id})"
             )
     return told

@@ -105,6 +105,43 @@ def test_clusters_are_a_field_of_the_data(files):
         run(files, [("a", "bb", {"t": 1}), ("a", "cc", {})], clusters="t")
 
 
+def blimp_rows(paradigms: int = 8, pairs: int = 10):
+    """Every second paradigm is always right, the others always wrong; two make a phenomenon."""
+    rows = []
+    for paradigm in range(paradigms):
+        fields = {"field": "syntax", "linguistics_term": f"phenomenon_{paradigm // 2}", "UID": f"paradigm_{paradigm}"}
+        for number in range(pairs):
+            texts = (f"a {number}", f"bb {number}") if paradigm % 2 else (f"bb {number}", f"a {number}")
+            rows.append((*texts, fields))
+    return rows
+
+
+@pytest.mark.parametrize(("units", "number"), [("paradigm", 8), ("phenomenon", 4)])
+def test_paradigms_or_phenomena_can_be_the_units(files, units, number):
+    single, grouped = (run(files, blimp_rows(), clusters=clusters) for clusters in ("none", units))
+    before, after = single["accuracy"], grouped["accuracy"]
+    assert (before.value, before.n) == (after.value, after.n) == (0.5, 80)
+    assert before.method == "wilson"
+    assert after.method == f"wilson/{units}"
+    assert after.clusters == {units: number}
+    if units == "paradigm":
+        # Eight paradigms that are wholly right or wrong are eight coin tosses, not eighty.
+        assert after.high - after.low > 2 * (before.high - before.low)
+
+
+def test_within_a_paradigm_its_pairs_are_the_units(files):
+    found = run(files, blimp_rows(), clusters="paradigm")
+    by_group = {result.group: result for result in found.results if result.metric == "accuracy"}
+    assert by_group["paradigm=paradigm_1"].method == "wilson"
+    assert by_group["paradigm=paradigm_1"].low > 0.6
+    assert by_group["phenomenon=phenomenon_0"].method == "wilson/paradigm"
+
+
+def test_a_phenomenon_that_the_data_do_not_name_cannot_be_a_unit(files):
+    with pytest.raises(UserError, match="lacks the field 'linguistics_term'"):
+        run(files, [("a", "bb", {}), ("a", "cc", {})], clusters="phenomenon")
+
+
 def test_the_korean_grammar_runs_whole(files):
     config = {
         "task": {"name": "minimal_pairs", "data": "korean", "max_per_file": 6},

@@ -26,7 +26,7 @@ from lmassay.evaluations.syntax.contexts import (
 )
 from lmassay.evaluations.syntax.lemmas import VerbList, read_verbs, shipped_verbs
 from lmassay.statistics.intervals import Settings
-from lmassay.statistics.observations import FEW_LABELS
+from lmassay.statistics.observations import FEW_LABELS, counted_labels
 from lmassay.statistics.table import ScoreTable
 from lmassay.types import Candidates, Design, Example, Outcome, Request, Response, Result, Score, Slot
 
@@ -308,17 +308,13 @@ class Syntax(Task):
 
 
 def _few_verb_pairs(contexts: Sequence[Context]) -> list[str]:
-    """A warning before the run; that some verbs are no single tokens of the model shows only in the run."""
-    found: dict[str, set[str]] = {}
-    for context in contexts:
-        pairs = found.setdefault(context.construction, set())
-        pairs.update(verb_pair(good, bad) for _, good, bad in context.rows)
-    few = [f"{name} {len(pairs)}" for name, pairs in found.items() if len(pairs) < FEW_LABELS]
-    if not few:
+    """A warning before the run; how many verbs are single tokens of the model shows only in the run."""
+    pairs = {verb_pair(good, bad) for context in contexts for _, good, bad in context.rows}
+    if not pairs or len(pairs) >= FEW_LABELS:
         return []
     return [
-        f"few different verb pairs in the data ({', '.join(few)}): TSE on fewer than {FEW_LABELS} hardly tells how "
-        "other verbs would fare, so its interval is wide, or there is none"
+        f"the data try {counted_labels(len(pairs), metrics.VERB_PAIR)} only: TSE on fewer than {FEW_LABELS} hardly "
+        "tells how other verbs would fare, so its interval is wide, or there is none"
     ]
 
 

@@ -169,7 +169,7 @@ def _notes(members: Sequence[System]) -> list[Block]:
     for system in members:
         for run in system.runs:
             whose = f"{system.title}: " if len(members) > 1 else ""
-            notes += [Note(f"{whose}{note[0].upper()}{note[1:]}.") for note in few_label_notes(run.record)]
+            notes += [Note(f"{whose}{note}.") for note in few_label_notes(run.record, dict(_METRICS))]
     return notes
 
 
