@@ -55,8 +55,9 @@ MOST_FALSE = 0.05
 # The t-test is slightly liberal where the threshold is far beyond the churn: few falls also make the error look small.
 MOST_FALSE_PASSES = 0.07
 STATED = (0.75, 0.85)
-# How alike the changes of a cluster are cannot be known from few changes; the statement then rests on an assumption.
-STATED_CLUSTERED = (0.70, 0.90)
+# How alike the changes of a cluster are cannot be known from few changes. The statement then rests on the assumed
+# correlation of 0.3, and a drop that is stated too large (found more often than in 4 of 5) is on the safe side.
+STATED_CLUSTERED = (0.70, 1.0)
 FEW_CHANGES = 20
 
 
@@ -309,8 +310,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     print(
         f"seed {options.seed}, {options.repeats} comparisons a cell; targets: false alarms at most {MOST_FALSE}, false "
         f"passes of --pass-only-if at most {MOST_FALSE_PASSES}, FAIL at the stated drop {STATED[0]} to {STATED[1]} "
-        f"({STATED_CLUSTERED[0]:.2f} to {STATED_CLUSTERED[1]:.2f} where fewer than {FEW_CHANGES} clustered examples "
-        "change); *: missed by more than three standard errors\n"
+        f"(at least {STATED_CLUSTERED[0]:.2f} where fewer than {FEW_CHANGES} clustered examples change); "
+        "*: missed by more than three standard errors\n"
     )
     gate_table(options.repeats, 2, rng, report, designs)
     best_table(options.repeats, rng, report)

@@ -221,6 +221,22 @@ class Response:
 
 
 @dataclass(frozen=True, slots=True)
+class OnTests:
+    """The scores on single tests, where an example is a training and its score a mean over a test set."""
+
+    tests: str
+    """A digest of the test set: only scores on the same tests, in the same order, can be paired."""
+    scores: Mapping[str, Sequence[float]]
+    """By metric, one score for each test."""
+    groups: Sequence[int] = ()
+    """The number of the group that each test belongs to, such as its passage; empty if tests are independent."""
+
+    def as_dict(self) -> dict[str, Any]:
+        scores = {metric: list(values) for metric, values in self.scores.items()}
+        return {"tests": self.tests, "scores": scores, "groups": list(self.groups)}
+
+
+@dataclass(frozen=True, slots=True)
 class Outcome:
     """How an example fared on those of its rows that have one label, such as the rows that try one pair of verbs."""
 
@@ -242,6 +258,8 @@ class Score:
     outcomes: Mapping[str, Sequence[Outcome]] = field(default_factory=dict)
     """For metrics in ``Design.crossed``: the value again, apart for each label. The value of the metric is the mean
     over the outcomes, each counting by its rows. Statistics need them; tables and pages show the value."""
+    on_tests: OnTests | None = None
+    """Of a task whose ``design.replicates`` is set: what the values are means of."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -397,6 +415,22 @@ def combination_of(data: Mapping[str, Any]) -> Combination:
 
 
 @dataclass(frozen=True, slots=True)
+class Replicates:
+    """For a task whose examples are repetitions of one experiment, such as trainings on splits of one pool.
+
+    Repetitions that share their data are not independent: see :mod:`lmassay.statistics.replicates`.
+    """
+
+    group: str
+    """The group whose labels tell repetitions apart: ``split``."""
+    correlation: Mapping[str, float] = field(default_factory=dict)
+    """By metric: how strongly the results of two repetitions are correlated because they share data; 0 if not named."""
+
+    def as_dict(self) -> dict[str, Any]:
+        return {"group": self.group, "correlation": dict(self.correlation)}
+
+
+@dataclass(frozen=True, slots=True)
 class Design:
     """What statistics need to know about a task."""
 
@@ -410,6 +444,8 @@ class Design:
     """Metrics that are combined from several columns."""
     pair_by: tuple[str, ...] = ()
     """The groups by which runs are paired that have no example in common."""
+    replicates: Replicates | None = None
+    """Set if examples are repetitions of one experiment."""
     crossed: Mapping[str, str] = field(default_factory=dict)
     """Metrics whose examples share something beside their clusters, as contexts of different nouns try the same pairs
     of verbs: metric → what the labels of its ``Score.outcomes`` are, in the singular (``{"tse": "verb_pair"}``).
@@ -427,6 +463,7 @@ class Design:
             "weights": dict(self.weights),
             "combinations": {metric: combination.as_dict() for metric, combination in self.combinations.items()},
             "pair_by": list(self.pair_by),
+            **({} if self.replicates is None else {"replicates": self.replicates.as_dict()}),
             "crossed": dict(self.crossed),
         }
 
@@ -444,6 +481,7 @@ def design_of(data: Mapping[str, Any]) -> Design:
         weights=dict(data.get("weights") or {}),
         combinations={metric: combination_of(stored) for metric, stored in combinations.items()},
         pair_by=(pair_by,) if isinstance(pair_by, str) else tuple(pair_by),
+        replicates=Replicates(**data["replicates"]) if data.get("replicates") else None,
         crossed=dict(data.get("crossed") or {}),
     )
 

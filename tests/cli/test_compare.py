@@ -66,7 +66,7 @@ def test_another_attack_or_prompt_behind_one_label_is_told(tmp_path, compare, ga
 def test_flips_are_printed_on_demand_with_their_answers(folder, compare):
     code, out, _ = compare("base", "worse", "--flips", "2")
     assert code == 0
-    assert "flips in accuracy: 15 from 1 to 0, 0 from 0 to 1, 15 both 1, 10 both 0; McNemar's exact p < 0.0001" in out
+    assert "flips in accuracy: 15 from 1 to 0, 0 from 0 to 1, 15 both 1, 10 both 0; none left out" in out
     assert [line.split() for line in out.splitlines()[-2:]] == [
         ["0", "1", "0", "accuracy", "1", "accuracy", "0"],
         ["1", "1", "0", "accuracy", "1", "accuracy", "0"],
@@ -142,10 +142,44 @@ def test_a_group_that_is_not_there_is_one_line(folder, compare, group, told):
     assert len(err.splitlines()) == 1
 
 
-def test_several_runs_and_metrics_have_p_adjusted(folder, compare):
+def test_several_runs_and_metrics_have_p_adjusted_and_say_for_what(folder, compare):
     _, out, _ = compare("base", "worse", "alike")
     assert "p (FDR)" in out
+    assert "p (FDR): adjusted for 2 rows (false discovery rate, Benjamini and Hochberg)" in out
     assert "p (FDR)" not in compare("base", "worse")[1]
+
+
+def test_more_than_two_runs_are_compared_with_the_best_and_ties_are_marked(folder, compare):
+    _, out, _ = compare("worse", "base", "alike", "-o", folder / "c.html")
+    table = out[out.index("all runs against the best") :].splitlines()
+    assert table[2].split()[:3] == ["accuracy", "model", "run-base"]
+    assert table[2].split()[-1] == "best"
+    assert table[3].split()[-1] == "tie"
+    assert "run-worse" in table[4]
+    assert table[4].split()[-1] not in ("best", "tie")
+    assert "adjusted by Holm's method for the 3 pairs of runs" in out
+    assert "All runs against the best" in (folder / "c.html").read_text(encoding="utf-8")
+    _, out, _ = compare("worse", "base", "alike", "--json")
+    standings = json.loads(out)["against_best"]
+    assert [(row["run"], row["mark"]) for row in standings] == [
+        ("run-base", "best"), ("run-alike", "tie"), ("run-worse", "")
+    ]  # fmt: skip
+    assert "all runs against the best" not in compare("worse", "base")[1]
+    assert json.loads(compare("worse", "base", "--json")[1])["against_best"] == []
+
+
+def test_examples_that_only_one_run_scored_are_reported(folder, compare):
+    add(folder, "run-half", rates([1] * 25))
+    code, out, _ = compare("base", "half", "-o", folder / "c.html", "--fail-if", "accuracy<-0.02")
+    assert code == 0
+    assert "accuracy: not compared: 15 examples that only the base run scored" in out
+    assert "not compared: 15 examples that only the base run scored" in (folder / "c.html").read_text(encoding="utf-8")
+
+
+def test_a_document_has_the_method_and_not_every_cluster(folder, compare):
+    (row,) = json.loads(compare("base", "worse", "--json")[1])["comparisons"]
+    assert (row["method"], row["degrees_of_freedom"]) == ("t", 39.0)
+    assert "estimate" not in row
 
 
 def test_answers_cannot_steer_the_terminal(compare, tmp_path):
@@ -160,14 +194,14 @@ def test_answers_cannot_steer_the_terminal(compare, tmp_path):
 def test_the_gate_fails_on_a_significant_drop(folder, compare):
     code, out, err = compare("base", "worse", "--fail-if", "accuracy<-0.02")
     assert (code, err) == (1, "")
-    assert "FAIL  accuracy<-0.02: the difference is -0.3750, below -0.02, and significant" in out
+    assert "FAIL  accuracy<-0.02: the difference is -0.3750, significantly below -0.02" in out
 
 
 def test_the_gate_passes_where_a_drop_is_not_significant_and_says_why(folder, compare):
     code, out, err = compare("base", "alike", "--fail-if", "accuracy < -0.02")
     assert (code, err) == (0, "")
-    assert "PASS  accuracy<-0.02: the difference is -0.0500, below -0.02, but not significant (0.7500 → 0.7000" in out
-    assert "2 of 40 pairs changed, and at least 6 must for a difference to be significant" in out
+    assert "PASS  accuracy<-0.02: the difference is -0.0500, but not significantly below -0.02 (0.7500 → 0.7000" in out
+    assert re.search(r"a drop of 0\.\d+ would be found in 4 of 5 such comparisons", out)
 
 
 def test_the_gate_takes_several_conditions_and_says_that_p_is_adjusted(folder, compare):
@@ -175,12 +209,25 @@ def test_the_gate_takes_several_conditions_and_says_that_p_is_adjusted(folder, c
     assert code == 1
     assert out.count("PASS") == 3
     assert "FAIL  accuracy<-0.02 (model run-worse)" in out
-    assert "after adjustment for 2 tests (false discovery rate)" in out
+    assert "adjusted for 4 tests by Holm's method" in out
+
+
+def test_a_gate_can_ask_for_evidence_that_nothing_got_worse(folder, compare):
+    code, out, err = compare("base", "alike", "--pass-only-if", "accuracy>-0.02", "-o", folder / "c.html")
+    assert (code, "error" in err) == (1, False)
+    assert "NOT SHOWN  only if accuracy>-0.02: the difference is -0.0500, not above -0.02" in out
+    assert re.search(r"with about [\d,]+ examples, a run that is neither better nor worse would pass", out)
+    assert "The gate says: not shown." in (folder / "c.html").read_text(encoding="utf-8")
+    code, out, _ = compare("base", "alike", "--pass-only-if", "accuracy not worse by 0.3")
+    assert code == 0
+    assert "PASS  only if accuracy>-0.3: the difference is -0.0500, significantly above -0.3" in out
 
 
 @pytest.mark.parametrize(
     ("arguments", "told"),
     [
+        (("base", "worse", "--pass-only-if", "accuracy worse by 0.02"), "did you mean 'accuracy not worse by 0.02'?"),
+        (("base", "worse", "--pass-only-if", "accuracy>-2"), "always holds: accuracy lies between 0 and 1"),
         (("base", "worse", "--fail-if", "accurcy<-0.02"), "run-base has no metric 'accurcy'; did you mean 'accuracy'?"),
         (("base", "worse", "--fail-if", "accuracy-0.02"), "--fail-if 'accuracy-0.02' cannot be read"),
         (("base", "worse", "--fail-if", "accuracy<0.02"), "did you mean 'accuracy<-0.02'?"),

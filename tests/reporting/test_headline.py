@@ -1,4 +1,4 @@
-"""What is put first: all variants count, only what was asked alike is compared, intervals hold for other tests."""
+"""What is put first: all variants count, and only what was asked alike is compared."""
 
 from __future__ import annotations
 
@@ -7,11 +7,9 @@ from pathlib import Path
 import pytest
 
 from lmassay.api import evaluate
-from lmassay.evaluations.fewshot.card import lesson_result
 from lmassay.reporting.headline import against_first, headlines, without_result
-from lmassay.statistics.intervals import wilson_interval
 from lmassay.storage.store import Store
-from lmassay.types import Example, NewRun, Provenance, Result, Row, RunRecord, Score
+from lmassay.types import NewRun, Provenance
 
 TRANSLATOR = f"{Path(__file__).parents[2] / 'examples' / 'toy_translator.py'}:ToyTranslator"
 SENTENCES = ["the cat sees the house", "a dog eats bread", "the girl reads a book", "we drink water", "he has a car"]
@@ -66,34 +64,6 @@ def test_models_that_were_asked_alike_are_compared_whatever_the_attack_is_called
     attacked(tmp_path, {"name": "mine", "perturb": "delete", "redraws": 100}, label="other")
     [pair] = against_first(store, headlines(store, store.runs()))
     assert (pair.base.model, pair.new.model, pair.row.n) == ("plain", "other", 5)
-
-
-def lessons(store: Store, accuracies: list[float], tests: int, low: float | None, high: float | None) -> RunRecord:
-    run = store.new_id("lessons")
-    store.add_run(NewRun(run, "s", "n", "fewshot", "m", "lessons", {}, "sig", Provenance(), len(accuracies)))
-    rows = [
-        (n, Row(Example(str(n), {}), "scored", Score({"acc": value}, details={"n_test": tests})))
-        for n, value in enumerate(accuracies)
-    ]
-    store.add_rows(run, rows)
-    value = sum(accuracies) / len(accuracies)
-    store.set_results(run, [Result("acc", "overall", value, low, high, len(accuracies), 0, 0)])
-    store.set_status(run, "done")
-    return store.run(run)
-
-
-def test_an_accuracy_after_lessons_is_as_uncertain_as_its_tests_are_few(store):
-    steady = lesson_result(store, lessons(store, [0.5, 0.5], 48, None, None), "acc")
-    assert (steady.low, steady.high) == pytest.approx(wilson_interval(24, 48))
-    spread = lesson_result(store, lessons(store, [0.4, 0.6], 48, 0.4, 0.6), "acc")
-    assert spread.low < min(0.4, steady.low)
-    assert spread.high > max(0.6, steady.high)
-    many = lesson_result(store, lessons(store, [0.4, 0.6], 10**9, 0.4, 0.6), "acc")
-    assert (many.low, many.high) == pytest.approx((0.4, 0.6), abs=1e-3)
-
-
-def test_one_split_says_nothing_of_others(store):
-    assert lesson_result(store, lessons(store, [0.5], 48, None, None), "acc").low is None
 
 
 def test_the_run_that_failed_is_the_reason_not_one_beside_it(store):

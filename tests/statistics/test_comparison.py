@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-import numpy as np
 import pytest
 
 from lmassay.api import evaluate
@@ -17,17 +16,15 @@ from lmassay.statistics.comparison import (
     headline,
     known_metrics,
     load_side,
-    moves_of_combination,
-    moves_of_values,
+    moves_of,
     other_labels,
+    paired_columns,
     share_examples,
     told_otherwise,
 )
 from lmassay.statistics.flips import flips
-from lmassay.statistics.table import ScoreTable
 from lmassay.storage.store import Store
-from lmassay.types import Combination, Example, Row, Score
-from tests.compare_kit import add, rates, scored, side, sides, two, unscored
+from tests.compare_kit import add, failed, rates, scored, side, sides, two, unscored
 from tests.evaluations.bias.report import small_bias
 from tests.evaluations.fewshot.report import small_fewshot
 from tests.helpers import ROOT
@@ -139,7 +136,8 @@ def test_splits_of_few_shot_runs_are_the_units_whatever_the_number_of_patterns()
     base, new = two(rows(0.5), rows(0.6), task="fewshot", cluster="split", pair_by="split")
     (row,) = compare_runs(base, [new], ["acc"])
     assert (row.n, row.units) == (12, 4)
-    assert row.p == pytest.approx(2 / 2**4)
+    # The same gain in every split: the spread is unknown, not 0.
+    assert 0 < row.p < 0.05
 
 
 def test_few_shot_runs_with_and_without_patterns_are_paired_by_split(tmp_path):
@@ -220,12 +218,18 @@ def test_methods_may_differ_but_data_may_not():
 # --- what changed, and what could have --------------------------------------------------------------------------------
 
 
-def table(*rows: tuple[str, dict[str, float]], failed: tuple[int, ...] = ()) -> ScoreTable:
-    """Rows of (template, scores)."""
-    return ScoreTable(
-        Row(Example(str(i), {}, None, {"template": t}), "error" if i in failed else "scored", Score(scores))
-        for i, (t, scores) in enumerate(rows)
-    )
+def moves(before, after, **design):
+    """Rows are (template, scores), or None for an example in error."""
+    runs = []
+    for rows in (before, after):
+        made = [failed(i) if row is None else scored(i, {"template": row[0]}, **row[1]) for i, row in enumerate(rows)]
+        runs.append(made)
+    base, new = two(*runs, **design)
+    return moves_of(paired_columns(base, new, "m"))
+
+
+def combined(terms, *, constant=0.0, each=None, bounds=(0.0, 1.0)):
+    return {"m": {"terms": terms, "constant": constant, "each": each, "bounds": list(bounds)}}
 
 
 @pytest.mark.parametrize(
@@ -240,49 +244,68 @@ def table(*rows: tuple[str, dict[str, float]], failed: tuple[int, ...] = ()) -> 
     ],
 )
 def test_a_score_at_its_end_can_move_one_way_only(before, after, expected):
-    assert moves_of_values("abcd", np.array(before, float), np.array(after, float)) == expected
+    base, new = ([(str(i), {"m": float(value)}) for i, value in enumerate(values)] for values in (before, after))
+    assert moves(base, new) == expected
 
 
 def test_a_cluster_can_move_if_any_of_its_examples_can():
-    found = moves_of_values("aabb", np.array([0.0, 1.0, 0.0, 0.0]), np.zeros(4))
-    assert found == Moves(2, 1, 1, 2)
+    before = [("a", {"m": 0.0}), ("a", {"m": 1.0}), ("b", {"m": 0.0}), ("b", {"m": 0.0})]
+    after = [(template, {"m": 0.0}) for template in "aabb"]
+    assert moves(before, after, cluster="template") == Moves(2, 1, 1, 2)
 
 
 def test_examples_in_error_in_either_run_are_no_part_of_what_is_compared():
     rows = [(t, {"right": 1.0}) for t in "abcd"]
-    base, new = table(*rows, failed=(0,)), table(*rows[:3], ("d", {}), failed=(3,))
-    assert moves_of_combination(base, new, Combination({"right": 1.0}), "template") == Moves(2, 0, 2, 0)
+    found = moves([None, *rows[1:]], [*rows[:3], None], combinations=combined({"right": 1.0}), cluster="template")
+    assert found == Moves(2, 0, 2, 0)
 
 
 def test_a_term_that_is_taken_off_moves_the_other_way():
-    combination = Combination({"here": 1.0, "there": -1.0}, bounds=(-1.0, 1.0))
-    base = table(("a", {"here": 0.0}), ("b", {"here": 1.0}), ("c", {"there": 1.0}), ("d", {"there": 0.0}))
+    design = {"combinations": combined({"here": 1.0, "there": -1.0}, bounds=(-1.0, 1.0)), "cluster": "template"}
+    rows = [("a", {"here": 0.0}), ("b", {"here": 1.0}), ("c", {"there": 1.0}), ("d", {"there": 0.0})]
     # It falls where "here" is 1 and where "there" is 0.
-    assert moves_of_combination(base, base, combination, "template") == Moves(4, 0, 2, 2)
-    only = table(("a", {"here": 0.0}), ("b", {"here": 0.0}), ("c", {"there": 1.0}), ("d", {"there": 1.0}))
-    assert moves_of_combination(only, only, combination, "template") == Moves(4, 0, 0, 4)
+    assert moves(rows, rows, **design) == Moves(4, 0, 2, 2)
+    only = [("a", {"here": 0.0}), ("b", {"here": 0.0}), ("c", {"there": 1.0}), ("d", {"there": 1.0})]
+    assert moves(only, only, **design) == Moves(4, 0, 0, 4)
 
 
 def test_a_column_goes_as_far_as_its_combination_does():
-    base = table(("a", {"x": 0.0}), ("b", {"x": 1.0}))
-    signed, doubled = Combination({"x": 1.0}, bounds=(-1.0, 1.0)), Combination({"x": 2.0}, -1.0, bounds=(-1.0, 1.0))
-    assert moves_of_combination(base, base, signed, "template") == Moves(2, 0, 2, 1)
-    assert moves_of_combination(base, base, doubled, "template") == Moves(2, 0, 1, 1)
+    rows = [("a", {"x": 0.0}), ("b", {"x": 1.0})]
+    signed = combined({"x": 1.0}, bounds=(-1.0, 1.0))
+    doubled = combined({"x": 2.0}, constant=-1.0, bounds=(-1.0, 1.0))
+    assert moves(rows, rows, combinations=signed, cluster="template") == Moves(2, 0, 2, 1)
+    assert moves(rows, rows, combinations=doubled, cluster="template") == Moves(2, 0, 1, 1)
 
 
 def test_labels_that_count_alike_are_compared_only_where_both_runs_have_a_value():
-    combination = Combination({"right": 1.0}, each="template")
-    base = table(("a", {"right": 1.0}), ("b", {"right": 1.0}), ("c", {}))
-    new = table(("a", {"right": 0.0}), ("b", {}), ("c", {"right": 1.0}))
-    assert moves_of_combination(base, new, combination, None) == Moves(1, 1, 1, 0)
+    before = [("a", {"right": 1.0}), ("b", {"right": 1.0}), ("c", {})]
+    after = [("a", {"right": 0.0}), ("b", {}), ("c", {"right": 1.0})]
+    assert moves(before, after, combinations=combined({"right": 1.0}, each="template")) == Moves(1, 1, 1, 0)
 
 
-def test_runs_that_are_the_same_have_no_interval_whatever_their_clusters():
+@pytest.mark.parametrize(("fell", "n"), [(3, 100), (40, 40), (5, 5), (0, 40)])
+def test_which_run_comes_first_does_not_matter(fell, n):
+    base, new = two(rates([1] * n), rates([0] * fell + [1] * (n - fell)))
+    (there,), (back,) = compare_runs(base, [new]), compare_runs(new, [base])
+    assert there.difference == -back.difference
+    assert (there.low, there.high) == (pytest.approx(-back.high), pytest.approx(-back.low))
+    assert there.p == pytest.approx(back.p)
+    assert (there.p < 0.01) is (fell == 40)
+
+
+def test_examples_that_only_one_run_scored_are_counted():
+    base, new = two([*rates([1] * 5), unscored(5)], [*rates([1] * 3), unscored(3), scored(5, accuracy=1.0)])
+    (row,) = compare_runs(base, [new])
+    assert (row.n, row.only_base, row.only_new) == (3, 2, 1)
+
+
+def test_runs_that_are_the_same_still_differ_by_no_more_than_their_examples_can_tell():
     groups = [{"template": str(i // (1 + i % 2))} for i in range(90)]
     sides = two(rates([1] * 90, groups=groups), rates([1] * 90, groups=groups), cluster="template")
     (row,) = compare_runs(sides[0], sides[1:])
     assert row.units > 30
-    assert (row.difference, row.low, row.high, row.changed) == (0.0, None, None, 0)
+    assert (row.difference, row.changed) == (0.0, 0)
+    assert row.low == -row.high < 0
 
 
 def test_a_comparison_tells_how_many_could_have_moved():

@@ -40,12 +40,8 @@ def results(tmp_path: Path) -> Path:
 
 def stored_results(results: Path) -> dict[str, list[dict[str, object]]]:
     """As they stand in the file, whatever lmassay makes of them."""
-    stored: dict[str, list[dict[str, object]]] = {}
     with sqlite3.connect(results / FILE) as database:
-        for run, text in database.execute("SELECT id, results FROM runs"):
-            # How an interval was computed is recorded since then.
-            stored[run] = [{**result, "method": ""} for result in json.loads(text)]
-    return stored
+        return {run: json.loads(text) for run, text in database.execute("SELECT id, results FROM runs")}
 
 
 def test_results_are_read_as_they_were_written(results):

@@ -6,7 +6,7 @@ import os
 import shlex
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -304,7 +304,7 @@ def _pair_as_dict(pair: Against) -> Mapping[str, Any]:
         "evaluation": pair.new.evaluation.name,
         "base_model": pair.base.model,
         "model": pair.new.model,
-        **asdict(pair.row),
+        **pair.row.as_json(),
     }
 
 
@@ -312,7 +312,7 @@ def _print_differences(store: Store, found: Sequence[Headline]) -> None:
     pairs = against_first(store, found)
     rows = [
         (
-            pair.new.shown_title,
+            pair.title,
             pair.new.model_name,
             pair.base.model_name,
             f"{pair.row.difference:+z.3f}",
@@ -327,5 +327,6 @@ def _print_differences(store: Store, found: Sequence[Headline]) -> None:
         click.echo()
         heads = ("number", "model", "against", "difference", "interval", "p", "p (FDR)", "n")
         print_table("Paired on what both were asked:", heads, rows, right=(3, 4, 5, 6, 7))
+        sentence(f"p (FDR): adjusted for {len(rows)} rows (false discovery rate, Benjamini and Hochberg)")
         for note in dict.fromkeys(pair.new.comparison_note for pair in pairs if pair.new.comparison_note):
             sentence(note)

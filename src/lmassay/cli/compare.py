@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import fields, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -204,25 +204,11 @@ def document(found: Compared, most: int | None) -> dict[str, Any]:
         "base": bases[0].side.record.id if len(bases) == 1 else None,
         "groups": dict(found.groups),
         "caveats": list(found.caveats),
-        "comparisons": [_row_document(row) for row in found.rows],
+        "comparisons": [row.as_json() for row in found.rows],
         "against_best": [_standing_document(standing) for standing in found.standings],
         "flips": [_flips_document(flips, most or 0, texts[flips.new]) for flips in found.flips],
         "gate": found.verdict.as_json() if found.verdict else None,
     }
-
-
-def _row_document(row: Comparison) -> dict[str, Any]:
-    """A comparison with the method of its interval; single clusters are nothing for a document."""
-    values = {field.name: getattr(row, field.name) for field in fields(row) if field.name != "estimate"}
-    method = {}
-    if row.estimate is not None:
-        known = not row.estimate.reason
-        method = {
-            "method": row.estimate.method,
-            "standard_error": row.estimate.error if known else None,
-            "degrees_of_freedom": row.estimate.degrees if known else None,
-        }
-    return values | {"relative": row.relative} | method
 
 
 def _standing_document(standing: Standing) -> dict[str, Any]:

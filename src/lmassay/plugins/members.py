@@ -10,7 +10,7 @@ from lmassay.contracts import Evaluation, Model, Task
 from lmassay.errors import PluginError, did_you_mean
 from lmassay.plugins.declarations import evaluation_problems, expected, metrics_problems
 from lmassay.plugins.evaluations import base_task_of
-from lmassay.types import Combination, Design, metric_called
+from lmassay.types import Combination, Design, Replicates, metric_called
 
 ABILITIES = ("generate", "logprobs", "slot", "train", "choices")
 _MOST_GROUPS = 1
@@ -118,6 +118,8 @@ def _design_problems(design: Any) -> Iterator[str]:
         return
     for member, names in (("clusters", design.clusters), ("pair_by", design.pair_by), ("headline", design.headline)):
         yield from _names_problems(f"design.{member}", names, "metrics" if member == "headline" else "groups")
+    if design.replicates is not None and not isinstance(design.replicates, Replicates):
+        yield expected("design.replicates", "a Replicates", design.replicates)
     for member, values, what in (
         ("weights", design.weights, str),
         ("combinations", design.combinations, Combination),

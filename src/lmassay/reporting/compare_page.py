@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
@@ -15,11 +15,11 @@ from lmassay.reporting.changed import Both, read_both, rows_of_pairs
 from lmassay.reporting.chart import Category, CategoryAxis, Chart, Dot, Group, Interval, LinearAxis, Mark, Panel
 from lmassay.reporting.compared import WHAT_IS_BETTER, Compared, Source, interval_text
 from lmassay.reporting.numbers import number_text, p_text
+from lmassay.reporting.ranking import ranking_table
 from lmassay.reporting.shell import document, environment
 from lmassay.statistics.comparison import Comparison
 from lmassay.statistics.flips import Change, Flips
 from lmassay.statistics.gate import Verdict, unpaired_text
-from lmassay.statistics.ranking import Standing
 from lmassay.storage.provenance import to_run_again
 
 _MOST_LISTED = 10
@@ -155,37 +155,6 @@ def _differences(found: Compared) -> list[Block]:
         Figures([_figure(found, part) for part in on_one_scale(found.rows)], "middle"),
         *ranking_table(found.standings, found.title, found.alpha),
     ]
-
-
-def ranking_table(standings: Sequence[Standing], title: Callable[[str], str], alpha: float) -> list[Block]:
-    """All runs against the best one; nothing for two runs."""
-    if not standings:
-        return []
-    lines = []
-    for standing in standings:
-        row = standing.row
-        numbers = [Cell(""), Cell("")]
-        if row is not None:
-            numbers = [Cell(f"{row.difference:+z.4f}", [interval_text(row, "+")]), Cell(p_text(row.p_adjusted))]
-        lines.append(
-            Line(
-                [
-                    name(standing.metric),
-                    Cell(title(standing.run), kind="text"),
-                    Cell(number_text(standing.mean)),
-                    *numbers,
-                    Cell(standing.mark, kind="text"),
-                ]
-            )
-        )
-    heads = ("mean", "difference to the best, interval", "p (Holm)")
-    head = [Cell("metric", kind="text"), Cell("run", kind="text"), *map(Cell, heads), Cell("", kind="text")]
-    tests = max(standing.tests for standing in standings)
-    caption = (
-        f"All runs against the best by each metric. p: two-sided, adjusted by Holm's method for the {tests} pairs of "
-        f"runs by each metric. Tie: not significantly different from the best at {alpha:g}."
-    )
-    return [Table(caption, [head], [Body(lines)])]
 
 
 def _pair_notes(row: Comparison) -> list[str]:

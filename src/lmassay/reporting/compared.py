@@ -15,7 +15,7 @@ from lmassay.statistics.comparison import (
     headline,
     known_metrics,
     other_labels,
-    pairing_key,
+    pairing_text,
     require_one_task,
     told_otherwise,
     with_false_discovery_rate,
@@ -86,16 +86,11 @@ class Compared:
     @property
     def manner(self) -> str:
         """What is paired, and what is taken for independent."""
-        keys = dict.fromkeys(pairing_key(base.side, other.side) or "example" for base, other in self.pairs)
-        metrics: dict[str, dict[str, None]] = {}
-        for row in self.rows:
-            names = () if row.estimate is None else row.estimate.clustered_by
-            metrics.setdefault(" and ".join(name.replace("_", " ") for name in names), {})[row.metric] = None
-        clustered = list(metrics)
-        if len(metrics) > 1:
-            clustered = [f"{names} ({', '.join(found)})" for names, found in metrics.items() if names]
-        text = " or ".join(filter(None, clustered))
-        return f"paired by {' or '.join(keys)}" + (f", clustered by {text}" if text else "")
+        texts: dict[str, None] = {}
+        for base, other in self.pairs:
+            rows = [row for row in self.rows if row.new == other.side.record.id]
+            texts[pairing_text(base.side, other.side, rows)] = None
+        return " or ".join(texts)
 
     @property
     def confidence(self) -> float:

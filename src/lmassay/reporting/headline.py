@@ -35,6 +35,8 @@ class Headline:
     title: str = ""
     meaning: str = ""
     limits: str = ""
+    compared_by: str = ""
+    """The metric that models are compared by, if the number itself is no mean over examples."""
     keep: Callable[[Row], bool] | None = None
     """Which rows of pooled runs the number was computed over, so that models are compared over the same; None: all."""
     comparison_note: str = ""
@@ -121,6 +123,13 @@ class Against:
     base: Headline
     new: Headline
     row: Comparison
+
+    @property
+    def title(self) -> str:
+        """The number that is compared."""
+        if self.row.metric == self.new.metric:
+            return self.new.shown_title
+        return metric_of(self.new.records[0], self.row.metric).shown_as
 
 
 def headlines(store: Store, records: Sequence[RunRecord]) -> list[Headline]:
@@ -251,7 +260,8 @@ def against_first(store: Store, shown: Sequence[Headline]) -> list[Against]:
                 continue
             base = first.setdefault((headline.metric, asked(headline.records[0])), headline)
             if base is not headline and _identity(base) != _identity(headline):
-                rows = _compared(_side(store, base), _side(store, headline), headline.metric)
+                metric = headline.compared_by or headline.metric
+                rows = _compared(_side(store, base), _side(store, headline), metric)
                 pairs += [(base, headline, row) for row in rows]
     adjusted = with_false_discovery_rate([row for *_, row in pairs])
     return [Against(base, new, row) for (base, new, _), row in zip(pairs, adjusted, strict=True)]

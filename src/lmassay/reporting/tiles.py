@@ -203,9 +203,9 @@ def _differences(store: Store, found: Sequence[Headline]) -> list[Block]:
     heads = ("difference", "interval", "p", "p (FDR)", "n")
     head = [Cell("number", kind="text"), Cell("model", kind="text"), Cell("against", kind="text"), *map(Cell, heads)]
     caption = (
-        "Models side by side on what both were asked; p from a test that flips signs (or swaps the models) within "
-        "examples or clusters, FDR: adjusted for the number of rows. n: what was scored, of the model with fewer. An "
-        "interval that holds 0 shows no difference."
+        "Models side by side on what both were asked; interval and two-sided p from the same paired t-test, FDR: "
+        f"adjusted for {len(pairs)} rows (false discovery rate, Benjamini and Hochberg). n: what was scored, of the "
+        "model with fewer. An interval that includes 0 shows no difference."
     )
     notes = dict.fromkeys(pair.new.comparison_note for pair in pairs if pair.new.comparison_note)
     caption = " ".join([caption, *notes])
@@ -222,7 +222,7 @@ def _difference(pair: Against) -> list[Cell]:
         f"{row.n:,}",
     )
     models = (Cell(pair.new.model_name, kind="text"), Cell(pair.base.model_name, kind="text"))
-    return [name(pair.new.shown_title), *models, *map(Cell, texts)]
+    return [name(pair.title), *models, *map(Cell, texts)]
 
 
 def _unfinished(found: Sequence[Headline]) -> list[Block]:

@@ -137,7 +137,8 @@ def _work(
                 Worker(planned, store, run, progress, failed).work()
             except BudgetReached as reached:
                 over = str(reached)
-            table = ScoreTable(store.score_rows(run))
+            on_tests = planned.task.design.replicates is not None
+            table = ScoreTable(store.score_rows(run, on_tests=on_tests))
             results = _results(planned, table) if len(table) else []
             store.set_results(run, results)
         except BaseException as error:

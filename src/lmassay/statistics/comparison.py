@@ -6,9 +6,9 @@ First the comparison itself, then what changed between the runs of a pair, then 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from math import inf, isclose, isfinite
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from lmassay.errors import UserError, did_you_mean
 from lmassay.plugins.evaluations import metric_of, variation_of
@@ -18,7 +18,8 @@ from lmassay.statistics.distributions import false_discovery_rates
 from lmassay.statistics.estimation import Estimate, Term
 from lmassay.statistics.intervals import ABSOLUTE_SLACK, RELATIVE_SLACK, Difference, Settings, difference_of, the_same
 from lmassay.statistics.observations import counted_labels, label_in_plural
-from lmassay.statistics.table import ScoreTable
+from lmassay.statistics.replicates import difference_of_repetitions, difference_on_tests
+from lmassay.statistics.table import ScoresOnTests, ScoreTable
 from lmassay.storage.store import Store
 from lmassay.types import Better, RunRecord
 
@@ -64,6 +65,17 @@ class Comparison:
         """The difference as a share of the base: what "falls by 43 %" means, unlike "falls by 43 points"."""
         return self.difference / abs(self.base_mean) if self.base_mean else None
 
+    def as_json(self) -> dict[str, Any]:
+        """All fields, with the method of the interval instead of everything that it was computed from."""
+        values = {name.name: getattr(self, name.name) for name in fields(self) if name.name != "estimate"}
+        values["relative"] = self.relative
+        if self.estimate is not None:
+            is_known = not self.estimate.reason
+            values["method"] = self.estimate.method
+            values["standard_error"] = self.estimate.error if is_known else None
+            values["degrees_of_freedom"] = self.estimate.degrees if is_known else None
+        return values
+
 
 @dataclass(frozen=True, slots=True)
 class Side:
@@ -85,9 +97,10 @@ class Side:
 def load_side(store: Store, record: RunRecord, groups: Mapping[str, str] | None = None) -> Side:
     """A run with its scores, or with those of the examples that have the labels named, such as ``category: Age``."""
     wanted = groups or {}
+    on_tests = record.design.replicates is not None
     rows = (
         row
-        for row in store.score_rows(record.id)
+        for row in store.score_rows(record.id, on_tests=on_tests)
         if all(row.example.groups.get(kind) == label for kind, label in wanted.items())
     )
     return Side(record, ScoreTable(rows))
@@ -215,6 +228,8 @@ class Pairs:
     only_new: int
     combination: Combination | None = None
     clustered_by: tuple[str, ...] = ()
+    estimated: Estimate | None = None
+    """The difference, if it is more than a mean over independent pairs: of repetitions on overlapping data."""
 
     def base_mean(self) -> float:
         return self.constant + sum(column.coefficient * column.mean(column.before) for column in self.columns)
@@ -224,12 +239,23 @@ class Pairs:
 
     def difference(self, settings: Settings) -> Difference:
         """Interval and p from the differences of single pairs, so that nothing outside the pairs can matter."""
+        import numpy as np
+
+        if self.estimated is not None:
+            low, high = self.estimated.interval(settings.confidence)
+            return Difference(self.estimated.value, low, high, self.estimated.p_value(), self.n, self.estimated)
         terms = []
+        furthest: float | None = 0.0
         for column in self.columns:
-            # Scores between 0 and 1 change by one at most, which tells how far an example that did not could have.
-            step = 1.0 if _bounds([*column.before.tolist(), *column.after.tolist()]) == (0.0, 1.0) else None
+            # If no score changed, nothing else tells how far one could have: by its range, or by its own size.
+            values = np.abs(np.concatenate([column.before, column.after]))
+            step = max(1.0, float(values.max()))
             terms.append(Term(column.changes(), column.coefficient, column.clusters, column.weights, step=step))
-        return difference_of(terms, settings, self.clustered_by)
+            low, high = _bounds([*column.before.tolist(), *column.after.tolist()])
+            if furthest is not None:
+                # Scores between two ends cannot differ by more than the ends do.
+                furthest = furthest + abs(column.coefficient) * (high - low) if isfinite(high - low) else None
+        return difference_of(terms, settings, self.clustered_by, furthest)
 
     def at_end(self, *, falls: bool) -> Pairs | None:
         """The pairs if every new score were as low, or as high, as it can be; None where scores have no end."""
@@ -244,11 +270,13 @@ class Pairs:
             if not isfinite(end):
                 return None
             columns.append(replace(column, after=np.full_like(column.before, end)))
-        return replace(self, columns=columns)
+        return replace(self, columns=columns, estimated=None)
 
 
 def paired_columns(base: Side, other: Side, metric: str) -> Pairs | None:
     """The pairs of two runs; None where they have none."""
+    if _are_replicates(base, other) and base.table.has(metric) and other.table.has(metric):
+        return _pairs_of_replicates(base, other, metric)
     key = pairing_key(base, other)
     ours, theirs = (side.record.design.combinations.get(metric) for side in (base, other))
     if key is None and ours is not None and ours == theirs:
@@ -303,8 +331,6 @@ def _pairs_of_combination(base: Side, other: Side, combination: Combination) -> 
     usable = _without_errors(base, other)
     groups = [name for name in base.record.design.clusters if name in base.table.groups]
     paired: set[str] = set()
-    ours: set[str] = set()
-    theirs: set[str] = set()
     columns = []
     for name, coefficient in combination.terms.items():
         before, after = (
@@ -325,10 +351,21 @@ def _pairs_of_combination(base: Side, other: Side, combination: Combination) -> 
             )
         )
         paired.update(shared)
-        ours.update(before)
-        theirs.update(after)
-    only_base, only_new = len(ours - theirs - paired), len(theirs - ours - paired)
+    only_base, only_new = _scored_by_one(base, other, combination)
     return Pairs(columns, combination.constant, len(paired), only_base, only_new, combination, tuple(groups))
+
+
+def _scored_by_one(base: Side, other: Side, combination: Combination) -> tuple[int, int]:
+    """How many examples have a score of the combination in the base run only, and in the other run only."""
+    scored: list[set[str]] = []
+    for side in (base, other):
+        failed = {i for i, is_bad in zip(side.table.ids, side.table.in_error(), strict=True) if is_bad}
+        own: set[str] = set()
+        for name in combination.terms:
+            own |= side.table.by_id(name).keys() - failed
+        scored.append(own)
+    ours, theirs = scored
+    return len(ours - theirs), len(theirs - ours)
 
 
 def _pairs_by_label(base: Side, other: Side, combination: Combination) -> Pairs | None:
@@ -357,8 +394,106 @@ def _pairs_by_label(base: Side, other: Side, combination: Combination) -> Pairs 
         (),
         shared,
     )
-    only_base, only_new = len(before.keys() - after.keys()), len(after.keys() - before.keys())
+    only_base, only_new = _scored_by_one(base, other, combination)
     return Pairs([column], 0.0, len(shared), only_base, only_new, combination)
+
+
+def _pairs_of_replicates(base: Side, other: Side, metric: str) -> Pairs | None:
+    """Repetitions of an experiment, such as trainings on splits: paired by test within them, if both runs allow it."""
+    import numpy as np
+
+    before, after = (_by_replicate(side, metric) for side in (base, other))
+    shared = [label for label in before if label in after]
+    if not shared:
+        return None
+    correlation = max(_correlation(side, metric) for side in (base, other))
+    only_base, only_new = len(before) - len(shared), len(after) - len(shared)
+    ours, theirs = (side.table.on_tests(metric) for side in (base, other))
+    if ours is None or theirs is None or ours.tests != theirs.tests:
+        old, new = (np.array([values[label] for label in shared]) for values in (before, after))
+        column = PairedColumn(1.0, old, new, None, (), shared)
+        by = base.record.design.replicates.group if base.record.design.replicates else ""
+        estimated = difference_of_repetitions(_changes(old, new), correlation, by=by)
+        return Pairs([column], 0.0, len(shared), only_base, only_new, estimated=estimated)
+    old, new = (_scores_by_replicate(side, metric, scores, shared) for side, scores in ((base, ours), (other, theirs)))
+    estimated = difference_on_tests(_changes(old, new), correlation, ours.groups)
+    tests = [f"test {place}" for place in range(old.shape[1])]
+    groups = [str(group) for group in ours.groups.tolist()]
+    column = PairedColumn(1.0, old.mean(axis=0), new.mean(axis=0), None, [groups] if groups else (), groups or tests)
+    return Pairs([column], 0.0, len(tests), only_base, only_new, estimated=estimated)
+
+
+def _are_replicates(base: Side, other: Side) -> bool:
+    """True if the examples of both runs are repetitions that can be paired."""
+    ours, theirs = base.record.design.replicates, other.record.design.replicates
+    return ours is not None and theirs is not None and ours.group == theirs.group
+
+
+def _correlation(side: Side, metric: str) -> float:
+    replicates = side.record.design.replicates
+    return 0.0 if replicates is None else replicates.correlation.get(metric, 0.0)
+
+
+def _replicate_labels(side: Side, metric: str) -> list[str]:
+    """The repetition that each score of a metric belongs to."""
+    replicates = side.record.design.replicates
+    assert replicates is not None
+    names, _ = side.table.codes(replicates.group)
+    return [names[code] for code in side.table.clusters(metric, replicates.group)]
+
+
+def _by_replicate(side: Side, metric: str) -> dict[str, float]:
+    """The mean score of each repetition: several patterns of one split are averaged."""
+    scores: dict[str, list[float]] = {}
+    for label, value in zip(_replicate_labels(side, metric), side.table.values(metric).tolist(), strict=True):
+        scores.setdefault(label, []).append(value)
+    return {label: sum(values) / len(values) for label, values in scores.items()}
+
+
+def _scores_by_replicate(side: Side, metric: str, tested: ScoresOnTests, wanted: Sequence[str]) -> NDArray[np.float64]:
+    """A row for each repetition that is wanted, a column for each test."""
+    import numpy as np
+
+    labels = np.array(_replicate_labels(side, metric))
+    return np.stack([tested.scores[labels == label].mean(axis=0) for label in wanted])
+
+
+def _changes(before: NDArray[np.float64], after: NDArray[np.float64]) -> NDArray[np.float64]:
+    import numpy as np
+
+    return np.where(the_same(before, after), 0.0, after - before)
+
+
+def paired_on_tests(base: Side, other: Side, metric: str) -> bool:
+    """True if a metric of two runs is compared test by test within repetitions."""
+    if not _are_replicates(base, other):
+        return False
+    ours, theirs = (side.table.on_tests(metric) for side in (base, other))
+    return ours is not None and theirs is not None and ours.tests == theirs.tests
+
+
+def pairing_text(base: Side, other: Side, rows: Sequence[Comparison] = ()) -> str:
+    """What is paired, and what is taken for independent, in the comparisons of two runs."""
+    design = base.record.design
+    metrics = [row.metric for row in rows]
+    tested = [metric for metric in metrics if paired_on_tests(base, other, metric)]
+    if design.replicates is not None and tested:
+        others = [metric for metric in metrics if metric not in tested]
+        group = design.replicates.group
+        if not others:
+            return f"paired by test within each {group}"
+        return f"{', '.join(tested)} paired by test within each {group}, {', '.join(others)} by {group}"
+    key = pairing_key(base, other) or "example"
+    by_clusters: dict[str, dict[str, None]] = {}
+    for row in rows:
+        names = () if row.estimate is None else row.estimate.clustered_by
+        by_clusters.setdefault(" and ".join(name.replace("_", " ") for name in names), {})[row.metric] = None
+    clustered = list(by_clusters)
+    if len(by_clusters) > 1:
+        # Metrics that are clustered differently are named.
+        clustered = [f"{names} ({', '.join(found)})" for names, found in by_clusters.items() if names]
+    text = " or ".join(filter(None, clustered))
+    return f"paired by {key}" + (f", clustered by {text}" if text else "")
 
 
 def _without_errors(base: Side, other: Side) -> set[str]:
@@ -560,6 +695,7 @@ def caveats(base: Side, others: Sequence[Side]) -> list[str]:
     told = [f"{side.record.id} is {side.record.status}" for side in (base, *others) if side.record.status != "done"]
     for other in others:
         told += _coverage(base, other)
+        told += _tested_apart(base, other)
         told += _shared_labels(base, other)
         names = differing_settings([base.record, other.record])
         if names:
@@ -577,6 +713,22 @@ def _coverage(base: Side, other: Side) -> list[str]:
     what = "examples" if key is None else f"values of '{key}', by which they are paired,"
     names = f"{base.record.id} ({len(ours):,}) and {other.record.id} ({len(theirs):,})"
     return [f"of the {what} of {names}, {shared:,} are in both; the others are left out"]
+
+
+def _tested_apart(base: Side, other: Side) -> list[str]:
+    """Why repetitions are compared as wholes, though one of the runs has its scores on single tests."""
+    told = []
+    for metric in headline(base):
+        ours, theirs = (side.table.on_tests(metric) for side in (base, other))
+        if (ours is None and theirs is None) or paired_on_tests(base, other, metric):
+            continue
+        if ours is None or theirs is None:
+            side = base if ours is None else other
+            why = f"{side.record.id} has no scores on single tests (an earlier version did not keep them)"
+        else:
+            why = f"{base.record.id} and {other.record.id} were tested on different tests"
+        told.append(f"{why}, so {metric} is not compared test by test, and only large differences can be found")
+    return told
 
 
 def _shared_labels(base: Side, other: Side) -> list[str]:

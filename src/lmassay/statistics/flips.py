@@ -47,7 +47,7 @@ class LeftOut:
 class Flips:
     """How the examples of two runs fare by one score.
 
-    Where the score is 0 or 1, examples are counted as in McNemar's table. The test is that of the comparison.
+    Where the score is 0 or 1, examples are counted in a table of two by two. The test is that of the comparison.
     """
 
     metric: str

@@ -125,7 +125,7 @@ class Verdict:
             adjusted = f", adjusted for {self.tests} tests by Holm's method" if self.tests > 1 else ""
             sentences.append(
                 "fail if: fails on evidence that the difference is beyond the threshold, that is if p of the one-sided "
-                f"paired t-test is below {self.alpha:g}{adjusted}; a pass is not a proof that there is no drop"
+                f"paired t-test is below {self.alpha:g}{adjusted}; a pass does not prove that it is not"
             )
         if "pass only if" in readings:
             count = sum(check.condition.reading == "pass only if" for check in self.checks)
@@ -134,7 +134,7 @@ class Verdict:
             unadjusted = "; all must be shown, so p needs no adjustment" if count > 1 else ""
             sentences.append(
                 "pass only if: passes on evidence that the condition holds, that is if p of the one-sided paired "
-                f"t-test is below {self.alpha:g}{unadjusted}; 'not shown' is not a proof that there is a drop"
+                f"t-test is below {self.alpha:g}{unadjusted}; 'not shown' does not prove that it does not hold"
             )
         return sentences
 
@@ -320,21 +320,22 @@ def _fail_if(question: _Question, check: Check, level: _Level, is_significant: b
     if worst is not None and not _is_beyond(condition, worst.value, threshold):
         why = f"{check.why}; from {row.base_mean:.4f} it cannot {condition.verb} that far"
         return replace(check, why=why)
+    p_at_worst = None if worst is None else worst.p_value(threshold, condition.alternative)
+    can_be_found = worst is None or (p_at_worst is not None and p_at_worst < level.each)
+    # A significant change the other way answers the question, however few could have gone this way.
     other_way = question.estimate.p_value(0.0, "greater" if condition.is_below else "less")
-    if worst is not None and (other_way is None or other_way >= level.alpha):
-        # A significant change the other way answers the question, however few could have gone this way.
-        p_at_worst = worst.p_value(threshold, condition.alternative)
-        if p_at_worst is None or p_at_worst >= level.each:
-            several = f" in one of {level.tests} tests" if level.tests > 1 else ""
-            able = row.can_fall if condition.is_below else row.can_rise
-            why = (
-                f"{check.why}; even if all {able:,} of {_units(row)} that can {condition.verb} did, "
-                f"that would not be significant{several}"
-            )
-            return replace(check, state="cannot judge", why=why)
+    is_other_way = other_way is not None and other_way < level.alpha
+    if not can_be_found and not is_other_way:
+        several = f" in one of {level.tests} tests" if level.tests > 1 else ""
+        able = row.can_fall if condition.is_below else row.can_rise
+        why = (
+            f"{check.why}; even if all {able:,} of {_units(row)} that can {condition.verb} did, "
+            f"that would not be significant{several}"
+        )
+        return replace(check, state="cannot judge", why=why)
     if worst is not None and (seen is None or seen > abs(worst.value)):
-        # The largest possible drop is the same in every comparison, so it is found for certain.
-        seen = abs(worst.value)
+        # The largest possible drop is the same in every comparison, so it is found for certain or never.
+        seen = abs(worst.value) if can_be_found else None
     return replace(check, detectable=seen, why=f"{check.why}; {_power_sentence(condition, seen, spread)}")
 
 
@@ -364,7 +365,7 @@ def _power_sentence(condition: Condition, seen: float | None, spread: Spread | N
     if spread is None:
         return f"nothing changed, so it is unknown which {what} would be found"
     if seen is None:
-        return f"no {what}, however large, would be found in 4 of 5 such comparisons"
+        return f"no possible {what} would be found in 4 of 5 such comparisons"
     return f"a {what} of {seen:.4f} would be found in 4 of 5 such comparisons"
 
 

@@ -9,8 +9,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from lmassay.statistics.distributions import percentile_bootstrap
-from lmassay.statistics.estimation import Bounds, Estimate, Term, estimate
+from lmassay.statistics.distributions import normal_quantile, percentile_bootstrap
+from lmassay.statistics.estimation import Bounds, Estimate, Term, estimate, wilson
 from lmassay.statistics.observations import Observations, observations
 from lmassay.statistics.table import ScoreTable
 from lmassay.types import Result
@@ -71,6 +71,19 @@ def mean_estimate(
         # Where weights count rows and each value is the share of right ones, the mean is a rate over rows.
         are_counts = bool(np.allclose(hits, np.round(hits)) and np.allclose(weights, np.round(weights)))
     return estimate([Term(values, 1.0, clusters, weights, are_counts)], bounds=bounds)
+
+
+def mean_interval(
+    values: Floats, settings: Settings = DEFAULT, clusters: Sequence[str] | None = None
+) -> tuple[float | None, float | None]:
+    """The interval of a mean alone, for a task that puts its results together itself."""
+    ways = [] if clusters is None else [clusters]
+    return mean_estimate(values, ways).interval(settings.confidence)
+
+
+def rate_interval(rate: float, n: float, settings: Settings = DEFAULT) -> tuple[float, float]:
+    """Wilson's interval of a rate among independent examples, whose number need not be whole."""
+    return wilson(rate, n, normal_quantile(0.5 + settings.confidence / 2))
 
 
 def result_of(
@@ -162,13 +175,20 @@ def paired_difference(
     if len(a) == 0:
         return Difference(0.0, None, None, None, 0)
     difference = np.where(the_same(a, b), 0.0, b - a)
-    lie_in_unit = min(a.min(), b.min()) >= 0 and max(a.max(), b.max()) <= 1
-    return difference_of([Term(difference, 1.0, clusters, weights, step=1.0 if lie_in_unit else None)], settings)
+    # If no value changed, nothing else tells how far one could have: by its range, or by its own size.
+    step = max(1.0, float(np.abs(a).max()), float(np.abs(b).max()))
+    return difference_of([Term(difference, 1.0, clusters, weights, step=step)], settings)
 
 
-def difference_of(terms: Sequence[Term], settings: Settings, by: Sequence[str] = ()) -> Difference:
-    """A difference from the paired differences of the columns that it combines; ``by`` names the clusters."""
-    estimated = replace(estimate(terms, is_difference=True), clustered_by=tuple(by))
+def difference_of(
+    terms: Sequence[Term], settings: Settings, by: Sequence[str] = (), furthest: float | None = None
+) -> Difference:
+    """A difference from the paired differences of the columns that it combines.
+
+    ``by`` names the clusters; no difference can be further from 0 than ``furthest``.
+    """
+    ends = None if furthest is None else (-furthest, furthest)
+    estimated = replace(estimate(terms, is_difference=True), clustered_by=tuple(by), bounds=ends)
     low, high = estimated.interval(settings.confidence)
     return Difference(estimated.value, low, high, estimated.p_value(), estimated.rows, estimated)
 

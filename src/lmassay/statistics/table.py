@@ -7,11 +7,22 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from lmassay.errors import PluginError
-from lmassay.types import Outcome, Row, State
+from lmassay.types import OnTests, Outcome, Row, State
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
+
+
+@dataclass(frozen=True, slots=True)
+class ScoresOnTests:
+    """Rows that were tested on one test set: scores with a line for each row and a column for each test."""
+
+    tests: str
+    """A digest of the test set."""
+    scores: NDArray[np.float64]
+    groups: NDArray[np.int64]
+    """The group that each test belongs to; empty if tests are independent."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +47,7 @@ class ScoreTable:
 
         self.ids: list[str] = []
         self._states: list[State] = []
+        self._on_tests: list[OnTests | None] = []
         columns: dict[str, list[float]] = {}
         groups: dict[str, list[str]] = {}
         self._outcomes: dict[str, list[tuple[int, Outcome]]] = {}
@@ -45,6 +57,7 @@ class ScoreTable:
                 self._outcomes.setdefault(name, []).extend((count, outcome) for outcome in outcomes)
             self.ids.append(row.example.id)
             self._states.append(row.state)
+            self._on_tests.append(row.score.on_tests)
             for name, value in row.score.values.items():
                 if name not in columns:
                     columns[name] = [np.nan] * count
@@ -172,6 +185,19 @@ class ScoreTable:
         n = int(self._present(metric, where).sum()) if metric in self._columns else 0
         n_error = int((inside & errors).sum())
         return n, n_error, int(inside.sum()) - n - n_error
+
+    def on_tests(self, metric: str, where: NDArray[np.bool_] | None = None) -> ScoresOnTests | None:
+        """The scores on single tests that :meth:`values` are means of; None unless all rows have the same tests."""
+        import numpy as np
+
+        if metric not in self._columns:
+            return None
+        found = [self._on_tests[place] for place in np.flatnonzero(self._present(metric, where))]
+        rows = [one for one in found if one is not None and metric in one.scores]
+        if not rows or len(rows) < len(found) or any(one.tests != rows[0].tests for one in rows):
+            return None
+        scores = np.array([one.scores[metric] for one in rows], dtype=float)
+        return ScoresOnTests(rows[0].tests, scores, np.asarray(rows[0].groups, dtype=np.int64))
 
     def parts(self, group: str) -> Iterator[tuple[str, NDArray[np.bool_]]]:
         """Each label of a group with the mask of its rows."""

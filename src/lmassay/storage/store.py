@@ -31,6 +31,7 @@ from lmassay.storage.provenance import command_line
 from lmassay.types import (
     Example,
     NewRun,
+    OnTests,
     Outcome,
     Provenance,
     Request,
@@ -388,8 +389,15 @@ class Store:
                 yield row.parsed()
             self._check_count(run, count, digests)
 
-    def score_rows(self, run: str) -> Iterator[Row]:
-        """The rows without their texts: all that statistics need."""
+    def score_rows(self, run: str, *, on_tests: bool = False) -> Iterator[Row]:
+        """The rows without their texts: all that statistics need. ``on_tests`` adds the scores on single tests."""
+        if on_tests:
+            # They are part of the details, which are read only if asked for: they make up most of a large run.
+            for row in self.rows(run):
+                example = Example(row.example.id, {}, None, row.example.groups)
+                score = Score(row.score.values, on_tests=row.score.on_tests)
+                yield Row(example, row.state, score, row.error)
+            return
         query = (
             "SELECT id, position, state, groups, scores, error,"  # noqa: S608
             f" {self._outcomes_column}, {self._digest_column} FROM rows"
@@ -561,6 +569,7 @@ class Store:
         return self.folder / ".locks" / run
 
 
+_ON_TESTS = "on_tests"
 _COLUMNS = (
     "id, sweep, name, task, model, label, status, config, signature, "
     "provenance, results, note, planned, created, finished"
@@ -602,16 +611,17 @@ class _StoredRow(NamedTuple):
             compact(dict(row.example.groups)),
             compact(dict(row.score.values)),
             compact(dict(row.score.unscored)),
-            compact(dict(row.score.details)),
+            compact(_stored_details(row.score)),
             None if row.error is None else _writable(row.error),
             _stored_outcomes(row.score.outcomes),
         )
 
     def parsed(self) -> Row:
         example = Example(self.id, json.loads(self.inputs), json.loads(self.reference), json.loads(self.groups))
-        score = Score(
-            json.loads(self.scores), json.loads(self.unscored), json.loads(self.details), _outcomes_of(self.outcomes)
-        )
+        details = json.loads(self.details)
+        on_tests = _on_tests(details.pop(_ON_TESTS, None))
+        outcomes = _outcomes_of(self.outcomes)
+        score = Score(json.loads(self.scores), json.loads(self.unscored), details, outcomes, on_tests)
         return Row(example, self.state, score, self.error)
 
     def digest(self) -> bytes:
@@ -684,6 +694,17 @@ def _plain_errors(file: Path) -> Iterator[None]:
         raise StoreError(
             f"{file} is damaged or no lmassay store ({error}); move it away, or try sqlite3's .recover on it"
         ) from error
+
+
+def _stored_details(score: Score) -> dict[str, Any]:
+    """The details with the scores on single tests, which have no column of their own: few tasks have any."""
+    if score.on_tests is None:
+        return dict(score.details)
+    return {**score.details, _ON_TESTS: score.on_tests.as_dict()}
+
+
+def _on_tests(stored: Mapping[str, Any] | None) -> OnTests | None:
+    return None if stored is None else OnTests(**stored)
 
 
 def _writable(text: str) -> str:

@@ -158,10 +158,10 @@ def test_a_folder_without_data_is_told(folder):
         FewShot(data="rte", method="majority", data_dir=folder / "nothing").check()
 
 
-def test_runs_are_compared_split_by_split(folder):
+def test_runs_are_compared_test_by_test_within_splits(folder):
     good, poor = evaluate(config([toy(folder), "majority"]))
     found = {comparison.metric: comparison for comparison in compare(poor, good)}
-    assert found["acc"].n == 2
+    assert (found["acc"].n, found["dev"].n) == (12, 2)
     assert found["acc"].difference == pytest.approx(good["acc"].value - poor["acc"].value)
 
 

@@ -11,7 +11,7 @@ from lmassay.api import evaluate
 from lmassay.evaluations.robustness.attack import Attack, Maker
 from lmassay.evaluations.robustness.card import variants
 from lmassay.reporting.headline import against_first, headlines
-from lmassay.statistics.intervals import mean_interval, wilson_interval
+from lmassay.statistics.intervals import mean_estimate
 from lmassay.storage.store import Store
 from tests.helpers import write_lines
 
@@ -118,9 +118,10 @@ def test_the_headline_is_clustered_by_sentence(store):
     import numpy as np
 
     headline, _ = headlines(store, store.runs())
-    clustered = mean_interval(np.asarray([1.0, 1.0, 0.0, 1.0]), clusters=["cat", "cat", "dog", "cow"])
+    values = np.asarray([1.0, 1.0, 0.0, 1.0])
+    clustered = mean_estimate(values, [["cat", "cat", "dog", "cow"]]).interval()
     assert (headline.result.low, headline.result.high) == pytest.approx(clustered)
-    assert clustered != pytest.approx(wilson_interval(3, 4))
+    assert clustered != pytest.approx(mean_estimate(values).interval())
 
 
 def test_right_answers_that_turn_wrong_stand_next_to_success(store):

@@ -48,6 +48,13 @@ METRICS = (
     Metric(
         "dev", "dev score", bounds=_RATE, meaning="The mean of the task's metrics on the dev set, used for selection."
     ),
+    Metric(
+        "gain",
+        "gain over no examples",
+        bounds=(-1.0, 1.0),
+        chance=0.0,
+        meaning="How much higher the score is after a few examples than without any, on the same tests.",
+    ),
     Metric("test", "test score", bounds=_RATE, meaning="The mean of the task's metrics on the test set."),
 )
 

@@ -3,26 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
-from math import hypot
 from pathlib import Path
 from typing import Any
 
 from lmassay.contracts import CardVariant
+from lmassay.errors import UserError
 from lmassay.evaluations.fewshot import evaluation
+from lmassay.evaluations.fewshot.outcomes import ACCURACY
+from lmassay.plugins.evaluations import metric_of
 from lmassay.plugins.options import split_spec
 from lmassay.reporting.headline import Headline, counted, value_with_interval
-from lmassay.statistics.distributions import normal_quantile
-from lmassay.statistics.estimation import wilson
+from lmassay.reporting.numbers import p_text
+from lmassay.statistics.comparison import Comparison, compare_runs, load_side
 from lmassay.storage.store import Store
 from lmassay.types import Result, RunRecord
 
-# The metric that is a share of the tests; of others the spread over splits is all that is known.
-ACCURACY = "acc"
-ONLY_SPLITS = "Few-shot: the difference is over what was shown, not over other tests."
-_OVER_SPLITS = "The interval is over what was shown, not over other tests"
+GAIN = "gain"
+_LIMITS = (
+    "One small task. Of several settings, the one with the best dev score is shown. Intervals of accuracies and of "
+    "their gain hold for other labelled examples and other tests; those of other scores for the same tests only."
+)
 _BASELINES = ("majority", "random")
-_FEWEST_SPLITS = 2
 _DATA = Path(__file__).parent / "card_data"
 _SHOTS = {"quick": [0, 8], "standard": [0, 4, 8], "full": [0, 2, 4, 8, 16]}
 _SPLITS = {"quick": 4, "standard": 4, "full": 8}
@@ -58,56 +59,85 @@ def variants(size: str) -> list[CardVariant]:
 
 
 def headline(store: Store, records: Sequence[RunRecord]) -> Headline | None:
-    """The score of the configuration with the best dev score, beside what is reached without examples."""
+    """The gain over no examples of the configuration with the best dev score; its score where nothing is to compare."""
     learned = [record for record in records if _learns(record)]
     if not learned:
         return None
     record = max(learned, key=_dev_score)
     metric = next(iter(record.design.headline or [ACCURACY]))
-    result = lesson_result(store, record, metric)
+    result = record.result(metric)
     if result is None:
         return None
+    score = metric_of(record, metric).shown_as
+    scope = [_described(record), counted(result.n, "split")]
     tests = tests_of(store, record)
-    scope = [counted(result.n, "split")]
     if tests:
         scope.append(f"{tests:,} tests")
-    scope.append(_described(record))
-    beside = []
-    for other in records:
-        if not _learns(other):
-            beside.append(f"{_described(other)}: {value_with_interval(lesson_result(store, other, metric))}")
-    uncertainty = "The interval is over what was shown and over the tests" if metric == ACCURACY else _OVER_SPLITS
+    unlearned = [other for other in records if not _learns(other)]
+    beside = [f"{_described(other)}: {value_with_interval(other.result(metric))}" for other in unlearned]
+    baseline = _baseline(record, unlearned)
+    gain = None if baseline is None else _gain(store, baseline, record, metric)
+    if baseline is None or gain is None:
+        return Headline(
+            evaluation=evaluation,
+            metric=metric,
+            title=f"{score} after a few examples",
+            result=result,
+            scope=", ".join(scope),
+            beside=beside,
+            meaning="After it was given a few labelled examples, it labels this share of unseen ones correctly. "
+            "Whether it learned that from them cannot be told without a run that gives it none.",
+            limits=_LIMITS,
+            records=[record],
+        )
     return Headline(
         evaluation=evaluation,
-        metric=metric,
-        title=f"{metric} after a few examples",
-        result=result,
-        scope=", ".join(scope),
-        beside=beside,
-        meaning="After it was given a few labelled examples, it labels this share of unseen ones rightly. It has "
-        "learned from them if it does better than without.",
-        limits="One small task. Of several settings the one with the best dev score is shown. "
-        f"{uncertainty}; splits share their examples, so it is a guide.",
+        metric=GAIN,
+        title="gain over no examples" if _shows_none(baseline) else "gain over the most frequent label",
+        result=Result(GAIN, "overall", gain.difference, gain.low, gain.high, gain.n, method=_method(gain)),
+        scope=", ".join([f"p {p_text(gain.p)}", *scope]),
+        beside=[f"{score} with {_described(record)}: {value_with_interval(result)}", *beside],
+        meaning=f"How much higher its {score} on unseen examples is than {_without(baseline)}, on the same tests; 0 "
+        "if it learns nothing from the examples.",
+        limits=_LIMITS,
         records=[record],
-        comparison_note=ONLY_SPLITS,
+        compared_by=metric,
+        comparison_note=f"Few-shot: models are compared by their {score} after the examples, not by the gain.",
     )
 
 
-def lesson_result(store: Store, record: RunRecord, metric: str) -> Result | None:
-    """The run's result; of an accuracy with an interval that holds for other tests as well.
+def _gain(store: Store, baseline: RunRecord, record: RunRecord, metric: str) -> Comparison | None:
+    """The paired difference; None if the runs have nothing in common."""
+    try:
+        rows = compare_runs(load_side(store, baseline), [load_side(store, record)], [metric])
+    except UserError:
+        return None
+    return rows[0] if rows else None
 
-    All splits share their tests, so that their spread, which the run's own interval is made of, says nothing about
-    them. The two uncertainties are independent and add up as the sides of a right angle do.
-    """
-    result, tests = record.result(metric), tests_of(store, record)
-    if result is None or result.value is None or metric != ACCURACY or result.n < _FEWEST_SPLITS or not tests:
-        return result
-    value = result.value
-    # Splits that all came to one value have no interval: it does not depend on what was shown.
-    over_splits = (value, value) if result.low is None or result.high is None else (result.low, result.high)
-    over_tests = wilson(value, tests, normal_quantile(0.5 + record.settings.confidence / 2))
-    below, above = (hypot(value - splits, value - one) for splits, one in zip(over_splits, over_tests, strict=True))
-    return replace(result, low=max(value - below, 0.0), high=min(value + above, 1.0))
+
+def _method(gain: Comparison) -> str:
+    return "" if gain.estimate is None else gain.estimate.method
+
+
+def _baseline(record: RunRecord, unlearned: Sequence[RunRecord]) -> RunRecord | None:
+    """The run without examples that is like this one otherwise, or else one that always says the same."""
+    _, wanted = _method_of(record)
+    without_examples = [other for other in unlearned if _shows_none(other)]
+    for other in without_examples:
+        _, options = _method_of(other)
+        if {**options, "shots": None} == {**wanted, "shots": None}:
+            return other
+    majorities = [other for other in unlearned if _method_of(other)[0] == "majority"]
+    return next(iter([*without_examples, *majorities]), None)
+
+
+def _without(baseline: RunRecord) -> str:
+    return "without examples" if _shows_none(baseline) else "that of always giving the most frequent label"
+
+
+def _shows_none(record: RunRecord) -> bool:
+    name, options = _method_of(record)
+    return name == "icl" and options.get("shots", 8) == 0
 
 
 def tests_of(store: Store, record: RunRecord) -> int:
@@ -123,8 +153,7 @@ def _dev_score(record: RunRecord) -> float:
 
 
 def _learns(record: RunRecord) -> bool:
-    name, options = _method_of(record)
-    return name not in _BASELINES and not (name == "icl" and options.get("shots", 8) == 0)
+    return _method_of(record)[0] not in _BASELINES and not _shows_none(record)
 
 
 def _described(record: RunRecord) -> str:

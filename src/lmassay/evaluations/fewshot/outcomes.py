@@ -4,21 +4,28 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from math import isclose
 from typing import TYPE_CHECKING, Any
 
 from lmassay.errors import PluginError
 from lmassay.evaluations.fewshot.metrics import judged
 from lmassay.evaluations.fewshot.tasks.examples import InputExample
-from lmassay.statistics import intervals
-from lmassay.types import Result, Score
+from lmassay.statistics.intervals import result_of
+from lmassay.statistics.replicates import mean_of_repetitions, rate_on_tests
+from lmassay.types import OnTests, Result, Score, digest
 
 if TYPE_CHECKING:
     from lmassay.evaluations.fewshot.tasks.nlu import NluTask
+    from lmassay.statistics.estimation import Estimate
     from lmassay.statistics.intervals import Settings
     from lmassay.statistics.table import ScoreTable
+    from lmassay.types import Replicates
 
-
+ACCURACY = "acc"
+"""The metric that is a share of the tests."""
 _COUNTS = ("updates", "chosen_step")
+_UNIT = (0.0, 1.0)
+_ROUNDING = 1e-9
 
 
 def evaluation_intervals(method: Any) -> list[float | None]:
@@ -64,7 +71,29 @@ def score(
         **({"notes": found[0]["notes"]} if "notes" in found[0] else {}),
         "predictions": [max(range(len(row)), key=row.__getitem__) for row in test_logits],
     }
-    return Score(values, unscored, details)
+    on_tests = _on_tests(task, tested, details["predictions"], on_test)
+    return Score(values, unscored, details, on_tests=on_tests)
+
+
+def _on_tests(
+    task: NluTask, tested: Sequence[InputExample], predictions: Sequence[int], on_test: Mapping[str, float]
+) -> OnTests | None:
+    """Which tests were right, if that is what the accuracy is made of; ReCoRD's compares texts instead of labels."""
+    if ACCURACY not in on_test:
+        return None
+    right = []
+    for example, prediction in zip(tested, predictions, strict=True):
+        right.append(int(task.labels.index(str(example.label)) == prediction))
+    if not isclose(sum(right) / len(right), on_test[ACCURACY], abs_tol=_ROUNDING):
+        return None
+    scores = {ACCURACY: right}
+    if len(on_test) == 1:
+        scores["test"] = right
+    # Questions about one passage are not independent tests.
+    numbers: dict[str, int] = {}
+    groups = [numbers.setdefault(task.group(example), len(numbers)) for example in tested]
+    tests = digest([(example.guid, example.label) for example in tested])
+    return OnTests(tests, scores, groups if len(numbers) < len(tested) else ())
 
 
 def _choice(outcome: Mapping[str, Any], every: float | None) -> Mapping[str, Any]:
@@ -90,11 +119,11 @@ def _mean(logits: Sequence[Sequence[Sequence[float]]]) -> list[list[float]]:
     return found
 
 
-def results(table: ScoreTable, metrics: Sequence[str], settings: Settings) -> list[Result]:
+def results(table: ScoreTable, metrics: Sequence[str], settings: Settings, replicates: Replicates) -> list[Result]:
     """Means over splits with their spread; of several evaluation intervals, the one with the best dev score counts.
 
-    The intervals are over splits: they tell how the number would differ with other examples to learn from, not with
-    another test set.
+    The interval of an accuracy holds for another labelled pool and other tests. That of other scores is over splits
+    alone: how the number would differ with another pool, but the same tests.
     """
     wanted = [*metrics, *(["test"] if len(metrics) > 1 else []), "dev", *(f"dev_{m}" for m in metrics)]
     shown = [metric for metric in [*wanted, *_COUNTS] if table.has(metric)]
@@ -103,19 +132,44 @@ def results(table: ScoreTable, metrics: Sequence[str], settings: Settings) -> li
     rows = []
     where = None if best is None else best[1]
     for metric in shown:
-        rows.append(_mean_result(table, metric, settings, "overall", where))
+        rows.append(_mean_result(table, metric, settings, replicates, "overall", where))
         rows += _spread(table, metric, where)
     for group in ("every", "pattern"):
         found = list(table.parts(group))
         for label, part in found if len(found) > 1 else []:
-            rows += [_mean_result(table, metric, settings, f"{group}={label}", part) for metric in shown]
+            for metric in shown:
+                rows.append(_mean_result(table, metric, settings, replicates, f"{group}={label}", part))
     return rows
 
 
-def _mean_result(table: ScoreTable, metric: str, settings: Settings, group: str, where: Any) -> Result:
-    """Patterns and repetitions of one split are no independent trials."""
-    found = intervals.mean_result(table, metric, settings, group=group, where=where, cluster="split")
-    return replace(found, low=None, high=None) if metric in _COUNTS else found
+def _mean_result(
+    table: ScoreTable, metric: str, settings: Settings, replicates: Replicates, group: str, where: Any
+) -> Result:
+    counts = table.counts(metric, where)
+    if not counts[0]:
+        return Result(metric, group, None, None, None, *counts)
+    if metric in _COUNTS:
+        value = float(table.values(metric, where).mean())
+        return Result(metric, group, value, None, None, *counts, method="none: a number of updates, not a score")
+    estimated = _estimate(table, metric, replicates, where)
+    result = result_of(estimated, metric, group, counts, settings, estimated.clustered_by)
+    # FewNLU's mean is that over trainings, which matters if splits have different numbers of them.
+    return replace(result, value=float(table.values(metric, where).mean()))
+
+
+def _estimate(table: ScoreTable, metric: str, replicates: Replicates, where: Any) -> Estimate:
+    """Patterns and repetitions of one split are no independent trials: they are averaged first."""
+    import numpy as np
+
+    correlation = replicates.correlation.get(metric, 0.0)
+    splits = table.clusters(metric, replicates.group, where)
+    tested = table.on_tests(metric, where)
+    if tested is not None:
+        scores = np.stack([tested.scores[splits == split].mean(axis=0) for split in np.unique(splits)])
+        return rate_on_tests(scores, correlation, tested.groups)
+    values = table.values(metric, where)
+    means = np.array([values[splits == split].mean() for split in np.unique(splits)])
+    return mean_of_repetitions(means, correlation, _UNIT)
 
 
 def _best(table: ScoreTable, parts: Sequence[Any]) -> Any:
@@ -134,7 +188,8 @@ def _spread(table: ScoreTable, metric: str, where: Any) -> list[Result]:
     if len(values) < 2:
         return []
     _, std = estimates.mean_and_std(values)
-    return [Result(f"{metric}.std", "overall", std, None, None, *table.counts(metric, where))]
+    method = "none: it is itself a spread over trainings"
+    return [Result(f"{metric}.std", "overall", std, None, None, *table.counts(metric, where), method=method)]
 
 
 def plain(value: Any) -> str:

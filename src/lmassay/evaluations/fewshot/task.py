@@ -16,10 +16,10 @@ from pydantic import BaseModel, ConfigDict, Field
 from lmassay.contracts import Model, Task
 from lmassay.errors import ConfigError
 from lmassay.evaluations.fewshot import evaluation, outcomes, trainer
-from lmassay.evaluations.fewshot.icl import NoChoiceError
+from lmassay.evaluations.fewshot.icl import InContext, NoChoiceError
 from lmassay.evaluations.fewshot.methods.contract import Lesson
 from lmassay.evaluations.fewshot.metrics import judged
-from lmassay.evaluations.fewshot.protocol import regimes
+from lmassay.evaluations.fewshot.protocol import overlap, regimes
 from lmassay.evaluations.fewshot.protocol.splits import (
     Split,
     Unit,
@@ -37,7 +37,7 @@ from lmassay.plugins.registry import current
 from lmassay.statistics.intervals import Settings
 from lmassay.statistics.table import ScoreTable
 from lmassay.storage.files import sha256
-from lmassay.types import Design, Example, Request, Response, Result, Score, Train, Trained, digest
+from lmassay.types import Design, Example, Replicates, Request, Response, Result, Score, Train, Trained, digest
 
 Part = Literal["dev", "test", "dev32"]
 
@@ -109,7 +109,12 @@ class FewShot(Task):
     @property
     def design(self) -> Design:  # type: ignore[override]  # the headline depends on the data
         # Patterns and repetitions of a split are no independent trials; a method without patterns has splits as well.
-        return Design(clusters=("split",), headline=(*self._task.metrics, "dev"), pair_by=("split",))
+        return Design(
+            clusters=("split",),
+            headline=(*self._task.metrics, "dev"),
+            pair_by=("split",),
+            replicates=self._replicates,
+        )
 
     def check(self) -> None:
         parts = [*self._labelled, self._test["part"]]
@@ -189,7 +194,7 @@ class FewShot(Task):
         return [self._judge(example, answers) for example, answers in zip(examples, responses, strict=True)]
 
     def aggregate(self, table: ScoreTable, settings: Settings) -> list[Result]:
-        return outcomes.results(table, self._task.metrics, settings)
+        return outcomes.results(table, self._task.metrics, settings, self._replicates)
 
     def signature(self) -> Mapping[str, Any]:
         # Where the data lie is no part of what the numbers depend on; what is in them stands beside.
@@ -202,6 +207,8 @@ class FewShot(Task):
             "method": f"{self._method_name}.{digest(spec, self._regime_parts())[:8]}",
             "regime": self._regime.name,
             "test": f"{self._test['part']}{self._test['first'] or ''}",
+            # FewNLU names neither the coefficient of its correlation nor a number for stability.
+            "protocol": "lmassay.spearman.range-over-k",
             "init": f"{self._seed}.{'-'.join(map(str, self._sampler_seeds[: self._regime.repetitions]))}",
         }
 
@@ -242,6 +249,16 @@ class FewShot(Task):
             features=features,
             pairs=self._pairs,
         )
+
+    @property
+    def _replicates(self) -> Replicates:
+        """How much the splits share of what is learned from."""
+        options = self._options
+        shown = 1.0
+        if isinstance(self._method, InContext):
+            trained_on = overlap.train_share(options.strategy, options.k, options.ratio) * len(self._all)
+            shown = min(1.0, self._method.shots / trained_on)
+        return overlap.replicates(self._task.metrics, options.strategy, options.k, options.ratio, shown_share=shown)
 
     @property
     def _pairs(self) -> Literal["all", "cloze", "classifier"]:

@@ -21,15 +21,21 @@ from lmassay.reporting.blocks import (
     name,
 )
 from lmassay.reporting.numbers import number_text, p_text
+from lmassay.reporting.ranking import ranking_table
 from lmassay.reporting.sections import section_of
 from lmassay.reporting.shown import shown_together
 from lmassay.reporting.tiles import plain_overview
 from lmassay.statistics.comparison import Comparison, compare_runs, load_side, share_examples
+from lmassay.statistics.gate import ALPHA
+from lmassay.statistics.ranking import rankings
 from lmassay.storage.provenance import command_line
 from lmassay.storage.store import DAMAGED, Store
 from lmassay.types import RunRecord
 
-_COMPARED = "Paired by example; p from a test that flips signs within pairs; FDR: adjusted for the number of rows."
+_COMPARED = (
+    "Paired by example; interval and two-sided p from the same paired t-test; FDR: adjusted for {rows} rows (false "
+    "discovery rate, Benjamini and Hochberg)."
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +116,12 @@ def _compared(store: Store, records: Sequence[RunRecord], section: Section) -> I
     rows = compare_runs(base, both, wanted) if both else []
     if rows:
         yield Heading(f"Against {rows[0].base_label}")
-        yield _comparison_table(rows, f"{_COMPARED} {section.comparison_note}".strip())
+        yield _comparison_table(rows, f"{_COMPARED.format(rows=len(rows))} {section.comparison_note}".strip())
+        names = {side.record.id: side.name for side in (base, *both)}
+        ranking = ranking_table(rankings([base, *both], rows, ALPHA), names.__getitem__, ALPHA)
+        if ranking:
+            yield Heading("Against the best")
+            yield from ranking
     apart = [other.name for other in others if other.record.id not in shared and other.table.ids]
     if apart:
         yield Note(f"Not compared with {base.name}, for they share no example with it: {', '.join(apart)}.")

@@ -60,7 +60,7 @@ def test_each_strategy_has_one_table_with_three_criteria(folder):
 def test_every_number_has_n_and_its_interval(folder):
     lines = printed(folder).partition("MS: ")[2].splitlines()
     place = next(n for n, line in enumerate(lines) if line.startswith("test "))
-    assert lines[place + 1].split() == ["n=2", "[58.3,", "83.7]", "[58.3,", "83.7]", "2", "tasks"]
+    assert lines[place + 1].split() == ["n=2", "[49.0,", "93.0]", "[49.0,", "93.0]", "2", "tasks"]
     place = next(n for n, line in enumerate(lines) if line.startswith("dev–test"))
     assert lines[place + 1].split()[0] == "n=5"
 
@@ -69,7 +69,8 @@ def test_strategies_are_compared(folder):
     shown = printed(folder).partition("Test performance of the selected configuration")[2]
     assert re.search(r"^CV +71\.00±1\.41", shown, flags=re.MULTILINE)
     assert "Dev–test rank correlation" in shown
-    assert "Stability: highest less lowest test mean over K" in shown
+    assert "Stability (lmassay's definition): highest less lowest test mean over K" in shown
+    assert re.search(r"^MS, by chance +1\.55", shown, flags=re.MULTILINE)
 
 
 def test_a_failed_training_is_told_and_its_configuration_is_not_selected(folder):

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import spearmanr, t
 
-from lmassay.evaluations.fewshot.protocol.estimates import mean_and_std, mean_over_splits, rank_correlation
+from lmassay.evaluations.fewshot.protocol.estimates import SplitScores, mean_and_std, mean_over_splits, rank_correlation
 from lmassay.statistics.intervals import Settings
 
 SCORES = st.lists(st.integers(0, 32), min_size=4, max_size=40)
@@ -19,12 +19,12 @@ SCORES = st.lists(st.integers(0, 32), min_size=4, max_size=40)
 
 def test_the_interval_is_students_and_stays_among_shares():
     values = [0.7, 0.8, 0.75, 0.9]
-    found = mean_over_splits(values)
+    found = mean_over_splits(SplitScores(values))
     half = t.ppf(0.975, 3) * statistics.stdev(values) / 2
     assert found.low == pytest.approx(statistics.mean(values) - half)
     assert (found.high, found.n) == (pytest.approx(min(1.0, statistics.mean(values) + half)), 4)
-    assert mean_over_splits([0.99, 1.0, 0.5]).high == 1.0
-    one, none = mean_over_splits([0.5]), mean_over_splits([])
+    assert mean_over_splits(SplitScores([0.99, 1.0, 0.5])).high == 1.0
+    one, none = mean_over_splits(SplitScores([0.5])), mean_over_splits(SplitScores([]))
     assert (one.std, one.low, none.value) == (None, None, None)
 
 

@@ -39,7 +39,7 @@ def test_json_is_one_document_of_the_promised_shape_and_nothing_else(folder):
     assert set(document) >= {"run", "task", "model", "signature", "results"}
     assert document["task"] == "robustness"
     for result in document["results"]:
-        assert set(result) == {"metric", "group", "value", "low", "high", "n", "n_error", "n_unscored"}
+        assert set(result) == {"metric", "group", "value", "low", "high", "n", "n_error", "n_unscored", "method"}
         assert result["n"] == 2
     shown = lmassay("show", document["run"], "--json", cwd=folder)
     assert json.loads(shown.stdout) == {"runs": [document]}

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from decimal import Decimal, localcontext
 from fractions import Fraction
+from functools import cache
 from statistics import NormalDist
 
 import numpy as np
@@ -15,6 +16,7 @@ from numpy.typing import NDArray
 from lmassay.statistics import intervals
 from lmassay.statistics.distributions import ranks
 from lmassay.statistics.intervals import DEFAULT, Settings
+from lmassay.statistics.replicates import mean_of_repetitions, rate_on_tests
 
 # With three configurations there are only six possible orders.
 FEWEST_CONFIGURATIONS = 4
@@ -69,20 +71,34 @@ def _square_root(value: float | Fraction) -> float:
         return float((Decimal(value.numerator) / Decimal(value.denominator)).sqrt())
 
 
-def mean_over_splits(scores: Iterable[float], settings: Settings = DEFAULT) -> Estimate:
-    """Mean ± sample standard deviation, with Student's interval where there are two scores or more.
+@dataclass(frozen=True, slots=True)
+class SplitScores:
+    """One score for each split, and what its interval needs."""
 
-    Splits share examples, so they are not independent: the interval is a guide to noise and no promise.
+    values: Sequence[float]
+    correlation: float = 0.0
+    """How strongly splits are correlated because they share examples: see ``overlap``."""
+    on_tests: Floats | None = None
+    """The scores on single tests, a row for each split; None if they are not known."""
+    test_groups: NDArray[np.int64] | None = None
+    """The groups that tests belong to; None if they are independent."""
+
+
+def mean_over_splits(scores: SplitScores, settings: Settings = DEFAULT) -> Estimate:
+    """Mean ± sample standard deviation, with the interval that a run reports.
+
+    Of an accuracy whose tests are known it holds for another pool and other tests, of other scores for another pool.
     """
-    finite = [score for score in scores if math.isfinite(score)]
+    finite = [score for score in scores.values if math.isfinite(score)]
     if not finite:
         return NO_ESTIMATE
     values = np.asarray(finite, dtype=np.float64)
     mean, std = mean_and_std(values)
-    if std is None:
-        return Estimate(mean, n=1)
-    are_shares = values.min() >= 0 and values.max() <= 1
-    estimated = intervals.mean_estimate(values, bounds=(0.0, 1.0) if are_shares else (None, None))
+    if scores.on_tests is not None and len(finite) == len(scores.values):
+        estimated = rate_on_tests(scores.on_tests, scores.correlation, scores.test_groups)
+    else:
+        are_shares = values.min() >= 0 and values.max() <= 1
+        estimated = mean_of_repetitions(values, scores.correlation, (0.0, 1.0) if are_shares else None)
     low, high = estimated.interval(settings.confidence)
     return Estimate(mean, std, low, high, len(values))
 
@@ -138,3 +154,29 @@ def _interval_by_formula(value: float, n: int, confidence: float) -> tuple[float
     low = -1.0 if value <= -1 else math.tanh(z - half)
     high = 1.0 if value >= 1 else math.tanh(z + half)
     return low, high
+
+
+# --- what noise does to stability -------------------------------------------------------------------------------------
+
+_DRAWS = 20_000
+
+
+@cache
+def range_by_chance(counts: tuple[int, ...]) -> float:
+    """The expected range of means over the first so many of independent scores, in units of their standard deviation.
+
+    A property of random walks without a simple formula, so it is simulated with a fixed seed (error about 0.005).
+
+    >>> round(range_by_chance((1, 2)), 2)
+    0.56
+    """
+    scores = np.random.default_rng(0).standard_normal((_DRAWS, max(counts)))
+    means = np.cumsum(scores, axis=1) / np.arange(1, max(counts) + 1)
+    return float(np.ptp(means[:, [count - 1 for count in counts]], axis=1).mean())
+
+
+def stability_by_chance(counts: Sequence[int], score: float, tests: int) -> float | None:
+    """The stability of a score that differs between splits by chance alone, because each has only so many tests."""
+    if len(counts) < 2 or tests < 1 or not 0 <= score <= 1:
+        return None
+    return range_by_chance(tuple(sorted(counts))) * math.sqrt(score * (1 - score) / tests)

@@ -12,15 +12,21 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from lmassay.evaluations.fewshot.protocol.estimates import (
     NO_ESTIMATE,
     Estimate,
+    SplitScores,
     mean_over_splits,
     rank_correlation,
 )
 from lmassay.statistics.intervals import DEFAULT, Settings
+from lmassay.types import OnTests
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
 
 # Means of the same scores in another order may differ in the last digit.
 _ROUNDING = 1e-12
@@ -49,6 +55,10 @@ class Trial:
     """What the run wrote down: numbers of examples, dev scores while training."""
     chosen_step: float | None = None
     """The update whose weights were taken."""
+    on_tests: OnTests | None = None
+    """The scores on single tests, where the run kept them."""
+    correlation: Mapping[str, float] = field(default_factory=dict)
+    """By metric: how strongly splits are correlated because they share examples."""
 
     @property
     def has_result(self) -> bool:
@@ -218,27 +228,50 @@ def _configuration(trials: Sequence[Trial], expected: Sequence[int], settings: S
     for trial in with_result:
         for metric in trial.test_metrics:
             if metric not in test_metrics:
-                scores = [(other.split, other.test_metrics.get(metric)) for other in with_result]
-                test_metrics[metric] = _over_splits(scores, settings)
+                scores = [(other, other.test_metrics.get(metric)) for other in with_result]
+                test_metrics[metric] = _over_splits(scores, metric, settings)
     return Configuration(
         name=trials[0].configuration,
         params=trials[0].params,
-        dev=_over_splits([(trial.split, trial.dev) for trial in with_result], settings),
-        test=_over_splits([(trial.split, trial.test) for trial in with_result], settings),
+        dev=_over_splits([(trial, trial.dev) for trial in with_result], "dev", settings),
+        test=_over_splits([(trial, trial.test) for trial in with_result], "test", settings),
         test_metrics=test_metrics,
         splits=tuple(done),
         missing=tuple(split for split in expected if split not in done),
     )
 
 
-def _over_splits(scores: Sequence[tuple[int, float | None]], settings: Settings) -> Estimate:
-    """The mean over splits of (split, score); several trainings on one split are repetitions and averaged first."""
+def _over_splits(scores: Sequence[tuple[Trial, float | None]], metric: str, settings: Settings) -> Estimate:
+    """The mean over splits of (trial, score); several trainings on one split are repetitions and averaged first."""
     by_split: dict[int, list[float]] = {}
-    for split, score in scores:
+    scored_trials = []
+    for trial, score in scores:
         if score is not None:
-            by_split.setdefault(split, []).append(score)
+            by_split.setdefault(trial.split, []).append(score)
+            scored_trials.append(trial)
     means = [math.fsum(repetitions) / len(repetitions) for _, repetitions in sorted(by_split.items())]
-    return mean_over_splits(means, settings)
+    correlation = max((trial.correlation.get(metric, 0.0) for trial in scored_trials), default=0.0)
+    on_tests, groups = _on_tests(scored_trials, metric)
+    return mean_over_splits(SplitScores(means, correlation, on_tests, groups), settings)
+
+
+def _on_tests(trials: Sequence[Trial], metric: str) -> tuple[NDArray[np.float64] | None, NDArray[np.int64] | None]:
+    """The scores on single tests, a row for each split, and the tests' groups; none unless all have the same tests."""
+    import numpy as np
+
+    by_split: dict[int, list[Sequence[float]]] = {}
+    tests: set[str] = set()
+    groups: Sequence[int] = ()
+    for trial in trials:
+        if trial.on_tests is None or metric not in trial.on_tests.scores:
+            return None, None
+        by_split.setdefault(trial.split, []).append(trial.on_tests.scores[metric])
+        tests.add(trial.on_tests.tests)
+        groups = trial.on_tests.groups
+    if len(tests) != 1:
+        return None, None
+    rows = [np.mean(np.asarray(repetitions, dtype=float), axis=0) for _, repetitions in sorted(by_split.items())]
+    return np.stack(rows), np.asarray(groups, dtype=np.int64) if groups else None
 
 
 def _correlation(configurations: Sequence[Configuration], settings: Settings) -> Estimate:

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from lmassay.evaluations.fewshot.outcomes import plain
+from lmassay.evaluations.fewshot.protocol import overlap
 from lmassay.evaluations.fewshot.protocol.judging import Trial, Verdict, judge, stability
 from lmassay.evaluations.fewshot.protocol.regimes import Regime
 from lmassay.evaluations.fewshot.protocol.splits import strategy_name
@@ -141,6 +142,14 @@ class _Run:
     def strategy_key(self) -> str:
         """Runs with the same key were split in the same way."""
         return canonical({**self.splits.model_dump(), "strategy": strategy_name(self.splits.strategy)})
+
+    def correlation(self, metrics: Iterable[str]) -> Mapping[str, float]:
+        """How strongly the splits are correlated, by metric; runs of early versions did not write that down."""
+        replicates = self.record.design.replicates
+        if replicates is None:
+            options = self.splits
+            replicates = overlap.replicates(list(metrics), options.strategy, options.k, options.ratio)
+        return replicates.correlation
 
     def configurations(self) -> list[tuple[dict[str, Any], str | None, str | None]]:
         """The hyper-parameters of each configuration in the run, with the pattern and interval that its rows name."""
@@ -461,4 +470,6 @@ def _trial(run: _Run, name: str, params: Mapping[str, Any], row: Row) -> Trial:
         id=row.example.id,
         details=row.score.details,
         chosen_step=scores.get("chosen_step"),
+        on_tests=row.score.on_tests,
+        correlation=run.correlation(test_metrics),
     )

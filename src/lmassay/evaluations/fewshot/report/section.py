@@ -96,7 +96,7 @@ def _methods_table(studies: Sequence[Study]) -> Table:
     head = [Cell("method", kind="text"), Cell("strategy", kind="text"), *map(Cell, table.columns)]
     caption = (
         "Test mean ± std over splits of the configuration that dev selects, also one that shows nothing (the overview "
-        "takes the best that teaches), in percent, with its interval over splits, if they differ, and n; ρ: rank "
+        "takes the best that teaches), in percent, with its interval and n; ρ: rank "
         "correlation of dev and test over configurations."
     )
     return Table(caption, [head], [Body(lines)], dense=len(tasks) > _MANY_TASKS)

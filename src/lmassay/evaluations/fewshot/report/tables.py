@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from lmassay.evaluations.fewshot.protocol.estimates import Estimate
+from lmassay.evaluations.fewshot.protocol.estimates import Estimate, stability_by_chance
 from lmassay.evaluations.fewshot.protocol.judging import Verdict
 from lmassay.evaluations.fewshot.protocol.strategies import ABBREVIATIONS, DEALT_BY_FOLD, SINGLE
 from lmassay.evaluations.fewshot.protocol.studies import Strategy, Study
@@ -46,8 +46,10 @@ _MOST_NAMED = 3
 _MOST_K = 4
 _EXPLANATION = (
     "test: mean ± standard deviation over the K splits of the configuration with the best mean dev score, in percent. "
-    "dev–test correlation: Spearman's, over configurations, of the mean dev with the mean test score. Intervals: "
-    "{confidence:g} %; those over splits, which share examples, are a guide to noise and no promise."
+    "dev–test correlation: Spearman's, over configurations, of the mean dev with the mean test score; FewNLU does not "
+    "name its coefficient, so the choice is lmassay's. Intervals: {confidence:g} %; of an accuracy they hold for "
+    "another labelled pool and other tests, of other scores for another pool and the same tests. Splits share "
+    "examples, which is taken into account (Nadeau and Bengio 2003)."
 )
 
 
@@ -154,7 +156,22 @@ def _is_power_of_two(number: int) -> bool:
 
 
 def stability_note(strategy: Strategy) -> str:
-    """How the rows of other K came about."""
+    """How the rows of other K came about, and how far the test mean moves, beside what chance does."""
+    ranges = []
+    for task in in_papers_order(strategy.curves):
+        moved, by_chance = (of(strategy.curves[task]) for of in (range_over_k, range_over_k_by_chance))
+        if moved is not None and by_chance is not None:
+            ranges.append(f"{task_title(task)} {100 * moved:.1f} ({100 * by_chance:.1f})")
+    texts = [_origin_of_other_k(strategy)]
+    if ranges:
+        texts.append(
+            "Stability (lmassay's definition) is the highest less the lowest mean over K, in points, here with what "
+            f"splits that differ by chance alone give on average: {', '.join(ranges)}."
+        )
+    return " ".join(text for text in texts if text)
+
+
+def _origin_of_other_k(strategy: Strategy) -> str:
     if not strategy.curves:
         return ""
     if strategy.ran_every_k:
@@ -201,20 +218,43 @@ def stability_table(study: Study) -> ProtocolTable | None:
     tasks = in_papers_order(study.tasks)
     rows = []
     for strategy in study.main_strategies:
-        if strategy.curves:
-            cells = [_range_over_k(strategy.curves.get(task, ())) for task in tasks]
-            rows.append(ProtocolRow(_abbreviated(strategy.label), (*cells, average(cells))))
+        if not strategy.curves:
+            continue
+        curves = [strategy.curves.get(task, ()) for task in tasks]
+        name = _abbreviated(strategy.label)
+        rows.append(_points_row(name, [_points_cell(range_over_k(curve), curve) for curve in curves]))
+        by_chance = [_points_cell(range_over_k_by_chance(curve), curve) for curve in curves]
+        if any(cell.parts for cell in by_chance):
+            rows.append(_points_row(f"{name}, by chance", by_chance))
     if not rows:
         return None
-    title = "Stability: highest less lowest test mean over K, in points (0 is perfectly stable)"
+    title = "Stability (lmassay's definition): highest less lowest test mean over K, in points"
     return ProtocolTable(title, (*map(task_title, tasks), AVERAGE), tuple(rows))
 
 
-def _range_over_k(curve: Sequence[Verdict]) -> ProtocolCell:
-    values = [verdict.test.value for verdict in curve if verdict.test.value is not None]
-    if len(values) < 2:
+def _points_row(name: str, cells: Sequence[ProtocolCell]) -> ProtocolRow:
+    return ProtocolRow(name, (*cells, average(cells)))
+
+
+def _points_cell(value: float | None, curve: Sequence[Verdict]) -> ProtocolCell:
+    if value is None:
         return ProtocolCell((), "fewer than two K with a result")
-    return ProtocolCell((Estimate(max(values) - min(values), n=len(values)),))
+    return ProtocolCell((Estimate(value, n=len(curve)),))
+
+
+def range_over_k(curve: Sequence[Verdict]) -> float | None:
+    """Highest less lowest test mean; None with fewer than two of them."""
+    values = [verdict.test.value for verdict in curve if verdict.test.value is not None]
+    return None if len(values) < 2 else max(values) - min(values)
+
+
+def range_over_k_by_chance(curve: Sequence[Verdict]) -> float | None:
+    """What the range would be if splits differed by chance alone; None unless all were tested on as many examples."""
+    judged = [verdict for verdict in curve if verdict.test.value is not None]
+    sizes = {size for verdict in judged for size in verdict.sizes("n_test")}
+    if len(sizes) != 1 or judged[-1].test.value is None:
+        return None
+    return stability_by_chance([verdict.k for verdict in judged], judged[-1].test.value, sizes.pop())
 
 
 def _tasks_of(verdicts: Mapping[str, Mapping[str, Verdict]]) -> list[str]:

@@ -1,0 +1,103 @@
+"""How much the splits of one pool have in common: what their results are correlated by.
+
+The test score after a split depends on the examples that were learned from. If each of them moves it a little, the
+scores of two splits are correlated by the share of their training examples that both have (exactly so if the effects
+add up). Anything else that differs between trainings, such as their order, makes the correlation smaller, so an
+interval that is computed with this one is rather too wide than too narrow.
+
+====================== ============================ ==========================
+strategy               of test scores               of dev scores
+====================== ============================ ==========================
+multi_splits, random,  ratio                        share of the dev part
+model_informed
+bagging                ratio / (1 + ratio)          share never drawn
+cross_validation       (K - 2) / (K - 1)            1 / K
+mdl                    by the sizes of its parts    1 / (2K)
+====================== ============================ ==========================
+
+Dev scores: Nadeau and Bengio's (2003) choice, the share of the pool that is held out.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from lmassay.evaluations.fewshot.protocol.splits import strategy_name
+from lmassay.evaluations.fewshot.protocol.strategies import SINGLE
+from lmassay.types import Replicates
+
+
+def train_correlation(strategy: str, k: int, ratio: float) -> float:
+    """The correlation of test scores over splits.
+
+    >>> train_correlation("multi_splits", 4, 0.5), round(train_correlation("cross_validation", 4, 0.5), 3)
+    (0.5, 0.667)
+    """
+    name = strategy_name(strategy)
+    if name in SINGLE or k < 2:
+        return 0.0
+    if name == "cross_validation":
+        return (k - 2) / (k - 1)
+    if name == "bagging":
+        # An example drawn twice counts twice, which makes single draws differ more than their overlap says.
+        return ratio / (1 + ratio)
+    if name == "mdl":
+        return _nested_correlation(k)
+    return ratio
+
+
+def dev_correlation(strategy: str, k: int, ratio: float) -> float:
+    """The correlation of dev scores over splits: the share of the pool that a split selects by."""
+    name = strategy_name(strategy)
+    if name in SINGLE or k < 2:
+        return 0.0
+    shares = {
+        "cross_validation": 1 / k,
+        "mdl": 1 / (2 * k),
+        "bagging": math.exp(-ratio),
+        "random": (1 - ratio) ** 2,
+    }
+    return shares.get(name, 1 - ratio)
+
+
+def train_share(strategy: str, k: int, ratio: float) -> float:
+    """The share of the pool that a split trains on, on average."""
+    name = strategy_name(strategy)
+    if name == "fixed":
+        return 1.0
+    if name == "cross_validation":
+        return (k - 1) / k
+    if name == "mdl":
+        return sum(_nested_sizes(k)) / k
+    return ratio
+
+
+def replicates(metrics: Sequence[str], strategy: str, k: int, ratio: float, *, shown_share: float = 1.0) -> Replicates:
+    """Splits as repetitions of one experiment. ``shown_share`` is the share of a train part that is learned from.
+
+    A method that draws its examples from the train part, as in-context learning does, meets fewer of them twice.
+    """
+    of_test = train_correlation(strategy, k, ratio) * shown_share
+    of_dev = dev_correlation(strategy, k, ratio)
+    correlation = dict.fromkeys([*metrics, "test"], of_test)
+    correlation |= dict.fromkeys(["dev", *(f"dev_{metric}" for metric in metrics)], of_dev)
+    return Replicates("split", correlation)
+
+
+def _nested_sizes(k: int) -> list[float]:
+    """MDL: the first half of the pool, and before each further split one of K blocks more."""
+    return [0.5 * (1 + block / k) for block in range(k)]
+
+
+def _nested_correlation(k: int) -> float:
+    """The correlation that makes Nadeau and Bengio's factor right for parts of growing size, each within the next.
+
+    The covariance of two means over such parts is that of the larger one with itself, 1 / size.
+    """
+    sizes = _nested_sizes(k)
+    total = sum(1 / max(one, other) for one in sizes for other in sizes)
+    single = sum(1 / size for size in sizes)
+    sample_variance = (single - total / k) / (k - 1)
+    surplus = total / k**2 / sample_variance - 1 / k
+    return surplus / (1 + surplus)

@@ -1,0 +1,243 @@
+"""How precise a result is if an experiment was repeated on overlapping data and always tested on the same tests.
+
+Few-shot trainings are the case in point: K splits of one labelled pool, all tested on one test set. A result should
+hold for another pool and for other tests, so its variance has two parts:
+
+- *the tests*: the scores of single tests, averaged over the repetitions, vary from test to test. With one repetition
+  this is the binomial variance of an accuracy.
+- *the repetitions*: their results differ by S², but K of them are not K independent experiments. If two of them are
+  correlated by ρ because they share data, the variance of their mean is ``(1/K + ρ / (1 - ρ)) · S²`` (Nadeau and
+  Bengio 2003, eq. 10). It does not vanish as K grows: another pool would give another mean.
+
+S² also contains noise from the tests: the same test is right after one split and wrong after another. The expected
+size N of that noise is known from the two-way table of splits and tests. ``S² - N`` would be unbiased, but it is
+negative for half of the data sets without an effect of the split, and then says that there is none.
+``S² · (S² + N/2) / (S² + N)`` takes out half of the noise at most.
+
+The quantile is Cochran's (1964) for a variance of two parts: the average of the two quantiles, weighted by the parts.
+``benchmarks/fewshot_coverage.py`` shows how often the intervals cover what they should.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from lmassay.statistics.distributions import normal_quantile, t_quantile
+from lmassay.statistics.estimation import FEWEST_UNITS, Bounds, Estimate, Term, estimate
+from lmassay.statistics.variance import clusters_of, design_effect
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    Floats = NDArray[np.float64]
+    Groups = NDArray[np.int64]
+
+UNIT = (0.0, 1.0)
+# Where all answers are right, or nearly all, nothing shows whether repetitions fail on the same tests. One imagined
+# test on which they agree makes the interval that of a single repetition there, and matters little elsewhere.
+_AGREEING_TESTS = 1.0
+# The two-sided level at which Cochran's quantile is turned into degrees of freedom.
+_USUAL_TAIL = 0.975
+_LARGEST_CORRELATION = 0.99
+_MANY_DEGREES = 1e6
+
+
+@dataclass(frozen=True, slots=True)
+class _Repetitions:
+    """What the repetitions add to the variance of a mean."""
+
+    variance: float
+    spread: float
+    """The variance before the noise of the tests is taken out: what the quantile is weighted by."""
+    degrees: float
+
+
+NO_REPETITIONS = _Repetitions(0.0, 0.0, math.inf)
+
+
+def overlap_factor(count: int, correlation: float) -> float:
+    """Nadeau and Bengio's factor: the variance of a mean over repetitions, in units of their sample variance.
+
+    >>> overlap_factor(4, 0.0), overlap_factor(4, 0.5)
+    (0.25, 1.25)
+    """
+    correlation = min(max(correlation, 0.0), _LARGEST_CORRELATION)
+    return 1 / count + correlation / (1 - correlation)
+
+
+def rate_on_tests(scores: Floats, correlation: float, groups: Groups | None = None) -> Estimate:
+    """A share of right answers: ``scores`` have a row for each repetition and a column for each test.
+
+    ``groups`` are numbers of the groups that tests belong to, such as the passages that questions are about. A single
+    repetition gives the interval over tests alone.
+    """
+    import numpy as np
+
+    repetitions, tests = scores.shape
+    by_test = scores.mean(axis=0)
+    value = float(by_test.mean())
+    binomial = value * (1 - value)
+    # A test that is right after half of the splits tells more about the mean than a toss that is right or wrong.
+    relative = (float(by_test.var()) * tests + _AGREEING_TESTS) / (binomial * tests + _AGREEING_TESTS)
+    # But no more than as many tosses as there are answers.
+    relative = max(relative, 1 / repetitions)
+    effect, degrees = 1.0, math.inf
+    if groups is not None and len(groups):
+        effect, degrees = _effect_of_groups(by_test, groups)
+    of_tests = relative * effect / tests
+    # At 0 and 1 the binomial variance is 0; one more right and one more wrong test give the two parts their weights.
+    smoothed = (value * tests + 1) / (tests + 2)
+    largest = smoothed * (1 - smoothed)
+    between = _between_repetitions(scores, correlation, groups, max(largest - binomial, 0.0) / tests)
+    degrees = _cochran(largest * of_tests, degrees, between)
+    effective = 1 / (of_tests + (between.variance / binomial if between.variance > 0 else 0.0))
+    return Estimate(
+        value,
+        "rate",
+        value,
+        error=math.sqrt(binomial / effective),
+        degrees=degrees,
+        rows=repetitions * tests,
+        units=tests if groups is None or not len(groups) else len(np.unique(groups)),
+        effective=effective,
+        bounds=UNIT,
+        clustered_by=("test", "split") if repetitions > 1 else ("test",),
+    )
+
+
+def difference_on_tests(differences: Floats, correlation: float, groups: Groups | None = None) -> Estimate:
+    """The mean of paired differences: a row for each repetition that both runs have, a column for each test."""
+    clusters = () if groups is None or not len(groups) else (groups,)
+    of_tests = estimate([Term(differences.mean(axis=0), 1.0, clusters, step=1.0)], is_difference=True)
+    by = ("test", "split") if len(differences) > 1 else ("test",)
+    of_tests = replace(of_tests, rows=differences.size, clustered_by=by)
+    if of_tests.reason:
+        return of_tests
+    between = _between_repetitions(differences, correlation, groups)
+    error = math.sqrt(of_tests.error**2 + between.variance)
+    degrees = _cochran(of_tests.error**2, of_tests.degrees, between)
+    effective = of_tests.effective * of_tests.error**2 / error**2
+    return replace(of_tests, error=error, degrees=degrees, effective=effective)
+
+
+def difference_of_repetitions(differences: Floats, correlation: float, *, by: str = "split") -> Estimate:
+    """The mean of paired differences between repetitions whose scores on single tests are not known."""
+    independent = estimate([Term(differences)], is_difference=True)
+    # ``independent`` takes the variance of the mean for S² / K.
+    inflation = overlap_factor(len(differences), correlation) * len(differences)
+    return replace(
+        independent,
+        error=independent.error * math.sqrt(inflation),
+        effective=independent.effective / inflation,
+        clustered_by=(by,),
+    )
+
+
+def mean_of_repetitions(
+    values: Floats, correlation: float, bounds: Bounds | None = None, *, by: str = "split"
+) -> Estimate:
+    """A mean over repetitions whose scores on single tests are not known: it holds for these tests only."""
+    value = float(values.mean())
+    count = len(values)
+    variance = float(values.var(ddof=1)) if count > 1 else 0.0
+    reason = ""
+    if count < FEWEST_UNITS:
+        reason = f"one {by} only"
+    elif variance <= 0:
+        reason = f"all {count} {by}s scored the same"
+    ends = (bounds[0], bounds[1]) if bounds and bounds[0] is not None and bounds[1] is not None else None
+    return Estimate(
+        value,
+        "mean",
+        value,
+        error=math.sqrt(variance * overlap_factor(count, correlation)),
+        degrees=float(count - 1),
+        rows=count,
+        units=count,
+        effective=1 / overlap_factor(count, correlation),
+        bounds=ends,
+        clustered_by=(by,),
+        reason=reason,
+    )
+
+
+def _between_repetitions(
+    scores: Floats, correlation: float, groups: Groups | None, unseen_noise: float = 0.0
+) -> _Repetitions:
+    """What other data to learn from would add to the variance.
+
+    ``unseen_noise`` is noise of the tests that the scores cannot show: of a model that is nearly always right, two
+    splits that differ by one test are not known to differ at all.
+    """
+    import numpy as np
+
+    count, tests = scores.shape
+    if count < 2:
+        return NO_REPETITIONS
+    results = scores.mean(axis=1)
+    spread = float(results.var(ddof=1))
+    if spread <= 0:
+        return NO_REPETITIONS
+    # What is left if neither the repetition nor the test explains it.
+    left = scores - results[:, None] - scores.mean(axis=0) + float(scores.mean())
+    units = tests
+    if groups is not None and len(groups):
+        names, codes = np.unique(groups, return_inverse=True)
+        units = len(names)
+        left = np.stack([np.bincount(codes, weights=of_repetition) for of_repetition in left])
+    noise = 0.0
+    if units > 1:
+        noise = float((left**2).sum()) / (count - 1) * units / (units - 1) / tests**2
+    kept = (spread + noise / 2) / (spread + noise + unseen_noise)
+    factor = overlap_factor(count, correlation)
+    return _Repetitions(factor * spread * min(kept, 1.0), factor * spread, float(count - 1))
+
+
+def _effect_of_groups(by_test: Floats, groups: Groups) -> tuple[float, float]:
+    """The design effect of tests that belong together, and the degrees of freedom that their groups leave."""
+    import numpy as np
+
+    tests = len(by_test)
+    value = float(by_test.mean())
+    _, codes, sizes = np.unique(groups, return_inverse=True, return_counts=True)
+    clusters = clusters_of(sizes.astype(float))
+    if clusters.are_single_rows or clusters.count < FEWEST_UNITS:
+        return 1.0, math.inf
+    residuals = np.bincount(codes, weights=by_test - value)
+    grouped = float((residuals**2 / (1 - clusters.shares)).sum()) / tests**2
+    effect = design_effect(
+        np.array(grouped),
+        np.array(float(by_test.var()) / tests),
+        np.array(tests * min(value, 1 - value)),
+        clusters,
+        of_rate=True,
+    )
+    return float(effect), clusters.degrees_of_freedom()
+
+
+def _cochran(variance: float, degrees: float, between: _Repetitions) -> float:
+    """The degrees of freedom whose quantile is the average of both parts' quantiles, weighted by the parts.
+
+    Satterthwaite's degrees of freedom are too many where one part has one or two: by chance two or three splits are the
+    same, and then this part seems not to count.
+    """
+    total = variance + between.spread
+    if between.spread <= 0 or total <= 0:
+        return degrees
+    wanted = (variance * _quantile(degrees) + between.spread * _quantile(between.degrees)) / total
+    low, high = min(degrees, between.degrees), min(max(degrees, between.degrees), _MANY_DEGREES)
+    # Quantiles fall as degrees of freedom grow; the search is over their logarithm.
+    for _ in range(60):
+        middle = math.sqrt(low * high)
+        if _quantile(middle) > wanted:
+            low = middle
+        else:
+            high = middle
+    return math.sqrt(low * high)
+
+
+def _quantile(degrees: float) -> float:
+    return normal_quantile(_USUAL_TAIL) if math.isinf(degrees) else t_quantile(_USUAL_TAIL, degrees)

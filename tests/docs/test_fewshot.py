@@ -1,0 +1,76 @@
+"""The numbers on the few-shot page, by the functions and a smaller run of the simulation that they come from."""
+
+from __future__ import annotations
+
+import importlib.util
+import math
+import re
+import sys
+from types import ModuleType
+
+import numpy as np
+import pytest
+
+from lmassay.evaluations.fewshot.protocol.estimates import range_by_chance, stability_by_chance
+from lmassay.evaluations.fewshot.protocol.overlap import train_correlation
+from lmassay.statistics.distributions import t_quantile
+from lmassay.statistics.replicates import overlap_factor
+from tests.helpers import ROOT
+
+PAGE = (ROOT / "docs" / "fewshot.md").read_text(encoding="utf-8")
+
+
+@pytest.fixture(scope="module")
+def simulation() -> ModuleType:
+    spec = importlib.util.spec_from_file_location("fewshot_coverage", ROOT / "benchmarks" / "fewshot_coverage.py")
+    module = importlib.util.module_from_spec(spec)
+    # Dataclasses look up the module that they are defined in.
+    sys.modules[spec.name] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+def row(start: str) -> list[str]:
+    """The cells of the first table row that begins so, without the first."""
+    line = next(line for line in PAGE.splitlines() if line.startswith(f"| {start}"))
+    return [cell.strip() for cell in line.strip("|").split("|")][1:]
+
+
+def test_the_level_of_stability_that_chance_reaches():
+    deviations, points = row("in standard deviations"), row("in points, for an accuracy of .70 on 100 tests")
+    for k, deviation, point in zip((2, 4, 8, 16), deviations, points, strict=True):
+        counts = tuple(range(1, k + 1))
+        assert range_by_chance(counts) == pytest.approx(float(deviation), abs=0.006)
+        assert 100 * stability_by_chance(counts, 0.7, 100) == pytest.approx(float(point), abs=0.06)
+    in_experiment = [100 * stability_by_chance((1, 2, 3, 4), *of) for of in ((0.5, 150), (0.68, 56))]
+    stated = re.search(r"moves it by ([\d.]+) on RTE and WiC \(150 tests\) and by about ([\d.]+) on CB", PAGE)
+    assert [f"{level:.1f}" for level in in_experiment] == list(stated.groups())
+
+
+@pytest.mark.parametrize("strategy", ["multi_splits", "bagging", "cross_validation", "mdl"])
+def test_the_factors_of_the_strategies(strategy):
+    factor = row(f"`{strategy}`")[1]
+    assert overlap_factor(4, train_correlation(strategy, 4, 0.5)) == pytest.approx(float(factor), abs=0.005)
+
+
+@pytest.mark.parametrize(("name", "strategy"), [("CV", "cross_validation"), ("MS", "multi_splits")])
+def test_the_intervals_of_the_experiment_follow_from_its_deviations(name, strategy):
+    width = t_quantile(0.975, 3) * math.sqrt(overlap_factor(4, train_correlation(strategy, 4, 0.5)))
+    cells = [re.fullmatch(r"([\d.]+)±([\d.]+) \[([\d.]+), ([\d.]+)\]", cell) for cell in row(f"{name} | 50")]
+    for cell in filter(None, cells):
+        mean, deviation, low, high = map(float, cell.groups())
+        assert (low, high) == pytest.approx((mean - width * deviation, mean + width * deviation), abs=0.06)
+    assert sum(cell is not None for cell in cells) == 4
+
+
+def test_the_coverage_is_that_of_the_simulation(simulation):
+    rng = np.random.default_rng(4)
+    found: dict[str, list[tuple[float, float]]] = {name: [] for name in simulation.RULES}
+    for setting in simulation.settings():
+        for name, covered in simulation.simulate(setting, rng, 10).items():
+            found[name].append((covered.coverage, covered.width))
+    assert len(found["new: overlap and tests"]) == int(re.search(r"in each of (\d+) settings", PAGE)[1])
+    rows = ("spread over splits, Student's t", "the same and Wilson's interval over tests", "now")
+    for start, values in zip(rows, found.values(), strict=True):
+        mean, _, width = row(start)
+        assert np.mean(values, axis=0) == pytest.approx((float(mean), float(width)), abs=0.015)

@@ -1,0 +1,85 @@
+"""The few-shot number of the card: the paired gain over no examples."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from lmassay.evaluations.fewshot import card, outcomes
+from lmassay.reporting.headline import against_first
+from lmassay.statistics.intervals import Settings
+from lmassay.statistics.table import ScoreTable
+from lmassay.storage.store import Store
+from tests.evaluations.fewshot.tested import DESIGN, add_run, answers, rows
+
+NONE_SHOWN = {"name": "icl", "shots": 0, "pattern": 0}
+SHOWN = {"name": "icl", "shots": 8, "pattern": 0}
+
+
+@pytest.fixture
+def store(tmp_path):
+    with Store(tmp_path / "results", create=True) as opened:
+        yield opened
+
+
+def add(store, name, method, rates):
+    found = rows(answers(rates))
+    results = outcomes.results(ScoreTable(found), ["acc"], Settings(), DESIGN.replicates)
+    return add_run(store, name, found, method, results=results)
+
+
+def test_the_number_is_the_gain_over_the_run_without_examples(store):
+    records = [add(store, "none", NONE_SHOWN, [0.6] * 4), add(store, "eight", SHOWN, [0.79, 0.8, 0.8, 0.81])]
+    found = card.headline(store, records)
+    assert (found.metric, found.shown_title) == ("gain", "gain over no examples")
+    assert found.result.value == pytest.approx(0.2)
+    assert 0.1 < found.result.low < 0.2 < found.result.high < 0.3
+    assert found.scope == "p < 0.0001, 8 examples shown, 4 splits, 100 tests"
+    assert found.beside[0].startswith("accuracy with 8 examples shown: 0.80 [")
+    assert found.beside[1] == "none shown: 0.60 [0.50, 0.69]"
+    assert found.result.method == "t/test/split"
+
+
+def test_the_run_without_examples_has_the_same_pattern(store):
+    records = [
+        add(store, "other", {**NONE_SHOWN, "pattern": 1}, [0.1] * 4),
+        add(store, "none", NONE_SHOWN, [0.6] * 4),
+        add(store, "eight", SHOWN, [0.8] * 4),
+    ]
+    assert card.headline(store, records).result.value == pytest.approx(0.2)
+
+
+def test_a_model_that_is_trained_is_held_against_the_most_frequent_label(store):
+    records = [add(store, "majority", "majority", [0.5] * 4), add(store, "pet", "pet", [0.7] * 4)]
+    found = card.headline(store, records)
+    assert found.shown_title == "gain over the most frequent label"
+    assert found.result.value == pytest.approx(0.2)
+    assert "that of always giving the most frequent label" in found.meaning
+
+
+def test_without_a_baseline_the_number_is_the_score(store):
+    found = card.headline(store, [add(store, "eight", SHOWN, [0.8] * 4)])
+    assert (found.metric, found.result.value) == ("acc", pytest.approx(0.8))
+    assert "cannot be told" in found.meaning
+
+
+def test_models_are_compared_by_their_accuracy(store):
+    shown = []
+    for model, rate in (("one", 0.6), ("two", 0.9)):
+        records = [add(store, f"{model}-0", NONE_SHOWN, [0.5] * 4), add(store, f"{model}-8", SHOWN, [rate] * 4)]
+        found = card.headline(store, records)
+        signed = [replace(r, provenance=replace(r.provenance, signature={"model": model})) for r in found.records]
+        shown.append(replace(found, records=signed))
+    (pair,) = against_first(store, shown)
+    assert (pair.title, pair.row.metric) == ("accuracy", "acc")
+    assert pair.row.difference == pytest.approx(0.3)
+    assert "not by the gain" in pair.new.comparison_note
+
+
+def test_a_gain_that_rests_on_single_splits_is_no_proof(store):
+    records = [add(store, "none", NONE_SHOWN, [0.6] * 4), add(store, "eight", SHOWN, [0.95, 0.55, 0.9, 0.6])]
+    found = card.headline(store, records)
+    assert found.result.value == pytest.approx(np.mean([0.95, 0.55, 0.9, 0.6]) - 0.6)
+    assert found.result.low < 0

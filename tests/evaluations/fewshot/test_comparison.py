@@ -1,0 +1,104 @@
+"""Few-shot runs against each other: paired by test within splits."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from lmassay.statistics.comparison import caveats, compare_runs, load_side, pairing_text
+from lmassay.statistics.conditions import parse_condition
+from lmassay.statistics.gate import judge
+from lmassay.storage.store import Store
+from tests.evaluations.fewshot.tested import DESIGN, add_run, answers, rows
+
+
+@pytest.fixture
+def store(tmp_path):
+    with Store(tmp_path / "results", create=True) as opened:
+        yield opened
+
+
+def sides(store, base, new, **of_new):
+    design = of_new.pop("design", DESIGN)
+    records = [add_run(store, "base", base), add_run(store, "new", new, design=design)]
+    return [load_side(store, record) for record in records]
+
+
+def noisy(rate, seed, splits=4, tests=96):
+    """Answers whose tests are right after some splits and wrong after others."""
+    rng = np.random.default_rng(seed)
+    easy = rng.random(tests)
+    return [[int(value) for value in easy + rng.normal(0, 0.1, tests) < rate] for _ in range(splits)]
+
+
+def test_four_splits_are_enough_to_find_a_difference(store):
+    base, new = sides(store, rows(noisy(0.6, 1)), rows(noisy(0.8, 1)))
+    found = {row.metric: row for row in compare_runs(base, [new])}["acc"]
+    assert (found.n, found.units) == (96, 96)
+    assert found.p < 0.01
+    assert found.low > 0
+    assert found.difference == pytest.approx(found.new_mean - found.base_mean)
+
+
+def test_the_gate_can_judge_four_splits(store):
+    base, new = sides(store, rows(noisy(0.8, 1)), rows(noisy(0.6, 1)))
+    found = judge([parse_condition("acc<-0.02")], [(base, new)], compare_runs(base, [new], ["acc"]))
+    assert found.state == "fail"
+
+
+def test_splits_that_disagree_about_a_difference_do_not_prove_it(store):
+    base, new = sides(store, rows(answers([0.5] * 4)), rows(answers([0.4, 0.9, 0.5, 0.8])))
+    (found,) = compare_runs(base, [new], ["acc"])
+    assert found.difference == pytest.approx(0.15)
+    assert found.p > 0.05
+
+
+def test_runs_that_are_the_same_differ_by_nothing(store):
+    base, new = sides(store, rows(noisy(0.7, 1)), rows(noisy(0.7, 1)))
+    (found,) = compare_runs(base, [new], ["acc"])
+    assert (found.difference, found.changed, found.p) == (0, 0, 1)
+
+
+def test_metrics_without_scores_on_tests_are_paired_by_split(store):
+    base, new = sides(store, rows(noisy(0.6, 1)), rows(noisy(0.8, 1), dev=0.9))
+    found = {row.metric: row for row in compare_runs(base, [new])}
+    assert found["dev"].n == 4
+    compared = compare_runs(base, [new], ["acc", "dev"])
+    assert pairing_text(base, new, compared) == "acc paired by test within each split, dev by split"
+
+
+def test_a_run_without_scores_on_tests_is_compared_by_split_and_that_is_told(store):
+    base, new = sides(store, rows(noisy(0.6, 1)), rows(noisy(0.8, 1), keeps_tests=False))
+    (found,) = compare_runs(base, [new], ["acc"])
+    assert found.n == 4
+    (told,) = caveats(base, [new])
+    assert told.startswith("new has no scores on single tests (an earlier version did not keep them), so acc")
+
+
+def test_a_run_of_an_earlier_version_is_compared_by_split_and_that_is_told(store):
+    earlier = replace(DESIGN, replicates=None)
+    base, new = sides(store, rows(noisy(0.6, 1)), rows(noisy(0.8, 1), keeps_tests=False), design=earlier)
+    (found,) = compare_runs(base, [new], ["acc"])
+    assert found.n == 4
+    assert "no scores on single tests" in caveats(base, [new])[0]
+
+
+def test_runs_with_different_tests_are_compared_by_split_and_that_is_told(store):
+    base, new = sides(store, rows(noisy(0.6, 1)), rows(noisy(0.8, 1), tests="others"))
+    (found,) = compare_runs(base, [new], ["acc"])
+    assert found.n == 4
+    assert "base and new were tested on different tests" in caveats(base, [new])[0]
+
+
+def test_patterns_of_a_split_are_averaged_and_splits_are_paired(store):
+    two = []
+    for pattern, right in enumerate((noisy(0.6, 1), noisy(0.7, 1))):
+        for row in rows(right):
+            groups = {**row.example.groups, "pattern": str(pattern)}
+            two.append(replace(row, example=replace(row.example, id=f"{row.example.id}-p{pattern}", groups=groups)))
+    base, new = sides(store, two, rows(noisy(0.9, 1)))
+    (found,) = compare_runs(base, [new], ["acc"])
+    assert found.n == 96
+    assert found.base_mean == pytest.approx(np.mean([noisy(0.6, 1), noisy(0.7, 1)]))
