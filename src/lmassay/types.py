@@ -291,9 +291,10 @@ class Result:
 
     def as_dict(self) -> dict[str, Any]:
         data = dataclasses.asdict(self)
-        if not self.clusters:
-            # Most results have none.
-            del data["clusters"]
+        # Results of early versions have neither, and many others have no clusters.
+        for name in ("method", "clusters"):
+            if not data[name]:
+                del data[name]
         return data
 
 

@@ -43,7 +43,7 @@ def test_a_run_with_hundreds_of_results_shows_its_headline_by_group(folder, runs
     shown = lmassay("show", runs[0], cwd=folder).stdout
     assert "@" not in shown.partition("signature")[0]
     head = next(line.split() for line in shown.splitlines() if line.startswith("group"))
-    assert head == ["group", "tse", "ew", "mw", "n", "tse", "n", "ew"]
+    assert head == ["group", "tse", "ew", "mw", "n", "tse", "n", "ew", "verb", "pairs"]
     firsts = [line.split("  ")[0] or line.split("  ")[1] for line in shown.splitlines()[2:]]
     groups = ["overall", "mean of constructions", "number", "plural", "singular", "construction"]
     assert firsts[:8] == [*groups, "In a sentential complement of some length", "Across"]

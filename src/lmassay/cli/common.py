@@ -103,9 +103,10 @@ def _print_overview(title: str, record: RunRecord, overview: Overview, store: St
 
 
 def _print_part(title: str, overview: Overview) -> None:
-    columns = _overview_columns(overview)
+    columns = _overview_columns(overview, " ")
     rows = _overview_rows(overview, " ")
     if sum(_widths(columns, rows)) > out().width:
+        columns = _overview_columns(overview, "\n")
         rows = _overview_rows(overview, "\n")
         room = out().width - sum(_widths(columns, rows)[1:])
         rows = [["\n".join(_folded(str(label), room)), *cells] for label, *cells in rows]
@@ -115,12 +116,14 @@ def _print_part(title: str, overview: Overview) -> None:
 
 def _fits(overview: Overview) -> bool:
     """True if the terminal has room for all columns and the beginning of a label."""
-    return sum(_widths(_overview_columns(overview), _overview_rows(overview, "\n"))[1:]) + _LEAST_LABEL <= out().width
+    widths = _widths(_overview_columns(overview, "\n"), _overview_rows(overview, "\n"))
+    return sum(widths[1:]) + _LEAST_LABEL <= out().width
 
 
-def _overview_columns(overview: Overview) -> list[str]:
-    heads = ["n"] if len(overview.counted) == 1 else [f"n {metric}" for metric in overview.counted]
-    labels = [label_in_plural(name) for name in overview.crossed.values()]
+def _overview_columns(overview: Overview, between: str) -> list[str]:
+    """The headings of counts have several words, with a space or the end of a line between them."""
+    heads = ["n"] if len(overview.counted) == 1 else [f"n{between}{metric}" for metric in overview.counted]
+    labels = [label_in_plural(name).replace(" ", between) for name in overview.crossed.values()]
     return ["group", *overview.metrics, *heads, *labels]
 
 
