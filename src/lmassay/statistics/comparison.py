@@ -16,7 +16,15 @@ from lmassay.statistics.combination import Combination, labels_of, sums_of
 from lmassay.statistics.comparability import differing_settings
 from lmassay.statistics.distributions import false_discovery_rates
 from lmassay.statistics.estimation import Estimate, Term
-from lmassay.statistics.intervals import ABSOLUTE_SLACK, RELATIVE_SLACK, Difference, Settings, difference_of, the_same
+from lmassay.statistics.intervals import (
+    ABSOLUTE_SLACK,
+    RELATIVE_SLACK,
+    Difference,
+    Settings,
+    difference_of,
+    possible_change,
+    the_same,
+)
 from lmassay.statistics.observations import counted_labels, label_in_plural
 from lmassay.statistics.replicates import difference_of_repetitions, difference_on_tests
 from lmassay.statistics.table import ScoresOnTests, ScoreTable
@@ -247,9 +255,7 @@ class Pairs:
         terms = []
         furthest: float | None = 0.0
         for column in self.columns:
-            # If no score changed, nothing else tells how far one could have: by its range, or by its own size.
-            values = np.abs(np.concatenate([column.before, column.after]))
-            step = max(1.0, float(values.max()))
+            step = possible_change(np.concatenate([column.before, column.after]))
             terms.append(Term(column.changes(), column.coefficient, column.clusters, column.weights, step=step))
             low, high = _bounds([*column.before.tolist(), *column.after.tolist()])
             if furthest is not None:

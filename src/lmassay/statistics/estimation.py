@@ -42,6 +42,8 @@ _PSEUDO_OBSERVATIONS = 2.0
 # Differences below this are rounding.
 _ROUNDING = 1e-12
 _NO_SPREAD = "all {rows:,} values are the same"
+# Even in the middle of its range, scores that are all the same do not prove that all scores are.
+_LEAST_CLOSENESS = 0.05
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +83,9 @@ class Estimate:
     """How many independent rows would be as precise."""
     floor: float = 0.0
     """The effective number of rows if every cluster counted as one row."""
+    hidden: float = 0.0
+    """Of a bounded mean: one over the effective number of rows, times how close the mean is to a bound. As many rows
+    as were seen cannot exclude a few that are at the other bound."""
     bounds: tuple[float, float] | None = None
     clustered_by: tuple[str, ...] = ()
     """The groups that rows are clustered by, for :attr:`method`."""
@@ -115,6 +120,13 @@ class Estimate:
             # With fewer errors the interval would not end further out than if there were none at all.
             lower = min(lower, self.floor / (self.floor + quantile**2))
             upper = max(upper, quantile**2 / (self.floor + quantile**2))
+        if self.hidden:
+            share = (self.value - low) / span
+            unseen = self.hidden * quantile**2 / (1 + self.hidden * quantile**2)
+            if share > 0.5:
+                lower = min(lower, share * (1 - unseen))
+            else:
+                upper = max(upper, share + (1 - share) * unseen)
         return low + span * lower, low + span * upper
 
     def p_value(self, null: float = 0.0, alternative: Alternative = "two-sided") -> float | None:
@@ -195,13 +207,18 @@ def estimate(
     value = constant + sum(part.coefficient * part.mean for part in parts)
     rows = sum(part.rows for part in parts)
     kind = _kind_of(parts, constant, ends, is_difference)
+    if kind == "bounded mean" and ends is not None:
+        # How many rows at the rarer bound would have this mean: what errors are to a rate.
+        share = min(max((value - ends[0]) / (ends[1] - ends[0]), 0.0), 1.0)
+        rarer = min(share, 1 - share)
+        parts = [part if part.is_binary else replace(part, events=part.rows * rarer) for part in parts]
     ways = [_numbered(terms, way) for way in range(len(terms[0].clusters))]
     units, reason = _units_of(parts, ways)
     clusters = tuple(len(way.names) for way in ways)
     if reason:
         return Estimate(value, kind, value, 0.0, 0.0, rows, units, 0.0, bounds=ends, clusters=clusters, reason=reason)
 
-    clustering = _clustering(terms, parts, ways, of_rate=kind == "rate")
+    clustering = _clustering(terms, parts, ways, of_rate=kind != "mean")
     effect, degrees = clustering.effect, clustering.degrees
     if kind == "rate":
         (part,) = parts
@@ -242,7 +259,7 @@ def estimate(
         rows,
         units,
         rows / effect,
-        bounds=ends,
+        bounds=_half_bounds(bounds) if ends is None else ends,
         clusters=clusters,
         contributions=clustering.contributions,
         reason="" if error > 0 else _NO_SPREAD.format(rows=rows),
@@ -275,6 +292,22 @@ def mean_of_estimates(estimates: Sequence[Estimate]) -> Estimate:
         # The prior correlation made the estimates more precise than their clusters look.
         variance = of_mean * of_estimates / of_clusters
     center = sum(one.center for one in estimates) / count
+    if all(one.kind != "mean" for one in estimates):
+        # How much more precise the mean is than a single estimate; not at all where no spread is seen.
+        ratio = variance / of_estimates if of_estimates > 0 else 1.0
+        return replace(
+            first,
+            value=value,
+            center=value,
+            kind="rate" if all(one.kind == "rate" for one in estimates) else "bounded mean",
+            error=math.sqrt(variance),
+            degrees=min(one.degrees for one in estimates),
+            rows=sum(one.rows for one in estimates),
+            effective=sum(one.effective for one in estimates) / count / min(ratio, 1.0),
+            floor=min(one.floor for one in estimates),
+            hidden=max(one.hidden for one in estimates),
+            contributions=averaged,
+        )
     return Estimate(
         value,
         "mean",
@@ -308,8 +341,8 @@ def _bounded(
     # Half an observation at either end: at 0 and 1 the largest possible variance would be 0 otherwise.
     smoothed = (share * spread_rows + 0.5) / (spread_rows + 1)
     largest = smoothed * (1 - smoothed)
-    # A mean in the middle of its range needs no protection, one at its end the more, the closer it is.
-    closeness = abs(2 * smoothed - 1)
+    # A mean in the middle of its range needs hardly any protection, one at its end the more, the closer it is.
+    closeness = max(abs(2 * smoothed - 1), _LEAST_CLOSENESS)
     pseudo = _PSEUDO_OBSERVATIONS * largest * closeness / spread_rows
     variance = (independent * effect * spread_rows + pseudo) / (spread_rows + _PSEUDO_OBSERVATIONS)
     if variance <= 0:
@@ -325,6 +358,7 @@ def _bounded(
         units,
         effective=largest / variance,
         bounds=ends,
+        hidden=closeness / spread_rows,
     )
 
 
@@ -396,8 +430,10 @@ def _part_of(term: Term, step: float | None, *, is_signed: bool) -> _Part:
         return _Part(term.coefficient, len(values), equal_rows, mean, variance, events, True, (0.0, 1.0), 2.0)
     events = float(nonzero.sum())
     zeros = 1 - events / len(values)
-    # A pseudo-observation is as far from 0 as the values that differ from it.
+    # A pseudo-observation is as far from 0 as a value could be, which small changes do not tell.
     size = float(np.sqrt((values[nonzero] ** 2).mean())) if nonzero.any() else step
+    if size is not None and step is not None:
+        size = max(size, step)
     if is_signed and variance == 0 and size is not None:
         # All differences are the same: the spread is unknown, not 0, and so is how alike clusters are.
         return _Part(
@@ -545,6 +581,14 @@ def _degrees_of_rate(degrees: float, size: float) -> float:
 
 def _quantile(probability: float, degrees: float) -> float:
     return normal_quantile(probability) if math.isinf(degrees) else t_quantile(probability, degrees)
+
+
+def _half_bounds(bounds: Bounds | None) -> tuple[float, float] | None:
+    """Bounds of which one end may be missing, for cutting an interval."""
+    if bounds is None or bounds == (None, None):
+        return None
+    low, high = bounds
+    return (-math.inf if low is None else low), (math.inf if high is None else high)
 
 
 def _inside(low: float, high: float, bounds: tuple[float, float] | None) -> tuple[float, float]:

@@ -175,9 +175,16 @@ def paired_difference(
     if len(a) == 0:
         return Difference(0.0, None, None, None, 0)
     difference = np.where(the_same(a, b), 0.0, b - a)
-    # If no value changed, nothing else tells how far one could have: by its range, or by its own size.
-    step = max(1.0, float(np.abs(a).max()), float(np.abs(b).max()))
+    step = possible_change(np.concatenate([a, b]))
     return difference_of([Term(difference, 1.0, clusters, weights, step=step)], settings)
+
+
+def possible_change(scores: Floats) -> float:
+    """How far a score that did not change could have: scores between 0 and 1 by 1, others by as much as they vary."""
+    if scores.min() >= 0 and scores.max() <= 1:
+        return 1.0
+    spread = float(scores.std())
+    return spread if spread > 0 else max(1.0, float(abs(scores).max()))
 
 
 def difference_of(

@@ -181,9 +181,10 @@ def spread_of(pairs: Pairs, estimated: Estimate) -> Spread | None:
         weights = 1.0 if column.weights is None else column.weights / column.weights.mean()
         count += int((change != 0).sum())
         square += float(((scale * weights * change) ** 2).sum()) / rows
-    effect = estimated.rows / estimated.effective
+    # Of repetitions on the same tests, the pairs are the tests, whatever the number of repetitions.
+    effect = rows / estimated.effective
     degrees = None
-    if estimated.units != estimated.rows:
+    if estimated.units != rows:
         degrees = estimated.degrees
         effect = cautious_effect(effect, degrees)
     if count == 0:

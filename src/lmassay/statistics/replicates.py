@@ -120,7 +120,8 @@ def difference_on_tests(differences: Floats, correlation: float, groups: Groups 
     error = math.sqrt(of_tests.error**2 + between.variance)
     degrees = _cochran(of_tests.error**2, of_tests.degrees, between)
     effective = of_tests.effective * of_tests.error**2 / error**2
-    return replace(of_tests, error=error, degrees=degrees, effective=effective)
+    # No mean of paired 0/1 scores can differ by more than 1.
+    return replace(of_tests, error=error, degrees=degrees, effective=effective, bounds=(-1.0, 1.0))
 
 
 def difference_of_repetitions(differences: Floats, correlation: float, *, by: str = "split") -> Estimate:

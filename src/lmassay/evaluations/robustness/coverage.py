@@ -59,7 +59,7 @@ def explanation(
     else:
         share = f"{found.unchanged:,} of {found.checked:,} inputs"
         percent = f"{found.unchanged / found.checked:.0%}"
-        what = f"the attack {attack.label} leaves {share} unchanged ({percent}) and cannot succeed on these"
+        what = f"the attack {attack.label} leaves {share} unchanged ({percent}), so nothing is attacked there"
     return f"{what}; {_remedy(attack, maker, inputs, perturbations)}"
 
 

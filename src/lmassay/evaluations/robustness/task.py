@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -28,6 +29,7 @@ from lmassay.evaluations.robustness.scorers.base import (
 from lmassay.evaluations.robustness.teapot import module
 from lmassay.plugins.options import build, split_spec
 from lmassay.statistics import intervals
+from lmassay.statistics.estimation import Term, estimate
 from lmassay.statistics.intervals import Settings
 from lmassay.statistics.table import ScoreTable
 from lmassay.storage.files import ParallelText, open_parallel
@@ -382,9 +384,11 @@ def _signed_drop(table: ScoreTable, settings: Settings) -> Result:
     counts = table.counts("s_adv")
     if not len(out) or not out.sum():
         return Result("signed_drop", "overall", None, None, None, *counts)
-    low, high = intervals.bootstrap_interval(intervals.in_blocks(out, adv), _drop_of_sums, settings)
-    method = "none: all values are the same" if low is None else f"bootstrap{settings.resamples}"
-    return Result("signed_drop", "overall", float(_drop_of_sums(out, adv)), low, high, *counts, method=method)
+    drop = float(_drop_of_sums(out, adv))
+    # A ratio of sums, linearised (the delta method): what each sentence adds to the drop, on average the drop itself.
+    shares = drop + (out - adv - drop * out) / float(out.mean())
+    estimated = estimate([Term(shares, step=1.0)], is_difference=True)
+    return intervals.result_of(replace(estimated, value=drop), "signed_drop", "overall", counts, settings)
 
 
 def _drop_of_sums(out: Column, adv: Column, axis: int = -1) -> Column:
