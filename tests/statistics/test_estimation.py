@@ -292,3 +292,56 @@ def test_a_mean_of_two_means_of_the_same_clusters_varies_as_one_does():
     once = estimate([Term(values, 1.0, clusters)], bounds=(0.0, 1.0))
     twice = estimate([Term(values, 0.5, clusters), Term(values, 0.5, clusters)], bounds=(0.0, 1.0))
     assert twice.error == pytest.approx(once.error, rel=0.1)
+
+
+# --- findings of a review ---------------------------------------------------------------------------------------------
+
+
+def test_a_score_that_is_almost_zero_is_almost_an_error():
+    """One graded score must not switch to a rule that promises far more."""
+    labels = [[str(i // 6) for i in range(60)]]
+    error, nearly = np.ones(60), np.ones(60)
+    error[0], nearly[0] = 0.0, 0.01
+    of_rate = estimate([Term(error, 1.0, labels)], bounds=(0.0, 1.0)).interval()
+    of_graded = estimate([Term(nearly, 1.0, labels)], bounds=(0.0, 1.0)).interval()
+    assert of_graded[0] < of_rate[0] + 0.15
+
+
+def test_forty_perfect_scores_and_one_that_is_nearly_perfect_say_the_same():
+    perfect = estimate([Term(np.ones(40))], bounds=(0.0, 1.0)).interval()
+    nearly = estimate([Term(np.array([0.99, *[1.0] * 39]))], bounds=(0.0, 1.0)).interval()
+    assert nearly[0] == pytest.approx(perfect[0], abs=0.02)
+
+
+@pytest.mark.parametrize(("clusters", "size"), [(10, 6), (24, 4)])
+def test_graded_scores_in_clusters_cover(clusters, size):
+    """A few nouns on which a model fails: their scores are graded, and most samples hold one or none of them."""
+    rng = np.random.default_rng(3)
+    labels = [np.repeat(np.arange(clusters), size)]
+    mean = 0.92 * 0.97 + 0.08 * 0.4
+    covered = 0
+    for _ in range(300):
+        center = np.where(rng.random(clusters) < 0.08, 0.4, 0.97)
+        scores = np.clip(np.repeat(center, size) + rng.normal(0, 0.01, clusters * size), 0, 1)
+        low, high = estimate([Term(scores, 1.0, labels)], bounds=(0.0, 1.0)).interval()
+        covered += low <= mean <= high
+    assert covered > 0.92 * 300
+
+
+@pytest.mark.parametrize("errors", [0, 1])
+def test_identical_prompts_have_the_interval_of_one(errors):
+    values = np.ones(60)
+    values[:errors] = 0
+    one = estimate([Term(values, 1.0, [[str(i // 6) for i in range(60)]])], bounds=(0.0, 1.0))
+    mean = mean_of_estimates([one, one, one])
+    assert mean.interval() == pytest.approx(one.interval())
+
+
+def test_scores_that_are_all_the_same_have_an_interval_in_the_middle_of_their_range_too():
+    low, high = estimate([Term(np.full(40, 0.5))], bounds=(0.0, 1.0)).interval()
+    assert low < 0.5 < high
+
+
+def test_one_bound_is_enough_to_cut_an_interval():
+    low, _ = estimate([Term(np.array([0.0, 0.0, 0.0, 5.0]))], bounds=(0.0, None)).interval()
+    assert low == 0

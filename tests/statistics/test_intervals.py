@@ -6,10 +6,8 @@ import numpy as np
 import pytest
 
 from lmassay.statistics.intervals import (
-    BOOTSTRAP_LIMIT,
     Settings,
     bootstrap_interval,
-    in_blocks,
     mean_estimate,
     mean_result,
     mean_results,
@@ -155,10 +153,3 @@ def test_the_bootstrap_does_not_depend_on_the_order_of_rows():
     first = bootstrap_interval((x, y), ratio, Settings(resamples=200))
     assert bootstrap_interval((x[order], y[order]), ratio, Settings(resamples=200)) == first
     assert bootstrap_interval((x, y), ratio, Settings(resamples=200, seed=1)) != first
-
-
-def test_blocks_keep_sums_and_bound_the_number():
-    values = np.random.default_rng(10).random(3 * BOOTSTRAP_LIMIT + 5)
-    (blocks,) = in_blocks(values)
-    assert len(blocks) <= BOOTSTRAP_LIMIT
-    assert blocks.sum() == pytest.approx(values.sum())

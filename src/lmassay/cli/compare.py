@@ -77,7 +77,7 @@ def _how_many(_: click.Context, __: click.Parameter, value: str | None) -> int |
 )
 @click.option(
     "--alpha",
-    type=click.FloatRange(0, 1, min_open=True, max_open=True),
+    type=click.FloatRange(0, 0.5, min_open=True, max_open=True),
     default=ALPHA,
     show_default=True,
     help="What p must be below to be significant.",

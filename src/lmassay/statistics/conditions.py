@@ -62,7 +62,9 @@ class Condition:
 
     @property
     def threshold_text(self) -> str:
-        return f"{100 * self.threshold:g}%" if self.relative else f"{self.threshold:g}"
+        # A threshold of 0 has no sign, though turning "worse by 0" around gives it one.
+        threshold = self.threshold + 0.0
+        return f"{100 * threshold:g}%" if self.relative else f"{threshold:g}"
 
     def directed(self, metric: Metric) -> Condition:
         """The condition with a sign: for a metric that is better when higher, ``worse by 0.02`` is ``<-0.02``."""

@@ -295,6 +295,8 @@ def mean_of_estimates(estimates: Sequence[Estimate]) -> Estimate:
     if all(one.kind != "mean" for one in estimates):
         # How much more precise the mean is than a single estimate; not at all where no spread is seen.
         ratio = variance / of_estimates if of_estimates > 0 else 1.0
+        # Independent prompts would be as many times as precise as there are; deviations that cancel are chance.
+        ratio = min(max(ratio, 1 / count), 1.0)
         return replace(
             first,
             value=value,
@@ -303,7 +305,7 @@ def mean_of_estimates(estimates: Sequence[Estimate]) -> Estimate:
             error=math.sqrt(variance),
             degrees=min(one.degrees for one in estimates),
             rows=sum(one.rows for one in estimates),
-            effective=sum(one.effective for one in estimates) / count / min(ratio, 1.0),
+            effective=sum(one.effective for one in estimates) / count / ratio,
             floor=min(one.floor for one in estimates),
             hidden=max(one.hidden for one in estimates),
             contributions=averaged,
@@ -431,11 +433,11 @@ def _part_of(term: Term, step: float | None, *, is_signed: bool) -> _Part:
     events = float(nonzero.sum())
     zeros = 1 - events / len(values)
     # A pseudo-observation is as far from 0 as a value could be, which small changes do not tell.
-    size = float(np.sqrt((values[nonzero] ** 2).mean())) if nonzero.any() else step
-    if size is not None and step is not None:
-        size = max(size, step)
+    observed = float(np.sqrt((values[nonzero] ** 2).mean())) if nonzero.any() else None
+    size = observed if step is None else max(step, observed or 0.0)
     if is_signed and variance == 0 and size is not None:
         # All differences are the same: the spread is unknown, not 0, and so is how alike clusters are.
+        size = size if observed is None else observed
         return _Part(
             term.coefficient, len(values), equal_rows, mean, variance, 0.0, False, (-size, size), _PSEUDO_OBSERVATIONS
         )

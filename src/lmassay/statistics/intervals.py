@@ -25,8 +25,6 @@ if TYPE_CHECKING:
     Mask = NDArray[np.bool_]
     Statistic = Callable[..., Floats]
 
-# Beyond this many values a bootstrap sums up blocks of them first.
-BOOTSTRAP_LIMIT = 20_000
 # Beyond rounding, as 0.1 + 0.2 is 0.3: scores of such a difference are the same score.
 RELATIVE_SLACK, ABSOLUTE_SLACK = 1e-9, 1e-12
 # Resampled values held at once: 4 million doubles are 32 MB.
@@ -141,18 +139,6 @@ def bootstrap_interval(
         seed=settings.seed,
     )
     return (low, high) if np.isfinite(low) and np.isfinite(high) else (None, None)
-
-
-def in_blocks(*samples: Floats) -> tuple[Floats, ...]:
-    """Sums over blocks of equal size, few enough to bootstrap: exact for statistics that depend on sums alone."""
-    import numpy as np
-
-    size = -(-len(samples[0]) // BOOTSTRAP_LIMIT)
-    if size <= 1:
-        return samples
-    order = np.lexsort(samples)
-    starts = np.arange(0, len(samples[0]), size)
-    return tuple(np.add.reduceat(sample[order], starts) for sample in samples)
 
 
 def the_same(a: Floats, b: Floats) -> Mask:

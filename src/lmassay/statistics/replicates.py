@@ -85,6 +85,12 @@ def rate_on_tests(scores: Floats, correlation: float, groups: Groups | None = No
     # But no more than as many tosses as there are answers.
     relative = max(relative, 1 / repetitions)
     effect, degrees = 1.0, math.inf
+    if groups is not None and len(groups) and len(np.unique(groups)) < FEWEST_UNITS:
+        by = ("test", "split") if repetitions > 1 else ("test",)
+        reason = "all tests belong to one group"
+        return Estimate(
+            value, "rate", value, 0.0, 1.0, repetitions * tests, 1, 0.0, bounds=UNIT, clustered_by=by, reason=reason
+        )
     if groups is not None and len(groups):
         effect, degrees = _effect_of_groups(by_test, groups)
     of_tests = relative * effect / tests
