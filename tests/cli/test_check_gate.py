@@ -71,3 +71,9 @@ def test_what_cannot_be_planned_is_one_line(check, arguments, told):
     assert (code, out) == (2, "")
     assert told in err
     assert len(err.splitlines()) == 1
+
+
+def test_a_threshold_that_cannot_be_reached_is_refused_as_by_compare(check):
+    code, _, err = check("--fail-if", "success>2")
+    assert code == 2
+    assert "can never hold: success lies between 0 and 1" in err

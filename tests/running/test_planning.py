@@ -264,3 +264,10 @@ def test_a_worker_does_not_train_with_code_that_is_not_that_of_the_run(tmp_path)
         "given": [],
     }
     assert "has changed since the run began; start a new run" in carry_out(job)["error"]
+
+
+def test_the_signature_says_with_which_correlation_intervals_of_repetitions_are_computed(tmp_path):
+    data = ROOT / "examples" / "fewshot.yaml"
+    checked = lmassay("check", data, "--json", cwd=tmp_path)
+    signatures = [run["signature"] for run in json.loads(checked.stdout)["runs"]]
+    assert any("clusters=split,replicates=acc:0.5" in signature for signature in signatures)

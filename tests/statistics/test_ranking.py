@@ -61,3 +61,9 @@ def test_two_runs_need_no_ranking():
 def test_equal_runs_are_all_tied_with_the_first():
     found = ranked(run("a", 50), run("b", 50), run("c", 50))
     assert [(standing.run, standing.mark) for standing in found] == [("a", "best"), ("b", "tie"), ("c", "tie")]
+
+
+def test_runs_that_were_measured_differently_are_not_ranked():
+    """Success under chrF and success under exact match have no best."""
+    runs = [run("a", 90), run("b", 80), run("c", 70, signature={"data": "one", "s_src": "exact_match"})]
+    assert ranked(*runs) == []

@@ -15,7 +15,7 @@ from lmassay.plugins.evaluations import metrics_of
 from lmassay.running.planning import Plan
 from lmassay.statistics.comparison import Side, load_side
 from lmassay.statistics.conditions import Condition, likely_slip, parse_condition
-from lmassay.statistics.gate import ALPHA
+from lmassay.statistics.gate import ALPHA, require_reachable
 from lmassay.statistics.sample_size import Need, checked_metric, expected, needs
 from lmassay.storage.store import Store
 
@@ -95,6 +95,9 @@ def _needs(conditions: Sequence[Condition], planned: Sequence[Plan], like: Seque
             slip = likely_slip(condition, metric)
             if slip:
                 warn(slip)
+            if metric.bounds is not None and None not in metric.bounds:
+                low, high = (float(end or 0.0) for end in metric.bounds)
+                require_reachable(condition.directed(metric), (low, high))
             alpha = ALPHA / tests if condition.reading == "fail if" else ALPHA
             of_plan = needs(condition, metric, expected(condition.metric, like), plan.size, alpha)
             # Runs of a sweep mostly have the same examples; what holds for all is said once.
@@ -119,6 +122,7 @@ def _print_needs(
     adjusted = f"; adjusted for {tests} tests that may fail" if tests > 1 else ""
     sentence(f"one-sided tests at {ALPHA:g}, found or shown in 4 of 5 comparisons{adjusted}")
     sentence("answers that change: by chance, half of them for the better and half for the worse")
+    sentence("in CONFIG: all examples of a run; a metric about some of them only needs as many of those")
     if like:
         names = " and ".join(side.record.id for side in like)
         sentence(f"clusters and sizes of changes as in {names}")

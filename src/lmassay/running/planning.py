@@ -159,7 +159,12 @@ def _depends_on(
         identity = ",".join(f"{k}={v}" for k, v in model_identity(config, model, model_inputs).items() if k != "name")
         parts["model"] = f"{model.name}({identity})"
     clusters = dict.fromkeys([*task.design.clusters, *task.design.crossed.values()])
-    parts |= {"limit": config.limit, "seed": config.seed, "ci": config.settings.signature(list(clusters))}
+    interval_rule = config.settings.signature(list(clusters))
+    if task.design.replicates is not None:
+        # Repetitions that share data: the correlation that their intervals count with, by metric.
+        shared = task.design.replicates.correlation
+        interval_rule += ",replicates=" + "+".join(f"{metric}:{rho:.3g}" for metric, rho in sorted(shared.items()))
+    parts |= {"limit": config.limit, "seed": config.seed, "ci": interval_rule}
     return {name: redact(provenance.plain(value)) for name, value in parts.items() if value is not None}
 
 

@@ -242,7 +242,7 @@ class _Level:
 
 def _question(condition: Condition, base: Side, new: Side, row: Comparison) -> _Question:
     condition = condition.directed(metric_of(base.record, condition.metric))
-    _require_reachable(condition, _bounds(base, new, condition.metric))
+    require_reachable(condition, _bounds(base, new, condition.metric))
     pairs = paired_columns(base, new, condition.metric)
     if pairs is None or row.estimate is None:
         raise UserError(f"{base.record.id} and {new.record.id} share no example with a score of {condition.metric}")
@@ -413,7 +413,7 @@ def _numbers(row: Comparison, p: float, bound: float | None, level: _Level, cond
 # --- what cannot be judged --------------------------------------------------------------------------------------------
 
 
-def _require_reachable(condition: Condition, bounds: Bounds | None) -> None:
+def require_reachable(condition: Condition, bounds: Bounds | None) -> None:
     """A threshold that no difference can be beyond would let everything pass, or nothing."""
     is_share_of_any_size = condition.relative and (condition.threshold >= 0 or (bounds and bounds[0] < 0))
     if bounds is None or is_share_of_any_size:

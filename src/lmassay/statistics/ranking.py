@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from lmassay.errors import UserError
+from lmassay.statistics.comparability import differing_settings
 from lmassay.statistics.comparison import Comparison, Side, compare_runs
 from lmassay.statistics.distributions import holm_adjusted
 from lmassay.types import Better
@@ -36,10 +37,11 @@ class Standing:
 def rankings(sides: Sequence[Side], rows: Sequence[Comparison], alpha: float) -> list[Standing]:
     """The ranking by each metric; ``rows`` compare the first run with each other one.
 
-    Empty for fewer than three runs, which need no ranking.
+    Empty for fewer than three runs, which need no ranking, and for runs that were measured differently: by another
+    scorer or threshold, none of them is the best.
     """
     standings: list[Standing] = []
-    if len(sides) < 3:
+    if len(sides) < 3 or differing_settings([side.record for side in sides]):
         return standings
     for metric in dict.fromkeys(row.metric for row in rows):
         standings += _ranking(sides, [row for row in rows if row.metric == metric], alpha)
