@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lmassay.statistics.estimation import Estimate, Term, estimate, mean_of_estimates, rate_intervals, wilson
-from lmassay.statistics.intervals import mean_estimate
+from lmassay.statistics.intervals import mean_estimate, paired_difference
 
 
 def setup_module() -> None:
@@ -345,3 +345,20 @@ def test_scores_that_are_all_the_same_have_an_interval_in_the_middle_of_their_ra
 def test_one_bound_is_enough_to_cut_an_interval():
     low, _ = estimate([Term(np.array([0.0, 0.0, 0.0, 5.0]))], bounds=(0.0, None)).interval()
     assert low == 0
+
+
+def test_graded_differences_with_a_few_zeros_are_close_to_students_t():
+    rng = np.random.default_rng(1)
+    values = np.where(rng.random(100) < 0.3, 0.0, rng.normal(0.02, 0.05, 100))
+    scores = 0.5 + np.concatenate([np.zeros(100), values])
+    found = paired_difference(scores[:100], scores[100:])
+    theirs = ttest_1samp(values, 0).confidence_interval()
+    assert found.high - found.low == pytest.approx(theirs.high - theirs.low, rel=0.1)
+
+
+def test_the_mean_of_a_precise_and_an_imprecise_rate_is_as_imprecise_as_its_error_says():
+    small = estimate([Term(np.array([1.0, 0.0] * 5))], bounds=(0.0, 1.0))
+    large = estimate([Term(np.array([1.0, 0.0] * 500))], bounds=(0.0, 1.0))
+    mean = mean_of_estimates([small, large])
+    low, high = mean.interval()
+    assert (high - low) / 2 == pytest.approx(1.96 * mean.error, rel=0.15)

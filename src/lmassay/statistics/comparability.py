@@ -20,6 +20,12 @@ _MOST_VALUES = 8
 _LONGEST_VALUE = 60
 
 
+def measured_differently(records: Sequence[RunRecord]) -> list[str]:
+    """The settings because of which the numbers of runs mean different things: another scorer, another threshold."""
+    left_out = {_RELEASE, *variation_of(records[0]).free}
+    return [name for name in differing_settings(records) if name not in left_out]
+
+
 def differing_settings(records: Sequence[RunRecord]) -> list[str]:
     """The parts of the signatures, other than what runs are compared over, in which runs of a task differ."""
     may_differ = {*variation_of(records[0]).asked, *_MAY_DIFFER}
@@ -48,8 +54,7 @@ def marks(records: Sequence[RunRecord]) -> Marks:
     of_run: dict[str, str] = {}
     notes: dict[str, Sequence[str]] = {}
     for members in _on_the_same_data(records):
-        left_out = {_RELEASE, *variation_of(members[0]).free}
-        names = [name for name in differing_settings(members) if name not in left_out]
+        names = measured_differently(members)
         if not names:
             continue
         groups: dict[tuple[str | None, ...], str] = {}

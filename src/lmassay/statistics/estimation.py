@@ -198,6 +198,8 @@ def estimate(
     it is a mean that can have either sign, cut where it would leave them.
     """
     ends = (bounds[0], bounds[1]) if bounds and bounds[0] is not None and bounds[1] is not None else None
+    if ends is not None and not ends[0] < ends[1]:
+        ends = None
     parts = []
     for term in terms:
         step = term.step
@@ -305,7 +307,8 @@ def mean_of_estimates(estimates: Sequence[Estimate]) -> Estimate:
             error=math.sqrt(variance),
             degrees=min(one.degrees for one in estimates),
             rows=sum(one.rows for one in estimates),
-            effective=sum(one.effective for one in estimates) / count / ratio,
+            # Variances are averaged, so numbers of rows are by their harmonic mean.
+            effective=count / sum(1 / one.effective for one in estimates) / ratio,
             floor=min(one.floor for one in estimates),
             hidden=max(one.hidden for one in estimates),
             contributions=averaged,
@@ -395,6 +398,16 @@ class _Part:
         return mean, max(second / total - mean**2, 0.0) / total
 
 
+def _blended(events: float, observed: float | None, step: float) -> float:
+    """How far from 0 a pseudo-observation is: as far as the values that differ from it, more surely the more there are.
+
+    The possible change counts as one more of them.
+    """
+    if observed is None:
+        return step
+    return math.sqrt((events * observed**2 + step**2) / (events + 1))
+
+
 def _is_signed(terms: Sequence[Term], constant: float, ends: tuple[float, float] | None) -> bool:
     """True if values can be negative although none of these may be: a single mean that can have either sign."""
     if len(terms) > 1 or ends is None:
@@ -432,9 +445,8 @@ def _part_of(term: Term, step: float | None, *, is_signed: bool) -> _Part:
         return _Part(term.coefficient, len(values), equal_rows, mean, variance, events, True, (0.0, 1.0), 2.0)
     events = float(nonzero.sum())
     zeros = 1 - events / len(values)
-    # A pseudo-observation is as far from 0 as a value could be, which small changes do not tell.
     observed = float(np.sqrt((values[nonzero] ** 2).mean())) if nonzero.any() else None
-    size = observed if step is None else max(step, observed or 0.0)
+    size = observed if step is None else _blended(events, observed, step)
     if is_signed and variance == 0 and size is not None:
         # All differences are the same: the spread is unknown, not 0, and so is how alike clusters are.
         size = size if observed is None else observed

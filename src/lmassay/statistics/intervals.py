@@ -166,11 +166,16 @@ def paired_difference(
 
 
 def possible_change(scores: Floats) -> float:
-    """How far a score that did not change could have: scores between 0 and 1 by 1, others by as much as they vary."""
-    if scores.min() >= 0 and scores.max() <= 1:
+    """How far a score that did not change could have: scores of 0 or 1 by 1, others by as much as they vary."""
+    import numpy as np
+
+    if np.isin(scores, (0.0, 1.0)).all():
         return 1.0
     spread = float(scores.std())
-    return spread if spread > 0 else max(1.0, float(abs(scores).max()))
+    if spread > 0:
+        return spread
+    # All scores are the same: nothing tells how they vary, but for their size.
+    return max(1.0, float(np.abs(scores).max()))
 
 
 def difference_of(

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from lmassay.errors import UserError
-from lmassay.statistics.comparability import differing_settings
+from lmassay.statistics.comparability import measured_differently
 from lmassay.statistics.comparison import Comparison, Side, compare_runs
 from lmassay.statistics.distributions import holm_adjusted
 from lmassay.types import Better
@@ -41,7 +41,7 @@ def rankings(sides: Sequence[Side], rows: Sequence[Comparison], alpha: float) ->
     scorer or threshold, none of them is the best.
     """
     standings: list[Standing] = []
-    if len(sides) < 3 or differing_settings([side.record for side in sides]):
+    if len(sides) < 3 or measured_differently([side.record for side in sides]):
         return standings
     for metric in dict.fromkeys(row.metric for row in rows):
         standings += _ranking(sides, [row for row in rows if row.metric == metric], alpha)

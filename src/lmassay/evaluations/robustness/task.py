@@ -378,16 +378,22 @@ def _spread(table: ScoreTable, metric: str) -> list[Result]:
     ]
 
 
+# Sums below this are rounding.
+_ROUNDING = 1e-9
+
+
 def _signed_drop(table: ScoreTable, settings: Settings) -> Result:
     """The signed relative drop of the mean score: sentences that improve count too, unlike in d_tgt."""
     out, adv = table.together("s_out", "s_adv")
     counts = table.counts("s_adv")
-    if not len(out) or not out.sum():
+    if not len(out) or abs(float(out.sum())) < _ROUNDING:
         return Result("signed_drop", "overall", None, None, None, *counts)
     drop = float(_drop_of_sums(out, adv))
     # A ratio of sums, linearised (the delta method): what each sentence adds to the drop, on average the drop itself.
     shares = drop + (out - adv - drop * out) / float(out.mean())
-    estimated = estimate([Term(shares, step=1.0)], is_difference=True)
+    # A mean score that cannot be negative can fall by all of it and no more.
+    furthest = 1.0 if float(adv.min()) >= 0 else None
+    estimated = estimate([Term(shares, step=1.0)], bounds=(None, furthest), is_difference=True)
     return intervals.result_of(replace(estimated, value=drop), "signed_drop", "overall", counts, settings)
 
 
