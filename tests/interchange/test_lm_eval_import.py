@@ -291,7 +291,8 @@ def _sums(folder, model, *, shots=0, answers=(1.0, 0.0, 1.0), first="2"):
 
 def _caveats(folder, *paths):
     """What a comparison of the first log with the second warns of."""
-    from lmassay.statistics.comparison import caveats, load_side
+    from lmassay.statistics.caveats import caveats
+    from lmassay.statistics.comparison import load_side
 
     records = [imported(folder, path)[0] for path in paths]
     with Store(folder) as store:

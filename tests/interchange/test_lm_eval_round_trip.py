@@ -10,7 +10,8 @@ from lmassay.errors import DataError
 from lmassay.evaluations.imported.reading import configuration, grouped
 from lmassay.interchange.lm_eval_export import write_logs
 from lmassay.running import runner
-from lmassay.statistics.comparison import caveats, load_side
+from lmassay.statistics.caveats import caveats
+from lmassay.statistics.comparison import load_side
 from lmassay.storage.store import Store
 from tests.interchange.kit import PARADIGM, bias_run, generated_run, pairs_run
 

@@ -15,7 +15,8 @@ from lmassay.errors import ConfigError, DataError, PluginError, StoreError, User
 from lmassay.plugins.registry import Registry, current
 from lmassay.running import runner
 from lmassay.running.config import RunConfig
-from lmassay.statistics.comparison import caveats, compare_runs, load_side
+from lmassay.statistics.caveats import caveats
+from lmassay.statistics.comparison import compare_runs, load_side
 from lmassay.statistics.intervals import Settings, mean_results, paired_difference
 from lmassay.storage.store import Store, fits_cache
 from lmassay.types import Design, Example, Generate, Outcome, Place, Response, Score, Slot

@@ -2,25 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 
 from lmassay.api import evaluate
 from lmassay.errors import UserError
+from lmassay.statistics.caveats import computed_differently
 from lmassay.statistics.comparison import (
     Moves,
-    asked_otherwise,
-    caveats,
     compare_runs,
     headline,
     known_metrics,
     load_side,
     moves_of,
-    other_labels,
     paired_columns,
     share_examples,
-    told_otherwise,
 )
 from lmassay.statistics.flips import flips
 from lmassay.storage.store import Store
@@ -126,7 +121,7 @@ def test_runs_of_every_task_are_compared_on_the_numbers_they_report(make, tmp_pa
     assert reported & {row.metric for row in rows}
     assert any(row.p is not None for row in rows)
     assert any(found.changes for found in flips(base, new, [row.metric for row in rows]))
-    assert told_otherwise(base, [new], rows) == []
+    assert computed_differently(base, [new], rows) == []
 
 
 def test_splits_of_few_shot_runs_are_the_units_whatever_the_number_of_patterns():
@@ -192,27 +187,6 @@ def test_a_number_that_is_no_mean_over_examples_cannot_be_paired():
     base, new = two(rates([1, 0]), rates([1, 1]), results=results)
     with pytest.raises(UserError, match=r"'accuracy\.std' is no mean over examples.*known: accuracy"):
         known_metrics(base, [new], ["accuracy.std"])
-
-
-def test_a_metric_that_its_task_sums_up_otherwise_is_told():
-    results = [{"metric": "accuracy", "group": "overall", "value": 0.9}]
-    base, new = two(rates([1, 0]), rates([1, 1]), results=results)
-    told = told_otherwise(base, [new], compare_runs(base, [new]))
-    assert len(told) == 2
-    assert "base reports accuracy 0.9000, which its task sums up otherwise than as the mean" in told[0]
-
-
-def test_examples_that_only_one_run_has_are_told():
-    base, new = two(rates([1] * 5), rates([1] * 3))
-    (told,) = caveats(base, [new])
-    assert told == "of the examples of base (5) and new (3), 3 are in both; the others are left out"
-
-
-def test_methods_may_differ_but_data_may_not():
-    base, _ = two(rates([1]), [])
-    other = side("new", rates([1]), signature={"data": "two", "method": "pet"})
-    (told,) = caveats(base, [other])
-    assert "also differ in data; compare with care" in told
 
 
 # --- what changed, and what could have --------------------------------------------------------------------------------
@@ -312,59 +286,3 @@ def test_a_comparison_tells_how_many_could_have_moved():
     sides = two([scored(i, a=float(i < 3)) for i in range(10)], [scored(i, a=0.0) for i in range(10)])
     (row,) = compare_runs(sides[0], sides[1:])
     assert (row.units, row.changed, row.can_fall, row.can_rise) == (10, 3, 3, 7)
-
-
-# --- runs that look alike and were not asked alike --------------------------------------------------------------------
-
-
-def two_of(ours, theirs, label="label", task="robustness"):
-    base = side("base", rates([1]), task=task, signature={"data": "one", **ours})
-    new = side("new", rates([1]), task=task, signature={"data": "one", **theirs})
-    return base, replace(new, record=replace(new.record, label=label))
-
-
-@pytest.mark.parametrize(
-    ("part", "task"),
-    [
-        ("attack", "robustness"),
-        ("prompt", "robustness"),
-        ("prompt", "bias"),
-        ("method", "minimal_pairs"),
-        ("method", "fewshot"),
-        ("regime", "fewshot"),
-        ("prompt", "a task of one's own"),
-        ("method", "a task of one's own"),
-    ],
-)
-def test_one_label_for_two_ways_of_asking_is_told(part, task):
-    (told,) = asked_otherwise(*two_of({part: "charswap(rate:0.3)"}, {part: "charswap(rate:0.9)"}, task=task))
-    assert f"new has another {part} (charswap(rate:0.9), not charswap(rate:0.3)) than base" in told
-    assert "a difference may come from that, not from the model" in told
-
-
-def test_a_part_that_one_run_does_not_have_is_told_as_none():
-    (told,) = asked_otherwise(*two_of({}, {"attack": "charswap"}))
-    assert "another attack (charswap, not none)" in told
-
-
-def test_runs_that_were_asked_alike_are_not_doubted():
-    assert asked_otherwise(*two_of({"attack": "a", "model": "m"}, {"attack": "a", "model": "n", "seed": "1"})) == []
-
-
-@pytest.mark.parametrize("part", ["attack", "prompt", "method"])
-def test_labels_that_differ_show_what_is_compared(part):
-    assert asked_otherwise(*two_of({part: "a"}, {part: "b"}, label="other")) == []
-
-
-def test_another_label_of_the_same_attack_tells_nothing():
-    sides = two_of(
-        {"attack": "a(rate:0.3)", "prompt": "x"}, {"attack": "a(rate:0.3)", "prompt": "y"}, label="a, rate 0.3"
-    )
-    assert other_labels(*sides) == []
-    assert "another prompt (y, not x)" in asked_otherwise(*sides)[0]
-    assert other_labels(*two_of({"attack": "a"}, {"attack": "b"}, label="other")) != []
-
-
-def test_another_prompt_besides_another_attack_is_told_whatever_the_labels():
-    (told,) = asked_otherwise(*two_of({"attack": "a", "prompt": "x"}, {"attack": "b", "prompt": "y"}, label="other"))
-    assert "another attack (b, not a) and another prompt (y, not x)" in told

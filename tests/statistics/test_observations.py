@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from lmassay.errors import PluginError
-from lmassay.statistics.comparison import caveats, compare_runs
+from lmassay.statistics.caveats import caveats
+from lmassay.statistics.comparison import compare_runs
 from lmassay.statistics.intervals import mean_result, mean_results
 from lmassay.statistics.observations import counted_labels, observations
 from lmassay.statistics.table import ScoreTable

@@ -130,10 +130,14 @@ def _overview_columns(overview: Overview, between: str) -> list[str]:
 def _overview_rows(overview: Overview, between: str) -> list[list[object]]:
     rows: list[list[object]] = []
     for depth, label, found in overview.rows:
-        cells = [short_text(found[m], between) if m in found else "" for m in overview.metrics]
-        counts = [found[m].n if m in found else "" for m in overview.counted]
-        labels = [found[m].clusters.get(name, "") if m in found else "" for m, name in overview.crossed.items()]
-        rows.append(["  " * depth + label, *cells, *counts, *labels])
+        row: list[object] = ["  " * depth + label]
+        for metric in overview.metrics:
+            row.append(short_text(found[metric], between) if metric in found else "")
+        for metric in overview.counted:
+            row.append(found[metric].n if metric in found else "")
+        for metric, name in overview.crossed.items():
+            row.append(found[metric].clusters.get(name, "") if metric in found else "")
+        rows.append(row)
     return rows
 
 

@@ -88,12 +88,17 @@ def _kind(name: str) -> int:
 
 
 def _uniform(values: Sequence[Any]) -> list[Any]:
-    kinds = {bool if isinstance(v, bool) else float if isinstance(v, int | float) else type(v) for v in values} - {
-        type(None)
-    }
-    if kinds <= {bool} or kinds <= {float}:
+    """A column of one kind: numbers or truth values as they are, anything else as text."""
+    present = [value for value in values if value is not None]
+    are_bools = all(isinstance(value, bool) for value in present)
+    are_numbers = all(isinstance(value, int | float) and not isinstance(value, bool) for value in present)
+    if are_bools or are_numbers:
         return list(values)
-    return [value if value is None or isinstance(value, str) else _json(value) for value in values]
+    column: list[Any] = []
+    for value in values:
+        is_text = value is None or isinstance(value, str)
+        column.append(value if is_text else _json(value))
+    return column
 
 
 def _json(value: Any) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar, Literal, TypeVar
@@ -182,18 +181,35 @@ def titles(records: Sequence[RunRecord]) -> list[str]:
     Runs that were measured differently have their mark in their name, too.
     """
     names = [record.model for record in records]
-    for more in (lambda r, _: r.label, _difference, lambda r, _: r.id.rpartition("-")[2]):
-        twice = {n for n, times in Counter(names).items() if times > 1}
-        alike = {n: [r for m, r in zip(names, records, strict=True) if m == n] for n in twice}
-        added = [more(r, alike[n]) if n in twice else "" for n, r in zip(names, records, strict=True)]
-        useful = {n for n in twice if len({a for a, m in zip(added, names, strict=True) if m == n}) > 1}
-        names = [f"{n} · {a}" if n in useful and a else n for n, a in zip(names, added, strict=True)]
+    for distinction in (lambda r, _: r.label, _difference, lambda r, _: r.id.rpartition("-")[2]):
+        names = _with_distinction(names, records, distinction)
     marked = []
     for title, record in zip(names, records, strict=True):
         # A label has its mark already.
         is_marked = not record.mark or title.endswith(record.label)
         marked.append(title if is_marked else f"{title} {record.mark}")
     return marked
+
+
+def _with_distinction(
+    names: Sequence[str], records: Sequence[RunRecord], distinction: Callable[[RunRecord, Sequence[RunRecord]], str]
+) -> list[str]:
+    """The names, longer by a text where several runs have the same name and the text distinguishes them."""
+    runs_of_name: dict[str, list[RunRecord]] = {}
+    for name, record in zip(names, records, strict=True):
+        runs_of_name.setdefault(name, []).append(record)
+    texts: list[str] = []
+    texts_of_name: dict[str, set[str]] = {}
+    for name, record in zip(names, records, strict=True):
+        same_name = runs_of_name[name]
+        text = distinction(record, same_name) if len(same_name) > 1 else ""
+        texts.append(text)
+        texts_of_name.setdefault(name, set()).add(text)
+    longer: list[str] = []
+    for name, text in zip(names, texts, strict=True):
+        is_useful = len(texts_of_name[name]) > 1 and text
+        longer.append(f"{name} · {text}" if is_useful else name)
+    return longer
 
 
 def in_short(names: Sequence[str]) -> str:

@@ -6,20 +6,16 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from lmassay.plugins.evaluations import metric_of
+from lmassay.statistics.caveats import asked_differently, caveats, computed_differently, other_labels, wrong_order
 from lmassay.statistics.comparison import (
     Comparison,
     Side,
-    asked_otherwise,
-    caveats,
     compare_runs,
     headline,
     known_metrics,
-    other_labels,
     pairing_text,
     require_one_task,
-    told_otherwise,
     with_false_discovery_rate,
-    wrong_order,
 )
 from lmassay.statistics.conditions import Condition, likely_slip
 from lmassay.statistics.flips import Flips, flips
@@ -130,8 +126,8 @@ def compare_sources(
         of_pair = compare_runs(base, [new], list(dict.fromkeys([*shown, *gated[run]])))
         rows += of_pair
         found += flips(base, new, dict.fromkeys(row.metric for row in of_pair))
-        told += [*caveats(base, [new]), *wrong_order(base, new), *asked_otherwise(base, new)]
-        told += [] if groups else told_otherwise(base, [new], of_pair)
+        told += [*caveats(base, [new]), *wrong_order(base, new), *asked_differently(base, new)]
+        told += [] if groups else computed_differently(base, [new], of_pair)
         if conditions:
             told += other_labels(base, new)
             for condition in conditions:

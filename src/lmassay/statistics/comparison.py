@@ -1,6 +1,7 @@
 """Runs against each other: paired by example id, on what both have scored.
 
-First the comparison itself, then what changed between the runs of a pair, then the caveats that go with the numbers.
+First the comparison itself, then what changed between the runs of a pair. Warnings about comparisons are in
+:mod:`lmassay.statistics.caveats`.
 """
 
 from __future__ import annotations
@@ -11,9 +12,8 @@ from math import inf, isclose, isfinite
 from typing import TYPE_CHECKING, Any
 
 from lmassay.errors import UserError, did_you_mean
-from lmassay.plugins.evaluations import metric_of, variation_of
+from lmassay.plugins.evaluations import metric_of
 from lmassay.statistics.combination import Combination, labels_of, sums_of
-from lmassay.statistics.comparability import differing_settings
 from lmassay.statistics.distributions import false_discovery_rates
 from lmassay.statistics.estimation import Estimate, Term
 from lmassay.statistics.intervals import (
@@ -25,7 +25,6 @@ from lmassay.statistics.intervals import (
     possible_change,
     the_same,
 )
-from lmassay.statistics.observations import counted_labels, label_in_plural
 from lmassay.statistics.replicates import difference_of_repetitions, difference_on_tests
 from lmassay.statistics.table import ScoresOnTests, ScoreTable
 from lmassay.storage.store import Store
@@ -180,7 +179,7 @@ def share_examples(base: Side, other: Side) -> bool:
     if base.record.task != other.record.task:
         return False
     key = pairing_key(base, other)
-    return not set(_keys(base, key)).isdisjoint(_keys(other, key))
+    return not set(keys_of(base, key)).isdisjoint(keys_of(other, key))
 
 
 def _compare_pair(base: Side, other: Side, metrics: Sequence[str]) -> list[Comparison]:
@@ -563,13 +562,13 @@ def unit_names(side: Side, key: str | None) -> dict[str, str]:
     for metric in table.metrics:
         has |= ~np.isnan(table.column(metric))
     states: dict[str, str] = {}
-    for unit, scored, failed in zip(_keys(side, key), has, table.in_error(), strict=True):
+    for unit, scored, failed in zip(keys_of(side, key), has, table.in_error(), strict=True):
         if scored or states.get(unit) != "scored":
             states[unit] = "scored" if scored else "error" if failed else states.get(unit, "unscored")
     return states
 
 
-def _keys(side: Side, key: str | None) -> Sequence[str]:
+def keys_of(side: Side, key: str | None) -> Sequence[str]:
     return side.table.ids if key is None else side.table.groups[key]
 
 
@@ -583,7 +582,7 @@ def units_of(side: Side, metric: str, key: str | None) -> dict[str, Unit]:
     weights = np.ones(len(table)) if weight_column is None else table.column(weight_column)
     groups = [table.groups[name] for name in side.record.design.clusters if name in table.groups]
     sums: dict[str, tuple[float, float, tuple[str, ...]]] = {}
-    for place, (unit, value, weight) in enumerate(zip(_keys(side, key), column, weights, strict=True)):
+    for place, (unit, value, weight) in enumerate(zip(keys_of(side, key), column, weights, strict=True)):
         if not np.isnan(value):
             labels = tuple(group[place] for group in groups)
             total, count, first = sums.get(unit, (0.0, 0.0, labels))
@@ -608,7 +607,7 @@ def labelled_units_of(side: Side, metric: str, key: str | None) -> dict[tuple[st
     weight_column = side.record.design.weights.get(metric)
     weight_of_example = np.ones(len(table)) if weight_column is None else table.column(weight_column)
     rows_of_example = np.bincount(outcomes.places, weights=outcomes.rows, minlength=len(table))
-    keys = _keys(side, key)
+    keys = keys_of(side, key)
     groups = [table.groups[name] for name in side.record.design.clusters if name in table.groups]
     sums: dict[tuple[str, str], tuple[float, float, tuple[str, ...]]] = {}
     for place, label, value, rows in zip(
@@ -691,147 +690,3 @@ def _column_bounds(combination: Combination | None, weight: float, values: Seque
 
 def _bounds(values: Sequence[float]) -> Bounds:
     return (0.0, 1.0) if all(0 <= value <= 1 for value in values) else (-inf, inf)
-
-
-# --- caveats: what may be wrong with a comparison though the numbers are right ----------------------------------------
-
-
-def caveats(base: Side, others: Sequence[Side]) -> list[str]:
-    """What a reader should know before trusting a comparison: other scorers or thresholds, unfinished runs."""
-    told = [f"{side.record.id} is {side.record.status}" for side in (base, *others) if side.record.status != "done"]
-    for other in others:
-        told += _coverage(base, other)
-        told += _tested_apart(base, other)
-        told += _shared_labels(base, other)
-        names = differing_settings([base.record, other.record])
-        if names:
-            told.append(f"{other.record.id} and {base.record.id} also differ in {', '.join(names)}; compare with care")
-    return told
-
-
-def _coverage(base: Side, other: Side) -> list[str]:
-    """How much of the two runs a comparison leaves out."""
-    key = pairing_key(base, other)
-    ours, theirs = set(_keys(base, key)), set(_keys(other, key))
-    shared = len(ours & theirs)
-    if not shared or (shared == len(ours) and shared == len(theirs)):
-        return []
-    what = "examples" if key is None else f"values of '{key}', by which they are paired,"
-    names = f"{base.record.id} ({len(ours):,}) and {other.record.id} ({len(theirs):,})"
-    return [f"of the {what} of {names}, {shared:,} are in both; the others are left out"]
-
-
-def _tested_apart(base: Side, other: Side) -> list[str]:
-    """Why repetitions are compared as wholes, though one of the runs has its scores on single tests."""
-    told = []
-    for metric in headline(base):
-        ours, theirs = (side.table.on_tests(metric) for side in (base, other))
-        if (ours is None and theirs is None) or paired_on_tests(base, other, metric):
-            continue
-        if ours is None or theirs is None:
-            side = base if ours is None else other
-            why = f"{side.record.id} has no scores on single tests (an earlier version did not keep them)"
-        else:
-            why = f"{base.record.id} and {other.record.id} were tested on different tests"
-        told.append(f"{why}, so {metric} is not compared test by test, and only large differences can be found")
-    return told
-
-
-def _shared_labels(base: Side, other: Side) -> list[str]:
-    """How metrics that are crossed with something are compared: on the labels that both runs have, if both have any."""
-    told = []
-    crossed = {**other.record.design.crossed, **base.record.design.crossed}
-    for metric, name in crossed.items():
-        found = [labelled_units_of(side, metric, None) for side in (base, other)]
-        names = label_in_plural(name)
-        for side, units in zip((base, other), found, strict=True):
-            if not units and side.table.has(metric):
-                told.append(
-                    f"{side.record.id} was made by an earlier version, which did not record {metric} by "
-                    f"{name.replace('_', ' ')}: the difference in {metric} says nothing of other {names}"
-                )
-        if not all(found):
-            continue
-        ours, theirs = ({label for _, label in units} for units in found)
-        if ours != theirs:
-            told.append(
-                f"{metric} is compared on {counted_labels(len(ours & theirs), name)} that both runs have, of "
-                f"{len(ours):,} ({base.record.id}) and {len(theirs):,} ({other.record.id})"
-            )
-    return told
-
-
-def wrong_order(base: Side, other: Side) -> list[str]:
-    """A new run that is older than its base may be a slip in naming the two."""
-    ours, theirs = base.record, other.record
-    if not theirs.created or ours.created <= theirs.created:
-        return []
-    return [f"{theirs.id} is older than {ours.id}, its base; are the two swapped? Write BASE first, then NEW"]
-
-
-def other_labels(base: Side, other: Side) -> list[str]:
-    """Runs with different labels were asked differently: another attack, another prompt."""
-    ours, theirs = base.record, other.record
-    if _called_alike(base, other):
-        return []
-    return [
-        f"{theirs.id} is '{theirs.label}' and {ours.id} is '{ours.label}': a difference may come from that, not from "
-        "the model"
-    ]
-
-
-def asked_otherwise(base: Side, other: Side) -> list[str]:
-    """Runs of one label may have been asked differently nevertheless: a stronger attack, another prompt.
-
-    Labels that differ show as much, but not that the prompt is another one, too.
-    """
-    ours, theirs = base.depends_on, other.depends_on
-    variation = variation_of(base.record)
-    names = [name for name in variation.asked if ours.get(name) != theirs.get(name)]
-    # Different labels already say that what they show differs, but not that something else does, too.
-    is_said_by_labels = not any(name in variation.hidden for name in names[1:])
-    if not _called_alike(base, other) and is_said_by_labels:
-        return []
-    parts = [f"another {name} ({theirs.get(name, 'none')}, not {ours.get(name, 'none')})" for name in names]
-    told = f"{other.record.id} has {' and '.join(parts)} than {base.record.id}"
-    return [f"{told}: a difference may come from that, not from the model"] if parts else []
-
-
-def _called_alike(base: Side, other: Side) -> bool:
-    """One run may have a short label by itself and a longer one among others of its sweep."""
-    if base.record.base_label == other.record.base_label:
-        return True
-    identity = variation_of(base.record).identity
-    ours, theirs = base.depends_on.get(identity), other.depends_on.get(identity)
-    return ours is not None and ours == theirs
-
-
-def told_otherwise(base: Side, others: Sequence[Side], rows: Sequence[Comparison]) -> list[str]:
-    """Metrics that a task sums up otherwise than as a mean over examples, which is what is compared."""
-    told = []
-    for side in (base, *others):
-        combined = side.record.design.combinations
-        for row in rows:
-            reported = _reported(side, row.metric)
-            # Where a part of the run is compared, its mean must be another one.
-            whole = side.record.id in (row.base, row.new) and row.n == len(side.table.by_id(row.metric))
-            mean = row.base_mean if side.record.id == row.base else row.new_mean
-            if (
-                whole
-                and row.metric not in {*combined, *side.record.design.crossed}
-                and reported is not None
-                and abs(reported - mean) > _SAME
-            ):
-                told.append(
-                    f"{side.record.id} reports {row.metric} {reported:.4f}, which its task sums up otherwise than as "
-                    f"the mean over examples that is compared here, {mean:.4f}"
-                )
-    return list(dict.fromkeys(told))
-
-
-_SAME = 1e-9
-
-
-def _reported(side: Side, metric: str) -> float | None:
-    found = (r.value for r in side.record.results if r.metric == metric and r.group == "overall")
-    return next(found, None)

@@ -7,7 +7,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from lmassay.statistics.comparison import caveats, compare_runs, load_side, pairing_text
+from lmassay.statistics.caveats import caveats
+from lmassay.statistics.comparison import compare_runs, load_side, pairing_text
 from lmassay.statistics.conditions import parse_condition
 from lmassay.statistics.gate import judge
 from lmassay.storage.store import Store

@@ -110,7 +110,7 @@ def test_a_construction_that_one_model_did_not_see_is_not_measured(tmp_path):
 
 def test_the_note_tells_by_how_many_nouns_intervals_are_clustered(tmp_path):
     run(tmp_path, two_constructions(tmp_path))
-    assert "clustered by the agreement noun: 3 nouns (2–3 a construction)." in page(tmp_path)
+    assert "clustered by the agreement noun: 3 nouns (2–3 per construction)." in page(tmp_path)
 
 
 def test_without_known_nouns_the_note_says_that_contexts_count_as_independent(tmp_path):

@@ -95,12 +95,16 @@ class Seen:
 
     def shown(self, readings: Sequence[Reading], most: int) -> list[Kept]:
         """The most frequent shapes of each of these readings in turn."""
-        of_kind = [
-            sorted((kept for (kind, _), kept in self.shapes.items() if kind == reading), key=lambda kept: -kept.times)
-            for reading in readings
-        ]
-        rounds = (found[place] for place in range(most) for found in of_kind if place < len(found))
-        return [kept for _, kept in zip(range(most), rounds, strict=False)]
+        by_reading: list[list[Kept]] = []
+        for reading in readings:
+            shapes = [kept for (kind, _), kept in self.shapes.items() if kind == reading]
+            by_reading.append(sorted(shapes, key=lambda kept: -kept.times))
+        chosen: list[Kept] = []
+        for place in range(most):
+            for shapes in by_reading:
+                if place < len(shapes) and len(chosen) < most:
+                    chosen.append(shapes[place])
+        return chosen
 
     def _note_finish(self, row: Row) -> None:
         if row.state == "error":
@@ -414,16 +418,21 @@ def _stem(prompt_file: str) -> str:
 
 def _variants(runs: Sequence[Run]) -> list[str]:
     """Prompt file, settings and id, as far as they tell runs of one model apart."""
-    keys = list(dict.fromkeys(key for run in runs for key in run.settings))
-    tellers = [[prompts_name(run, runs) for run in runs]]
-    tellers += [[f"{key} {run.settings.get(key, 'unset')}" for run in runs] for key in keys]
-    tellers.append([run.record.id.rpartition("-")[2] for run in runs])
+    # What may distinguish runs, one text for each run, in the order in which it is tried.
+    distinctions = [[prompts_name(run, runs) for run in runs]]
+    for key in dict.fromkeys(key for run in runs for key in run.settings):
+        distinctions.append([f"{key} {run.settings.get(key, 'unset')}" for run in runs])
+    distinctions.append([run.record.id.rpartition("-")[2] for run in runs])
     names: list[tuple[str, ...]] = [(run.model,) for run in runs]
-    for told in tellers:
-        apart: dict[tuple[str, ...], set[str]] = {}
-        for name, more in zip(names, told, strict=True):
-            apart.setdefault(name, set()).add(more)
-        names = [(*n, more) if len(apart[n]) > 1 else n for n, more in zip(names, told, strict=True)]
+    for texts in distinctions:
+        texts_of_name: dict[tuple[str, ...], set[str]] = {}
+        for name, text in zip(names, texts, strict=True):
+            texts_of_name.setdefault(name, set()).add(text)
+        longer: list[tuple[str, ...]] = []
+        for name, text in zip(names, texts, strict=True):
+            # A text that all runs of this name share says nothing.
+            longer.append((*name, text) if len(texts_of_name[name]) > 1 else name)
+        names = longer
     return [" · ".join(name[1:]) for name in names]
 
 

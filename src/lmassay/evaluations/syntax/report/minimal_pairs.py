@@ -187,11 +187,22 @@ def _one_run(group: Group, runs: Sequence[Run], known: bool) -> list[Cell]:
 
 
 def _side_by_side(group: Group, runs: Sequence[Run], known: bool) -> list[Cell]:
-    found = [run.result("accuracy", group.kind, group.label) for run in runs]
-    numbers = [result.n for result in found if result]
-    several = f"{min(numbers):,}–{max(numbers):,}" if len(set(numbers)) > 1 else ""
-    pairs = Cell(several) if several or not numbers else count(numbers[0])
-    return [*(measured(result, _DIGITS) for result in found), *(_beside(group) if known else []), pairs]
+    cells: list[Cell] = []
+    numbers: list[int] = []
+    for run in runs:
+        result = run.result("accuracy", group.kind, group.label)
+        cells.append(measured(result, _DIGITS))
+        if result is not None:
+            numbers.append(result.n)
+    if known:
+        cells += _beside(group)
+    if not numbers:
+        cells.append(Cell(""))
+    elif min(numbers) == max(numbers):
+        cells.append(count(numbers[0]))
+    else:
+        cells.append(Cell(f"{min(numbers):,}–{max(numbers):,}"))
+    return cells
 
 
 def _human(group: Group) -> float | None:

@@ -127,22 +127,36 @@ def _scores(system: System, construction: str | None) -> list[Cell]:
 
 
 def _facts(system: System, construction: str | None) -> list[Cell]:
+    """Mass, counts, lemmas and nouns of one construction, or of all."""
+    lemmas: set[int] = set()
+    nouns: set[str] = set()
+    without_noun = 0
+    for run in system.runs:
+        for of_construction, basis in run.bases.items():
+            if construction is None or of_construction == construction:
+                lemmas.update(basis.lemmas)
+                nouns.update(basis.nouns)
+                without_noun += basis.alone
     ew, tse = system.result("ew", construction), system.result("tse", construction)
-    unscored = 0 if ew is None else ew.n_unscored
-    counted = ew or tse
-    runs = [run for run in system.runs if construction is None or construction in run.bases]
-    bases = [basis for run in runs for c, basis in run.bases.items() if construction in (None, c)]
-    lemmas = {number for basis in bases for number in basis.lemmas}
-    nouns = {noun for basis in bases for noun in basis.nouns}
-    alone = sum(basis.alone for basis in bases)
+    contexts, rows, not_scored, errors = count(None), count(None), count(None), count(None)
+    below_contexts: list[str] = []
+    if ew is not None:
+        contexts, errors = count(ew.n), count(ew.n_error)
+        if ew.n_unscored:
+            below_contexts.append(f"{ew.n_unscored:,} unscored")
+    if tse is not None:
+        rows, not_scored = count(tse.n), count(tse.n_unscored)
+        if ew is None:
+            errors = count(tse.n_error)
+    below_nouns = [f"{without_noun:,} unknown"] if without_noun else []
     return [
         measured(system.result("mass", construction), _DIGITS),
-        Cell(count(None if ew is None else ew.n).text, [f"{unscored:,} unscored"] if unscored else []),
-        Cell(count(None if tse is None else tse.n).text, _verb_pairs(tse)),
-        count(None if tse is None else tse.n_unscored),
-        count(None if counted is None else counted.n_error),
+        Cell(contexts.text, below_contexts),
+        Cell(rows.text, _verb_pairs(tse)),
+        not_scored,
+        errors,
         Cell(_range(lemmas)),
-        Cell(f"{len(nouns):,}" if nouns else "", [f"{alone:,} unknown"] if alone else []),
+        Cell(f"{len(nouns):,}" if nouns else "", below_nouns),
     ]
 
 
@@ -187,16 +201,38 @@ def _tse_results(members: Sequence[System]) -> Iterator[Result]:
 
 
 def _clusters_notes(members: Sequence[System]) -> list[Block]:
-    bases = [[basis for run in system.runs for basis in run.bases.values()] for system in members]
-    nouns = {len({noun for basis in found for noun in basis.nouns}) for found in bases} - {0}
-    alone = {sum(basis.alone for basis in found) for found in bases} - {0}
+    """By how many nouns the intervals are clustered; a range where systems differ."""
+    nouns: set[int] = set()
+    nouns_by_construction: set[int] = set()
+    without_noun: set[int] = set()
+    has_several_constructions = False
+    for system in members:
+        own_nouns: set[str] = set()
+        own_without_noun = 0
+        constructions = 0
+        for run in system.runs:
+            for basis in run.bases.values():
+                constructions += 1
+                own_nouns.update(basis.nouns)
+                own_without_noun += basis.alone
+                nouns_by_construction.add(len(basis.nouns))
+        nouns.add(len(own_nouns))
+        without_noun.add(own_without_noun)
+        has_several_constructions = has_several_constructions or constructions > 1
+    # Zero means that a system has none, which is not part of the range.
+    for counts in (nouns, nouns_by_construction, without_noun):
+        counts.discard(0)
     if not nouns:
-        told = "No agreement noun is known; intervals take every context for independent of the others."
-        return [Note(told)] if alone else []
-    each = {len(basis.nouns) for found in bases for basis in found} - {0}
-    where = f" ({_range(each)} a construction)" if any(len(found) > 1 for found in bases) else ""
-    rest = f" The noun of {_range(alone)} contexts is unknown; each of them stands for itself." if alone else ""
-    return [Note(f"Intervals are clustered by the agreement noun: {_range(nouns)} nouns{where}.{rest}")]
+        if not without_noun:
+            return []
+        return [Note("No agreement noun is known; intervals treat every context as independent of the others.")]
+    text = f"Intervals are clustered by the agreement noun: {_range(nouns)} nouns"
+    if has_several_constructions:
+        text += f" ({_range(nouns_by_construction)} per construction)"
+    text += "."
+    if without_noun:
+        text += f" The noun of {_range(without_noun)} contexts is unknown; each of them is a cluster by itself."
+    return [Note(text)]
 
 
 # --- examples ---------------------------------------------------------------------------------------------------------

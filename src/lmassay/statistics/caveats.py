@@ -1,0 +1,161 @@
+"""What may be wrong with a comparison although its numbers are right: warnings for the reader."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from lmassay.plugins.evaluations import variation_of
+from lmassay.statistics.comparability import differing_settings
+from lmassay.statistics.comparison import (
+    Comparison,
+    Side,
+    headline,
+    keys_of,
+    labelled_units_of,
+    paired_on_tests,
+    pairing_key,
+)
+from lmassay.statistics.observations import counted_labels, label_in_plural
+
+
+def caveats(base: Side, others: Sequence[Side]) -> list[str]:
+    """What a reader should know before trusting a comparison: other scorers or thresholds, unfinished runs."""
+    warnings = [f"{side.record.id} is {side.record.status}" for side in (base, *others) if side.record.status != "done"]
+    for other in others:
+        warnings += _coverage(base, other)
+        warnings += _tested_apart(base, other)
+        warnings += _shared_labels(base, other)
+        names = differing_settings([base.record, other.record])
+        if names:
+            warnings.append(
+                f"{other.record.id} and {base.record.id} also differ in {', '.join(names)}; compare with care"
+            )
+    return warnings
+
+
+def _coverage(base: Side, other: Side) -> list[str]:
+    """How much of the two runs a comparison leaves out."""
+    key = pairing_key(base, other)
+    ours, theirs = set(keys_of(base, key)), set(keys_of(other, key))
+    shared = len(ours & theirs)
+    if not shared or (shared == len(ours) and shared == len(theirs)):
+        return []
+    what = "examples" if key is None else f"values of '{key}', by which they are paired,"
+    names = f"{base.record.id} ({len(ours):,}) and {other.record.id} ({len(theirs):,})"
+    return [f"of the {what} of {names}, {shared:,} are in both; the others are left out"]
+
+
+def _tested_apart(base: Side, other: Side) -> list[str]:
+    """Why repetitions are compared as wholes, though one of the runs has its scores on single tests."""
+    warnings = []
+    for metric in headline(base):
+        ours, theirs = (side.table.on_tests(metric) for side in (base, other))
+        if (ours is None and theirs is None) or paired_on_tests(base, other, metric):
+            continue
+        if ours is None or theirs is None:
+            side = base if ours is None else other
+            why = f"{side.record.id} has no scores on single tests (an earlier version did not keep them)"
+        else:
+            why = f"{base.record.id} and {other.record.id} were tested on different tests"
+        warnings.append(f"{why}, so {metric} is not compared test by test, and only large differences can be found")
+    return warnings
+
+
+def _shared_labels(base: Side, other: Side) -> list[str]:
+    """How metrics that are crossed with something are compared: on the labels that both runs have, if both have any."""
+    warnings = []
+    crossed = {**other.record.design.crossed, **base.record.design.crossed}
+    for metric, name in crossed.items():
+        found = [labelled_units_of(side, metric, None) for side in (base, other)]
+        names = label_in_plural(name)
+        for side, units in zip((base, other), found, strict=True):
+            if not units and side.table.has(metric):
+                warnings.append(
+                    f"{side.record.id} was made by an earlier version, which did not record {metric} by "
+                    f"{name.replace('_', ' ')}: the difference in {metric} says nothing of other {names}"
+                )
+        if not all(found):
+            continue
+        ours, theirs = ({label for _, label in units} for units in found)
+        if ours != theirs:
+            warnings.append(
+                f"{metric} is compared on {counted_labels(len(ours & theirs), name)} that both runs have, of "
+                f"{len(ours):,} ({base.record.id}) and {len(theirs):,} ({other.record.id})"
+            )
+    return warnings
+
+
+def wrong_order(base: Side, other: Side) -> list[str]:
+    """A new run that is older than its base may be a slip in naming the two."""
+    ours, theirs = base.record, other.record
+    if not theirs.created or ours.created <= theirs.created:
+        return []
+    return [f"{theirs.id} is older than {ours.id}, its base; are the two swapped? Write BASE first, then NEW"]
+
+
+def other_labels(base: Side, other: Side) -> list[str]:
+    """Runs with different labels were asked differently: another attack, another prompt."""
+    ours, theirs = base.record, other.record
+    if _have_same_label(base, other):
+        return []
+    return [
+        f"{theirs.id} is '{theirs.label}' and {ours.id} is '{ours.label}': a difference may come from that, not from "
+        "the model"
+    ]
+
+
+def asked_differently(base: Side, other: Side) -> list[str]:
+    """Runs of one label may have been asked differently nevertheless: a stronger attack, another prompt.
+
+    Labels that differ show as much, but not that the prompt is another one, too.
+    """
+    ours, theirs = base.depends_on, other.depends_on
+    variation = variation_of(base.record)
+    names = [name for name in variation.asked if ours.get(name) != theirs.get(name)]
+    # Different labels already say that what they show differs, but not that something else does, too.
+    is_said_by_labels = not any(name in variation.hidden for name in names[1:])
+    if not _have_same_label(base, other) and is_said_by_labels:
+        return []
+    parts = [f"another {name} ({theirs.get(name, 'none')}, not {ours.get(name, 'none')})" for name in names]
+    warnings = f"{other.record.id} has {' and '.join(parts)} than {base.record.id}"
+    return [f"{warnings}: a difference may come from that, not from the model"] if parts else []
+
+
+def _have_same_label(base: Side, other: Side) -> bool:
+    """One run may have a short label by itself and a longer one among others of its sweep."""
+    if base.record.base_label == other.record.base_label:
+        return True
+    identity = variation_of(base.record).identity
+    ours, theirs = base.depends_on.get(identity), other.depends_on.get(identity)
+    return ours is not None and ours == theirs
+
+
+def computed_differently(base: Side, others: Sequence[Side], rows: Sequence[Comparison]) -> list[str]:
+    """Metrics that a task sums up otherwise than as a mean over examples, which is what is compared."""
+    warnings = []
+    for side in (base, *others):
+        combined = side.record.design.combinations
+        for row in rows:
+            reported = _reported(side, row.metric)
+            # Where a part of the run is compared, its mean must be another one.
+            whole = side.record.id in (row.base, row.new) and row.n == len(side.table.by_id(row.metric))
+            mean = row.base_mean if side.record.id == row.base else row.new_mean
+            if (
+                whole
+                and row.metric not in {*combined, *side.record.design.crossed}
+                and reported is not None
+                and abs(reported - mean) > _SAME
+            ):
+                warnings.append(
+                    f"{side.record.id} reports {row.metric} {reported:.4f}, which its task sums up otherwise than as "
+                    f"the mean over examples that is compared here, {mean:.4f}"
+                )
+    return list(dict.fromkeys(warnings))
+
+
+_SAME = 1e-9
+
+
+def _reported(side: Side, metric: str) -> float | None:
+    found = (r.value for r in side.record.results if r.metric == metric and r.group == "overall")
+    return next(found, None)
