@@ -23,42 +23,51 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """A run in a results folder."""
+    """A run in a results folder. Get one from ``evaluate`` or ``load_run``."""
 
     folder: Path
+    """The results folder that the run is in."""
     record: RunRecord
+    """Everything the results folder stores about the run: label, status, configuration, versions."""
 
     @property
     def id(self) -> str:
+        """The id of the run, as ``lmassay ls`` lists it."""
         return self.record.id
 
     @property
     def signature(self) -> str:
+        """One line that names everything the numbers depend on: data, scorers, prompts, model, versions."""
         return self.record.signature
 
     @property
     def results(self) -> list[Result]:
+        """Every number of the run: one result per metric and group of examples."""
         return list(self.record.results)
 
     def __getitem__(self, metric: str) -> Result:
-        """The overall result of a metric: ``run["success"].value``."""
+        """Return the result of a metric over all examples: ``run["success"].value``."""
         for result in self.results:
             if result.metric == metric and result.group == "overall":
                 return result
         raise KeyError(f"{metric}; this run has {', '.join(dict.fromkeys(r.metric for r in self.results))}")
 
     def rows(self) -> Iterator[dict[str, Any]]:
-        """Every example with its state, scores and texts."""
+        """Yield one dictionary per example with its state, scores and texts, as ``lmassay export`` writes them."""
         with Store(self.folder) as store:
             yield from (row_as_dict(row) for row in store.rows(self.id))
 
     def to_pandas(self) -> pandas.DataFrame:
-        """A row an example: ``id``, ``state``, ``score.*``, ``group.*``, ``input.*``, reference, answer, error."""
+        """Return a pandas data frame with one row per example.
+
+        The columns are ``id``, ``state``, ``score.*``, ``group.*``, ``input.*``, reference, answer and error. Requires
+        the extra ``tables``.
+        """
         made: pandas.DataFrame = frame(self._columns(), "pandas")
         return made
 
     def to_polars(self) -> polars.DataFrame:
-        """The same as a polars data frame."""
+        """Return the same table as a polars data frame."""
         made: polars.DataFrame = frame(self._columns(), "polars")
         return made
 
@@ -68,7 +77,12 @@ class Run:
 
 
 def evaluate(config: str | Path | Mapping[str, Any], results: str | Path = "results") -> list[Run]:
-    """Run a configuration, given as a file or a mapping; one Run for every combination of its lists."""
+    """Run a configuration and return its runs.
+
+    The configuration is the path of a YAML file or a dictionary with the same keys. If it contains lists where a single
+    value is expected, there is one run for every combination. Everything is stored in the folder ``results``; responses
+    that are already there are not requested again.
+    """
     if isinstance(config, Mapping):
         runs = expand(dict(config), Path.cwd(), default_name="python")
     else:
@@ -80,24 +94,27 @@ def evaluate(config: str | Path | Mapping[str, Any], results: str | Path = "resu
 
 
 def load_run(run: str, results: str | Path = "results") -> Run:
-    """A run by its id, part of it, or ``latest``."""
+    """Load a run from a results folder by its id, a unique part of the id, or ``latest``."""
     with Store(Path(results)) as store:
         return Run(Path(results), store.run(run))
 
 
 def all_runs(results: str | Path = "results") -> list[Run]:
-    """All runs of a results folder, oldest first."""
+    """Load all runs of a results folder, oldest first."""
     with Store(Path(results)) as store:
         return [Run(Path(results), record) for record in store.runs()]
 
 
 def results_frame(runs: Iterable[Run], library: Library = "pandas") -> Any:
-    """The results of several runs as one data frame: a row a metric and group, with interval and counts."""
+    """Return the results of several runs as one data frame with a row per run, metric and group.
+
+    Each row has the value, its interval and the number of examples. ``library`` is ``"pandas"`` or ``"polars"``.
+    """
     return frame(result_columns(run.record for run in runs), library)
 
 
 def compare(base: Run, *others: Run) -> list[Comparison]:
-    """Each other run against ``base``, on the examples both have."""
+    """Compare each of the other runs with ``base``, metric by metric, on the examples that both runs scored."""
     return compare_runs(_side(base), [_side(other) for other in others])
 
 

@@ -29,6 +29,7 @@ _ELSEWHERE = re.compile(r"(?:[a-z]+:)?//")
 def site(tmp_path_factory) -> Path:
     pytest.importorskip("mkdocs", reason="the docs extra is not installed")
     pytest.importorskip("material", reason="the docs extra is not installed")
+    pytest.importorskip("mkdocstrings", reason="the docs extra is not installed")
     folder = tmp_path_factory.mktemp("site")
     done = subprocess.run(
         [sys.executable, "-W", "ignore", "-m", "mkdocs", "build", "--strict", "--site-dir", folder],
@@ -74,6 +75,24 @@ def test_every_link_of_the_site_leads_to_a_file_of_it(site):
                 assert file.is_file(), f"{page.relative_to(site)}: {target}"
                 followed += 1
     assert followed > 100
+
+
+def test_the_reference_has_every_public_name(site):
+    import lmassay
+
+    anchors: set[str] = set()
+    for page in (site / "reference").glob("*.html"):
+        anchors.update(re.findall(r'id="(lmassay[^"]*)"', page.read_text(encoding="utf-8")))
+    for name in lmassay.__all__:
+        home = getattr(lmassay, name).__module__
+        assert {f"lmassay.{name}", f"{home}.{name}"} & anchors, f"docs/reference does not show lmassay.{name}"
+
+
+def test_docstrings_are_shown_as_markdown(site):
+    for page in (site / "reference").glob("*.html"):
+        text = page.read_text(encoding="utf-8")
+        assert not re.search(r":(?:mod|class|func|meth|attr):<code>", text), f"{page.name}: a role is shown as text"
+        assert "<blockquote>" not in text, f"{page.name}: a doctest is shown as a quotation"
 
 
 def test_a_link_to_a_file_of_the_repository_leads_to_a_copy_of_it(tmp_path):
