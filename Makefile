@@ -35,6 +35,7 @@ check: install-test
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/python docs/generate_commands.py --check
+	$(BIN)/python docs/generate_metrics.py --check
 
 # Data sets that tests compare with published figures; they are not part of the repository.
 SHARED ?= ../shared

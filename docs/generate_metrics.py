@@ -1,0 +1,120 @@
+"""Write docs/metrics.md from the ``Metric`` objects of the evaluations that come with lmassay.
+
+Run ``python docs/generate_metrics.py``. With ``--check`` it only compares and exits with 1 if the page is out of date.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from lmassay.contracts import Evaluation
+from lmassay.plugins.evaluations import OWN_PACKAGE, installed
+from lmassay.types import Metric
+
+PAGE = Path(__file__).parent / "metrics.md"
+_INTRO = """\
+# Metrics
+
+Every metric that the built-in evaluations report, with the name to use in `--metric`, `--fail-if` and
+`run["name"]`. The page is generated from the code by `docs/generate_metrics.py`.
+
+- **Better** is the direction of a better result. *Closer to 0* means that both ends are bad.
+- **Range** is the smallest and the largest possible value. `–∞` and `∞` mean that there is no limit.
+- **Chance** is what guessing scores, where that is known.
+
+A [task of your own](extending/task.md) declares its metrics in the same way.
+"""
+_DIRECTIONS = {"higher": "higher", "lower": "lower", "zero": "closer to 0"}
+# An evaluation's page, its title here, and an introduction where the evaluation has no question.
+_PAGES = {
+    "robustness": "robustness.md",
+    "syntax": "syntax.md",
+    "bias": "bias.md",
+    "fewshot": "fewshot.md",
+    "lm_eval": "interchange.md",
+}
+# Metrics that differ only in the end of their name share one row of the table.
+FAMILIES = {
+    "coverage_": (
+        "coverage_METRIC",
+        "coverage",
+        "The share of templates that have data for this metric; reported if some have none.",
+    ),
+    "letter_": ("letter_A … letter_Z", "choices of one letter", "How often the model chooses this letter."),
+}
+
+
+def page() -> str:
+    """Return the text of the whole page."""
+    parts = [_INTRO]
+    for evaluation in shipped_evaluations():
+        parts.append(_section(evaluation))
+    return "\n".join(parts)
+
+
+def shipped_evaluations() -> list[Evaluation]:
+    """Return lmassay's own evaluations; other installed packages may offer more."""
+    everything = installed()
+    return [evaluation for evaluation in everything.evaluations if everything.origins[evaluation.name] == OWN_PACKAGE]
+
+
+def _section(evaluation: Evaluation) -> str:
+    question = evaluation.question or "Results imported from other tools"
+    lines = [
+        f"## {evaluation.name}",
+        "",
+        f"[{question}]({_PAGES[evaluation.name]})",
+        "",
+        "| name | title | better | range | chance | meaning |",
+        "|---|---|---|---|---|---|",
+        *_rows(evaluation.metrics),
+        "",
+    ]
+    return "\n".join(lines)
+
+
+def _rows(metrics: Sequence[Metric]) -> list[str]:
+    rows: list[str] = []
+    families_done: set[str] = set()
+    for metric in metrics:
+        prefix = next((prefix for prefix in FAMILIES if metric.name.startswith(prefix)), None)
+        if prefix is None:
+            rows.append(_row(metric.name, metric.shown_as, metric, metric.meaning))
+        elif prefix not in families_done:
+            families_done.add(prefix)
+            name, title, meaning = FAMILIES[prefix]
+            rows.append(_row(name, title, metric, meaning))
+    return rows
+
+
+def _row(name: str, title: str, metric: Metric, meaning: str) -> str:
+    chance = "" if metric.chance is None else f"{metric.chance:g}"
+    cells = [f"`{name}`", title, _DIRECTIONS[metric.better], _range(metric), chance, meaning]
+    return f"| {' | '.join(cells)} |"
+
+
+def _range(metric: Metric) -> str:
+    low, high = metric.bounds or (None, None)
+    low_text = "–∞" if low is None else f"{low:g}"
+    high_text = "∞" if high is None else f"{high:g}"
+    return f"{low_text} to {high_text}"
+
+
+def main() -> int:
+    text = page()
+    if sys.argv[1:] == ["--check"]:
+        if PAGE.is_file() and PAGE.read_text(encoding="utf-8") == text:
+            return 0
+        sys.stderr.write("docs/metrics.md is out of date; run: python docs/generate_metrics.py\n")
+        return 1
+    if sys.argv[1:]:
+        sys.stderr.write("usage: python docs/generate_metrics.py [--check]\n")
+        return 2
+    PAGE.write_text(text, encoding="utf-8", newline="\n")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
