@@ -22,6 +22,7 @@ FILES = sorted(SOURCE.rglob("*.py"))
 LAYERS = [
     ("types", "errors", "redaction", "moved", "budget"),
     ("contracts", "plugins", "statistics", "storage", "answers"),
+    ("datasets",),
     ("models",),
     ("evaluations",),
     ("running",),
@@ -53,7 +54,7 @@ HOMES = {
     "sentence_transformers": (f"{_ROBUSTNESS}/scorers/semantic.py",),
     "numba": (f"{_ROBUSTNESS}/kernels/",),
     "jinja2": ("reporting/",),
-    "httpx2": ("models/api/",),
+    "httpx2": ("models/api/", "datasets/download.py"),
     "datasette": ("interchange/viewer.py",),
     "uvicorn": ("interchange/viewer.py",),
     "pandas": ("interchange/frames.py", "api.py"),

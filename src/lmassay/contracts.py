@@ -386,6 +386,8 @@ class Evaluation(View):
     """(store, records) → print what the runs of a command show together."""
     log_reader: Hook | None = None
     """() → a LogReader, which recognises logs of other harnesses that one of the tasks can score."""
+    datasets: Path | None = None
+    """A folder of YAML files, one for each published data set that its tasks read by name."""
     order: int = 100
     """Where it stands among the evaluations on the card and in reports: the smaller, the earlier."""
 

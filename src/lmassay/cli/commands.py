@@ -37,6 +37,7 @@ _CORE = {
     "As in the originals": (),
     "What there is": (
         Command("tasks", "List the evaluations.", f"{_CLI}.listings:tasks"),
+        Command("data", "List, fetch and verify published data sets.", f"{_CLI}.data:data"),
         Command("models", "List the kinds of model, fetch one, list those fetched.", f"{_CLI}.models:models"),
     ),
 }

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from lmassay.errors import DataError, MissingExtra, UserError
+from lmassay.storage.cache import cache_folder as cache_folder
 
 # What is taken of a model on a hub and what is not, by those who fetch it and by those who look it up afterwards.
 # Weights in other files (.bin, .pt) can run code when they are read and stay where they are.
@@ -24,15 +25,6 @@ _CARD = "lmassay.json"
 _CONVERSION = 1
 _UNFINISHED = ".part-"
 _DAY = 24 * 60 * 60
-
-
-def cache_folder() -> Path:
-    """``$LMASSAY_CACHE``, else the user's cache folder of this system."""
-    if given := os.environ.get("LMASSAY_CACHE"):
-        return Path(given).expanduser().absolute()
-    from platformdirs import user_cache_path
-
-    return user_cache_path("lmassay", appauthor=False)
 
 
 def gguf_folder(sha256: str) -> Path:

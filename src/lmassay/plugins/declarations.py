@@ -7,6 +7,7 @@ somewhere else, in every command.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
+from pathlib import Path
 from typing import Any
 
 from lmassay.contracts import Command, Component, Evaluation, Sample, TaskEntry, Variation, View
@@ -43,6 +44,8 @@ def evaluation_problems(evaluation: Evaluation) -> list[str]:
         problems.append(expected("question", "a text", evaluation.question))
     if not isinstance(evaluation.order, int) or isinstance(evaluation.order, bool):
         problems.append(expected("order", "a whole number", evaluation.order))
+    if evaluation.datasets is not None and not isinstance(evaluation.datasets, Path):
+        problems.append(expected("datasets", "the Path of a folder", evaluation.datasets))
     if not isinstance(evaluation.variation, Variation):
         problems.append(expected("variation", "a Variation", evaluation.variation))
     problems += _tasks_problems(evaluation.tasks)

@@ -105,6 +105,7 @@ evaluation = Evaluation(
     name="bias",
     question="Is it biased?",
     order=30,
+    datasets=Path(__file__).parent / "datasets",
     tasks={
         "bias": TaskEntry(
             path=f"{__name__}.task:Bias",

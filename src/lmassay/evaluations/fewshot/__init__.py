@@ -67,6 +67,7 @@ evaluation = Evaluation(
     name="fewshot",
     question="Does it learn from a few examples?",
     order=40,
+    datasets=Path(__file__).parent / "datasets",
     tasks={
         "fewshot": TaskEntry(
             path=f"{__name__}.task:FewShot",

@@ -76,6 +76,7 @@ evaluation = Evaluation(
     name="robustness",
     question="Does it break under attack?",
     order=10,
+    datasets=Path(__file__).parent / "datasets",
     tasks={
         "robustness": TaskEntry(
             path=f"{__name__}.task:Robustness",

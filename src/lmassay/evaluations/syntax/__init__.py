@@ -82,6 +82,7 @@ evaluation = Evaluation(
     name="syntax",
     question="Does it know grammar?",
     order=20,
+    datasets=Path(__file__).parent / "datasets",
     tasks={
         "syntax": TaskEntry(
             path=f"{__name__}.task:Syntax",

@@ -1,0 +1,272 @@
+"""All data sets that can be used by name, and the copies of them on this machine.
+
+Evaluations bring their entries in a folder of YAML files (``Evaluation.datasets``). A package without an evaluation
+brings entries through the entry-point group ``lmassay.datasets``, whose values name a folder.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import importlib.metadata
+import os
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from lmassay.datasets.download import Downloader, MissingFile, UnreachableSource, require_space
+from lmassay.datasets.entry import EXAMPLES, DataFile, DataSet, Source, read_entry
+from lmassay.errors import DataError, LmassayError, PluginError, did_you_mean, reason
+from lmassay.plugins.evaluations import installed
+from lmassay.storage.cache import cache_folder
+from lmassay.storage.files import note_read
+from lmassay.storage.locks import exclusive
+
+GROUP = "lmassay.datasets"
+
+
+# --- what exists ------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Catalogue:
+    """The entries by name, and the packages whose entries could not be used."""
+
+    entries: Mapping[str, DataSet]
+    origins: Mapping[str, str]
+    """The package that each entry comes from."""
+    problems: Sequence[str]
+
+    def find(self, name: str) -> DataSet:
+        """The entry of this name."""
+        if name not in self.entries:
+            raise DataError(f"there is no data set '{name}'{did_you_mean(name, self.entries)}; see lmassay data")
+        return self.entries[name]
+
+
+def catalogue() -> Catalogue:
+    """The data sets of lmassay and of all installed packages."""
+    return _catalogue_on(tuple(sys.path))
+
+
+@functools.cache
+def _catalogue_on(_path: tuple[str, ...]) -> Catalogue:
+    entries: dict[str, DataSet] = {}
+    origins: dict[str, str] = {}
+    problems: list[str] = []
+    for package, folder in _folders(problems):
+        for path in sorted(folder.glob("*.yaml")):
+            try:
+                entry = read_entry(path)
+            except LmassayError as error:
+                problems.append(f"the package {package} has a data set that cannot be used: {error}")
+                continue
+            if entry.name in entries:
+                problems.append(
+                    f"the package {package} offers the data set '{entry.name}', which {origins[entry.name]} already "
+                    "offers; that one is used"
+                )
+                continue
+            entries[entry.name] = entry
+            origins[entry.name] = package
+    return Catalogue(dict(sorted(entries.items())), origins, problems)
+
+
+def _folders(problems: list[str]) -> list[tuple[str, Path]]:
+    """The folders with entries and the packages that bring them, lmassay's own first."""
+    known = installed()
+    folders: list[tuple[str, Path]] = []
+    for evaluation in known.evaluations:
+        if evaluation.datasets is not None:
+            folders.append((known.origins[evaluation.name], Path(evaluation.datasets)))
+    for point in importlib.metadata.entry_points(group=GROUP):
+        package = point.dist.name if point.dist is not None else point.value
+        try:
+            folders.append((package, _folder_of(point)))
+        except PluginError as error:
+            problems.append(f"the data sets of the package {package} could not be loaded: {error}")
+    folders.sort(key=lambda pair: (pair[0] != "lmassay", pair[0]))
+    return folders
+
+
+def _folder_of(point: importlib.metadata.EntryPoint) -> Path:
+    try:
+        value = point.load()
+    except Exception as error:
+        raise PluginError(reason(error)) from error
+    if not isinstance(value, str | os.PathLike):
+        raise PluginError(f"{point.value} must be the path of a folder, not a {type(value).__name__}")
+    return Path(value)
+
+
+# --- copies on this machine -------------------------------------------------------------------------------------------
+
+
+def data_folder() -> Path:
+    """Where data sets are kept: ``$LMASSAY_CACHE/data``, or a folder in the user's cache folder."""
+    return cache_folder() / "data"
+
+
+def local_path(source: Source, path: str) -> Path:
+    """Where a file of a data set is kept on this machine. The layout is that of a mirror."""
+    return data_folder() / source.folder / path
+
+
+def missing_files(files: Sequence[tuple[Source, str, DataFile]]) -> list[tuple[Source, str, DataFile]]:
+    """Those of these files that are not on this machine."""
+    return [found for found in files if not local_path(found[0], found[1]).is_file()]
+
+
+@dataclass(frozen=True, slots=True)
+class FailedFile:
+    """A file that could not be fetched or verified, and why."""
+
+    path: Path
+    reason: str
+    is_missing: bool = False
+    """True if the source does not have the file."""
+
+
+Advance = Callable[[int], None]
+"""Called with the number of bytes that were fetched so far, over all files."""
+
+
+def get(entry: DataSet, downloader: Downloader, advance: Advance) -> list[FailedFile]:
+    """Fetch all files of a data set that are not on this machine yet; returns those that could not be fetched.
+
+    Files that are already here are verified, and fetched again if their content is not the pinned one.
+    """
+    failures: list[FailedFile] = []
+    done = 0
+    unreachable = ""
+    with _locked(entry):
+        wanted = []
+        for source, path, file in entry.files():
+            target = local_path(source, path)
+            if target.is_file() and file.matches(target):
+                continue
+            wanted.append((source, path, file))
+        require_space(data_folder(), sum(file.bytes or 0 for _, _, file in wanted))
+        for source, path, file in wanted:
+            target = local_path(source, path)
+            if unreachable:
+                failures.append(FailedFile(target, f"not tried: {unreachable}"))
+                continue
+            before = done
+
+            def progress(size: int, before: int = before) -> None:
+                advance(before + size)
+
+            try:
+                downloader.fetch(source, path, file, target, progress)
+            except UnreachableSource as error:
+                unreachable = str(error)
+                failures.append(FailedFile(target, unreachable))
+            except DataError as error:
+                failures.append(FailedFile(target, str(error), is_missing=isinstance(error, MissingFile)))
+            done += file.bytes or 0
+            advance(done)
+    return failures
+
+
+def verify(entry: DataSet) -> list[FailedFile]:
+    """The files of a data set that are missing on this machine or do not have the pinned content."""
+    failures: list[FailedFile] = []
+    for source, path, file in entry.files():
+        target = local_path(source, path)
+        if not target.is_file():
+            failures.append(FailedFile(target, "not fetched", is_missing=True))
+        elif not file.matches(target):
+            failures.append(FailedFile(target, "its content is not the published one"))
+    return failures
+
+
+def remove(entry: DataSet) -> int:
+    """Delete the copies of a data set; returns how many bytes that frees."""
+    freed = 0
+    with _locked(entry):
+        for source, path, _ in entry.files():
+            target = local_path(source, path)
+            partial = target.with_name(f".{target.name}.part")
+            for file in (target, partial):
+                if file.is_file():
+                    freed += file.stat().st_size
+                    file.unlink()
+            _remove_empty_folders(target.parent)
+    return freed
+
+
+def _locked(entry: DataSet) -> contextlib.AbstractContextManager[None]:
+    return exclusive(data_folder() / ".locks" / f"{entry.name}.lock", f"the data set {entry.name}")
+
+
+def _remove_empty_folders(folder: Path) -> None:
+    root = data_folder()
+    while folder != root and root in folder.parents:
+        try:
+            folder.rmdir()
+        except OSError:
+            # It still has files, or is already gone.
+            return
+        folder = folder.parent
+
+
+# --- what tasks use ---------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """The files that ``name``, ``name/part`` or ``{name: …, label: …}`` in a configuration stands for."""
+
+    entry: DataSet
+    files: Sequence[tuple[Path, DataFile]]
+
+    @property
+    def paths(self) -> list[Path]:
+        """The files on this machine."""
+        return [path for path, _ in self.files]
+
+
+def select(spec: str | Mapping[str, str], role: str = EXAMPLES) -> Selection | None:
+    """The files on this machine that a configuration names; None if a text is not the name of a data set.
+
+    A file that was not fetched or that was changed since is an error that names the command to run.
+    """
+    entry, labels = _parse(spec)
+    if entry is None:
+        return None
+    chosen = entry.select(labels, role)
+    missing = missing_files(chosen)
+    if missing:
+        which = "it was" if len(missing) == len(chosen) else f"{len(missing)} of its {len(chosen)} files were"
+        raise DataError(
+            f"the data set {entry.name} is not on this machine: {which} not fetched; run lmassay data get {entry.name}"
+        )
+    files: list[tuple[Path, DataFile]] = []
+    for source, path, file in chosen:
+        local = local_path(source, path)
+        if not file.matches(local):
+            raise DataError(f"{local} was changed since it was fetched; run lmassay data get {entry.name}")
+        note_read(local)
+        files.append((local, file))
+    return Selection(entry, files)
+
+
+def _parse(spec: str | Mapping[str, str]) -> tuple[DataSet | None, dict[str, str]]:
+    known = catalogue()
+    if isinstance(spec, str):
+        name, _, part = spec.partition("/")
+        entry = known.entries.get(name)
+        if entry is None:
+            return None, {}
+        if not part:
+            return entry, {}
+        if entry.part is None:
+            raise DataError(f"the data set {name} has no parts; write {name} without '/{part}'")
+        return entry, {entry.part: part}
+    labels = {str(key): str(value) for key, value in spec.items()}
+    name = labels.pop("name", "")
+    if not name:
+        raise DataError("a data set needs a 'name', such as {name: bbq, category: Age}")
+    return known.find(name), labels

@@ -1,0 +1,221 @@
+"""Bring one file of a data set onto this machine: from its repository, or from a mirror.
+
+A file appears under its name only after its content was verified. What has been received of an interrupted download is
+kept next to it under a hidden name, and the next attempt continues from there.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import shutil
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import BinaryIO
+from urllib.parse import quote, urlsplit
+
+import httpx2
+
+import lmassay
+from lmassay.datasets.entry import DataFile, Source
+from lmassay.errors import DataError
+from lmassay.redaction import redact
+
+MIRROR_VARIABLE = "LMASSAY_DATA_MIRROR"
+ATTEMPTS = 3
+# A file whose size is not pinned must end somewhere; the largest published one has 20 MB.
+UNKNOWN_SIZE_LIMIT = 512 << 20
+_BLOCK = 1 << 16
+_PARTIAL_CONTENT = 206
+_RANGE_NOT_SATISFIABLE = 416
+_NOT_FOUND = (404, 410)
+# A server that is busy or restarting may answer the next attempt.
+_TEMPORARY = (408, 425, 429, 500, 502, 503, 504)
+
+Progress = Callable[[int], None]
+"""Called with the number of bytes that the file has so far."""
+
+
+class MissingFile(DataError):  # noqa: N818 - reads as what it is
+    """The repository or the mirror does not have the file."""
+
+
+class UnreachableSource(DataError):  # noqa: N818 - reads as what it is
+    """The server cannot be reached at all, so that there is no point in asking it for more files."""
+
+
+class _TemporaryError(Exception):
+    """This attempt failed; another one may succeed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Downloader:
+    """Fetches files from a mirror if one is configured, otherwise from the repositories of the entries."""
+
+    mirror: str | None = None
+    """A folder or an address with the layout of the cache: ``FOLDER/PATH`` of every file."""
+    timeout: float = 30.0
+    """How many seconds to wait for the next bytes."""
+    pause: float = 1.0
+    """How many seconds to wait before a second attempt; later ones wait longer."""
+
+    @classmethod
+    def configured(cls) -> Downloader:
+        """The downloader that the environment asks for."""
+        return cls(os.environ.get(MIRROR_VARIABLE, "").strip() or None)
+
+    def origin(self, source: Source, path: str) -> str:
+        """Where a file comes from: an address, or a path on this machine."""
+        if self.mirror is None:
+            return source.address_of(path)
+        if _is_address(self.mirror):
+            return f"{self.mirror.rstrip('/')}/{quote(source.folder)}/{quote(path)}"
+        return str(Path(self.mirror).expanduser() / source.folder / path)
+
+    def fetch(self, source: Source, path: str, file: DataFile, target: Path, progress: Progress) -> None:
+        """Write the file to ``target`` if its content is the pinned one; raise a DataError otherwise."""
+        origin = self.origin(source, path)
+        partial = target.with_name(f".{target.name}.part")
+        try:
+            target.parent.mkdir(parents=True, exist_ok=True)
+            if _is_address(origin):
+                self._download(origin, file, partial, progress)
+            else:
+                _copy(Path(origin), file, partial, progress)
+            _verify(origin, file, partial)
+            with partial.open("rb") as stream:
+                # The content must be on the disk before the name is, in case the machine stops now.
+                os.fsync(stream.fileno())
+            partial.replace(target)
+        except OSError as error:
+            if error.errno == errno.ENOSPC:
+                partial.unlink(missing_ok=True)
+            raise DataError(
+                f"cannot write {target}: {error.strerror or error}; make room or set LMASSAY_CACHE to another folder"
+            ) from error
+
+    def _download(self, url: str, file: DataFile, partial: Path, progress: Progress) -> None:
+        for attempt in range(1, ATTEMPTS + 1):
+            try:
+                self._download_once(url, file, partial, progress)
+                return
+            except _TemporaryError as failure:
+                if attempt == ATTEMPTS:
+                    raise DataError(
+                        f"{_shown(url)}: {failure}; tried {ATTEMPTS} times, run the command again"
+                    ) from None
+                time.sleep(self.pause * attempt)
+
+    def _download_once(self, url: str, file: DataFile, partial: Path, progress: Progress) -> None:
+        start = partial.stat().st_size if partial.is_file() else 0
+        if start and start == file.bytes:
+            return
+        headers = {
+            "User-Agent": f"lmassay/{lmassay.__version__}",
+            # Compressed content could grow without limit when it is unpacked, and its length says nothing.
+            "Accept-Encoding": "identity",
+        }
+        if start:
+            headers["Range"] = f"bytes={start}-"
+        try:
+            with (
+                httpx2.Client(timeout=self.timeout) as client,
+                client.stream("GET", url, headers=headers) as response,
+            ):
+                if response.status_code == _RANGE_NOT_SATISFIABLE:
+                    partial.unlink()
+                    raise _TemporaryError("the part that was downloaded earlier does not fit the file")
+                _check_status(response, url)
+                # A server that ignores the range sends the file from its beginning.
+                continues = response.status_code == _PARTIAL_CONTENT and start > 0
+                with partial.open("ab" if continues else "wb") as stream:
+                    _receive(response, stream, file, progress)
+        except httpx2.ConnectError as error:
+            raise UnreachableSource(f"cannot reach {_host(url)}: {redact(str(error))}; check the network") from error
+        except httpx2.TimeoutException:
+            raise _TemporaryError(f"no data for {self.timeout:g} seconds") from None
+        except httpx2.TransportError as error:
+            raise _TemporaryError(f"the connection broke off ({redact(str(error))})") from error
+        received = partial.stat().st_size
+        if file.bytes is not None and received < file.bytes:
+            raise _TemporaryError(f"only {received:,} of {file.bytes:,} bytes arrived")
+
+
+def require_space(folder: Path, needed: int) -> None:
+    """Raise unless ``needed`` bytes are free on the disk that ``folder`` is on."""
+    existing = folder
+    while not existing.exists():
+        existing = existing.parent
+    free = shutil.disk_usage(existing).free
+    if free < needed:
+        raise DataError(
+            f"{needed / 1e6:,.0f} MB are needed in {folder}, but only {free / 1e6:,.0f} MB are free; make room or set "
+            "LMASSAY_CACHE to a folder on a larger disk"
+        )
+
+
+def _is_address(text: str) -> bool:
+    return urlsplit(text).scheme in ("http", "https")
+
+
+def _host(url: str) -> str:
+    return urlsplit(url).hostname or url
+
+
+def _shown(url: str) -> str:
+    """An address without the user name and password that a mirror's may have."""
+    parts = urlsplit(url)
+    host = parts.hostname or ""
+    if parts.port is not None:
+        host += f":{parts.port}"
+    return redact(f"{parts.scheme}://{host}{parts.path}")
+
+
+def _check_status(response: httpx2.Response, url: str) -> None:
+    status = response.status_code
+    if status in _NOT_FOUND:
+        raise MissingFile(f"{_shown(url)} does not exist (HTTP {status})")
+    if status in _TEMPORARY:
+        raise _TemporaryError(f"the server answered HTTP {status}")
+    if response.is_redirect:
+        # A redirect could lead from TLS to an unprotected address or to another host.
+        raise DataError(f"{_shown(url)} redirects elsewhere, which is not followed; set {MIRROR_VARIABLE} instead")
+    if not response.is_success:
+        raise DataError(f"{_shown(url)}: the server answered HTTP {status}")
+    encoding = response.headers.get("Content-Encoding", "identity")
+    if encoding != "identity":
+        raise DataError(f"{_shown(url)}: the server sent {encoding} data although plain data was requested")
+
+
+def _receive(response: httpx2.Response, stream: BinaryIO, file: DataFile, progress: Progress) -> None:
+    limit = UNKNOWN_SIZE_LIMIT if file.bytes is None else file.bytes
+    for block in response.iter_raw():
+        stream.write(block)
+        size = stream.tell()
+        if size > limit:
+            stream.truncate(0)
+            raise DataError(f"{_shown(str(response.url))} is longer than {limit:,} bytes, so it is another file")
+        progress(size)
+
+
+def _copy(origin: Path, file: DataFile, partial: Path, progress: Progress) -> None:
+    """Copy a file of a mirror on this machine."""
+    if not origin.is_file():
+        raise MissingFile(f"{origin} does not exist in the mirror")
+    limit = UNKNOWN_SIZE_LIMIT if file.bytes is None else file.bytes
+    if origin.stat().st_size > limit:
+        raise DataError(f"{origin} is longer than {limit:,} bytes, so it is another file")
+    with origin.open("rb") as stream, partial.open("wb") as copy:
+        while block := stream.read(_BLOCK):
+            copy.write(block)
+            progress(copy.tell())
+
+
+def _verify(origin: str, file: DataFile, partial: Path) -> None:
+    if file.matches(partial):
+        return
+    partial.unlink()
+    shown = _shown(origin) if _is_address(origin) else origin
+    raise DataError(f"{shown} is not the published file: its digest differs from the pinned one; nothing was kept")

@@ -1,0 +1,209 @@
+"""One data set of the catalogue, as a YAML file describes it.
+
+An entry names the public repository and the commit that each file comes from and pins every file by a digest, so that
+everybody who uses the name uses the same bytes. Adding a data set is adding such a file; see docs/extending/dataset.md.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Iterator, Mapping
+from pathlib import Path, PurePosixPath
+from typing import Annotated, Any
+from urllib.parse import quote, urlsplit
+
+from pydantic import AfterValidator, Field, field_validator, model_validator
+
+from lmassay.errors import DataError, did_you_mean
+from lmassay.plugins.yaml_models import YamlModel, read_model
+
+EXAMPLES = "examples"
+"""The role of the files that a task reads if it is given nothing but the name."""
+
+_NAME = re.compile(r"[a-z0-9][a-z0-9_-]*")
+_HEX = re.compile(r"[0-9a-f]+")
+_SHA256_LENGTH = 64
+_SHA1_LENGTH = 40
+_BLOCK = 1 << 20
+# Windows gives these names to devices, whatever their extension.
+_DEVICE = re.compile(r"(con|prn|aux|nul|com\d|lpt\d)(\..*)?", re.IGNORECASE)
+_GITHUB = "github.com"
+
+
+def safe_path(text: str) -> str:
+    """A relative path with forward slashes that cannot leave the folder it is joined to."""
+    parts = PurePosixPath(text).parts
+    leaves_folder = text.startswith("/") or ".." in parts
+    is_portable = not re.search(r'[\\:*?"<>|\x00-\x1f]', text) and not any(_DEVICE.fullmatch(part) for part in parts)
+    if not parts or leaves_folder or not is_portable:
+        raise ValueError("must be a relative path with forward slashes that stays inside its folder")
+    return text
+
+
+def _digest_of(length: int) -> AfterValidator:
+    def check(text: str) -> str:
+        if len(text) != length or not _HEX.fullmatch(text):
+            raise ValueError(f"must be {length} hexadecimal digits in lower case")
+        return text
+
+    return AfterValidator(check)
+
+
+SafePath = Annotated[str, AfterValidator(safe_path)]
+Sha256 = Annotated[str, _digest_of(_SHA256_LENGTH)]
+Sha1 = Annotated[str, _digest_of(_SHA1_LENGTH)]
+
+
+class DataFile(YamlModel):
+    """One file: how its content is recognised, and what it contains."""
+
+    sha256: Sha256 | None = None
+    git_blob: Sha1 | None = None
+    """Git's id of the content. It is used where nobody has published a SHA-256."""
+    bytes: Annotated[int, Field(ge=0)] | None = None
+    examples: Annotated[int, Field(ge=0)] | None = None
+    role: str = EXAMPLES
+    labels: Mapping[str, str] = Field(default_factory=dict)
+    """What distinguishes this file from the others of the data set, such as a category or a language."""
+
+    @model_validator(mode="after")
+    def _check_is_pinned(self) -> DataFile:
+        if self.sha256 is None and self.git_blob is None:
+            raise ValueError("must have a 'sha256' or a 'git_blob', so that its content can be verified")
+        return self
+
+    def matches(self, path: Path) -> bool:
+        """Whether the file at ``path`` has the pinned content."""
+        if self.bytes is not None and path.stat().st_size != self.bytes:
+            return False
+        if self.sha256 is not None:
+            return _digest(path, hashlib.sha256()) == self.sha256
+        # SHA-1 is what git uses; it recognises a file here and protects nothing.
+        state = hashlib.sha1(usedforsecurity=False)
+        state.update(b"blob %d\0" % path.stat().st_size)
+        return _digest(path, state) == self.git_blob
+
+
+class Source(YamlModel):
+    """Files from one public repository at one commit."""
+
+    repository: str
+    """The address of the repository, such as ``https://github.com/owner/name``."""
+    commit: Sha1
+    licence: str
+    folder: SafePath
+    """Where the files are in the cache and in a mirror."""
+    path: SafePath | None = None
+    """The folder of the repository that the files are in; its root if left out."""
+    url: str | None = None
+    """How a file's address is made, with ``{commit}`` and ``{path}``. GitHub repositories need none."""
+    files: Mapping[str, DataFile]
+
+    @field_validator("repository", "url")
+    @classmethod
+    def _check_address(cls, address: str | None) -> str | None:
+        if address is not None and urlsplit(address).scheme != "https":
+            raise ValueError("must be an address that begins with https://")
+        return address
+
+    @field_validator("files")
+    @classmethod
+    def _check_paths(cls, files: Mapping[str, DataFile]) -> Mapping[str, DataFile]:
+        if not files:
+            raise ValueError("must name at least one file")
+        for path in files:
+            try:
+                safe_path(path)
+            except ValueError as error:
+                raise ValueError(f"the path {path!r} {error}") from None
+        return files
+
+    @model_validator(mode="after")
+    def _check_has_address(self) -> Source:
+        if self.url is None and urlsplit(self.repository).hostname != _GITHUB:
+            raise ValueError("needs 'url' with {commit} and {path}, because the repository is not on GitHub")
+        return self
+
+    def address_of(self, path: str) -> str:
+        """Where a file can be downloaded at the pinned commit."""
+        in_repository = str(PurePosixPath(self.path or "") / path)
+        if self.url is not None:
+            return self.url.format(commit=self.commit, path=quote(in_repository))
+        owner_and_name = urlsplit(self.repository).path.strip("/")
+        return f"https://raw.githubusercontent.com/{owner_and_name}/{self.commit}/{quote(in_repository)}"
+
+
+class DataSet(YamlModel):
+    """A published data set: what it is, who made it, which task reads it, and its files."""
+
+    name: str
+    title: str
+    summary: str
+    task: str
+    """The name of the task that reads it."""
+    languages: tuple[str, ...]
+    citation: str
+    homepage: str = ""
+    part: str | None = None
+    """The label that ``name/part`` selects by."""
+    reading: Mapping[str, Any] = Field(default_factory=dict)
+    """How the task reads the files, for formats that it cannot recognise by itself."""
+    sources: tuple[Source, ...]
+
+    @field_validator("name")
+    @classmethod
+    def _check_name(cls, name: str) -> str:
+        if not _NAME.fullmatch(name):
+            raise ValueError("must have lower-case letters, digits, hyphens and underscores only")
+        return name
+
+    @property
+    def licences(self) -> str:
+        """The licences of all sources."""
+        return "; ".join(dict.fromkeys(source.licence for source in self.sources))
+
+    @property
+    def size(self) -> int:
+        """The size in bytes, without the files whose size is unknown."""
+        return sum(file.bytes or 0 for _, _, file in self.files())
+
+    @property
+    def examples(self) -> int:
+        """How many examples the data set has, without the files whose number is unknown."""
+        total = 0
+        for _, _, file in self.files():
+            if file.role == EXAMPLES:
+                total += file.examples or 0
+        return total
+
+    def files(self) -> Iterator[tuple[Source, str, DataFile]]:
+        """All files with their source and their path in it."""
+        for source in self.sources:
+            for path, file in source.files.items():
+                yield source, path, file
+
+    def select(self, labels: Mapping[str, str], role: str = EXAMPLES) -> list[tuple[Source, str, DataFile]]:
+        """The files of a role that have all these labels."""
+        candidates = [found for found in self.files() if found[2].role == role]
+        for name, label in labels.items():
+            values = {file.labels[name] for _, _, file in candidates if name in file.labels}
+            if not values:
+                known = sorted({label_name for _, _, file in candidates for label_name in file.labels})
+                raise DataError(f"the data set {self.name} has no '{name}' to select by{did_you_mean(name, known)}")
+            if label not in values:
+                raise DataError(f"the data set {self.name} has no {name} '{label}'{did_you_mean(label, values)}")
+            candidates = [found for found in candidates if found[2].labels.get(name) == label]
+        return candidates
+
+
+def read_entry(path: Path) -> DataSet:
+    """The data set that a YAML file describes; all mistakes are reported at once."""
+    return read_model(path, DataSet)[0]
+
+
+def _digest(path: Path, state: Any) -> str:
+    with path.open("rb") as stream:
+        while block := stream.read(_BLOCK):
+            state.update(block)
+    return str(state.hexdigest())

@@ -1,0 +1,110 @@
+"""``lmassay data``"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.helpers import lmassay
+
+
+@pytest.fixture
+def environment(shared: Path, tmp_path: Path) -> dict[str, str]:
+    """An empty cache, and the published data as a mirror."""
+    return {"LMASSAY_CACHE": str(tmp_path / "cache"), "LMASSAY_DATA_MIRROR": str(shared / "data")}
+
+
+def test_the_list_says_what_is_here(environment):
+    before = lmassay("data", env=environment)
+    assert before.returncode == 0
+    row = next(line for line in before.stdout.splitlines() if line.startswith("jblimp"))
+    assert row.split()[:4] == ["jblimp", "no", "ja", "331"]
+    lmassay("data", "get", "jblimp", env=environment)
+    after = lmassay("data", "--json", env=environment)
+    documents = {entry["name"]: entry for entry in json.loads(after.stdout)["datasets"]}
+    assert documents["jblimp"]["here"] == "yes"
+    assert documents["blimp"]["here"] == "no"
+
+
+def test_licence_and_citation_are_shown_on_the_first_fetch_only(environment):
+    first = lmassay("data", "get", "jblimp", env=environment)
+    assert first.returncode == 0
+    assert "Someya and Oseki (2023)" in first.stderr
+    assert "research use" in first.stderr
+    again = lmassay("data", "get", "jblimp", env=environment)
+    assert "Someya" not in again.stderr
+    assert again.stdout.startswith("jblimp: 2 files in ")
+
+
+def test_files_that_the_source_lacks_are_listed_and_the_exit_code_says_so(environment):
+    done = lmassay("data", "get", "bbq", env=environment)
+    assert done.returncode == 1
+    assert "bbq: 5 of 17 files could not be fetched" in done.stderr
+    assert "SES.jsonl" in done.stderr
+    assert lmassay("data", "get", "bbq", "--partial", env=environment).returncode == 0
+    shown = lmassay("data", "show", "bbq", env=environment).stdout
+    assert "12 of 17 files" in shown
+
+
+def test_the_counts_are_those_of_the_files(environment):
+    assert lmassay("data", "get", "kobbq", "jblimp", env=environment).returncode == 0
+    shown = json.loads(lmassay("data", "show", "jblimp", "--json", env=environment).stdout)
+    pairs = next(file for file in shown["files"] if file["role"] == "examples")
+    lines = Path(pairs["path"]).read_text(encoding="utf-8").splitlines()
+    assert shown["examples"] == pairs["examples"] == len(lines)
+
+
+def test_the_path_is_printed_for_scripts(environment, tmp_path):
+    missing = lmassay("data", "path", "jblimp", env=environment)
+    assert missing.returncode == 2
+    assert "run lmassay data get jblimp" in missing.stderr
+    lmassay("data", "get", "jblimp", env=environment)
+    printed = lmassay("data", "path", "jblimp", env=environment).stdout.strip()
+    assert Path(printed) == tmp_path / "cache" / "data" / "jblimp"
+
+
+def test_verify_finds_a_changed_file(environment, tmp_path):
+    lmassay("data", "get", "jblimp", env=environment)
+    assert lmassay("data", "verify", env=environment).stdout == "jblimp: 2 files are as published\n"
+    file = next((tmp_path / "cache" / "data" / "jblimp").rglob("*.jsonl"))
+    file.write_text("changed\n", encoding="utf-8")
+    done = lmassay("data", "verify", "jblimp", env=environment)
+    assert done.returncode == 1
+    assert "its content is not the published one" in done.stderr
+
+
+def test_removing_frees_the_space(environment, tmp_path):
+    lmassay("data", "get", "jblimp", env=environment)
+    assert "0.2 MB freed" in lmassay("data", "rm", "jblimp", env=environment).stdout
+    assert not (tmp_path / "cache" / "data" / "jblimp").exists()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("get",), "name a data set"),
+        (("rm",), "name a data set"),
+        (("get", "blimpp"), "there is no data set 'blimpp'; did you mean 'blimp'?"),
+        (("show", "nothing"), "there is no data set 'nothing'"),
+    ],
+)
+def test_a_wrong_name_is_one_line(environment, arguments, message):
+    done = lmassay("data", *arguments, env=environment)
+    assert done.returncode == 2
+    assert message in done.stderr
+    assert len(done.stderr.splitlines()) == 1
+
+
+def test_without_a_network_the_reason_is_given(tmp_path):
+    env = {"LMASSAY_CACHE": str(tmp_path), "LMASSAY_DATA_MIRROR": "http://127.0.0.1:9"}
+    done = lmassay("data", "get", "jblimp", env=env)
+    assert done.returncode == 1
+    assert "cannot reach 127.0.0.1" in done.stderr
+
+
+def test_an_empty_cache_is_not_an_error(tmp_path):
+    done = lmassay("data", "verify", env={"LMASSAY_CACHE": str(tmp_path)})
+    assert done.returncode == 0
+    assert "no data set was fetched yet" in done.stderr
