@@ -23,7 +23,7 @@ from pathlib import Path
 import numpy as np
 import sacrebleu
 
-from lmassay.evaluations.robustness.kernels.engine import ENGINE_VARIABLE, Scores, numba_is_usable
+from lmassay.evaluations.robustness.kernels.backend import ENGINE_VARIABLE, Scores, numba_is_usable
 from lmassay.evaluations.robustness.scorers.bleu import bleu_scores
 from lmassay.evaluations.robustness.scorers.chrf import chrf_scores
 

@@ -52,11 +52,11 @@ def wheel(tmp_path_factory) -> Path:
     return path
 
 
-def pinned(wheel: Path, **other: str) -> embedded.Embedded:
+def pinned(wheel: Path, **other: str) -> embedded.EmbeddedModel:
     with zipfile.ZipFile(wheel) as archive:
         member = hashlib.sha256(archive.read(MEMBER)).hexdigest()
     facts = {"wheel_sha256": sha256(wheel), "sha256": member, "version": "1.0", **other}
-    return embedded.Embedded(
+    return embedded.EmbeddedModel(
         name="tiny", package="tiny-model", member=MEMBER, megabytes=0, parameters=0, licence="MIT", summary="", **facts
     )
 

@@ -8,12 +8,12 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Literal
 
-from lmassay.answers import words as words
-from lmassay.answers.text import lower, tidy
+from lmassay.answers import patterns
+from lmassay.answers.plain_text import lower, tidy
 
 _ARTICLE = re.compile(r"(?:the|an?) (?=\w)")
 _LABELLED = re.compile(r"[)\]\"'* ]{0,4}[:.)][ \"'*]{0,4}(?:the |an? )?([^\s].{0,80})$")
-_NAMED = re.compile(f" {words.TEXT}+")
+_NAMED = re.compile(f" {patterns.TEXT}+")
 _NEXT_WORD = re.compile(r" ([a-z0-9][a-z0-9'-]{0,40})")
 _LONGEST_NAME = 16
 _MARK = re.compile(r"\b(?:got|gets?|earn(?:s|ed)|received|scored|gave|gives?)(?: [a-z]+)? an? $")
@@ -31,7 +31,7 @@ class Mention:
 
 
 @dataclass(frozen=True, slots=True)
-class Choices:
+class ChoiceLookup:
     """The choices of a question as they are looked for: lower-case, the longest first."""
 
     letters: str
@@ -46,7 +46,7 @@ class Choices:
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class MaskedLine:
     """A line with its mentions masked: places are those of the line."""
 
     low: str
@@ -54,7 +54,7 @@ class Line:
 
 
 @lru_cache(maxsize=1 << 15)
-def look_for(choices: tuple[str, ...], letters: str) -> Choices:
+def look_for(choices: tuple[str, ...], letters: str) -> ChoiceLookup:
     """Prepare the choices of a question."""
     letters = letters[: len(choices)]
     written = [_normal(choice) for choice in choices]
@@ -73,7 +73,7 @@ def look_for(choices: tuple[str, ...], letters: str) -> Choices:
                 exact[form] = exact.get(form, "") + letter
     unknown, unknown_words = _unknown(bare, letters)
     some = re.escape(f"{letters}{letters.lower()}")
-    return Choices(
+    return ChoiceLookup(
         letters,
         sorted(by_text.items(), key=lambda entry: -len(entry[0])),
         exact,
@@ -83,18 +83,18 @@ def look_for(choices: tuple[str, ...], letters: str) -> Choices:
     )
 
 
-def find(line: str, choices: Choices) -> Line:
+def find(line: str, choices: ChoiceLookup) -> MaskedLine:
     """The mentions in a line, in their order."""
     low = lower(line)
     mentions: list[Mention] = []
     for text, letters in choices.texts:
         if text in low:
             low = _mask(low, [Mention(*span, letters, "text") for span in _texts(low, text)], mentions)
-    for pattern in choices.unknown_words if words.UNKNOWN_HINT.search(low) else ():
+    for pattern in choices.unknown_words if patterns.UNKNOWN_HINT.search(low) else ():
         found = [Mention(*match.span(), choices.unknown, "unknown") for match in pattern.finditer(low)]
         low = _mask(low, found, mentions)
     if "/" in low:
-        low = words.NOT_APPLICABLE.sub(lambda match: "-" * len(match[0]), low)
+        low = patterns.NOT_APPLICABLE.sub(lambda match: "-" * len(match[0]), low)
     singles = [
         match
         for match in choices.letter.finditer(line)
@@ -104,10 +104,10 @@ def find(line: str, choices: Choices) -> Line:
     mentions.sort(key=lambda mention: mention.start)
     if mentions and mentions[-1].by == "letter":
         low = _cut_off(low, choices, mentions)
-    return Line(low, mentions)
+    return MaskedLine(low, mentions)
 
 
-def _cut_off(low: str, choices: Choices, mentions: list[Mention]) -> str:
+def _cut_off(low: str, choices: ChoiceLookup, mentions: list[Mention]) -> str:
     """An answer of bounded length may end within the text of a choice: ``B: 알 ``."""
     found = _LABELLED.match(low, mentions[-1].end)
     if found is None:
@@ -122,12 +122,12 @@ def _normal(choice: str) -> str:
 
 
 def _unknown(texts: Sequence[str], letters: str) -> tuple[str, tuple[re.Pattern[str], ...]]:
-    patterns = (words.CANNOT_BE_KNOWN, words.IS_NOT_KNOWN_TO_ME, words.CANNOT_BE_ANSWERED)
-    kinds = {letter: [p for p in patterns if p.search(text)] for text, letter in zip(texts, letters, strict=False)}
+    wordings = (patterns.CANNOT_BE_KNOWN, patterns.IS_NOT_KNOWN_TO_ME, patterns.CANNOT_BE_ANSWERED)
+    kinds = {letter: [p for p in wordings if p.search(text)] for text, letter in zip(texts, letters, strict=False)}
     found = [letter for letter, kind in kinds.items() if kind]
     if len(found) != 1:
         return "", ()
-    return found[0], tuple(dict.fromkeys([words.CANNOT_BE_KNOWN, *kinds[found[0]]]))
+    return found[0], tuple(dict.fromkeys([patterns.CANNOT_BE_KNOWN, *kinds[found[0]]]))
 
 
 def _mask(low: str, found: Sequence[Mention], mentions: list[Mention]) -> str:
@@ -136,7 +136,7 @@ def _mask(low: str, found: Sequence[Mention], mentions: list[Mention]) -> str:
         return low
     pieces, place = [], 0
     for mention in found:
-        mask = words.LETTER if mention.by == "letter" else words.TEXT
+        mask = patterns.LETTER if mention.by == "letter" else patterns.TEXT
         pieces += [low[place : mention.start], mask * (mention.end - mention.start)]
         place = mention.end
     mentions += found
@@ -169,14 +169,14 @@ def _begins(low: str, start: int, first: str) -> bool:
     if _latin(before):
         return not _latin(first) and not _hangul(first)
     # 정규직 is not named in 비정규직.
-    return not (_hangul(before) and _hangul(first)) or low.endswith(words.RUN_ON, 0, start)
+    return not (_hangul(before) and _hangul(first)) or low.endswith(patterns.RUN_ON, 0, start)
 
 
 def _ends(low: str, end: int, last: str) -> bool:
     after = low[end] if end < len(low) else " "
     if _latin(after):
         return not _latin(last)
-    return not _hangul(after) or after in words.BEHIND_A_TEXT
+    return not _hangul(after) or after in patterns.BEHIND_A_TEXT
 
 
 def _is_letter(line: str, low: str, place: int) -> bool:
@@ -188,10 +188,10 @@ def _is_letter(line: str, low: str, place: int) -> bool:
         # B's, B-side and a.m. name no choice; B.The grandson does, and A/B names two.
         a_word = _latin(low[place + 3 : place + 4])
         return (after == "." and a_word) or (after == "/" and not a_word)
-    if (after == " " and words.OF_A_NAME_BEHIND.match(low, place + 1)) or _of_a_name(low, place, before):
+    if (after == " " and patterns.OF_A_NAME_BEHIND.match(low, place + 1)) or _of_a_name(low, place, before):
         return False
     if _hangul(after):
-        return after in words.BEHIND_A_LETTER
+        return after in patterns.BEHIND_A_LETTER
     if line[place].isupper():
         return low[place] not in "ai" or not _is_word(line, low, place)
     return _is_meant_in_lower_case(low, place, before, after)
@@ -202,7 +202,7 @@ def _of_a_name(low: str, place: int, before: str) -> bool:
     if not place or not (before == " " or _hangul(before)):
         return False
     head = low[max(0, place - _LONGEST_NAME) : place]
-    if head.rstrip(" ").rpartition(" ")[2].lstrip("([\"'*") in words.OF_A_NAME_BEFORE:
+    if head.rstrip(" ").rpartition(" ")[2].lstrip("([\"'*") in patterns.OF_A_NAME_BEFORE:
         return True
     return head.endswith((" a ", " an ")) and _MARK.search(head) is not None
 
@@ -213,7 +213,7 @@ def _is_word(line: str, low: str, place: int) -> bool:
     if named:
         return low[place] == "a" and line[named.start() : named.end()].isascii()
     found = _NEXT_WORD.match(low, place + 1)
-    return found is not None and len(found[1]) > 1 and found[1] not in words.NO_ARTICLE_BEFORE
+    return found is not None and len(found[1]) > 1 and found[1] not in patterns.NO_ARTICLE_BEFORE
 
 
 def _is_meant_in_lower_case(low: str, place: int, before: str, after: str) -> bool:
@@ -221,7 +221,7 @@ def _is_meant_in_lower_case(low: str, place: int, before: str, after: str) -> bo
     tail = low[place + 1 : place + 3]
     if tail.lstrip(" ")[:1] == ")" or (before in _OPEN and after in _CLOSE):
         return True
-    if not head.strip(words.DECORATION) and place < 40:
-        return after in ":.,(])'\"*" or not low[place + 1 :].strip(words.DECORATION)
-    asked = head.rstrip(words.DECORATION).endswith(words.ASKS_FOR_A_LETTER)
-    return asked and low[place + 1 : place + 3].strip(" ")[:1] in ".,:;!?)]}'\"*"
+    if not head.strip(patterns.DECORATION) and place < 40:
+        return after in ":.,(])'\"*" or not low[place + 1 :].strip(patterns.DECORATION)
+    question_traits = head.rstrip(patterns.DECORATION).endswith(patterns.ASKS_FOR_A_LETTER)
+    return question_traits and low[place + 1 : place + 3].strip(" ")[:1] in ".,:;!?)]}'\"*"

@@ -15,10 +15,10 @@ from dataclasses import dataclass, replace
 from enum import IntEnum
 from itertools import pairwise
 
-from lmassay.answers import doubt, words
-from lmassay.answers.doubt import Asked, asked
-from lmassay.answers.mentions import Choices, Line, Mention, find, look_for
-from lmassay.answers.text import before_next_question, plain
+from lmassay.answers import hedging, patterns
+from lmassay.answers.hedging import QuestionTraits, question_traits
+from lmassay.answers.mentions import ChoiceLookup, MaskedLine, Mention, find, look_for
+from lmassay.answers.plain_text import before_next_question, plain
 
 # Outcomes that several functions below produce or look for.
 TWO = "two different answers"
@@ -91,7 +91,7 @@ def parse(raw: str, choices: Sequence[str], letters: str = "ABC", *, question: s
     if labelled and sought.exact.get(labelled[2].lower()) == labelled[1].upper():
         return Parsed(labelled[1].upper(), "letter and text")
     answer = plain(raw)
-    about = asked(question)
+    about = question_traits(question)
     first = before_next_question(answer.text)
     found = _decide(first, sought, about)
     if found is _NOTHING and first is not answer.text:
@@ -103,7 +103,7 @@ def parse(raw: str, choices: Sequence[str], letters: str = "ABC", *, question: s
     return found
 
 
-def _decide(text: str, sought: Choices, question: Asked) -> Parsed:
+def _decide(text: str, sought: ChoiceLookup, question: QuestionTraits) -> Parsed:
     """Weigh all statements of a text: the plainest decide, if they agree."""
     said = _said(text, sought, question)
     if not said:
@@ -128,7 +128,7 @@ def _agreed(said: Sequence[Statement]) -> Parsed:
     return Parsed(None, CONTRADICTION if len(said) == 1 and said[0].how == CONTRADICTION else TWO)
 
 
-def _said(text: str, sought: Choices, question: Asked) -> list[Statement]:
+def _said(text: str, sought: ChoiceLookup, question: QuestionTraits) -> list[Statement]:
     said: list[Statement] = []
     known: dict[str, list[Statement]] = {}
     lines = [line for written in text.splitlines() if (line := " ".join(written.split()))]
@@ -173,15 +173,17 @@ class _Sentence:
     explains: bool
 
 
-def statements(text: str, choices: Choices, question: Asked, *, first: bool, alone: bool) -> Iterator[Statement]:
+def statements(
+    text: str, choices: ChoiceLookup, question: QuestionTraits, *, first: bool, alone: bool
+) -> Iterator[Statement]:
     """What a line says. ``first``: it is the first to say something; ``alone``: there is no other line."""
     line = find(text, choices)
-    if not line.mentions and not doubt.may_doubt(line.low):
+    if not line.mentions and not hedging.may_doubt(line.low):
         return
     bold = _bold(text)
     for sentence in _sentences(line, first):
         if not sentence.mentions:
-            if doubt.takes_back(sentence.low, 0, len(sentence.low), question):
+            if hedging.takes_back(sentence.low, 0, len(sentence.low), question):
                 yield Statement(Weight.MENTIONED, frozenset(), TAKEN_BACK)
             continue
         bare = _is_bare(sentence.low)
@@ -201,9 +203,9 @@ def statements(text: str, choices: Choices, question: Asked, *, first: bool, alo
             yield Statement(Weight.MENTIONED, frozenset(), DENIED)
 
 
-def _sentences(line: Line, first: bool) -> Iterator[_Sentence]:
+def _sentences(line: MaskedLine, first: bool) -> Iterator[_Sentence]:
     """The sentences; one that goes on to explain is cut there."""
-    explained = words.EXPLANATION.search(line.low)
+    explained = patterns.EXPLANATION.search(line.low)
     turn = explained.start() if explained else len(line.low)
     place = 0
     for start, end in pairwise(_ends(line.low, turn)):
@@ -217,8 +219,8 @@ def _sentences(line: Line, first: bool) -> Iterator[_Sentence]:
 
 def _ends(low: str, turn: int) -> list[int]:
     ends = {0, turn, len(low)}
-    for end in words.SENTENCE_END.finditer(low):
-        after_label = end[0] == "." and low[end.start() - 1 : end.start()] == words.LETTER
+    for end in patterns.SENTENCE_END.finditer(low):
+        after_label = end[0] == "." and low[end.start() - 1 : end.start()] == patterns.LETTER
         if not (after_label and _names_a_text(low, end.end())):
             ends.add(end.end())
     return sorted(ends)
@@ -226,17 +228,17 @@ def _ends(low: str, turn: int) -> list[int]:
 
 def _names_a_text(low: str, place: int) -> bool:
     """Whether the text of a choice comes next: the dot before it belongs to a label, ``B. The grandson``."""
-    rest = low[place : place + 12].lstrip(words.DECORATION)
+    rest = low[place : place + 12].lstrip(patterns.DECORATION)
     for article in ("the ", "a ", "an "):
         rest = rest.removeprefix(article)
-    return rest.startswith(words.TEXT)
+    return rest.startswith(patterns.TEXT)
 
 
 def _bold(text: str) -> list[int]:
     """Where bold type begins and ends, in turn."""
     if "**" not in text and "__" not in text:
         return []
-    return [place for found in words.EMPHASIS.finditer(text) for place in found.span()]
+    return [place for found in patterns.EMPHASIS.finditer(text) for place in found.span()]
 
 
 def _weigh(sentence: _Sentence, asserted: Sequence[Mention], bold: Sequence[int], bare: bool) -> Statement:
@@ -246,15 +248,15 @@ def _weigh(sentence: _Sentence, asserted: Sequence[Mention], bold: Sequence[int]
     told = _told_behind(sentence, asserted)
     if told:
         return _statement(Weight.STATED, [*asserted[:1], *told] if listed else told, "answer stated")
-    if words.STATED_BEFORE.search(sentence.low):
+    if patterns.STATED_BEFORE.search(sentence.low):
         return _statement(Weight.STATED, asserted, "answer stated")
     if listed and not sentence.explains:
         return _statement(Weight.STATED, asserted, "", listed)
-    if not sentence.first and doubt.CORRECTION.match(sentence.low):
+    if not sentence.first and hedging.CORRECTION.match(sentence.low):
         return _statement(Weight.STATED, asserted, "correction")
     if begins and sentence.first:
         return _statement(Weight.STRESSED, asserted, "letter first")
-    if words.CONCLUSION.match(sentence.low):
+    if patterns.CONCLUSION.match(sentence.low):
         return _statement(Weight.STRESSED, asserted, "conclusion")
     stressed = [mention for mention in asserted if bisect_right(bold, mention.start) % 2]
     if stressed:
@@ -264,7 +266,7 @@ def _weigh(sentence: _Sentence, asserted: Sequence[Mention], bold: Sequence[int]
 
 def _told_behind(sentence: _Sentence, asserted: Sequence[Mention]) -> list[Mention]:
     """What is named behind "the answer is"."""
-    stated = words.STATED_BEHIND.search(sentence.low)
+    stated = patterns.STATED_BEHIND.search(sentence.low)
     if stated is None:
         return []
     return [mention for mention in asserted if mention.start >= sentence.start + stated.end()]
@@ -272,8 +274,8 @@ def _told_behind(sentence: _Sentence, asserted: Sequence[Mention]) -> list[Menti
 
 def _beginning(sentence: _Sentence) -> tuple[bool, str]:
     """Whether the sentence begins with a letter, and which if it does so as an entry of a list: ``B) …``."""
-    low = sentence.low.lstrip(words.DECORATION)
-    entry = words.ENTRY.match(low)
+    low = sentence.low.lstrip(patterns.DECORATION)
+    entry = patterns.ENTRY.match(low)
     if entry is None:
         return False, ""
     behind = low[entry.end() : entry.end() + 10].lstrip(" \"'*_")[:1]
@@ -300,8 +302,8 @@ def _is_bare(low: str) -> bool:
     """Whether a sentence is nothing but mentions: ``(B)``, ``B: 손자입니다.``, ``A or B``."""
     if len(low) > _LONGEST_BARE:
         return False
-    rest = low.replace(words.TEXT, " ").replace(words.LETTER, " ")
-    return all(word in words.FILLERS for word in words.WORD.findall(rest))
+    rest = low.replace(patterns.TEXT, " ").replace(patterns.LETTER, " ")
+    return all(word in patterns.FILLERS for word in patterns.WORD.findall(rest))
 
 
 @dataclass(slots=True)
@@ -313,10 +315,10 @@ class _Clause:
     hedged: bool = False
 
 
-def _asserted(sentence: _Sentence, unknown: str, question: Asked) -> Sequence[Mention]:
+def _asserted(sentence: _Sentence, unknown: str, question: QuestionTraits) -> Sequence[Mention]:
     """The mentions that stand in no clause which denies them, and are not disowned by the clause next to theirs."""
     low = sentence.low
-    doubtful = doubt.may_doubt(low)
+    doubtful = hedging.may_doubt(low)
     if not _denies(low, 0, len(low), question, doubtful):
         return sentence.mentions
     clauses, labelled = _clauses(sentence, unknown, question, doubtful)
@@ -332,11 +334,11 @@ def _asserted(sentence: _Sentence, unknown: str, question: Asked) -> Sequence[Me
     return kept
 
 
-def _clauses(sentence: _Sentence, unknown: str, question: Asked, doubtful: bool) -> tuple[list[_Clause], bool]:
+def _clauses(sentence: _Sentence, unknown: str, question: QuestionTraits, doubtful: bool) -> tuple[list[_Clause], bool]:
     """The clauses; and whether the first is the label of the unknown choice: ``C - …`` gives a reason behind it."""
     low = sentence.low
-    cuts = {0, *(found.end() for found in words.CLAUSE.finditer(low)), len(low)}
-    label = words.LABEL.match(low) if unknown and sentence.mentions[0].letters == unknown else None
+    cuts = {0, *(found.end() for found in patterns.CLAUSE.finditer(low)), len(low)}
+    label = patterns.LABEL.match(low) if unknown and sentence.mentions[0].letters == unknown else None
     if label:
         cuts = {0, label.end(), *(cut for cut in cuts if cut > label.end())}
     clauses: list[_Clause] = []
@@ -348,22 +350,22 @@ def _clauses(sentence: _Sentence, unknown: str, question: Asked, doubtful: bool)
         clause = _Clause(begin, end, sentence.mentions[place:behind], False)
         if behind > place:
             clause.denied = _denies(low, begin, end, question, doubtful)
-            clause.hedged = clause.denied and doubtful and doubt.hedges(low, begin, end, question)
+            clause.hedged = clause.denied and doubtful and hedging.hedges(low, begin, end, question)
         clauses.append(clause)
         place = behind
     return clauses, label is not None
 
 
-def _disown(low: str, clauses: Sequence[_Clause], unknown: str, question: Asked) -> None:
+def _disown(low: str, clauses: Sequence[_Clause], unknown: str, question: QuestionTraits) -> None:
     """What is called a bias by a clause without a mention is denied; that it cannot be known is never a bias."""
     named: _Clause | None = None
     for place, clause in enumerate(clauses):
         if clause.mentions:
             named = clause
             continue
-        if place + 1 < len(clauses) and doubt.disowns_what_follows(low, clause.begin, clause.end, question):
+        if place + 1 < len(clauses) and hedging.disowns_what_follows(low, clause.begin, clause.end, question):
             target: _Clause | None = clauses[place + 1]
-        elif named is not None and doubt.disowns_what_precedes(low, clause.begin, clause.end, question):
+        elif named is not None and hedging.disowns_what_precedes(low, clause.begin, clause.end, question):
             target = named
         else:
             continue
@@ -375,12 +377,12 @@ def _label_is_denied(low: str, clauses: Sequence[_Clause], unknown: str) -> bool
     reasons = clauses[1:]
     if any(clause.denied and any(mention.letters == unknown for mention in clause.mentions) for clause in reasons):
         return True
-    return any(not clause.mentions and doubt.REJECTED.search(low, clause.begin, clause.end) for clause in reasons)
+    return any(not clause.mentions and hedging.REJECTED.search(low, clause.begin, clause.end) for clause in reasons)
 
 
-def _denies(low: str, begin: int, end: int, question: Asked, doubtful: bool) -> bool:
-    if words.DENIED.search(low, begin, end):
+def _denies(low: str, begin: int, end: int, question: QuestionTraits, doubtful: bool) -> bool:
+    if patterns.DENIED.search(low, begin, end):
         return True
-    if not question.negative and any(not found["aside"] for found in words.NEGATIVE.finditer(low, begin, end)):
+    if not question.negative and any(not found["aside"] for found in patterns.NEGATIVE.finditer(low, begin, end)):
         return True
-    return doubtful and (doubt.hedges(low, begin, end, question) or doubt.disowns(low, begin, end, question))
+    return doubtful and (hedging.hedges(low, begin, end, question) or hedging.disowns(low, begin, end, question))

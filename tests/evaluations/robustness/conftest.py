@@ -6,6 +6,6 @@ from typing import Any
 
 
 def pytest_markeval_namespace() -> dict[str, Any]:
-    from lmassay.evaluations.robustness.kernels import engine
+    from lmassay.evaluations.robustness.kernels import backend
 
-    return {"numba_is_usable": engine.numba_is_usable}
+    return {"numba_is_usable": backend.numba_is_usable}

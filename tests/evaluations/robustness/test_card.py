@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from lmassay.api import evaluate
-from lmassay.evaluations.robustness.attack import Attack, Maker
+from lmassay.evaluations.robustness.attack import Attack, CandidateMaker
 from lmassay.evaluations.robustness.card import variants
 from lmassay.reporting.headline import against_first, headlines
 from lmassay.statistics.intervals import mean_estimate
@@ -26,7 +26,7 @@ def attacked_sentences(size: str) -> dict[str, list[tuple[str, str]]]:
     found = {}
     for options in variant.config["task"]["attack"]:
         attack = Attack.model_validate(options)
-        maker = Maker(attack, Path())
+        maker = CandidateMaker(attack, Path())
         found[attack.label] = [(text, maker.candidates(text, n)[0].text) for n, text in enumerate(sentences)]
     return found
 

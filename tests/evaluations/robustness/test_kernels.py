@@ -17,8 +17,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from lmassay.errors import ConfigError, DataError, MissingExtra
-from lmassay.evaluations.robustness.kernels import chrf_numpy, engine
-from lmassay.evaluations.robustness.kernels.text import join, whitespace
+from lmassay.evaluations.robustness.kernels import backend, chrf_numpy
+from lmassay.evaluations.robustness.kernels.code_points import join, whitespace
 from lmassay.evaluations.robustness.scorers.bleu import BLEU, bleu_scores
 from lmassay.evaluations.robustness.scorers.chrf import ChrF, chrf_scores, chrf_with_words_scores
 from tests.published.published_data import TEAPOT
@@ -85,7 +85,7 @@ EDGES: list[Pair] = [
 def no_override() -> Iterator[None]:
     """The tests name the engines themselves."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.delenv(engine.ENGINE_VARIABLE, raising=False)
+        patch.delenv(backend.ENGINE_VARIABLE, raising=False)
         yield
 
 
@@ -292,7 +292,7 @@ def test_chunks_are_bounded_by_pairs_and_characters() -> None:
         return np.zeros(len(hyps))
 
     texts = ["aa"] * 5 + ["a" * 50] + ["aa"] * 2
-    engine.score_in_chunks(score, texts, [""] * 8, engine.ChunkSize(pairs=3, characters=8))
+    backend.score_in_chunks(score, texts, [""] * 8, backend.ChunkSize(pairs=3, characters=8))
     assert seen == [3, 2, 1, 2]
 
 
@@ -307,26 +307,26 @@ def test_an_error_in_a_thread_is_raised() -> None:
 
 
 def choose(pairs: int, wanted: str = "auto") -> str:
-    return engine.choose(pairs, kernel="no_such_kernel", numba_pays_from=1000, wanted=wanted)
+    return backend.choose(pairs, kernel="no_such_kernel", numba_pays_from=1000, wanted=wanted)
 
 
 class TestChoice:
     @pytest.fixture(autouse=True)
     def nothing_seen(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(engine, "_pairs_seen", Counter())
+        monkeypatch.setattr(backend, "_pairs_seen", Counter())
 
     def test_small_batches_never_load_numba(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(engine, "numba_is_usable", lambda: pytest.fail("numba was looked for"))
+        monkeypatch.setattr(backend, "numba_is_usable", lambda: pytest.fail("numba was looked for"))
         assert choose(999) == "numpy"
 
     def test_large_batches_use_numba_where_it_is_installed(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(engine, "numba_is_usable", lambda: True)
+        monkeypatch.setattr(backend, "numba_is_usable", lambda: True)
         assert choose(1000) == "numba"
-        monkeypatch.setattr(engine, "numba_is_usable", lambda: False)
+        monkeypatch.setattr(backend, "numba_is_usable", lambda: False)
         assert choose(1000) == "numpy"
 
     def test_many_small_batches_count_as_a_large_one(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(engine, "numba_is_usable", lambda: True)
+        monkeypatch.setattr(backend, "numba_is_usable", lambda: True)
         assert [choose(400) for _ in range(4)] == ["numpy", "numpy", "numba", "numba"]
 
     def test_numba_that_is_loaded_already_is_used_for_all(self, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -334,17 +334,17 @@ class TestChoice:
         assert choose(1) == "numba"
 
     def test_the_environment_overrides(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setenv(engine.ENGINE_VARIABLE, "numpy")
+        monkeypatch.setenv(backend.ENGINE_VARIABLE, "numpy")
         assert choose(10**9, "numba") == "numpy"
 
     def test_an_unknown_engine_is_refused(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setenv(engine.ENGINE_VARIABLE, "numbas")
+        monkeypatch.setenv(backend.ENGINE_VARIABLE, "numbas")
         with pytest.raises(ConfigError, match=r"LMASSAY_ENGINE='numbas'.*did you mean 'numba'"):
             chrf_scores(["a"], ["a"])
 
     def test_numba_asked_for_but_missing_names_the_extra(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setenv(engine.ENGINE_VARIABLE, "numba")
-        monkeypatch.setattr(engine, "numba_is_usable", lambda: False)
+        monkeypatch.setenv(backend.ENGINE_VARIABLE, "numba")
+        monkeypatch.setattr(backend, "numba_is_usable", lambda: False)
         with pytest.raises(MissingExtra, match=r"the compiled scorer .*lmassay\[fast\]"):
             bleu_scores(["a"], ["a"])
 

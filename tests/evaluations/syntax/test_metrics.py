@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lmassay.evaluations.syntax import metrics
-from lmassay.models.hf.columns import candidate_columns
+from lmassay.models.hf.logits import candidate_columns
 
 CUTOFFS = [0.05, 0.3, 0.31, 0.5, 0.9, 0.97, 1e-3, 1e-6]
 

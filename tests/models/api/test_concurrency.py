@@ -17,7 +17,7 @@ from lmassay.budget import Budget, Prices
 from lmassay.contracts import ask
 from lmassay.errors import BudgetReached, ConfigError, FatalModelError
 from lmassay.models.api import concurrency
-from lmassay.models.api.concurrency import MOST_FAILURES_IN_A_ROW, Limiter, Policy, in_words
+from lmassay.models.api.concurrency import MOST_FAILURES_IN_A_ROW, Limiter, RequestPolicy, in_words
 from lmassay.models.api.failures import Failure
 from lmassay.models.api.openai_models import OpenAICompatible
 from lmassay.types import Generate
@@ -27,7 +27,7 @@ from tests.servers import completion, failure, openai_server, prompt_of
 
 
 def test_waits_grow_and_end():
-    policy = Policy(8, 60.0, tries=4, wait=1.0)
+    policy = RequestPolicy(8, 60.0, tries=4, wait=1.0)
     failure = Failure("HTTP 500", passing=True)
     waits = [policy.pause(failure, tries) for tries in (1, 2, 3, 4)]
     assert waits[3] is None
@@ -39,7 +39,7 @@ def test_waits_grow_and_end():
 
 
 def test_a_servers_own_wait_is_kept_but_not_believed_twice():
-    policy = Policy(8, 60.0, tries=6, wait=1.0)
+    policy = RequestPolicy(8, 60.0, tries=6, wait=1.0)
     failure = Failure("HTTP 429", passing=True, wait=0.1)
     assert policy.pause(failure, 1) == 0.1
     assert policy.pause(failure, 5) > 7
@@ -49,7 +49,7 @@ def test_a_servers_own_wait_is_kept_but_not_believed_twice():
 def test_a_busy_server_is_not_given_up_by_number_of_tries_alone(monkeypatch):
     monkeypatch.setattr(concurrency, "BUSY_PATIENCE", 180.0)
     monkeypatch.setattr(concurrency, "LONGEST_BUSY_PATIENCE", 600.0)
-    policy = Policy(8, 60.0, tries=4, wait=1.0)
+    policy = RequestPolicy(8, 60.0, tries=4, wait=1.0)
     busy = Failure("HTTP 429", passing=True, busy=True)
     assert policy.pause(busy, 4, busy_for=179.0) is not None
     assert policy.pause(busy, 4, busy_for=180.0) is None
@@ -61,7 +61,7 @@ def test_a_busy_server_is_not_given_up_by_number_of_tries_alone(monkeypatch):
 @pytest.mark.parametrize("bad", [{"timeout": float("inf")}, {"wait": float("inf")}, {"wait": float("nan")}])
 def test_waits_without_end_are_refused(bad):
     with pytest.raises(ConfigError, match="finite"):
-        Policy(**{"concurrency": 8, "timeout": 60.0, "tries": 4, "wait": 1.0, **bad}).check()
+        RequestPolicy(**{"concurrency": 8, "timeout": 60.0, "tries": 4, "wait": 1.0, **bad}).check()
 
 
 # --- the limit, against servers that exist as arithmetic only: no clock ticks, no socket is opened --------------------
@@ -132,7 +132,7 @@ class Outcome:
 
 def simulate(server, requests: int, concurrency: int) -> Outcome:
     """The crew's rules with time as a number: refused ones wait without a slot and go first when they are due."""
-    limiter, policy = Limiter(concurrency), Policy(concurrency, 60.0, tries=6, wait=0.5)
+    limiter, policy = Limiter(concurrency), RequestPolicy(concurrency, 60.0, tries=6, wait=0.5)
     now, fresh, tries, refusals, failed, answered = 0.0, 0, [0] * requests, 0, 0, 0
     waiting: list[tuple[float, int]] = []
     events: list[tuple[float, int, int, bool]] = []
@@ -387,7 +387,7 @@ def test_no_request_at_all_is_no_answer_at_all():
 
 
 def test_a_bug_in_dealing_with_a_failure_loses_no_question(monkeypatch):
-    monkeypatch.setattr(Policy, "pause", lambda *_, **__: 1 / 0)
+    monkeypatch.setattr(RequestPolicy, "pause", lambda *_, **__: 1 / 0)
     with openai_server(lambda *_: failure(500)) as server, pytest.raises(ZeroDivisionError):
         list(ask(model_of(server.url), "generate", requests(3)))
 

@@ -12,7 +12,7 @@ from lmassay.contracts import ask
 from lmassay.errors import ModelError
 from lmassay.models.hf.model import HuggingFace
 from lmassay.types import Generate
-from tests.models.hf.test_tree import PROMPTS, distinct, tokens_read
+from tests.models.hf.test_prefix_tree import PROMPTS, distinct, tokens_read
 from tests.tiny_models import SENTENCES, TEMPLATE, save_model
 
 

@@ -11,7 +11,7 @@ import pytest
 
 from lmassay.contracts import Model, ask
 from lmassay.errors import ConfigError, DataError, FatalModelError
-from lmassay.models.hf.columns import candidate_columns
+from lmassay.models.hf.logits import candidate_columns
 from lmassay.models.hf.model import HuggingFace
 from lmassay.types import Generate, LogProbs, Slot
 from tests.helpers import lmassay, write_config

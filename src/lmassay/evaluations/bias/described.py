@@ -15,7 +15,7 @@ from typing import Annotated, Any, Literal, TypeVar
 
 from pydantic import BeforeValidator, Field, field_validator, model_validator
 
-from lmassay.answers.words import CANNOT_BE_ANSWERED, CANNOT_BE_KNOWN, IS_NOT_KNOWN_TO_ME
+from lmassay.answers.patterns import CANNOT_BE_ANSWERED, CANNOT_BE_KNOWN, IS_NOT_KNOWN_TO_ME
 from lmassay.errors import DataError
 from lmassay.evaluations.bias.bbq import bias_notes, biased_answer
 from lmassay.evaluations.bias.items import LETTERS, Dataset, Item, checked

@@ -76,14 +76,14 @@ class Attack(BaseModel):
 
 
 @dataclass(frozen=True, slots=True)
-class Candidate:
+class AttackCandidate:
     """One adversarial sentence and what made it."""
 
     text: str
     made_by: str
 
 
-class Maker:
+class CandidateMaker:
     """Makes the candidates for a sentence; one for a plain perturbation, up to ``budget`` - 1 for a search."""
 
     def __init__(self, attack: Attack, base_dir: Path) -> None:
@@ -127,18 +127,18 @@ class Maker:
         """Whether a candidate would differ from ``text`` if every word were changed."""
         return any(replace(perturber, rate=1.0)(text, index) != text for perturber in self._perturbers)
 
-    def candidates(self, text: str, index: int) -> list[Candidate]:
+    def candidates(self, text: str, index: int) -> list[AttackCandidate]:
         """At least one candidate; a search gives distinct ones that differ from ``text``, if there are any."""
         if self._search is None:
-            return [Candidate(self._perturbed(text, index), self._perturbers[0].name)]
-        found: dict[str, Candidate] = {}
+            return [AttackCandidate(self._perturbed(text, index), self._perturbers[0].name)]
+        found: dict[str, AttackCandidate] = {}
         for perturber in self._perturbers:
             changed = perturber(text, index)
             if changed != text and changed not in found:
-                found[changed] = Candidate(changed, f"{perturber.name}@{perturber.rate:g}")
+                found[changed] = AttackCandidate(changed, f"{perturber.name}@{perturber.rate:g}")
                 if len(found) == self.most:
                     break
-        return list(found.values()) or [Candidate(text, "none")]
+        return list(found.values()) or [AttackCandidate(text, "none")]
 
 
 def _spread(search: Search, seed: int, base_dir: Path) -> Iterator[Perturber]:

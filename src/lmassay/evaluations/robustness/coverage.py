@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from lmassay.evaluations.robustness.attack import CHECKED_BEFORE_A_RUN, Attack, Maker
+from lmassay.evaluations.robustness.attack import CHECKED_BEFORE_A_RUN, Attack, CandidateMaker
 
 GROUP = "input"
 """The group of an example that says whether the attack changed its input."""
@@ -50,7 +50,7 @@ def measure(is_changed: Iterable[bool]) -> Coverage:
 
 
 def explanation(
-    found: Coverage, attack: Attack, maker: Maker | None, inputs: Sequence[str], perturbations: Iterable[str]
+    found: Coverage, attack: Attack, maker: CandidateMaker | None, inputs: Sequence[str], perturbations: Iterable[str]
 ) -> str:
     """What an attack leaves unchanged, and what to do about it; ``inputs`` are a few of them."""
     if found.is_none:
@@ -63,7 +63,7 @@ def explanation(
     return f"{what}; {_remedy(attack, maker, inputs, perturbations)}"
 
 
-def _remedy(attack: Attack, maker: Maker | None, inputs: Sequence[str], perturbations: Iterable[str]) -> str:
+def _remedy(attack: Attack, maker: CandidateMaker | None, inputs: Sequence[str], perturbations: Iterable[str]) -> str:
     """How to change more of the inputs: by the same attack if it can, else by another one."""
     if maker is None:
         return f"check that {attack.file} has the attacked inputs"
@@ -81,5 +81,5 @@ def _remedy(attack: Attack, maker: Maker | None, inputs: Sequence[str], perturba
 
 
 def _most_changed_by(perturbation: str, inputs: Sequence[str]) -> int:
-    maker = Maker(Attack(name=perturbation, rate=1.0), Path())
+    maker = CandidateMaker(Attack(name=perturbation, rate=1.0), Path())
     return sum(maker.changes(text, index) for index, text in enumerate(inputs))

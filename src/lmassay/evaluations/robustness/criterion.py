@@ -43,7 +43,7 @@ def success_without_reference(s_src: Scores, s_tgt: Scores, threshold: float) ->
 
 
 @dataclass(frozen=True, slots=True)
-class Summary:
+class ScoreSummary:
     """Mean, standard deviation and 5 %-95 % range as TEAPOT prints them."""
 
     mean: float
@@ -52,7 +52,7 @@ class Summary:
     p95: float
 
 
-def summarise(scores: Scores) -> Summary:
+def summarise(scores: Scores) -> ScoreSummary:
     """TEAPOT's statistics: std over N - 1, percentiles without interpolation (the value at int(N p))."""
     n = len(scores)
     # The original sorts before it adds up, which can change the last digit.
@@ -60,7 +60,7 @@ def summarise(scores: Scores) -> Summary:
     mean = _sum(ordered) / n
     # A single score has no spread: its deviation is 0 whatever it is divided by.
     std = float(np.sqrt(_sum((ordered - mean) ** 2) / max(n - 1, 1)))
-    return Summary(mean, std, float(ordered[int(n * 0.05)]), float(ordered[int(n * 0.95)]))
+    return ScoreSummary(mean, std, float(ordered[int(n * 0.05)]), float(ordered[int(n * 0.95)]))
 
 
 def _sum(scores: Scores) -> float:

@@ -17,7 +17,7 @@ from pydantic import Field
 from lmassay.contracts import Model, StoredAnswers, Task
 from lmassay.errors import ConfigError, DataError, PluginError
 from lmassay.evaluations.robustness import coverage, criterion, evaluation
-from lmassay.evaluations.robustness.attack import Attack, Maker
+from lmassay.evaluations.robustness.attack import Attack, CandidateMaker
 from lmassay.evaluations.robustness.coverage import CHANGED, GROUP, UNCHANGED
 from lmassay.evaluations.robustness.scorers.base import (
     Scorer,
@@ -83,7 +83,7 @@ class Robustness(Task):
         self._scorer_specs = {"s_src": s_src, "s_tgt": s_tgt}
         self._s_src: Scorer | None = None if side == "target" else build("scorer", s_src, base_dir, "task.s_src")
         self._s_tgt: Scorer | None = None if side == "source" else build("scorer", s_tgt, base_dir, "task.s_tgt")
-        self._maker = Maker(attack, base_dir) if attack is not None and attack.file is None else None
+        self._maker = CandidateMaker(attack, base_dir) if attack is not None and attack.file is None else None
         attacked = self._maker.most if self._maker is not None else 1
         self.requests_each = 0 if side == "source" else 1 + attacked
         self._opened: ParallelText | None = None

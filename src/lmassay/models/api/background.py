@@ -12,7 +12,7 @@ from typing import Any, Generic, TypeVar
 T = TypeVar("T")
 
 
-class Outbox(Generic[T]):
+class ResultQueue(Generic[T]):
     """Where the work puts what it has; ``taken`` is called, in the loop, when the reader has dealt with an item."""
 
     def __init__(self) -> None:
@@ -23,7 +23,7 @@ class Outbox(Generic[T]):
         self._items.put(item)
 
 
-Work = Callable[[Outbox[T]], Coroutine[Any, Any, None]]
+Work = Callable[[ResultQueue[T]], Coroutine[Any, Any, None]]
 
 
 def in_background(work: Work[T]) -> Iterator[T]:
@@ -38,7 +38,7 @@ def in_background(work: Work[T]) -> Iterator[T]:
 class _Thread(Generic[T]):
     def __init__(self, work: Work[T]) -> None:
         self._work = work
-        self._outbox: Outbox[T] = Outbox()
+        self._outbox: ResultQueue[T] = ResultQueue()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._task: asyncio.Task[None] | None = None
         self._started = threading.Event()

@@ -20,13 +20,13 @@ from lmassay.models.api.batch_services import BatchService
 from lmassay.models.api.client import (
     MAX_BATCH_BODY,
     MAX_BODY,
+    ApiKey,
     Client,
     Endpoint,
-    Key,
     checked_host,
     open_client,
 )
-from lmassay.models.api.concurrency import Answered, Ask, ExecutorOptions, Policy, answers_as_they_arrive
+from lmassay.models.api.concurrency import Answered, Ask, ExecutorOptions, RequestPolicy, answers_as_they_arrive
 from lmassay.models.api.dialects import Dialect
 from lmassay.models.api.failures import read_json
 from lmassay.types import Generate, Response, digest, request_as_dict
@@ -67,8 +67,8 @@ class ApiModel(Model):
         label: str,
         base_url: str,
         dialect: Dialect,
-        policy: Policy,
-        key: Key,
+        policy: RequestPolicy,
+        key: ApiKey,
         prices: Prices | None,
         batching: Batching | None = None,
     ) -> None:

@@ -19,10 +19,10 @@ from typing import Any, TypeVar
 
 from lmassay.budget import Budget, Prices
 from lmassay.errors import BudgetReached, FatalModelError, ModelError
-from lmassay.models.api.background import Outbox, in_background
+from lmassay.models.api.background import ResultQueue, in_background
 from lmassay.models.api.batch_services import BatchService, Outcome
 from lmassay.models.api.client import Client
-from lmassay.models.api.concurrency import Answered, Policy, in_words
+from lmassay.models.api.concurrency import Answered, RequestPolicy, in_words
 from lmassay.models.api.dialects import Dialect
 from lmassay.models.api.failures import ErrorInAnswerError, Failure, failure_of
 from lmassay.storage.files import atomic_write
@@ -168,7 +168,7 @@ class BatchOptions:
 
     service: BatchService
     dialect: Dialect
-    policy: Policy
+    policy: RequestPolicy
     ledger: Ledger
     identity: Mapping[str, object]
     poll: float
@@ -187,7 +187,7 @@ def answers_by_batch(
     Open batches that an earlier attempt left behind are collected first: what they hold is not paid for twice.
     """
 
-    async def work(outbox: Outbox[Answered]) -> None:
+    async def work(outbox: ResultQueue[Answered]) -> None:
         async with connect() as client:
             await _BatchRun(client, requests, options, outbox).work()
 
@@ -196,7 +196,7 @@ def answers_by_batch(
 
 class _BatchRun:
     def __init__(
-        self, client: Client, requests: Sequence[Generate], options: BatchOptions, outbox: Outbox[Answered]
+        self, client: Client, requests: Sequence[Generate], options: BatchOptions, outbox: ResultQueue[Answered]
     ) -> None:
         self._client, self._requests, self._options, self._outbox = client, requests, options, outbox
         self._places = custom_ids(requests, options.identity)

@@ -21,7 +21,7 @@ Outcome = Any
 
 
 @dataclass(frozen=True, slots=True)
-class State:
+class BatchStatus:
     """How far a batch is. ``reason`` tells why requests may have come to nothing."""
 
     ended: bool
@@ -50,7 +50,7 @@ class BatchService(Protocol):
     async def find(self, client: Client, mark: str) -> str | None:
         """The id of the batch with this mark; None if there is none. Raises where that cannot be known."""
 
-    async def state(self, client: Client, batch: str) -> State: ...
+    async def state(self, client: Client, batch: str) -> BatchStatus: ...
 
     def results(self, raw: bytes) -> Iterator[tuple[str, Outcome]]:
         """What one file of results holds, by custom id."""
@@ -96,14 +96,14 @@ class OpenAIBatches:
             after = f"&after={quote(rows[-1]['id'], safe='')}"
         raise ModelError("the provider's list of batches cannot be read")
 
-    async def state(self, client: Client, batch: str) -> State:
+    async def state(self, client: Client, batch: str) -> BatchStatus:
         row = _object(await client.get(f"/batches/{quote(batch, safe='')}"))
         status = row.get("status")
         if status not in ("completed", "failed", "expired", "cancelled"):
-            return State(False)
+            return BatchStatus(False)
         files = [row.get(name) for name in ("output_file_id", "error_file_id")]
         paths = tuple(f"/files/{quote(file, safe='')}/content" for file in files if isinstance(file, str) and file)
-        return State(True, _reason(status, row.get("errors")), paths)
+        return BatchStatus(True, _reason(status, row.get("errors")), paths)
 
     def results(self, raw: bytes) -> Iterator[tuple[str, Outcome]]:
         for row in _rows(raw):
@@ -138,11 +138,15 @@ class ClaudeBatches:
     async def find(self, client: Client, mark: str) -> str | None:
         raise ModelError("a batch was begun of which the provider never told the id")
 
-    async def state(self, client: Client, batch: str) -> State:
+    async def state(self, client: Client, batch: str) -> BatchStatus:
         path = f"/v1/messages/batches/{quote(batch, safe='')}"
         row = _object(await client.get(path))
         # The address of the results stands in the row, too, but a key is sent to the known server only.
-        return State(True, "", (f"{path}/results",)) if row.get("processing_status") == "ended" else State(False)
+        return (
+            BatchStatus(True, "", (f"{path}/results",))
+            if row.get("processing_status") == "ended"
+            else BatchStatus(False)
+        )
 
     def results(self, raw: bytes) -> Iterator[tuple[str, Outcome]]:
         for row in _rows(raw):

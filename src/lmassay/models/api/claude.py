@@ -7,8 +7,8 @@ from typing import Any
 from lmassay.budget import Prices
 from lmassay.models.api.base import ApiModel, Batching
 from lmassay.models.api.batch_services import ClaudeBatches
-from lmassay.models.api.client import Endpoint, Key
-from lmassay.models.api.concurrency import Policy
+from lmassay.models.api.client import ApiKey, Endpoint
+from lmassay.models.api.concurrency import RequestPolicy
 from lmassay.models.api.dialects import ClaudeDialect, Temperature
 
 ANTHROPIC_URL = "https://api.anthropic.com"
@@ -46,8 +46,8 @@ class Claude(ApiModel):
             label=label,
             base_url=base_url,
             dialect=ClaudeDialect(model, system, parameters or {}, temperature),
-            policy=Policy(concurrency, timeout, tries, wait),
-            key=Key((api_key_env,) if api_key_env else _KEYS),
+            policy=RequestPolicy(concurrency, timeout, tries, wait),
+            key=ApiKey((api_key_env,) if api_key_env else _KEYS),
             prices=prices,
             batching=Batching(ClaudeBatches(), poll, batch_size) if batch else None,
         )

@@ -17,7 +17,7 @@ import httpx2
 
 import lmassay
 from lmassay.errors import ConfigError, ModelError
-from lmassay.models.api.concurrency import Policy
+from lmassay.models.api.concurrency import RequestPolicy
 from lmassay.redaction import redact, remember_secret
 from lmassay.types import Response
 
@@ -49,7 +49,7 @@ def first_set(names: Sequence[str]) -> tuple[str, str]:
 
 
 @dataclass(frozen=True, slots=True)
-class Key:
+class ApiKey:
     """Where a key is looked for: the first of these variables that is set."""
 
     variables: tuple[str, ...]
@@ -121,7 +121,7 @@ def _content_of(response: httpx2.Response) -> bytes:
 
 
 @asynccontextmanager
-async def open_client(endpoint: Endpoint, policy: Policy, *, most: int = MAX_BODY) -> AsyncIterator[Client]:
+async def open_client(endpoint: Endpoint, policy: RequestPolicy, *, most: int = MAX_BODY) -> AsyncIterator[Client]:
     """Connections for as long as the block lasts."""
     limits = httpx2.Limits(max_connections=policy.concurrency, max_keepalive_connections=policy.concurrency)
     # A proxy of the environment is for the world outside, not for a server on this machine.

@@ -1,6 +1,6 @@
 """Many requests at once: how often each is tried, how many are out at a time, who goes next, and when to stop.
 
-:class:`Policy` says how long a request may take and how often it is tried; the SDKs' own retries are off.
+:class:`RequestPolicy` says how long a request may take and how often it is tried; the SDKs' own retries are off.
 :class:`Limiter` lowers the number of requests that are out when the server refuses some. The executor sends them.
 """
 
@@ -16,7 +16,7 @@ from dataclasses import dataclass, field, replace
 
 from lmassay.budget import Budget
 from lmassay.errors import BudgetReached, ConfigError, FatalModelError, LmassayError
-from lmassay.models.api.background import Outbox, in_background
+from lmassay.models.api.background import ResultQueue, in_background
 from lmassay.models.api.failures import Failure, failure_of
 from lmassay.types import Generate, Response
 
@@ -43,7 +43,7 @@ _FORGIVEN = 2.0
 
 
 @dataclass(frozen=True, slots=True)
-class Policy:
+class RequestPolicy:
     """The one policy for all requests of a model."""
 
     concurrency: int
@@ -163,7 +163,7 @@ class Limiter:
 class ExecutorOptions:
     """How requests are sent at once."""
 
-    policy: Policy
+    policy: RequestPolicy
     budget: Budget | None = None
     proved: bool = False
     """The server is known to answer: no request needs to go first alone."""
@@ -180,7 +180,7 @@ def answers_as_they_arrive(
     waits without keeping others from asking. Whatever ends the work early, what is in flight is still yielded.
     """
 
-    async def work(outbox: Outbox[Answered]) -> None:
+    async def work(outbox: ResultQueue[Answered]) -> None:
         async with conversation() as ask:
             await _Executor(ask, requests, options, outbox).work()
 
@@ -204,7 +204,7 @@ class _Job:
 
 class _Executor:
     def __init__(
-        self, ask: Ask, requests: Sequence[Generate], options: ExecutorOptions, outbox: Outbox[Answered]
+        self, ask: Ask, requests: Sequence[Generate], options: ExecutorOptions, outbox: ResultQueue[Answered]
     ) -> None:
         self._ask, self._outbox = ask, outbox
         self._policy, self._budget, self._place = options.policy, options.budget, options.place

@@ -10,8 +10,8 @@ from lmassay.budget import Prices
 from lmassay.errors import ConfigError
 from lmassay.models.api.base import ApiModel, Batching
 from lmassay.models.api.batch_services import OpenAIBatches
-from lmassay.models.api.client import Endpoint, Key, first_set, header_value
-from lmassay.models.api.concurrency import Policy
+from lmassay.models.api.client import ApiKey, Endpoint, first_set, header_value
+from lmassay.models.api.concurrency import RequestPolicy
 from lmassay.models.api.dialects import Constrain, OpenAIDialect, Temperature, TokenParameter
 
 OPENAI_URL = "https://api.openai.com/v1"
@@ -63,8 +63,8 @@ class OpenAICompatible(ApiModel):
             label=label,
             base_url=base_url,
             dialect=dialect,
-            policy=Policy(concurrency, timeout, tries, wait),
-            key=Key((api_key_env,) if api_key_env else _OPENAI_KEYS),
+            policy=RequestPolicy(concurrency, timeout, tries, wait),
+            key=ApiKey((api_key_env,) if api_key_env else _OPENAI_KEYS),
             prices=prices,
             batching=Batching(OpenAIBatches(dialect.path), poll, batch_size) if batch else None,
         )
@@ -107,8 +107,8 @@ class Clova(ApiModel):
             dialect=OpenAIDialect(
                 model, "chat", system, parameters or {}, token_parameter=token_parameter, temperature=temperature
             ),
-            policy=Policy(concurrency, timeout, tries, wait),
-            key=Key((api_key_env,) if api_key_env else _CLOVA_KEYS),
+            policy=RequestPolicy(concurrency, timeout, tries, wait),
+            key=ApiKey((api_key_env,) if api_key_env else _CLOVA_KEYS),
             prices=prices,
         )
 
@@ -149,8 +149,8 @@ class Azure(ApiModel):
             label=label,
             base_url=endpoint or first_set(_AZURE_ENDPOINTS)[1],
             dialect=OpenAIDialect(model, "chat", system, parameters or {}, constrain, token_parameter, temperature),
-            policy=Policy(concurrency, timeout, tries, wait),
-            key=Key((api_key_env,) if api_key_env else _AZURE_KEYS),
+            policy=RequestPolicy(concurrency, timeout, tries, wait),
+            key=ApiKey((api_key_env,) if api_key_env else _AZURE_KEYS),
             prices=prices,
         )
         self._version = api_version or first_set(_AZURE_VERSIONS)[1]
@@ -176,7 +176,7 @@ class Azure(ApiModel):
         )
 
 
-def _bearer(key: Key) -> dict[str, str]:
+def _bearer(key: ApiKey) -> dict[str, str]:
     """The header with the key; a server of one's own may need none."""
     value = key.value()
     return {"Authorization": f"Bearer {value}"} if value else {}

@@ -12,11 +12,11 @@ from numpy.typing import NDArray
 
 from lmassay.errors import FatalModelError, ModelError
 from lmassay.models.hf.batches import Batcher, Tokens, by_padded_size, logits_at, padded
+from lmassay.models.hf.capabilities import remembers_paths, understands_trees
 from lmassay.models.hf.chat import Chat
-from lmassay.models.hf.columns import LEAST, NO_NUMBERS
-from lmassay.models.hf.probing import remembers_paths, understands_trees
-from lmassay.models.hf.tree import WORTH_REMEMBERING, Laid, Walk, take_new_nodes, take_nodes
-from lmassay.models.hf.words import Words
+from lmassay.models.hf.logits import LEAST, NO_NUMBERS
+from lmassay.models.hf.prefix_tree import WORTH_REMEMBERING, BatchLayout, PrefixReader, take_new_nodes, take_nodes
+from lmassay.models.hf.tokenization import WordTokenizer
 from lmassay.types import LogProbs, Slot
 
 Floats = NDArray[np.float64]
@@ -24,10 +24,10 @@ Logits = NDArray[np.float32]
 Outcome = TypeVar("Outcome")
 Take = Callable[[Sequence[Tokens], int, int], int]
 # What is made of some sequences, by their places and as they are laid out.
-Work = Callable[[Sequence[int], Laid], Iterator[Outcome]]
+Work = Callable[[Sequence[int], BatchLayout], Iterator[Outcome]]
 
 
-class Causal:
+class CausalLM:
     """A causal language model over token sequences."""
 
     def __init__(self, model: Any, device: torch.device, nodes: int) -> None:
@@ -54,7 +54,7 @@ class Causal:
         """For each context what ``reduce`` makes of the logits of the next token, in an order of our own."""
         asked = [len(context) - 1 for context in contexts]
 
-        def work(places: Sequence[int], laid: Laid) -> Iterator[Outcome]:
+        def work(places: Sequence[int], laid: BatchLayout) -> Iterator[Outcome]:
             cells = [laid.cell(i, asked[place]) for i, place in enumerate(places)]
             values = logits_at(self._model, laid.inputs, cells).float().cpu().numpy()
             for place, row in zip(places, values, strict=True):
@@ -68,7 +68,7 @@ class Causal:
         The very first token of all has nothing before it and is never scored.
         """
 
-        def work(places: Sequence[int], laid: Laid) -> Iterator[Floats]:
+        def work(places: Sequence[int], laid: BatchLayout) -> Iterator[Floats]:
             cells: list[tuple[int, int]] = []
             targets: list[int] = []
             for i, place in enumerate(places):
@@ -98,7 +98,7 @@ class Causal:
         others = sorted(
             (p for p, row in enumerate(sequences) if not self._fits_tree(row)), key=lambda p: len(sequences[p])
         )
-        walk = Walk(self._model, self._device)
+        walk = PrefixReader(self._model, self._device)
         # Where a text is asked about from its beginning, all of it must be read anew.
         remember = max((asked[p] for p in trees), default=0) >= WORTH_REMEMBERING and self.remembers
 
@@ -110,7 +110,7 @@ class Causal:
 
         def work_side_by_side(places: Sequence[int]) -> Iterator[Outcome]:
             inputs = {**padded([sequences[place] for place in places], self._device), "use_cache": False}
-            yield from work(places, Laid(inputs))
+            yield from work(places, BatchLayout(inputs))
 
         yield from self._in_order(trees, sequences, take_new_nodes if remember else take_nodes, work_on_tree)
         yield from self._in_order(others, sequences, by_padded_size(len), work_side_by_side)
@@ -132,7 +132,7 @@ class Causal:
 
         yield from zip(order, self._batcher.run(order, take_places, work), strict=True)
 
-    def _logprobs(self, laid: Laid, cells: Sequence[tuple[int, int]], targets: Sequence[int]) -> Floats:
+    def _logprobs(self, laid: BatchLayout, cells: Sequence[tuple[int, int]], targets: Sequence[int]) -> Floats:
         # Sequences with a common beginning ask the same thing of it: its logits are made once.
         seen: dict[tuple[int, int], int] = {}
         line_of = [seen.setdefault(cell, len(seen)) for cell in cells]
@@ -159,7 +159,7 @@ def attention_reach(config: Any) -> int | None:
 class CausalReader:
     """Reads requests from the left; the engine's Reader for causal models."""
 
-    def __init__(self, causal: Causal, words: Words, chat: Chat) -> None:
+    def __init__(self, causal: CausalLM, words: WordTokenizer, chat: Chat) -> None:
         self._causal, self._words, self._chat = causal, words, chat
 
     def context(self, request: Slot) -> Tokens:

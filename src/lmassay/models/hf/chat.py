@@ -8,12 +8,12 @@ from typing import Any, Literal
 
 from lmassay.errors import ModelError
 
-Policy = Literal["auto", "never"]
+ChatPolicy = Literal["auto", "never"]
 Messages = Sequence[tuple[str, str]]
 
 
 @dataclass(frozen=True, slots=True)
-class Prompt:
+class RenderedPrompt:
     """A text to be continued. One from a template brings its special tokens along and gets no others."""
 
     text: str
@@ -23,13 +23,13 @@ class Prompt:
 class Chat:
     """How a tokenizer writes chat turns; ``never`` leaves its template aside."""
 
-    def __init__(self, tokenizer: Any, policy: Policy) -> None:
+    def __init__(self, tokenizer: Any, policy: ChatPolicy) -> None:
         self._tokenizer, self._policy = tokenizer, policy
 
-    def prompt(self, messages: Messages) -> Prompt:
+    def prompt(self, messages: Messages) -> RenderedPrompt:
         if self._policy == "never" or self._tokenizer.chat_template is None:
-            return Prompt(plainly(messages))
-        return Prompt(self._templated(messages), templated=True)
+            return RenderedPrompt(plainly(messages))
+        return RenderedPrompt(self._templated(messages), templated=True)
 
     def _templated(self, messages: Messages) -> str:
         turns = [{"role": role, "content": content} for role, content in messages]

@@ -13,10 +13,10 @@ from numpy.typing import NDArray
 
 from lmassay.errors import ModelError
 from lmassay.models.hf.batches import Tokens
-from lmassay.models.hf.chat import Chat, Prompt
-from lmassay.models.hf.columns import LEAST
+from lmassay.models.hf.chat import Chat, RenderedPrompt
 from lmassay.models.hf.generation import generator_of, gumbel
-from lmassay.models.hf.words import Words
+from lmassay.models.hf.logits import LEAST
+from lmassay.models.hf.tokenization import WordTokenizer
 from lmassay.types import Generate, Response
 
 # The log-probabilities of the tokens of each (tokens, start), as the causal model gives them.
@@ -24,7 +24,7 @@ Scored = Callable[[Sequence[tuple[Tokens, int]]], Iterator[tuple[int, NDArray[np
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
+class ChoiceQuestion:
     """A prompt as tokens, and for each choice the ways to spell it behind the prompt."""
 
     prompt: Tokens
@@ -40,7 +40,7 @@ class Question:
         return len(self.prompt) + max(map(len, self.distinct_ways)) - 1
 
 
-class Chooser:
+class ChoiceSelector:
     """Weighs choices as continuations of a prompt.
 
     A choice weighs as much as the probability that the model goes on with it directly behind the prompt. Behind a
@@ -50,12 +50,12 @@ class Chooser:
     With a temperature one choice is drawn, with probabilities that are renormalised over the choices.
     """
 
-    def __init__(self, score: Scored, words: Words, chat: Chat, window: int | None) -> None:
+    def __init__(self, score: Scored, words: WordTokenizer, chat: Chat, window: int | None) -> None:
         self._score, self._words, self._chat, self._window = score, words, chat, window
 
     def choose(self, requests: Mapping[int, Generate]) -> Iterator[tuple[int, Response | ModelError]]:
         """Answers as they are ready, by the places of the requests."""
-        questions: dict[int, Question] = {}
+        questions: dict[int, ChoiceQuestion] = {}
         for place, request in requests.items():
             try:
                 question = self._question(request)
@@ -75,14 +75,14 @@ class Chooser:
             if len(found[place]) == len(questions[place].distinct_ways):
                 yield place, _answer(requests[place], questions[place], found.pop(place))
 
-    def _question(self, request: Generate) -> Question:
-        prompt = self._chat.prompt(request.messages) if request.messages else Prompt(request.prompt)
+    def _question(self, request: Generate) -> ChoiceQuestion:
+        prompt = self._chat.prompt(request.messages) if request.messages else RenderedPrompt(request.prompt)
         texts = [_texts(prompt.text, choice) for choice in request.choices]
         spelled = iter(self._words.behind(prompt.text, [text for choice in texts for text in choice]))
         ways = tuple(tuple(dict.fromkeys(filter(self._words.knows, islice(spelled, len(choice))))) for choice in texts)
         if () in ways:
             raise ModelError(f"the model's vocabulary cannot spell the choice {request.choices[ways.index(())]!r}")
-        return Question(self._words.prompt(prompt), ways)
+        return ChoiceQuestion(self._words.prompt(prompt), ways)
 
 
 def _texts(prompt: str, choice: str) -> tuple[str, ...]:
@@ -91,7 +91,9 @@ def _texts(prompt: str, choice: str) -> tuple[str, ...]:
     return (choice, f" {choice}") if joined else (choice,)
 
 
-def _answer(request: Generate, question: Question, found: Mapping[Tokens, float | ModelError]) -> Response | ModelError:
+def _answer(
+    request: Generate, question: ChoiceQuestion, found: Mapping[Tokens, float | ModelError]
+) -> Response | ModelError:
     logprobs = {way: value for way, value in found.items() if not isinstance(value, ModelError)}
     if len(logprobs) < len(found):
         return next(value for value in found.values() if isinstance(value, ModelError))

@@ -15,15 +15,15 @@ from numpy.typing import NDArray
 
 from lmassay.errors import ModelError
 from lmassay.models.hf.batches import Tokens
-from lmassay.models.hf.causal import Causal, CausalReader
-from lmassay.models.hf.chat import Chat, Policy
-from lmassay.models.hf.choices import Chooser
-from lmassay.models.hf.columns import candidate_columns
-from lmassay.models.hf.generation import Generator
-from lmassay.models.hf.load import Loaded, choose_device, choose_dtype, load, read_tokenizer
-from lmassay.models.hf.masked import Masked, MaskedReader
-from lmassay.models.hf.source import Kind, Source
-from lmassay.models.hf.words import Position, Words
+from lmassay.models.hf.causal import CausalLM, CausalReader
+from lmassay.models.hf.chat import Chat, ChatPolicy
+from lmassay.models.hf.choices import ChoiceSelector
+from lmassay.models.hf.generation import TextGenerator
+from lmassay.models.hf.load import LoadedModel, choose_device, choose_dtype, load, read_tokenizer
+from lmassay.models.hf.logits import candidate_columns
+from lmassay.models.hf.masked import MaskedLM, MaskedReader
+from lmassay.models.hf.source import Kind, ModelSource
+from lmassay.models.hf.tokenization import Position, WordTokenizer
 from lmassay.types import Candidates, Continuation, Generate, LogProbs, Response, Slot
 
 Answered = Iterator[tuple[int, Response | ModelError]]
@@ -35,36 +35,42 @@ _TREE_TOKENS, _PADDED_TOKENS, _ACCELERATOR_TOKENS = 192, 512, 4096
 
 
 @dataclass(frozen=True, slots=True)
-class Manner:
+class EngineOptions:
     """How the model is asked."""
 
     kind: Kind
     pll: Literal["within_word_l2r", "original"]
     position: Position
-    chat: Policy
+    chat: ChatPolicy
     batch_tokens: int | None
     threads: int | None
 
 
-def numbers(source: Source, device: str, dtype: str) -> dict[str, str]:
+def numbers(source: ModelSource, device: str, dtype: str) -> dict[str, str]:
     """The device and number format that will be used."""
     chosen = choose_device(device)
     saved_as = None if source.is_gguf else source.config.get("dtype", source.config.get("torch_dtype"))
     return {"device": chosen.type, "dtype": choose_dtype(dtype, saved_as, chosen)}
 
 
-def open_words(folder: Path, prefix: str, leading_space: bool | None, trust_remote_code: bool) -> Words:
-    return Words(read_tokenizer(folder, trust_remote_code), prefix, leading_space)
+def open_words(folder: Path, prefix: str, leading_space: bool | None, trust_remote_code: bool) -> WordTokenizer:
+    return WordTokenizer(read_tokenizer(folder, trust_remote_code), prefix, leading_space)
 
 
 def open_model(
-    folder: Path, source: Source, words: Words, kind: Kind, device: str, dtype: str, trust_remote_code: bool
-) -> Loaded:
+    folder: Path,
+    source: ModelSource,
+    words: WordTokenizer,
+    kind: Kind,
+    device: str,
+    dtype: str,
+    trust_remote_code: bool,
+) -> LoadedModel:
     chosen = numbers(source, device, dtype)
     return load(folder, words.tokenizer, kind, choose_device(device), chosen["dtype"], trust_remote_code)
 
 
-class Reader(Protocol):
+class RequestReader(Protocol):
     """What the engine needs of a kind of model: the causal one reads from the left, the masked one around the blank.
 
     Contexts and texts are opaque to the engine.
@@ -97,7 +103,7 @@ class Reader(Protocol):
 class Engine:
     """A loaded model with its words."""
 
-    def __init__(self, loaded: Loaded, words: Words, manner: Manner) -> None:
+    def __init__(self, loaded: LoadedModel, words: WordTokenizer, manner: EngineOptions) -> None:
         self._loaded, self._words, self._manner = loaded, words, manner
         if manner.threads is not None:
             torch.set_num_threads(manner.threads)
@@ -165,32 +171,32 @@ class Engine:
 
     # --- inside -------------------------------------------------------------------------------------------------------
 
-    def _make_reader(self) -> Reader:
+    def _make_reader(self) -> RequestReader:
         manner = self._manner
         if manner.kind == "causal":
             return CausalReader(self._causal, self._words, self._chat)
         pad = self._words.tokenizer.pad_token_id or 0
-        masked = Masked(self._loaded.model, self._loaded.device, self._batch_tokens(_PADDED_TOKENS), pad)
+        masked = MaskedLM(self._loaded.model, self._loaded.device, self._batch_tokens(_PADDED_TOKENS), pad)
         return MaskedReader(masked, self._words, manner.pll, manner.position)
 
     def _batch_tokens(self, on_cpu: int) -> int:
         return self._manner.batch_tokens or (on_cpu if self._loaded.device.type == "cpu" else _ACCELERATOR_TOKENS)
 
     @cached_property
-    def _causal(self) -> Causal:
-        return Causal(self._loaded.model, self._loaded.device, self._batch_tokens(_TREE_TOKENS))
+    def _causal(self) -> CausalLM:
+        return CausalLM(self._loaded.model, self._loaded.device, self._batch_tokens(_TREE_TOKENS))
 
     @cached_property
     def _chat(self) -> Chat:
         return Chat(self._words.tokenizer, self._manner.chat)
 
     @cached_property
-    def _generator(self) -> Generator:
-        return Generator(self._loaded, self._causal, self._words, self._chat, self._manner.batch_tokens)
+    def _generator(self) -> TextGenerator:
+        return TextGenerator(self._loaded, self._causal, self._words, self._chat, self._manner.batch_tokens)
 
     @cached_property
-    def _chooser(self) -> Chooser:
-        return Chooser(self._causal.score, self._words, self._chat, self._loaded.window)
+    def _chooser(self) -> ChoiceSelector:
+        return ChoiceSelector(self._causal.score, self._words, self._chat, self._loaded.window)
 
     def _columns(self, request: Slot, logits: Logits) -> Candidates:
         # torch's softmax, as in the published system: numpy's may differ in the last bit, which decides ties.

@@ -11,13 +11,13 @@ import torch
 
 from lmassay.errors import FatalModelError, ModelError
 from lmassay.models.hf.batches import Batcher, Tokens, by_padded_size, padded_at_left
-from lmassay.models.hf.causal import Causal
-from lmassay.models.hf.chat import Chat, Prompt
-from lmassay.models.hf.columns import NO_NUMBERS
-from lmassay.models.hf.load import Loaded
-from lmassay.models.hf.probing import grows_branches
-from lmassay.models.hf.tree import Branches, Walk, distinct_tokens, search_along, take_branches
-from lmassay.models.hf.words import Words
+from lmassay.models.hf.capabilities import grows_branches
+from lmassay.models.hf.causal import CausalLM
+from lmassay.models.hf.chat import Chat, RenderedPrompt
+from lmassay.models.hf.load import LoadedModel
+from lmassay.models.hf.logits import NO_NUMBERS
+from lmassay.models.hf.prefix_tree import DecodingTree, PrefixReader, distinct_tokens, search_along, take_branches
+from lmassay.models.hf.tokenization import WordTokenizer
 from lmassay.types import Finish, Generate, Response, digest, request_as_dict
 
 # Tokens of prompts and answers that a batch keeps: padded ones, or those of the tree that they make.
@@ -28,10 +28,12 @@ _CPU_NODES, _ACCELERATOR_NODES = 384, 2048
 _WORTH_SHARING = 0.9
 
 
-class Generator:
+class TextGenerator:
     """Continues prompts with a loaded model."""
 
-    def __init__(self, loaded: Loaded, causal: Causal, words: Words, chat: Chat, batch_tokens: int | None) -> None:
+    def __init__(
+        self, loaded: LoadedModel, causal: CausalLM, words: WordTokenizer, chat: Chat, batch_tokens: int | None
+    ) -> None:
         self._loaded, self._causal, self._words, self._chat = loaded, causal, words, chat
         on_cpu = loaded.device.type == "cpu"
         self._batcher = Batcher(batch_tokens or (_CPU_TOKENS if on_cpu else _ACCELERATOR_TOKENS))
@@ -75,12 +77,12 @@ class Generator:
 
         yield from zip(order, self._batcher.run(order, take, work), strict=True)
 
-    def _walk(self, prompts: Sequence[Tokens], room: int) -> Walk | None:
+    def _walk(self, prompts: Sequence[Tokens], room: int) -> PrefixReader | None:
         """A way through sorted prompts, if it pays and the model can let answers grow out of a tree."""
         answers = len(prompts) * room
         if distinct_tokens(prompts) + answers > _WORTH_SHARING * (sum(map(len, prompts)) + answers):
             return None
-        return Walk(self._loaded.model, self._loaded.device) if self._shares_prefixes else None
+        return PrefixReader(self._loaded.model, self._loaded.device) if self._shares_prefixes else None
 
     @cached_property
     def _shares_prefixes(self) -> bool:
@@ -92,10 +94,12 @@ class Generator:
         return request.max_tokens if window is None else min(request.max_tokens, window - len(prompt))
 
     def _prompt(self, request: Generate) -> Tokens:
-        return self._words.prompt(self._chat.prompt(request.messages) if request.messages else Prompt(request.prompt))
+        return self._words.prompt(
+            self._chat.prompt(request.messages) if request.messages else RenderedPrompt(request.prompt)
+        )
 
     def _batch(
-        self, prompts: Sequence[Tokens], requests: Sequence[Generate], room: int, walk: Walk | None
+        self, prompts: Sequence[Tokens], requests: Sequence[Generate], room: int, walk: PrefixReader | None
     ) -> Iterator[Response]:
         loaded, tokenizer, settings = self._loaded, self._loaded.tokenizer, requests[0]
         started = time.perf_counter()
@@ -111,7 +115,7 @@ class Generator:
             options["stopping_criteria"] = [_stop_at(settings.stop, tokenizer, start)]
         with torch.inference_mode():
             if walk is not None:
-                branches = Branches(walk, loaded.model, loaded.device, prompts, self._nodes)
+                branches = DecodingTree(walk, loaded.model, loaded.device, prompts, self._nodes)
                 options["custom_generate"] = search_along(branches, pad)
             whole = loaded.model.generate(**inputs, max_new_tokens=room, pad_token_id=pad, **options)
         seconds = (time.perf_counter() - started) / len(prompts)
@@ -162,14 +166,14 @@ def _stop_at(stops: Sequence[str], tokenizer: Any, start: int) -> Callable[..., 
     return stopped
 
 
-def _end_tokens(loaded: Loaded) -> set[int]:
+def _end_tokens(loaded: LoadedModel) -> set[int]:
     configured = loaded.model.generation_config.eos_token_id
     listed = configured if isinstance(configured, list) else [configured]
     return {int(token) for token in [*listed, loaded.tokenizer.eos_token_id] if token is not None}
 
 
 def _response(
-    loaded: Loaded, settings: Generate, row: list[int], ends: set[int], tokens_in: int, seconds: float
+    loaded: LoadedModel, settings: Generate, row: list[int], ends: set[int], tokens_in: int, seconds: float
 ) -> Response:
     end = next((i for i, token in enumerate(row) if token in ends), None)
     kept = row if end is None else row[:end]

@@ -20,7 +20,7 @@ DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch
 
 
 @dataclass(frozen=True, slots=True)
-class Loaded:
+class LoadedModel:
     """A model ready to be asked."""
 
     model: Any
@@ -69,14 +69,16 @@ def _cpu_knows_bfloat16() -> bool:
     return "avx512_bf16" in flags or "amx_bf16" in flags
 
 
-def load(folder: Path, tokenizer: Any, kind: Kind, device: torch.device, dtype: str, trust_remote_code: bool) -> Loaded:
+def load(
+    folder: Path, tokenizer: Any, kind: Kind, device: torch.device, dtype: str, trust_remote_code: bool
+) -> LoadedModel:
     """Read the weights of a folder whose tokenizer is there already."""
     with _quiet():
         model = _model(folder, kind, dtype, trust_remote_code)
     if kind == "masked" and tokenizer.mask_token_id is None:
         raise DataError(f"the tokenizer in {folder} has no mask token, which a masked model needs")
     model.eval().to(device)
-    return Loaded(model, tokenizer, device, window_of(model, tokenizer))
+    return LoadedModel(model, tokenizer, device, window_of(model, tokenizer))
 
 
 def read_tokenizer(folder: Path, trust_remote_code: bool) -> Any:

@@ -11,7 +11,7 @@ from pydantic import Field
 
 from lmassay.contracts import Model
 from lmassay.errors import ConfigError, MissingExtra, ModelError
-from lmassay.models.hf.source import Source, find_source
+from lmassay.models.hf.source import ModelSource, find_source
 from lmassay.types import Generate, LogProbs, Response, Slot, canonical
 
 Placed = tuple[int, Response]
@@ -61,7 +61,7 @@ class HuggingFace(Model):
     # --- what can be known without loading ----------------------------------------------------------------------------
 
     @cached_property
-    def source(self) -> Source:
+    def source(self) -> ModelSource:
         return find_source(self._model, self._revision, self._base)
 
     @property
@@ -179,7 +179,7 @@ class HuggingFace(Model):
                 self.folder, self.source, self._words, self.kind, self._device, self._dtype, self._trust_remote_code
             ),
             self._words,
-            engine.Manner(self.kind, self._pll, self._position, self._chat, self._batch_tokens, self._threads),
+            engine.EngineOptions(self.kind, self._pll, self._position, self._chat, self._batch_tokens, self._threads),
         )
 
     def _told(self, answers: Iterator[tuple[int, Response | ModelError]]) -> Iterator[Placed]:

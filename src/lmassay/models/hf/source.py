@@ -36,7 +36,7 @@ _MANNER_FILES = ("chat_template.jinja", "generation_config.json")
 
 
 @dataclass(frozen=True)
-class Source:
+class ModelSource:
     """A folder with config, weights and tokenizer, or a GGUF file that will be turned into one."""
 
     name: str
@@ -119,27 +119,27 @@ class Source:
         return sorted(self.path.glob("*.safetensors"))
 
 
-def find_source(model: str, revision: str | None, base: Path) -> Source:
+def find_source(model: str, revision: str | None, base: Path) -> ModelSource:
     """A folder or GGUF file beside the configuration or from here, a fetched embedded model, or a fetched hub name."""
     for root in (base, Path()):
         path = (root / Path(model).expanduser()).resolve()
         if path.is_dir():
-            return Source(path.name, path)
+            return ModelSource(path.name, path)
         if path.is_file():
             if path.suffix != ".gguf":
                 raise DataError(f"{path} is neither a model folder nor a .gguf file")
-            return Source(path.stem, path)
+            return ModelSource(path.stem, path)
     if model in embedded.EMBEDDED:
         folder = embedded.folder(model)
         if folder is None:
             raise DataError(f"the model {model} is not on this machine yet; fetch it: lmassay models get {model}")
-        return Source(model, folder)
+        return ModelSource(model, folder)
     if model.startswith((".", "/", "~")) or model.endswith(".gguf"):
         raise DataError(f"there is no model at {model}; give a folder, a .gguf file or a hub name")
     return _from_hub_cache(model, revision)
 
 
-def _from_hub_cache(model: str, revision: str | None) -> Source:
+def _from_hub_cache(model: str, revision: str | None) -> ModelSource:
     try:
         from huggingface_hub import snapshot_download
         from huggingface_hub.errors import HFValidationError, LocalEntryNotFoundError
@@ -160,4 +160,4 @@ def _from_hub_cache(model: str, revision: str | None) -> Source:
     except (LocalEntryNotFoundError, OSError):
         at = f" --revision {revision}" if revision else ""
         raise DataError(f"the model {model} is not on this machine; fetch it: lmassay models get {model}{at}") from None
-    return Source(model, folder, folder.name)
+    return ModelSource(model, folder, folder.name)

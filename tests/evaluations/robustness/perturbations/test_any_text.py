@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 from lmassay.evaluations.robustness import perturbations
 from lmassay.evaluations.robustness.perturbations import make_perturber
-from lmassay.evaluations.robustness.perturbations.letters import plain
-from lmassay.evaluations.robustness.perturbations.units import graphemes, kind_of, tokens, words
+from lmassay.evaluations.robustness.perturbations.graphemes import graphemes, kind_of, tokens, words
+from lmassay.evaluations.robustness.perturbations.letter_edits import plain
 from lmassay.plugins.registry import current
 
 DEFAULTS = [(name, {}) for name in current().names("perturbation")]

@@ -19,10 +19,10 @@ from lmassay.evaluations.robustness.perturbations import (
     worddrop,
     wordswap,
 )
+from lmassay.evaluations.robustness.perturbations.graphemes import graphemes, words
 from lmassay.evaluations.robustness.perturbations.hangul import is_syllable
 from lmassay.evaluations.robustness.perturbations.keyboards import neighbours
-from lmassay.evaluations.robustness.perturbations.letters import plain
-from lmassay.evaluations.robustness.perturbations.units import graphemes, words
+from lmassay.evaluations.robustness.perturbations.letter_edits import plain
 from lmassay.plugins.registry import current
 
 ENGLISH = "The quick brown fox, unlike the others, jumps over two lazy dogs."

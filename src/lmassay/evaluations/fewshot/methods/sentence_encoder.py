@@ -25,7 +25,7 @@ from lmassay.evaluations.fewshot.methods.network import quiet, seeded
 from lmassay.evaluations.fewshot.metrics import scores as metrics
 from lmassay.evaluations.fewshot.tasks.examples import InputExample
 from lmassay.models.hf.load import choose_device, read_tokenizer
-from lmassay.models.hf.source import Source, find_source
+from lmassay.models.hf.source import ModelSource, find_source
 
 if TYPE_CHECKING:
     from lmassay.evaluations.fewshot.tasks.nlu import NluTask
@@ -82,7 +82,7 @@ class SentenceEncoder:
 
     def identity(self) -> dict[str, str]:
         """Which encoder it is, by its files."""
-        return {"encoder": Source("encoder", self._folder()).fingerprint}
+        return {"encoder": ModelSource("encoder", self._folder()).fingerprint}
 
     def fit(self, lesson: Lesson) -> Fitted:
         if not lesson.train:

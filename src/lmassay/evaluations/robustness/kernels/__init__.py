@@ -1,1 +1,1 @@
-"""Exact batch kernels for sentence chrF and BLEU; :mod:`engine` chooses between numpy and numba."""
+"""Exact batch kernels for sentence chrF and BLEU; :mod:`backend` chooses between numpy and numba."""

@@ -22,7 +22,8 @@ import numpy as np
 import numpy.typing as npt
 
 from lmassay.evaluations.robustness.kernels import bleu_plain
-from lmassay.evaluations.robustness.kernels.engine import ChunkSize, Scores
+from lmassay.evaluations.robustness.kernels.backend import ChunkSize, Scores
+from lmassay.evaluations.robustness.kernels.code_points import Codes, Ints, JoinedTexts, join, whitespace
 from lmassay.evaluations.robustness.kernels.jit import Unsigned, kernel, part
 from lmassay.evaluations.robustness.kernels.ngrams_numba import (
     MAX_SYMBOLS,
@@ -37,7 +38,6 @@ from lmassay.evaluations.robustness.kernels.ngrams_numba import (
     make_table,
     table_size,
 )
-from lmassay.evaluations.robustness.kernels.text import Codes, Ints, Joined, join, whitespace
 
 CHUNK = ChunkSize(pairs=2048, characters=1 << 20)
 MAX_CHARACTERS = MAX_SYMBOLS  # longer texts go through sacrebleu
@@ -52,7 +52,7 @@ _HALF = U(32)
 Kinds = npt.NDArray[np.uint8]
 
 
-class Tokens(NamedTuple):
+class TokenizedTexts(NamedTuple):
     """Token ``i`` is ``codes[starts[i]:ends[i]]``; equal tokens have equal symbols."""
 
     starts: Indices
@@ -77,7 +77,7 @@ def bleu_chunk(hyps: Sequence[str], refs: Sequence[str], zero_without_match: boo
     return np.minimum(scores / 100, 1.0)
 
 
-def _prepared(texts: Sequence[str]) -> Joined:
+def _prepared(texts: Sequence[str]) -> JoinedTexts:
     """What 13a does before its regular expressions, where there is something to do."""
     whole = "".join(texts)
     if "&" in whole or "<skipped>" in whole or "-\n" in whole:
@@ -134,8 +134,8 @@ def _score_all(
 
 
 @part
-def _make_tokens(characters: int) -> Tokens:
-    return Tokens(
+def _make_tokens(characters: int) -> TokenizedTexts:
+    return TokenizedTexts(
         np.empty(characters, dtype=np.uint32),
         np.empty(characters, dtype=np.uint32),
         np.empty(characters, dtype=np.uint32),
@@ -154,7 +154,7 @@ def _kind(kinds: Kinds, code: Unsigned) -> Unsigned:
 
 
 @part
-def _tokenise(codes: Codes, kinds: Kinds, tokens: Tokens) -> Unsigned:
+def _tokenise(codes: Codes, kinds: Kinds, tokens: TokenizedTexts) -> Unsigned:
     """Find the tokens; returns how many."""
     starts, ends, _ = tokens
     length = U(len(codes))
@@ -214,7 +214,7 @@ def _find(
     start: Unsigned,
     end: Unsigned,
     ref: Codes,
-    ref_tokens: Tokens,
+    ref_tokens: TokenizedTexts,
     vocabulary: Vocabulary,
     stamp: Unsigned,
     mask: Unsigned,
@@ -235,7 +235,7 @@ def _find(
 
 @part
 def _number_ref_tokens(
-    ref: Codes, tokens: Tokens, count: Unsigned, vocabulary: Vocabulary, stamp: Unsigned, mask: Unsigned
+    ref: Codes, tokens: TokenizedTexts, count: Unsigned, vocabulary: Vocabulary, stamp: Unsigned, mask: Unsigned
 ) -> None:
     hashes, entries = vocabulary
     starts, ends, symbols = tokens
@@ -250,10 +250,10 @@ def _number_ref_tokens(
 @part
 def _number_hyp_tokens(
     hyp: Codes,
-    tokens: Tokens,
+    tokens: TokenizedTexts,
     count: Unsigned,
     ref: Codes,
-    ref_tokens: Tokens,
+    ref_tokens: TokenizedTexts,
     vocabulary: Vocabulary,
     stamp: Unsigned,
     mask: Unsigned,

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from lmassay.evaluations.robustness.kernels.engine import ChunkSize, Scores
+from lmassay.evaluations.robustness.kernels.backend import ChunkSize, Scores
 
 CHUNK = ChunkSize(pairs=4096, characters=1 << 20)
 FLOOR = 0.01

@@ -8,7 +8,8 @@ import numpy as np
 import numpy.typing as npt
 
 from lmassay.evaluations.robustness.kernels import chrf_numpy
-from lmassay.evaluations.robustness.kernels.engine import ChunkSize, Scores
+from lmassay.evaluations.robustness.kernels.backend import ChunkSize, Scores
+from lmassay.evaluations.robustness.kernels.code_points import Codes, Ints, join, whitespace
 from lmassay.evaluations.robustness.kernels.jit import Unsigned, kernel, part
 from lmassay.evaluations.robustness.kernels.ngrams_numba import (
     MAX_SYMBOLS,
@@ -20,7 +21,6 @@ from lmassay.evaluations.robustness.kernels.ngrams_numba import (
     make_side,
     make_table,
 )
-from lmassay.evaluations.robustness.kernels.text import Codes, Ints, join, whitespace
 
 CHUNK = ChunkSize(pairs=2048, characters=1 << 20)
 MAX_CHARACTERS = MAX_SYMBOLS  # longer texts go through numpy

@@ -15,8 +15,8 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from lmassay.evaluations.robustness.kernels.engine import ChunkSize, Scores
-from lmassay.evaluations.robustness.kernels.text import Ints, join, whitespace
+from lmassay.evaluations.robustness.kernels.backend import ChunkSize, Scores
+from lmassay.evaluations.robustness.kernels.code_points import Ints, join, whitespace
 
 # 511 pairs and the end mark are numbered with 9 bits, which leaves 9 bits for each of six characters.
 CHUNK = ChunkSize(pairs=511, characters=1 << 18)

@@ -15,8 +15,8 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from lmassay.evaluations.robustness.kernels.code_points import Codes, Ints
 from lmassay.evaluations.robustness.kernels.jit import Unsigned, part
-from lmassay.evaluations.robustness.kernels.text import Codes, Ints
 
 Keys = npt.NDArray[np.uint64]
 Counts = npt.NDArray[np.int32]
@@ -38,7 +38,7 @@ MULTIPLIER = U(0x9E3779B97F4A7C15)  # Fibonacci hashing
 _HASH_SHIFT = U(32)
 
 
-class Table(NamedTuple):
+class NgramTable(NamedTuple):
     """Open addressing; how often the n-gram of each slot was seen on either side."""
 
     keys: Keys
@@ -47,7 +47,7 @@ class Table(NamedTuple):
     generation: Keys  # one number
 
 
-class Side(NamedTuple):
+class NgramPositions(NamedTuple):
     """The places whose n-grams still count, and the slots of the n-grams there."""
 
     places: Indices
@@ -64,10 +64,10 @@ def table_size(symbols: Unsigned) -> int:
 
 
 @part
-def make_table(symbols: int) -> Table:
+def make_table(symbols: int) -> NgramTable:
     """Room for the n-grams of one order of a reference so long."""
     size = table_size(symbols)
-    return Table(
+    return NgramTable(
         np.zeros(size, dtype=np.uint64),
         np.zeros(size, dtype=np.int32),
         np.zeros(size, dtype=np.int32),
@@ -76,13 +76,13 @@ def make_table(symbols: int) -> Table:
 
 
 @part
-def make_side(symbols: int) -> Side:
+def make_side(symbols: int) -> NgramPositions:
     """Room for a text so long."""
-    return Side(np.zeros(symbols, dtype=np.uint32), np.zeros(symbols, dtype=np.uint32))
+    return NgramPositions(np.zeros(symbols, dtype=np.uint32), np.zeros(symbols, dtype=np.uint32))
 
 
 @part
-def _next_generation(table: Table) -> Unsigned:
+def _next_generation(table: NgramTable) -> Unsigned:
     """The keys of a new generation are greater than all others in the table."""
     table.generation[0] += ONE
     if table.generation[0] == _GENERATIONS:
@@ -104,7 +104,7 @@ def _find(keys: Keys, key: Unsigned, generation: Unsigned, mask: Unsigned) -> Un
 
 @part
 def _count_ref_ngrams(
-    table: Table, side: Side, alive: Unsigned, ref: Codes, n: int, generation: Unsigned, mask: Unsigned
+    table: NgramTable, side: NgramPositions, alive: Unsigned, ref: Codes, n: int, generation: Unsigned, mask: Unsigned
 ) -> Unsigned:
     """Enter the n-grams at the places still alive; returns at how many of these there is one before the text ends."""
     keys, ref_counts, hyp_counts, _ = table
@@ -131,7 +131,7 @@ def _count_ref_ngrams(
 
 @part
 def _match_hyp_ngrams(
-    table: Table, side: Side, alive: Unsigned, hyp: Codes, n: int, generation: Unsigned, mask: Unsigned
+    table: NgramTable, side: NgramPositions, alive: Unsigned, hyp: Codes, n: int, generation: Unsigned, mask: Unsigned
 ) -> tuple[Unsigned, int]:
     """At how many places there is an n-gram of the reference, and how many of these match when clipped."""
     keys, ref_counts, hyp_counts, _ = table
@@ -156,7 +156,7 @@ def _match_hyp_ngrams(
 
 
 @part
-def _drop_ngrams_not_in_hyp(table: Table, side: Side, alive: Unsigned) -> Unsigned:
+def _drop_ngrams_not_in_hyp(table: NgramTable, side: NgramPositions, alive: Unsigned) -> Unsigned:
     hyp_counts = table.hyp_counts
     places, slots = side
     kept = ZERO
@@ -171,12 +171,12 @@ def _drop_ngrams_not_in_hyp(table: Table, side: Side, alive: Unsigned) -> Unsign
 
 @part
 def add_matches(
-    table: Table,
+    table: NgramTable,
     hyp: Codes,
-    hyp_side: Side,
+    hyp_side: NgramPositions,
     hyp_alive: Unsigned,
     ref: Codes,
-    ref_side: Side,
+    ref_side: NgramPositions,
     ref_alive: Unsigned,
     matches: Ints,
 ) -> None:

@@ -9,8 +9,15 @@ from __future__ import annotations
 
 from lmassay.evaluations.robustness.perturbations.base import Perturber, make_perturber, perturb, perturbation
 from lmassay.evaluations.robustness.perturbations.keyboards import keyboard
-from lmassay.evaluations.robustness.perturbations.letters import case, charswap, delete, diacritics, homoglyph, insert
-from lmassay.evaluations.robustness.perturbations.words import worddrop, wordswap
+from lmassay.evaluations.robustness.perturbations.letter_edits import (
+    case,
+    charswap,
+    delete,
+    diacritics,
+    homoglyph,
+    insert,
+)
+from lmassay.evaluations.robustness.perturbations.word_edits import worddrop, wordswap
 
 __all__ = [
     "Perturber",

@@ -8,7 +8,7 @@ from typing import Literal
 
 from lmassay.evaluations.robustness.perturbations import hangul
 from lmassay.evaluations.robustness.perturbations.base import one_of
-from lmassay.evaluations.robustness.perturbations.units import Change, Units, composed, edit_words
+from lmassay.evaluations.robustness.perturbations.graphemes import Units, WordEdit, composed, edit_words
 
 Layout = Literal["qwerty", "azerty", "qwertz", "dubeolsik"]
 
@@ -74,8 +74,8 @@ def keyboard(text: str, rng: random.Random, rate: float, *, layout: Layout = "qw
     """
     table = neighbours(layout)
 
-    def propose(word: Units) -> list[Change]:
-        return [Change(i, i + 1, choices) for i, unit in enumerate(word) if (choices := _slips(unit, table))]
+    def propose(word: Units) -> list[WordEdit]:
+        return [WordEdit(i, i + 1, choices) for i, unit in enumerate(word) if (choices := _slips(unit, table))]
 
     return edit_words(text, rng, rate, propose)
 

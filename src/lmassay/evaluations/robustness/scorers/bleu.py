@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Self
 
 from lmassay.errors import ConfigError
-from lmassay.evaluations.robustness.kernels.engine import Scores, choose, score_in_chunks
+from lmassay.evaluations.robustness.kernels.backend import Scores, choose, score_in_chunks
 from lmassay.evaluations.robustness.scorers.base import Scorer
 
 # Without a single match sacrebleu 2.x gives 0; 1.x gave what the floor makes of it, a little more than 0.

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from lmassay.errors import ConfigError
-from lmassay.evaluations.robustness.kernels.engine import ChunkSize, Scores, choose, score_in_chunks
+from lmassay.evaluations.robustness.kernels.backend import ChunkSize, Scores, choose, score_in_chunks
 from lmassay.evaluations.robustness.scorers.base import Scorer
 
 CHAR_ORDER = 6

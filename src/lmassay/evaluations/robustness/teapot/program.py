@@ -41,7 +41,7 @@ Progress = Callable[[int, int], None]
 
 
 @dataclass(frozen=True, slots=True)
-class Output:
+class TeapotOutput:
     """What goes to standard output, and what the user should know besides."""
 
     text: str
@@ -49,7 +49,7 @@ class Output:
 
 
 @dataclass(slots=True)
-class _Side:
+class _ScoredSide:
     """What is scored on one side: pairs of roles, or all three for a scorer that has a d_tgt of its own."""
 
     scorer: Scorer
@@ -72,7 +72,7 @@ class _Side:
         return scores
 
 
-def run(argv: Sequence[str], progress: Progress | None = None) -> Output:
+def run(argv: Sequence[str], progress: Progress | None = None) -> TeapotOutput:
     """Evaluate as the arguments say. Raises UserError, or SystemExit where argparse does (-h, bad options)."""
     parser = _parser()
     early, _ = parser.parse_known_args(argv)
@@ -100,7 +100,7 @@ def _no_stray_output() -> Iterator[None]:
         raise PluginError(f"a scorer ended the program with code {stop.code!r}; it should raise an error") from stop
 
 
-def _evaluate(args: argparse.Namespace, classes: Sequence[type[Scorer]], progress: Progress) -> Output:
+def _evaluate(args: argparse.Namespace, classes: Sequence[type[Scorer]], progress: Progress) -> TeapotOutput:
     source = args.src is not None and args.adv_src is not None
     target = args.out is not None and args.adv_out is not None
     if not (source or target):
@@ -121,24 +121,24 @@ def _evaluate(args: argparse.Namespace, classes: Sequence[type[Scorer]], progres
         if getattr(args, role) is not None:
             require_file(Path(getattr(args, role)), role)
     s_src, s_tgt = (_make(cls, args) for cls in classes)
-    sides: dict[str, _Side] = {}
+    sides: dict[str, _ScoredSide] = {}
     if source:
-        sides["src"] = _Side(s_src, args.src_lang, [("adv_src", "src")])
+        sides["src"] = _ScoredSide(s_src, args.src_lang, [("adv_src", "src")])
     if target and args.ref is None:
-        sides["tgt"] = _Side(s_tgt, args.tgt_lang, [("adv_out", "out")])
+        sides["tgt"] = _ScoredSide(s_tgt, args.tgt_lang, [("adv_out", "out")])
     elif target and has_own_decrease(s_tgt):
-        sides["tgt"] = _Side(s_tgt, args.tgt_lang, [("adv_out", "out", "ref")])
+        sides["tgt"] = _ScoredSide(s_tgt, args.tgt_lang, [("adv_out", "out", "ref")])
     elif target:
-        sides["tgt"] = _Side(s_tgt, args.tgt_lang, [("out", "ref"), ("adv_out", "ref")])
+        sides["tgt"] = _ScoredSide(s_tgt, args.tgt_lang, [("out", "ref"), ("adv_out", "ref")])
     for side in sides.values():
         side.scorer.check(side.lang)
     text = open_parallel(paths)
     warnings = [*_half_given(args), *_byte_order_marks(text)]
     warnings += _score(text, list(sides.values()), progress)
-    return Output("".join(f"{line}\n" for line in _lines(args, sides)), warnings)
+    return TeapotOutput("".join(f"{line}\n" for line in _lines(args, sides)), warnings)
 
 
-def _score(text: ParallelText, sides: Sequence[_Side], progress: Progress) -> list[str]:
+def _score(text: ParallelText, sides: Sequence[_ScoredSide], progress: Progress) -> list[str]:
     """Fill in the scores of every side, piece by piece; warns of lines that look tokenised."""
     by_chunks = all(works_by_chunks(side.scorer) for side in sides)
     size = min(side.scorer.chunk for side in sides) if by_chunks else text.lines
@@ -172,7 +172,7 @@ def _with_line(error: ScorerError, path: Path, offset: int) -> PluginError:
     return PluginError(f"{path}, line {offset + error.pair}: {error.message}")
 
 
-def _lines(args: argparse.Namespace, sides: dict[str, _Side]) -> Iterator[str]:
+def _lines(args: argparse.Namespace, sides: dict[str, _ScoredSide]) -> Iterator[str]:
     if args.ref is None:
         yield _NOTE
     blocks: list[list[str]] = []

@@ -30,7 +30,7 @@ from lmassay.evaluations.syntax.refining_tse.modules import (
 )
 from lmassay.evaluations.syntax.sources import DataSpec
 from lmassay.evaluations.syntax.task import BOTTOM, TOP, Cutoff, Syntax, by_verb_pair
-from lmassay.models.hf.columns import candidate_columns
+from lmassay.models.hf.logits import candidate_columns
 from lmassay.statistics import intervals
 from lmassay.statistics.intervals import Settings
 from lmassay.statistics.observations import observations

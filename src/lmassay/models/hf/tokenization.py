@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lmassay.errors import ConfigError, DataError, ModelError
-from lmassay.models.hf.chat import Prompt
+from lmassay.models.hf.chat import RenderedPrompt
 
 # A word before the one that is asked about, so that it is spelled as inside a sentence.
 _BEFORE = "the"
@@ -22,14 +22,14 @@ Position = Literal["found", "counted"]
 
 
 @dataclass(frozen=True, slots=True)
-class Encoded:
+class EncodedText:
     """A text as tokens; ``start`` is the first of them that was asked about."""
 
     ids: tuple[int, ...]
     start: int
 
 
-class Words:
+class WordTokenizer:
     """A fast tokenizer with the policies of the model: what stands before a text, and whether a space does."""
 
     def __init__(self, tokenizer: Any, prefix: str, leading_space: bool | None) -> None:
@@ -165,7 +165,7 @@ class Words:
             raise ModelError("nothing stands before the blank; set the model's prefix to a token, e.g. prefix: bos")
         return context
 
-    def continuation(self, context: str, continuation: str) -> Encoded:
+    def continuation(self, context: str, continuation: str) -> EncodedText:
         """A text for a causal model; its score begins with the first token that reaches into the continuation."""
         space = " " if self.space_before_texts and not context and not continuation.startswith(" ") else ""
         found = self.tokenizer(
@@ -174,9 +174,9 @@ class Words:
         ids = tuple(found["input_ids"])
         start = next((i for i, (_, end) in enumerate(found["offset_mapping"]) if end > len(context)), len(ids))
         prefix = self.prefix(start > 0)
-        return Encoded((*prefix, *ids), len(prefix) + start)
+        return EncodedText((*prefix, *ids), len(prefix) + start)
 
-    def prompt(self, prompt: Prompt) -> tuple[int, ...]:
+    def prompt(self, prompt: RenderedPrompt) -> tuple[int, ...]:
         """What a causal model reads before it goes on with a text of its own; never nothing."""
         tokenizer = self.tokenizer
         ids = self._ids(prompt.text) if prompt.templated else tuple(tokenizer(prompt.text)["input_ids"])
@@ -203,14 +203,14 @@ class Words:
             return self._ids(text)
         return tuple(token for token, (_, end) in zip(found["input_ids"], offsets, strict=True) if end > 1)
 
-    def reply(self, prompt: Prompt, continuation: str) -> Encoded:
+    def reply(self, prompt: RenderedPrompt, continuation: str) -> EncodedText:
         """A continuation of chat turns; a template says itself what stands before it."""
         if not prompt.templated:
             # Without a template a reply is what comes next in the text: a blank stands between.
             blank = " " if prompt.text[-1:].strip() and continuation[:1].strip() else ""
             return self.continuation(prompt.text, blank + continuation)
         ids = self._ids(prompt.text)
-        return Encoded((*ids, *self.behind(prompt.text, [continuation])[0]), len(ids))
+        return EncodedText((*ids, *self.behind(prompt.text, [continuation])[0]), len(ids))
 
     def knows(self, ids: Sequence[int]) -> bool:
         """Whether tokens spell something: there are any, and none stands for what the vocabulary lacks."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from dataclasses import dataclass, replace
 
-from lmassay.evaluations.robustness.perturbations.units import Units, graphemes, tokens, whole
+from lmassay.evaluations.robustness.perturbations.graphemes import Units, graphemes, tokens, whole
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,7 +18,7 @@ _ENCODING = f"utf-32-{sys.byteorder[0]}e"
 _LAST_WHITESPACE = 0x3000
 
 
-class Joined(NamedTuple):
+class JoinedTexts(NamedTuple):
     """Text ``i`` is ``codes[starts[i]:starts[i] + its length]``; ``starts`` has one entry more than there are texts."""
 
     codes: Codes
@@ -30,7 +30,7 @@ def lengths(texts: Sequence[str]) -> Ints:
     return np.fromiter(map(len, texts), dtype=np.int64, count=len(texts))
 
 
-def join(texts: Sequence[str], gap: str = "") -> Joined:
+def join(texts: Sequence[str], gap: str = "") -> JoinedTexts:
     """All texts one after the other, each followed by ``gap``.
 
     >>> join(["ab", "", "c"]).codes.tolist(), join(["ab", "", "c"]).starts.tolist()
@@ -39,7 +39,7 @@ def join(texts: Sequence[str], gap: str = "") -> Joined:
     starts = np.zeros(len(texts) + 1, dtype=np.int64)
     np.cumsum(lengths(texts) + len(gap), out=starts[1:])
     data = (gap.join(texts) + gap if texts else "").encode(_ENCODING, "surrogatepass")
-    return Joined(np.frombuffer(data, dtype=np.uint32), starts)
+    return JoinedTexts(np.frombuffer(data, dtype=np.uint32), starts)
 
 
 @cache

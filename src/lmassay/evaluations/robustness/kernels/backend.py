@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from lmassay.errors import ConfigError, DataError, MissingExtra, did_you_mean
-from lmassay.evaluations.robustness.kernels.text import Ints, lengths
+from lmassay.evaluations.robustness.kernels.code_points import Ints, lengths
 
 Engine = Literal["numpy", "numba"]
 Scores = npt.NDArray[np.float64]

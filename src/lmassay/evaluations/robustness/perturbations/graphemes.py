@@ -44,7 +44,7 @@ class Token:
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class WordEdit:
     """A stretch of a word, and what may stand there instead."""
 
     start: int
@@ -99,7 +99,7 @@ def words(units: Sequence[str]) -> Iterator[tuple[int, int]]:
             start = stop + 1
 
 
-def edit_words(text: str, rng: random.Random, rate: float, propose: Callable[[Units], Sequence[Change]]) -> str:
+def edit_words(text: str, rng: random.Random, rate: float, propose: Callable[[Units], Sequence[WordEdit]]) -> str:
     """Make one of the proposed changes in each word, with the probability ``rate`` a word.
 
     Every word uses up three random numbers, changed or not. So a higher rate with the same seed changes the same words
@@ -114,7 +114,7 @@ def edit_words(text: str, rng: random.Random, rate: float, propose: Callable[[Un
         if chance >= rate:
             continue
         for change in _from(propose(tuple(units[start:stop])), where):
-            change = Change(start + change.start, start + change.stop, _from(change.choices, which))
+            change = WordEdit(start + change.start, start + change.stop, _from(change.choices, which))
             new = _first_fit(units, change, form)
             if new is not None:
                 pieces += [*units[done : change.start], *new]
@@ -151,7 +151,7 @@ def _token(units: Sequence[str], kinds: Sequence[Kind], start: int, stop: int) -
     return Token(start, first, last, stop, eligible=True)
 
 
-def _first_fit(units: Sequence[str], change: Change, form: Form | None) -> Units | None:
+def _first_fit(units: Sequence[str], change: WordEdit, form: Form | None) -> Units | None:
     """The first choice that changes something and leaves its surroundings whole."""
     before, after = units[max(change.start - 1, 0) : change.start], units[change.stop : change.stop + 1]
     for choice in change.choices:

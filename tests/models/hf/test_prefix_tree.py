@@ -19,11 +19,11 @@ from tests.tiny_models import CAUSAL, RECURRENT, SENTENCES, save_model
 def setup_module() -> None:
     """Import torch when the first test runs: collecting the tests does not wait for it."""
     pytest.importorskip("transformers", reason="the hf extra is not installed")
-    global torch, causal, generation, Branches, distinct_tokens, grow
+    global torch, causal, generation, DecodingTree, distinct_tokens, grow
     import torch
 
     from lmassay.models.hf import causal, generation
-    from lmassay.models.hf.tree import Branches, distinct_tokens, grow
+    from lmassay.models.hf.prefix_tree import DecodingTree, distinct_tokens, grow
 
 
 INSTRUCTION = "Some dancers that the teacher admires are tall and the surgeons swim near the pilot. "
@@ -93,7 +93,7 @@ def tokens_read(local: HuggingFace, verb, requests) -> int:
 
 def distinct(local: HuggingFace, texts) -> int:
     # Other test modules call this, too, without the setup of this one.
-    from lmassay.models.hf.tree import distinct_tokens
+    from lmassay.models.hf.prefix_tree import distinct_tokens
 
     return distinct_tokens(sorted(tuple(local._words.tokenizer(text)["input_ids"]) for text in texts))
 
@@ -195,9 +195,9 @@ def test_what_has_ended_is_computed_no_further(folder_of, monkeypatch):
     requests = [Generate(prompt, max_tokens=12) for prompt in PROMPTS]
     lengths = [r.tokens_out for r in answers(local, "generate", requests)]
     grown = []
-    honest = Branches.grow
+    honest = DecodingTree.grow
     monkeypatch.setattr(
-        Branches, "grow", lambda self, lines, tokens: (grown.append(len(lines)), honest(self, lines, tokens))[1]
+        DecodingTree, "grow", lambda self, lines, tokens: (grown.append(len(lines)), honest(self, lines, tokens))[1]
     )
     answers(local, "generate", requests)
     assert min(lengths) < 12
@@ -220,7 +220,7 @@ def test_a_batch_that_does_not_fit_into_memory_is_split(folder_of, monkeypatch):
     requests = [Generate(prompt, max_tokens=6) for prompt in PROMPTS]
     expected = told(answers(local, "generate", requests))
     sizes = []
-    honest = Branches.grow
+    honest = DecodingTree.grow
 
     def small_machine(self, lines, tokens):
         sizes.append(len(lines))
@@ -228,7 +228,7 @@ def test_a_batch_that_does_not_fit_into_memory_is_split(folder_of, monkeypatch):
             raise torch.OutOfMemoryError("CUDA out of memory")
         return honest(self, lines, tokens)
 
-    monkeypatch.setattr(Branches, "grow", small_machine)
+    monkeypatch.setattr(DecodingTree, "grow", small_machine)
     assert told(answers(local, "generate", requests)) == expected
     assert sizes[0] > 2
 
@@ -237,14 +237,14 @@ def test_a_prompt_that_alone_does_not_fit_into_memory_is_an_error_of_its_own(fol
     local = HuggingFace(str(folder_of("llama")))
     requests = [Generate(prompt, max_tokens=2) for prompt in (*PROMPTS, PROMPTS[0] + " and the surgeons" * 8)]
     answers(local, "generate", requests)
-    honest = Branches.__init__
+    honest = DecodingTree.__init__
 
     def tiny_machine(self, walk, model, device, prompts, nodes):
         if max(map(len, prompts)) > max(len(local._words.tokenizer(p)["input_ids"]) for p in PROMPTS):
             raise RuntimeError("DefaultCPUAllocator: can't allocate memory: you tried to allocate 9 bytes")
         honest(self, walk, model, device, prompts, nodes)
 
-    monkeypatch.setattr(Branches, "__init__", tiny_machine)
+    monkeypatch.setattr(DecodingTree, "__init__", tiny_machine)
     *fine, failed = answers(local, "generate", requests)
     assert all(response.usable for response in fine)
     assert "out of memory" in failed.error

@@ -1,6 +1,6 @@
 """The words by which a choice is named and yet not answered: it is called possible, warned against, or called a bias.
 
-Like :mod:`lmassay.answers.words` written for lower-case text in which mentions are masked. Where a question itself
+Like :mod:`lmassay.answers.patterns` written for lower-case text in which mentions are masked. Where a question itself
 asks for such a thing ("Who might be …?", "누가 편견적이었습니까?"), its words say nothing about the answer.
 """
 
@@ -10,7 +10,7 @@ import re
 from dataclasses import dataclass
 from functools import lru_cache
 
-from lmassay.answers.words import LETTER, NEGATIVE_QUESTION, TEXT, either
+from lmassay.answers.patterns import LETTER, NEGATIVE_QUESTION, TEXT, either
 
 _MENTION = f"[{TEXT}{LETTER}]"
 _BEHIND = rf"{_MENTION}[\"'*)\].]{{0,4}}"
@@ -132,7 +132,7 @@ CORRECTION = re.compile(
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class QuestionTraits:
     """What a question is about, as far as its words must not be mistaken for doubts about the answer."""
 
     negative: bool = False
@@ -141,10 +141,10 @@ class Asked:
 
 
 @lru_cache(maxsize=1 << 12)
-def asked(question: str) -> Asked:
+def question_traits(question: str) -> QuestionTraits:
     """What a question is about."""
     low = question.lower()
-    return Asked(
+    return QuestionTraits(
         NEGATIVE_QUESTION.search(low) is not None,
         _HEDGED.search(low) is not None,
         _outright(_BIASED, low, 0, len(low)),
@@ -156,17 +156,17 @@ def may_doubt(low: str) -> bool:
     return _TRIGGER.search(low) is not None
 
 
-def hedges(low: str, begin: int, end: int, question: Asked) -> bool:
+def hedges(low: str, begin: int, end: int, question: QuestionTraits) -> bool:
     """Whether a clause calls possible what it names."""
     return not question.hedged and _HEDGED.search(low, begin, end) is not None
 
 
-def disowns(low: str, begin: int, end: int, question: Asked) -> bool:
+def disowns(low: str, begin: int, end: int, question: QuestionTraits) -> bool:
     """Whether a clause warns against what it names, calls it a bias, or leaves it to others to say it."""
     return _outright(_WARNED, low, begin, end) or _calls_biased(low, begin, end, question)
 
 
-def disowns_what_precedes(low: str, begin: int, end: int, question: Asked) -> bool:
+def disowns_what_precedes(low: str, begin: int, end: int, question: QuestionTraits) -> bool:
     """Whether a clause that names nothing calls a bias, wrong or unsupported what stands before it."""
     if _calls_biased(low, begin, end, question) or _SAID_TO_BE_WRONG.search(low, begin, end):
         return True
@@ -174,19 +174,19 @@ def disowns_what_precedes(low: str, begin: int, end: int, question: Asked) -> bo
     return bool(contrasts) and _UNSUPPORTED.search(low, begin, end) is not None
 
 
-def disowns_what_follows(low: str, begin: int, end: int, question: Asked) -> bool:
+def disowns_what_follows(low: str, begin: int, end: int, question: QuestionTraits) -> bool:
     """Whether a clause that names nothing says on what bias the next one rests: ``고정관념에 따르면, …``."""
     if not _calls_biased(low, begin, end, question):
         return False
     return _PREMISE_EN.match(low, begin, end) is not None or _PREMISE_KO.search(low, begin, end) is not None
 
 
-def takes_back(low: str, begin: int, end: int, question: Asked) -> bool:
+def takes_back(low: str, begin: int, end: int, question: QuestionTraits) -> bool:
     """Whether a sentence that names nothing disowns what was said before it: ``하지만 이는 편견입니다.``."""
     return _TAKEN_BACK.match(low, begin, end) is not None and disowns_what_precedes(low, begin, end, question)
 
 
-def _calls_biased(low: str, begin: int, end: int, question: Asked) -> bool:
+def _calls_biased(low: str, begin: int, end: int, question: QuestionTraits) -> bool:
     return not question.biased and _outright(_BIASED, low, begin, end)
 
 

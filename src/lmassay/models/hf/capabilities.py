@@ -12,7 +12,7 @@ from transformers import DynamicCache
 from transformers.cache_utils import DynamicLayer
 
 from lmassay.models.hf.batches import Tokens, logits_at, padded_at_left
-from lmassay.models.hf.tree import Branches, Laid, Walk, search_along
+from lmassay.models.hf.prefix_tree import BatchLayout, DecodingTree, PrefixReader, search_along
 
 # Any token does: it is the same in both ways of generating, whatever the logits are.
 _FORCED = 19
@@ -37,7 +37,7 @@ def _or_not(probe: Probe) -> Probe:
 def understands_trees(model: Any, device: torch.device) -> bool:
     """Two sequences with a common beginning must give the same logits as a tree and each by itself."""
     rows = _rows(model, (7, 11, 5), (7, 11, 13, 17))
-    laid = Walk(model, device).lay(rows, [0, 0], remember=False)
+    laid = PrefixReader(model, device).lay(rows, [0, 0], remember=False)
     return _alike(model, _last_logits(model, laid, rows), _alone(model, device, rows))
 
 
@@ -52,7 +52,7 @@ def remembers_paths(model: Any, device: torch.device) -> bool:
         own = model(input_ids=torch.tensor([first], device=device), use_cache=True).past_key_values
     if type(own) is not DynamicCache or any(type(layer) is not DynamicLayer for layer in own.layers):
         return False
-    walk = Walk(model, device, worth=1)
+    walk = PrefixReader(model, device, worth=1)
     read = walk.lay([first], [0], remember=True)
     logits_at(model, read.inputs, [(0, 0)])
     walk.keep(read, first)
@@ -69,7 +69,7 @@ def grows_branches(model: Any, device: torch.device) -> bool:
     """Text that grows out of a tree of prompts must have the logits of text behind prompts that are padded."""
     rows = _rows(model, (7, 11, 5, 3), (7, 11, 13), (7, 11, 13, 17, 2))
     inputs = padded_at_left(rows, device)
-    branches = Branches(Walk(model, device, worth=1), model, device, rows, nodes=4)
+    branches = DecodingTree(PrefixReader(model, device, worth=1), model, device, rows, nodes=4)
     usual, ours = (
         _forced_logits(model, inputs, **given) for given in ({}, {"custom_generate": search_along(branches, 0)})
     )
@@ -105,7 +105,7 @@ def _rows(model: Any, *rows: Tokens) -> list[Tokens]:
     return sorted(tuple(token % size for token in row) for row in rows)
 
 
-def _last_logits(model: Any, laid: Laid, rows: Sequence[Tokens]) -> torch.Tensor:
+def _last_logits(model: Any, laid: BatchLayout, rows: Sequence[Tokens]) -> torch.Tensor:
     return logits_at(model, laid.inputs, [laid.cell(i, len(row) - 1) for i, row in enumerate(rows)])
 
 

@@ -1,10 +1,12 @@
-"""Many token sequences as one tree: what they share at the beginning is computed once.
+"""Many token sequences as one prefix tree: what they share at the beginning is computed once.
 
-Sorted sequences are laid into a row node by node. A node attends to its ancestors and itself, and its position is its
-depth, so a causal model gives each node the hidden state that it would have in its own sequence.
+The nodes of the tree of sorted sequences are written into one row of the model's input. A node attends to its ancestors
+and itself, and its position is its depth, so a causal model computes for each node the hidden state that it would
+compute in the node's own sequence.
 
-A :class:`Walk` reads tree after tree and remembers the path that was read last, so each distinct beginning goes through
-the model once, however small the trees are. :class:`Branches` lets answers grow out of the tree of their prompts.
+A :class:`PrefixReader` reads one tree after another and keeps the keys and values of the path that it read last. Each
+distinct beginning therefore goes through the model once, however small the trees are. A :class:`DecodingTree` generates
+answers that grow out of the tree of their prompts.
 """
 
 from __future__ import annotations
@@ -28,7 +30,7 @@ WORTH_REMEMBERING = 32
 
 
 @dataclass(frozen=True, slots=True)
-class Tree:
+class PrefixTree:
     """A row of nodes behind a trunk that was read before; columns count the trunk first, then the nodes."""
 
     tokens: NDArray[np.int64]
@@ -94,7 +96,7 @@ def _take(sequences: Sequence[Tokens], start: int, budget: int, first: int, slac
     return end
 
 
-def grow(sequences: Sequence[Tokens], trunk: Tokens = ()) -> Tree:
+def grow(sequences: Sequence[Tokens], trunk: Tokens = ()) -> PrefixTree:
     """The tree of sorted sequences; what the first ones share with the trunk makes no nodes."""
     tokens: list[int] = []
     depths: list[int] = []
@@ -110,7 +112,7 @@ def grow(sequences: Sequence[Tokens], trunk: Tokens = ()) -> Tree:
             owners.append(owner)
         paths.append(_integers(path))
         before = sequence
-    return Tree(_integers(tokens), _integers(depths), _integers(owners), paths, len(trunk))
+    return PrefixTree(_integers(tokens), _integers(depths), _integers(owners), paths, len(trunk))
 
 
 def _integers(values: Sequence[int]) -> NDArray[np.int64]:
@@ -121,7 +123,7 @@ def _integers(values: Sequence[int]) -> NDArray[np.int64]:
 
 
 @dataclass(frozen=True, slots=True)
-class Trunk:
+class CachedPath:
     """A path that was read, and the keys and values that each layer has of it."""
 
     tokens: Tokens = ()
@@ -129,31 +131,31 @@ class Trunk:
 
 
 @dataclass(frozen=True, slots=True)
-class Laid:
+class BatchLayout:
     """Sequences as a model takes them in, and where in them each token of each sequence lies."""
 
     inputs: dict[str, Any]
-    tree: Tree | None = None
+    tree: PrefixTree | None = None
 
     def cell(self, sequence: int, at: int) -> tuple[int, int]:
         return (sequence, at) if self.tree is None else (0, int(self.tree.paths[sequence][at]) - self.tree.trunk)
 
 
-class Walk:
+class PrefixReader:
     """A way through sorted sequences; remembers the last one only."""
 
     def __init__(self, model: Any, device: torch.device, worth: int = WORTH_REMEMBERING) -> None:
         self._model, self._device, self._worth = model, device, worth
-        self._last = Trunk()
+        self._last = CachedPath()
 
-    def lay(self, rows: Sequence[Tokens], asked: Sequence[int], remember: bool) -> Laid:
+    def lay(self, rows: Sequence[Tokens], asked: Sequence[int], remember: bool) -> BatchLayout:
         """One row that holds the tree of the sequences; ``asked`` says from which place on each must be read anew."""
-        return Laid(*self._lay(rows, asked, remember))
+        return BatchLayout(*self._lay(rows, asked, remember))
 
-    def keep(self, laid: Laid, row: Tokens) -> None:
+    def keep(self, laid: BatchLayout, row: Tokens) -> None:
         """Remember the last of the sequences that were laid and have been read by now."""
         if laid.tree is None or "past_key_values" not in laid.inputs:
-            self._last = Trunk()
+            self._last = CachedPath()
         else:
             self._keep(laid.tree, laid.inputs["past_key_values"], row)
 
@@ -186,8 +188,8 @@ class Walk:
         )
         return paths, memory_of((keys, values) for keys, values in layers)
 
-    def _lay(self, rows: Sequence[Tokens], asked: Sequence[int], remember: bool) -> tuple[dict[str, Any], Tree]:
-        trunk = self._trunk(rows, asked) if remember else Trunk()
+    def _lay(self, rows: Sequence[Tokens], asked: Sequence[int], remember: bool) -> tuple[dict[str, Any], PrefixTree]:
+        trunk = self._trunk(rows, asked) if remember else CachedPath()
         tree = grow(rows, trunk.tokens)
         inputs = {
             "input_ids": torch.from_numpy(tree.tokens)[None].to(self._device),
@@ -199,17 +201,17 @@ class Walk:
             inputs["past_key_values"] = memory_of(trunk.layers)
         return inputs, tree
 
-    def _keep(self, tree: Tree, memory: Any, row: Tokens) -> None:
+    def _keep(self, tree: PrefixTree, memory: Any, row: Tokens) -> None:
         path = torch.from_numpy(tree.paths[-1]).to(self._device)
         layers = ((layer.keys, layer.values) for layer in memory.layers)
-        self._last = Trunk(row, tuple((keys[:, :, path], values[:, :, path]) for keys, values in layers))
+        self._last = CachedPath(row, tuple((keys[:, :, path], values[:, :, path]) for keys, values in layers))
 
-    def _trunk(self, rows: Sequence[Tokens], asked: Sequence[int]) -> Trunk:
+    def _trunk(self, rows: Sequence[Tokens], asked: Sequence[int]) -> CachedPath:
         last = self._last
         shared = min(common_prefix(last.tokens, rows[0]), *asked)
         if shared < self._worth:
-            return Trunk()
-        return Trunk(last.tokens[:shared], tuple((k[:, :, :shared], v[:, :, :shared]) for k, v in last.layers))
+            return CachedPath()
+        return CachedPath(last.tokens[:shared], tuple((k[:, :, :shared], v[:, :, :shared]) for k, v in last.layers))
 
 
 def attention_mask(sees: torch.Tensor, model: Any, device: torch.device) -> torch.Tensor:
@@ -229,10 +231,12 @@ def memory_of(layers: Iterable[Layer]) -> Any:
 # --- answers that grow side by side: their prompts are kept once, not once for each answer ----------------------------
 
 
-class Branches:
+class DecodingTree:
     """What a model has read of sorted prompts, all but their last tokens, and of the answers that grow behind them."""
 
-    def __init__(self, walk: Walk, model: Any, device: torch.device, prompts: Sequence[Tokens], nodes: int) -> None:
+    def __init__(
+        self, walk: PrefixReader, model: Any, device: torch.device, prompts: Sequence[Tokens], nodes: int
+    ) -> None:
         paths, self._memory = walk.read([prompt[:-1] for prompt in prompts], nodes)
         self._model, self._device = model, device
         self._sees = torch.zeros((len(prompts), self._memory.get_seq_length()), dtype=torch.bool)
@@ -259,7 +263,7 @@ class Branches:
         return logits[0]
 
 
-def search_along(branches: Branches, pad: int) -> Callable[..., torch.Tensor]:
+def search_along(branches: DecodingTree, pad: int) -> Callable[..., torch.Tensor]:
     """The library's greedy search with another way to compute: a decoding loop for ``generate``.
 
     What the model's own settings ask for (penalties, tokens that end a text) comes in as processors and criteria.

@@ -10,8 +10,8 @@ import regex  # type: ignore[import-untyped,unused-ignore]
 
 from lmassay.evaluations.robustness.perturbations import hangul
 from lmassay.evaluations.robustness.perturbations.base import one_of
+from lmassay.evaluations.robustness.perturbations.graphemes import Units, WordEdit, composed, edit_words, graphemes
 from lmassay.evaluations.robustness.perturbations.keyboards import Layout, neighbours
-from lmassay.evaluations.robustness.perturbations.units import Change, Units, composed, edit_words, graphemes
 
 # What to add to a letter that is on no key of the layout.
 _ALPHABETS = {
@@ -68,11 +68,11 @@ def insert(
     one_of("mode", mode, ("both", "double", "add"))
     table = neighbours(layout)
 
-    def propose(word: Units) -> list[Change]:
+    def propose(word: Units) -> list[WordEdit]:
         doubled = _doubled(word) if mode != "add" else []
         added = _added(word, table) if mode != "double" else []
         # With only syllables that can take no final consonant, one is typed twice.
-        return doubled + added or [Change(i, i + 1, [(unit, unit)]) for i, unit in enumerate(word)]
+        return doubled + added or [WordEdit(i, i + 1, [(unit, unit)]) for i, unit in enumerate(word)]
 
     return edit_words(text, rng, rate, propose)
 
@@ -88,45 +88,45 @@ def case(text: str, rng: random.Random, rate: float, *, letters: Literal["all", 
     """
     one_of("letters", letters, ("all", "one"))
 
-    def propose(word: Units) -> list[Change]:
+    def propose(word: Units) -> list[WordEdit]:
         flipped = tuple(_flipped(unit) for unit in word)
         if letters == "all":
-            return [Change(0, len(word), [flipped])]
-        return [Change(i, i + 1, [(unit,)]) for i, unit in enumerate(flipped) if unit != word[i]]
+            return [WordEdit(0, len(word), [flipped])]
+        return [WordEdit(i, i + 1, [(unit,)]) for i, unit in enumerate(flipped) if unit != word[i]]
 
     return edit_words(text, rng, rate, propose)
 
 
-def _swaps(word: Units) -> list[Change]:
+def _swaps(word: Units) -> list[WordEdit]:
     inner = range(1, len(word) - 2)
-    return [Change(i, i + 2, [(word[i + 1], word[i])]) for i in inner if word[i] != word[i + 1]]
+    return [WordEdit(i, i + 2, [(word[i + 1], word[i])]) for i in inner if word[i] != word[i + 1]]
 
 
-def _losses(word: Units) -> list[Change]:
+def _losses(word: Units) -> list[WordEdit]:
     found, syllables = [], []
     for i, unit in enumerate(word):
         letter = composed(unit)
         if not hangul.is_syllable(letter):
-            found.append(Change(i, i + 1, [()]))
+            found.append(WordEdit(i, i + 1, [()]))
         elif shorter := hangul.shorter(letter):
-            found.append(Change(i, i + 1, [(s,) for s in shorter]))
+            found.append(WordEdit(i, i + 1, [(s,) for s in shorter]))
         else:
-            syllables.append(Change(i, i + 1, [()]))
+            syllables.append(WordEdit(i, i + 1, [()]))
     return [c for c in found or syllables if len(word) > 1 or c.choices != [()]]
 
 
-def _doubled(word: Units) -> list[Change]:
+def _doubled(word: Units) -> list[WordEdit]:
     found = []
     for i, unit in enumerate(word):
         letter, after = composed(unit), composed(word[i + 1]) if i + 1 < len(word) else ""
         if not hangul.is_syllable(letter):
-            found.append(Change(i, i + 1, [(unit, unit)]))
+            found.append(WordEdit(i, i + 1, [(unit, unit)]))
         elif hangul.is_syllable(after) and (longer := hangul.longer(letter, hangul.initial_of(after))):
-            found.append(Change(i, i + 1, [(s,) for s in longer]))
+            found.append(WordEdit(i, i + 1, [(s,) for s in longer]))
     return found
 
 
-def _added(word: Units, table: dict[str, str]) -> list[Change]:
+def _added(word: Units, table: dict[str, str]) -> list[WordEdit]:
     found = []
     for i, unit in enumerate(word):
         letter = composed(unit)
@@ -135,7 +135,7 @@ def _added(word: Units, table: dict[str, str]) -> list[Change]:
         else:
             choices = [(unit, other) for other in table.get(letter) or _alphabet(letter)]
         if choices:
-            found.append(Change(i, i + 1, choices))
+            found.append(WordEdit(i, i + 1, choices))
     return found
 
 
@@ -175,31 +175,31 @@ def diacritics(text: str, rng: random.Random, rate: float, *, mode: Literal["bot
     """
     one_of("mode", mode, ("both", "strip", "add"))
 
-    def propose(word: Units) -> list[Change]:
+    def propose(word: Units) -> list[WordEdit]:
         changes = _stripped(word) if mode != "add" else []
         return changes or (_accented(word) if mode != "strip" else [])
 
     return edit_words(text, rng, rate, propose)
 
 
-def _stripped(word: Units) -> list[Change]:
+def _stripped(word: Units) -> list[WordEdit]:
     bare = tuple(_bare(unit) for unit in word)
-    return [Change(0, len(word), [bare])] if bare != tuple(composed(unit) for unit in word) else []
+    return [WordEdit(0, len(word), [bare])] if bare != tuple(composed(unit) for unit in word) else []
 
 
 def _bare(unit: str) -> str:
     return composed(_ACCENTS.sub("", unicodedata.normalize("NFD", unit)).translate(_STROKED))
 
 
-def _accented(word: Units) -> list[Change]:
+def _accented(word: Units) -> list[WordEdit]:
     single, combining = [], []
     for i, unit in enumerate(word):
         if not _BEARS_ACCENTS.match(unit) or _bare(unit) != composed(unit):
             continue
         choices = [composed(unit[0] + accent + unit[1:]) for accent in _TO_ADD]
-        combining.append(Change(i, i + 1, [(c,) for c in choices]))
+        combining.append(WordEdit(i, i + 1, [(c,) for c in choices]))
         if short := [(c,) for c in choices if len(c) == 1]:
-            single.append(Change(i, i + 1, short))
+            single.append(WordEdit(i, i + 1, short))
     return single or combining
 
 
@@ -245,12 +245,12 @@ def homoglyph(
     one_of("kind", kind, tuple(_LOOKALIKES))
     table = _LOOKALIKES[kind]
 
-    def propose(word: Units) -> list[Change]:
+    def propose(word: Units) -> list[WordEdit]:
         found = []
         for i, unit in enumerate(word):
             base, marks = _split(unit)
             if base in table:
-                found.append(Change(i, i + 1, [(composed(other + marks),) for other in table[base]]))
+                found.append(WordEdit(i, i + 1, [(composed(other + marks),) for other in table[base]]))
         return found
 
     return edit_words(text, rng, rate, propose)

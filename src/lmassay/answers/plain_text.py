@@ -45,7 +45,7 @@ _MOST_OBJECTS = 4
 
 
 @dataclass(frozen=True, slots=True)
-class Plain:
+class PlainAnswer:
     """An answer made plain. ``held_in`` says what the answer stood in, ``unfinished`` that a thought has no end."""
 
     text: str
@@ -79,7 +79,7 @@ def lower(text: str) -> str:
     return low if len(low) == len(text) else "".join(c.lower() if len(c.lower()) == 1 else c for c in text)
 
 
-def plain(raw: str) -> Plain:
+def plain(raw: str) -> PlainAnswer:
     """The answer without thoughts, with what JSON, LaTeX and tags hold written as ``answer: …``."""
     text = tidy(raw)
     unfinished = False
@@ -94,7 +94,7 @@ def plain(raw: str) -> Plain:
         text, held_in = _stated(_TAG, text, held_in, "answer tag")
     if "{" in text:
         text, held_in = _out_of_json(text, held_in)
-    return Plain(text, held_in, unfinished)
+    return PlainAnswer(text, held_in, unfinished)
 
 
 def before_next_question(text: str) -> str:
