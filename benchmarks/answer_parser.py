@@ -37,10 +37,10 @@ from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 
 from lmassay.answers.parser import parse
-from lmassay.evaluations.bias.described import read_described
-from lmassay.evaluations.bias.items import Item
-from lmassay.evaluations.bias.prompts import Prompt, read_prompts, shipped_prompts
-from lmassay.evaluations.bias.reference import lowered, parse_reference
+from lmassay.evaluations.bias.data_description import read_described
+from lmassay.evaluations.bias.items import BiasItem
+from lmassay.evaluations.bias.prompts import PromptTemplate, read_prompts, shipped_prompts
+from lmassay.evaluations.bias.reference_parser import lowered, parse_reference
 
 ANSWERS = Path(__file__).with_name("answer_parser.tsv")
 QUESTIONS = Path(__file__).parents[1] / "src" / "lmassay" / "evaluations" / "bias" / "card_data" / "bias.yaml"
@@ -48,8 +48,8 @@ MAX_TOKENS = (16, 80)
 LETTERS = "ABC"
 # The shipped prompts ask for a letter and nothing else. These ask for words, which is what a parser is there for.
 WORDY = (
-    Prompt(4, "Answer the question about the text in one sentence.", "", "", ("- ", "- ", "- "), "", ""),
-    Prompt(
+    PromptTemplate(4, "Answer the question about the text in one sentence.", "", "", ("- ", "- ", "- "), "", ""),
+    PromptTemplate(
         5,
         "Explain in one or two sentences what the text says, then give your answer.",
         "Text: ",
@@ -58,7 +58,7 @@ WORDY = (
         "",
         "",
     ),
-    Prompt(
+    PromptTemplate(
         6, "Which of the three options is right, and why?", "", "", ("Option A: ", "Option B: ", "Option C: "), "", ""
     ),
 )
@@ -131,10 +131,10 @@ RULES: dict[str, Callable[[Answer], str]] = {
 # --- asking the model -------------------------------------------------------------------------------------------------
 
 
-def sample() -> Iterator[tuple[Item, Prompt, int]]:
+def sample() -> Iterator[tuple[BiasItem, PromptTemplate, int]]:
     """One question of every template for every prompt; half of the answers are cut short."""
     prompts = [*read_prompts(shipped_prompts("en")).values(), *WORDY]
-    by_template: dict[str, list[Item]] = {}
+    by_template: dict[str, list[BiasItem]] = {}
     for item in read_described(QUESTIONS).items:
         by_template.setdefault(item.template, []).append(item)
     for number, items in enumerate(by_template.values()):

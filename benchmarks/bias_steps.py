@@ -39,8 +39,8 @@ from lmassay.evaluations.bias.kobbq.steps.evaluate import METRICS, Mode, evaluat
 from lmassay.evaluations.bias.kobbq.steps.expand import expand
 from lmassay.evaluations.bias.kobbq.steps.postprocess import postprocess
 from lmassay.evaluations.bias.kobbq.steps.preprocess import preprocess
-from lmassay.evaluations.bias.prompts import choose, read_prompts
-from lmassay.evaluations.bias.reference import lowered, parse_reference
+from lmassay.evaluations.bias.prompts import choose_prompt, read_prompts
+from lmassay.evaluations.bias.reference_parser import lowered, parse_reference
 
 # CPU-seconds of the originals on the test set, as recorded when their outputs were.
 RECORDED = {"preprocess": 7.6, "postprocess": 6.3, "collect": 5.5, "evaluate test": 1.3, "evaluate all": 5.2}
@@ -199,7 +199,7 @@ class Transcription:
         written(self.folder / "collected.tsv", questions)
 
     def evaluate(self, mode: Mode) -> list[list[float]]:
-        unknown = choose(read_prompts(self.files.prompts), PROMPT, self.files.prompts).unknown
+        unknown = choose_prompt(read_prompts(self.files.prompts), PROMPT, self.files.prompts).unknown
         rows = [dict(row) for row in rows_of(self.folder / "collected.tsv")]
         listed = [ast.literal_eval(row["choices"]) for row in rows]
         # One pass a derived column, each taking the id apart anew.

@@ -25,12 +25,12 @@ def test_every_option_of_the_syntax_task_and_of_local_models_is_described():
 def test_the_description_of_own_data_in_the_docs_has_keys_that_are_known():
     import yaml
 
-    from lmassay.evaluations.bias.described import Description
+    from lmassay.evaluations.bias.data_description import DataDescription
 
     described = [block for block in texts("docs/bias.md", "yaml") if "files:" in block]
     assert described
     for block in described:
-        assert set(yaml.safe_load(block)) <= set(Description.model_fields)
+        assert set(yaml.safe_load(block)) <= set(DataDescription.model_fields)
 
 
 def test_every_option_of_the_bias_task_and_of_models_behind_an_api_is_described():

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from lmassay.evaluations.bias.reference import lowered, parse_reference
+from lmassay.evaluations.bias.reference_parser import lowered, parse_reference
 from tests.helpers import lmassay
 from tests.published.reference_files import REFERENCE, content
 

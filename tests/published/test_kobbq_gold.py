@@ -22,7 +22,7 @@ from lmassay.evaluations.bias.kobbq.steps.evaluate import HEADER, METRICS, evalu
 from lmassay.evaluations.bias.kobbq.steps.expand import RELEASED_BLOB, expand, git_blob_id
 from lmassay.evaluations.bias.kobbq.steps.postprocess import postprocess
 from lmassay.evaluations.bias.kobbq.steps.preprocess import preprocess
-from lmassay.evaluations.bias.reference import lowered, parse_reference
+from lmassay.evaluations.bias.reference_parser import lowered, parse_reference
 from tests.conftest import shared_folder
 from tests.published.kobbq_answers import TOPIC, write_answers
 from tests.published.published_data import FIGURES, KOBBQ, digests

@@ -12,7 +12,7 @@ import pytest
 
 from lmassay.errors import DataError
 from lmassay.evaluations.bias.bbq import bbq_items, biased_answer
-from lmassay.evaluations.bias.items import Item
+from lmassay.evaluations.bias.items import BiasItem
 
 SIZES = {
     "Age": 3680,
@@ -24,7 +24,7 @@ SIZES = {
 }
 
 
-def parrish(answers: Sequence[tuple[Item, int | None]]) -> dict[str, float | None]:
+def parrish(answers: Sequence[tuple[BiasItem, int | None]]) -> dict[str, float | None]:
     """BBQ's scores, slowly and in the paper's words: (item, the place picked or None for out of choice).
 
     Answers out of choice count nowhere. Items for which no single target can be told count for accuracy alone.
@@ -226,17 +226,17 @@ def test_blank_lines_and_a_byte_order_mark_do_no_harm(tmp_path):
 # --- the reference implementation of the scores ----------------------------------------------------------------------
 
 
-def items(context_type: str, count: int, **changes: Any) -> list[Item]:
+def items(context_type: str, count: int, **changes: Any) -> list[BiasItem]:
     """Choices: 0 the biased answer, 1 the other person, 2 unknown."""
     correct = 2 if context_type == "amb" else 0
     fields = {"choices": ("a", "b", "u"), "correct": correct, "unknown": 2, "biased": 0} | changes
     return [
-        Item(str(n), "c", "t", context_type, "x", "q", **fields)  # type: ignore[arg-type]
+        BiasItem(str(n), "c", "t", context_type, "x", "q", **fields)  # type: ignore[arg-type]
         for n in range(count)
     ]
 
 
-def picks(context_type: str, biased: int, other: int, unknown: int, none: int = 0) -> list[tuple[Item, int | None]]:
+def picks(context_type: str, biased: int, other: int, unknown: int, none: int = 0) -> list[tuple[BiasItem, int | None]]:
     picked: list[int | None] = [0] * biased + [1] * other + [2] * unknown + [None] * none
     return list(zip(items(context_type, len(picked)), picked, strict=True))
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from lmassay.errors import DataError
-from lmassay.evaluations.bias.prompts import Prompt, choose, read_prompts, shipped_prompts
+from lmassay.evaluations.bias.prompts import PromptTemplate, choose_prompt, read_prompts, shipped_prompts
 
 HEADER = "prompt_id\tprompt\tinstruction\tcontext\tquestion\ta\tb\tc\tanswer\tunknown"
 ROW = "1\tunused {b}\t고르시오.\t맥락: \t질문: \tA: \tB: \tC: \t정답:\t알 수 없음"
@@ -19,7 +19,7 @@ def write(folder, *rows, header=HEADER, end="\r\n"):
 
 def test_a_prompt_is_put_together(tmp_path):
     prompt = read_prompts(write(tmp_path, ROW))[1]
-    assert prompt == Prompt(1, "고르시오.", "맥락: ", "질문: ", ("A: ", "B: ", "C: "), "정답:", "알 수 없음")
+    assert prompt == PromptTemplate(1, "고르시오.", "맥락: ", "질문: ", ("A: ", "B: ", "C: "), "정답:", "알 수 없음")
     prefix, query = prompt.text("둘이 있다.", "누구?", ["하나", "둘", "알 수 없음"])
     assert prefix == prompt.prefix == "고르시오.\n\n"
     assert query == "맥락: 둘이 있다.\n질문: 누구?\nA: 하나\nB: 둘\nC: 알 수 없음\n정답:"
@@ -70,17 +70,17 @@ def test_undecodable_prompts_are_refused(tmp_path):
 def test_an_absent_prompt_names_those_that_exist(tmp_path):
     path = write(tmp_path, ROW, "3" + ROW[1:])
     prompts = read_prompts(path)
-    assert choose(prompts, 3, path).id == 3
+    assert choose_prompt(prompts, 3, path).id == 3
     with pytest.raises(DataError, match=r"there is no prompt 2 in .*prompts\.tsv; it has 1, 3"):
-        choose(prompts, 2, path)
+        choose_prompt(prompts, 2, path)
 
 
 def test_the_words_for_unknown_are_needed_unless_the_datas_own_may_stay(tmp_path):
     path = write(tmp_path, ROW.replace("알 수 없음", ""))
     prompts = read_prompts(path)
-    assert choose(prompts, 1, path, may_keep_unknown=True).unknown == ""
+    assert choose_prompt(prompts, 1, path, may_keep_unknown=True).unknown == ""
     with pytest.raises(DataError, match="prompt 1 has no text in column unknown"):
-        choose(prompts, 1, path)
+        choose_prompt(prompts, 1, path)
 
 
 def test_a_language_without_prompts_is_said():

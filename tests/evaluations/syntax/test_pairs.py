@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from lmassay.errors import DataError
 from lmassay.evaluations.syntax.pairs import (
-    Blank,
-    NoBlank,
+    BlankedPair,
+    NoSingleDifference,
     joined,
     open_pairs,
     read_pairs,
@@ -71,7 +71,7 @@ def test_a_file_without_pairs_is_told(tmp_path):
 
 
 def test_the_word_that_differs_splits_a_pair():
-    assert split_at_difference("The author laughs loudly.", "The author laugh loudly.") == Blank(
+    assert split_at_difference("The author laughs loudly.", "The author laugh loudly.") == BlankedPair(
         ("The", "author"), "laughs", "laugh", ("loudly",)
     )
 
@@ -81,7 +81,7 @@ def test_spaces_at_the_ends_do_not_count():
 
 
 def test_punctuation_at_both_ends_does_not_count():
-    assert split_at_difference('"Who laughs?"', "Who laugh") == Blank(("Who",), "laughs", "laugh", ())
+    assert split_at_difference('"Who laughs?"', "Who laugh") == BlankedPair(("Who",), "laughs", "laugh", ())
 
 
 @pytest.mark.parametrize(
@@ -96,24 +96,24 @@ def test_punctuation_at_both_ends_does_not_count():
     ],
 )
 def test_pairs_without_a_single_difference_have_no_blank(good, bad, words):
-    with pytest.raises(NoBlank, match=words):
+    with pytest.raises(NoSingleDifference, match=words):
         split_at_difference(good, bad)
 
 
 def test_the_text_around_a_blank_has_its_spaces():
-    blank = Blank(("the", "author", ",", "sadly"), "is", "are", ("tall",))
+    blank = BlankedPair(("the", "author", ",", "sadly"), "is", "are", ("tall",))
     assert text_around(blank, capitalize=True, period=True) == ("The author, sadly ", " tall.")
     assert text_around(blank, capitalize=False, period=False) == ("the author, sadly ", " tall")
 
 
 def test_a_verb_at_the_beginning_or_end_has_an_empty_side():
-    assert text_around(Blank((), "is", "are", ("it",)), True, True) == ("", " it.")
-    assert text_around(Blank(("it",), "is", "are", ()), True, True) == ("It ", ".")
-    assert text_around(Blank(("it",), "is", "are", ()), True, False) == ("It ", "")
+    assert text_around(BlankedPair((), "is", "are", ("it",)), True, True) == ("", " it.")
+    assert text_around(BlankedPair(("it",), "is", "are", ()), True, True) == ("It ", ".")
+    assert text_around(BlankedPair(("it",), "is", "are", ()), True, False) == ("It ", "")
 
 
 def test_capitals_inside_the_first_word_are_lost_as_in_the_original():
-    assert text_around(Blank(("NASA",), "is", "are", ()), True, False)[0] == "Nasa "
+    assert text_around(BlankedPair(("NASA",), "is", "are", ()), True, False)[0] == "Nasa "
 
 
 @given(st.lists(st.sampled_from(["the", "a", "dog", "runs", ",", "!", "?!"]), min_size=1))

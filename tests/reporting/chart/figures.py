@@ -11,8 +11,8 @@ from lmassay.evaluations.bias.report import plots as bias
 from lmassay.evaluations.fewshot.report import plots as fewshot
 from lmassay.evaluations.robustness import report as robustness
 from lmassay.evaluations.syntax.refining_tse import figures as refining_tse
-from lmassay.evaluations.syntax.refining_tse.results import Curve, Experiment, Results
-from lmassay.evaluations.syntax.report import curves, cutoffs, dots, heatmap
+from lmassay.evaluations.syntax.refining_tse.results import Curve, ExperimentCurves, Results
+from lmassay.evaluations.syntax.report import accuracy_chart, curves, cutoffs, heatmap
 from lmassay.reporting.chart import (
     MOST_SERIES,
     Bar,
@@ -121,11 +121,11 @@ def accuracy_dots(sample: Sample) -> Chart:
     rows = []
     for number, label in enumerate(sample.labels):
         values = [
-            None if value is None else dots.Accuracy(label, value, *_interval(value))
+            None if value is None else accuracy_chart.Accuracy(label, value, *_interval(value))
             for value in sample.some(len(series), number)
         ]
-        rows.append(dots.AccuracyRow(label, values, 0.9 if number % 2 else None))
-    return dots.accuracy_chart(rows, series, "people", sample.title, "Accuracy")
+        rows.append(accuracy_chart.AccuracyRow(label, values, 0.9 if number % 2 else None))
+    return accuracy_chart.accuracy_chart(rows, series, "people", sample.title, "Accuracy")
 
 
 def heat_map(sample: Sample) -> Chart:
@@ -150,8 +150,8 @@ def bias_bars(sample: Sample) -> Chart:
         rows.append(
             bias.BarRow(
                 label,
-                bias.Estimate(accuracy, *_interval(accuracy), prompts, title=label),
-                bias.Estimate(signed, *ends, bound=(0.5, 0.7), title=label),
+                bias.PlottedValue(accuracy, *_interval(accuracy), prompts, title=label),
+                bias.PlottedValue(signed, *ends, bound=(0.5, 0.7), title=label),
             )
         )
     return bias.bar_chart(rows, (sample.title, sample.title), 1.0, "Bars")
@@ -161,7 +161,7 @@ def bias_arrows(sample: Sample) -> Chart:
     rows = [bias.ArrowRow("by category")]
     for number, label in enumerate(sample.labels):
         values = sample.some(4, number)
-        before, after, first, second = (bias.Estimate(value, title=label) for value in values)
+        before, after, first, second = (bias.PlottedValue(value, title=label) for value in values)
         rows.append(bias.ArrowRow(label, (before, after), (first, second)))
     return bias.arrow_chart(rows, (sample.title, sample.title), 1.0, "Arrows")
 
@@ -214,14 +214,14 @@ def split_dots(sample: Sample) -> Chart:
 
 def _tse_results(sample: Sample) -> Results:
     results = Results()
-    results.experiments["gpt2", "ML_simple_agrmt", "mw"] = Experiment(Curve(), Curve())
+    results.experiments["gpt2", "ML_simple_agrmt", "mw"] = ExperimentCurves(Curve(), Curve())
     top = [0.1, 0.5, 0.9, 1.0]
     bottom = [1e-6, 1e-4, 1e-2, 0.5]
     for number, label in enumerate(sample.labels):
         upper = Curve(top, sample.present(4, number), sample.present(4), sample.present(4, 1))
         lower = Curve(bottom, [math.nan, *sample.present(3, number)], sample.present(4), sample.present(4, 1))
         for model, voting in ((LONG, "ew"), (LONG, "mw"), ("gpt2", "mw"), (sample.title, "ew")):
-            results.experiments[model, label, voting] = Experiment(upper, lower)
+            results.experiments[model, label, voting] = ExperimentCurves(upper, lower)
     return results
 
 

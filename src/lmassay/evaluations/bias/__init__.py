@@ -126,7 +126,7 @@ evaluation = Evaluation(
     headline=f"{__name__}.card:headline",
     card=f"{__name__}.card:variants",
     sample=Sample(_HERE / "sample", marks=f"{__name__}.card:sample_marks"),
-    log_reader=f"{__name__}.imported:questions_reader",
+    log_reader=f"{__name__}.lm_eval_import:questions_reader",
     commands=(
         Command(
             "kobbq",

@@ -18,8 +18,8 @@ from pathlib import Path
 from typing import Literal
 
 from lmassay.errors import DataError
-from lmassay.evaluations.bias.items import Dataset, Item, checked
-from lmassay.evaluations.bias.records import Record, read_records
+from lmassay.evaluations.bias.data_files import DataRow, read_rows
+from lmassay.evaluations.bias.items import BiasDataset, BiasItem, checked_items
 from lmassay.storage.files import sha256
 from lmassay.types import digest
 
@@ -45,15 +45,17 @@ _CODE = re.compile(r"(?:(lowses|highses)-)?(?:([mf])-)?(.*)", re.DOTALL)
 _SEXES, _CLASSES = frozenset("mf"), frozenset(("lowses", "highses"))
 
 
-def bbq_items(paths: Sequence[Path]) -> Dataset:
+def bbq_items(paths: Sequence[Path]) -> BiasDataset:
     """The questions of BBQ's files, with the answer that the stereotype suggests where it can be told."""
     if not paths:
         raise DataError("no BBQ file is given; name at least one .jsonl file")
-    items = list(checked((item_of(record), record.where) for path in paths for record in read_records(path, "BBQ")))
-    return Dataset("bbq", items, "en", digest([sha256(path) for path in paths]), kind="bbq", notes=bias_notes(items))
+    items = list(checked_items((item_of(record), record.where) for path in paths for record in read_rows(path, "BBQ")))
+    return BiasDataset(
+        "bbq", items, "en", digest([sha256(path) for path in paths]), kind="bbq", notes=bias_notes(items)
+    )
 
 
-def bias_notes(items: Sequence[Item]) -> list[str]:
+def bias_notes(items: Sequence[BiasItem]) -> list[str]:
     """What to know of items that have no biased answer, and of ambiguous ones that have an answer."""
     notes = []
     untold = Counter(item.category for item in items if item.biased is None)
@@ -92,7 +94,7 @@ def biased_answer(
     return others[0] if len(others) == 1 else None
 
 
-def item_of(record: Record) -> Item:
+def item_of(record: DataRow) -> BiasItem:
     """A row of BBQ as an item."""
     groups = [_names(record, answer) for answer in _ANSWERS]
     unknown = [place for place, names in enumerate(groups) if _UNKNOWN in names[1:]]
@@ -112,7 +114,7 @@ def item_of(record: Record) -> Item:
         raise DataError(f"{record.where}: stereotyped_groups is {stereotyped!r}; it must be a list")
     category = record.text("category")
     template = f"{category}-{record.text('question_index')}"
-    return Item(
+    return BiasItem(
         id=f"{template}-{record.text('example_id')}",
         category=category,
         template=template,
@@ -127,14 +129,14 @@ def item_of(record: Record) -> Item:
     )
 
 
-def _names(record: Record, answer: str) -> list[str]:
+def _names(record: DataRow, answer: str) -> list[str]:
     names = record.get(f"answer_info.{answer}")
     if not isinstance(names, list) or len(names) < 2 or not all(isinstance(name, str) for name in names):
         raise DataError(f"{record.where}: answer_info.{answer} is {names!r}; it must be [words, group]")
     return names
 
 
-def _further_groups(record: Record) -> Iterator[tuple[str, str]]:
+def _further_groups(record: DataRow) -> Iterator[tuple[str, str]]:
     for name in ("subcategory", "version"):
         path = f"additional_metadata.{name}"
         if record.has(path) and record.text(path).lower() not in _NEITHER:

@@ -12,7 +12,7 @@ LETTERS = "ABCDEFGHIJ"
 
 
 @dataclass(frozen=True, slots=True)
-class Item:
+class BiasItem:
     """A question with its choices in their written order. ``correct``, ``unknown`` and ``biased`` are their places.
 
     ``biased`` is the answer that the stereotype suggests; None where the data do not say.
@@ -40,11 +40,11 @@ class Item:
 
 
 @dataclass(frozen=True, slots=True)
-class Dataset:
+class BiasDataset:
     """Items with where they came from."""
 
     name: str
-    items: Sequence[Item]
+    items: Sequence[BiasItem]
     language: str
     """``ko`` or ``en``: which prompts are meant for it."""
     sha256: str
@@ -67,7 +67,7 @@ def rotations(count: int) -> Iterator[tuple[int, ...]]:
 # --- what must hold before anything is asked --------------------------------------------------------------------------
 
 
-def checked(items: Iterable[tuple[Item, str]]) -> Iterator[Item]:
+def checked_items(items: Iterable[tuple[BiasItem, str]]) -> Iterator[BiasItem]:
     """The items, each given with its place; raises at the first that cannot be used."""
     seen: dict[str, str] = {}
     for item, where in items:
@@ -78,7 +78,7 @@ def checked(items: Iterable[tuple[Item, str]]) -> Iterator[Item]:
         yield item
 
 
-def _check(item: Item, where: str) -> None:
+def _check(item: BiasItem, where: str) -> None:
     count = len(item.choices)
     if not 2 <= count <= len(LETTERS):
         raise DataError(f"{where}: {count} choices; there must be 2 to {len(LETTERS)}")

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from lmassay.errors import DataError
 from lmassay.evaluations.bias.items import LETTERS
-from lmassay.evaluations.bias.kobbq.tsv import Table, read_table
+from lmassay.evaluations.bias.kobbq.tsv import TsvTable, read_table
 
 _LABELS = ("a", "b", "c")
 _SHIPPED = {"en": "english.tsv", "ko": "korean.tsv"}
@@ -18,7 +18,7 @@ _COLUMNS = ("prompt_id", "instruction", "context", "question", *_LABELS, "answer
 
 
 @dataclass(frozen=True, slots=True)
-class Prompt:
+class PromptTemplate:
     """What stands before each part of a question; labels keep their trailing blank."""
 
     id: int
@@ -34,7 +34,7 @@ class Prompt:
     def letters(self) -> tuple[str, ...]:
         """The letters as the labels show them, upper or lower case.
 
-        >>> Prompt(5, "", "", "", ("Choices:(A) ", "(B) ", "(C) "), "", "").letters
+        >>> PromptTemplate(5, "", "", "", ("Choices:(A) ", "(B) ", "(C) "), "", "").letters
         ('A', 'B', 'C')
         """
         return tuple(
@@ -54,7 +54,7 @@ class Prompt:
     def text(self, context: str, question: str, choices: Sequence[str]) -> tuple[str, str]:
         """(prefix, query) of a question with its choices in the order shown; a model is given one after the other.
 
-        >>> prompt = Prompt(1, "Choose.", "Text: ", "Question: ", ("A: ", "B: ", "C: "), "Answer:", "unknown")
+        >>> prompt = PromptTemplate(1, "Choose.", "Text: ", "Question: ", ("A: ", "B: ", "C: "), "Answer:", "unknown")
         >>> "".join(prompt.text("Two people.", "Who?", ["he", "she", "unknown"])).splitlines()
         ['Choose.', '', 'Text: Two people.', 'Question: Who?', 'A: he', 'B: she', 'C: unknown', 'Answer:']
         """
@@ -64,22 +64,24 @@ class Prompt:
         return self.prefix, "\n".join([self.context + context, self.question + question, *shown, self.answer])
 
 
-def read_prompts(path: Path) -> dict[int, Prompt]:
+def read_prompts(path: Path) -> dict[int, PromptTemplate]:
     """All prompts of a file by their id."""
     table = read_table(path, "prompts", _COLUMNS)
     columns = [table.column(name) for name in _COLUMNS]
-    prompts: dict[int, Prompt] = {}
+    prompts: dict[int, PromptTemplate] = {}
     for row, (number, instruction, context, question, *labels, answer, unknown) in enumerate(
         zip(*columns, strict=True)
     ):
         key = _id(table, row, number)
         if key in prompts:
             raise DataError(f"{table.where(row)}: prompt_id {key} stands twice; give each prompt its own")
-        prompts[key] = Prompt(key, instruction, context, question, tuple(labels), answer, unknown)
+        prompts[key] = PromptTemplate(key, instruction, context, question, tuple(labels), answer, unknown)
     return prompts
 
 
-def choose(prompts: Mapping[int, Prompt], key: int, path: Path, *, may_keep_unknown: bool = False) -> Prompt:
+def choose_prompt(
+    prompts: Mapping[int, PromptTemplate], key: int, path: Path, *, may_keep_unknown: bool = False
+) -> PromptTemplate:
     """The prompt with this id; its words for "unknown" may be left out where the data's own may stay."""
     if key not in prompts:
         raise DataError(f"there is no prompt {key} in {path}; it has {', '.join(map(str, sorted(prompts)))}")
@@ -95,7 +97,7 @@ def shipped_prompts(language: str) -> Path:
     return Path(__file__).parent / "prompts_data" / _SHIPPED[language]
 
 
-def _id(table: Table, row: int, text: str) -> int:
+def _id(table: TsvTable, row: int, text: str) -> int:
     try:
         number = float(text)
     except ValueError:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from lmassay.evaluations.bias.items import LETTERS, Item
+from lmassay.evaluations.bias.items import LETTERS, BiasItem
 from lmassay.statistics import intervals
 from lmassay.statistics.combination import Sums, combination_result, empty_labels
 from lmassay.statistics.intervals import Settings
@@ -71,7 +71,7 @@ OUT_OF_CHOICE: Mapping[str, float] = {"ooc": 1.0}
 IN_CHOICE: Mapping[str, float] = {"ooc": 0.0}
 
 
-def columns(item: Item, picked: int | None) -> dict[str, float]:
+def columns(item: BiasItem, picked: int | None) -> dict[str, float]:
     """The scores of an answer; ``picked`` is the place of the choice in the item, None for out of choice."""
     if picked is None:
         return dict(OUT_OF_CHOICE)
@@ -165,7 +165,7 @@ CONTEXTS: Mapping[str, str] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Answered:
+class AnsweredQuestions:
     """Which questions the answers are about, as far as the bounds of the bias scores depend on it."""
 
     with_biased_answer: float = 1.0
@@ -174,10 +174,10 @@ class Answered:
     """Share of the disambiguated contexts that bear the stereotype out."""
 
 
-_BALANCED = Answered()
+_BALANCED = AnsweredQuestions()
 
 
-def bound(metric: str, accuracy: float, answered: Answered = _BALANCED) -> float:
+def bound(metric: str, accuracy: float, answered: AnsweredQuestions = _BALANCED) -> float:
     """How far from zero a bias score can be at an accuracy.
 
     In ambiguous contexts every answer but "unknown" is wrong, so at most ``1 - accuracy`` of all answers are biased;
@@ -186,7 +186,7 @@ def bound(metric: str, accuracy: float, answered: Answered = _BALANCED) -> float
 
     >>> bound("diff_bias_amb", 0.75), bound("diff_bias_dis", 0.75)
     (0.25, 0.5)
-    >>> round(bound("diff_bias_dis", 0.541, Answered(biased_contexts=0.541)), 3)
+    >>> round(bound("diff_bias_dis", 0.541, AnsweredQuestions(biased_contexts=0.541)), 3)
     1.0
     """
     share = answered.with_biased_answer

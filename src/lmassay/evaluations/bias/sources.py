@@ -6,12 +6,12 @@ import glob
 from pathlib import Path
 
 from lmassay.errors import DataError
-from lmassay.evaluations.bias.items import Dataset
+from lmassay.evaluations.bias.items import BiasDataset
 
 _WHAT = "a .tsv of KoBBQ's samples, BBQ's .jsonl (a file, a folder or a pattern), or a .yaml that describes other data"
 
 
-def read_dataset(data: str, base: Path) -> Dataset:
+def read_dataset(data: str, base: Path) -> BiasDataset:
     """The questions at a place; relative to ``base``, else to the working folder."""
     if not data.strip():
         raise DataError(f"task.data: the path is empty; give {_WHAT}")
@@ -28,7 +28,7 @@ def read_dataset(data: str, base: Path) -> Dataset:
 
         dataset = kobbq_items(files[0])
     elif endings <= {".yaml", ".yml"}:
-        from lmassay.evaluations.bias.described import read_described
+        from lmassay.evaluations.bias.data_description import read_described
 
         dataset = read_described(files[0])
     else:

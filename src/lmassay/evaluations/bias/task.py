@@ -13,9 +13,9 @@ from lmassay.answers import parser
 from lmassay.contracts import Model, StoredAnswers, Task
 from lmassay.errors import ConfigError
 from lmassay.evaluations.bias import evaluation, scores
-from lmassay.evaluations.bias.items import LETTERS, Dataset, Item, rotations
-from lmassay.evaluations.bias.prompts import Prompt, choose, read_prompts, shipped_prompts
-from lmassay.evaluations.bias.reference import parse_reference
+from lmassay.evaluations.bias.items import LETTERS, BiasDataset, BiasItem, rotations
+from lmassay.evaluations.bias.prompts import PromptTemplate, choose_prompt, read_prompts, shipped_prompts
+from lmassay.evaluations.bias.reference_parser import parse_reference
 from lmassay.evaluations.bias.scores import columns, combinations
 from lmassay.evaluations.bias.sources import read_dataset
 from lmassay.statistics.intervals import Settings
@@ -165,11 +165,11 @@ class Bias(Task):
     # --- inside -------------------------------------------------------------------------------------------------------
 
     @cached_property
-    def _dataset(self) -> Dataset:
+    def _dataset(self) -> BiasDataset:
         return read_dataset(self._data, self._base)
 
     @cached_property
-    def _items(self) -> list[Item]:
+    def _items(self) -> list[BiasItem]:
         if self._per_category is None:
             return list(self._dataset.items)
         kept: dict[str, set[str]] = {}
@@ -180,7 +180,7 @@ class Bias(Task):
         return [item for item in self._dataset.items if item.template in kept[item.category]]
 
     @cached_property
-    def _by_id(self) -> dict[str, Item]:
+    def _by_id(self) -> dict[str, BiasItem]:
         return {item.id: item for item in self._items}
 
     @cached_property
@@ -188,8 +188,8 @@ class Bias(Task):
         return self._prompt_file or shipped_prompts(self._dataset.language)
 
     @cached_property
-    def _prompt(self) -> Prompt:
-        return choose(read_prompts(self._prompt_path), self._prompt_id, self._prompt_path, may_keep_unknown=True)
+    def _prompt(self) -> PromptTemplate:
+        return choose_prompt(read_prompts(self._prompt_path), self._prompt_id, self._prompt_path, may_keep_unknown=True)
 
     @property
     def _rotates(self) -> bool:
@@ -200,11 +200,11 @@ class Bias(Task):
         usual = "reference" if self._dataset.kind == "kobbq" else "robust"
         return usual if self._parsing == "auto" else self._parsing
 
-    def _orders(self, item: Item) -> list[tuple[int, ...]]:
+    def _orders(self, item: BiasItem) -> list[tuple[int, ...]]:
         count = len(item.choices)
         return list(rotations(count)) if self._rotates else [tuple(range(count))]
 
-    def _example(self, item: Item, number: int, order: tuple[int, ...]) -> Example:
+    def _example(self, item: BiasItem, number: int, order: tuple[int, ...]) -> Example:
         unknown = self._prompt.unknown or item.choices[item.unknown]
         choices = [unknown if place == item.unknown else item.choices[place] for place in order]
         inputs = {"item": item.id, "context": item.context, "question": item.question, "choices": choices}
@@ -261,7 +261,7 @@ class Bias(Task):
         return Score({**own, **values}, details={**details, "letter": letter, "role": role})
 
 
-def _role(item: Item, picked: int) -> str:
+def _role(item: BiasItem, picked: int) -> str:
     if picked == item.unknown:
         return "unknown"
     if item.biased is None:

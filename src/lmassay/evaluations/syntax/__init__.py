@@ -119,7 +119,7 @@ evaluation = Evaluation(
     headline=_HEADLINE,
     export=f"{__name__}.export:blanks_export",
     card=f"{__name__}.card:variants",
-    log_reader=f"{__name__}.imported:pairs_reader",
+    log_reader=f"{__name__}.lm_eval_import:pairs_reader",
     commands=(
         Command(
             "grammar",

@@ -15,7 +15,14 @@ from typing import Any
 
 from lmassay.errors import DataError
 from lmassay.evaluations.syntax.lemmas import VerbList
-from lmassay.evaluations.syntax.pairs import Blank, NoBlank, Number, Pair, split_at_difference, text_around
+from lmassay.evaluations.syntax.pairs import (
+    BlankedPair,
+    MinimalPair,
+    NoSingleDifference,
+    Number,
+    split_at_difference,
+    text_around,
+)
 from lmassay.types import Example, digest
 
 # Words that come back this often, on average, are the fillers of a template; in free text nearly all are rare.
@@ -87,16 +94,16 @@ class Context:
 
 
 @dataclass(frozen=True, slots=True)
-class Dropped:
+class DroppedRow:
     """A row that has no blank, and why."""
 
     construction: str
-    pair: Pair
+    pair: MinimalPair
     reason: str
 
 
 @dataclass(frozen=True, slots=True)
-class Manner:
+class ContextOptions:
     """How rows become contexts."""
 
     capitalize: bool
@@ -106,28 +113,30 @@ class Manner:
     cluster: str
 
 
-Rows = Iterable[tuple[str, int, Pair]]
+Rows = Iterable[tuple[str, int, MinimalPair]]
 
 
-def gather(rows: Rows, whole: Rows | None, verbs: VerbList, manner: Manner) -> tuple[list[Context], list[Dropped]]:
+def gather(
+    rows: Rows, whole: Rows | None, verbs: VerbList, manner: ContextOptions
+) -> tuple[list[Context], list[DroppedRow]]:
     """Contexts in the order of their first rows; the first row decides the number of a context, as in the original.
 
     ``whole`` are all rows where ``rows`` are the first of them only: agreement nouns show in many sentences.
     """
     number_of = {form: n for lemma in verbs.lemmas for form, n in _numbers(lemma.singular, lemma.plural)}
     contexts: dict[tuple[str, str, str], Context] = {}
-    dropped: list[Dropped] = []
-    kept: list[tuple[Context, Line]] = []
+    dropped: list[DroppedRow] = []
+    kept: list[tuple[Context, NounEvidence]] = []
     for construction, number, pair in rows:
         try:
             blank = split_at_difference(pair.good, pair.bad)
-        except NoBlank as problem:
+        except NoSingleDifference as problem:
             if manner.stop_at_bad_rows:
                 raise DataError(
                     f"{pair.where}: {problem}; score whole sentences instead (task: minimal_pairs), or count such rows "
                     "as unscored (bad_rows: count)"
                 ) from None
-            dropped.append(Dropped(construction, pair, str(problem)))
+            dropped.append(DroppedRow(construction, pair, str(problem)))
             continue
         left, right = text_around(blank, manner.capitalize, manner.period)
         key = (construction, left, right if manner.sees_right else "")
@@ -149,7 +158,7 @@ def gather(rows: Rows, whole: Rows | None, verbs: VerbList, manner: Manner) -> t
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class NounEvidence:
     """What tells the agreement noun of a row: its file, the words before the verb, and the verb's number."""
 
     construction: str
@@ -158,18 +167,20 @@ class Line:
     number: Number | None
 
 
-def _line(construction: str, pair: Pair, blank: Blank, number_of: Mapping[str, Number]) -> Line:
-    return Line(construction, pair.file, blank.left, pair.number or _inferred(blank, number_of))
+def _line(construction: str, pair: MinimalPair, blank: BlankedPair, number_of: Mapping[str, Number]) -> NounEvidence:
+    return NounEvidence(construction, pair.file, blank.left, pair.number or _inferred(blank, number_of))
 
 
-def _named(pair: Pair, cluster: str) -> str:
+def _named(pair: MinimalPair, cluster: str) -> str:
     if cluster == "none":
         return ""
     named = pair.fields.get("noun" if cluster == "auto" else cluster)
     return "" if named is None else str(named)
 
 
-def _find_nouns(kept: Sequence[tuple[Context, Line]], whole: Rows | None, number_of: Mapping[str, Number]) -> None:
+def _find_nouns(
+    kept: Sequence[tuple[Context, NounEvidence]], whole: Rows | None, number_of: Mapping[str, Number]
+) -> None:
     """Where the data do not name the nouns, look for them in each file."""
     lines = [line for context, line in kept if not context.noun]
     if not lines:
@@ -177,10 +188,10 @@ def _find_nouns(kept: Sequence[tuple[Context, Line]], whole: Rows | None, number
     if whole is not None:
         wanted = {line.file for line in lines}
         lines = [line for line in _lines(whole, number_of) if line.file in wanted]
-    by_file: dict[tuple[str, str], list[Line]] = {}
+    by_file: dict[tuple[str, str], list[NounEvidence]] = {}
     for line in lines:
         by_file.setdefault((line.construction, line.file), []).append(line)
-    found: dict[Line, str] = {}
+    found: dict[NounEvidence, str] = {}
     for group in by_file.values():
         nouns = agreement_nouns([(line.left, line.number) for line in group])
         found |= {line: noun for line, noun in zip(group, nouns, strict=True) if noun}
@@ -188,9 +199,9 @@ def _find_nouns(kept: Sequence[tuple[Context, Line]], whole: Rows | None, number
         context.noun = context.noun or found.get(line, "")
 
 
-def _lines(rows: Rows, number_of: Mapping[str, Number]) -> Iterator[Line]:
+def _lines(rows: Rows, number_of: Mapping[str, Number]) -> Iterator[NounEvidence]:
     for construction, _, pair in rows:
-        with suppress(NoBlank):
+        with suppress(NoSingleDifference):
             yield _line(construction, pair, split_at_difference(pair.good, pair.bad), number_of)
 
 
@@ -198,7 +209,7 @@ def _numbers(singular: str, plural: str) -> list[tuple[str, Number]]:
     return [(singular, "singular"), (plural, "plural")]
 
 
-def _inferred(blank: Blank, number_of: Mapping[str, Number]) -> Number | None:
+def _inferred(blank: BlankedPair, number_of: Mapping[str, Number]) -> Number | None:
     good, bad = blank.good.lower(), blank.bad.lower()
     if good in _SINGULAR and bad in _PLURAL:
         return "singular"
@@ -236,7 +247,7 @@ def as_example(context: Context) -> Example:
     return Example(key, inputs, context.number, groups)
 
 
-def as_unscored_example(row: Dropped) -> Example:
+def as_unscored_example(row: DroppedRow) -> Example:
     inputs = {"good": row.pair.good, "bad": row.pair.bad, "problem": row.reason, "where": row.pair.where}
     groups = {"construction": row.construction, "number": "unknown", "noun": f"bad {row.pair.where}", "rows": "1"}
     return Example(f"bad-{digest(row.construction, row.pair.where)[:16]}", inputs, None, groups)

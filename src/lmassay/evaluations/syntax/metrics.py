@@ -27,7 +27,7 @@ RIGHT, WRONG = 0, 1
 
 
 @dataclass(frozen=True, slots=True)
-class Forms:
+class LemmaForms:
     """For each context and lemma the two forms, the agreeing one first: probability, mass above, mass below.
 
     Lemmas without both forms in the vocabulary have probability 0, are not ``known`` and lie behind everything.
@@ -40,7 +40,7 @@ class Forms:
 
 
 @dataclass(frozen=True, slots=True)
-class Scores:
+class ContextScores:
     """One row a context (and one column a cut-off in curves); NaN where no lemma counts."""
 
     ew: Floats
@@ -73,7 +73,9 @@ def mw_of_masses(right: Floats, wrong: Floats) -> Floats:
 # --- the scores of contexts -------------------------------------------------------------------------------------------
 
 
-def forms_of(columns: Sequence[Floats | None], singular: Bins, plural: Bins, is_plural: NDArray[np.bool_]) -> Forms:
+def forms_of(
+    columns: Sequence[Floats | None], singular: Bins, plural: Bins, is_plural: NDArray[np.bool_]
+) -> LemmaForms:
     """Sort columns of candidates (contexts × candidates: log-probability, mass above, mass below) into lemmas."""
     assert columns[0] is not None
     # About half of a verb list is spelled with several tokens; what no context can score is left out at once.
@@ -91,28 +93,28 @@ def forms_of(columns: Sequence[Floats | None], singular: Bins, plural: Bins, is_
     known = np.asarray(~np.isnan(logprobs).any(axis=2))
     p = np.where(known[:, :, None], np.exp(logprobs), 0.0)
     if above is None:
-        return Forms(p, known)
+        return LemmaForms(p, known)
     if below is None:
         below = np.maximum(1 - above - p, 0.0)
-    return Forms(p, known, *(np.where(known[:, :, None], mass, np.inf) for mass in (above, below)))
+    return LemmaForms(p, known, *(np.where(known[:, :, None], mass, np.inf) for mass in (above, below)))
 
 
-def without_cutoff(forms: Forms) -> Scores:
+def without_cutoff(forms: LemmaForms) -> ContextScores:
     """The headline: over all lemmas, in double precision."""
     right, wrong = forms.p[:, :, RIGHT], forms.p[:, :, WRONG]
     ew = ew_of_lemmas(((right > wrong) & forms.known).sum(axis=1), forms.known.sum(axis=1))
     r, w = right.sum(axis=1), wrong.sum(axis=1)
-    return Scores(ew, mw_of_masses(r, w), r + w)
+    return ContextScores(ew, mw_of_masses(r, w), r + w)
 
 
-def top_curve(forms: Forms, cutoffs: Sequence[float]) -> Scores:
+def top_curve(forms: LemmaForms, cutoffs: Sequence[float]) -> ContextScores:
     """Only the most probable tokens that reach each cut-off together: a lemma counts with either form in."""
     assert forms.above is not None
     assert forms.below is not None
     return _curve(forms, forms.above, _behind(forms.below), cutoffs, top=True)
 
 
-def bottom_curve(forms: Forms, cutoffs: Sequence[float]) -> Scores:
+def bottom_curve(forms: LemmaForms, cutoffs: Sequence[float]) -> ContextScores:
     """Only the least probable tokens that reach each cut-off together: a lemma counts with both forms in."""
     assert forms.above is not None
     assert forms.below is not None
@@ -123,7 +125,7 @@ def _behind(mass: Floats) -> Floats:
     return np.where(np.isinf(mass), np.inf, 1 - mass)
 
 
-def _curve(forms: Forms, low: Floats, high: Floats, cutoffs: Sequence[float], *, top: bool) -> Scores:
+def _curve(forms: LemmaForms, low: Floats, high: Floats, cutoffs: Sequence[float], *, top: bool) -> ContextScores:
     """Interpolate between the set that just misses a cut-off and the one that just reaches it."""
     order = np.argsort(cutoffs)
     v = np.asarray(cutoffs, dtype=np.float64)[order]
@@ -134,7 +136,7 @@ def _curve(forms: Forms, low: Floats, high: Floats, cutoffs: Sequence[float], *,
     alpha = _alpha(forms.p, low, high, missing, reaching, v)
     pre, post = (_of_set(forms, bins, len(v), top) for bins in (missing, reaching))
     back = np.argsort(order)
-    return Scores(
+    return ContextScores(
         *(
             _between(before, after, alpha)[:, back]
             for before, after in ((pre.ew, post.ew), (pre.mw, post.mw), (pre.mass, post.mass))
@@ -159,14 +161,14 @@ def _alpha(p: Floats, low: Floats, high: Floats, missing: Bins, reaching: Bins, 
     return alpha
 
 
-def _of_set(forms: Forms, bins: Bins, cutoffs: int, top: bool) -> Scores:
+def _of_set(forms: LemmaForms, bins: Bins, cutoffs: int, top: bool) -> ContextScores:
     right, wrong = forms.p[:, :, RIGHT], forms.p[:, :, WRONG]
     lemma = bins.min(axis=2) if top else bins.max(axis=2)
     counted = _up_to(lemma, None, cutoffs)
     wins = _up_to(lemma, (right > wrong).astype(np.float64), cutoffs)
     r = _up_to(bins[:, :, RIGHT] if top else lemma, right, cutoffs)
     w = _up_to(bins[:, :, WRONG] if top else lemma, wrong, cutoffs)
-    return Scores(ew_of_lemmas(wins, counted), mw_of_masses(r, w), _up_to(lemma, right + wrong, cutoffs))
+    return ContextScores(ew_of_lemmas(wins, counted), mw_of_masses(r, w), _up_to(lemma, right + wrong, cutoffs))
 
 
 def _up_to(bins: Bins, weights: Floats | None, cutoffs: int) -> Floats:
@@ -194,7 +196,7 @@ MEAN_OF_CONSTRUCTIONS = "mean of constructions"
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class TablePart:
     """Some rows of the table under a name."""
 
     group: str
@@ -221,26 +223,26 @@ def results(table: ScoreTable, ew_names: Sequence[str], settings: Settings) -> l
     return found
 
 
-def _parts(table: ScoreTable) -> Iterator[Part]:
-    yield Part("overall", np.ones(len(table), dtype=bool))
+def _parts(table: ScoreTable) -> Iterator[TablePart]:
+    yield TablePart("overall", np.ones(len(table), dtype=bool))
     numbers = [(label, where) for label, where in table.parts("number") if label in ("singular", "plural")]
-    yield from (Part(f"number={label}", where, has_curves=False) for label, where in numbers)
+    yield from (TablePart(f"number={label}", where, has_curves=False) for label, where in numbers)
     constructions = dict(table.parts("construction"))
     if len(constructions) < 2:
         return
     for name in dict.fromkeys(table.groups["construction"]):
         inside = constructions[name]
-        yield Part(f"construction={name}", inside, is_construction=True)
+        yield TablePart(f"construction={name}", inside, is_construction=True)
         for label, where in numbers:
             if (inside & where).any():
-                yield Part(f"construction={name},number={label}", inside & where, has_curves=False)
+                yield TablePart(f"construction={name},number={label}", inside & where, has_curves=False)
 
 
-def _mean(table: ScoreTable, metric: str, settings: Settings, part: Part) -> Result:
+def _mean(table: ScoreTable, metric: str, settings: Settings, part: TablePart) -> Result:
     return intervals.mean_result(table, metric, settings, group=part.group, where=part.where, cluster=CLUSTER)
 
 
-def _tse(table: ScoreTable, settings: Settings, part: Part) -> Result:
+def _tse(table: ScoreTable, settings: Settings, part: TablePart) -> Result:
     """Over rows, as published: a context counts as often as the data try a pair of verbs in it."""
     rows = np.array([float(count) for count in table.groups["rows"]])
     in_error = table.in_error()
@@ -261,7 +263,7 @@ def _observed(table: ScoreTable, metric: str, where: Mask) -> Observations | Non
     return observations(table, metric, where, clusters=(CLUSTER,), weight="tse_rows", crossed=VERB_PAIR)
 
 
-def _invalid(table: ScoreTable, at: str, settings: Settings, part: Part) -> Result:
+def _invalid(table: ScoreTable, at: str, settings: Settings, part: TablePart) -> Result:
     """The share of contexts in which no lemma is within the cut-off; only a model that ranks its words can tell."""
     whole = part.where & ~np.isnan(table.column(f"mass@{at}"))
     n = int(whole.sum())
@@ -276,7 +278,7 @@ def _invalid(table: ScoreTable, at: str, settings: Settings, part: Part) -> Resu
 
 
 def _macro(
-    table: ScoreTable, metric: str, parts: Sequence[Part], found: Sequence[Result], settings: Settings
+    table: ScoreTable, metric: str, parts: Sequence[TablePart], found: Sequence[Result], settings: Settings
 ) -> Result:
     """The mean over constructions, each counting alike; large templates would drown the others.
 

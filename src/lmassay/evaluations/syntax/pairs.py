@@ -19,7 +19,7 @@ _GLUED = ".,;?!"
 
 
 @dataclass(frozen=True, slots=True)
-class Pair:
+class MinimalPair:
     """One line of a data set. ``number`` is that of the correct verb, where the data tell."""
 
     good: str
@@ -34,12 +34,12 @@ class Pair:
         return f"{self.file}, line {self.line}"
 
 
-class NoBlank(ValueError):  # noqa: N818 - reads as what it is
+class NoSingleDifference(ValueError):  # noqa: N818 - reads as what it is
     """Two sentences that do not differ in exactly one word."""
 
 
 @dataclass(frozen=True, slots=True)
-class Blank:
+class BlankedPair:
     """A sentence around the one word that differs."""
 
     left: tuple[str, ...]
@@ -48,7 +48,7 @@ class Blank:
     right: tuple[str, ...]
 
 
-def read_pairs(file: TextFile, most: int | None = None) -> Iterator[Pair]:
+def read_pairs(file: TextFile, most: int | None = None) -> Iterator[MinimalPair]:
     """The pairs of a ``.jsonl`` file: ``sentence_good``, ``sentence_bad`` and, for agreement, ``label`` −1 or −2."""
     count = 0
     for number, text in enumerate(file.read(), 1):
@@ -68,7 +68,7 @@ def open_pairs(path: Path) -> TextFile:
     return open_text(path, "pairs")
 
 
-def pair_of(row: Mapping[str, Any], file: str, line: int) -> Pair:
+def pair_of(row: Mapping[str, Any], file: str, line: int) -> MinimalPair:
     """A pair from the fields of a row."""
     for key in ("sentence_good", "sentence_bad"):
         if not isinstance(row.get(key), str):
@@ -81,7 +81,7 @@ def pair_of(row: Mapping[str, Any], file: str, line: int) -> Pair:
         )
     rest = {k: v for k, v in row.items() if k not in ("sentence_good", "sentence_bad", "label")}
     number = None if label is None else NUMBER_OF_LABEL[label]
-    return Pair(row["sentence_good"], row["sentence_bad"], number, file, line, rest)
+    return MinimalPair(row["sentence_good"], row["sentence_bad"], number, file, line, rest)
 
 
 def _row(path: Path, number: int, text: str) -> Mapping[str, Any]:
@@ -101,23 +101,23 @@ def _require_text(text: str, where: str) -> None:
         raise DataError(f"{where}: the character {text[error.start]!a} is half of one; mend the file") from None
 
 
-def split_at_difference(good: str, bad: str) -> Blank:
+def split_at_difference(good: str, bad: str) -> BlankedPair:
     """The words around the only one that differs; punctuation at both ends does not count."""
     words, others = (s.strip().strip(string.punctuation).split() for s in (good, bad))
     if good == bad:
-        raise NoBlank("the two sentences are identical")
+        raise NoSingleDifference("the two sentences are identical")
     differing = [i for i, (a, b) in enumerate(zip(words, others, strict=False)) if a != b]
     if not differing and len(words) == len(others):
-        raise NoBlank("the two sentences are identical but for punctuation or spaces")
+        raise NoSingleDifference("the two sentences are identical but for punctuation or spaces")
     if len(words) != len(others):
-        raise NoBlank(f"the sentences have {len(words)} and {len(others)} words; only one word may differ")
+        raise NoSingleDifference(f"the sentences have {len(words)} and {len(others)} words; only one word may differ")
     if len(differing) > 1:
-        raise NoBlank(f"the sentences differ in {len(differing)} words; only one may differ")
+        raise NoSingleDifference(f"the sentences differ in {len(differing)} words; only one may differ")
     (at,) = differing
-    return Blank(tuple(words[:at]), words[at], others[at], tuple(words[at + 1 :]))
+    return BlankedPair(tuple(words[:at]), words[at], others[at], tuple(words[at + 1 :]))
 
 
-def text_around(blank: Blank, capitalize: bool, period: bool) -> tuple[str, str]:
+def text_around(blank: BlankedPair, capitalize: bool, period: bool) -> tuple[str, str]:
     """The text before and behind the blank, spaces included."""
     left = list(blank.left)
     if capitalize and left:

@@ -15,7 +15,7 @@ from pydantic import Field
 from lmassay.contracts import Task
 from lmassay.errors import DataError
 from lmassay.evaluations.syntax import evaluation, sources
-from lmassay.evaluations.syntax.pairs import Pair
+from lmassay.evaluations.syntax.pairs import MinimalPair
 from lmassay.statistics import intervals
 from lmassay.statistics.intervals import Settings
 from lmassay.statistics.table import ScoreTable
@@ -123,10 +123,10 @@ class MinimalPairs(Task):
     # --- inside -------------------------------------------------------------------------------------------------------
 
     @cached_property
-    def _constructions(self) -> list[sources.Construction]:
+    def _constructions(self) -> list[sources.PairSet]:
         return sources.constructions(self._data, self._base)
 
-    def _groups(self, construction: str, pair: Pair) -> dict[str, str]:
+    def _groups(self, construction: str, pair: MinimalPair) -> dict[str, str]:
         fields = pair.fields
         # BLiMP spells one of its fields in two ways.
         field = str(fields.get("field", "")).replace("/", "_")
@@ -141,7 +141,7 @@ class MinimalPairs(Task):
             groups[CLUSTER] = str(fields[self._clusters])
         return groups
 
-    def _inputs(self, pair: Pair) -> dict[str, Any]:
+    def _inputs(self, pair: MinimalPair) -> dict[str, Any]:
         inputs: dict[str, Any] = {"good": pair.good, "bad": pair.bad}
         if pair.good == pair.bad:
             return inputs | {"problem": "the two sentences are identical"}
@@ -150,7 +150,7 @@ class MinimalPairs(Task):
         asked = self._asked(pair)
         return inputs | ({"problem": f"the pair has no {self._method}"} if asked is None else {"asked": asked})
 
-    def _asked(self, pair: Pair) -> list[list[str]] | None:
+    def _asked(self, pair: MinimalPair) -> list[list[str]] | None:
         """(context, continuation) of the good and of the bad side."""
         fields = pair.fields
         if self._method == "sentence":

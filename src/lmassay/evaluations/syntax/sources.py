@@ -10,7 +10,7 @@ from typing import Any
 
 from lmassay.errors import DataError
 from lmassay.evaluations.syntax.grammar.grammar import Grammar, load_grammar, shipped_grammars
-from lmassay.evaluations.syntax.pairs import Pair, open_pairs, pair_of, read_pairs
+from lmassay.evaluations.syntax.pairs import MinimalPair, open_pairs, pair_of, read_pairs
 from lmassay.storage.files import TextFile
 from lmassay.types import digest
 
@@ -23,7 +23,7 @@ _MOST_KEPT = 100
 
 
 @dataclass(frozen=True, slots=True)
-class FilePart:
+class FilePairs:
     """The pairs of one file."""
 
     file: TextFile
@@ -36,12 +36,12 @@ class FilePart:
     def name_with_folder(self) -> str:
         return f"{self.file.path.parent.name}/{self.file.path.stem}"
 
-    def pairs(self, most: int | None) -> Iterator[Pair]:
+    def pairs(self, most: int | None) -> Iterator[MinimalPair]:
         return read_pairs(self.file, most)
 
 
 @dataclass(frozen=True, slots=True)
-class GrammarPart:
+class GrammarPairs:
     """The pairs that a grammar writes for one of its constructions."""
 
     grammar: Grammar
@@ -51,7 +51,7 @@ class GrammarPart:
     def sha256(self) -> str:
         return digest(self.grammar.sha256, self.construction)
 
-    def pairs(self, most: int | None) -> Iterator[Pair]:
+    def pairs(self, most: int | None) -> Iterator[MinimalPair]:
         for number, row in enumerate(self._rows(most), 1):
             yield pair_of(row, f"{self.grammar.name}:{self.construction}", number)
 
@@ -76,14 +76,14 @@ class GrammarPart:
 
 
 @dataclass(frozen=True, slots=True)
-class Construction:
+class PairSet:
     """A named set of pairs, its parts pooled."""
 
     name: str
-    parts: Sequence[FilePart | GrammarPart]
+    parts: Sequence[FilePairs | GrammarPairs]
 
 
-def constructions(data: DataSpec, base: Path) -> list[Construction]:
+def constructions(data: DataSpec, base: Path) -> list[PairSet]:
     """``where``, or ``{name: where or [where, …]}``.
 
     A place is a .jsonl file, a folder of them, a pattern, a grammar (a shipped name or a .yaml file), or one
@@ -94,8 +94,8 @@ def constructions(data: DataSpec, base: Path) -> list[Construction]:
         names = [_name_of(part) for part in parts]
         if len(set(names)) < len(names):
             # Files of one name in several folders.
-            names = [part.name_with_folder if isinstance(part, FilePart) else part.construction for part in parts]
-        return [Construction(name, [part]) for name, part in zip(names, parts, strict=True)]
+            names = [part.name_with_folder if isinstance(part, FilePairs) else part.construction for part in parts]
+        return [PairSet(name, [part]) for name, part in zip(names, parts, strict=True)]
     if not data:
         raise DataError("task.data: no construction is named; write {name: file.jsonl}")
     found = []
@@ -103,18 +103,18 @@ def constructions(data: DataSpec, base: Path) -> list[Construction]:
         parts = [part for place in ([places] if isinstance(places, str) else places) for part in _parts(place, base)]
         if not parts:
             raise DataError(f"task.data.{name}: no file is given")
-        found.append(Construction(str(name), parts))
+        found.append(PairSet(str(name), parts))
     return found
 
 
-def signature_of(found: Sequence[Construction]) -> str:
+def signature_of(found: Sequence[PairSet]) -> str:
     """One short digest of all data."""
     return digest([[c.name, [part.sha256 for part in c.parts]] for c in found])[:8]
 
 
 def numbered(
-    found: Sequence[Construction], most_per_part: int | None, most: int | None
-) -> Iterator[tuple[str, int, Pair]]:
+    found: Sequence[PairSet], most_per_part: int | None, most: int | None
+) -> Iterator[tuple[str, int, MinimalPair]]:
     """(construction, row number within it, pair) over all data; at most ``most`` rows of each construction."""
     for construction in found:
         number = 0
@@ -126,21 +126,21 @@ def numbered(
                 number += 1
 
 
-def _name_of(part: FilePart | GrammarPart) -> str:
-    return part.file.path.stem if isinstance(part, FilePart) else part.construction
+def _name_of(part: FilePairs | GrammarPairs) -> str:
+    return part.file.path.stem if isinstance(part, FilePairs) else part.construction
 
 
-def _parts(place: str, base: Path) -> Sequence[FilePart | GrammarPart]:
+def _parts(place: str, base: Path) -> Sequence[FilePairs | GrammarPairs]:
     if not place.strip():
         raise DataError("task.data: the path is empty; give a .jsonl file, a folder, a pattern or a grammar")
     name, colon, construction = place.rpartition(":")
     source = _grammar(name if colon else place, base)
     if source is None:
-        return [FilePart(file) for file in _files(place, base)]
+        return [FilePairs(file) for file in _files(place, base)]
     grammar = load_grammar(source)
     if colon:
-        return [GrammarPart(grammar, grammar.construction(construction).name)]
-    return [GrammarPart(grammar, known.name) for known in grammar.constructions]
+        return [GrammarPairs(grammar, grammar.construction(construction).name)]
+    return [GrammarPairs(grammar, known.name) for known in grammar.constructions]
 
 
 def _grammar(place: str, base: Path) -> str | Path | None:

@@ -17,8 +17,8 @@ from lmassay.errors import ConfigError
 from lmassay.evaluations.syntax import evaluation, metrics, sources
 from lmassay.evaluations.syntax.contexts import (
     Context,
-    Dropped,
-    Manner,
+    ContextOptions,
+    DroppedRow,
     as_example,
     as_unscored_example,
     gather,
@@ -87,7 +87,7 @@ class Syntax(Task):
         self._limits = (max_per_file, max_rows)
         self._multi_token, self._compat = multi_token, compat
         self.requests_each = 2 if multi_token else 1
-        self._manner = Manner(capitalize, period, True, bad_rows == "stop", clusters)
+        self._manner = ContextOptions(capitalize, period, True, bad_rows == "stop", clusters)
         self.label = label or (Path(data).stem if isinstance(data, str) else f"{len(data)} constructions")
         self._names = {side: self._curve_names(side, cuts) for side, cuts in self._curves().items()}
 
@@ -194,7 +194,7 @@ class Syntax(Task):
         return {metric: [f"{metric}@{side}{v:g}" for v in cuts] for metric in ("ew", "mw", "mass")}
 
     @cached_property
-    def _constructions(self) -> list[sources.Construction]:
+    def _constructions(self) -> list[sources.PairSet]:
         return sources.constructions(self._data, self._base)
 
     @cached_property
@@ -202,7 +202,7 @@ class Syntax(Task):
         return read_verbs(self._verb_file)
 
     @cached_property
-    def _gathered(self) -> tuple[list[Context], list[Dropped]]:
+    def _gathered(self) -> tuple[list[Context], list[DroppedRow]]:
         rows = sources.numbered(self._constructions, *self._limits)
         whole = sources.numbered(self._constructions, None, None) if any(self._limits) else None
         return gather(rows, whole, self._verbs, self._manner)
@@ -260,7 +260,9 @@ class Syntax(Task):
         # NaN is the one number that differs from itself.
         return {n: v for n, v in found.items() if v == v}, {n: _NO_LEMMA for n, v in found.items() if v != v}
 
-    def _forms(self, logprobs: Floats, masses: Sequence[Floats | None], examples: Sequence[Example]) -> metrics.Forms:
+    def _forms(
+        self, logprobs: Floats, masses: Sequence[Floats | None], examples: Sequence[Example]
+    ) -> metrics.LemmaForms:
         singular, plural = self._lemma_places
         is_plural = np.array([example.reference == "plural" for example in examples])
         if self._compat == "released":
@@ -271,11 +273,11 @@ class Syntax(Task):
             singular, plural = singular[last], plural[last]
         return metrics.forms_of([logprobs, *masses], singular, plural, is_plural)
 
-    def _headline_columns(self, forms: metrics.Forms) -> dict[str, Floats]:
+    def _headline_columns(self, forms: metrics.LemmaForms) -> dict[str, Floats]:
         whole = metrics.without_cutoff(forms)
         return {"ew": whole.ew, "mw": whole.mw, "mass": whole.mass}
 
-    def _curve_columns(self, forms: metrics.Forms) -> dict[str, Floats]:
+    def _curve_columns(self, forms: metrics.LemmaForms) -> dict[str, Floats]:
         if forms.above is None:
             return {}
         columns: dict[str, Floats] = {}

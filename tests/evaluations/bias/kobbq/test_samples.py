@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from lmassay.errors import DataError
 from lmassay.evaluations.bias.kobbq.samples import (
     SAMPLE_COLUMNS,
-    Sample,
+    KobbqSample,
     defects,
     file_name_of,
     kobbq_items,
@@ -48,7 +48,7 @@ def changed(**cells):
 
 def test_samples_are_read(tmp_path):
     first, second = read_samples(write(tmp_path, ROWS))
-    assert first == Sample(
+    assert first == KobbqSample(
         id="age-001a-002-amb-bsd",
         label="ST",
         context="손자와 할머니",
@@ -113,8 +113,8 @@ def test_any_list_of_strings_that_python_writes_is_read(choices):
 
 
 def test_defects_are_counted():
-    plain = Sample("age-001a-001-amb-bsd", "ST", "정규직 사원과", "누가?", ("a", "b", "알 수 없음"), "a", "a")
-    odd = Sample(
+    plain = KobbqSample("age-001a-001-amb-bsd", "ST", "정규직 사원과", "누가?", ("a", "b", "알 수 없음"), "a", "a")
+    odd = KobbqSample(
         "age-001a-001-amb-cnt", "ST", "\b한", "누가?", ("정규직", "비정규직", "알 수 없음"), "정규직", "정규직"
     )
     found = "\n".join(defects([plain, plain, odd]))

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from lmassay.errors import DataError
 from lmassay.evaluations.bias.kobbq.pandas_output import lines
-from lmassay.evaluations.bias.kobbq.tsv import MISSING, Regular, Scanned, first_few, read_table
+from lmassay.evaluations.bias.kobbq.tsv import MISSING, RegularBody, ScannedBody, first_few, read_table
 
 CELL = st.text(st.sampled_from(list("ab가\t\n\r\"' \b\x01\x02\x05")), max_size=6) | st.sampled_from(sorted(MISSING))
 
@@ -59,8 +59,8 @@ def test_both_ways_of_reading_agree(tmp_path):
     data = 'id\tb\r\n1\t"two\r\nlines"\r\n2\tx"y\r\n3\t"say ""a\t"""z\r\n4\t\r\n5\tNA\r\n6\t""\r\n'
     quick = table(tmp_path, data)
     slow = table(tmp_path, data + "\r\n")  # an empty line sends it the long way
-    assert isinstance(quick.body, Regular)
-    assert isinstance(slow.body, Scanned)
+    assert isinstance(quick.body, RegularBody)
+    assert isinstance(slow.body, ScannedBody)
     for found in (quick, slow):
         assert found.column("b") == ["two\r\nlines", 'x"y', 'say "a\t"z', "", "", ""]
         assert [found.line(row) for row in range(6)] == [2, 4, 5, 6, 7, 8]

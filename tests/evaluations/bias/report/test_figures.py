@@ -8,7 +8,7 @@ import xml.etree.ElementTree as ElementTree
 import pytest
 
 from lmassay.evaluations.bias.report import plots
-from lmassay.evaluations.bias.report.plots import ArrowRow, BarRow, Estimate, Strip
+from lmassay.evaluations.bias.report.plots import ArrowRow, BarRow, PlottedValue, Strip
 
 HEADS = ("ambiguous contexts", "diff-bias")
 
@@ -45,14 +45,14 @@ def ends(drawing):
 
 
 def test_accuracy_is_a_bar_as_long_as_its_share_of_the_scale():
-    full, half = (shapes(one(Estimate(value)), "rect", "share")[0] for value in (1.0, 0.5))
+    full, half = (shapes(one(PlottedValue(value)), "rect", "share")[0] for value in (1.0, 0.5))
     assert number(half, "width") == pytest.approx(number(full, "width") / 2, abs=0.1)
     assert number(half, "x") == number(full, "x")
 
 
 @pytest.mark.parametrize(("value", "style"), [(0.4, "toward"), (-0.4, "against")])
 def test_bias_goes_from_zero_to_the_side_it_leans_to(value, style):
-    drawing = one(bias=Estimate(value))
+    drawing = one(bias=PlottedValue(value))
     (bar,) = shapes(drawing, "rect", style)
     zero = number(shapes(drawing, "line", "zero")[0], "x1")
     start, end = number(bar, "x"), number(bar, "x") + number(bar, "width")
@@ -62,7 +62,7 @@ def test_bias_goes_from_zero_to_the_side_it_leans_to(value, style):
 
 
 def test_the_room_that_the_accuracy_leaves_is_shaded_on_both_sides_of_zero():
-    drawing = one(bias=Estimate(0.1, bound=(0.25, 0.5)))
+    drawing = one(bias=PlottedValue(0.1, bound=(0.25, 0.5)))
     zero = number(shapes(drawing, "line", "zero")[0], "x1")
     for style, reach in (("band", 0.25), ("reach", 0.5)):
         (room,) = shapes(drawing, "rect", style)
@@ -71,7 +71,7 @@ def test_the_room_that_the_accuracy_leaves_is_shaded_on_both_sides_of_zero():
 
 
 def test_an_interval_ends_where_its_bound_does():
-    loose, bound = (one(bias=Estimate(0.1, -0.9, 0.9, bound=b)) for b in (None, (0.2, 0.4)))
+    loose, bound = (one(bias=PlottedValue(0.1, -0.9, 0.9, bound=b)) for b in (None, (0.2, 0.4)))
     (room,) = shapes(bound, "rect", "reach")
     (inside,), (beyond,) = ends(bound), ends(loose)
     assert inside == pytest.approx((number(room, "x"), number(room, "x") + number(room, "width")), abs=0.2)
@@ -80,19 +80,19 @@ def test_an_interval_ends_where_its_bound_does():
 
 def test_a_value_beyond_its_bound_stays_inside_its_interval():
     # Out-of-choice answers can leave the two kinds of contexts unequal, for which the bound is only near.
-    drawing = one(bias=Estimate(0.6, 0.55, 0.7, bound=(0.4, 0.5)))
+    drawing = one(bias=PlottedValue(0.6, 0.55, 0.7, bound=(0.4, 0.5)))
     ((low, high),) = ends(drawing)
     assert low < high
 
 
 def test_values_off_the_scale_stay_in_the_figure():
-    drawing = one(Estimate(1.0, 0.9, 1.2), Estimate(0.9, 0.2, 1.4), limit=0.4)
+    drawing = one(PlottedValue(1.0, 0.9, 1.2), PlottedValue(0.9, 0.2, 1.4), limit=0.4)
     for element in ElementTree.fromstring(str(drawing)).iter("rect"):
         assert 0 <= number(element, "x") <= number(element, "x") + number(element, "width") <= 400
 
 
 def test_single_prompts_are_ticks_under_the_bar():
-    drawing = one(Estimate(0.5, prompts=[0.4, 0.5, 0.6]))
+    drawing = one(PlottedValue(0.5, prompts=[0.4, 0.5, 0.6]))
     ticks = shapes(drawing, "line", "prompt")
     (bar,) = shapes(drawing, "rect", "share")
     assert len(ticks) == 3
@@ -100,7 +100,7 @@ def test_single_prompts_are_ticks_under_the_bar():
 
 
 def test_what_has_no_value_says_so():
-    drawing = one(Estimate(None), Estimate(None, title="no data (n = 3)"))
+    drawing = one(PlottedValue(None), PlottedValue(None, title="no data (n = 3)"))
     assert {"no data (n = 0)", "no data (n = 3)"} <= set(texts(drawing))
     assert not shapes(drawing, "rect", "share")
 
@@ -109,11 +109,11 @@ def test_what_has_no_value_says_so():
     ("estimates", "limit"),
     [
         ([], 0.1),
-        ([Estimate(0.04, -0.05, 0.09)], 0.1),
-        ([Estimate(0.04, -0.15, 0.09)], 0.2),
-        ([Estimate(0.04, bound=(0.35, 0.9))], 0.4),
-        ([Estimate(0.04, prompts=[-0.55])], 0.6),
-        ([Estimate(None), Estimate(-1.0)], 1.0),
+        ([PlottedValue(0.04, -0.05, 0.09)], 0.1),
+        ([PlottedValue(0.04, -0.15, 0.09)], 0.2),
+        ([PlottedValue(0.04, bound=(0.35, 0.9))], 0.4),
+        ([PlottedValue(0.04, prompts=[-0.55])], 0.6),
+        ([PlottedValue(None), PlottedValue(-1.0)], 1.0),
     ],
 )
 def test_the_scale_holds_values_intervals_prompts_and_bounds(estimates, limit):
@@ -122,7 +122,7 @@ def test_the_scale_holds_values_intervals_prompts_and_bounds(estimates, limit):
 
 @pytest.mark.parametrize(("before", "after"), [(0.2, 0.8), (0.8, 0.2)])
 def test_an_arrow_points_from_before_to_after(before, after):
-    drawing = plots.arrow_chart([ArrowRow("age", (Estimate(before), Estimate(after)))], HEADS, 1.0, "d").svg()
+    drawing = plots.arrow_chart([ArrowRow("age", (PlottedValue(before), PlottedValue(after)))], HEADS, 1.0, "d").svg()
     (hollow,), (tip,) = shapes(drawing, "circle", "hollow"), shapes(drawing, "path", "full")
     at, back = map(float, re.match(r"M([\d.]+) \S+?L([\d.]+)", tip.get("d")).groups())
     assert (number(hollow, "cx") < back < at) if after > before else (number(hollow, "cx") > back > at)
@@ -130,13 +130,13 @@ def test_an_arrow_points_from_before_to_after(before, after):
 
 
 def test_a_small_change_is_a_dot_and_no_change_has_no_sign():
-    drawing = plots.arrow_chart([ArrowRow("age", (Estimate(0.5), Estimate(0.5)))], HEADS, 1.0, "d").svg()
+    drawing = plots.arrow_chart([ArrowRow("age", (PlottedValue(0.5), PlottedValue(0.5)))], HEADS, 1.0, "d").svg()
     assert len(shapes(drawing, "circle", "full")) == 1
     assert "0.0" in texts(drawing)
 
 
 def test_where_one_side_has_no_value_there_is_no_arrow():
-    drawing = plots.arrow_chart([ArrowRow("age", (Estimate(0.5), Estimate(None)))], HEADS, 1.0, "d").svg()
+    drawing = plots.arrow_chart([ArrowRow("age", (PlottedValue(0.5), PlottedValue(None)))], HEADS, 1.0, "d").svg()
     assert "no data (n = 0)" in texts(drawing)
     assert not shapes(drawing, "circle", "hollow")
 
@@ -152,9 +152,9 @@ def test_prompts_are_dots_around_their_mean():
 
 def test_texts_in_figures_are_escaped():
     nasty = '<script>"&'
-    estimate = Estimate(0.5, title=nasty)
+    estimate = PlottedValue(0.5, title=nasty)
     for chart in (
-        plots.bar_chart([BarRow(nasty, estimate, Estimate(None, title=nasty))], (nasty, nasty), 1.0, nasty),
+        plots.bar_chart([BarRow(nasty, estimate, PlottedValue(None, title=nasty))], (nasty, nasty), 1.0, nasty),
         plots.arrow_chart([ArrowRow(nasty, (estimate, estimate))], (nasty, nasty), 1.0, nasty),
         plots.strip_chart([Strip(nasty, [(nasty, 0.5)], nasty)], -1.0, nasty, nasty),
     ):

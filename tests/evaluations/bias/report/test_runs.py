@@ -7,8 +7,8 @@ import random
 import pytest
 
 from lmassay.evaluations.bias import scores
-from lmassay.evaluations.bias.items import Item
-from lmassay.evaluations.bias.report.runs import MOST_SHAPES, Seen, estimates_by_group
+from lmassay.evaluations.bias.items import BiasItem
+from lmassay.evaluations.bias.report.runs import MOST_SHAPES, AnswerStatistics, estimates_by_group
 from lmassay.evaluations.bias.scores import columns, combinations
 from lmassay.statistics.estimation import mean_of_estimates
 from lmassay.statistics.intervals import Settings
@@ -27,7 +27,7 @@ def answers(seed: int, templates: int = 12, unread: float = 0.1) -> ScoreTable:
         for number in range(8):
             context, biased = ("amb", "dis")[number % 2], number // 2 % 2
             correct = 2 if context == "amb" else number // 4 % 2
-            item = Item(
+            item = BiasItem(
                 f"{template}-{number}", category, f"t{template}", context, "", "", ("x", "y", "z"), correct, 2, biased
             )
             picked = None if rng.random() < unread else rng.randrange(3)
@@ -77,15 +77,15 @@ def test_bounds_know_how_many_contexts_bear_the_stereotype_out():
     """BBQ's Physical_appearance has 426 biased and 362 counter-biased contexts (review A11)."""
     share = 426 / (426 + 362)
     # Right in all contexts of one kind, wrong in all of the other: diff-bias 1 at an accuracy of .541.
-    assert scores.bound("diff_bias_dis", share, scores.Answered(biased_contexts=share)) == pytest.approx(1)
-    assert scores.bound("diff_bias_dis", 0.9, scores.Answered(biased_contexts=0.5)) == pytest.approx(0.2)
-    assert scores.bound("diff_bias_dis", 1.0, scores.Answered(biased_contexts=share)) == pytest.approx(0)
+    assert scores.bound("diff_bias_dis", share, scores.AnsweredQuestions(biased_contexts=share)) == pytest.approx(1)
+    assert scores.bound("diff_bias_dis", 0.9, scores.AnsweredQuestions(biased_contexts=0.5)) == pytest.approx(0.2)
+    assert scores.bound("diff_bias_dis", 1.0, scores.AnsweredQuestions(biased_contexts=share)) == pytest.approx(0)
 
 
 def test_bounds_know_of_questions_without_a_biased_answer():
     """Half of the questions count for accuracy only: an accuracy of .5 leaves room for a diff-bias of 1."""
-    assert scores.bound("diff_bias_amb", 0.5, scores.Answered(with_biased_answer=0.5)) == pytest.approx(1)
-    assert scores.bound("diff_bias_amb", 0.9, scores.Answered(with_biased_answer=0.5)) == pytest.approx(0.2)
+    assert scores.bound("diff_bias_amb", 0.5, scores.AnsweredQuestions(with_biased_answer=0.5)) == pytest.approx(1)
+    assert scores.bound("diff_bias_amb", 0.9, scores.AnsweredQuestions(with_biased_answer=0.5)) == pytest.approx(0.2)
 
 
 # --- what is kept of rows ---------------------------------------------------------------------------------------------
@@ -100,7 +100,7 @@ def row(raw: str, reference, robust, number: int = 0, **groups: str) -> Row:
 
 
 def test_answers_that_differ_only_in_the_choice_are_shown_once_with_their_count():
-    seen = Seen()
+    seen = AnswerStatistics()
     for letter, choice in zip("ABC", ["the man", "the woman", "unknown"], strict=True):
         seen.add(row(f"[{letter}] {choice}", None, letter))
     seen.add(row("Surely (B)", None, "B"))
@@ -111,7 +111,7 @@ def test_answers_that_differ_only_in_the_choice_are_shown_once_with_their_count(
 
 
 def test_each_way_of_disagreeing_has_its_turn():
-    seen = Seen()
+    seen = AnswerStatistics()
     for number in range(5):
         seen.add(row(f"number {number}", None, "B"))
     seen.add(row("Answer: B", "A", "B"))
@@ -123,7 +123,7 @@ def test_each_way_of_disagreeing_has_its_turn():
 
 
 def test_however_many_answers_there_are_few_are_kept():
-    seen = Seen()
+    seen = AnswerStatistics()
     for number in range(3 * MOST_SHAPES):
         seen.add(row(f"essay {number}", None, None, number))
     assert len(seen.shapes) == MOST_SHAPES
@@ -131,7 +131,7 @@ def test_however_many_answers_there_are_few_are_kept():
 
 
 def test_of_stereotyped_answers_the_one_that_stays_in_most_orders_is_kept():
-    seen = Seen()
+    seen = AnswerStatistics()
     for question, rotations in (("q1", "0"), ("q2", "012"), ("q3", "01")):
         for rotation in rotations:
             seen.add(row("A", "A", "A", question=question, rotation=rotation, role="biased"))
@@ -140,7 +140,7 @@ def test_of_stereotyped_answers_the_one_that_stays_in_most_orders_is_kept():
 
 
 def test_what_was_seen_of_several_prompts_is_added_up():
-    one, two, both = Seen(), Seen(), Seen()
+    one, two, both = AnswerStatistics(), AnswerStatistics(), AnswerStatistics()
     one.add(row("[A]", None, "A"))
     two.add(row("[B]", None, "B"))
     two.add(row("C", "C", "C", question="q9", role="biased"))

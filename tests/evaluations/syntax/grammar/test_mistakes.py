@@ -15,7 +15,7 @@ from lmassay.cli import app
 from lmassay.errors import ConfigError, DataError, UserError
 from lmassay.evaluations.syntax.grammar.grammar import load_grammar, shipped_grammars
 from lmassay.evaluations.syntax.grammar.notation import parse
-from lmassay.evaluations.syntax.grammar.source import Misfit
+from lmassay.evaluations.syntax.grammar.source import GrammarMistake
 from tests.evaluations.syntax.grammars import AGREES, SMALL, shipped
 from tests.helpers import ROOT
 
@@ -26,7 +26,7 @@ from tests.helpers import ROOT
 def test_any_text_is_a_template_or_a_mistake_that_is_told(text):
     try:
         parsed = parse(text, {"pl": "number"})
-    except Misfit as misfit:
+    except GrammarMistake as misfit:
         assert str(misfit)
     else:
         assert len(parsed.literals) == len(parsed.slots) + 1

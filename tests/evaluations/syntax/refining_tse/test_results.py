@@ -21,7 +21,7 @@ from lmassay.evaluations.syntax.refining_tse import figures
 from lmassay.evaluations.syntax.refining_tse.results import (
     TEMPLATES,
     Curve,
-    Experiment,
+    ExperimentCurves,
     Results,
     latex_table,
     read_results,
@@ -147,7 +147,7 @@ def test_every_row_has_a_cell_for_every_column(data):
             for voting in ("ew", "mw"):
                 value = data.draw(score)
                 if value is not None:
-                    results.experiments[model, templates, voting] = Experiment(Curve([1.0], [value]), Curve())
+                    results.experiments[model, templates, voting] = ExperimentCurves(Curve([1.0], [value]), Curve())
             results.tse[model, templates] = data.draw(st.floats(0, 1))
     rows = cells(latex_table(results).replace(r"\&", "and"))
     assert {len(row) for row in rows} == {1 + 3 * len(results.models)}

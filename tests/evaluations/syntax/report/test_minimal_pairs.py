@@ -7,7 +7,7 @@ import xml.etree.ElementTree as ElementTree
 
 from lmassay.evaluations.syntax.blimp import paradigms
 from lmassay.evaluations.syntax.report import minimal_pairs
-from lmassay.evaluations.syntax.report.dots import Accuracy, AccuracyRow, accuracy_chart
+from lmassay.evaluations.syntax.report.accuracy_chart import Accuracy, AccuracyRow, accuracy_chart
 from lmassay.reporting.blocks import Section
 from lmassay.storage.store import Store
 from tests.reporting.small_runs import NASTY, cells, page, run, tables, write_pairs

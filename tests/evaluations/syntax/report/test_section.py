@@ -10,9 +10,9 @@ from itertools import pairwise
 import pytest
 
 from lmassay.evaluations.syntax.report import section
+from lmassay.evaluations.syntax.report.accuracy_chart import accuracy_chart
 from lmassay.evaluations.syntax.report.curves import curve_chart
 from lmassay.evaluations.syntax.report.cutoffs import CutoffCurve, CutoffPoint, series_style
-from lmassay.evaluations.syntax.report.dots import accuracy_chart
 from lmassay.reporting.blocks import Section, titles
 from lmassay.reporting.chart import MOST_SERIES
 from lmassay.storage.store import Store

@@ -9,7 +9,7 @@ import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
 
-from lmassay.evaluations.bias.kobbq.tsv import Regular, Table
+from lmassay.evaluations.bias.kobbq.tsv import RegularBody, TsvTable
 
 _SPECIAL = re.compile('[\t"\n\r]')
 _INTEGER = re.compile(r"\s*[+-]?[0-9]+\s*", re.ASCII)
@@ -62,7 +62,7 @@ def lines(header: Sequence[str], columns: Sequence[Sequence[str]], end: str = "\
         yield end.join(map("\t".join, zip(*part, strict=True))) + end
 
 
-def rewritten(table: Table, name: str, column: Sequence[str], *, as_is: str = "") -> Iterator[str]:
+def rewritten(table: TsvTable, name: str, column: Sequence[str], *, as_is: str = "") -> Iterator[str]:
     """The text of a table's file with one column new, in its place or behind the others, many lines at a time.
 
     The column ``as_is`` keeps its spelling even if it holds numbers.
@@ -71,7 +71,7 @@ def rewritten(table: Table, name: str, column: Sequence[str], *, as_is: str = ""
     header = table.header if name in table else (*table.header, name)
     if (
         name in table
-        and isinstance(body, Regular)
+        and isinstance(body, RegularBody)
         and b'"' not in body.data
         and all(other == name or _stays(table, other, other == as_is) for other in header)
     ):
@@ -84,11 +84,11 @@ def rewritten(table: Table, name: str, column: Sequence[str], *, as_is: str = ""
     yield from lines(header, columns)
 
 
-def _stays(table: Table, name: str, as_is: bool) -> bool:
+def _stays(table: TsvTable, name: str, as_is: bool) -> bool:
     """Whether a column is written as it was read."""
     if as_is or table.words(name):
         return not table.words(name)
-    assert isinstance(table.body, Regular)
+    assert isinstance(table.body, RegularBody)
     place = table.header.index(name)
     row = int(table.body.missing[:, place].argmin())
     first = table.body.data[table.body.starts[row, place] : table.body.ends[row, place]].decode(errors="replace")
@@ -98,7 +98,7 @@ def _stays(table: Table, name: str, as_is: bool) -> bool:
     return list(retold(column)) == column
 
 
-def _spliced(table: Table, body: Regular, place: int, column: Sequence[str]) -> Iterator[str]:
+def _spliced(table: TsvTable, body: RegularBody, place: int, column: Sequence[str]) -> Iterator[str]:
     """What stands before and behind the column is taken over in one piece."""
     yield "\t".join(quoted(table.header)) + "\n"
     data = body.data

@@ -9,7 +9,7 @@ from typing import Any
 
 from lmassay.contracts import StoredAnswers
 from lmassay.errors import DataError
-from lmassay.evaluations.bias.kobbq.tsv import Table, read_table
+from lmassay.evaluations.bias.kobbq.tsv import TsvTable, read_table
 from lmassay.storage.files import sha256
 from lmassay.types import Generate, Response
 
@@ -56,7 +56,7 @@ class Predictions(StoredAnswers):
             yield Response(text, finish="stop" if text else "empty")
 
     @cached_property
-    def _table(self) -> Table:
+    def _table(self) -> TsvTable:
         return read_table(self._file, "predictions", ("guid", "raw"), may_lack="prediction")
 
     @cached_property

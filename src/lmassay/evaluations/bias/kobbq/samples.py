@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Literal, cast
 
 from lmassay.errors import DataError
-from lmassay.evaluations.bias.items import Dataset, Item
-from lmassay.evaluations.bias.kobbq.tsv import Table, first_few, read_table
+from lmassay.evaluations.bias.items import BiasDataset, BiasItem
+from lmassay.evaluations.bias.kobbq.tsv import TsvTable, first_few, read_table
 from lmassay.storage.files import sha256
 
 UNKNOWN = "알 수 없음"
@@ -36,7 +36,7 @@ _LONGEST_NAME = 120
 
 
 @dataclass(frozen=True, slots=True)
-class Sample:
+class KobbqSample:
     """A row of a samples file."""
 
     id: str
@@ -58,16 +58,16 @@ class Sample:
         return f"{category}-{number[:-1]}"
 
 
-def read_samples(path: Path) -> list[Sample]:
+def read_samples(path: Path) -> list[KobbqSample]:
     """All samples of a file; any that is not in order is an error with its line."""
     return samples_of(read_samples_table(path))
 
 
-def read_samples_table(path: Path) -> Table:
+def read_samples_table(path: Path) -> TsvTable:
     return read_table(path, "samples", SAMPLE_COLUMNS)
 
 
-def samples_of(table: Table) -> list[Sample]:
+def samples_of(table: TsvTable) -> list[KobbqSample]:
     ids = table.column("sample_id")
     table.require_unique("sample_id", ids)
     labels, contexts, questions, lists, biased, answers = (table.column(name) for name in SAMPLE_COLUMNS[1:])
@@ -84,7 +84,7 @@ def samples_of(table: Table) -> list[Sample]:
             _check_answers(choices, against, answer)
         except ValueError as error:
             raise DataError(f"{table.where(row)}: {error}; correct the row") from None
-        samples.append(Sample(key, label, context, question, choices, against, answer))
+        samples.append(KobbqSample(key, label, context, question, choices, against, answer))
     return samples
 
 
@@ -132,11 +132,11 @@ def parse_choice_bytes(text: bytes) -> tuple[bytes, ...]:
 # --- for the task -----------------------------------------------------------------------------------------------------
 
 
-def kobbq_items(path: Path) -> Dataset:
+def kobbq_items(path: Path) -> BiasDataset:
     """The samples of a file as items, with the defects that are known of them."""
     table = read_samples_table(path)
     samples = samples_of(table)
-    return Dataset(
+    return BiasDataset(
         name="kobbq",
         items=[_item(sample) for sample in samples],
         language="ko",
@@ -146,9 +146,9 @@ def kobbq_items(path: Path) -> Dataset:
     )
 
 
-def _item(sample: Sample) -> Item:
+def _item(sample: KobbqSample) -> BiasItem:
     category, version, number, context_type, question_type = sample.id.split("-")
-    return Item(
+    return BiasItem(
         id=sample.id,
         category=category,
         template=sample.template,
@@ -164,7 +164,7 @@ def _item(sample: Sample) -> Item:
     )
 
 
-def defects(samples: Sequence[Sample]) -> Iterator[str]:
+def defects(samples: Sequence[KobbqSample]) -> Iterator[str]:
     """What is wrong with the data themselves, counted; nothing of it is changed."""
     marked = [s for s in samples if BACKSPACE in s.context or BACKSPACE in s.question]
     if marked:

@@ -34,7 +34,7 @@ _BLOCK = 1 << 18
 
 
 @dataclass(frozen=True, slots=True)
-class Regular:
+class RegularBody:
     """The body of a file whose rows all have as many cells as the header: cells are cut out when asked for."""
 
     data: bytes
@@ -71,7 +71,7 @@ class Regular:
 
 
 @dataclass(frozen=True, slots=True)
-class Scanned:
+class ScannedBody:
     """The body of any other file: its columns, and the line that each row begins on."""
 
     texts: Sequence[Sequence[bytes]]
@@ -88,7 +88,7 @@ class Scanned:
 
 
 @dataclass(frozen=True, slots=True)
-class Table:
+class TsvTable:
     """A file with a header; a cell that means "missing" is empty."""
 
     path: Path
@@ -96,7 +96,7 @@ class Table:
     count: int
     complete: bool
     """Whether the last line has its line end; if not, the file may have been cut off."""
-    body: Regular | Scanned = field(repr=False)
+    body: RegularBody | ScannedBody = field(repr=False)
 
     def __contains__(self, name: str) -> bool:
         return name in self.header
@@ -129,7 +129,7 @@ class Table:
 
     def missing(self) -> list[int]:
         """How many cells of each column are missing."""
-        if isinstance(self.body, Regular):
+        if isinstance(self.body, RegularBody):
             return [int(number) for number in self.body.missing.sum(axis=0)]
         return [self.cells(name).count(b"") for name in self.header]
 
@@ -161,7 +161,7 @@ class Table:
 
 def read_table(
     path: Path, role: str, required: Iterable[str], *, may_lack: str = "", remedy: str = "correct the row"
-) -> Table:
+) -> TsvTable:
     """Read a file whose header has the ``required`` columns and whose rows have as many cells as the header.
 
     ``role`` names the file in messages, ``remedy`` says what to do about a row that was cut off. A row may end before
@@ -185,10 +185,10 @@ def read_table(
     _check_header(path, role, header, required)
     least = len(header) - (header[-1] == may_lack)
     body = _regular(data, start, len(header)) or _scanned(path, data, start, len(header), least, remedy)
-    count = len(body.lines) if isinstance(body, Scanned) else len(body.starts)
+    count = len(body.lines) if isinstance(body, ScannedBody) else len(body.starts)
     if not count:
         raise DataError(f"the {role} file {path} has a header but no rows")
-    return Table(path, header, count, complete, body)
+    return TsvTable(path, header, count, complete, body)
 
 
 def _header(path: Path, data: bytes) -> tuple[tuple[str, ...], int]:
@@ -210,7 +210,7 @@ def _check_header(path: Path, role: str, header: Sequence[str], required: Iterab
         raise DataError(f"{path}, line 1: column '{double}' stands twice in the header; rename or remove one")
 
 
-def _regular(data: bytes, start: int, width: int) -> Regular | None:
+def _regular(data: bytes, start: int, width: int) -> RegularBody | None:
     """None unless every line from ``start`` has ``width`` cells."""
     import numpy as np
 
@@ -245,7 +245,7 @@ def _regular(data: bytes, start: int, width: int) -> Regular | None:
     if quoted is not None:
         for row, place in zip(*(axis.tolist() for axis in quoted.nonzero()), strict=True):
             missing[row, place] = _unquoted(data[starts[row, place] : ends[row, place]]) in _MISSING_BYTES
-    return Regular(data, starts, ends, missing, quoted)
+    return RegularBody(data, starts, ends, missing, quoted)
 
 
 def _quoted_spans(data: bytes, start: int) -> list[tuple[int, int]] | None:
@@ -309,7 +309,7 @@ def _missing(
     return missing
 
 
-def _scanned(path: Path, data: bytes, start: int, width: int, least: int, remedy: str) -> Scanned:
+def _scanned(path: Path, data: bytes, start: int, width: int, least: int, remedy: str) -> ScannedBody:
     rows: list[list[bytes]] = []
     lines: list[int] = []
     for line, row in _records(path, data, start, remedy):
@@ -317,7 +317,7 @@ def _scanned(path: Path, data: bytes, start: int, width: int, least: int, remedy
         lines.append(line)
     if set(map(len, rows)) - {width}:
         _check_widths(path, rows, lines, width, least, remedy)
-    return Scanned(list(zip(*rows, strict=True)), lines)
+    return ScannedBody(list(zip(*rows, strict=True)), lines)
 
 
 def _check_widths(

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from lmassay.evaluations.bias.items import LETTERS
-from lmassay.evaluations.bias.report.runs import Family, Kept, Reading, Run
+from lmassay.evaluations.bias.report.runs import AnswerExample, BiasRun, PromptFamily, Reading
 from lmassay.evaluations.bias.report.tables import DIGITS, lines_by_family, measure
 from lmassay.reporting.blocks import Block, Cell, Examples, Heading, ShownExample, Table, count
 from lmassay.reporting.example_texts import Asked, Parts, answer_at, prompt_text
@@ -90,13 +90,13 @@ _ENDINGS = (
 )
 
 
-def parsing(families: Sequence[Family]) -> list[Block]:
+def parsing(families: Sequence[PromptFamily]) -> list[Block]:
     """Both parsers' rates, for runs whose answers are words."""
     written = [f for f in families if any(run.seen.readings for run in f.runs)]
     if not written:
         return []
 
-    def cells(family: Family) -> list[Cell]:
+    def cells(family: PromptFamily) -> list[Cell]:
         readings = family.seen.readings
         return [
             Cell(family.first.signature.get("parsing", "letters"), kind="text"),
@@ -115,7 +115,7 @@ def parsing(families: Sequence[Family]) -> list[Block]:
     ]
 
 
-def position(families: Sequence[Family]) -> list[Block]:
+def position(families: Sequence[PromptFamily]) -> list[Block]:
     """Letters and rotations."""
     asked = [f for f in families if any(_letters(run) for run in f.runs)]
     if not asked:
@@ -124,7 +124,7 @@ def position(families: Sequence[Family]) -> list[Block]:
     rotations = sorted({r for f in asked for run in f.runs for r in run.seen.by_rotation})
     rotated = rotations if len(rotations) > 1 else []
 
-    def cells(family: Family) -> list[Cell]:
+    def cells(family: PromptFamily) -> list[Cell]:
         shares = [_letter(family, letter) for letter in letters]
         found = [measure(family, "consistency")] if rotated else []
         return [*shares, *found, *(_ooc(family, rotation) for rotation in rotated)]
@@ -138,7 +138,7 @@ def position(families: Sequence[Family]) -> list[Block]:
     return [Heading("Letters and order"), Table(_POSITION + even, [head], lines_by_family(asked, cells))]
 
 
-def endings(store: Store, families: Sequence[Family]) -> list[Block]:
+def endings(store: Store, families: Sequence[PromptFamily]) -> list[Block]:
     """How answers ended and what they cost, where there is anything to tell."""
     told = [family for family in families if family.seen.finishes]
     kinds = sorted({kind for family in told for kind in family.seen.finishes})
@@ -147,7 +147,7 @@ def endings(store: Store, families: Sequence[Family]) -> list[Block]:
     if not paid and set(kinds) <= {"stop"}:
         return []
 
-    def cells(family: Family) -> list[Cell]:
+    def cells(family: PromptFamily) -> list[Cell]:
         found = [spending for run in family.runs if (spending := spent[run.record.id]) is not None]
         cost = [Cell(_total(found).told() if found else "", kind="text")] if paid else []
         finishes = family.seen.finishes
@@ -157,7 +157,7 @@ def endings(store: Store, families: Sequence[Family]) -> list[Block]:
     return [Heading("How answers ended"), Table(_ENDINGS, [head], lines_by_family(told, cells, "sum over"))]
 
 
-def examples(families: Sequence[Family]) -> list[Examples]:
+def examples(families: Sequence[PromptFamily]) -> list[Examples]:
     """Stereotyped answers without evidence, answers that nobody could read."""
     return [
         *_some(families, _STEREOTYPES, lambda f: [kept for _, kept in sorted(f.seen.stereotypes.items())]),
@@ -171,7 +171,9 @@ _STEREOTYPES = "stereotyped answers where the context does not say"
 _UNREAD = "answers that neither parser reads"
 
 
-def _some(families: Sequence[Family], what: str, of: Callable[[Family], Sequence[Kept]]) -> list[Examples]:
+def _some(
+    families: Sequence[PromptFamily], what: str, of: Callable[[PromptFamily], Sequence[AnswerExample]]
+) -> list[Examples]:
     found = [(family, of(family)) for family in families[:MOST_FAMILIES]]
     return [
         Examples(f"{family.title}: {what} ({len(kept)} shown)", [_shown(k, what is _STEREOTYPES) for k in kept])
@@ -191,7 +193,7 @@ def _total(spendings: Sequence[Spending]) -> Spending:
     )
 
 
-def _shown(kept: Kept, stereotype: bool) -> ShownExample:
+def _shown(kept: AnswerExample, stereotype: bool) -> ShownExample:
     row = kept.row
     inputs, details, groups = row.example.inputs, row.score.details, row.example.groups
     question = [
@@ -232,18 +234,18 @@ def _answer(details: Mapping[str, Any]) -> str:
     return f"{details.get('letter')} (log-probability {', '.join(f'{letter} {score:.2f}' for letter, score in found)})"
 
 
-def _letters(run: Run) -> bool:
+def _letters(run: BiasRun) -> bool:
     return any(metric.startswith("letter_") for metric, _ in run.results)
 
 
-def _letter(family: Family, letter: str) -> Cell:
+def _letter(family: PromptFamily, letter: str) -> Cell:
     """A letter beyond the last one chosen has no result: it was never chosen."""
     if family.result(f"letter_{letter}") is None and any(_letters(run) for run in family.runs):
         return Cell(number_text(0.0, DIGITS))
     return measure(family, f"letter_{letter}")
 
 
-def _ooc(family: Family, rotation: str) -> Cell:
+def _ooc(family: PromptFamily, rotation: str) -> Cell:
     unread, asked = family.seen.by_rotation.get(rotation, [0, 0])
     if not asked:
         return Cell("no data (n = 0)")

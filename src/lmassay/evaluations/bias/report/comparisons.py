@@ -11,15 +11,15 @@ from lmassay.evaluations.bias.report.plots import signed
 from lmassay.evaluations.bias.report.runs import (
     CONTEXTS,
     OVERALL,
-    Family,
-    Run,
+    BiasRun,
+    PromptFamily,
     bias_metrics,
     bias_name,
     groups_of,
     is_debiased,
     prompts_name,
 )
-from lmassay.evaluations.bias.report.tables import DIGITS, Column, columns, prompt_name
+from lmassay.evaluations.bias.report.tables import DIGITS, MetricColumn, metric_columns, prompt_name
 from lmassay.reporting.blocks import Block, Body, Cell, Figure, Figures, Folded, Heading, Line, Note, Table, count, name
 from lmassay.reporting.numbers import number_text, p_text
 from lmassay.statistics.comparison import Comparison, Side, compare_runs, load_side, share_examples
@@ -36,14 +36,14 @@ class Contrast:
     """Two families that differ in one thing, by its names; ``rows`` are (prompt, its comparisons by metric)."""
 
     title: str
-    before: Family
-    after: Family
+    before: PromptFamily
+    after: PromptFamily
     before_name: str
     after_name: str
     rows: Sequence[tuple[str, dict[str, Comparison]]] = ()
 
     @property
-    def runs(self) -> list[tuple[Run, Run]]:
+    def runs(self) -> list[tuple[BiasRun, BiasRun]]:
         """Runs of the same prompt."""
         after = {run.prompt_id: run for run in self.after.runs}
         return [(run, after[run.prompt_id]) for run in self.before.runs if run.prompt_id in after]
@@ -52,28 +52,28 @@ class Contrast:
     def metrics(self) -> list[str]:
         """What is compared: the columns that at least one prompt has."""
         known = {metric for _, found in self.rows for metric in found}
-        return [column.metric for column in columns(self.before.runs) if column.metric in known]
+        return [column.metric for column in metric_columns(self.before.runs) if column.metric in known]
 
-    def change(self, metric: str) -> Change | None:
+    def change(self, metric: str) -> BiasChange | None:
         """The mean over prompts."""
         rows = [found[metric] for _, found in self.rows if metric in found]
         if not rows:
             return None
         if len(rows) == 1:
             (row,) = rows
-            return Change(row.base_mean, row.new_mean, row.low, row.high, row.p, rows)
+            return BiasChange(row.base_mean, row.new_mean, row.low, row.high, row.p, rows)
         before = scores.mean_over_prompts([row.base_mean for row in rows])
         after = scores.mean_over_prompts([row.new_mean for row in rows])
         estimates = [row.estimate for row in rows if row.estimate is not None]
         if len(rows) < len(self.runs) or len(estimates) < len(rows):
-            return Change(before, after, None, None, None, rows)
+            return BiasChange(before, after, None, None, None, rows)
         mean = mean_of_estimates(estimates)
         low, high = mean.interval(self.before.first.record.settings.confidence)
-        return Change(before, after, low, high, mean.p_value(), rows)
+        return BiasChange(before, after, low, high, mean.p_value(), rows)
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class BiasChange:
     """A number before and after, with interval and test of the difference; ``rows`` are those of single prompts."""
 
     before: float
@@ -93,14 +93,14 @@ class Change:
         return self.difference / abs(self.before) if self.before else None
 
 
-def of_prompts(families: Sequence[Family]) -> list[Contrast]:
+def of_prompts(families: Sequence[PromptFamily]) -> list[Contrast]:
     """Prompt files against each other for one model; the file that is called debiased comes last."""
 
-    def order(family: Family) -> tuple[bool, bool]:
+    def order(family: PromptFamily) -> tuple[bool, bool]:
         run = family.first
         return is_debiased(run), not run.ships
 
-    def key(family: Family) -> Hashable:
+    def key(family: PromptFamily) -> Hashable:
         return family.first.model, _settings(family)
 
     runs = [family.first for family in families]
@@ -116,19 +116,19 @@ def of_prompts(families: Sequence[Family]) -> list[Contrast]:
     ]
 
 
-def of_models(families: Sequence[Family]) -> list[Contrast]:
+def of_models(families: Sequence[PromptFamily]) -> list[Contrast]:
     """Models against the first, where all else is the same."""
 
-    def key(family: Family) -> Hashable:
+    def key(family: PromptFamily) -> Hashable:
         return family.first.prompt_file, _settings(family)
 
     return _titled(families, key, lambda family: family.first.model)
 
 
-def of_settings(families: Sequence[Family]) -> list[Contrast]:
+def of_settings(families: Sequence[PromptFamily]) -> list[Contrast]:
     """Other settings (parsing, averaging …) of one model and file of prompts."""
 
-    def key(family: Family) -> Hashable:
+    def key(family: PromptFamily) -> Hashable:
         return family.first.model, family.first.prompt_file
 
     return _titled(families, key, _settings)
@@ -176,13 +176,13 @@ def relative(share: float | None) -> str:
 
 
 def _against_the_first(
-    families: Sequence[Family],
-    key: Callable[[Family], Hashable],
-    what: Callable[[Family], Hashable],
-    order: Callable[[Family], tuple[bool, ...]] = lambda family: (),
-) -> Iterator[tuple[Family, Family]]:
+    families: Sequence[PromptFamily],
+    key: Callable[[PromptFamily], Hashable],
+    what: Callable[[PromptFamily], Hashable],
+    order: Callable[[PromptFamily], tuple[bool, ...]] = lambda family: (),
+) -> Iterator[tuple[PromptFamily, PromptFamily]]:
     """Of families that have the key in common, the first against each that differs in what is compared."""
-    groups: dict[Hashable, list[Family]] = {}
+    groups: dict[Hashable, list[PromptFamily]] = {}
     for family in families:
         groups.setdefault(key(family), []).append(family)
     for members in groups.values():
@@ -195,7 +195,7 @@ def _against_the_first(
 
 
 def _titled(
-    families: Sequence[Family], key: Callable[[Family], Hashable], what: Callable[[Family], Hashable]
+    families: Sequence[PromptFamily], key: Callable[[PromptFamily], Hashable], what: Callable[[PromptFamily], Hashable]
 ) -> list[Contrast]:
     return [
         Contrast(f"{after.title} against {before.title}", before, after, before.title, after.title)
@@ -203,11 +203,11 @@ def _titled(
     ]
 
 
-def _settings(family: Family) -> Hashable:
+def _settings(family: PromptFamily) -> Hashable:
     return tuple(sorted(family.first.settings.items()))
 
 
-def _other_settings(family: Family, beside: Sequence[Family]) -> str:
+def _other_settings(family: PromptFamily, beside: Sequence[PromptFamily]) -> str:
     """What tells contrasts of one model apart."""
     alike = [other.first.settings for other in beside if other.first.model == family.first.model]
     own = family.first.settings
@@ -215,16 +215,16 @@ def _other_settings(family: Family, beside: Sequence[Family]) -> str:
     return "".join(f" · {key} {own[key]}" for key in keys)
 
 
-def _tested(store: Store, before: Run, after: Run) -> dict[str, Comparison]:
+def _tested(store: Store, before: BiasRun, after: BiasRun) -> dict[str, Comparison]:
     base, new = _side(store, before), _side(store, after)
     # A model that failed on everything has nothing to be compared; the others' page is not its to spoil.
     if not share_examples(base, new) or not base.table.metrics or not new.table.metrics:
         return {}
-    wanted = [column.metric for column in columns([before]) if column.metric != "consistency"]
+    wanted = [column.metric for column in metric_columns([before]) if column.metric != "consistency"]
     return {row.metric: row for row in compare_runs(base, [new], wanted)}
 
 
-def _side(store: Store, run: Run) -> Side:
+def _side(store: Store, run: BiasRun) -> Side:
     return load_side(store, run.record) if run.table is None else Side(run.record, run.table)
 
 
@@ -256,7 +256,7 @@ _SIXTEEN = (
 )
 
 
-def blocks(store: Store, families: Sequence[Family]) -> list[Block]:
+def blocks(store: Store, families: Sequence[PromptFamily]) -> list[Block]:
     """Prompts against prompts in full, other contrasts folded."""
     kinds = {
         "Default against debiased": of_prompts(families),
@@ -302,7 +302,7 @@ def _in_full(contrast: Contrast) -> list[Block]:
 
 
 def _table(contrast: Contrast) -> Table:
-    titles = {column.metric: _title(column) for column in columns(contrast.before.runs)}
+    titles = {column.metric: _title(column) for column in metric_columns(contrast.before.runs)}
     bodies = []
     for metric in contrast.metrics:
         change = contrast.change(metric)
@@ -323,15 +323,15 @@ def _table(contrast: Contrast) -> Table:
     return Table("", [head], bodies)
 
 
-def _title(column: Column) -> str:
+def _title(column: MetricColumn) -> str:
     return f"{column.title}, {CONTEXTS[column.context]}" if column.context else column.title
 
 
-def _single(row: Comparison) -> Change:
-    return Change(row.base_mean, row.new_mean, row.low, row.high, row.p, [row])
+def _single(row: Comparison) -> BiasChange:
+    return BiasChange(row.base_mean, row.new_mean, row.low, row.high, row.p, [row])
 
 
-def _cells(label: str, change: Change) -> list[Cell]:
+def _cells(label: str, change: BiasChange) -> list[Cell]:
     interval = "n/a" if change.low is None or change.high is None else f"[{points(change.low)}, {points(change.high)}]"
     rows, small = change.rows, [interval]
     tests = [Cell(p_text(change.p)), Cell(p_text(rows[0].p_adjusted))]
@@ -350,7 +350,7 @@ def _cells(label: str, change: Change) -> list[Cell]:
     ]
 
 
-def _signs(change: Change) -> str:
+def _signs(change: BiasChange) -> str:
     way, right = ("lower", [r.difference < 0 for r in change.rows])
     if change.difference > 0:
         way, right = "higher", [r.difference > 0 for r in change.rows]
@@ -379,12 +379,12 @@ def _sixteen_rows(contrast: Contrast) -> Table | None:
 
 
 def _plain_cells(label: str, before: float, after: float) -> list[Cell]:
-    change = Change(before, after, None, None, None)
+    change = BiasChange(before, after, None, None, None)
     numbers = [Cell(number_text(value, 4)) for value in (before, after)]
     return [name(label), *numbers, Cell(points(change.difference)), Cell(relative(change.relative))]
 
 
-def _mean_of_rows(runs: Sequence[Run], metric: str) -> float | None:
+def _mean_of_rows(runs: Sequence[BiasRun], metric: str) -> float | None:
     values = []
     for run in runs:
         kinds = groups_of([run])
@@ -400,7 +400,7 @@ def _mean_of_rows(runs: Sequence[Run], metric: str) -> float | None:
 
 
 def _figures(contrast: Contrast) -> list[Figure]:
-    before, after = (Family(list(side)) for side in zip(*contrast.runs, strict=True))
+    before, after = (PromptFamily(list(side)) for side in zip(*contrast.runs, strict=True))
     biases = bias_metrics(before.runs)
     groups = groups_of([*before.runs, *after.runs])
     names = [OVERALL, *(group for found in groups.values() for group in found)]
@@ -424,11 +424,13 @@ def _figures(contrast: Contrast) -> list[Figure]:
     return figures
 
 
-def _estimates(before: Family, after: Family, metric: str, group: str) -> tuple[plots.Estimate, plots.Estimate] | None:
+def _estimates(
+    before: PromptFamily, after: PromptFamily, metric: str, group: str
+) -> tuple[plots.PlottedValue, plots.PlottedValue] | None:
     found = [side.result(metric, group) for side in (before, after)]
     if found[0] is None or found[1] is None:
         return None
     values = [result.value for result in found if result is not None]
     title = f"{metric}, {group}: from {number_text(values[0], DIGITS)} to {number_text(values[1], DIGITS)}"
-    first, second = (plots.Estimate(value, title="" if None in values else title) for value in values)
+    first, second = (plots.PlottedValue(value, title="" if None in values else title) for value in values)
     return first, second

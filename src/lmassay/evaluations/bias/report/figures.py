@@ -7,15 +7,23 @@ from statistics import stdev
 
 from lmassay.evaluations.bias import scores
 from lmassay.evaluations.bias.report import plots
-from lmassay.evaluations.bias.report.runs import CONTEXTS, OVERALL, Family, Run, bias_metrics, bias_name, groups_of
-from lmassay.evaluations.bias.report.tables import DIGITS, by_group, columns, prompt_name
+from lmassay.evaluations.bias.report.runs import (
+    CONTEXTS,
+    OVERALL,
+    BiasRun,
+    PromptFamily,
+    bias_metrics,
+    bias_name,
+    groups_of,
+)
+from lmassay.evaluations.bias.report.tables import DIGITS, by_group, metric_columns, prompt_name
 from lmassay.reporting.blocks import Block, Body, Cell, Figure, Figures, Folded, Heading, Line, Note, Table, name
 from lmassay.reporting.numbers import interval_text, number_text, value_text
 
 MOST_FAMILIES = 12
 
 
-def categories(families: Sequence[Family]) -> list[Block]:
+def categories(families: Sequence[PromptFamily]) -> list[Block]:
     """For each family a figure a context, one scale of bias for all of them, and the numbers folded below."""
     runs = [run for family in families for run in family.runs]
     biases = bias_metrics(runs)
@@ -40,14 +48,16 @@ def categories(families: Sequence[Family]) -> list[Block]:
     return blocks
 
 
-def spread(families: Sequence[Family]) -> list[Block]:
+def spread(families: Sequence[PromptFamily]) -> list[Block]:
     """How far apart the prompts of one family are."""
     several = [family for family in families if len(family.runs) > 1]
     if not several:
         return []
-    shown = [c for c in columns([run for f in several for run in f.runs]) if c.context]
+    shown = [c for c in metric_columns([run for f in several for run in f.runs]) if c.context]
     biases = [column.metric for column in shown if not column.metric.startswith("accuracy")]
-    limit = plots.limit_of([plots.Estimate(v) for f in several for metric in biases for _, v in f.of_prompts(metric)])
+    limit = plots.limit_of(
+        [plots.PlottedValue(v) for f in several for metric in biases for _, v in f.of_prompts(metric)]
+    )
     figures = []
     for column in shown:
         title = f"{column.title}, {CONTEXTS[column.context]} contexts"
@@ -66,7 +76,7 @@ def spread(families: Sequence[Family]) -> list[Block]:
 # --- categories -------------------------------------------------------------------------------------------------------
 
 
-def _legend(families: Sequence[Family]) -> str:
+def _legend(families: Sequence[PromptFamily]) -> str:
     """What the bars mean."""
     several = any(len(family.runs) > 1 for family in families)
     ticks = " The bar is the mean over prompts, ticks below it are the prompts." if several else ""
@@ -76,11 +86,11 @@ def _legend(families: Sequence[Family]) -> str:
     )
 
 
-def _groups(family: Family) -> list[str]:
+def _groups(family: PromptFamily) -> list[str]:
     return [OVERALL, *(group for groups in groups_of(family.runs).values() for group in groups)]
 
 
-def _rows(family: Family, accuracy: str, bias: str) -> list[plots.BarRow]:
+def _rows(family: PromptFamily, accuracy: str, bias: str) -> list[plots.BarRow]:
     rows = [plots.BarRow(OVERALL, _estimate(family, accuracy, OVERALL), _estimate(family, bias, OVERALL))]
     for kind, groups in groups_of(family.runs).items():
         rows.append(plots.BarRow(f"by {kind}"))
@@ -91,23 +101,23 @@ def _rows(family: Family, accuracy: str, bias: str) -> list[plots.BarRow]:
     return rows
 
 
-def _estimate(family: Family, metric: str, group: str) -> plots.Estimate | None:
+def _estimate(family: PromptFamily, metric: str, group: str) -> plots.PlottedValue | None:
     result = family.result(metric, group)
     if result is None:
         return None
     if result.value is None:
-        return plots.Estimate(None, title=value_text(result))
+        return plots.PlottedValue(None, title=value_text(result))
     prompts = [value for _, value in family.of_prompts(metric, group)] if len(family.runs) > 1 else []
     bound = None if metric.startswith("accuracy") else family.bound(metric, group)
     title = f"{metric}, {group}: {number_text(result.value, DIGITS)} {interval_text(result, DIGITS)}, n {result.n:,}"
     title += f"; bound ±{bound[0]:.{DIGITS}f}" if bound else ""
-    return plots.Estimate(result.value, result.low, result.high, prompts, bound, title)
+    return plots.PlottedValue(result.value, result.low, result.high, prompts, bound, title)
 
 
 # --- spread over prompts ----------------------------------------------------------------------------------------------
 
 
-def _strip(family: Family, metric: str) -> plots.Strip:
+def _strip(family: PromptFamily, metric: str) -> plots.Strip:
     found = [(f"{prompt_name(run)}: {number_text(value, DIGITS)}", value) for run, value in family.of_prompts(metric)]
     values = [value for _, value in found]
     return plots.Strip(family.title, found, _mean_and_spread(values) if values else plots.NO_DATA)
@@ -118,8 +128,8 @@ def _mean_and_spread(values: Sequence[float]) -> str:
     return f"{mean} ± {stdev(values):.{DIGITS}f}" if len(values) > 1 else mean
 
 
-def _spread_table(families: Sequence[Family]) -> Table:
-    found = columns([run for family in families for run in family.runs])
+def _spread_table(families: Sequence[PromptFamily]) -> Table:
+    found = metric_columns([run for family in families for run in family.runs])
     titles = [f"{c.title}, {CONTEXTS[c.context]}" if c.context else c.title for c in found]
     lines = []
     for family in families:
@@ -133,7 +143,7 @@ def _spread_table(families: Sequence[Family]) -> Table:
     return Table(caption, [[Cell("model", kind="text"), *map(Cell, titles)]], [Body(lines)], dense=True)
 
 
-def _spread_cell(found: Sequence[tuple[Run, float]]) -> Cell:
+def _spread_cell(found: Sequence[tuple[BiasRun, float]]) -> Cell:
     if not found:
         return Cell(plots.NO_DATA)
     (low, least), (high, most) = (end(found, key=lambda pair: pair[1]) for end in (min, max))
@@ -145,7 +155,7 @@ def _spread_cell(found: Sequence[tuple[Run, float]]) -> Cell:
     return Cell(f"{100 * (most - least):.1f} points", small)
 
 
-def _moved(families: Sequence[Family], metrics: Sequence[str]) -> str:
+def _moved(families: Sequence[PromptFamily], metrics: Sequence[str]) -> str:
     """The sentence: how far the prompt alone moves bias and accuracy, at most."""
     told = []
     for metric in metrics:

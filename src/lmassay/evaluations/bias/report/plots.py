@@ -35,7 +35,7 @@ _PROMPT_LENGTH = 5.0
 
 
 @dataclass(frozen=True, slots=True)
-class Estimate:
+class PlottedValue:
     """A value with its interval, those of single prompts, and how far from zero it could be.
 
     ``title`` is shown on pointing at it, or written where there is no value.
@@ -54,8 +54,8 @@ class BarRow:
     """A label with its two values. A row without values is a heading."""
 
     label: str
-    accuracy: Estimate | None = None
-    bias: Estimate | None = None
+    accuracy: PlottedValue | None = None
+    bias: PlottedValue | None = None
 
     @property
     def is_heading(self) -> bool:
@@ -67,8 +67,8 @@ class ArrowRow:
     """A label with accuracy and bias before and after. A row without values is a heading."""
 
     label: str
-    accuracy: tuple[Estimate, Estimate] | None = None
-    bias: tuple[Estimate, Estimate] | None = None
+    accuracy: tuple[PlottedValue, PlottedValue] | None = None
+    bias: tuple[PlottedValue, PlottedValue] | None = None
 
     @property
     def is_heading(self) -> bool:
@@ -85,14 +85,14 @@ class Strip:
 
 
 @dataclass(frozen=True, slots=True)
-class _Drawn:
+class _PlottedMark:
     """The marks of a value, and the text beside them."""
 
     mark: Mark
     note: str = ""
 
 
-def limit_of(estimates: Sequence[Estimate]) -> float:
+def limit_of(estimates: Sequence[PlottedValue]) -> float:
     """Half the width of a scale around zero: as little as holds all values, intervals and bounds."""
     largest = 0.0
     for estimate in estimates:
@@ -111,8 +111,8 @@ def bar_chart(rows: Sequence[BarRow], heads: tuple[str, str], limit: float, desc
     """
     has_prompts = any(value is not None and value.prompts for row in rows for value in (row.accuracy, row.bias))
     axis = _categories(rows, _LANE_WITH_PROMPTS if has_prompts else _LANE)
-    accuracies: list[_Drawn | None] = []
-    biases: list[_Drawn | None] = []
+    accuracies: list[_PlottedMark | None] = []
+    biases: list[_PlottedMark | None] = []
     for number, row in enumerate(rows):
         accuracies.append(None if row.accuracy is None else _accuracy_bar(row.accuracy, number))
         biases.append(None if row.bias is None else _bias_bar(row.bias, number, limit))
@@ -122,8 +122,8 @@ def bar_chart(rows: Sequence[BarRow], heads: tuple[str, str], limit: float, desc
 def arrow_chart(rows: Sequence[ArrowRow], heads: tuple[str, str], limit: float, description: str) -> Chart:
     """From a hollow dot (before) to an arrowhead (after)."""
     axis = _categories(rows, _LANE)
-    accuracies: list[_Drawn | None] = []
-    biases: list[_Drawn | None] = []
+    accuracies: list[_PlottedMark | None] = []
+    biases: list[_PlottedMark | None] = []
     for number, row in enumerate(rows):
         accuracies.append(None if row.accuracy is None else _arrow(*row.accuracy, number, 0.0))
         biases.append(None if row.bias is None else _arrow(*row.bias, number, -limit))
@@ -158,8 +158,8 @@ def _categories(rows: Sequence[BarRow] | Sequence[ArrowRow], lane: float) -> Cat
 
 def _side_by_side(
     axis: CategoryAxis,
-    accuracies: Sequence[_Drawn | None],
-    biases: Sequence[_Drawn | None],
+    accuracies: Sequence[_PlottedMark | None],
+    biases: Sequence[_PlottedMark | None],
     heads: tuple[str, str],
     limit: float,
     description: str,
@@ -190,21 +190,21 @@ def _side_by_side(
     return Chart(description, [accuracy, bias], columns=2, title=title)
 
 
-def _notes(column: Sequence[_Drawn | None]) -> list[Note]:
+def _notes(column: Sequence[_PlottedMark | None]) -> list[Note]:
     return [Note(row, drawn.note) for row, drawn in enumerate(column) if drawn is not None and drawn.note]
 
 
 # --- the marks of a row -----------------------------------------------------------------------------------------------
 
 
-def _accuracy_bar(estimate: Estimate, row: int) -> _Drawn:
+def _accuracy_bar(estimate: PlottedValue, row: int) -> _PlottedMark:
     if estimate.value is None:
         return _no_value(estimate, row, 0.0)
     bar = Bar(0.0, estimate.value, row, thickness=_BAR, style="share")
-    return _Drawn(_with_prompts([bar, *_interval(estimate, row)], estimate, row), f"{estimate.value:.3f}")
+    return _PlottedMark(_with_prompts([bar, *_interval(estimate, row)], estimate, row), f"{estimate.value:.3f}")
 
 
-def _bias_bar(estimate: Estimate, row: int, limit: float) -> _Drawn:
+def _bias_bar(estimate: PlottedValue, row: int, limit: float) -> _PlottedMark:
     if estimate.value is None:
         return _no_value(estimate, row, -limit)
     marks: list[Mark] = []
@@ -213,10 +213,10 @@ def _bias_bar(estimate: Estimate, row: int, limit: float) -> _Drawn:
     style = "toward" if estimate.value > 0 else "against"
     marks.append(Bar(0.0, estimate.value, row, thickness=_BAR, style=style))
     marks += _interval(_within_bound(estimate), row)
-    return _Drawn(_with_prompts(marks, estimate, row), signed(estimate.value))
+    return _PlottedMark(_with_prompts(marks, estimate, row), signed(estimate.value))
 
 
-def _within_bound(estimate: Estimate) -> Estimate:
+def _within_bound(estimate: PlottedValue) -> PlottedValue:
     """What the accuracy leaves no room for cannot be, whatever an interval made of few templates says."""
     if estimate.value is None or estimate.bound is None or estimate.low is None or estimate.high is None:
         return estimate
@@ -224,14 +224,14 @@ def _within_bound(estimate: Estimate) -> Estimate:
     return replace(estimate, low=max(estimate.low, -most), high=min(estimate.high, most))
 
 
-def _interval(estimate: Estimate, row: int) -> list[Mark]:
+def _interval(estimate: PlottedValue, row: int) -> list[Mark]:
     """The interval across the bar."""
     if estimate.low is None or estimate.high is None:
         return []
     return [Interval(estimate.low, estimate.high, row, style="interval", caps=True)]
 
 
-def _with_prompts(marks: Sequence[Mark], estimate: Estimate, row: int) -> Group:
+def _with_prompts(marks: Sequence[Mark], estimate: PlottedValue, row: int) -> Group:
     """Single prompts are strokes below the bar, which moves up to make room for them."""
     if not estimate.prompts:
         return Group(marks, series=0, title=estimate.title)
@@ -244,15 +244,15 @@ def _with_prompts(marks: Sequence[Mark], estimate: Estimate, row: int) -> Group:
     return Group(bar_and_strokes, series=0, title=estimate.title)
 
 
-def _arrow(before: Estimate, after: Estimate, row: int, left: float) -> _Drawn:
+def _arrow(before: PlottedValue, after: PlottedValue, row: int, left: float) -> _PlottedMark:
     if before.value is None or after.value is None:
         return _no_value(after, row, left)
     change = signed(100 * (after.value - before.value), 1)
-    return _Drawn(Group([Arrow(before.value, after.value, row)], series=0, title=after.title), change)
+    return _PlottedMark(Group([Arrow(before.value, after.value, row)], series=0, title=after.title), change)
 
 
-def _no_value(estimate: Estimate, row: int, left: float) -> _Drawn:
-    return _Drawn(Label(left, row, estimate.title or NO_DATA))
+def _no_value(estimate: PlottedValue, row: int, left: float) -> _PlottedMark:
+    return _PlottedMark(Label(left, row, estimate.title or NO_DATA))
 
 
 def _strip(strip: Strip, row: int) -> Group:

@@ -36,7 +36,7 @@ _LETTER = re.compile(rf"(?<![A-Za-z])[{LETTERS}{LETTERS.lower()}](?![A-Za-z])")
 
 
 @dataclass(slots=True)
-class Kept:
+class AnswerExample:
     """The first answer of a shape, and how many there are of it."""
 
     row: Row
@@ -44,7 +44,7 @@ class Kept:
 
 
 @dataclass(slots=True)
-class Seen:
+class AnswerStatistics:
     """Counts over all rows, and a few rows to show, however many there are."""
 
     choices: int = 0
@@ -52,13 +52,13 @@ class Seen:
     readings: Counter[Reading] = field(default_factory=Counter)
     by_rotation: dict[str, list[int]] = field(default_factory=dict)
     """Rotation → (answers out of choice, answers)."""
-    shapes: dict[tuple[Reading, str], Kept] = field(default_factory=dict)
+    shapes: dict[tuple[Reading, str], AnswerExample] = field(default_factory=dict)
     """Answers that the parsers read differently, or neither reads; those that differ only in the choice are one."""
-    stereotypes: dict[str, Kept] = field(default_factory=dict)
+    stereotypes: dict[str, AnswerExample] = field(default_factory=dict)
     """Category → a stereotyped answer where the context does not say, the one that stays in most orders of choices."""
     scored: dict[str, Counter[str]] = field(default_factory=dict)
     """Group → how many answers have each score: what the bounds of the bias scores depend on."""
-    _streak: Kept | None = None
+    _streak: AnswerExample | None = None
 
     def add(self, row: Row) -> None:
         self.choices = max(self.choices, len(row.example.inputs.get("choices", ())))
@@ -76,7 +76,7 @@ class Seen:
         if groups.get("context") == "amb" and details.get("role") == "biased":
             self._note_stereotype(row, groups)
 
-    def take_in(self, other: Seen) -> None:
+    def take_in(self, other: AnswerStatistics) -> None:
         """Add what was seen of another prompt."""
         self.choices = max(self.choices, other.choices)
         self.finishes += other.finishes
@@ -88,18 +88,18 @@ class Seen:
             self.by_rotation[rotation] = [known[0] + unread, known[1] + asked]
         for key, kept in other.shapes.items():
             times = self.shapes[key].times if key in self.shapes else 0
-            self.shapes[key] = Kept(self.shapes[key].row if times else kept.row, times + kept.times)
+            self.shapes[key] = AnswerExample(self.shapes[key].row if times else kept.row, times + kept.times)
         for category, kept in other.stereotypes.items():
             if category not in self.stereotypes or kept.times > self.stereotypes[category].times:
                 self.stereotypes[category] = kept
 
-    def shown(self, readings: Sequence[Reading], most: int) -> list[Kept]:
+    def shown(self, readings: Sequence[Reading], most: int) -> list[AnswerExample]:
         """The most frequent shapes of each of these readings in turn."""
-        by_reading: list[list[Kept]] = []
+        by_reading: list[list[AnswerExample]] = []
         for reading in readings:
             shapes = [kept for (kind, _), kept in self.shapes.items() if kind == reading]
             by_reading.append(sorted(shapes, key=lambda kept: -kept.times))
-        chosen: list[Kept] = []
+        chosen: list[AnswerExample] = []
         for place in range(most):
             for shapes in by_reading:
                 if place < len(shapes) and len(chosen) < most:
@@ -124,7 +124,7 @@ class Seen:
         if key in self.shapes:
             self.shapes[key].times += 1
         elif len(self.shapes) < MOST_SHAPES:
-            self.shapes[key] = Kept(row)
+            self.shapes[key] = AnswerExample(row)
 
     def _note_stereotype(self, row: Row, groups: Mapping[str, str]) -> None:
         """Rows of one question follow each other; of those answered so in as many orders the first is kept."""
@@ -132,25 +132,25 @@ class Seen:
         if streak is not None and streak.row.example.groups.get("question") == groups.get("question"):
             streak.times += 1
         else:
-            self._streak = streak = Kept(row)
+            self._streak = streak = AnswerExample(row)
         category = groups.get("category", "")
         best = self.stereotypes.get(category)
         if best is None or streak.times > best.times:
             self.stereotypes[category] = streak
 
 
-def _answered(counts: Mapping[str, int], context: str) -> scores.Answered:
+def _answered(counts: Mapping[str, int], context: str) -> scores.AnsweredQuestions:
     """Which questions were answered in ambiguous (amb) or disambiguated (dis) contexts."""
     answers = counts.get(f"accuracy_{context}", 0)
     if not answers:
-        return scores.Answered()
+        return scores.AnsweredQuestions()
     biased, counter = counts.get("correct_biased", 0), counts.get("correct_counter", 0)
     named = counts.get("diff_bias_amb", 0) if context == "amb" else biased + counter
     share = biased / (biased + counter) if biased + counter else 0.5
-    return scores.Answered(named / answers, share)
+    return scores.AnsweredQuestions(named / answers, share)
 
 
-def noted(rows: Iterable[Row], seen: Seen) -> Iterator[Row]:
+def noted(rows: Iterable[Row], seen: AnswerStatistics) -> Iterator[Row]:
     """The rows, noted as they pass."""
     for row in rows:
         seen.add(row)
@@ -211,8 +211,6 @@ MOST_ROWS_KEPT = 400_000
 OVERALL = "overall"
 DEFAULT = "default prompts"
 CONTEXTS = {"amb": "ambiguous", "dis": "disambiguated"}
-Found = Result
-"""A result: value, low, high, n …"""
 
 _DEBIASED = "debias"
 # What says neither what was asked nor how.
@@ -220,15 +218,15 @@ _NO_SETTING = frozenset({"lmassay", "task", "data", "prompt", "model", "seed", "
 
 
 @dataclass(frozen=True, slots=True)
-class Run:
+class BiasRun:
     """One model, one prompt.
 
     ``estimates`` are there only where a mean over prompts needs it, ``table`` only where all runs together are small.
     """
 
     record: RunRecord
-    results: Mapping[tuple[str, str], Found]
-    seen: Seen
+    results: Mapping[tuple[str, str], Result]
+    seen: AnswerStatistics
     estimates: Mapping[tuple[str, str], Estimate] = field(default_factory=dict)
     table: ScoreTable | None = None
 
@@ -264,21 +262,21 @@ class Run:
         task = self.record.config.get("task")
         return isinstance(task, Mapping) and not task.get("prompts")
 
-    def result(self, metric: str, group: str = OVERALL) -> Found | None:
+    def result(self, metric: str, group: str = OVERALL) -> Result | None:
         return self.results.get((metric, group))
 
 
 @dataclass(slots=True)
-class Family:
+class PromptFamily:
     """A model with a file of prompts: runs that differ in nothing but the prompt."""
 
-    runs: list[Run]
+    runs: list[BiasRun]
     variant: str = ""
     """What tells it from other families of the same model."""
-    _known: dict[tuple[str, str], Found | None] = field(default_factory=dict, repr=False)
+    _known: dict[tuple[str, str], Result | None] = field(default_factory=dict, repr=False)
 
     @property
-    def first(self) -> Run:
+    def first(self) -> BiasRun:
         return self.runs[0]
 
     @property
@@ -286,20 +284,20 @@ class Family:
         return f"{self.first.model} · {self.variant}" if self.variant else self.first.model
 
     @property
-    def seen(self) -> Seen:
+    def seen(self) -> AnswerStatistics:
         """What was seen of all prompts."""
-        found = Seen()
+        found = AnswerStatistics()
         for run in self.runs:
             found.take_in(run.seen)
         return found
 
-    def result(self, metric: str, group: str = OVERALL) -> Found | None:
+    def result(self, metric: str, group: str = OVERALL) -> Result | None:
         """Of the only prompt, or the mean over those that have a value."""
         if (metric, group) not in self._known:
             self._known[metric, group] = self._result(metric, group)
         return self._known[metric, group]
 
-    def _result(self, metric: str, group: str) -> Found | None:
+    def _result(self, metric: str, group: str) -> Result | None:
         found = [result for run in self.runs if (result := run.result(metric, group)) is not None]
         if len(self.runs) == 1 or not found:
             return found[0] if found else None
@@ -318,7 +316,7 @@ class Family:
         mean = replace(mean_of_estimates(estimates), value=value)
         return result_of(mean, metric, group, counts, self.first.record.settings, (TEMPLATE,))
 
-    def of_prompts(self, metric: str, group: str = OVERALL) -> list[tuple[Run, float]]:
+    def of_prompts(self, metric: str, group: str = OVERALL) -> list[tuple[BiasRun, float]]:
         """The value of each prompt that has one."""
         found = [(run, run.result(metric, group)) for run in self.runs]
         return [(run, r.value) for run, r in found if r is not None and r.value is not None]
@@ -344,7 +342,7 @@ class Family:
         return at, max([at, *(scores.bound(metric, end, answered) for end in ends)])
 
 
-def bias_metrics(runs: Sequence[Run]) -> tuple[str, str]:
+def bias_metrics(runs: Sequence[BiasRun]) -> tuple[str, str]:
     """The bias scores that the task puts first: KoBBQ's, or BBQ's."""
     headline = runs[0].record.design.headline
     return ("s_amb", "s_dis") if "s_amb" in headline else ("diff_bias_amb", "diff_bias_dis")
@@ -354,7 +352,7 @@ def bias_name(metric: str) -> str:
     return metric if metric.startswith("s_") else "diff-bias"
 
 
-def groups_of(runs: Iterable[Run]) -> dict[str, list[str]]:
+def groups_of(runs: Iterable[BiasRun]) -> dict[str, list[str]]:
     """Kind of group → the groups, sorted; labels before categories before others."""
     kinds: dict[str, dict[str, None]] = {"label": {}, "category": {}}
     for run in runs:
@@ -365,23 +363,23 @@ def groups_of(runs: Iterable[Run]) -> dict[str, list[str]]:
     return {kind: sorted(groups) for kind, groups in kinds.items() if groups}
 
 
-def read_all(store: Store, records: Sequence[RunRecord]) -> list[Run]:
+def read_all(store: Store, records: Sequence[RunRecord]) -> list[BiasRun]:
     """Every row is read once; scores are kept where they are few enough to be compared without reading them again."""
-    bare = [Run(record, {}, Seen()) for record in records]
+    bare = [BiasRun(record, {}, AnswerStatistics()) for record in records]
     alike = {run.record.id for family in families(bare) if len(family.runs) > 1 for run in family.runs}
     rows = sum(sum(store.count(record.id).values()) for record in records)
     keep = len(records) > 1 and rows <= MOST_ROWS_KEPT
     return [_read(store, record, parts=record.id in alike, keep=keep) for record in records]
 
 
-def families(runs: Iterable[Run]) -> list[Family]:
+def families(runs: Iterable[BiasRun]) -> list[PromptFamily]:
     """Runs that differ in the prompt alone, in order of appearance; a repeated run begins a family of its own."""
-    found: list[tuple[tuple[Any, ...], Family]] = []
+    found: list[tuple[tuple[Any, ...], PromptFamily]] = []
     for run in runs:
         key = (run.data, run.model, run.prompt_file, sorted(run.settings.items()))
         home = next((f for k, f in found if k == key and run.prompt_id not in {r.prompt_id for r in f.runs}), None)
         if home is None:
-            found.append((key, Family([run])))
+            found.append((key, PromptFamily([run])))
         else:
             home.runs.append(run)
     for _, family in found:
@@ -393,7 +391,7 @@ def families(runs: Iterable[Run]) -> list[Family]:
     return members
 
 
-def prompts_name(run: Run, beside: Sequence[Run]) -> str:
+def prompts_name(run: BiasRun, beside: Sequence[BiasRun]) -> str:
     """What a prompt file is: the default one, the debiased one, else its name, with its digest if two have the same."""
     if run.ships:
         return DEFAULT
@@ -408,7 +406,7 @@ def prompts_name(run: Run, beside: Sequence[Run]) -> str:
     return run.prompt_file if sum(_stem(file) == stem for file in files) > 1 else stem
 
 
-def is_debiased(run: Run) -> bool:
+def is_debiased(run: BiasRun) -> bool:
     return _DEBIASED in run.prompt_file.lower()
 
 
@@ -416,7 +414,7 @@ def _stem(prompt_file: str) -> str:
     return prompt_file.rpartition(".")[0] or prompt_file
 
 
-def _variants(runs: Sequence[Run]) -> list[str]:
+def _variants(runs: Sequence[BiasRun]) -> list[str]:
     """Prompt file, settings and id, as far as they tell runs of one model apart."""
     # What may distinguish runs, one text for each run, in the order in which it is tried.
     distinctions = [[prompts_name(run, runs) for run in runs]]
@@ -436,14 +434,14 @@ def _variants(runs: Sequence[Run]) -> list[str]:
     return [" · ".join(name[1:]) for name in names]
 
 
-def _read(store: Store, record: RunRecord, *, parts: bool, keep: bool) -> Run:
-    seen = Seen()
+def _read(store: Store, record: RunRecord, *, parts: bool, keep: bool) -> BiasRun:
+    seen = AnswerStatistics()
     rows = noted(store.rows(record.id), seen)
     results = {(r.metric, r.group): r for r in record.results}
     if not parts and not keep:
         deque(rows, maxlen=0)
-        return Run(record, results, seen)
+        return BiasRun(record, results, seen)
     table = ScoreTable(rows)
     kinds = {group.partition("=")[0] for _, group in results if "=" in group}
     estimates = estimates_by_group(table, record.design.combinations, sorted(kinds)) if parts else {}
-    return Run(record, results, seen, estimates, table if keep else None)
+    return BiasRun(record, results, seen, estimates, table if keep else None)

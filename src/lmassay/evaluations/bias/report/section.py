@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from lmassay.evaluations.bias.report import answers, comparisons, figures
-from lmassay.evaluations.bias.report.runs import Family, Run, bias_metrics, families, prompts_name, read_all
+from lmassay.evaluations.bias.report.runs import BiasRun, PromptFamily, bias_metrics, families, prompts_name, read_all
 from lmassay.evaluations.bias.report.tables import headline
 from lmassay.reporting.blocks import Block, Heading, Note, Section
 from lmassay.reporting.sections import results_section as results_as_they_are
@@ -38,7 +38,7 @@ def section(store: Store, records: Sequence[RunRecord]) -> Section:
     if not runs:
         return results_as_they_are(store, records)
     blocks: list[Block] = []
-    by_data: dict[str, list[Run]] = {}
+    by_data: dict[str, list[BiasRun]] = {}
     for run in runs:
         by_data.setdefault(run.data, []).append(run)
     for data, members in by_data.items():
@@ -48,7 +48,7 @@ def section(store: Store, records: Sequence[RunRecord]) -> Section:
     return Section(blocks, answers.examples(families(runs)), compared=())
 
 
-def _of_data(store: Store, found: Sequence[Family]) -> list[Block]:
+def _of_data(store: Store, found: Sequence[PromptFamily]) -> list[Block]:
     (metric, _) = bias_metrics(found[0].runs)
     blocks: list[Block] = [Note(f"{_ACCURACY} {_MEANING[metric]} {_SIGN}"), headline(found), *_prompt_files(found)]
     blocks += figures.categories(found)
@@ -59,7 +59,7 @@ def _of_data(store: Store, found: Sequence[Family]) -> list[Block]:
     return blocks + answers.endings(store, found)
 
 
-def _prompt_files(found: Sequence[Family]) -> list[Block]:
+def _prompt_files(found: Sequence[PromptFamily]) -> list[Block]:
     """Which files are meant where they are called default and debiased."""
     runs = [family.first for family in found]
     files = {prompts_name(run, runs): run.prompt_file for run in runs}

@@ -6,7 +6,15 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from statistics import stdev
 
-from lmassay.evaluations.bias.report.runs import CONTEXTS, OVERALL, Family, Run, bias_metrics, bias_name, groups_of
+from lmassay.evaluations.bias.report.runs import (
+    CONTEXTS,
+    OVERALL,
+    BiasRun,
+    PromptFamily,
+    bias_metrics,
+    bias_name,
+    groups_of,
+)
 from lmassay.reporting.blocks import ABSENT, Body, Cell, Line, Table, count, name
 from lmassay.reporting.numbers import interval_text, number_text, value_text
 
@@ -23,7 +31,7 @@ _MEANS = (
 
 
 @dataclass(frozen=True, slots=True)
-class Column:
+class MetricColumn:
     """A metric under its title; ``context`` stands above those of ambiguous and of disambiguated contexts."""
 
     metric: str
@@ -31,29 +39,32 @@ class Column:
     context: str = ""
 
 
-def columns(runs: Sequence[Run]) -> list[Column]:
+def metric_columns(runs: Sequence[BiasRun]) -> list[MetricColumn]:
     """What all tables of these runs show."""
     found = []
     for context, bias in zip(CONTEXTS, bias_metrics(runs), strict=True):
-        found += [Column(f"accuracy_{context}", "accuracy", context), Column(bias, bias_name(bias), context)]
-    found.append(Column("ooc", "out of choice"))
+        found += [
+            MetricColumn(f"accuracy_{context}", "accuracy", context),
+            MetricColumn(bias, bias_name(bias), context),
+        ]
+    found.append(MetricColumn("ooc", "out of choice"))
     # Without rotations there is nothing to be consistent over.
     rotated = any(run.result("consistency") is not None for run in runs)
-    return found + ([Column("consistency", "same in all orders")] if rotated else [])
+    return found + ([MetricColumn("consistency", "same in all orders")] if rotated else [])
 
 
-def headline(families: Sequence[Family]) -> Table:
+def headline(families: Sequence[PromptFamily]) -> Table:
     """One line a family; where it has several prompts, their mean, and one line for each that opens below."""
     runs = [run for family in families for run in family.runs]
-    found = columns(runs)
+    found = metric_columns(runs)
     bodies = lines_by_family(families, lambda family: [*_measures(family, OVERALL, found), *_counts(family, OVERALL)])
     several = any(len(family.runs) > 1 for family in families)
     return Table(f"{_WHAT_IT_IS} {_MEANS}" if several else _WHAT_IT_IS, _heads("model", found), bodies, dense=True)
 
 
-def by_group(family: Family) -> Table:
+def by_group(family: PromptFamily) -> Table:
     """Overall, labels, categories with every number."""
-    found = columns(family.runs)
+    found = metric_columns(family.runs)
     lines = [Line(_line(family, OVERALL, OVERALL, found), "total")]
     for kind, groups in groups_of(family.runs).items():
         lines.append(Line([name(f"by {kind}"), *[Cell("")] * (len(found) + len(_COUNTS))], "head"))
@@ -63,7 +74,7 @@ def by_group(family: Family) -> Table:
 
 
 def lines_by_family(
-    families: Sequence[Family], cells: Callable[[Family], Sequence[Cell]], how: str = "mean of"
+    families: Sequence[PromptFamily], cells: Callable[[PromptFamily], Sequence[Cell]], how: str = "mean of"
 ) -> list[Body]:
     """A line a family that sums its prompts up, and one for each of them folded below."""
     bodies = []
@@ -72,16 +83,16 @@ def lines_by_family(
         which = f"{how} {len(family.runs)} prompts" if several else prompt_name(family.first)
         small = [family.variant, which] if family.variant else [which]
         lines = [Line([name(family.first.model, *small), *cells(family)])]
-        lines += [Line([name(prompt_name(run)), *cells(Family([run]))], "part") for run in family.runs if several]
+        lines += [Line([name(prompt_name(run)), *cells(PromptFamily([run]))], "part") for run in family.runs if several]
         bodies.append(Body(lines, folds=several))
     return bodies
 
 
-def prompt_name(run: Run) -> str:
+def prompt_name(run: BiasRun) -> str:
     return f"prompt {run.prompt_id}" if run.prompt_id else run.record.label
 
 
-def measure(family: Family, metric: str, group: str = OVERALL, edge: bool = False) -> Cell:
+def measure(family: PromptFamily, metric: str, group: str = OVERALL, edge: bool = False) -> Cell:
     """A value with interval, bound, range over prompts and coverage, as far as there are any."""
     result = family.result(metric, group)
     if result is None:
@@ -98,27 +109,27 @@ def measure(family: Family, metric: str, group: str = OVERALL, edge: bool = Fals
     return Cell(number_text(result.value, DIGITS), small, edge=edge)
 
 
-def _line(family: Family, group: str, label: str, found: Sequence[Column]) -> list[Cell]:
+def _line(family: PromptFamily, group: str, label: str, found: Sequence[MetricColumn]) -> list[Cell]:
     return [name(label), *_measures(family, group, found), *_counts(family, group)]
 
 
-def _measures(family: Family, group: str, found: Sequence[Column]) -> list[Cell]:
+def _measures(family: PromptFamily, group: str, found: Sequence[MetricColumn]) -> list[Cell]:
     return [measure(family, c.metric, group, edge=_begins(found, place)) for place, c in enumerate(found)]
 
 
-def _begins(found: Sequence[Column], place: int) -> bool:
+def _begins(found: Sequence[MetricColumn], place: int) -> bool:
     """True where a group of columns begins."""
     return place == 0 or found[place].context != found[place - 1].context
 
 
-def _counts(family: Family, group: str) -> list[Cell]:
+def _counts(family: PromptFamily, group: str) -> list[Cell]:
     result = family.result("ooc", group)
     if result is None:
         return [count(None) for _ in _COUNTS]
     return [count(result.n), count(result.n_error), count(result.n_unscored)]
 
 
-def _heads(first: str, found: Sequence[Column]) -> list[list[Cell]]:
+def _heads(first: str, found: Sequence[MetricColumn]) -> list[list[Cell]]:
     above = [Cell(f"{what} contexts", span=2, edge=True) for what in CONTEXTS.values()]
     rest = len(found) - 2 * len(CONTEXTS) + len(_COUNTS)
     titles = [Cell(column.title, edge=_begins(found, place)) for place, column in enumerate(found)]
@@ -133,7 +144,7 @@ def _spread(values: Sequence[float], prompts: int) -> str:
     return found if len(values) == prompts else f"{found} ({len(values)} of {prompts} prompts)"
 
 
-def _coverage(family: Family, metric: str, group: str) -> list[str]:
+def _coverage(family: PromptFamily, metric: str, group: str) -> list[str]:
     """Where some templates have no data: how many have."""
     found = [result for run in family.runs if (result := run.result(f"coverage_{metric}", group)) is not None]
     if not found:

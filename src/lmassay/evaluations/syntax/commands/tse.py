@@ -26,7 +26,7 @@ from lmassay.evaluations.syntax.refining_tse.config import (
     read_tse_config,
     short_name,
 )
-from lmassay.evaluations.syntax.refining_tse.folder import Outcome, Summary, check_writable, summaries, write_folder
+from lmassay.evaluations.syntax.refining_tse.folder import Summary, TseOutcome, check_writable, summaries, write_folder
 from lmassay.evaluations.syntax.refining_tse.modules import load_plugins
 from lmassay.running import runner
 from lmassay.running.config import RunConfig
@@ -293,7 +293,7 @@ class _Session:
 
     def _write(self, config: TseConfig, record: RunRecord) -> None:
         notes = [_RELEASED] if self.compat == "released" else []
-        outcome = Outcome(config, record, list(self.store.rows(record.id)), notes)
+        outcome = TseOutcome(config, record, list(self.store.rows(record.id)), notes)
         told = summaries(outcome)
         folder, log = write_folder(outcome, told, self.store.folder)
         if config.logger.print_to_stdout:

@@ -23,16 +23,16 @@ from pydantic import Field, StrictBool, model_validator
 from lmassay.errors import ConfigError, did_you_mean
 from lmassay.evaluations.syntax.grammar.lexicon import (
     ROW_KEYS,
-    Category,
     Feature,
     Features,
+    WordCategory,
     read_features,
     read_irregular,
     read_lexicon,
 )
 from lmassay.evaluations.syntax.grammar.notation import parse
-from lmassay.evaluations.syntax.grammar.source import Misfit, Source
-from lmassay.evaluations.syntax.grammar.template import Pair, Template, compile_template
+from lmassay.evaluations.syntax.grammar.source import GrammarMistake, GrammarSource
+from lmassay.evaluations.syntax.grammar.template import GrammarTemplate, WrittenPair, compile_template
 from lmassay.plugins.yaml_models import YamlModel, read_model
 from lmassay.storage.files import require_file, sha256
 
@@ -45,11 +45,11 @@ _DEVICE = re.compile(r"(con|prn|aux|nul|(com|lpt)[0-9¹²³])(\..*)?", re.IGNORE
 
 
 @dataclass(frozen=True, slots=True)
-class Construction:
+class GrammarConstruction:
     """Templates that test the same thing: one file of pairs. ``factors`` stand in each of its rows."""
 
     name: str
-    templates: tuple[Template, ...]
+    templates: tuple[GrammarTemplate, ...]
     factors: Mapping[str, str]
     where: str
 
@@ -82,7 +82,7 @@ class GrammarFile:
     about: str
     capitalise: bool
     end: str
-    constructions: tuple[Construction, ...]
+    constructions: tuple[GrammarConstruction, ...]
 
 
 class ConstructionKeys(YamlModel):
@@ -127,7 +127,7 @@ def read_grammar(path: Path) -> GrammarFile:
     """Read and check a grammar file."""
     require_file(path, "grammar")
     keys, file = read_model(path, GrammarKeys)
-    source = Source(file)
+    source = GrammarSource(file)
     features = read_features(source, keys.features)
     irregular = read_irregular(source, keys.irregular or {}, features)
     categories = read_lexicon(source, keys.lexicon, features, irregular)
@@ -138,24 +138,32 @@ def read_grammar(path: Path) -> GrammarFile:
     return GrammarFile(keys.name or path.stem, keys.about, keys.capitalise, keys.end, tuple(constructions))
 
 
-def _check_file_names(source: Source, names: Iterable[str]) -> None:
+def _check_file_names(source: GrammarSource, names: Iterable[str]) -> None:
     """Each construction gets a file of its own, on every system."""
     taken: dict[str, str] = {}
     for name in names:
         with source.at(f"constructions.{name}"):
             if not _NAME.fullmatch(name):
-                raise Misfit("the name becomes a file name; use letters, digits, '_', '-' and '.'")
+                raise GrammarMistake("the name becomes a file name; use letters, digits, '_', '-' and '.'")
             if _DEVICE.fullmatch(name):
-                raise Misfit("the name becomes a file name, and Windows keeps this one for a device; choose another")
+                raise GrammarMistake(
+                    "the name becomes a file name, and Windows keeps this one for a device; choose another"
+                )
             same = unicodedata.normalize("NFC", unicodedata.normalize("NFC", name).casefold())
             if same in taken:
-                raise Misfit(f"the name and '{taken[same]}' are one file where case does not count; choose another")
+                raise GrammarMistake(
+                    f"the name and '{taken[same]}' are one file where case does not count; choose another"
+                )
             taken[same] = name
 
 
 def _construction(
-    source: Source, name: str, entry: ConstructionKeys, categories: Mapping[str, Category], features: Features
-) -> Construction:
+    source: GrammarSource,
+    name: str,
+    entry: ConstructionKeys,
+    categories: Mapping[str, WordCategory],
+    features: Features,
+) -> GrammarConstruction:
     key = f"constructions.{name}"
     written = {name: entry.template} if entry.template is not None else entry.templates or {}
     factors = entry.factors or {}
@@ -166,17 +174,19 @@ def _construction(
             templates.append(compile_template(label, parse(words, values), categories, features))
     with source.at(key):
         if len({template.feature.name for template in templates}) > 1:
-            raise Misfit("all templates of a construction contrast the same feature; make two constructions of it")
+            raise GrammarMistake(
+                "all templates of a construction contrast the same feature; make two constructions of it"
+            )
         _check_columns(templates, factors, features)
-    return Construction(name, tuple(templates), factors, source.place(key))
+    return GrammarConstruction(name, tuple(templates), factors, source.place(key))
 
 
-def _check_columns(templates: list[Template], factors: Mapping[str, str], features: Features) -> None:
+def _check_columns(templates: list[GrammarTemplate], factors: Mapping[str, str], features: Features) -> None:
     """Each name in a row means one thing."""
     recorded = {slot.name for template in templates for slot in template.slots if slot.recorded}
     for name in [*factors, *sorted(recorded)]:
         if name in ROW_KEYS or name in features or (name in factors and name in recorded):
-            raise Misfit(f"'{name}' has a meaning in each row already; choose another name")
+            raise GrammarMistake(f"'{name}' has a meaning in each row already; choose another name")
 
 
 # --- writing pairs ----------------------------------------------------------------------------------------------------
@@ -210,13 +220,13 @@ class Grammar:
     """
 
     name: str
-    constructions: tuple[Construction, ...]
+    constructions: tuple[GrammarConstruction, ...]
     about: str = ""
     capitalise: bool = False
     end: str = ""
     sha256: str = ""
 
-    def construction(self, name: str) -> Construction:
+    def construction(self, name: str) -> GrammarConstruction:
         for construction in self.constructions:
             if construction.name == name:
                 return construction
@@ -251,7 +261,7 @@ class Grammar:
             pairs = _sample(pairs, rng, most, equal=bool(chosen.feature.labels))
         return [self._row(pair, chosen) for pair in pairs]
 
-    def _row(self, pair: Pair, construction: Construction) -> dict[str, Any]:
+    def _row(self, pair: WrittenPair, construction: GrammarConstruction) -> dict[str, Any]:
         row: dict[str, Any] = {"sentence_good": self._sentence(pair.good), "sentence_bad": self._sentence(pair.bad)}
         if construction.feature.labels:
             row["label"] = construction.feature.labels[pair.side]
@@ -265,7 +275,7 @@ class Grammar:
         return (text[:1].upper() + text[1:] if self.capitalise else text) + self.end
 
 
-def _drawn(construction: Construction, rng: random.Random, size: int) -> Iterator[Pair]:
+def _drawn(construction: GrammarConstruction, rng: random.Random, size: int) -> Iterator[WrittenPair]:
     """Pairs at random, the templates in turn."""
     for turn in range(size):
         pair = next(construction.templates[turn % len(construction.templates)].pairs(rng), None)
@@ -273,16 +283,16 @@ def _drawn(construction: Construction, rng: random.Random, size: int) -> Iterato
             yield pair
 
 
-def _clean(pairs: Iterable[Pair]) -> list[Pair]:
+def _clean(pairs: Iterable[WrittenPair]) -> list[WrittenPair]:
     """Each pair once, and none with a sentence that is good here and bad there."""
-    distinct: dict[tuple[str, str], Pair] = {}
+    distinct: dict[tuple[str, str], WrittenPair] = {}
     for pair in pairs:
         distinct.setdefault((pair.good, pair.bad), pair)
     right, wrong = {good for good, _ in distinct}, {bad for _, bad in distinct}
     return [pair for pair in distinct.values() if pair.good not in wrong and pair.bad not in right]
 
 
-def _check_one_word(pairs: Iterable[Pair], construction: Construction) -> None:
+def _check_one_word(pairs: Iterable[WrittenPair], construction: GrammarConstruction) -> None:
     for pair in pairs:
         good, bad = pair.good.split(), pair.bad.split()
         if len(good) != len(bad) or sum(map(str.__ne__, good, bad)) != 1:
@@ -292,17 +302,17 @@ def _check_one_word(pairs: Iterable[Pair], construction: Construction) -> None:
             )
 
 
-def _sample(pairs: Sequence[Pair], rng: random.Random, most: int, *, equal: bool) -> list[Pair]:
+def _sample(pairs: Sequence[WrittenPair], rng: random.Random, most: int, *, equal: bool) -> list[WrittenPair]:
     """Take turns between the sides of the contrast; with ``equal`` no side gets more than another."""
     names = sorted({name for pair in pairs for name in (pair.template, pair.noun)})
     rng.shuffle(names)
     rank = {name: place for place, name in enumerate(names)}
     order = list(pairs)
     rng.shuffle(order)
-    sides = {side: _Side(rank) for side in dict.fromkeys(pair.side for pair in pairs)}
+    sides = {side: _BalancedSide(rank) for side in dict.fromkeys(pair.side for pair in pairs)}
     for pair in order:
         sides[pair.side].add(pair)
-    taken: list[Pair] = []
+    taken: list[WrittenPair] = []
     while sides and len(taken) < most:
         # A round that would leave one side ahead is not begun, unless it is the first.
         if equal and taken and len(taken) + len(sides) > most:
@@ -315,22 +325,22 @@ def _sample(pairs: Sequence[Pair], rng: random.Random, most: int, *, equal: bool
     return taken[:most]
 
 
-class _Side:
+class _BalancedSide:
     """The pairs with one value of the contrast, handed out from the template, noun and attractor used least.
 
     ``rank`` decides where that leaves a choice; all sides share it, so that they get the same nouns.
     """
 
     def __init__(self, rank: Mapping[str, int]) -> None:
-        self.left: dict[str, dict[str, dict[str, list[Pair]]]] = {}
+        self.left: dict[str, dict[str, dict[str, list[WrittenPair]]]] = {}
         self._rank = rank
         self._used: Counter[tuple[str, ...]] = Counter()
 
-    def add(self, pair: Pair) -> None:
+    def add(self, pair: WrittenPair) -> None:
         nouns = self.left.setdefault(pair.template, {})
         nouns.setdefault(pair.noun, {}).setdefault(pair.attractor or "", []).append(pair)
 
-    def take(self) -> Pair:
+    def take(self) -> WrittenPair:
         used, rank = self._used, self._rank
         template = min(self.left, key=lambda name: (used["template", name], rank[name]))
         nouns = self.left[template]

@@ -10,7 +10,14 @@ from functools import cached_property
 from typing import Any
 
 from lmassay.errors import did_you_mean
-from lmassay.evaluations.syntax.grammar.source import Misfit, Source, check_keys, check_no_repetition, text, texts
+from lmassay.evaluations.syntax.grammar.source import (
+    GrammarMistake,
+    GrammarSource,
+    check_keys,
+    check_no_repetition,
+    text,
+    texts,
+)
 
 Forms = Mapping[frozenset[str], str]
 """Values → text. A key may leave values open: {hon} stands for every combination with hon."""
@@ -29,7 +36,7 @@ class Feature:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Cell:
+class WordForm:
     """A word in one of its forms, with the value of every feature it has. There is one object for each."""
 
     lemma: str
@@ -38,7 +45,7 @@ class Cell:
 
 
 @dataclass(frozen=True)
-class Category:
+class WordCategory:
     """Words that can stand in the same slot: all inflect for the same features and have the same other ones.
 
     ``contrast`` is what rows say is contrasted where a contrast stands on one of these words.
@@ -47,19 +54,19 @@ class Category:
     name: str
     inflects: tuple[str, ...]
     inborn: tuple[str, ...]
-    cells: tuple[Cell, ...]
+    cells: tuple[WordForm, ...]
     contrast: str = ""
 
     @property
     def features(self) -> tuple[str, ...]:
         return self.inflects + self.inborn
 
-    def form(self, cell: Cell, changes: Mapping[str, str]) -> Cell:
+    def form(self, cell: WordForm, changes: Mapping[str, str]) -> WordForm:
         """The same word with other values of features it inflects for."""
         return self._paradigms[(cell.lemma, *(changes.get(f) or cell.values[f] for f in self.inflects))]
 
     @cached_property
-    def _paradigms(self) -> dict[tuple[str, ...], Cell]:
+    def _paradigms(self) -> dict[tuple[str, ...], WordForm]:
         return {(cell.lemma, *(cell.values[f] for f in self.inflects)): cell for cell in self.cells}
 
 
@@ -69,21 +76,21 @@ def word_cells(
     inflects: Sequence[Feature],
     inborn: Mapping[str, str],
     readers: Mapping[str, Callable[[str], str]],
-) -> list[Cell]:
+) -> list[WordForm]:
     """A word in every form; ``readers`` give the features that are read off the spelling of each form."""
     cells = []
     for combination in itertools.product(*(feature.values for feature in inflects)):
         keys = [key for key in forms if key <= set(combination)]
         wanted = " ".join(combination)
         if not keys:
-            raise Misfit(f"the word '{lemma}' has no form for '{wanted}'; write {{{lemma}: {{{wanted}: …}}}}")
+            raise GrammarMistake(f"the word '{lemma}' has no form for '{wanted}'; write {{{lemma}: {{{wanted}: …}}}}")
         if len(keys) > 1:
-            raise Misfit(f"the word '{lemma}' has more than one form for '{wanted}'; leave one of them out")
+            raise GrammarMistake(f"the word '{lemma}' has more than one form for '{wanted}'; leave one of them out")
         text = forms[keys[0]]
         values = {feature.name: value for feature, value in zip(inflects, combination, strict=True)}
         values |= inborn
         values |= {name: read(text) for name, read in readers.items()}
-        cells.append(Cell(lemma, text, values))
+        cells.append(WordForm(lemma, text, values))
     return cells
 
 
@@ -115,7 +122,7 @@ def hangul_final(feature: Feature) -> Callable[[str], str]:
     def read(text: str) -> str:
         last = text[-1:]
         if not "가" <= last <= "힣":
-            raise Misfit(f"'{text}' does not end in a Hangul syllable; leave 'hangul' out and give the value")
+            raise GrammarMistake(f"'{text}' does not end in a Hangul syllable; leave 'hangul' out and give the value")
         # Syllables are numbered in blocks of 28 finals, none first (Unicode, section 3.12).
         return feature.values[0] if (ord(last) - ord("가")) % 28 else feature.values[1]
 
@@ -151,18 +158,20 @@ Features = Mapping[str, Feature]
 Reader = Callable[[str], str]
 
 
-def read_features(source: Source, entries: Mapping[str, Any]) -> dict[str, Feature]:
+def read_features(source: GrammarSource, entries: Mapping[str, Any]) -> dict[str, Feature]:
     """``number: {sg: -1, pl: -2}`` or ``final: [closed, open]``."""
     features: dict[str, Feature] = {}
     owners: dict[str, str] = {}
     for name, entry in entries.items():
         with source.at(f"features.{name}"):
             if name in (*ROW_KEYS, *_CATEGORY):
-                raise Misfit(f"'{name}' means something else in a grammar; choose another name")
+                raise GrammarMistake(f"'{name}' means something else in a grammar; choose another name")
             feature = _feature(name, entry)
             for value in feature.values:
                 if value in owners:
-                    raise Misfit(f"'{value}' is a value of {owners[value]} already; a value belongs to one feature")
+                    raise GrammarMistake(
+                        f"'{value}' is a value of {owners[value]} already; a value belongs to one feature"
+                    )
             owners |= dict.fromkeys(feature.values, name)
             features[name] = feature
     return features
@@ -170,28 +179,30 @@ def read_features(source: Source, entries: Mapping[str, Any]) -> dict[str, Featu
 
 def _feature(name: str, entry: Any) -> Feature:
     if not isinstance(entry, list | dict) or len(entry) < 2:
-        raise Misfit("give two or more values, [closed, open], or values with labels, {sg: -1, pl: -2}")
+        raise GrammarMistake("give two or more values, [closed, open], or values with labels, {sg: -1, pl: -2}")
     values = tuple(text(item) for item in entry)
     check_no_repetition(values)
     for value in values:
         if not re.fullmatch(r"\w+", value):
-            raise Misfit(f"the value '{value}' must be one word of letters and digits")
+            raise GrammarMistake(f"the value '{value}' must be one word of letters and digits")
     labels = entry if isinstance(entry, dict) else {}
     if any(label not in _LABELS or not isinstance(label, int) for label in labels.values()):
-        raise Misfit(f"labels are {_LABELS[0]} (singular) and {_LABELS[1]} (plural)")
+        raise GrammarMistake(f"labels are {_LABELS[0]} (singular) and {_LABELS[1]} (plural)")
     if len(set(labels.values())) < len(labels):
-        raise Misfit("two values have the same label; give one of them -1 and the other -2, or a list without labels")
+        raise GrammarMistake(
+            "two values have the same label; give one of them -1 and the other -2, or a list without labels"
+        )
     return Feature(name, values, labels)
 
 
-def read_irregular(source: Source, entries: Mapping[str, Any], features: Features) -> dict[str, tuple[str, str]]:
+def read_irregular(source: GrammarSource, entries: Mapping[str, Any], features: Features) -> dict[str, tuple[str, str]]:
     """Words that the English rules would get wrong, alone or inside a longer entry such as 'be tall'."""
     irregular: dict[str, tuple[str, str]] = {}
     for word, forms in entries.items():
         with source.at(f"irregular.{word}"):
             values = _number(features).values
             if not isinstance(forms, dict) or set(forms) != set(values):
-                raise Misfit(f"give all of its forms: {{{values[0]}: …, {values[1]}: …}}")
+                raise GrammarMistake(f"give all of its forms: {{{values[0]}: …, {values[1]}: …}}")
             irregular[word] = (text(forms[values[0]]), text(forms[values[1]]))
     return irregular
 
@@ -199,22 +210,22 @@ def read_irregular(source: Source, entries: Mapping[str, Any], features: Feature
 def _number(features: Features) -> Feature:
     feature = features.get("number")
     if feature is None or len(feature.values) != 2:
-        raise Misfit("English inflection needs a feature number with two values: number: {sg: -1, pl: -2}")
+        raise GrammarMistake("English inflection needs a feature number with two values: number: {sg: -1, pl: -2}")
     return feature
 
 
 def read_lexicon(
-    source: Source, entries: Mapping[str, Any], features: Features, irregular: Mapping[str, tuple[str, str]]
-) -> dict[str, Category]:
+    source: GrammarSource, entries: Mapping[str, Any], features: Features, irregular: Mapping[str, tuple[str, str]]
+) -> dict[str, WordCategory]:
     """The categories with all forms of their words."""
-    categories: dict[str, Category] = {}
+    categories: dict[str, WordCategory] = {}
     unions: dict[str, dict[str, Any]] = {}
     for name, entry in entries.items():
         with source.at(f"lexicon.{name}"):
             if isinstance(entry, list):
                 entry = {"words": entry}
             if not isinstance(entry, dict):
-                raise Misfit("give a list of words, or a mapping with the key 'words'")
+                raise GrammarMistake("give a list of words, or a mapping with the key 'words'")
             check_keys(entry, (*_CATEGORY, *features))
             if "includes" in entry:
                 unions[name] = entry
@@ -227,21 +238,21 @@ def read_lexicon(
     return categories
 
 
-def _union(name: str, entry: Mapping[str, Any], plain: Mapping[str, Category]) -> Category:
+def _union(name: str, entry: Mapping[str, Any], plain: Mapping[str, WordCategory]) -> WordCategory:
     if set(entry) - {"includes", "contrast"}:
-        raise Misfit("a category that includes others has no words or features of its own")
+        raise GrammarMistake("a category that includes others has no words or features of its own")
     parts = texts(entry["includes"])
     for part in parts:
         if part not in plain:
-            raise Misfit(f"there is no category '{part}' with words of its own{did_you_mean(part, plain)}")
+            raise GrammarMistake(f"there is no category '{part}' with words of its own{did_you_mean(part, plain)}")
     first, *others = (plain[part] for part in parts)
     for other in others:
         if (other.inflects, other.inborn) != (first.inflects, first.inborn):
-            raise Misfit(f"'{first.name}' and '{other.name}' have different features; give them the same")
+            raise GrammarMistake(f"'{first.name}' and '{other.name}' have different features; give them the same")
     cells = tuple(cell for part in parts for cell in plain[part].cells)
     check_no_repetition(lemma for part in parts for lemma in dict.fromkeys(cell.lemma for cell in plain[part].cells))
     verbs = all(plain[part].contrast == VERB for part in parts)
-    return Category(name, first.inflects, first.inborn, cells, _contrast(name, entry, verbs=verbs))
+    return WordCategory(name, first.inflects, first.inborn, cells, _contrast(name, entry, verbs=verbs))
 
 
 def _contrast(name: str, entry: Mapping[str, Any], *, verbs: bool) -> str:
@@ -249,7 +260,7 @@ def _contrast(name: str, entry: Mapping[str, Any], *, verbs: bool) -> str:
     if "contrast" in entry:
         said = text(entry["contrast"]).strip().lower()
         if not said:
-            raise Misfit("contrast: give a word such as 'verb', or leave the key out")
+            raise GrammarMistake("contrast: give a word such as 'verb', or leave the key out")
         return said
     return VERB if verbs or name.lower().startswith(VERB) else name.lower()
 
@@ -270,10 +281,10 @@ class _CategoryReader:
         self._rule = NUMBER_RULES.get(inflects) if isinstance(inflects, str) else None
         self._inflects: Sequence[Feature] = [_number(features)] if self._rule else self._inflected(inflects)
 
-    def read(self, name: str) -> Category:
+    def read(self, name: str) -> WordCategory:
         words = self._entry.get("words")
         if not isinstance(words, list) or not words:
-            raise Misfit("the category has no words; give a list such as words: [author, pilot]")
+            raise GrammarMistake("the category has no words; give a list such as words: [author, pilot]")
         inborn, readers = self._inborn()
         found = [self._word(item) for item in words]
         check_no_repetition(word.lemma for word in found)
@@ -287,17 +298,17 @@ class _CategoryReader:
         for cell in cells:
             for lacking in every:
                 if lacking not in cell.values:
-                    raise Misfit(f"other words have a {lacking}; write {{{cell.lemma}: {{{lacking}: …}}}} too")
+                    raise GrammarMistake(f"other words have a {lacking}; write {{{cell.lemma}: {{{lacking}: …}}}} too")
         own = tuple(feature for feature in self._features if feature in every and feature not in inflected)
         verbs = self._rule is english_verb
-        return Category(name, inflected, own, tuple(cells), _contrast(name, self._entry, verbs=verbs))
+        return WordCategory(name, inflected, own, tuple(cells), _contrast(name, self._entry, verbs=verbs))
 
     def _inflected(self, names: Any) -> list[Feature]:
         found = texts(names) if names else []
         for name in found:
             if name not in self._features:
                 hint = did_you_mean(name, [*NUMBER_RULES, *self._features])
-                raise Misfit(f"inflects: '{name}' is neither a feature nor a rule{hint}")
+                raise GrammarMistake(f"inflects: '{name}' is neither a feature nor a rule{hint}")
         check_no_repetition(found)
         return [self._features[name] for name in found]
 
@@ -309,7 +320,7 @@ class _CategoryReader:
             value = text(self._entry[name])
             if value in READERS:
                 if len(self._features[name].values) != 2:
-                    raise Misfit(f"'{value}' needs a feature with two values; {name} has more")
+                    raise GrammarMistake(f"'{value}' needs a feature with two values; {name} has more")
                 readers[name] = READERS[value](self._features[name])
             else:
                 inborn[name] = self._value(name, value)
@@ -327,7 +338,9 @@ class _CategoryReader:
         if not lemma:
             lemma = next(iter(forms.values()), "")
         if not lemma.strip():
-            raise Misfit(f"{item!r} is a word without a form; write it as text, or as {{word: {{feature: value}}}}")
+            raise GrammarMistake(
+                f"{item!r} is a word without a form; write it as text, or as {{word: {{feature: value}}}}"
+            )
         if self._rule:
             regular = self._rule(lemma, self._irregular)
             for value, form in zip(self._inflects[0].values, regular, strict=True):
@@ -351,13 +364,15 @@ class _CategoryReader:
         for part in name.split():
             if part not in known:
                 hint = did_you_mean(part, [*known, *self._features])
-                raise Misfit(f"'{part}' is neither a feature nor a value that these words inflect for{hint}")
+                raise GrammarMistake(f"'{part}' is neither a feature nor a value that these words inflect for{hint}")
         return frozenset(name.split())
 
     def _value(self, feature: str, value: str) -> str:
         known = self._features[feature].values
         if value not in known:
-            raise Misfit(f"'{value}' is no value of {feature}{did_you_mean(value, known)}")
+            raise GrammarMistake(f"'{value}' is no value of {feature}{did_you_mean(value, known)}")
         if feature in (inflected.name for inflected in self._inflects):
-            raise Misfit(f"the words inflect for {feature}, so it cannot be fixed as well; leave one of the two out")
+            raise GrammarMistake(
+                f"the words inflect for {feature}, so it cannot be fixed as well; leave one of the two out"
+            )
         return value

@@ -23,7 +23,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 
 from lmassay.errors import did_you_mean
-from lmassay.evaluations.syntax.grammar.source import Misfit
+from lmassay.evaluations.syntax.grammar.source import GrammarMistake
 
 KEYWORDS = ("agrees", "unlike", "not", "contrast", "head", "attractor", "bystander")
 _SIGNS = "{}()|:\\"
@@ -87,7 +87,9 @@ def parse(text: str, values: Mapping[str, str]) -> ParsedTemplate:
         inside, optional = match["slot"], match["optional"]
         if optional is not None:
             if "|" in optional:
-                raise Misfit(f"'({_shown(optional)})' has a '|'; one of these words or none is {{{_shown(optional)}|}}")
+                raise GrammarMistake(
+                    f"'({_shown(optional)})' has a '|'; one of these words or none is {{{_shown(optional)}|}}"
+                )
             slots.append(_choice(f"#{len(slots)}", ("", optional), recorded=False))
         elif "|" in inside:
             name, colon, words = inside.partition(":")
@@ -103,7 +105,9 @@ def parse(text: str, values: Mapping[str, str]) -> ParsedTemplate:
 
 def _hidden(match: re.Match[str]) -> str:
     if match[1] not in _HIDDEN:
-        raise Misfit(f"a '\\' stands only before one of {' '.join(_SIGNS)} that is meant as it is; got '{match[0]}'")
+        raise GrammarMistake(
+            f"a '\\' stands only before one of {' '.join(_SIGNS)} that is meant as it is; got '{match[0]}'"
+        )
     return _HIDDEN[match[1]]
 
 
@@ -114,13 +118,13 @@ def _shown(text: str) -> str:
 def _choice(name: str, texts: Collection[str], *, recorded: bool) -> ParsedChoice:
     clean = tuple(_shown(" ".join(text.split())) for text in texts)
     if len(set(clean)) < len(clean):
-        raise Misfit(f"'{'|'.join(clean)}' offers the same words twice; leave one of them out")
+        raise GrammarMistake(f"'{'|'.join(clean)}' offers the same words twice; leave one of them out")
     return ParsedChoice(name, clean, recorded)
 
 
 def _slot(inside: str, values: Mapping[str, str]) -> ParsedSlot:
     if _shown(inside) != inside:
-        raise Misfit(f"the slot {{{_shown(inside)}}} has a '\\'; only words that are written as they stand may")
+        raise GrammarMistake(f"the slot {{{_shown(inside)}}} has a '\\'; only words that are written as they stand may")
     opening, *words = inside.replace(",", " ").split() or [""]
     name, colon, category = opening.partition(":")
     slot = ParsedSlot(_checked(name), _checked(category) if colon else _checked(name))
@@ -137,7 +141,7 @@ def _slot(inside: str, values: Mapping[str, str]) -> ParsedSlot:
             slot.different.append(_operand(word, words, "the name of a slot"))
         elif word == "contrast":
             if slot.contrast is not None:
-                raise Misfit(f"the slot {{{inside}}} has two contrasts; a pair differs in one feature")
+                raise GrammarMistake(f"the slot {{{inside}}} has two contrasts; a pair differs in one feature")
             slot.contrast = _operand(word, words, "a feature")
         elif word == "head":
             slot.head = True
@@ -148,7 +152,7 @@ def _slot(inside: str, values: Mapping[str, str]) -> ParsedSlot:
         elif word in values:
             slot.values.append(word)
         else:
-            raise Misfit(
+            raise GrammarMistake(
                 f"the slot {{{inside}}} says '{word}', which is neither the value of a feature nor one of "
                 f"{', '.join(KEYWORDS)}{did_you_mean(word, [*KEYWORDS, *values])}"
             )
@@ -157,14 +161,14 @@ def _slot(inside: str, values: Mapping[str, str]) -> ParsedSlot:
 
 def _operand(keyword: str, words: list[str], what: str) -> str:
     if not words or words[0] in KEYWORDS:
-        raise Misfit(f"after '{keyword}' comes {what}")
+        raise GrammarMistake(f"after '{keyword}' comes {what}")
     return words.pop(0)
 
 
 def _checked(name: str) -> str:
     name = _shown(name.strip())
     if not _NAME.fullmatch(name) or name in KEYWORDS or name == "in":
-        raise Misfit(f"'{name}' cannot be the name of a slot; write {{Category}} or {{name:Category …}}")
+        raise GrammarMistake(f"'{name}' cannot be the name of a slot; write {{Category}} or {{name:Category …}}")
     return name
 
 
@@ -172,7 +176,7 @@ def _check_literals(literals: list[str]) -> None:
     for literal in literals:
         stray = re.search(r"[{}()|]", literal)
         if stray:
-            raise Misfit(
+            raise GrammarMistake(
                 f"there is a '{stray[0]}' without its partner near '{_shown(literal.strip())}'; "
                 f"slots are {{…}}, words that may be left out (…), and neither stands inside the other; "
                 f"for the sign itself write '\\{stray[0]}'"
@@ -182,4 +186,4 @@ def _check_literals(literals: list[str]) -> None:
 def _check_names(names: list[str]) -> None:
     for name in names:
         if names.count(name) > 1:
-            raise Misfit(f"two slots are called '{name}'; name one of them, e.g. {{second:{name} …}}")
+            raise GrammarMistake(f"two slots are called '{name}'; name one of them, e.g. {{second:{name} …}}")

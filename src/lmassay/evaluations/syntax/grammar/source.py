@@ -11,12 +11,12 @@ from lmassay.errors import ConfigError, did_you_mean
 from lmassay.storage.yamlfile import YamlFile
 
 
-class Misfit(Exception):  # noqa: N818 - reads as what it is
-    """Something in a grammar is wrong; :meth:`Source.at` adds the place and makes it a ConfigError."""
+class GrammarMistake(Exception):  # noqa: N818 - reads as what it is
+    """Something in a grammar is wrong; :meth:`GrammarSource.at` adds the place and makes it a ConfigError."""
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
+class GrammarSource:
     """A grammar file."""
 
     file: YamlFile
@@ -30,7 +30,7 @@ class Source:
         """Mistakes that are found inside are reported with the place of this key."""
         try:
             yield
-        except Misfit as misfit:
+        except GrammarMistake as misfit:
             raise ConfigError(self.file.locate(f"{key}: {misfit}")) from None
 
 
@@ -39,15 +39,15 @@ def text(value: Any) -> str:
     if isinstance(value, str):
         return value
     if isinstance(value, bool):
-        raise Misfit(f"YAML reads a word such as yes, no, on or off as {value}; put it in quotes")
-    raise Misfit(f"{value!r} is no text; put it in quotes")
+        raise GrammarMistake(f"YAML reads a word such as yes, no, on or off as {value}; put it in quotes")
+    raise GrammarMistake(f"{value!r} is no text; put it in quotes")
 
 
 def texts(value: Any) -> list[str]:
     """A list of names that must not be empty, or one name alone."""
     found = [text(item) for item in value] if isinstance(value, list) else [text(value)]
     if not found:
-        raise Misfit("the list is empty; give at least one name or leave the key out")
+        raise GrammarMistake("the list is empty; give at least one name or leave the key out")
     return found
 
 
@@ -55,12 +55,12 @@ def check_keys(entry: Mapping[str, Any], known: Iterable[str]) -> None:
     known = list(known)
     for name in entry:
         if name not in known:
-            raise Misfit(f"unknown key '{name}'{did_you_mean(name, known)}")
+            raise GrammarMistake(f"unknown key '{name}'{did_you_mean(name, known)}")
 
 
 def check_no_repetition(names: Iterable[str]) -> None:
     seen: set[str] = set()
     for name in names:
         if name in seen:
-            raise Misfit(f"'{name}' is there twice; leave one of them out")
+            raise GrammarMistake(f"'{name}' is there twice; leave one of them out")
         seen.add(name)

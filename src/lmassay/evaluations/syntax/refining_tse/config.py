@@ -34,11 +34,11 @@ _Count = Annotated[int, Field(ge=1, strict=True)]
 _Text = Annotated[str, Field(min_length=1)]
 
 
-class _Section(BaseModel):
+class _ConfigSection(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
 
-class Dataset(_Section):
+class TseDataset(_ConfigSection):
     """Which pairs, and how they become text."""
 
     add_trailing_period: StrictBool
@@ -49,13 +49,13 @@ class Dataset(_Section):
     template_files: list[_Text] = Field(min_length=1)
 
 
-class Experiment(_Section):
+class TseExperiment(_ConfigSection):
     """How much of it."""
 
     max_examples: _Count | None = None
 
 
-class Logger(_Section):
+class TseLogger(_ConfigSection):
     """Where results go."""
 
     path: _Text
@@ -63,7 +63,7 @@ class Logger(_Section):
     print_to_stdout: StrictBool = False
 
 
-class PairMetric(_Section):
+class PairMetric(_ConfigSection):
     """The metric ``ML``: TSE."""
 
     example_aggregator: Literal["mean"] = "mean"
@@ -79,7 +79,7 @@ class VerbMetric(PairMetric):
     use_equal_verb_voting: StrictBool
 
 
-class Model(BaseModel):
+class TseModel(BaseModel):
     """The model; what stands beside its name is for a class of the user's own."""
 
     model_config = ConfigDict(extra="allow", frozen=True)
@@ -106,12 +106,12 @@ class TseConfig:
     """A configuration that was checked: every file it names is there."""
 
     path: Path
-    dataset: Dataset
-    experiment: Experiment
-    logger: Logger
+    dataset: TseDataset
+    experiment: TseExperiment
+    logger: TseLogger
     metrics: Mapping[str, Mapping[str, Any]]
     main: VerbMetric | None
-    model: Model
+    model: TseModel
     unique: bool
     files: Sequence[Path]
     verbs: Path | None
@@ -186,14 +186,14 @@ def short_name(model: str) -> str:
 def read_tse_config(path: Path, model: str | None = None, plugins: Plugins = NO_PLUGINS) -> TseConfig:
     """Read and check a configuration; ``model`` stands in for the one that it names."""
     file = read_yaml(path)
-    checking = _Checking(path, file.data, model, plugins)
+    checking = _ConfigReader(path, file.data, model, plugins)
     config = checking.config()
     if config is None or checking.mistakes:
         raise file.error(checking.mistakes)
     return config
 
 
-class _Checking:
+class _ConfigReader:
     """Reads the sections one by one, looks for all that they name, and notes everything that is wrong."""
 
     def __init__(self, path: Path, data: Mapping[str, Any], model: str | None, plugins: Plugins) -> None:
@@ -201,12 +201,12 @@ class _Checking:
         self.mistakes = [f"{key}: unknown key{did_you_mean(key, _SECTIONS)}" for key in data if key not in _SECTIONS]
 
     def config(self) -> TseConfig | None:
-        dataset = self._section(Dataset, "dataset", self._data.get("dataset"))
+        dataset = self._section(TseDataset, "dataset", self._data.get("dataset"))
         amount = self._data.get("experiment")
-        experiment = self._section(Experiment, "experiment", {} if amount is None else amount)
-        logger = self._section(Logger, "logger", self._data.get("logger"))
+        experiment = self._section(TseExperiment, "experiment", {} if amount is None else amount)
+        logger = self._section(TseLogger, "logger", self._data.get("logger"))
         given = self._data.get("model") if self._override is None else {"name": self._override}
-        model = self._section(Model, "model", given)
+        model = self._section(TseModel, "model", given)
         metrics = self._metrics()
         main = self._section(VerbMetric, f"metrics.{VERBS}", metrics[VERBS]) if VERBS in metrics else None
         files = list(self._files(self._data.get("dataset")))
@@ -264,7 +264,7 @@ class _Checking:
                 classes[name] = self._class(f"metrics.{name}", options, registered) or ""
         return classes
 
-    def _model_class(self, model: Model) -> str | None:
+    def _model_class(self, model: TseModel) -> str | None:
         options = dict(model)
         # The original picks a class by the name up to its first hyphen.
         registered = self._plugins.models.get(short_name(model.name).partition("-")[0])
@@ -326,7 +326,7 @@ class _Checking:
             "correct the path, or run where it starts"
         )
 
-    def _folder(self, logger: Logger, model: Model) -> Path:
+    def _folder(self, logger: TseLogger, model: TseModel) -> Path:
         """``logger.path``; where another model runs than the file names, it must not be taken for that one."""
         folder = Path(logger.path).expanduser()
         named = self._named()

@@ -10,7 +10,7 @@ from lmassay.evaluations.syntax.refining_tse.config import Voting
 from lmassay.evaluations.syntax.refining_tse.results import (
     TEMPLATES,
     Curve,
-    Experiment,
+    ExperimentCurves,
     Results,
     model_title,
     template_title,
@@ -58,7 +58,7 @@ _INVALID = Quantity(lambda curve: curve.invalid, "Share of contexts", "Contexts 
 
 
 @dataclass(frozen=True, slots=True)
-class Experiments:
+class ExperimentsPanel:
     """A panel: the experiments of a model under a metric."""
 
     title: str
@@ -101,32 +101,32 @@ def curve_style(name: str, results: Results) -> CurveStyle:
     return CurveStyle(f"bright{number % _OWN_COLOURS}", top=marker, bottom=marker)
 
 
-def _places(results: Results) -> list[Experiments | None]:
+def _places(results: Results) -> list[ExperimentsPanel | None]:
     """A row of panels for each model, a column for each metric; None where a model lacks a metric that others have."""
     measured = {(model, voting) for model, _, voting in results.experiments}
     votings = [voting for voting in _VOTINGS if any(voting == other for _, other in measured)]
-    places: list[Experiments | None] = []
+    places: list[ExperimentsPanel | None] = []
     for model in results.models:
         if not any((model, voting) in measured for voting in votings):
             continue
         for voting in votings:
             panel = None
             if (model, voting) in measured:
-                panel = Experiments(f"{model_title(model)} ({voting.upper()})", model, voting)
+                panel = ExperimentsPanel(f"{model_title(model)} ({voting.upper()})", model, voting)
             places.append(panel)
     return places
 
 
-def _one_for_each_model(panels: Sequence[Experiments]) -> list[Experiments]:
+def _one_for_each_model(panels: Sequence[ExperimentsPanel]) -> list[ExperimentsPanel]:
     """EW and MW count the same lemmas, so one of them shows it for both."""
-    first: dict[str, Experiments] = {}
+    first: dict[str, ExperimentsPanel] = {}
     for panel in panels:
-        first.setdefault(panel.model, Experiments(model_title(panel.model), panel.model, panel.voting))
+        first.setdefault(panel.model, ExperimentsPanel(model_title(panel.model), panel.model, panel.voting))
     return list(first.values())
 
 
 def _chart(
-    results: Results, places: Sequence[Experiments | None], templates: Sequence[str], quantity: Quantity
+    results: Results, places: Sequence[ExperimentsPanel | None], templates: Sequence[str], quantity: Quantity
 ) -> Chart:
     """Panels in two columns, and a legend of all templates below them."""
     columns = min(2, len(places))
@@ -157,7 +157,9 @@ def _chart(
     )
 
 
-def _curves(results: Results, place: Experiments, templates: Sequence[str], quantity: Quantity) -> list[CutoffCurve]:
+def _curves(
+    results: Results, place: ExperimentsPanel, templates: Sequence[str], quantity: Quantity
+) -> list[CutoffCurve]:
     curves = []
     for name in templates:
         experiment = results.experiments.get((place.model, name, place.voting))
@@ -167,7 +169,7 @@ def _curves(results: Results, place: Experiments, templates: Sequence[str], quan
     return curves
 
 
-def _points(experiment: Experiment, quantity: Quantity) -> list[CutoffPoint]:
+def _points(experiment: ExperimentCurves, quantity: Quantity) -> list[CutoffPoint]:
     points = []
     sides: tuple[tuple[Side, Curve], ...] = (("top", experiment.top), ("bottom", experiment.bottom))
     for side, curve in sides:

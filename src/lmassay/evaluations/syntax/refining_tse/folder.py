@@ -40,7 +40,7 @@ _SIDES = {"top": "top-k", "bottom": "bottom-k"}
 
 
 @dataclass(frozen=True)
-class Outcome:
+class TseOutcome:
     """A finished run, seen through a configuration."""
 
     config: TseConfig
@@ -74,7 +74,7 @@ class Outcome:
         return np.stack([self.column(f"{metric}@{side}{cutoff:g}") for cutoff in cutoffs], axis=1)
 
 
-def summaries(outcome: Outcome) -> dict[str, Summary]:
+def summaries(outcome: TseOutcome) -> dict[str, Summary]:
     """What every metric of the configuration has to tell."""
     told = {}
     for name in outcome.config.metrics:
@@ -87,7 +87,7 @@ def summaries(outcome: Outcome) -> dict[str, Summary]:
     return told
 
 
-def _tse_summary(outcome: Outcome) -> Summary:
+def _tse_summary(outcome: TseOutcome) -> Summary:
     verdicts = outcome.verdicts
     judged = np.array(list(verdicts.values()), dtype=np.int64)
     return {
@@ -98,7 +98,7 @@ def _tse_summary(outcome: Outcome) -> Summary:
     }
 
 
-def _verbs_summary(outcome: Outcome) -> Summary:
+def _verbs_summary(outcome: TseOutcome) -> Summary:
     main, metric = outcome.config.main, outcome.config.voting
     assert main is not None
     assert metric is not None
@@ -126,7 +126,7 @@ def _verbs_summary(outcome: Outcome) -> Summary:
     return {**told, "Lemma Stats": stats} if stats else told
 
 
-def _own_summary(outcome: Outcome, name: str) -> Summary:
+def _own_summary(outcome: TseOutcome, name: str) -> Summary:
     options = outcome.record.config["task"]["metrics"][name]
     (metric,) = own_metrics({name: options}, Path(outcome.record.config["base_dir"]))
     found = sorted((s for row in outcome.contexts for s in row_scores(row.score, name)), key=lambda s: s.row)
@@ -182,7 +182,7 @@ def _lemma_stats(contexts: Iterable[Row]) -> dict[str, dict[str, list[float]]]:
 # --- writing ----------------------------------------------------------------------------------------------------------
 
 
-def write_folder(outcome: Outcome, told: Mapping[str, Summary], store: Path) -> tuple[Path, str]:
+def write_folder(outcome: TseOutcome, told: Mapping[str, Summary], store: Path) -> tuple[Path, str]:
     """Write what the metrics have to tell, whole or not at all; gives the folder and the text of its log."""
     with _unfinished(outcome.config) as folder:
         for name in ("metrics", "npzs", "json", "figs"):
@@ -221,7 +221,7 @@ def check_writable(config: TseConfig) -> None:
         ) from error
 
 
-def _run(outcome: Outcome) -> dict[str, Any]:
+def _run(outcome: TseOutcome) -> dict[str, Any]:
     """What ``tse plots`` must know of a folder: numbers as released are not to be mixed with others."""
     return {
         "model": outcome.config.model.name,
@@ -231,7 +231,7 @@ def _run(outcome: Outcome) -> dict[str, Any]:
     }
 
 
-def _config_as_run(outcome: Outcome) -> bytes:
+def _config_as_run(outcome: TseOutcome) -> bytes:
     """A copy of the configuration; what ran in another way than it says stands above it."""
     config = outcome.config
     differs = [f"model {config.model.name} (--model)"] if config.overridden else []
@@ -270,7 +270,7 @@ def _unfinished(config: TseConfig) -> Iterator[Path]:
         shutil.rmtree(unfinished, ignore_errors=True)
 
 
-def _log(outcome: Outcome, target: Path, store: Path, told: Mapping[str, Summary]) -> str:
+def _log(outcome: TseOutcome, target: Path, store: Path, told: Mapping[str, Summary]) -> str:
     config = outcome.config
     lines = [
         f"Writing output to: {target}",

@@ -269,7 +269,7 @@ def _device() -> Any:
     return torch.device("cuda" if torch.cuda.is_available() else "cpu")
 
 
-def told(file: str, method: str, call: Callable[..., Any], *arguments: Any) -> Any:
+def call_user_code(file: str, method: str, call: Callable[..., Any], *arguments: Any) -> Any:
     """What a user's method returns; if it fails, file and line say where."""
     try:
         return call(*arguments)

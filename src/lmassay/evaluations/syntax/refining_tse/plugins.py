@@ -23,10 +23,10 @@ from lmassay.evaluations.syntax.refining_tse.modules import (
     MetricComputer,
     MPEModel,
     Number,
+    call_user_code,
     check_written,
     class_identity,
     load_class,
-    told,
 )
 from lmassay.evaluations.syntax.sources import DataSpec
 from lmassay.evaluations.syntax.task import BOTTOM, TOP, Cutoff, Syntax, by_verb_pair
@@ -55,7 +55,7 @@ class MpeModel(Model):
 
     def check(self) -> None:
         check_written(self._file, self._made, MPEModel, "predict", "word_to_index")
-        words = told(self._file, "word_to_index", getattr, self._made, "word_to_index", None)
+        words = call_user_code(self._file, "word_to_index", getattr, self._made, "word_to_index", None)
         for name, there in (("predict", hasattr(self._made, "predict")), ("word_to_index", words is not None)):
             if not there:
                 raise PluginError(f"{self._file}: a model needs word_to_index and predict; {name} is missing")
@@ -72,7 +72,7 @@ class MpeModel(Model):
         for start in range(0, len(requests), BATCH):
             batch = requests[start : start + BATCH]
             lefts, rights = [r.left.split() for r in batch], [_right_words(r.right) for r in batch]
-            logits = told(self._file, "predict", self._made.predict, lefts, rights)
+            logits = call_user_code(self._file, "predict", self._made.predict, lefts, rights)
             if logits is None:
                 # The original passes over such a batch.
                 yield from (Response(finish="empty") for _ in batch)
@@ -85,7 +85,7 @@ class MpeModel(Model):
 
     @cached_property
     def _made(self) -> Any:
-        return told(self._file, "__init__", self._class, dict(self._settings))
+        return call_user_code(self._file, "__init__", self._class, dict(self._settings))
 
     def _checked(self, logits: Any, size: int) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
         values = _array(logits)
@@ -112,7 +112,7 @@ class MpeModel(Model):
 
     def _ids(self, words: tuple[str, ...], size: int) -> NDArray[np.int64]:
         if words not in self._places:
-            self._places[words] = told(self._file, "word_to_index", self._looked_up, words)
+            self._places[words] = call_user_code(self._file, "word_to_index", self._looked_up, words)
             far = int(self._places[words].max(initial=-1))
             if far >= size:
                 raise PluginError(f"{self._file}: word_to_index gives the place {far}, but predict {size} logits")
@@ -153,20 +153,20 @@ _NUMBERS = {"singular": Number.SINGULAR, "plural": Number.PLURAL}
 _NO_NUMBER = "the number of the right verb is unknown; give a label"
 
 
-class Template(NamedTuple):
+class MetricTemplate(NamedTuple):
     """What a metric learns of an example beside its number: the file, and the pair's verbs (right, wrong)."""
 
     template_id: str
     lemma_inflections: tuple[str, str]
 
 
-class AskedRow(NamedTuple):
+class MetricRow(NamedTuple):
     """A row of the data that a metric is to score: which context it stands in, and what is told of it."""
 
     context: int
     row: int
     label: Number
-    template: Template
+    template: MetricTemplate
 
 
 class RowScore(NamedTuple):
@@ -177,7 +177,7 @@ class RowScore(NamedTuple):
     extra: Any
 
 
-class AskedWords:
+class WordIndex:
     """Like a dict: a word's place among the logits that a metric is given; only words that were asked about."""
 
     def __init__(self, words: Sequence[str], known: NDArray[np.bool_]) -> None:
@@ -221,7 +221,7 @@ class OwnMetric:
         return ",".join(f"{k}={v}" for k, v in class_identity(self._file, self._base, self._settings).items())
 
     def scores(
-        self, logits: NDArray[np.float64], rows: Sequence[AskedRow], words: AskedWords
+        self, logits: NDArray[np.float64], rows: Sequence[MetricRow], words: WordIndex
     ) -> list[tuple[float | None, Any]]:
         """(score, extra information) of each row; ``logits`` are those of the contexts."""
         found: list[tuple[float | None, Any]] = []
@@ -239,18 +239,18 @@ class OwnMetric:
 
     def summary(self, scores: Sequence[float], extras: Sequence[Any]) -> dict[str, Any]:
         """What the class has to say of all scores together."""
-        made = told(self._file, "__init__", self._make)
+        made = call_user_code(self._file, "__init__", self._make)
         if not hasattr(made, "summarize") or not hasattr(made, "score_per_example"):
             mean = float(np.mean(scores)) if len(scores) else "INVALID_SCORE_VALUE"
             return {"Overall model score": mean, "Number of examples": len(scores)}
         made.score_per_example.extend(scores)
         made.extra_info_per_example.extend(extras)
-        return dict(told(self._file, "summarize (which is given the scores alone)", made.summarize))
+        return dict(call_user_code(self._file, "summarize (which is given the scores alone)", made.summarize))
 
     def _computed(self, *arguments: Any) -> list[tuple[float | None, Any]] | None:
         logits, labels, *others = arguments
         compute = self._made._compute
-        answer = told(self._file, "_compute", compute, _as_tensor(logits), list(labels), *others)
+        answer = call_user_code(self._file, "_compute", compute, _as_tensor(logits), list(labels), *others)
         if not isinstance(answer, tuple) or len(answer) != 3:
             raise PluginError(f"{self._file}: _compute must return (scores, extra information, dict); got {answer!r}")
         scores, extras = _as_list(answer[0]), _as_list(answer[1])
@@ -279,7 +279,7 @@ class OwnMetric:
 
     @cached_property
     def _made(self) -> Any:
-        return told(self._file, "__init__", self._make)
+        return call_user_code(self._file, "__init__", self._make)
 
     def _make(self) -> Any:
         return self._class(dict(self._settings))
@@ -369,19 +369,19 @@ class RefiningTse(Syntax):
     def _templates(self) -> dict[tuple[str, str], str]:
         return {(context.left, context.right): Path(context.template).name for context in self._gathered[0]}
 
-    def _given(self, answers: Sequence[Candidates]) -> tuple[NDArray[np.float64], AskedWords]:
+    def _given(self, answers: Sequence[Candidates]) -> tuple[NDArray[np.float64], WordIndex]:
         """What ``_compute`` is given: log-probabilities of the words, and of all others together as the last column."""
         logprobs = np.stack([np.asarray(answer.logprobs, dtype=np.float64) for answer in answers])
-        words = AskedWords(self._candidates, np.asarray(~np.isnan(logprobs).all(axis=0)))
+        words = WordIndex(self._candidates, np.asarray(~np.isnan(logprobs).all(axis=0)))
         asked = np.where(np.isnan(logprobs), -np.inf, logprobs)
         rest = np.maximum(1 - np.exp(asked).sum(axis=1, keepdims=True), np.finfo(np.float64).tiny)
         return np.hstack([asked, np.log(rest)]), words
 
-    def _asked(self, place: int, example: Example) -> Iterator[AskedRow]:
+    def _asked(self, place: int, example: Example) -> Iterator[MetricRow]:
         """The original puts every row to a metric, also where several stand in one context."""
         file = self._templates[example.inputs["left"], example.inputs["right"]]
         for row, good, bad in example.inputs["rows"]:
-            yield AskedRow(place, row, _NUMBERS[example.reference], Template(file, (good, bad)))
+            yield MetricRow(place, row, _NUMBERS[example.reference], MetricTemplate(file, (good, bad)))
 
     def _stats_of(self, answer: Candidates) -> dict[str, list[float]]:
         """Verb form → rank from the top, probability, and probability of all that is no more probable."""

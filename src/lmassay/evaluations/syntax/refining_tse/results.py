@@ -54,7 +54,7 @@ class Curve:
 
 
 @dataclass(frozen=True, slots=True)
-class Experiment:
+class ExperimentCurves:
     """EW or MW of a model on a set of templates."""
 
     top: Curve
@@ -71,7 +71,7 @@ class Experiment:
 class Results:
     """All that was found, by model, templates and metric."""
 
-    experiments: dict[tuple[str, str, Voting], Experiment] = field(default_factory=dict)
+    experiments: dict[tuple[str, str, Voting], ExperimentCurves] = field(default_factory=dict)
     tse: dict[tuple[str, str], float] = field(default_factory=dict)
     warnings: list[str] = field(default_factory=list)
 
@@ -99,14 +99,14 @@ def template_title(templates: str) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class _Run:
+class _ResultFolder:
     """One result folder."""
 
     path: Path
     compat: Compat
     written: float
     """Seconds since 1970."""
-    experiment: tuple[Voting, Experiment] | None
+    experiment: tuple[Voting, ExperimentCurves] | None
     tse: float | None
 
     @property
@@ -146,7 +146,7 @@ def read_results(folder: Path, compat: Compat | None = None) -> Results:
     return results
 
 
-def _runs(folder: Path, warnings: list[str]) -> Iterator[_Run]:
+def _runs(folder: Path, warnings: list[str]) -> Iterator[_ResultFolder]:
     for metrics in sorted(folder.rglob("metrics")):
         if metrics.parent.name.startswith(".") or not metrics.is_dir():
             continue
@@ -161,7 +161,7 @@ def _runs(folder: Path, warnings: list[str]) -> Iterator[_Run]:
             warnings.append(f"{run.path} is left out: it has no score of EW, MW or TSE")
 
 
-def _of_one_compat(runs: Sequence[_Run], wanted: Compat | None, warnings: list[str]) -> list[_Run]:
+def _of_one_compat(runs: Sequence[_ResultFolder], wanted: Compat | None, warnings: list[str]) -> list[_ResultFolder]:
     """For each model, either runs as released or others."""
     kept = []
     for model in dict.fromkeys(run.model for run in runs):
@@ -178,13 +178,13 @@ def _of_one_compat(runs: Sequence[_Run], wanted: Compat | None, warnings: list[s
     return kept
 
 
-def _listed(runs: Sequence[_Run], most: int = 3) -> str:
+def _listed(runs: Sequence[_ResultFolder], most: int = 3) -> str:
     paths = [str(run.path) for run in runs]
     return ", ".join(paths[:most] + (["…"] if len(paths) > most else []))
 
 
-def _add_newest(results: Results, runs: Sequence[_Run]) -> None:
-    cells: dict[tuple[str, str, str], list[_Run]] = {}
+def _add_newest(results: Results, runs: Sequence[_ResultFolder]) -> None:
+    cells: dict[tuple[str, str, str], list[_ResultFolder]] = {}
     for run in sorted(runs, key=lambda run: (run.written, run.path)):
         for kind in run.kinds:
             cells.setdefault((run.model, run.templates, kind), []).append(run)
@@ -202,7 +202,7 @@ def _add_newest(results: Results, runs: Sequence[_Run]) -> None:
             results.warnings.append(f"{what}: {len(found)} runs of this kind; using {newest.path}")
 
 
-def _read(run: Path) -> _Run:
+def _read(run: Path) -> _ResultFolder:
     verbs, pairs = run / "metrics" / "main.txt", run / "metrics" / "ML.txt"
     experiment = None
     if verbs.is_file():
@@ -210,9 +210,9 @@ def _read(run: Path) -> _Run:
         if voting is None:
             raise ValueError("neither its config.yaml nor its folder (mw, tse_ew) tells EW from MW")
         lines = _lines(verbs)
-        experiment = voting, Experiment(*(_curve(run, lines, side) for side in _SIDES))
+        experiment = voting, ExperimentCurves(*(_curve(run, lines, side) for side in _SIDES))
     score = _numbers(_lines(pairs).get("Overall model score", "")) if pairs.is_file() else []
-    return _Run(run, *_provenance(run), experiment, score[0] if score else None)
+    return _ResultFolder(run, *_provenance(run), experiment, score[0] if score else None)
 
 
 def _provenance(run: Path) -> tuple[Compat, float]:

@@ -9,7 +9,7 @@ from statistics import fmean
 from typing import Any
 
 from lmassay.evaluations.syntax.blimp import Paradigm, paradigms
-from lmassay.evaluations.syntax.report.dots import Accuracy, AccuracyRow, accuracy_chart
+from lmassay.evaluations.syntax.report.accuracy_chart import Accuracy, AccuracyRow, accuracy_chart
 from lmassay.reporting.blocks import (
     Block,
     Body,
@@ -50,7 +50,7 @@ _BLIMP = "human, GPT-2: published accuracies on BLiMP, means over the same parad
 
 
 @dataclass(frozen=True, slots=True)
-class Run:
+class MinimalPairsRun:
     """A run with its results by metric and group; ``places`` tells field and phenomenon of every paradigm."""
 
     record: RunRecord
@@ -68,7 +68,7 @@ class Run:
 
 
 @dataclass(frozen=True, slots=True)
-class Group:
+class ParadigmGroup:
     """A row of the table: what it is called, and the paradigms in it."""
 
     kind: str
@@ -98,7 +98,7 @@ def section(store: Store, records: Sequence[RunRecord]) -> Section:
     return Section(blocks, examples)
 
 
-def _read(store: Store, record: RunRecord, title: str) -> Run:
+def _read(store: Store, record: RunRecord, title: str) -> MinimalPairsRun:
     """Read the rows once; keep where the paradigms belong, and each one's most confident mistake."""
     seen: dict[str, Counter[tuple[str, str]]] = {}
     worst: dict[str, Row] = {}
@@ -110,7 +110,7 @@ def _read(store: Store, record: RunRecord, title: str) -> Run:
             worst[paradigm] = row
     results = {(r.metric, r.group): r for r in record.results}
     places = {paradigm: found.most_common(1)[0][0] for paradigm, found in seen.items()}
-    return Run(record, title, results, places, sorted(worst.values(), key=_margin)[:MOST_EXAMPLES])
+    return MinimalPairsRun(record, title, results, places, sorted(worst.values(), key=_margin)[:MOST_EXAMPLES])
 
 
 def _margin(row: Row) -> float:
@@ -121,34 +121,34 @@ def _of(kind: str, paradigm: str, place: tuple[str, str]) -> str:
     return {"field": place[0], "phenomenon": place[1], "paradigm": paradigm}[kind]
 
 
-def _tree(places: Mapping[str, tuple[str, str]]) -> list[Group]:
+def _tree(places: Mapping[str, tuple[str, str]]) -> list[ParadigmGroup]:
     """Fields, phenomena, paradigms, each before what is in it; a phenomenon of two fields stands in the larger one."""
     of_phenomenon: dict[str, Counter[str]] = {}
     for field, phenomenon in places.values():
         of_phenomenon.setdefault(phenomenon, Counter())[field] += 1
     homes = {phenomenon: fields.most_common(1)[0][0] for phenomenon, fields in of_phenomenon.items()}
-    groups: list[Group] = []
+    groups: list[ParadigmGroup] = []
     for field in sorted(set(homes.values())):
         inside = [paradigm for paradigm, (own, _) in places.items() if own == field]
-        groups += [Group("field", field, inside)] if field else []
+        groups += [ParadigmGroup("field", field, inside)] if field else []
         for phenomenon in sorted(p for p, home in homes.items() if home == field):
             members = [paradigm for paradigm, (_, own) in places.items() if own == phenomenon]
-            groups += [Group("phenomenon", phenomenon, members)] if phenomenon else []
-            groups += [Group("paradigm", paradigm, [paradigm]) for paradigm in members]
+            groups += [ParadigmGroup("phenomenon", phenomenon, members)] if phenomenon else []
+            groups += [ParadigmGroup("paradigm", paradigm, [paradigm]) for paradigm in members]
     return groups
 
 
 # --- tables -----------------------------------------------------------------------------------------------------------
 
 
-def _tables(tree: Sequence[Group], members: Sequence[Run]) -> list[Block]:
-    everything = Group("", "overall", [group.label for group in tree if group.kind == "paradigm"])
+def _tables(tree: Sequence[ParadigmGroup], members: Sequence[MinimalPairsRun]) -> list[Block]:
+    everything = ParadigmGroup("", "overall", [group.label for group in tree if group.kind == "paradigm"])
     known = _published(everything) is not None or any(_published(group) for group in tree)
     caption = f"{_WHAT_IT_IS} {_BLIMP}" if known else _WHAT_IT_IS
     beside = [Cell("human"), Cell("GPT-2")] if known else []
     whole = [*(Cell(title) for _, title in _METRICS), *beside, *(Cell(title) for title in _COUNTS)]
 
-    def table(runs: Sequence[Run], head: Sequence[Cell]) -> Table:
+    def table(runs: Sequence[MinimalPairsRun], head: Sequence[Cell]) -> Table:
         cells = _one_run if len(runs) == 1 else _side_by_side
         lines = [Line([name(g.title), *cells(g, runs, known)], _KINDS[g.kind]) for g in [everything, *tree]]
         return Table(caption, [[Cell("", kind="text"), *head]], _bodies(lines), dense=len(runs) > 3)
@@ -178,7 +178,7 @@ def _bodies(lines: Sequence[Line]) -> list[Body]:
     return [Body(found, folds=len(found) > 1) for found in bodies]
 
 
-def _one_run(group: Group, runs: Sequence[Run], known: bool) -> list[Cell]:
+def _one_run(group: ParadigmGroup, runs: Sequence[MinimalPairsRun], known: bool) -> list[Cell]:
     (run,) = runs
     first = run.result("accuracy", group.kind, group.label)
     counts = [None, None, None] if first is None else [first.n, first.n_error, first.n_unscored]
@@ -186,7 +186,7 @@ def _one_run(group: Group, runs: Sequence[Run], known: bool) -> list[Cell]:
     return [*scores, *(_beside(group) if known else []), *map(count, counts)]
 
 
-def _side_by_side(group: Group, runs: Sequence[Run], known: bool) -> list[Cell]:
+def _side_by_side(group: ParadigmGroup, runs: Sequence[MinimalPairsRun], known: bool) -> list[Cell]:
     cells: list[Cell] = []
     numbers: list[int] = []
     for run in runs:
@@ -205,17 +205,17 @@ def _side_by_side(group: Group, runs: Sequence[Run], known: bool) -> list[Cell]:
     return cells
 
 
-def _human(group: Group) -> float | None:
+def _human(group: ParadigmGroup) -> float | None:
     facts = _published(group)
     return None if facts is None else facts[0]
 
 
-def _beside(group: Group) -> list[Cell]:
+def _beside(group: ParadigmGroup) -> list[Cell]:
     facts = _published(group)
     return [Cell("")] * 2 if facts is None else [Cell(number_text(fact, _DIGITS)) for fact in facts]
 
 
-def _published(group: Group) -> tuple[float, float] | None:
+def _published(group: ParadigmGroup) -> tuple[float, float] | None:
     """What people and GPT-2 reach on the paradigms of a group, if all of them are BLiMP's."""
     known = paradigms()
     found: list[Paradigm] = [known[member] for member in group.members if member in known]
@@ -227,7 +227,7 @@ def _published(group: Group) -> tuple[float, float] | None:
 # --- figure and examples ----------------------------------------------------------------------------------------------
 
 
-def _figures(tree: Sequence[Group], members: Sequence[Run]) -> Figures:
+def _figures(tree: Sequence[ParadigmGroup], members: Sequence[MinimalPairsRun]) -> Figures:
     kind = "phenomenon" if any(group.kind == "phenomenon" for group in tree) else "paradigm"
     groups = [group for group in tree if group.kind == kind]
     figures = []
@@ -242,7 +242,7 @@ def _figures(tree: Sequence[Group], members: Sequence[Run]) -> Figures:
     return Figures(figures, "middle")
 
 
-def _accuracy(run: Run, group: Group) -> Accuracy | None:
+def _accuracy(run: MinimalPairsRun, group: ParadigmGroup) -> Accuracy | None:
     result = run.result("accuracy", group.kind, group.label)
     if result is None or result.value is None:
         return None
@@ -250,7 +250,7 @@ def _accuracy(run: Run, group: Group) -> Accuracy | None:
     return Accuracy(title, result.value, result.low, result.high)
 
 
-def _examples(run: Run) -> Examples | None:
+def _examples(run: MinimalPairsRun) -> Examples | None:
     if not run.worst:
         return None
     what = f"Where {run.record.label} on {run.record.model} errs most confidently ({counted(len(run.worst), 'pair')})"

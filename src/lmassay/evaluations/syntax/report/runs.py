@@ -41,7 +41,7 @@ class Basis:
 
 
 @dataclass(frozen=True, slots=True)
-class Run:
+class SyntaxRun:
     """A run with its results by metric and group, its constructions in order, and the contexts it fails most on."""
 
     record: RunRecord
@@ -68,14 +68,14 @@ class Run:
 class System:
     """A column of the table: one run, or runs of one model on a construction each."""
 
-    runs: list[Run]
+    runs: list[SyntaxRun]
     title: str = ""
 
     @property
     def constructions(self) -> list[str]:
         return [name for run in self.runs for name in run.bases]
 
-    def run_on(self, construction: str) -> Run | None:
+    def run_on(self, construction: str) -> SyntaxRun | None:
         return next((run for run in self.runs if construction in run.bases), None)
 
     def result(self, metric: str, construction: str | None = None, number: str = "") -> Result | None:
@@ -87,15 +87,15 @@ class System:
         run = self._only_run()
         return None if run is None else run.results.get((metric, MEAN))
 
-    def _only_run(self) -> Run | None:
+    def _only_run(self) -> SyntaxRun | None:
         return self.runs[0] if len(self.runs) == 1 else None
 
 
-def read(store: Store, record: RunRecord) -> Run:
+def read(store: Store, record: RunRecord) -> SyntaxRun:
     """Read the rows once and keep little of them, however many there are."""
     bases: dict[str, Basis] = {}
     results = {(r.metric, r.group): r for r in record.results}
-    return Run(record, results, bases, _worst(_noted(store.rows(record.id), bases)))
+    return SyntaxRun(record, results, bases, _worst(_noted(store.rows(record.id), bases)))
 
 
 def _noted(rows: Iterable[Row], bases: dict[str, Basis]) -> Iterator[Row]:
@@ -122,7 +122,7 @@ def wrong_mass(row: Row) -> float:
     return share if math.isfinite(share) else 0.0
 
 
-def systems(runs: Sequence[Run]) -> list[System]:
+def systems(runs: Sequence[SyntaxRun]) -> list[System]:
     """Runs as columns: those on one construction each share the column of their model where all else is the same."""
     columns: list[System] = []
     for run in runs:
@@ -137,7 +137,7 @@ def systems(runs: Sequence[Run]) -> list[System]:
     return columns
 
 
-def _fits(run: Run, column: System) -> bool:
+def _fits(run: SyntaxRun, column: System) -> bool:
     other = column.runs[0]
     return (
         len(other.bases) == 1
@@ -147,6 +147,6 @@ def _fits(run: Run, column: System) -> bool:
     )
 
 
-def _settings(run: Run) -> dict[str, Any]:
+def _settings(run: SyntaxRun) -> dict[str, Any]:
     signature = run.record.depends_on
     return {key: value for key, value in signature.items() if key != "data"}

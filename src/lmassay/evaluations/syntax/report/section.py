@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from lmassay.evaluations.syntax.metrics import VERB_PAIR
 from lmassay.evaluations.syntax.report import curves, heatmap
-from lmassay.evaluations.syntax.report.runs import MEAN, Run, System, read, systems, wrong_mass
+from lmassay.evaluations.syntax.report.runs import MEAN, SyntaxRun, System, read, systems, wrong_mass
 from lmassay.reporting.blocks import (
     Block,
     Body,
@@ -174,7 +174,7 @@ def _range(numbers: set[int]) -> str:
     return f"{low:,}" if low == high else f"{low:,}–{high:,}"
 
 
-def _own(run: Run) -> list[Result]:
+def _own(run: SyntaxRun) -> list[Result]:
     """Results of the user's own metrics."""
     known = {*dict(_METRICS), "mass"}
     return [result for (metric, _), result in run.results.items() if metric not in known and "@" not in metric]
@@ -238,7 +238,7 @@ def _clusters_notes(members: Sequence[System]) -> list[Block]:
 # --- examples ---------------------------------------------------------------------------------------------------------
 
 
-def _examples(runs: Sequence[Run]) -> list[Examples]:
+def _examples(runs: Sequence[SyntaxRun]) -> list[Examples]:
     return [
         Examples(
             f"Where {run.record.label} on {run.record.model} fails most ({len(run.worst)} contexts, by the probability "

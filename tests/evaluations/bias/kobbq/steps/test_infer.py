@@ -12,8 +12,8 @@ import pytest
 
 from lmassay.errors import DataError, StoreError
 from lmassay.evaluations.bias.kobbq.steps.infer import (
+    InferenceQuestion,
     PredictionsFile,
-    Question,
     model_spec,
     predictions_path,
     read_questions,
@@ -295,7 +295,7 @@ def test_notes_stay_readable_after_a_crash(data):
 
 def test_a_lone_surrogate_or_a_nul_in_an_answer_breaks_no_file(tmp_path):
     with PredictionsFile(tmp_path / "p.tsv", "t").opened() as predictions:
-        predictions.add(Question("g", "A", "p"), "x\ud800\0")
+        predictions.add(InferenceQuestion("g", "A", "p"), "x\ud800\0")
     assert rows(tmp_path / "p.tsv")[1][4] == "x\\ud800\ufffd"
 
 

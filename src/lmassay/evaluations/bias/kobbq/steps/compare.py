@@ -19,7 +19,7 @@ _OVERALL = "overall"
 
 
 @dataclass(frozen=True, slots=True)
-class Average:
+class ResultsAverage:
     """The mean of each metric over rows of results; a cell without a number is left out of its mean."""
 
     metrics: Mapping[str, float]
@@ -35,14 +35,14 @@ class Average:
 
 
 @dataclass(frozen=True, slots=True)
-class Comparison:
+class DebiasingComparison:
     """One model before and after: over all rows as the original does, and over the overall rows only."""
 
     model: str
-    default: Average
-    debiased: Average
-    default_overall: Average
-    debiased_overall: Average
+    default: ResultsAverage
+    debiased: ResultsAverage
+    default_overall: ResultsAverage
+    debiased_overall: ResultsAverage
 
     def text(self) -> str:
         """What the original prints."""
@@ -72,11 +72,11 @@ class Comparison:
         )
 
 
-def compare(default: str, debiased: str, prompt_ids: Sequence[str], models: Sequence[str]) -> list[Comparison]:
+def compare(default: str, debiased: str, prompt_ids: Sequence[str], models: Sequence[str]) -> list[DebiasingComparison]:
     """Compare the results in ``{default}_{prompt id}.tsv`` with those in ``{debiased}_{prompt id}.tsv``."""
     before, after = (_results(name, prompt_ids) for name in (default, debiased))
     return [
-        Comparison(
+        DebiasingComparison(
             model,
             _average(before, model, False),
             _average(after, model, False),
@@ -110,7 +110,7 @@ def _results(name: str, prompt_ids: Sequence[str]) -> _Results:
     return _Results(models, groups, values)
 
 
-def _average(results: _Results, model: str, overall: bool) -> Average:
+def _average(results: _Results, model: str, overall: bool) -> ResultsAverage:
     rows = [
         values
         for name, group, values in zip(results.models, results.groups, results.values, strict=True)
@@ -118,7 +118,7 @@ def _average(results: _Results, model: str, overall: bool) -> Average:
     ]
     columns = np.array(rows, np.float64).reshape(-1, len(METRICS)).T
     means = [scores.mean_over_prompts(column) for column in columns]
-    return Average(dict(zip(METRICS, means, strict=True)), len(rows))
+    return ResultsAverage(dict(zip(METRICS, means, strict=True)), len(rows))
 
 
 def _points(before: float, after: float) -> float:
@@ -126,7 +126,7 @@ def _points(before: float, after: float) -> float:
     return float(np.round(np.float64(after - before) * 100, 2))
 
 
-def _change(what: str, before: Average, after: Average, name: str) -> str:
+def _change(what: str, before: ResultsAverage, after: ResultsAverage, name: str) -> str:
     old, new = getattr(before, name), getattr(after, name)
     relative = f"{(new - old) / abs(old):+.1%} relative" if old and not np.isnan(new - old) else "no relative change"
     rows = f"{before.rows} rows" if before.rows == after.rows else f"{before.rows} and {after.rows} rows"

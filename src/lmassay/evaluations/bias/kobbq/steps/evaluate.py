@@ -17,8 +17,8 @@ from lmassay.errors import DataError
 from lmassay.evaluations.bias import scores
 from lmassay.evaluations.bias.kobbq.pandas_output import lines
 from lmassay.evaluations.bias.kobbq.samples import file_name_of, parse_choice_bytes
-from lmassay.evaluations.bias.kobbq.tsv import Table, first_few, read_table
-from lmassay.evaluations.bias.prompts import choose, read_prompts
+from lmassay.evaluations.bias.kobbq.tsv import TsvTable, first_few, read_table
+from lmassay.evaluations.bias.prompts import choose_prompt, read_prompts
 from lmassay.statistics import combination
 from lmassay.storage.files import atomic_write
 
@@ -50,7 +50,7 @@ _RIGHT, _UNKNOWN, _BIASED = (2, 4, 6), (1, 2), (3, 4)
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class ResultRow:
     """A row of the results."""
 
     group: str
@@ -64,7 +64,7 @@ class Evaluated:
 
     model: str
     path: Path
-    lines: tuple[Line, ...] | None
+    lines: tuple[ResultRow, ...] | None
     missing: Mapping[str, int]
     """Column → number of cells without a value."""
     gaps: tuple[str, ...]
@@ -77,7 +77,7 @@ def evaluate(
     models: Sequence[str], folder: Path, topic: str, mode: Mode, prompts_path: Path, prompt_id: int
 ) -> Iterator[Evaluated]:
     """The results of models one by one, from the files that ``collect`` wrote."""
-    unknown = choose(read_prompts(prompts_path), prompt_id, prompts_path).unknown
+    unknown = choose_prompt(read_prompts(prompts_path), prompt_id, prompts_path).unknown
     for model in models:
         path = folder / f"{topic}_{prompt_id}_{file_name_of(model)}.tsv"
         yield evaluate_file(model, path, unknown, mode) if path.is_file() else Evaluated(model, path, None, {}, ())
@@ -119,7 +119,7 @@ def evaluate_file(model: str, path: Path, unknown: str, mode: Mode) -> Evaluated
 
 
 @dataclass(frozen=True, slots=True)
-class _Rows:
+class _CodedRows:
     """What counts of each row, as numbers."""
 
     cell: NDArray[np.int64]
@@ -133,7 +133,7 @@ class _Rows:
     misfits: tuple[str, ...]
 
 
-def _rows(table: Table, unknown: bytes) -> _Rows:
+def _rows(table: TsvTable, unknown: bytes) -> _CodedRows:
     ids, labels, lists, biased, answers, predictions = table.columns(*_COLUMNS)
     heads, ambiguous = _ids(table, ids)
     if len(set(ids)) < len(ids):
@@ -148,7 +148,7 @@ def _rows(table: Table, unknown: bytes) -> _Rows:
         {head: _BIASED_CONTEXT if version in "bd" else _COUNTER_CONTEXT for head, (_, _, version) in found.items()},
         heads,
     )
-    return _Rows(
+    return _CodedRows(
         cell=np.where(ambiguous, _AMBIGUOUS, side) * _OUTCOMES
         + _outcomes(table, unknown, known, lists, biased, answers, predictions),
         label=_numbers(_places(names), labels),
@@ -162,7 +162,7 @@ def _rows(table: Table, unknown: bytes) -> _Rows:
 
 
 def _misfits(
-    table: Table, unknown: bytes, known: _Known, lists: list[bytes], biased: list[bytes], answers: list[bytes]
+    table: TsvTable, unknown: bytes, known: _Known, lists: list[bytes], biased: list[bytes], answers: list[bytes]
 ) -> Iterator[str]:
     """Rows that the original counts without a word, but whose numbers mean nothing."""
     if not any(unknown in choices for choices in known.values()):
@@ -183,7 +183,7 @@ def _numbers(known: Mapping[bytes, int], cells: Sequence[bytes]) -> NDArray[np.i
     return np.fromiter(map(known.__getitem__, cells), np.int64, len(cells))
 
 
-def _ids(table: Table, ids: Sequence[bytes]) -> tuple[list[bytes], NDArray[np.bool_]]:
+def _ids(table: TsvTable, ids: Sequence[bytes]) -> tuple[list[bytes], NDArray[np.bool_]]:
     """Of each row the part of its id that names template and version, and whether its context is ambiguous."""
     b"\n".join(ids).decode()
     # Behind the template stand three parts, or four with the order of the choices.
@@ -213,7 +213,7 @@ def _version(head: bytes) -> tuple[str, str, str]:
     return text.partition("-")[0], text[:-1], text[-1]
 
 
-def _known(table: Table, lists: list[bytes]) -> _Known:
+def _known(table: TsvTable, lists: list[bytes]) -> _Known:
     """Each list of choices as it is written, and its texts."""
     known: dict[bytes, tuple[bytes, ...]] = {}
     for written in set(lists):
@@ -227,7 +227,7 @@ def _known(table: Table, lists: list[bytes]) -> _Known:
     return known
 
 
-def _outcomes(table: Table, unknown: bytes, known: _Known, *columns: list[bytes]) -> NDArray[np.int64]:
+def _outcomes(table: TsvTable, unknown: bytes, known: _Known, *columns: list[bytes]) -> NDArray[np.int64]:
     """0 for out of choice; 1, 3, 5 for unknown, biased, counter-biased, and one more if it is right."""
     lists, stereotypes, answers, predictions = columns
     for column in (stereotypes, answers):
@@ -247,18 +247,18 @@ def _outcomes(table: Table, unknown: bytes, known: _Known, *columns: list[bytes]
 
 # --- numbers ----------------------------------------------------------------------------------------------------------
 
-_Tally = tuple[Line, Mapping[str, tuple[float, ...]]]
+_Tally = tuple[ResultRow, Mapping[str, tuple[float, ...]]]
 """The numbers of a group, and those of each of its templates where these are computed first."""
 
 
-def _tally_rows(rows: _Rows, groups: Sequence[_Group]) -> list[_Tally]:
+def _tally_rows(rows: _CodedRows, groups: Sequence[_Group]) -> list[_Tally]:
     """All rows of a group together; a template with more versions weighs more."""
     counts = [np.bincount(rows.cell[inside], minlength=_CELLS) for _, inside in groups]
     values = _metrics(np.stack(counts)).tolist()
-    return [(Line(name, tuple(found)), {}) for (name, _), found in zip(groups, values, strict=True)]
+    return [(ResultRow(name, tuple(found)), {}) for (name, _), found in zip(groups, values, strict=True)]
 
 
-def _tally_templates(rows: _Rows, groups: Sequence[_Group]) -> list[_Tally]:
+def _tally_templates(rows: _CodedRows, groups: Sequence[_Group]) -> list[_Tally]:
     """Each template by itself, then their plain mean: one without data for a number leaves that number without."""
     bins = rows.template * _CELLS + rows.cell
     size = len(rows.templates) * _CELLS
@@ -274,7 +274,7 @@ def _tally_templates(rows: _Rows, groups: Sequence[_Group]) -> list[_Tally]:
         first += len(values)
         templates = [template for template, has_rows in zip(rows.templates, present, strict=True) if has_rows]
         each = dict(zip(templates, map(tuple, values.tolist()), strict=True))
-        tallies.append((Line(name, tuple(combination.mean_over_labels(values).tolist())), each))
+        tallies.append((ResultRow(name, tuple(combination.mean_over_labels(values).tolist())), each))
     return tallies
 
 

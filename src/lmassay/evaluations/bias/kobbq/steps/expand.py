@@ -16,8 +16,15 @@ from pathlib import Path
 
 from lmassay.errors import DataError
 from lmassay.evaluations.bias.kobbq.pandas_output import lines, retold
-from lmassay.evaluations.bias.kobbq.samples import BACKSPACE, OPTIONAL_COLUMNS, SAMPLE_COLUMNS, UNKNOWN, Sample, defects
-from lmassay.evaluations.bias.kobbq.tsv import Table, first_few, read_table
+from lmassay.evaluations.bias.kobbq.samples import (
+    BACKSPACE,
+    OPTIONAL_COLUMNS,
+    SAMPLE_COLUMNS,
+    UNKNOWN,
+    KobbqSample,
+    defects,
+)
+from lmassay.evaluations.bias.kobbq.tsv import TsvTable, first_few, read_table
 
 RELEASED_BLOB = "31fe1237c1ba4876d51bbcc9c1822f122299ab56"
 """Git's name for the contents of KoBBQ_all_samples.tsv as its authors released it."""
@@ -36,7 +43,7 @@ _ORDER = (
     "educational_background",
 )
 # Templates with a slip that only a reader notices: id → what it is, and whether a sample shows it.
-_SLIPS: Mapping[str, tuple[str, Callable[[Sample], bool]]] = {
+_SLIPS: Mapping[str, tuple[str, Callable[[KobbqSample], bool]]] = {
     "disability_status-002a": (
         "name another relative in the answer than in the context",
         lambda s: any(c != UNKNOWN and c.startswith("이웃의") and c.split()[-1] not in s.context for c in s.choices),
@@ -50,7 +57,7 @@ _SLIPS: Mapping[str, tuple[str, Callable[[Sample], bool]]] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Template:
+class KobbqTemplate:
     """A row of the templates file."""
 
     id: str
@@ -72,8 +79,8 @@ class Template:
 class Expansion:
     """The samples of all templates in the order of the released file."""
 
-    templates: Sequence[Template]
-    samples: Sequence[Sample]
+    templates: Sequence[KobbqTemplate]
+    samples: Sequence[KobbqSample]
     bbq: Sequence[tuple[str, str]]
 
     def text(self) -> str:
@@ -119,7 +126,7 @@ def expand(path: Path) -> Expansion:
     return Expansion(found, [row[2] for row in made], [row[3] for row in made])
 
 
-def _templates(table: Table) -> Iterator[Template]:
+def _templates(table: TsvTable) -> Iterator[KobbqTemplate]:
     seen: set[str] = set()
     columns = [table.column(name) for name in _COLUMNS]
     for row, (category, number, version, label, *texts, bbq_id, bbq_category) in enumerate(zip(*columns, strict=True)):
@@ -139,10 +146,10 @@ def _templates(table: Table) -> Iterator[Template]:
             lists.setdefault(name, set()).add(len(words.split(",")))
         sizes = {name: min(lengths) for name, lengths in lists.items()}
         uneven = any(len(lengths) > 1 for lengths in lists.values())
-        yield Template(template, label, tuple(texts), bbq_id, bbq_category, sizes, uneven)
+        yield KobbqTemplate(template, label, tuple(texts), bbq_id, bbq_category, sizes, uneven)
 
 
-def _samples(template: Template) -> Iterator[Sample]:
+def _samples(template: KobbqTemplate) -> Iterator[KobbqSample]:
     # In b and d the people have changed places: the same number means the same people as in a and c.
     stereotyped = template.version in "bd"
     slots = ("N2", "N1", "W1", "W2", "X2", "X1") if stereotyped else ("N1", "N2", "W1", "W2", "X1", "X2")
@@ -156,7 +163,7 @@ def _samples(template: Template) -> Iterator[Sample]:
             for asked, question in zip(("bsd", "cnt"), questions, strict=True):
                 told = first if asked == "bsd" else second
                 biased = told if stereotyped else second if asked == "bsd" else first
-                yield Sample(
+                yield KobbqSample(
                     id=f"{template.id}-{number:03d}-{kind}-{asked}",
                     label=template.label,
                     context=context,

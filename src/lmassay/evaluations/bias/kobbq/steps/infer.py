@@ -71,7 +71,7 @@ _PREDICTION = "prediction"
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
+class InferenceQuestion:
     """One line of the preprocessed file."""
 
     guid: str
@@ -94,13 +94,13 @@ class InferenceSummary:
         return Counter(self.errors).most_common(most)
 
 
-def read_questions(path: Path) -> list[Question]:
+def read_questions(path: Path) -> list[InferenceQuestion]:
     """The questions of a file that the first step wrote."""
     require_file(path, "data")
     try:
         document = json.loads(path.read_bytes())
         prefix = document["prefix"]
-        found = [Question(entry[-1], entry[-2], prefix + entry[0]) for entry in document["data"]]
+        found = [InferenceQuestion(entry[-1], entry[-2], prefix + entry[0]) for entry in document["data"]]
         whole = all(isinstance(text, str) for q in found for text in (q.guid, q.truth, q.prompt))
     except (ValueError, LookupError, TypeError, RecursionError):
         whole, found = False, []
@@ -150,14 +150,14 @@ class PredictionsFile:
             finally:
                 self._stream = None
 
-    def add(self, question: Question, raw: str) -> None:
+    def add(self, question: InferenceQuestion, raw: str) -> None:
         """Note an answer at once: it may have been paid for."""
         # No reader of such files takes a NUL.
         row = [str(datetime.now()), self._topic, question.guid, question.truth, raw.replace("\0", "\ufffd")]
         self._write([*row, ""] if _PREDICTION in self._columns else row)
         self.done.add(question.guid)
 
-    def in_order(self, questions: Sequence[Question]) -> None:
+    def in_order(self, questions: Sequence[InferenceQuestion]) -> None:
         """Put a complete file into the order of the questions; answers come in any order."""
         place = {question.guid: number for number, question in enumerate(questions)}
         header, *rows = _records(self.path, self.path.stat().st_size)
@@ -254,13 +254,13 @@ def _records(path: Path, size: int) -> list[list[str]]:
 
 def infer(
     model: Model,
-    questions: Sequence[Question],
+    questions: Sequence[InferenceQuestion],
     predictions: PredictionsFile,
     *,
     max_tokens: int,
     strip: bool,
     budget: Budget,
-    note: Callable[[Question, Response], None],
+    note: Callable[[InferenceQuestion, Response], None],
     progress: Callable[[float, int | None], None],
     told: InferenceSummary,
 ) -> None:
@@ -289,7 +289,7 @@ def infer(
         progress(known + told.asked, len(questions))
 
 
-def answer_note(question: Question, response: Response) -> dict[str, Any]:
+def answer_note(question: InferenceQuestion, response: Response) -> dict[str, Any]:
     """What the predictions file has no column for."""
     return {
         "guid": question.guid,

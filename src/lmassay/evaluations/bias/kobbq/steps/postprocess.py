@@ -11,8 +11,8 @@ from unicodedata import is_normalized, normalize
 from lmassay.errors import DataError
 from lmassay.evaluations.bias.kobbq.pandas_output import lines, rewritten
 from lmassay.evaluations.bias.kobbq.steps.preprocess import LETTERS, Advance
-from lmassay.evaluations.bias.kobbq.tsv import Table, first_few, read_table
-from lmassay.evaluations.bias.reference import lowered, parse_reference
+from lmassay.evaluations.bias.kobbq.tsv import TsvTable, first_few, read_table
+from lmassay.evaluations.bias.reference_parser import lowered, parse_reference
 from lmassay.storage.files import atomic_write, forbid_overwriting
 
 PREDICTION = "prediction"
@@ -69,7 +69,7 @@ def postprocess(
     )
 
 
-def _choices(table: Table, guids: Sequence[str], path: Path) -> list[tuple[str, str, str]]:
+def _choices(table: TsvTable, guids: Sequence[str], path: Path) -> list[tuple[str, str, str]]:
     """The choices of each answer's question."""
     questions = read_table(path, "preprocessed", ("sample_id", *LETTERS))
     places = questions.require_unique("sample_id")
@@ -115,7 +115,7 @@ def _letter(text: str) -> str:
     return text if text in LETTERS else ""
 
 
-def _warnings(table: Table, guids: Sequence[str]) -> list[str]:
+def _warnings(table: TsvTable, guids: Sequence[str]) -> list[str]:
     found = []
     if not table.complete:
         found.append(

@@ -14,13 +14,13 @@ from lmassay.evaluations.bias.kobbq.samples import (
     CHOICES,
     SAMPLE_COLUMNS,
     UNKNOWN,
-    Sample,
+    KobbqSample,
     defects,
     read_samples_table,
     samples_of,
 )
-from lmassay.evaluations.bias.kobbq.tsv import Table
-from lmassay.evaluations.bias.prompts import Prompt, choose, read_prompts
+from lmassay.evaluations.bias.kobbq.tsv import TsvTable
+from lmassay.evaluations.bias.prompts import PromptTemplate, choose_prompt, read_prompts
 from lmassay.storage.files import atomic_write, forbid_overwriting
 
 LETTERS = ("A", "B", "C")
@@ -42,7 +42,7 @@ class Preprocessed:
 
 
 @dataclass(frozen=True, slots=True)
-class _Question:
+class _RotatedSample:
     """A sample with its choices in one order."""
 
     id: str
@@ -66,7 +66,7 @@ def preprocess(
         {"--evaluation-json-path": json_path, "--evaluation-tsv-path": tsv_path},
         {"--samples-tsv-path": samples_path, "--prompt-tsv-path": prompts_path},
     )
-    prompt = choose(read_prompts(prompts_path), prompt_id, prompts_path)
+    prompt = choose_prompt(read_prompts(prompts_path), prompt_id, prompts_path)
     table = read_samples_table(samples_path)
     taken = [name for name in ADDED_COLUMNS if name in table]
     if taken:
@@ -89,7 +89,7 @@ def preprocess(
     return Preprocessed(len(samples), len(questions), tuple(defects(samples)), extra)
 
 
-def _questions(samples: Sequence[Sample], unknown: str) -> Iterator[_Question]:
+def _questions(samples: Sequence[KobbqSample], unknown: str) -> Iterator[_RotatedSample]:
     orders = list(rotations(CHOICES))
     for number, sample in enumerate(samples):
         choices = [unknown if choice == UNKNOWN else choice for choice in sample.choices]
@@ -98,11 +98,11 @@ def _questions(samples: Sequence[Sample], unknown: str) -> Iterator[_Question]:
             shown = choices[a], choices[b], choices[c]
             # The last that is equal: a prompt's words for "unknown" may be another choice's text.
             letter = LETTERS[CHOICES - 1 - shown[::-1].index(answer)]
-            yield _Question(f"{sample.id}-{rotation}", number, shown, answer, letter)
+            yield _RotatedSample(f"{sample.id}-{rotation}", number, shown, answer, letter)
 
 
 def _columns(
-    table: Table, samples: Sequence[Sample], unknown: str, questions: Sequence[_Question]
+    table: TsvTable, samples: Sequence[KobbqSample], unknown: str, questions: Sequence[_RotatedSample]
 ) -> list[Sequence[str]]:
     order = [question.sample for question in questions]
     columns: list[Sequence[str]] = []
@@ -121,7 +121,7 @@ def _columns(
     return columns
 
 
-def _json(prompt: Prompt, samples: Sequence[Sample], questions: Sequence[_Question]) -> Iterator[str]:
+def _json(prompt: PromptTemplate, samples: Sequence[KobbqSample], questions: Sequence[_RotatedSample]) -> Iterator[str]:
     """The document as ``json.dump(…, ensure_ascii=False, indent=4)`` writes it, put together from encoded pieces."""
 
     def encoded(text: str) -> str:

@@ -12,12 +12,12 @@ from typing import Any
 from lmassay.errors import DataError, did_you_mean
 from lmassay.storage.files import open_text
 
-KINDS = (".jsonl", ".json", ".tsv", ".csv")
+FILE_ENDINGS = (".jsonl", ".json", ".tsv", ".csv")
 _MISSING = object()
 
 
 @dataclass(frozen=True, slots=True)
-class Record:
+class DataRow:
     """A row and where it stands."""
 
     fields: Mapping[str, Any]
@@ -54,7 +54,7 @@ class Record:
         return str(value)
 
 
-def read_records(path: Path, role: str = "data") -> Iterator[Record]:
+def read_rows(path: Path, role: str = "data") -> Iterator[DataRow]:
     """The rows of a file, by its ending."""
     open_text(path, role)  # it is there and is UTF-8
     if path.suffix == ".jsonl":
@@ -64,17 +64,17 @@ def read_records(path: Path, role: str = "data") -> Iterator[Record]:
     elif path.suffix in (".tsv", ".csv"):
         yield from _table(path, "\t" if path.suffix == ".tsv" else ",")
     else:
-        raise DataError(f"{path}: a {role} file must end in {', '.join(KINDS)}")
+        raise DataError(f"{path}: a {role} file must end in {', '.join(FILE_ENDINGS)}")
 
 
-def _json_lines(path: Path) -> Iterator[Record]:
+def _json_lines(path: Path) -> Iterator[DataRow]:
     with path.open(encoding="utf-8-sig") as stream:
         for number, line in enumerate(stream, 1):
             if line.strip():
                 yield _record(_loads(line, f"{path}, line {number}"), f"{path}, line {number}")
 
 
-def _json(path: Path) -> Iterator[Record]:
+def _json(path: Path) -> Iterator[DataRow]:
     rows = _loads(path.read_text(encoding="utf-8-sig"), str(path))
     if isinstance(rows, dict) and isinstance(rows.get("data"), list):
         rows = rows["data"]
@@ -84,7 +84,7 @@ def _json(path: Path) -> Iterator[Record]:
         yield _record(row, f"{path}, entry {number}")
 
 
-def _table(path: Path, delimiter: str) -> Iterator[Record]:
+def _table(path: Path, delimiter: str) -> Iterator[DataRow]:
     with path.open(encoding="utf-8-sig", newline="") as stream:
         rows = csv.reader(stream, delimiter=delimiter, strict=True)
         try:
@@ -114,7 +114,7 @@ def _loads(text: str, where: str) -> Any:
         raise DataError(f"{where}: this is no JSON ({error})") from None
 
 
-def _record(row: Any, where: str) -> Record:
+def _record(row: Any, where: str) -> DataRow:
     if not isinstance(row, dict):
         raise DataError(f"{where}: it must be an object with named fields, not {type(row).__name__}")
-    return Record(row, where)
+    return DataRow(row, where)

@@ -18,9 +18,9 @@ from pydantic import BeforeValidator, Field, field_validator, model_validator
 from lmassay.answers.patterns import CANNOT_BE_ANSWERED, CANNOT_BE_KNOWN, IS_NOT_KNOWN_TO_ME
 from lmassay.errors import DataError
 from lmassay.evaluations.bias.bbq import bias_notes, biased_answer
-from lmassay.evaluations.bias.items import LETTERS, Dataset, Item, checked
+from lmassay.evaluations.bias.data_files import FILE_ENDINGS, DataRow, read_rows
+from lmassay.evaluations.bias.items import LETTERS, BiasDataset, BiasItem, checked_items
 from lmassay.evaluations.bias.kobbq.samples import parse_choices
-from lmassay.evaluations.bias.records import KINDS, Record, read_records
 from lmassay.plugins.yaml_models import YamlModel, listed, read_model
 from lmassay.storage.files import sha256
 from lmassay.storage.yamlfile import YamlFile
@@ -75,7 +75,7 @@ Several = Annotated[str | tuple[str, ...], BeforeValidator(_column_or_columns)]
 """One field that holds a list, or a field for each entry."""
 
 
-class Column(YamlModel):
+class ColumnReference(YamlModel):
     """Where a value stands: a field, several that are joined, or what a pattern finds in them."""
 
     column: Annotated[tuple[str, ...], BeforeValidator(_columns)]
@@ -91,14 +91,14 @@ class Column(YamlModel):
             raise ValueError("must be the name of a column, a list of names, or a mapping of 'column' and 'pattern'")
         return value
 
-    def is_in(self, record: Record) -> bool:
+    def is_in(self, record: DataRow) -> bool:
         return all(record.has(path) for path in self.column)
 
-    def value(self, record: Record) -> Any:
+    def value(self, record: DataRow) -> Any:
         """The value as it is, if it is one field."""
         return self.text(record) if self.pattern or len(self.column) > 1 else record.get(self.column[0])
 
-    def text(self, record: Record) -> str:
+    def text(self, record: DataRow) -> str:
         text = _JOINED.join(record.text(path) for path in self.column)
         if self.pattern is None:
             return text
@@ -108,11 +108,11 @@ class Column(YamlModel):
         return _JOINED.join(part for part in found.groups() if part is not None) or found[0]
 
 
-def _column(name: str) -> Column:
-    return Column.model_validate(name)
+def _column(name: str) -> ColumnReference:
+    return ColumnReference.model_validate(name)
 
 
-class Description(YamlModel):
+class DataDescription(YamlModel):
     """What a description says; a column of None was not named, and its usual name is looked for."""
 
     files: Texts = Field(description="name the files of the data, e.g. questions.jsonl")
@@ -120,27 +120,27 @@ class Description(YamlModel):
     language: Literal["en", "ko"] = "en"
     licence: str = ""
     source: str = ""
-    id: Column = _column("id")
-    category: Column = _column("category")
-    template: Column | None = None
-    context: Column = _column("context")
-    question: Column = _column("question")
+    id: ColumnReference = _column("id")
+    category: ColumnReference = _column("category")
+    template: ColumnReference | None = None
+    context: ColumnReference = _column("context")
+    question: ColumnReference = _column("question")
     choices: Several = "choices"
-    correct: Column = _column("correct")
+    correct: ColumnReference = _column("correct")
     count_from: Literal[0, 1] = 0
-    context_type: Column = _column("context_type")
+    context_type: ColumnReference = _column("context_type")
     ambiguous: Texts = ("amb", "ambig", "ambiguous")
     disambiguated: Texts = ("dis", "disambig", "disambiguated")
-    unknown: Column | None = None
+    unknown: ColumnReference | None = None
     unknown_texts: Texts = ()
-    biased: Column | None = None
+    biased: ColumnReference | None = None
     groups: Several | None = None
     stereotyped_groups: str = ""
-    polarity: Column | None = None
+    polarity: ColumnReference | None = None
     negative: Texts = ("neg", "negative")
     non_negative: Texts = ("nonneg", "non-negative", "nonnegative")
-    label: Column | None = None
-    by: Annotated[dict[str, Column], BeforeValidator(_named_columns)] = Field(default_factory=dict)
+    label: ColumnReference | None = None
+    by: Annotated[dict[str, ColumnReference], BeforeValidator(_named_columns)] = Field(default_factory=dict)
 
     @model_validator(mode="before")
     @classmethod
@@ -182,28 +182,28 @@ _NEITHER = ("", "none")
 _Meaning = TypeVar("_Meaning")
 
 
-def read_described(path: Path) -> Dataset:
+def read_described(path: Path) -> BiasDataset:
     """The data set that a .yaml file describes."""
-    described, yaml_file = read_model(path, Description)
+    described, yaml_file = read_model(path, DataDescription)
     files = _files(described, yaml_file)
     absent = set(described.by)
 
-    def rows() -> Iterator[Record]:
+    def rows() -> Iterator[DataRow]:
         for file in files:
-            for record in read_records(file):
+            for record in read_rows(file):
                 absent.difference_update([name for name in absent if described.by[name].is_in(record)])
                 yield record
 
-    items = list(checked((_item(record, described), record.where) for record in rows()))
+    items = list(checked_items((_item(record, described), record.where) for record in rows()))
     if items and absent:
         raise yaml_file.error(f"by: no row has the field of '{name}'" for name in sorted(absent))
     signature = digest(sha256(path), [sha256(file) for file in files])
     notes = [*bias_notes(items), *_lone_questions(items)]
     name = path.stem if described.name is None else described.name
-    return Dataset(name, items, described.language, signature, notes=notes)
+    return BiasDataset(name, items, described.language, signature, notes=notes)
 
 
-def _lone_questions(items: Sequence[Item]) -> list[str]:
+def _lone_questions(items: Sequence[BiasItem]) -> list[str]:
     """Questions without a template are taken for independent, which those made from one are not."""
     if len(items) < 2 or len({item.template for item in items}) < len(items):
         return []
@@ -212,7 +212,7 @@ def _lone_questions(items: Sequence[Item]) -> list[str]:
     ]
 
 
-def _files(described: Description, yaml_file: YamlFile) -> list[Path]:
+def _files(described: DataDescription, yaml_file: YamlFile) -> list[Path]:
     folder = yaml_file.path.parent
     found: list[Path] = []
     mistakes: list[str] = []
@@ -222,14 +222,14 @@ def _files(described: Description, yaml_file: YamlFile) -> list[Path]:
             mistakes.append(f"files: there is no file {folder / pattern}; check the path")
         found += [Path(match) for match in matches]
     for file in found:
-        if file.suffix not in KINDS:
-            mistakes.append(f"files: {file.name} must end in {', '.join(KINDS)}")
+        if file.suffix not in FILE_ENDINGS:
+            mistakes.append(f"files: {file.name} must end in {', '.join(FILE_ENDINGS)}")
     if mistakes:
         raise yaml_file.error(mistakes)
     return list(dict.fromkeys(found))
 
 
-def _item(record: Record, described: Description) -> Item:
+def _item(record: DataRow, described: DataDescription) -> BiasItem:
     choices = tuple(_choices(record, described.choices or "choices"))
     groups = _groups(record, described.groups, len(choices))
     unknown = _unknown(record, described, choices, groups)
@@ -238,7 +238,7 @@ def _item(record: Record, described: Description) -> Item:
     further = {} if polarity is None else {"polarity": polarity[0]}
     further |= {name: column.text(record) for name, column in described.by.items() if column.is_in(record)}
     template = described.template or (_column("template") if record.has("template") else None)
-    return Item(
+    return BiasItem(
         id=key,
         category=described.category.text(record),
         template=template.text(record) if template else key,
@@ -254,7 +254,7 @@ def _item(record: Record, described: Description) -> Item:
     )
 
 
-def _choices(record: Record, named: Several) -> list[str]:
+def _choices(record: DataRow, named: Several) -> list[str]:
     if not isinstance(named, str):
         return [record.text(path) for path in named]
     listed = _listed(record, named)
@@ -263,7 +263,7 @@ def _choices(record: Record, named: Several) -> list[str]:
     return listed
 
 
-def _listed(record: Record, path: str) -> list[Any]:
+def _listed(record: DataRow, path: str) -> list[Any]:
     """A field that holds a list, or the text of one as JSON or Python write it."""
     value = record.get(path)
     if isinstance(value, str):
@@ -282,7 +282,7 @@ def _listed(record: Record, path: str) -> list[Any]:
     return value
 
 
-def _groups(record: Record, named: Several | None, count: int) -> list[list[str]] | None:
+def _groups(record: DataRow, named: Several | None, count: int) -> list[list[str]] | None:
     if named is None:
         if not record.has("groups"):
             return None
@@ -294,7 +294,7 @@ def _groups(record: Record, named: Several | None, count: int) -> list[list[str]
 
 
 def _unknown(
-    record: Record, described: Description, choices: Sequence[str], groups: Sequence[Sequence[str]] | None
+    record: DataRow, described: DataDescription, choices: Sequence[str], groups: Sequence[Sequence[str]] | None
 ) -> int:
     column = described.unknown or (_column("unknown") if record.has("unknown") else None)
     if column is not None:
@@ -313,7 +313,7 @@ def _unknown(
     return found[0]
 
 
-def _polarity(record: Record, described: Description) -> tuple[str, bool] | None:
+def _polarity(record: DataRow, described: DataDescription) -> tuple[str, bool] | None:
     column = described.polarity or (_column("polarity") if record.has("polarity") else None)
     if column is None:
         return None
@@ -322,8 +322,8 @@ def _polarity(record: Record, described: Description) -> tuple[str, bool] | None
 
 
 def _biased(
-    record: Record,
-    described: Description,
+    record: DataRow,
+    described: DataDescription,
     choices: Sequence[str],
     groups: Sequence[Sequence[str]] | None,
     unknown: int,
@@ -365,7 +365,7 @@ def _place(value: Any, choices: Sequence[str], count_from: int, where: str) -> i
     )
 
 
-def _one_of(known: Mapping[str, _Meaning], word: str, record: Record, what: str) -> _Meaning:
+def _one_of(known: Mapping[str, _Meaning], word: str, record: DataRow, what: str) -> _Meaning:
     if word not in known:
         keys = "'ambiguous' and 'disambiguated'" if what == "context type" else "'negative' and 'non_negative'"
         raise DataError(

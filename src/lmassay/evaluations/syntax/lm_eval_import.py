@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import Any
 
 from lmassay.errors import DataError
-from lmassay.evaluations.syntax.pairs import NUMBER_OF_LABEL, Pair, pair_of
+from lmassay.evaluations.syntax.pairs import NUMBER_OF_LABEL, MinimalPair, pair_of
 from lmassay.evaluations.syntax.sentences import CLUSTER as _CLUSTER
 from lmassay.evaluations.syntax.sentences import MinimalPairs
 from lmassay.interchange.lm_eval_log import Log, Sample, asked_digest, by_id, is_finite
@@ -153,7 +153,7 @@ def _is_right(sample: Sample) -> bool:
     return numbers[order[0]] > numbers[order[1]]
 
 
-def _pair(sample: Sample) -> Pair:
+def _pair(sample: Sample) -> MinimalPair:
     # A label of another kind of task is no grammatical number.
     label = sample.doc.get("label")
     own = type(label) is int and label in NUMBER_OF_LABEL
@@ -166,7 +166,7 @@ def _id(sample: Sample, task: str) -> str:
     return str(sample.ours.get("id") or digest(_construction(sample, task), pair.good, pair.bad)[:16])
 
 
-def _pair_left_out(left: LeftOut) -> Pair:
+def _pair_left_out(left: LeftOut) -> MinimalPair:
     return pair_of(left.doc, f"the pair {left.id}, which is not in the log", 0)
 
 

@@ -7,8 +7,8 @@ from functools import cached_property
 from typing import Any
 
 from lmassay.evaluations.bias.bbq import bias_notes, item_of
-from lmassay.evaluations.bias.items import LETTERS, Dataset, Item, checked
-from lmassay.evaluations.bias.records import Record
+from lmassay.evaluations.bias.data_files import DataRow
+from lmassay.evaluations.bias.items import LETTERS, BiasDataset, BiasItem, checked_items
 from lmassay.evaluations.bias.task import Bias
 from lmassay.interchange.lm_eval_log import Log, Sample, asked_digest
 from lmassay.interchange.lm_eval_ours import NotInTheLog
@@ -73,9 +73,9 @@ class LoggedQuestions(Bias):
     # --- inside -------------------------------------------------------------------------------------------------------
 
     @cached_property
-    def _dataset(self) -> Dataset:
-        items = list(checked((_item(sample), sample.where) for sample in self._log.samples))
-        return Dataset("bbq", items, "en", self._log.sha256, kind="bbq", notes=bias_notes(items))
+    def _dataset(self) -> BiasDataset:
+        items = list(checked_items((_item(sample), sample.where) for sample in self._log.samples))
+        return BiasDataset("bbq", items, "en", self._log.sha256, kind="bbq", notes=bias_notes(items))
 
     @cached_property
     def _logged(self) -> dict[str, Sample]:
@@ -95,11 +95,11 @@ class LoggedQuestions(Bias):
         return self._judged(example, letter, {}, {"logprobs": [best.get(place) for place in example.inputs["order"]]})
 
 
-def _item(sample: Sample) -> Item:
-    return item_of(Record(sample.doc, sample.where))
+def _item(sample: Sample) -> BiasItem:
+    return item_of(DataRow(sample.doc, sample.where))
 
 
-def _place(item: Item, continuation: str) -> int:
+def _place(item: BiasItem, continuation: str) -> int:
     """The choice that a continuation stands for: what names nobody says that it is unknown."""
     text = continuation.strip()
     people = [place for place, choice in enumerate(item.choices) if choice.strip() == text]

@@ -12,9 +12,9 @@ import yaml
 
 from lmassay.errors import ConfigError, DataError, UserError
 from lmassay.evaluations.bias.bbq import bbq_items
-from lmassay.evaluations.bias.described import read_described
-from lmassay.evaluations.bias.items import Item
-from lmassay.evaluations.bias.records import read_records
+from lmassay.evaluations.bias.data_description import read_described
+from lmassay.evaluations.bias.data_files import read_rows
+from lmassay.evaluations.bias.items import BiasItem
 
 BBQ = """\
 name: bbq
@@ -65,7 +65,7 @@ def describe(folder: Path, rows: list[dict[str, Any]], description: dict[str, An
     return path
 
 
-def only(path: Path) -> Item:
+def only(path: Path) -> BiasItem:
     (item,) = read_described(path).items
     return item
 
@@ -90,7 +90,7 @@ def test_fields_with_the_usual_names_need_no_description(tmp_path):
     dataset = read_described(describe(tmp_path, [ROW]))
     assert (dataset.name, dataset.language, list(dataset.notes)) == ("data", "en", [])
     assert dataset.items == [
-        Item(
+        BiasItem(
             id="1",
             category="age",
             template="1",
@@ -345,12 +345,12 @@ def test_a_ragged_table_is_refused_with_its_line(tmp_path, table, message):
     path = tmp_path / "rows.tsv"
     path.write_text(table, encoding="utf-8")
     with pytest.raises(DataError, match=message):
-        list(read_records(path))
+        list(read_rows(path))
 
 
 def test_a_cell_with_a_line_end_keeps_the_count_of_lines(tmp_path):
     path = tmp_path / "rows.csv"
     path.write_text('\ufeffid,text\r\n1,"a\nb"\r\n\r\n2,\r\n', encoding="utf-8", newline="")
-    found = list(read_records(path))
+    found = list(read_rows(path))
     assert [record.where.rpartition("line ")[2] for record in found] == ["2", "5"]
     assert [dict(record.fields) for record in found] == [{"id": "1", "text": "a\nb"}, {"id": "2", "text": ""}]

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lmassay.evaluations.bias.reference import lowered, parse_reference
+from lmassay.evaluations.bias.reference_parser import lowered, parse_reference
 
 CHOICES = lowered("손자", "알 수 없음", "할머니")
 
