@@ -80,7 +80,7 @@ def ours(model: HuggingFace, request: Train) -> tuple[dict[str, Any], dict[str, 
     scoring = {"dev and test": 0.0}
     # Only the test set is scored through the fitted classifier.
     with watched(training, "scores", scoring, "dev and test"), watched(training.FittedNetwork, "logits", spent, "test"):
-        outcome, took = clocked(lambda: trainer.teach(model, request.spec, where=request.where))
+        outcome, took = clocked(lambda: trainer.teach(model, request.spec, data_paths=request.data_paths))
     spent["dev"] = scoring["dev and test"] - spent["test"]
     spent["train"] = took.cpu - spent["dev"] - spent["test"]
     return outcome, spent

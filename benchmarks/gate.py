@@ -35,7 +35,7 @@ from lmassay.statistics.gate import judge
 from lmassay.statistics.power import Spread, cautious_effect, detectable
 from lmassay.statistics.table import ScoreTable
 from lmassay.statistics.variance import clusters_of, design_effect
-from lmassay.types import Example, Row, RunRecord, Score, provenance_of
+from lmassay.types import Example, Row, RunRecord, Score, provenance_from_dict
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -188,7 +188,7 @@ def _side(run: str, values: Sequence[float], labels: Sequence[str], design: Desi
     for number, (value, label) in enumerate(zip(values, labels, strict=True)):
         rows.append(Row(Example(str(number), {}, None, {"template": label}), "scored", Score({"accuracy": value})))
     cluster = {"cluster": "template"} if design.is_clustered else {}
-    provenance = provenance_of({"signature": {}, **cluster})
+    provenance = provenance_from_dict({"signature": {}, **cluster})
     config = {"confidence": 0.95, "resamples": 200, "seed": 0}
     names = (run, run, "", "quiz", run, "label", "done")
     return Side(RunRecord(*names, config, "s", provenance, [], "", None, "", None), ScoreTable(rows))

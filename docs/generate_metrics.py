@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from lmassay.contracts import Evaluation
-from lmassay.plugins.evaluations import OWN_PACKAGE, installed
+from lmassay.plugins.evaluations import OWN_PACKAGE, installed_evaluations
 from lmassay.types import Metric
 
 PAGE = Path(__file__).parent / "metrics.md"
@@ -56,7 +56,7 @@ def page() -> str:
 
 def shipped_evaluations() -> list[Evaluation]:
     """Return lmassay's own evaluations; other installed packages may offer more."""
-    everything = installed()
+    everything = installed_evaluations()
     return [evaluation for evaluation in everything.evaluations if everything.origins[evaluation.name] == OWN_PACKAGE]
 
 

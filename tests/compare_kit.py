@@ -9,7 +9,7 @@ from typing import Any
 from lmassay.statistics.comparison import Side, load_side
 from lmassay.statistics.table import ScoreTable
 from lmassay.storage.store import Store
-from lmassay.types import Example, NewRun, Result, Row, RunRecord, Score, provenance_of
+from lmassay.types import Example, NewRun, Result, Row, RunRecord, Score, provenance_from_dict
 
 _NO_INTERVAL = {"low": None, "high": None, "n": 0}
 
@@ -45,7 +45,9 @@ def add(folder: Path, run: str, rows: Iterable[Row], **more: Any) -> str:
     config = {"confidence": 0.95, "resamples": 200, "seed": 0, **more.pop("config", {})}
     provenance = {"signature": {"data": "one"}, "command": ["run", "x.yaml"], **more}
     with Store(folder, create=True) as store:
-        store.add_run(NewRun(run, sweep, "", task, model, label, config, "signature", provenance_of(provenance), None))
+        store.add_run(
+            NewRun(run, sweep, "", task, model, label, config, "signature", provenance_from_dict(provenance), None)
+        )
         store.add_rows(run, list(enumerate(rows)))
         store.set_results(run, [Result(**_NO_INTERVAL | result) for result in results])
         store.set_status(run, status, note)
@@ -65,7 +67,8 @@ def side(run: str, rows: Iterable[Row], **more: Any) -> Side:
     provenance = {"signature": {"data": "one"}, **more}
     names = (run, run, "", task, f"model {run}", "label", status)
     return Side(
-        RunRecord(*names, config, "s", provenance_of(provenance), results, note, None, "", None), ScoreTable(rows)
+        RunRecord(*names, config, "s", provenance_from_dict(provenance), results, note, None, "", None),
+        ScoreTable(rows),
     )
 
 

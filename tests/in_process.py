@@ -213,7 +213,7 @@ def _lmassay_as_in_a_new_process() -> Iterator[None]:
         for table, content in zip(tables, contents, strict=True):
             table.clear()
             table.update(content)
-        console.share(None)
+        console.use_shared_console(None)
         _forget_files()
         if torch is not None:
             torch.set_num_threads(threads)

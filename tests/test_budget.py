@@ -25,7 +25,7 @@ def test_tokens_and_money_are_counted():
     budget.spend(ANSWER, Prices(1000.0, 5000.0))
     assert budget.spent_tokens == 100
     assert budget.spent_usd == pytest.approx(0.18)
-    assert budget.told() == "0.1800 of 1 USD and 100 of 1,000 tokens"
+    assert budget.describe() == "0.1800 of 1 USD and 100 of 1,000 tokens"
 
 
 def test_questions_in_flight_are_expected_to_cost_as_much_as_usual():
@@ -67,13 +67,13 @@ class Paid:
     def identity(self):
         return {"name": self.name}
 
-    def heed(self, budget):
+    def use_budget(self, budget):
         self._budget = budget
 
     def generate(self, requests):
         for place, request in enumerate(requests):
             if not self._budget.allows(0):
-                raise BudgetReached(f"the budget is used up: {self._budget.told()}")
+                raise BudgetReached(f"the budget is used up: {self._budget.describe()}")
             self.asked.append(request.prompt)
             yield place, ANSWER
 
@@ -119,7 +119,7 @@ def test_a_run_stops_at_its_budget_with_what_was_answered_judged(plug_ins, tmp_p
         assert "450 tokens" in record.note
         assert record.results[0].n == 4
         assert len(Paid.asked) == 4
-        assert store.spending(run=record.id).told() == "4 answers, 320 tokens in, 80 out, 0.4000 USD"
+        assert store.spending(run=record.id).describe() == "4 answers, 320 tokens in, 80 out, 0.4000 USD"
 
 
 def test_a_stopped_run_goes_on_with_a_larger_budget_and_asks_nothing_twice(plug_ins, tmp_path):
@@ -155,7 +155,7 @@ def test_an_unknown_price_makes_the_cost_unknown_not_zero(plug_ins, tmp_path):
         plan = runner.plan(RunConfig(task=task, model={"name": model, "priced": False}))
         record = runner.start(plan, store)
         assert store.spending(run=record.id).usd is None
-        assert "cost unknown" in store.spending(run=record.id).told()
+        assert "cost unknown" in store.spending(run=record.id).describe()
 
 
 def test_failures_that_took_nothing_do_not_make_others_look_cheap():

@@ -94,12 +94,12 @@ def test_it_prints_and_ends_as_a_process_does(tmp_path, arguments):
 
 
 def test_a_bug_is_a_traceback_and_exit_code_one(monkeypatch):
-    from lmassay.cli import listings
+    from lmassay.cli import components
 
     def broken(*_: object) -> None:
         raise RuntimeError("a bug")
 
-    monkeypatch.setattr(listings, "print_table", broken)
+    monkeypatch.setattr(components, "print_table", broken)
     done = lmassay("scorers")
     assert done.returncode == 1
     assert done.stderr.startswith("Traceback")

@@ -11,14 +11,14 @@ from lmassay.types import (
     Continuation,
     Generate,
     Metric,
-    Place,
     Provenance,
     Response,
     Slot,
-    candidates_of,
+    SourceLocation,
+    candidates_from_rows,
     canonical,
     digest,
-    provenance_of,
+    provenance_from_dict,
     request_as_dict,
     request_key,
     response_as_dict,
@@ -33,7 +33,7 @@ from lmassay.types import (
         Response(error="no"),
         Response(""),
         Response(Continuation(-1.5, (-1.0, -0.5))),
-        Response(candidates_of([Candidate(-1.0, 3, 0.2, 0.1), Candidate(None)])),
+        Response(candidates_from_rows([Candidate(-1.0, 3, 0.2, 0.1), Candidate(None)])),
         Response(Candidates([-1.0, None])),
     ],
 )
@@ -42,7 +42,7 @@ def test_a_response_survives_json(response):
 
 
 def test_the_place_of_a_request_is_no_part_of_what_it_asks():
-    here, there = Generate("x", place=Place("out", 1)), Generate("x", place=Place("out", 2))
+    here, there = Generate("x", location=SourceLocation("out", 1)), Generate("x", location=SourceLocation("out", 2))
     assert here == there
     assert request_as_dict(here) == request_as_dict(there)
 
@@ -142,14 +142,14 @@ def test_an_infinite_end_is_no_bound_and_survives_json(bounds, stored, both):
     metric = Metric("m", bounds=bounds)
     assert (metric.bounds, metric.range) == (stored, both)
     written = json.loads(json.dumps(Provenance(metrics=(metric,)).as_dict(), allow_nan=False))
-    assert provenance_of(written).metrics == (metric,)
+    assert provenance_from_dict(written).metrics == (metric,)
 
 
 def test_a_stored_metric_that_would_be_refused_today_is_read_without_what_is_wrong():
-    read = provenance_of({"metrics": [{"name": "m", "better": "lower", "bounds": [1, 0], "chance": 7}]})
+    read = provenance_from_dict({"metrics": [{"name": "m", "better": "lower", "bounds": [1, 0], "chance": 7}]})
     assert read.metrics == (Metric("m", better="lower"),)
 
 
 @pytest.mark.parametrize("evaluation", [None, "", "some"])
 def test_no_evaluation_and_not_stored_are_told_apart(evaluation):
-    assert provenance_of(Provenance(evaluation=evaluation).as_dict()).evaluation == evaluation
+    assert provenance_from_dict(Provenance(evaluation=evaluation).as_dict()).evaluation == evaluation

@@ -11,7 +11,7 @@ from lmassay.interchange.frames import Library, example_columns, frame, result_c
 from lmassay.reporting.export import row_as_dict
 from lmassay.running import runner
 from lmassay.running.config import expand, load_runs
-from lmassay.running.labels import labelled
+from lmassay.running.labels import with_sweep_labels
 from lmassay.statistics.comparison import Comparison, Side, compare_runs, load_side
 from lmassay.storage.store import Store
 from lmassay.types import Result, RunRecord
@@ -87,7 +87,7 @@ def evaluate(config: str | Path | Mapping[str, Any], results: str | Path = "resu
         runs = expand(dict(config), Path.cwd(), default_name="python")
     else:
         runs = load_runs(Path(config))
-    planned = labelled([runner.plan(run) for run in runs])
+    planned = with_sweep_labels([runner.plan(run) for run in runs])
     folder, sweep = Path(results), runner.new_sweep()
     with Store(folder, create=True) as store:
         return [Run(folder, runner.start(plan, store, sweep)) for plan in planned]

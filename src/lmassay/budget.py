@@ -58,7 +58,7 @@ class Budget:
                 "the server does not say how many tokens it took, so the budget cannot be kept; leave the budget out"
             )
 
-    def told(self) -> str:
+    def describe(self) -> str:
         """Which limit there is and how much of it is gone."""
         parts = []
         if self.usd is not None:

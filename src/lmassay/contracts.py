@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from lmassay.errors import LmassayError, PluginError, failure
+from lmassay.errors import LmassayError, PluginError, error_with_location
 from lmassay.types import (
     Candidates,
     Continuation,
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from lmassay.budget import Budget, Prices
     from lmassay.statistics.table import ScoreTable
 
-Answered = Iterable[Response | str | Continuation | Candidates | tuple[int, Response]]
+ModelReplies = Iterable[Response | str | Continuation | Candidates | tuple[int, Response]]
 Hook = str | Callable[..., Any]
 """A function, or where to import it from when it is first needed: ``package.module:name``."""
 
@@ -178,11 +178,11 @@ class Model:
     def check(self) -> None:
         """Raise a UserError for what can be known to be wrong before the first request."""
 
-    def heed(self, budget: Budget) -> None:
+    def use_budget(self, budget: Budget) -> None:
         """Called before the first request. When ``budget.allows`` says no, request nothing more, yield what is in
         flight, then raise BudgetReached."""
 
-    def keep_in(self, folder: Path) -> None:
+    def use_folder(self, folder: Path) -> None:
         """Called before the first request: where the model may note what it must find again after a crash."""
 
     def close(self) -> None:
@@ -198,7 +198,7 @@ class StoredAnswers(Model):
     roles: frozenset[str] = frozenset()
     """The roles that answers are there for."""
 
-    def check_places(self, ids: Sequence[str]) -> None:
+    def check_ids(self, ids: Sequence[str]) -> None:
         """Raise a UserError if an example of these ids has no answer; called before the run."""
 
 
@@ -219,7 +219,7 @@ def ask(model: Model, verb: str, requests: Sequence[Request]) -> Iterator[tuple[
 
 def _answers_of(model: Model, verb: str, requests: Sequence[Request]) -> Iterator[Any]:
     """What the model returns; a failure in a user's class is reported by name, one of ours is a bug and shown whole."""
-    methods: dict[str, Callable[[Sequence[Request]], Answered]] = {
+    methods: dict[str, Callable[[Sequence[Request]], ModelReplies]] = {
         "generate": model.generate,
         "logprobs": model.logprobs,
         "slot": model.slot,
@@ -231,7 +231,7 @@ def _answers_of(model: Model, verb: str, requests: Sequence[Request]) -> Iterato
     except Exception as error:
         if type(model).__module__.startswith("lmassay."):
             raise
-        raise PluginError(f"the model {model.name} failed: {failure(error)}") from error
+        raise PluginError(f"the model {model.name} failed: {error_with_location(error)}") from error
 
 
 def _is_placed(item: Any) -> bool:
@@ -323,7 +323,7 @@ class Variation:
     """Parts that say what the questions are. Only runs on the same data are marked if their settings differ."""
 
     @property
-    def asked(self) -> tuple[str, ...]:
+    def question_parts(self) -> tuple[str, ...]:
         """All parts that say how the question is asked."""
         return (*self.named, *self.hidden)
 
@@ -420,7 +420,7 @@ def resolve(hook: Hook) -> Callable[..., Any]:
         if is_own or isinstance(error, LmassayError):
             raise
         is_missing = isinstance(error, ModuleNotFoundError) and f"{module}.".startswith(f"{error.name}.")
-        why = f"there is no module {module}" if is_missing else failure(error)
+        why = f"there is no module {module}" if is_missing else error_with_location(error)
         raise PluginError(f"{hook} cannot be imported: {why}") from error
     try:
         function: Callable[..., Any] = getattr(found, name)

@@ -80,7 +80,7 @@ class HookWarning(UserWarning):
         """Which part of which evaluation: it is reported once, however often it fails."""
 
 
-def failure(error: BaseException) -> str:
+def error_with_location(error: BaseException) -> str:
     """An error of somebody else's code in one line: what it was, and the file and line it came from."""
     # Not the lines of Python's own import machinery.
     frames = [frame for frame in traceback.extract_tb(error.__traceback__) if not frame.filename.startswith("<frozen")]
@@ -88,9 +88,9 @@ def failure(error: BaseException) -> str:
     return f"{error!r}{place}"
 
 
-def reason(error: BaseException) -> str:
+def error_message(error: BaseException) -> str:
     """Why somebody else's code failed: our own errors say it themselves."""
-    return str(error) if isinstance(error, LmassayError) else failure(error)
+    return str(error) if isinstance(error, LmassayError) else error_with_location(error)
 
 
 def closest(name: str, known: Iterable[str]) -> str | None:

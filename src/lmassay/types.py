@@ -40,7 +40,7 @@ class Example:
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class SourceLocation:
     """Where a request stands in its data set, for models that look ready-made answers up: a role and a line or id."""
 
     role: str
@@ -60,7 +60,7 @@ class Generate:
     choices: tuple[str, ...] = ()
     """If any: the answer must be one of these texts, the one that the model finds most probable."""
     # Not part of what the model is asked, hence neither of equality nor of the cache key.
-    place: Place | None = field(default=None, compare=False)
+    location: SourceLocation | None = field(default=None, compare=False)
     draw: str = field(default="", compare=False)
     """Which draw a sampled answer is: the seed for models that sample here."""
 
@@ -73,7 +73,7 @@ class LogProbs:
     context: str
     continuation: str
     messages: tuple[tuple[str, str], ...] = ()
-    place: Place | None = field(default=None, compare=False)
+    location: SourceLocation | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,29 +90,29 @@ class Slot:
     candidates: tuple[str, ...]
     ranked: bool = True
     multi_token: bool = False
-    place: Place | None = field(default=None, compare=False)
+    location: SourceLocation | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
 class Train:
     """Ask that something be learned: a piece of work that any process can do, and whose outcome is kept.
 
-    ``by`` names the trainer that does it, ``spec`` says what is to be learned, ``after`` are trainings whose outcomes
-    it builds upon.
+    ``trainer`` names the trainer that does it, ``spec`` says what is to be learned, ``after`` are trainings whose
+    outcomes it builds upon.
     """
 
     verb: ClassVar[Verb] = "train"
-    by: str
+    trainer: str
     spec: Mapping[str, Any]
     after: tuple[Train, ...] = ()
-    where: Mapping[str, Any] = field(default_factory=dict, compare=False)
+    data_paths: Mapping[str, Any] = field(default_factory=dict, compare=False)
     """Where the data lie on this machine, which is no part of what is asked."""
     key: str = field(init=False, compare=False, repr=False)
     """What tells trainings apart, without the model."""
 
     def __post_init__(self) -> None:
         # Made once: what comes before is shared by many, and has others before it.
-        own = digest({"by": self.by, "spec": self.spec, "after": [earlier.key for earlier in self.after]})
+        own = digest({"by": self.trainer, "spec": self.spec, "after": [earlier.key for earlier in self.after]})
         object.__setattr__(self, "key", own)
 
 
@@ -174,7 +174,7 @@ class Candidates:
         return hash(tuple(self))
 
 
-def candidates_of(words: Iterable[Candidate]) -> Candidates:
+def candidates_from_rows(words: Iterable[Candidate]) -> Candidates:
     """The columns of candidates given one by one."""
     rows = list(words)
     return Candidates(
@@ -187,13 +187,13 @@ def _plain(value: float | None) -> float | None:
 
 
 @dataclass(frozen=True, slots=True)
-class Trained:
+class TrainingOutcome:
     """Answer to Train: what came of it, as plain JSON."""
 
     outcome: Mapping[str, Any]
 
 
-Answer = str | Continuation | Candidates | Trained
+Answer = str | Continuation | Candidates | TrainingOutcome
 
 
 @dataclass(frozen=True, slots=True)
@@ -221,7 +221,7 @@ class Response:
 
 
 @dataclass(frozen=True, slots=True)
-class OnTests:
+class PerTestScores:
     """The scores on single tests, where an example is a training and its score a mean over a test set."""
 
     tests: str
@@ -258,7 +258,7 @@ class Score:
     outcomes: Mapping[str, Sequence[Outcome]] = field(default_factory=dict)
     """For metrics in ``Design.crossed``: the value again, apart for each label. The value of the metric is the mean
     over the outcomes, each counting by its rows. Statistics need them; tables and pages show the value."""
-    on_tests: OnTests | None = None
+    test_scores: PerTestScores | None = None
     """Of a task whose ``design.replicates`` is set: what the values are means of."""
 
 
@@ -329,7 +329,7 @@ class Metric:
         _check_chance(self)
 
     @property
-    def shown_as(self) -> str:
+    def display_title(self) -> str:
         """The title, or the name of a metric without one."""
         return self.title or self.name
 
@@ -377,7 +377,7 @@ def _is_finite_number(value: object) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
 
 
-def metric_called(name: str, declared: Iterable[Metric]) -> Metric | None:
+def find_metric(name: str, declared: Iterable[Metric]) -> Metric | None:
     """The declaration of a metric among several; None if there is none.
 
     A point of a curve (``ew@top0.5``) and a statistic of a metric (``d_tgt.std``) share the facts of the metric that
@@ -410,7 +410,7 @@ class Combination:
         return dataclasses.asdict(self)
 
 
-def combination_of(data: Mapping[str, Any]) -> Combination:
+def combination_from_dict(data: Mapping[str, Any]) -> Combination:
     """The inverse of :meth:`Combination.as_dict`, after a trip through JSON."""
     return Combination(**{**data, "bounds": tuple(data["bounds"])})
 
@@ -469,7 +469,7 @@ class Design:
         }
 
 
-def design_of(data: Mapping[str, Any]) -> Design:
+def design_from_dict(data: Mapping[str, Any]) -> Design:
     """The inverse of :meth:`Design.as_dict`; early versions named one cluster and one group to pair by."""
     clusters = data.get("clusters")
     if clusters is None:
@@ -480,7 +480,7 @@ def design_of(data: Mapping[str, Any]) -> Design:
         clusters=tuple(clusters),
         headline=tuple(data.get("headline") or ()),
         weights=dict(data.get("weights") or {}),
-        combinations={metric: combination_of(stored) for metric, stored in combinations.items()},
+        combinations={metric: combination_from_dict(stored) for metric, stored in combinations.items()},
         pair_by=(pair_by,) if isinstance(pair_by, str) else tuple(pair_by),
         replicates=Replicates(**data["replicates"]) if data.get("replicates") else None,
         crossed=dict(data.get("crossed") or {}),
@@ -556,7 +556,7 @@ class Provenance:
         return data
 
 
-def provenance_of(data: Mapping[str, Any]) -> Provenance:
+def provenance_from_dict(data: Mapping[str, Any]) -> Provenance:
     """The inverse of :meth:`Provenance.as_dict`; what early versions did not write stays empty."""
     card = data.get("card")
     evaluation = data.get("evaluation")
@@ -570,7 +570,7 @@ def provenance_of(data: Mapping[str, Any]) -> Provenance:
         evaluation=None if evaluation is None else str(evaluation),
         base_task=str(data.get("base_task") or ""),
         base_label=str(data.get("base_label") or ""),
-        design=design_of(data),
+        design=design_from_dict(data),
         metrics=tuple(_stored_metric(stored) for stored in data.get("metrics") or ()),
         notes=tuple(data.get("notes") or ()),
         card=None if card is None else CardPart(**card),
@@ -708,7 +708,7 @@ def request_as_dict(request: Request) -> dict[str, Any]:
     """What the model is asked, without the place it is asked from."""
     if isinstance(request, Train):
         earlier = [training.key for training in request.after]
-        return {"verb": request.verb, "by": request.by, "spec": dict(request.spec), "after": earlier}
+        return {"verb": request.verb, "by": request.trainer, "spec": dict(request.spec), "after": earlier}
     fields = {f.name: getattr(request, f.name) for f in dataclasses.fields(request) if f.compare}
     return {"verb": request.verb, **fields}
 
@@ -736,7 +736,7 @@ def response_as_dict(response: Response) -> dict[str, Any]:
         row["answer"] = {"total": answer.total, "tokens": list(answer.tokens)}
     elif isinstance(answer, Candidates):
         row["answer"] = {"candidates": [[c.logprob, c.rank, c.mass_above, c.mass_below] for c in answer]}
-    elif isinstance(answer, Trained):
+    elif isinstance(answer, TrainingOutcome):
         row["answer"] = {"outcome": dict(answer.outcome)}
     return {name: value for name, value in row.items() if value is not None}
 
@@ -745,9 +745,9 @@ def response_from_dict(row: Mapping[str, Any]) -> Response:
     """The inverse of :func:`response_as_dict`."""
     answer: Any = row.get("answer")
     if isinstance(answer, dict) and "candidates" in answer:
-        answer = candidates_of(Candidate(*c) for c in answer["candidates"])
+        answer = candidates_from_rows(Candidate(*c) for c in answer["candidates"])
     elif isinstance(answer, dict) and "outcome" in answer:
-        answer = Trained(answer["outcome"])
+        answer = TrainingOutcome(answer["outcome"])
     elif isinstance(answer, dict):
         answer = Continuation(answer["total"], tuple(answer["tokens"]))
     return Response(**{**row, "answer": answer})

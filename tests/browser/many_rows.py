@@ -9,7 +9,7 @@ from typing import Any
 
 from lmassay.reporting.page import render
 from lmassay.storage.store import Store
-from lmassay.types import Example, NewRun, Row, Score, State, provenance_of
+from lmassay.types import Example, NewRun, Row, Score, State, provenance_from_dict
 
 MANY = 50_000
 HOSTILE = [
@@ -51,7 +51,7 @@ def _add(store: Store, run: str, task: str, model: str, rows: Iterator[Row]) -> 
     label = f"{task} {HOSTILE[1]}"
     provenance: dict[str, Any] = {"command": ["run", HOSTILE[2]], "signature": {"model": model}}
     store.add_run(
-        NewRun(run, run, "", task, model, label, {"task": task}, f"task:{task}", provenance_of(provenance), None)
+        NewRun(run, run, "", task, model, label, {"task": task}, f"task:{task}", provenance_from_dict(provenance), None)
     )
     store.add_rows(run, enumerate(rows))
     store.set_status(run, "done")

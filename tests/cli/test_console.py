@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from lmassay.cli.console import print_table, sentence
+from lmassay.cli.console import print_sentence, print_table
 from tests.helpers import ROOT, lmassay, write_config
 from tests.terminal import in_terminal
 
@@ -79,7 +79,7 @@ def test_what_is_no_terminal_gets_every_row_on_one_line(monkeypatch, capsys, col
     monkeypatch.setenv("COLUMNS", columns)
     rows = [["results folder", LONG_CELL, "set LMASSAY_RESULTS"], ["second", "2", "x" * 300]]
     print_table("title " * 60, ["what", "value", "remedy"], rows, right=(1,))
-    sentence(f"{LONG_CELL} is not a folder. " * 3)
+    print_sentence(f"{LONG_CELL} is not a folder. " * 3)
     lines = [line.rstrip() for line in capsys.readouterr().out.splitlines()]
     assert len(lines) == 5
     assert lines[0] == ("title " * 60).rstrip()

@@ -11,7 +11,7 @@ import sys
 
 import pytest
 
-from lmassay.cli import ending
+from lmassay.cli import exit as process_exit
 from tests.helpers import ROOT
 
 FAQ = (ROOT / "docs" / "faq.md").read_text(encoding="utf-8")
@@ -64,13 +64,19 @@ def test_every_message_in_the_faq_is_one_of_the_source(message, texts):
 
 def test_the_exit_codes_of_the_faq_are_those_of_the_help():
     told = {int(code) for code in re.findall(r"^\| (\d+) \|", FAQ, flags=re.MULTILINE)}
-    assert told == {ending.DONE, ending.NOT_ALL, ending.USER_MISTAKE, ending.INTERRUPTED, ending.TERMINATED}
+    assert told == {
+        process_exit.DONE,
+        process_exit.INCOMPLETE,
+        process_exit.USER_ERROR,
+        process_exit.INTERRUPTED,
+        process_exit.TERMINATED,
+    }
 
 
 def test_a_gate_that_cannot_judge_is_told_among_the_exit_codes():
     """It has done its comparison, so nobody may say that nothing was done."""
     (row,) = re.findall(r"^\| 2 \| (.*) \|$", FAQ, flags=re.MULTILINE)
-    for text in (row, ending.TABLE):
+    for text in (row, process_exit.EXIT_CODES_HELP):
         assert "cannot judge" in text
         assert "nothing was done" not in text
 

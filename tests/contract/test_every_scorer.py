@@ -21,7 +21,7 @@ from lmassay.evaluations.robustness.scorers.base import (
     works_by_chunks,
 )
 from lmassay.evaluations.robustness.teapot import module
-from lmassay.plugins.registry import Registry, current
+from lmassay.plugins.registry import Registry, current_registry
 from tests.helpers import ROOT
 
 TEXTS = [
@@ -36,7 +36,7 @@ TEXTS = [
 
 
 def fresh(name: str) -> Scorer:
-    made = current().get("scorer", name)()
+    made = current_registry().get("scorer", name)()
     try:
         made.check("en")
     except UserError as error:
@@ -44,7 +44,7 @@ def fresh(name: str) -> Scorer:
     return made
 
 
-@pytest.fixture(params=current().names("scorer"))
+@pytest.fixture(params=current_registry().names("scorer"))
 def each(request):
     return fresh(request.param)
 
@@ -151,7 +151,7 @@ def test_a_scorer_without_a_method_says_what_to_write():
 
 
 def test_a_function_becomes_a_scorer_and_may_ask_for_the_language():
-    with Registry(current()).active() as registry:
+    with Registry(current_registry()).active() as registry:
 
         @scorer("in-language")
         def in_language(hypothesis, reference, lang=None):
@@ -166,13 +166,13 @@ def test_a_function_becomes_a_scorer_and_may_ask_for_the_language():
 
 @pytest.mark.parametrize("name", ["zero_one", "chrf", "bleu"])
 def test_a_subclass_that_writes_score_sentence_anew_is_heard(name):
-    class Folded(current().get("scorer", name)):
+    class Folded(current_registry().get("scorer", name)):
         def score_sentence(self, hyp, ref, lang=None):
             return super().score_sentence(hyp.lower(), ref.lower(), lang=lang)
 
     hyps, refs = ["The Cat Sat Here", "a DOG barked now"], ["the cat sat here", "a dog barked now"]
     assert Folded().score(hyps, refs) == [1.0, 1.0]
-    assert current().get("scorer", name)().score(hyps, refs) != [1.0, 1.0]
+    assert current_registry().get("scorer", name)().score(hyps, refs) != [1.0, 1.0]
 
 
 def test_a_subclass_that_writes_score_corpus_anew_sees_the_whole_corpus():
@@ -224,7 +224,7 @@ def test_teapots_decorator_wants_a_scorer():
 
 def test_the_examples_scorers_load():
     module.install()
-    registry = Registry(current())
+    registry = Registry(current_registry())
     registry.load_file(ROOT / "examples" / "custom_scorers.py")
     made = registry.get("scorer", "f1")()
     assert made.score(["a b", ""], ["a c", "x"]) == [0.5, 0.0]

@@ -12,7 +12,7 @@ from lmassay.datasets.catalogue import Catalogue, get, local_path, remove, selec
 from lmassay.datasets.download import Downloader
 from lmassay.datasets.entry import DataSet, read_entry
 from lmassay.errors import DataError, StoreError
-from lmassay.storage.files import noted_reads
+from lmassay.storage.files import record_reads
 from tests.datasets.file_server import file_server
 from tests.datasets.small_entry import CONTENT, write_entry, write_mirror
 
@@ -113,7 +113,7 @@ def test_two_commands_do_not_write_the_same_files(entry, tmp_path):
 def test_what_is_selected_counts_as_read(entry, mirror):
     """A run depends on the files, so that their digests become part of its record."""
     fetch(entry, mirror)
-    with noted_reads() as read:
+    with record_reads() as read:
         select({"name": "small", "topic": "plants"})
     assert [path.name for path in read] == ["plants.jsonl"]
 

@@ -36,15 +36,15 @@ def test_the_description_of_own_data_in_the_docs_has_keys_that_are_known():
 def test_every_option_of_the_bias_task_and_of_models_behind_an_api_is_described():
     from lmassay.evaluations.bias.task import Bias
     from lmassay.plugins.options import options_model
-    from lmassay.plugins.registry import current
+    from lmassay.plugins.registry import current_registry
 
     for name in options_model(Bias).model_fields:
         assert f"`{name}" in BIAS or name in ("label", "base_dir"), name
     for kind in ("openai", "azure", "clova", "claude"):
         assert f"| `{kind}` |" in API_MODELS
-        for name in options_model(current().get("model", kind, ROOT)).model_fields:
+        for name in options_model(current_registry().get("model", kind, ROOT)).model_fields:
             assert f"`{name}" in API_MODELS or f"{name}:" in API_MODELS, (kind, name)
-    assert set(current().names("task")) >= {"bias"}
+    assert set(current_registry().names("task")) >= {"bias"}
 
 
 def test_every_step_of_kobbq_is_described():
@@ -54,19 +54,19 @@ def test_every_step_of_kobbq_is_described():
 
 
 def test_every_builtin_is_described_in_the_docs():
-    from lmassay.plugins.registry import current
+    from lmassay.plugins.registry import current_registry
 
     for kind in ("scorer", "perturbation"):
-        for name in current().names(kind):
+        for name in current_registry().names(kind):
             assert f"`{name}`" in ROBUSTNESS, name
 
 
 def test_every_option_of_the_few_shot_task_and_every_method_is_described():
     from lmassay.evaluations.fewshot.task import FewShot
     from lmassay.plugins.options import options_model
-    from lmassay.plugins.registry import current
+    from lmassay.plugins.registry import current_registry
 
-    for name in [*options_model(FewShot).model_fields, *current().names("method")]:
+    for name in [*options_model(FewShot).model_fields, *current_registry().names("method")]:
         assert f"`{name}" in FEWSHOT or name == "label", name
 
 

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from lmassay.storage.store import FILE, Store
+from lmassay.storage.store import STORE_FILE, Store
 from tests.helpers import lmassay, write_config, write_lines
 from tests.servers import completion, failure, openai_server, prompt_of
 
@@ -39,7 +39,7 @@ def started(folder: Path, file: Path) -> subprocess.Popen[str]:
 
 
 def answers_in_store(folder: Path) -> int:
-    file = folder / "results" / FILE
+    file = folder / "results" / STORE_FILE
     try:
         with sqlite3.connect(f"file:{file}?mode=ro", uri=True) as db:
             return db.execute("SELECT COUNT(*) FROM responses").fetchone()[0]

@@ -19,7 +19,7 @@ import pytest
 
 from lmassay.errors import MissingExtra, StoreError, UserError
 from lmassay.interchange.viewer import Viewer, _application
-from lmassay.storage.store import FILE, Store
+from lmassay.storage.store import STORE_FILE, Store
 from tests.interchange.kit import pairs_run
 
 
@@ -142,10 +142,10 @@ def test_ready_made_queries_spread_out_results_scores_and_errors(served, run):
     ],
 )
 def test_nothing_can_be_written_or_loaded_by_a_query(served, sql):
-    before = hashlib.sha256((served.folder / FILE).read_bytes()).hexdigest()
+    before = hashlib.sha256((served.folder / STORE_FILE).read_bytes()).hexdigest()
     status, text = served.sql(sql)
     assert status == 400 or '"error"' in text or '"ok": false' in text
-    assert hashlib.sha256((served.folder / FILE).read_bytes()).hexdigest() == before
+    assert hashlib.sha256((served.folder / STORE_FILE).read_bytes()).hexdigest() == before
     assert served.sql("select count(*) as n from runs")[1] == '[{"n": 1}]'
 
 

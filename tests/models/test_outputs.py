@@ -5,7 +5,7 @@ import pytest
 from lmassay.contracts import ask
 from lmassay.errors import DataError
 from lmassay.models.outputs import Outputs
-from lmassay.types import Generate, Place
+from lmassay.types import Generate, SourceLocation
 from tests.helpers import write_lines
 
 
@@ -15,7 +15,7 @@ def model(tmp_path):
 
 
 def text(model, role, *lines):
-    requests = [Generate(place=Place(role, line)) for line in lines]
+    requests = [Generate(location=SourceLocation(role, line)) for line in lines]
     return "".join(response.text for _, response in ask(model, "generate", requests))
 
 
@@ -32,11 +32,12 @@ def test_the_identity_follows_the_contents(model, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("place", "told"), [(Place("none", 0), "role 'none'"), (None, "line numbers"), (Place("out", 9), "no line 10")]
+    ("place", "told"),
+    [(SourceLocation("none", 0), "role 'none'"), (None, "line numbers"), (SourceLocation("out", 9), "no line 10")],
 )
 def test_a_request_that_no_line_answers_is_told(model, place, told):
     with pytest.raises(DataError, match=told):
-        list(ask(model, "generate", [Generate(place=place)]))
+        list(ask(model, "generate", [Generate(location=place)]))
 
 
 def test_files_of_different_length_and_no_files_are_refused(tmp_path, model):

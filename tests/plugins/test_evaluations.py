@@ -8,7 +8,7 @@ import shutil
 import pytest
 
 from lmassay.contracts import Finding
-from lmassay.plugins.evaluations import installed, package_of
+from lmassay.plugins.evaluations import installed_evaluations, package_of
 from tests.helpers import lmassay, write_config
 from tests.plugins.packages import evaluation_called, politeness, write_package
 
@@ -98,7 +98,7 @@ def test_between_two_packages_the_search_path_decides_nothing(tmp_path, monkeypa
         write_package(folder, f"twice-{package}", politeness(module, name="twice", task=f"polite_{package}"))
         monkeypatch.syspath_prepend(str(folder))
     assert package_of(evaluation_called("twice")) == "twice-one"
-    messages = {problem.package: problem.what for problem in installed().problems}
+    messages = {problem.package: problem.what for problem in installed_evaluations().problems}
     assert "twice-two" in messages["twice-one"]
     assert "twice-one" in messages["twice-two"]
     assert {what for what, _ in broken_rows()} == {"the package twice-one", "the package twice-two"}

@@ -8,7 +8,7 @@ import pytest
 
 from lmassay.errors import ConfigError, MissingExtra
 from lmassay.plugins.options import checked_options, options_model
-from lmassay.plugins.registry import current, kinds
+from lmassay.plugins.registry import current_registry, kinds
 from lmassay.redaction import is_secret_option, redact
 from tests.helpers import lmassay
 
@@ -94,10 +94,10 @@ def test_a_variable_is_filled_in_and_blanked_out_wherever_it_turns_up(monkeypatc
 
 
 def test_no_option_of_our_own_is_called_like_a_secret():
-    for kind, names in ((kind, current().names(kind)) for kind in kinds()):
+    for kind, names in ((kind, current_registry().names(kind)) for kind in kinds()):
         for name in names:
             try:
-                options = options_model(current().get(kind, name)).model_fields
+                options = options_model(current_registry().get(kind, name)).model_fields
             except (MissingExtra, ConfigError):
                 continue
             assert not [option for option in options if is_secret_option(option)], (kind, name)

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from lmassay.errors import PluginError
-from lmassay.plugins.registry import Registry, current
+from lmassay.plugins.registry import Registry, current_registry
 from lmassay.plugins.source_folder import SourceFolder
 from lmassay.storage.provenance import source_digest
 
@@ -29,7 +29,7 @@ def write(folder: Path, **files: str) -> Path:
 
 
 def load(path: Path, registry: Registry | None = None) -> Any:
-    return (registry or Registry(current())).load_file(path)
+    return (registry or Registry(current_registry())).load_file(path)
 
 
 @pytest.mark.parametrize(
@@ -82,7 +82,7 @@ def test_two_folders_with_a_module_of_the_same_name_work_in_one_process(tmp_path
             plug="def f():\n    import utils\n    return utils.value\n",
             utils=f"value = {number}",
         )
-    registry = Registry(current())
+    registry = Registry(current_registry())
     first, second = (load(tmp_path / name / "plug.py", registry) for name in ("1", "2"))
     assert (first.f(), second.f()) == (1, 2)
 
@@ -90,7 +90,7 @@ def test_two_folders_with_a_module_of_the_same_name_work_in_one_process(tmp_path
 def test_a_module_that_is_not_there_is_an_error_though_another_plug_in_has_one(tmp_path):
     write(tmp_path / "a", plug="import only_in_a\n", only_in_a="")
     write(tmp_path / "b", plug="\nimport only_in_a\n")
-    registry = Registry(current())
+    registry = Registry(current_registry())
     load(tmp_path / "a" / "plug.py", registry)
     with pytest.raises(PluginError, match=r"plug\.py, line 2: .*No module named 'only_in_a'"):
         load(tmp_path / "b" / "plug.py", registry)
@@ -176,7 +176,7 @@ def test_a_plug_in_that_another_one_imports_is_run_once(tmp_path):
         first="from lmassay import register\n@register('scorer', 'first')\nclass First: ...\n",
         second="from first import First\nclass Second(First): ...\n",
     )
-    registry = Registry(current())
+    registry = Registry(current_registry())
     second = registry.get("scorer", f"{tmp_path / 'second.py'}:Second")
     assert issubclass(second, registry.get("scorer", f"{tmp_path / 'first.py'}:First"))
 
@@ -313,7 +313,7 @@ def test_a_file_that_has_changed_is_loaded_again_with_what_it_imports(tmp_path):
         "from lmassay import register\nfrom utils import x\n@register('scorer', 'mine')\nclass Mine:\n    value = x\n"
     )
     write(tmp_path, plug=plug, utils="x = 1\n")
-    registry = Registry(current())
+    registry = Registry(current_registry())
     first = registry.get("scorer", f"{tmp_path / 'plug.py'}:Mine")
     assert registry.get("scorer", f"{tmp_path / 'plug.py'}:Mine") is first
     write(tmp_path, utils="x = 2\n")
@@ -323,7 +323,7 @@ def test_a_file_that_has_changed_is_loaded_again_with_what_it_imports(tmp_path):
 
 
 def test_a_plug_in_that_failed_can_be_mended(tmp_path):
-    registry = Registry(current())
+    registry = Registry(current_registry())
     write(tmp_path, plug="import utils\n")
     for source in ("(", "1 / 0\n"):
         with pytest.raises(PluginError):
@@ -342,7 +342,7 @@ def test_a_file_that_a_module_reads_through_lmassay_counts(tmp_path):
         utils="from lmassay import data_file\nWORDS = data_file(__file__.replace('utils.py', 'words.txt'))\n",
     )
     (tmp_path / "words.txt").write_text("one", encoding="utf-8")
-    registry = Registry(current())
+    registry = Registry(current_registry())
     first = load(tmp_path / "plug.py", registry).Mine
     before = source_digest(first)
     (tmp_path / "words.txt").write_text("two", encoding="utf-8")

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from unittest import mock
 
 import lmassay
-from lmassay.cli import console
+from lmassay.cli import progress
 from lmassay.errors import UserError
 from lmassay.evaluations.robustness.scorers.meteor import find_jar
 from lmassay.evaluations.robustness.teapot.module import loadtxt
@@ -215,7 +215,7 @@ def outcome(release: str, name: str) -> Outcome:
     if release == "1.x" and "bleu" in arguments:
         arguments += ["--bleu-compat", "1.x"]
     # On a busy machine Java takes long to start, and a line of progress would be printed.
-    with mock.patch.object(console, "_LINE_EVERY", math.inf):
+    with mock.patch.object(progress, "_SECONDS_BETWEEN_LINES", math.inf):
         done = run_lmassay("teapot", *arguments, cwd=FOLDER, env={"COLUMNS": "80"})
     return Outcome(list(case.cmd), done.returncode, done.stdout, done.stderr)
 

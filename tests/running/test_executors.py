@@ -11,21 +11,21 @@ from typing import Any
 import pytest
 
 from lmassay.errors import ConfigError
-from lmassay.plugins.registry import Registry, current
-from lmassay.running.executors import Cluster, Here, Order, carry_out, perform
-from lmassay.types import Response, Train, Trained, request_as_dict, response_as_dict, response_from_dict
+from lmassay.plugins.registry import Registry, current_registry
+from lmassay.running.executors import DaskExecutor, InProcessExecutor, TrainingJob, run_jobs, run_training
+from lmassay.types import Response, Train, TrainingOutcome, request_as_dict, response_as_dict, response_from_dict
 
 
-def teach(model, spec, *, where, given, told):
-    told(1.0)
+def teach(model, spec, *, data_paths, earlier, on_progress):
+    on_progress(1.0)
     if spec.get("fail"):
         raise ConfigError("it cannot be learned")
-    return {"name": spec["name"], "given": [outcome["name"] for outcome in given]}
+    return {"name": spec["name"], "given": [outcome["name"] for outcome in earlier]}
 
 
 @pytest.fixture(autouse=True)
 def trainer():
-    with Registry(current()).active() as registry:
+    with Registry(current_registry()).active() as registry:
         registry.add("trainer", "toy", teach)
         yield
 
@@ -34,25 +34,27 @@ def training(name: str, *after: Train, **more: Any) -> Train:
     return Train("toy", {"name": name, **more}, after)
 
 
-def orders(*trainings: Train) -> dict[str, Order]:
-    found: dict[str, Order] = {}
+def orders(*trainings: Train) -> dict[str, TrainingJob]:
+    found: dict[str, TrainingJob] = {}
     for wanted in trainings:
         for earlier in wanted.after:
             found |= {k: o for k, o in orders(earlier).items() if k not in found}
-        found[wanted.key] = Order(wanted.key, wanted, None, Path(), tuple(t.key for t in wanted.after))
+        found[wanted.key] = TrainingJob(wanted.key, wanted, None, Path(), tuple(t.key for t in wanted.after))
     return found
 
 
 def outcomes(found: dict[str, Response]) -> dict[str, Any]:
     return {
-        r.answer.outcome["name"]: r.answer.outcome["given"] for r in found.values() if isinstance(r.answer, Trained)
+        r.answer.outcome["name"]: r.answer.outcome["given"]
+        for r in found.values()
+        if isinstance(r.answer, TrainingOutcome)
     }
 
 
 def test_what_comes_before_is_done_once_and_handed_on():
     first, second = training("first"), training("second")
     last, other = training("last", first, second), training("other", first)
-    found = dict(perform(orders(last, other), {}, Here()))
+    found = dict(run_jobs(orders(last, other), {}, InProcessExecutor()))
     done = list(found)
     assert len(done) == 4
     assert done.index(first.key) < done.index(last.key)
@@ -63,42 +65,44 @@ def test_only_what_others_build_upon_stays_in_memory():
     first = training("first")
     last = training("last", first)
     known: dict[str, Response] = {}
-    list(perform(orders(last), known, Here()))
-    assert known[first.key].answer == Trained({"name": "first", "given": []})
-    assert known[last.key].answer == Trained({})
+    list(run_jobs(orders(last), known, InProcessExecutor()))
+    assert known[first.key].answer == TrainingOutcome({"name": "first", "given": []})
+    assert known[last.key].answer == TrainingOutcome({})
 
 
 @pytest.mark.parametrize("error", [RuntimeError("out of memory"), KeyError("x"), SystemExit(0)])
 def test_whatever_goes_wrong_in_a_training_costs_that_training_only(error):
-    def broken(model, spec, *, where, given, told):
+    def broken(model, spec, *, data_paths, earlier, on_progress):
         raise error
 
-    current().add("trainer", "broken", broken)
+    current_registry().add("trainer", "broken", broken)
     wanted = [Train("broken", {"name": "bad"}), training("fine")]
-    found = dict(perform(orders(*wanted), {}, Here()))
+    found = dict(run_jobs(orders(*wanted), {}, InProcessExecutor()))
     assert [bool(response.error) for response in found.values()] == [True, False]
 
 
 def test_what_is_known_is_not_done_again():
     first = training("first")
-    known = {first.key: Response(Trained({"name": "first", "given": []}))}
-    assert [key for key, _ in perform(orders(training("last", first)), known, Here())] == [training("last", first).key]
+    known = {first.key: Response(TrainingOutcome({"name": "first", "given": []}))}
+    assert [key for key, _ in run_jobs(orders(training("last", first)), known, InProcessExecutor())] == [
+        training("last", first).key
+    ]
 
 
 def test_a_failed_training_fails_those_that_build_upon_it_and_no_others():
     bad = training("bad", fail=True)
-    found = dict(perform(orders(training("last", bad), training("fine")), {}, Here()))
+    found = dict(run_jobs(orders(training("last", bad), training("fine")), {}, InProcessExecutor()))
     errors = [response.error for response in found.values() if response.error]
     assert errors == ["it cannot be learned", "a training that this one builds upon failed: it cannot be learned"]
     assert outcomes(found) == {"fine": []}
 
 
 def test_where_the_data_lie_is_no_part_of_what_is_asked():
-    here = Train("toy", {"name": "x"}, where={"data_dir": "/here"})
-    there = Train("toy", {"name": "x"}, where={"data_dir": "/there"})
+    here = Train("toy", {"name": "x"}, data_paths={"data_dir": "/here"})
+    there = Train("toy", {"name": "x"}, data_paths={"data_dir": "/there"})
     assert here.key == there.key
     assert here == there
-    assert "where" not in request_as_dict(here)
+    assert "data_paths" not in request_as_dict(here)
 
 
 def test_what_comes_before_tells_trainings_apart():
@@ -106,14 +110,14 @@ def test_what_comes_before_tells_trainings_apart():
 
 
 def test_an_outcome_survives_a_trip_through_json():
-    response = Response(Trained({"name": "x", "scores": [1.5, None]}), seconds=2.0)
+    response = Response(TrainingOutcome({"name": "x", "scores": [1.5, None]}), seconds=2.0)
     assert response_from_dict(response_as_dict(response)) == response
 
 
 def test_two_trainings_in_one_process_do_not_overlap():
     running, most = 0, 0
 
-    def slow(model, spec, *, where, given, told):
+    def slow(model, spec, *, data_paths, earlier, on_progress):
         nonlocal running, most
         running += 1
         most = max(most, running)
@@ -121,13 +125,13 @@ def test_two_trainings_in_one_process_do_not_overlap():
         running -= 1
         return {}
 
-    current().add("trainer", "slow", slow)
-    job = {"model": None, "base_dir": ".", "by": "slow", "spec": {}, "where": {}, "given": []}
-    registry = current()
+    current_registry().add("trainer", "slow", slow)
+    job = {"model": None, "base_dir": ".", "trainer": "slow", "spec": {}, "data_paths": {}, "earlier": []}
+    registry = current_registry()
 
     def work() -> None:
         with registry.active():
-            carry_out(job)
+            run_training(job)
 
     threads = [threading.Thread(target=work) for _ in range(3)]
     for thread in threads:
@@ -140,39 +144,39 @@ def test_two_trainings_in_one_process_do_not_overlap():
 class Fragile:
     """A pool that breaks whenever a certain training is in it, with all that is in it."""
 
-    def __init__(self, deadly: str, room: int = 3) -> None:
-        self.deadly, self.room, self.renewed = deadly, room, 0
+    def __init__(self, deadly: str, capacity: int = 3) -> None:
+        self.deadly, self.capacity, self.renewed = deadly, capacity, 0
         self.inside: list[tuple[Future[Any], dict[str, Any]]] = []
 
     def submit(self, job):
         future: Future[Any] = Future()
         self.inside.append((future, job))
-        if len(self.inside) == self.room or job["spec"]["name"] in (self.deadly, "last"):
+        if len(self.inside) == self.capacity or job["spec"]["name"] in (self.deadly, "last"):
             broken = any(job["spec"]["name"] == self.deadly for _, job in self.inside)
             for waiting, told in self.inside:
-                waiting.set_exception(BrokenProcessPool()) if broken else waiting.set_result(carry_out(told))
+                waiting.set_exception(BrokenProcessPool()) if broken else waiting.set_result(run_training(told))
             self.inside.clear()
         return future
 
-    def renew(self) -> None:
+    def restart(self) -> None:
         self.renewed += 1
 
-    def watch(self) -> None: ...
+    def check_workers(self) -> None: ...
 
     def close(self) -> None: ...
 
 
 def test_only_the_training_that_kills_its_process_is_given_up():
-    crew = Fragile("deadly", room=1)
-    found = dict(perform(orders(training("a"), training("deadly"), training("b"), training("last")), {}, crew))
+    executor = Fragile("deadly", capacity=1)
+    found = dict(run_jobs(orders(training("a"), training("deadly"), training("b"), training("last")), {}, executor))
     assert set(outcomes(found)) == {"a", "b", "last"}
     assert [r.error for r in found.values() if r.error] == [
         "the process that did this training died 2 times: was it out of memory?"
     ]
-    assert crew.renewed == 2
+    assert executor.renewed == 2
 
 
-class BreaksAtTheDoor(Here):
+class BreaksAtTheDoor(InProcessExecutor):
     """A pool that is found broken when the next training is handed in."""
 
     def __init__(self) -> None:
@@ -184,12 +188,12 @@ class BreaksAtTheDoor(Here):
             raise BrokenProcessPool
         return super().submit(job)
 
-    def renew(self) -> None:
+    def restart(self) -> None:
         self.broken = False
 
 
 def test_a_pool_that_breaks_between_two_trainings_is_renewed():
-    found = dict(perform(orders(training("a"), training("b")), {}, BreaksAtTheDoor()))
+    found = dict(run_jobs(orders(training("a"), training("b")), {}, BreaksAtTheDoor()))
     assert set(outcomes(found)) == {"a", "b"}
 
 
@@ -199,16 +203,16 @@ def test_a_cluster_whose_workers_are_all_gone_says_so_once(monkeypatch):
     told: list[str] = []
     options = {"processes": False, "threads_per_worker": 1, "dashboard_address": ":0", "protocol": "tcp://"}
     with distributed.LocalCluster(n_workers=1, **options) as found:
-        crew = Cluster(found.scheduler_address, told.append)
+        executor = DaskExecutor(found.scheduler_address, told.append)
         try:
-            crew.watch()
+            executor.check_workers()
             assert told == []
             found.scale(0)
-            while crew._client.nthreads():
+            while executor._client.nthreads():
                 pass
-            crew.watch()
-            crew.watch()
+            executor.check_workers()
+            executor.check_workers()
         finally:
-            crew.close()
+            executor.close()
     assert len(told) == 1
     assert f"dask worker {found.scheduler_address}" in told[0]

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from lmassay.api import evaluate
 from lmassay.running import runner
 from lmassay.running.config import RunConfig, expand
-from lmassay.running.differences import short_texts, telling_apart
-from lmassay.running.labels import distinct, labelled
+from lmassay.running.differences import distinguishing_values, short_texts
+from lmassay.running.labels import with_distinct_labels, with_sweep_labels
 from lmassay.storage.store import Store
 from tests.helpers import ROOT, lmassay, write_config, write_lines
 
@@ -25,7 +25,7 @@ def labels(folder, task, model="echo", **more):
     tasks = task if isinstance(task, list) else [task]
     specs = [{"name": "robustness", "src": "src.txt", "attack": "charswap", **one} for one in tasks]
     runs = expand({"task": specs, "model": model, **more}, folder)
-    planned = labelled([runner.plan(run) for run in runs])
+    planned = with_sweep_labels([runner.plan(run) for run in runs])
     models = {plan.model_label for plan in planned}
     return [plan.label if len(models) == 1 else f"{plan.label} on {plan.model_label}" for plan in planned]
 
@@ -158,7 +158,7 @@ def test_runs_that_were_planned_without_a_file_have_their_own_labels(tmp_path):
     write_lines(tmp_path / "src.txt", ["several wonderful people travelled through distant mountains together"])
     task = {"name": "robustness", "src": "src.txt", "attack": "charswap"}
     planned = [runner.plan(RunConfig(task=task, model="echo", seed=seed, base_dir=tmp_path)) for seed in (1, 2)]
-    assert [plan.label for plan in distinct(planned)] == ["charswap, seed=1", "charswap, seed=2"]
+    assert [plan.label for plan in with_distinct_labels(planned)] == ["charswap, seed=1", "charswap, seed=2"]
 
 
 # --- few-shot: a run alone says its method, a sweep what it varies ----------------------------------------------------
@@ -167,7 +167,7 @@ def test_runs_that_were_planned_without_a_file_have_their_own_labels(tmp_path):
 def fewshot_labels(method, **task):
     data = {"name": "fewshot", "data": "examples/fewshot/reviews.yaml", "labelled": ["train"]}
     runs = expand({"task": {**data, "method": method, **task}, "model": None}, ROOT)
-    return [plan.label for plan in labelled([runner.plan(run) for run in runs])]
+    return [plan.label for plan in with_sweep_labels([runner.plan(run) for run in runs])]
 
 
 def test_a_few_shot_run_alone_says_its_method_and_no_option():
@@ -229,7 +229,7 @@ def test_different_values_have_different_texts_of_one_short_line(values):
 
 def test_only_as_many_keys_are_named_as_tell_runs_apart():
     configs = [{"task": {"name": "t", "a": a, "b": a}, "seed": seed} for a in (1, 2) for seed in (3, 4)]
-    assert telling_apart([[config] for config in configs]) == [
+    assert distinguishing_values([[config] for config in configs]) == [
         "a=1, seed=3",
         "a=1, seed=4",
         "a=2, seed=3",
@@ -239,4 +239,4 @@ def test_only_as_many_keys_are_named_as_tell_runs_apart():
 
 def test_only_what_the_runs_of_a_group_agree_in_tells_it_from_others():
     groups = [[{"task": {"name": "t", "attack": a, "s_src": s}} for a in ("x", "y")] for s in ("chrf", "bleu")]
-    assert telling_apart(groups) == ["s_src=chrf", "s_src=bleu"]
+    assert distinguishing_values(groups) == ["s_src=chrf", "s_src=bleu"]

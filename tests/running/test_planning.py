@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from lmassay.api import evaluate
-from lmassay.plugins.registry import Registry, current
-from lmassay.running.executors import carry_out
+from lmassay.plugins.registry import Registry, current_registry
+from lmassay.running.executors import run_training
 from lmassay.storage.store import Store
 from tests.evaluations.fewshot.toys import METHOD, trained, write_sweep
 from tests.helpers import ROOT, lmassay, lmassay_process, write_config, write_lines
@@ -100,7 +100,7 @@ def test_answers_are_not_reused_after_a_module_next_to_the_plug_in_has_changed(f
 
 def test_a_notebook_uses_the_edited_module_in_its_next_run(folder, monkeypatch):
     monkeypatch.chdir(folder)
-    with Registry(current()).active():
+    with Registry(current_registry()).active():
         values = []
         for source in (ONCE, TWICE):
             write(folder, utils=source)
@@ -258,12 +258,12 @@ def test_a_worker_does_not_train_with_code_that_is_not_that_of_the_run(tmp_path)
         "model": "model.py:Mine",
         "model_source": "src:01234567",
         "base_dir": str(tmp_path),
-        "by": "fewshot",
+        "trainer": "fewshot",
         "spec": {},
-        "where": {},
-        "given": [],
+        "data_paths": {},
+        "earlier": [],
     }
-    assert "has changed since the run began; start a new run" in carry_out(job)["error"]
+    assert "has changed since the run began; start a new run" in run_training(job)["error"]
 
 
 def test_the_signature_says_with_which_correlation_intervals_of_repetitions_are_computed(tmp_path):

@@ -12,14 +12,14 @@ import pytest
 
 from lmassay.contracts import Model, Task, ask
 from lmassay.errors import ConfigError, DataError, PluginError, StoreError, UserError
-from lmassay.plugins.registry import Registry, current
+from lmassay.plugins.registry import Registry, current_registry
 from lmassay.running import runner
 from lmassay.running.config import RunConfig
 from lmassay.statistics.caveats import caveats
 from lmassay.statistics.comparison import compare_runs, load_side
 from lmassay.statistics.intervals import Settings, mean_results, paired_difference
-from lmassay.storage.store import Store, fits_cache
-from lmassay.types import Design, Example, Generate, Outcome, Place, Response, Score, Slot
+from lmassay.storage.store import Store, is_cacheable_request
+from lmassay.types import Design, Example, Generate, Outcome, Response, Score, Slot, SourceLocation
 
 
 class Lengths(Task):
@@ -87,7 +87,7 @@ def model():
 
 @pytest.fixture(autouse=True)
 def registry(model):
-    child = Registry(current())
+    child = Registry(current_registry())
     child.add("task", "lengths", Lengths)
     child.add("model", "counting", model)
     with child.active():
@@ -273,13 +273,13 @@ def test_plain_strings_are_answers():
         def generate(self, requests):
             return [request.prompt for request in requests]
 
-    assert list(ask(Plain(), "generate", [Generate("a", place=Place("out", 0))])) == [(0, Response("a"))]
+    assert list(ask(Plain(), "generate", [Generate("a", location=SourceLocation("out", 0))])) == [(0, Response("a"))]
 
 
 def test_long_lists_of_candidates_are_not_kept_but_short_ones_are():
-    assert fits_cache(Slot("x ", ".", ("a", "b")))
-    assert not fits_cache(Slot("x ", ".", tuple(str(i) for i in range(1000))))
-    assert fits_cache(Generate("x"))
+    assert is_cacheable_request(Slot("x ", ".", ("a", "b")))
+    assert not is_cacheable_request(Slot("x ", ".", tuple(str(i) for i in range(1000))))
+    assert is_cacheable_request(Generate("x"))
 
 
 @pytest.mark.parametrize("value", [float("nan"), float("inf"), None, "x"])
@@ -318,7 +318,7 @@ def test_a_model_class_that_forgets_an_option_in_its_identity_is_not_served_the_
         def __init__(self, warmth: float = 0.0) -> None:
             super().__init__()
 
-    current().add("model", "forgetful", Forgetful)
+    current_registry().add("model", "forgetful", Forgetful)
     for warmth in (0.0, 1.0):
         runner.start(planned(model={"name": "forgetful", "warmth": warmth}), store)
     assert len(model.asked) == 10
@@ -331,7 +331,7 @@ def test_a_model_whose_file_changes_under_its_name_is_asked_anew(store, model, t
         def __init__(self, files: list[str]) -> None:
             super().__init__()
 
-    current().add("model", "reader", Reader)
+    current_registry().add("model", "reader", Reader)
     weights = tmp_path / "weights.txt"
     for content in ("one", "two", "two"):
         weights.write_text(content, encoding="utf-8")
@@ -342,7 +342,9 @@ def test_a_model_whose_file_changes_under_its_name_is_asked_anew(store, model, t
 
 
 def test_a_model_that_lacks_the_method_it_promises_is_refused(model):
-    current().add("model", "mute", type("Mute", (), {"name": "mute", "can": frozenset({"generate"}), "identity": dict}))
+    current_registry().add(
+        "model", "mute", type("Mute", (), {"name": "mute", "can": frozenset({"generate"}), "identity": dict})
+    )
     with pytest.raises(PluginError, match="says that it can generate, but has no such method"):
         planned(model="mute")
 
@@ -370,7 +372,7 @@ def test_clusters_named_by_the_task_are_used_when_runs_are_compared(store, monke
             effects = np.random.default_rng(int(self.bias)).normal(size=10)
             return [Score({"length": effects[int(e.id) % 10]}) for e in examples]
 
-    current().add("task", "templates", Templates)
+    current_registry().add("task", "templates", Templates)
     a, b = (runner.start(planned(task={"name": "templates", "bias": bias}), store) for bias in (0.0, 1.0))
     sides = [load_side(store, record) for record in (a, b)]
     (clustered,) = compare_runs(sides[0], sides[1:])
@@ -432,7 +434,7 @@ def test_a_reader_can_be_shown_what_was_asked_and_answered(store, model):
     record = runner.start(planned(), store)
     found = {
         i: [(request["prompt"], response.answer, response.finish) for request, response in asked]
-        for i, asked in store.asked(record.id)
+        for i, asked in store.requests_and_responses(record.id)
     }
     assert found["0"] == [("a", "aa", "stop")]
     assert found["1"] == [("bb", None, "refusal")]

@@ -10,7 +10,7 @@ import pytest
 from lmassay.statistics.combination import combination_result, empty_labels
 from lmassay.statistics.intervals import Settings
 from lmassay.statistics.table import ScoreTable
-from lmassay.types import Combination, Example, Row, Score, combination_of
+from lmassay.types import Combination, Example, Row, Score, combination_from_dict
 
 SETTINGS = Settings(resamples=500)
 DIFFERENCE = Combination({"here": 1.0, "there": -1.0}, bounds=(-1.0, 1.0))
@@ -126,4 +126,4 @@ def test_clusters_that_all_agree_have_an_interval_too():
 
 def test_a_combination_survives_json():
     combination = Combination({"here": 1.0, "there": -1.0}, -0.5, "template", (-1.0, 1.0))
-    assert combination_of(json.loads(json.dumps(combination.as_dict()))) == combination
+    assert combination_from_dict(json.loads(json.dumps(combination.as_dict()))) == combination

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from lmassay.errors import StoreError
-from lmassay.storage.store import FILE, Store
+from lmassay.storage.store import STORE_FILE, Store
 from lmassay.types import Example, NewRun, Provenance, Response, Result, Row, Score
 from tests.helpers import lmassay, write_config, write_lines
 
@@ -26,14 +26,14 @@ def folder(tmp_path: Path) -> Path:
 
 def edit(folder: Path, *statements: str) -> None:
     """What somebody with an editor for SQLite might do."""
-    with sqlite3.connect(folder / "results" / FILE) as database:
+    with sqlite3.connect(folder / "results" / STORE_FILE) as database:
         for statement in statements:
             assert database.execute(statement).rowcount > 0, statement
     database.close()
 
 
 def table(folder: Path, name: str, columns: str = "*") -> list[tuple[object, ...]]:
-    with sqlite3.connect(folder / "results" / FILE) as database:
+    with sqlite3.connect(folder / "results" / STORE_FILE) as database:
         found = database.execute(f"SELECT {columns} FROM {name} ORDER BY 1, 2").fetchall()
     database.close()
     return found
@@ -132,7 +132,7 @@ def test_a_changed_answer_is_asked_for_again(tmp_path):
     edit(tmp_path, "UPDATE responses SET response = replace(response, 'yes', 'no') WHERE key = 'a'")
     with Store(tmp_path / "results") as store:
         assert store.cached(["a", "b"]) == {"b": Response("yes")}
-        assert store.has(["a", "b"]) == {"b"}
+        assert store.cached_keys(["a", "b"]) == {"b"}
 
 
 def test_a_run_that_is_not_finished_is_whole(tmp_path):
@@ -169,7 +169,7 @@ def test_a_gate_does_not_judge_a_damaged_run(folder):
 @pytest.mark.parametrize("version", [1, 2, 3])
 def test_a_store_without_digests_is_read_and_carried_on(folder, version):
     edit(folder, "DELETE FROM digests")
-    with sqlite3.connect(folder / "results" / FILE) as database:
+    with sqlite3.connect(folder / "results" / STORE_FILE) as database:
         for statement in ("DROP TABLE digests", f"PRAGMA user_version = {version}"):
             database.execute(statement)
         for name in ("rows", "responses"):

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from lmassay.plugins.evaluations import evaluation_of, metric_of
-from lmassay.storage.store import FILE, Store
+from lmassay.storage.store import STORE_FILE, Store
 from tests.helpers import lmassay
 
 FIXTURE = Path(__file__).parent / "old_store"
@@ -30,9 +30,9 @@ EVALUATION_OF_TASK = {
 def results(tmp_path: Path) -> Path:
     folder = tmp_path / "results"
     folder.mkdir()
-    (folder / FILE).write_bytes(gzip.decompress((FIXTURE / f"{FILE}.gz").read_bytes()))
+    (folder / STORE_FILE).write_bytes(gzip.decompress((FIXTURE / f"{STORE_FILE}.gz").read_bytes()))
     shutil.copytree(FIXTURE / "pairs", tmp_path / "pairs")
-    with sqlite3.connect(folder / FILE) as database:
+    with sqlite3.connect(folder / STORE_FILE) as database:
         moved = json.dumps(str(tmp_path))[1:-1]
         database.execute("UPDATE runs SET config = replace(config, ?, ?)", (MADE_IN, moved))
     return folder
@@ -40,7 +40,7 @@ def results(tmp_path: Path) -> Path:
 
 def stored_results(results: Path) -> dict[str, list[dict[str, object]]]:
     """As they stand in the file, whatever lmassay makes of them."""
-    with sqlite3.connect(results / FILE) as database:
+    with sqlite3.connect(results / STORE_FILE) as database:
         return {run: json.loads(text) for run, text in database.execute("SELECT id, results FROM runs")}
 
 

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 import pytest
 
 from lmassay.errors import StoreError
-from lmassay.storage.store import FILE, Store
+from lmassay.storage.store import STORE_FILE, Store
 from lmassay.types import Example, NewRun, Outcome, Provenance, Response, Row, Score
 
 
@@ -159,13 +159,13 @@ def test_a_folder_that_cannot_be_made_is_refused(tmp_path):
     "content", [b"not a database, not at all, really" * 100, b"SQLite format 3\x00" + b"\xff" * 5000]
 )
 def test_a_damaged_store_is_named(tmp_path, content):
-    (tmp_path / FILE).write_bytes(content)
+    (tmp_path / STORE_FILE).write_bytes(content)
     with pytest.raises(StoreError, match="damaged or no lmassay store"):
         Store(tmp_path).runs()
 
 
 def test_a_database_of_something_else_is_left_alone(tmp_path):
-    with sqlite3.connect(tmp_path / FILE) as other:
+    with sqlite3.connect(tmp_path / STORE_FILE) as other:
         other.execute("CREATE TABLE things (x)")
     other.close()
     with pytest.raises(StoreError, match="something else"):
@@ -199,7 +199,10 @@ def test_what_was_asked_of_an_example_is_found_with_its_answers(store):
     store.add_response("k", run, "m", {"verb": "generate", "prompt": "1 + 1 ="}, Response("2"))
     rows = [(place, Row(Example(i, {}), "scored")) for place, i in enumerate("ba")]
     store.add_rows(run, rows, {"a": ["k", "gone"], "b": []})
-    assert list(store.asked(run)) == [("b", []), ("a", [({"verb": "generate", "prompt": "1 + 1 ="}, Response("2"))])]
+    assert list(store.requests_and_responses(run)) == [
+        ("b", []),
+        ("a", [({"verb": "generate", "prompt": "1 + 1 ="}, Response("2"))]),
+    ]
 
 
 def test_a_store_of_an_earlier_version_has_no_record_of_what_was_asked(store):
@@ -208,10 +211,10 @@ def test_a_store_of_an_earlier_version_has_no_record_of_what_was_asked(store):
     with sqlite3.connect(store.file) as db:
         db.execute("DROP TABLE asked")
         db.execute("PRAGMA user_version = 2")
-    assert list(store.asked(run)) == [("a", [])]
+    assert list(store.requests_and_responses(run)) == [("a", [])]
     with Store(store.folder, create=True) as upgraded:
         upgraded.add_rows(run, [(0, Row(Example("a", {}), "scored"))], {"a": ["k"]})
-        assert list(upgraded.asked(run)) == [("a", [])]
+        assert list(upgraded.requests_and_responses(run)) == [("a", [])]
 
 
 def test_outcomes_come_back_with_their_scores(store):
@@ -247,4 +250,4 @@ def test_an_error_or_id_that_has_no_utf_8_is_spelled_out(store):
     store.add_rows(run, [(0, Row(Example("a\ud800", {}), "error", error="said \udfff"))], {"a\ud800": ["k"]})
     (row,) = store.rows(run)
     assert (row.example.id, row.error) == ("a\\ud800", "said \\udfff")
-    assert list(store.asked(run)) == [("a\\ud800", [])]
+    assert list(store.requests_and_responses(run)) == [("a\\ud800", [])]

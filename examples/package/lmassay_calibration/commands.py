@@ -9,8 +9,8 @@ from pathlib import Path
 import click
 import numpy as np
 
-from lmassay.cli.common import json_option
 from lmassay.cli.console import print_json, print_table
+from lmassay.cli.options import json_option
 from lmassay.errors import DataError
 from lmassay.statistics.intervals import mean_interval
 from lmassay.storage.files import require_file

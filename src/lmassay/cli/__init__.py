@@ -8,13 +8,13 @@ import click
 from click.shell_completion import CompletionItem
 
 import lmassay
-from lmassay.cli import ending
+from lmassay.cli import exit as process_exit
 from lmassay.cli.commands import command_table
 from lmassay.cli.completion import offer_runs
-from lmassay.cli.console import complain, show_warnings
+from lmassay.cli.console import print_error, show_warnings
 from lmassay.contracts import resolve
 from lmassay.errors import LmassayError, PluginError
-from lmassay.plugins.evaluations import unloaded_packages
+from lmassay.plugins.evaluations import unloaded_packages_note
 
 
 class _Commands(click.Group):
@@ -53,7 +53,7 @@ class _Commands(click.Group):
 @click.group(
     cls=_Commands,
     context_settings={"help_option_names": ["-h", "--help"]},
-    epilog=f"\b\nExit codes:\n{ending.TABLE}",
+    epilog=f"\b\nExit codes:\n{process_exit.EXIT_CODES_HELP}",
 )
 @click.version_option(lmassay.__version__, prog_name="lmassay")
 def app() -> None:
@@ -70,49 +70,53 @@ def app() -> None:
 
 def main(argv: list[str] | None = None) -> None:
     """Entry point: a user's mistake is one line and exit code 2, Ctrl-C is 130, a bug is a traceback."""
-    ending.prepare_streams()
-    ending.heed_termination()
+    process_exit.prepare_streams()
+    process_exit.handle_sigterm()
     show_warnings()
     try:
         status = app.main(args=argv, prog_name="lmassay", standalone_mode=False)
-        ending.flush()
+        process_exit.flush()
     except click.UsageError as error:
         if type(error).__name__ == "NoArgsIsHelpError":
             error.show()
         else:
             # The command may be one of a package that could not be loaded.
-            remark = unloaded_packages() if ending.is_unknown_command(error, app) else ""
-            complain(f"{ending.usage_mistake(error)}{remark}")
-        ending.leave(ending.USER_MISTAKE)
+            remark = unloaded_packages_note() if process_exit.is_unknown_command(error, app) else ""
+            print_error(f"{process_exit.usage_error_message(error)}{remark}")
+        process_exit.exit_with(process_exit.USER_ERROR)
     except click.ClickException as error:
-        complain(error.format_message())
-        ending.leave(ending.USER_MISTAKE)
+        print_error(error.format_message())
+        process_exit.exit_with(process_exit.USER_ERROR)
     except LmassayError as error:
-        complain(str(error), _notes(error))
-        ending.leave(ending.USER_MISTAKE)
+        print_error(str(error), _notes(error))
+        process_exit.exit_with(process_exit.USER_ERROR)
     except (click.Abort, KeyboardInterrupt) as stop:
         # click wraps Ctrl-C; what the runner had to say hangs on the original.
         cause = stop.__cause__ or stop.__context__ or stop
-        complain("stopped", _notes(cause))
-        ending.leave(ending.TERMINATED if isinstance(cause, ending.Terminated) else ending.INTERRUPTED)
+        print_error("stopped", _notes(cause))
+        process_exit.exit_with(
+            process_exit.TERMINATED if isinstance(cause, process_exit.Terminated) else process_exit.INTERRUPTED
+        )
     except OSError as error:
-        ending.leave(_not_written_or_read(error))
+        process_exit.exit_with(_not_written_or_read(error))
     except UnicodeEncodeError as error:
         if error.encoding != sys.getfilesystemencoding():
             raise
-        complain(f"a file name cannot be written in this environment's encoding ({error.encoding}); set PYTHONUTF8=1")
-        ending.leave(ending.USER_MISTAKE)
-    ending.leave(status if isinstance(status, int) else 0)
+        print_error(
+            f"a file name cannot be written in this environment's encoding ({error.encoding}); set PYTHONUTF8=1"
+        )
+        process_exit.exit_with(process_exit.USER_ERROR)
+    process_exit.exit_with(status if isinstance(status, int) else 0)
 
 
 def _not_written_or_read(error: OSError) -> int:
     if isinstance(error, BrokenPipeError):
-        return ending.NOT_ALL
-    if error.errno not in ending.MENDABLE:
+        return process_exit.INCOMPLETE
+    if error.errno not in process_exit.USER_FIXABLE_ERRNOS:
         raise error
     where = error.filename or "standard output"
-    complain(f"{where}: {error.strerror}", _notes(error))
-    return ending.USER_MISTAKE
+    print_error(f"{where}: {error.strerror}", _notes(error))
+    return process_exit.USER_ERROR
 
 
 def _notes(error: BaseException) -> list[str]:

@@ -13,14 +13,13 @@ from typing import Any
 import click
 import yaml
 
-from lmassay.cli.common import json_option, results_option
 from lmassay.cli.completion import offer
-from lmassay.cli.console import print_json, print_table, say, sentence, warn
-from lmassay.cli.crew import Hands, crew_options
-from lmassay.cli.display import board
-from lmassay.cli.run import EXIT_WITH_ERRORS, plug_in_output_aside, show_plan, unfinished, work_through
+from lmassay.cli.console import print_json, print_sentence, print_table, say, warn
+from lmassay.cli.options import ExecutorOptions, executor_options, json_option, results_option
+from lmassay.cli.progress import progress_board
+from lmassay.cli.run import EXIT_WITH_ERRORS, plugin_output_to_stderr, report_unfinished, show_plan, work_through
 from lmassay.errors import PluginError, UserError, did_you_mean
-from lmassay.plugins.evaluations import evaluations, unloaded_packages
+from lmassay.plugins.evaluations import evaluations, unloaded_packages_note
 from lmassay.reporting import card as cards
 from lmassay.reporting.card import Part
 from lmassay.reporting.compared import interval_text
@@ -36,10 +35,10 @@ from lmassay.reporting.headline import (
 from lmassay.reporting.numbers import p_text, short_text
 from lmassay.reporting.tiles import interval_head
 from lmassay.running import runner
-from lmassay.running.labels import distinct, labelled
-from lmassay.running.model_spec import DEFAULT
+from lmassay.running.labels import with_distinct_labels, with_sweep_labels
+from lmassay.running.model_spec import DEFAULT_MODEL
 from lmassay.running.planning import Plan
-from lmassay.running.sweep import Entry, register_all
+from lmassay.running.sweep import SweepRun, record_runs
 from lmassay.statistics.comparability import marks
 from lmassay.storage.files import atomic_write
 from lmassay.storage.provenance import command_line
@@ -73,7 +72,7 @@ _PAGES = (".html", ".htm")
 )
 @click.option("--write", "folder", type=click.Path(path_type=Path), help="Only write the configurations into a folder.")
 @click.option("--dry-run", is_flag=True, help="Check and show the plan; ask nothing, write nothing.")
-@crew_options
+@executor_options
 @results_option
 @json_option
 def card(
@@ -84,7 +83,7 @@ def card(
     output: Path,
     folder: Path | None,
     dry_run: bool,
-    hands: Hands,
+    execution: ExecutorOptions,
     results: Path,
     as_json: bool,
 ) -> int:
@@ -105,13 +104,13 @@ def card(
     size = "quick" if quick else "full" if full else "standard"
     if not models and not dry_run and folder is None:
         _fetch_default()
-    with plug_in_output_aside():
-        candidates = cards.candidates(models or [DEFAULT], Path.cwd())
+    with plugin_output_to_stderr():
+        candidates = cards.candidates(models or [DEFAULT_MODEL], Path.cwd())
         parts = cards.parts(candidates, size, only)
     _require_work(parts)
     if folder is not None:
         return _write(parts, folder)
-    with plug_in_output_aside():
+    with plugin_output_to_stderr():
         parts, planned = _plan(parts)
     _require_work(parts)
     if dry_run:
@@ -119,10 +118,10 @@ def card(
         show_plan(planned, as_json)
         return 0
     sweep = runner.new_sweep()
-    with Store(results, create=True) as store, hands.crew(planned) as crew, store.lock_sweep(sweep):
-        entries = register_all(planned, store, sweep, _about(parts, size))
-        with board({entry.record.id: _line(entry) for entry in entries}) as display:
-            worst = work_through(entries, store, crew, display)
+    with Store(results, create=True) as store, execution.executor_for(planned) as executor, store.lock_sweep(sweep):
+        entries = record_runs(planned, store, sweep, _about(parts, size))
+        with progress_board({entry.record.id: _line(entry) for entry in entries}) as display:
+            worst = work_through(entries, store, executor, display)
         records = [record for record in store.runs() if record.sweep == sweep]
         # First of all: who reads only the beginning of what is printed (`| head`) ends the command.
         _write_page(store, records, output)
@@ -130,7 +129,7 @@ def card(
             print_json(card_as_json(store, records) | {"page": str(output.resolve())})
         else:
             print_card(store, records)
-        left = max(worst, unfinished(records, store))
+        left = max(worst, report_unfinished(records, store))
         if left:
             rest, page = (command_line(verb, "--results", store.folder) for verb in ("resume", "report"))
             say(f"to finish the card: {rest}; then for the page: {page} -o {shlex.quote(str(output))}")
@@ -142,16 +141,17 @@ def _require_on_card(name: str) -> None:
     known = [evaluation.name for evaluation in cards.card_evaluations()]
     if name not in known:
         hint = did_you_mean(name, known)
-        raise UserError(f"--only {name}: there is no such evaluation on the card{hint}{unloaded_packages()}")
+        raise UserError(f"--only {name}: there is no such evaluation on the card{hint}{unloaded_packages_note()}")
 
 
 def _fetch_default() -> None:
     """The default model is the only one that is fetched unasked: who names none has no other."""
     from lmassay.models import embedded
 
-    if embedded.folder(DEFAULT) is None:
-        say(f"no model was named; fetching the default, {DEFAULT} ({embedded.EMBEDDED[DEFAULT].megabytes} MB, once)")
-        embedded.fetch(DEFAULT, say)
+    if embedded.folder(DEFAULT_MODEL) is None:
+        size = embedded.EMBEDDED[DEFAULT_MODEL].megabytes
+        say(f"no model given; downloading the default model, {DEFAULT_MODEL} ({size} MB, once)")
+        embedded.fetch(DEFAULT_MODEL, say)
 
 
 def _check_target(output: Path) -> None:
@@ -177,7 +177,7 @@ def _plan(parts: Sequence[Part]) -> tuple[list[Part], list[Plan]]:
     planned: list[Plan] = []
     for part in parts:
         try:
-            planned += labelled([runner.plan(config) for config in part.runs()])
+            planned += with_sweep_labels([runner.plan(config) for config in part.runs()])
         except UserError as error:
             # A mistake in the package. One in what the user gave, such as the model, ends the command.
             if not isinstance(error, PluginError) and not isinstance(error.__cause__, PluginError):
@@ -185,7 +185,7 @@ def _plan(parts: Sequence[Part]) -> tuple[list[Part], list[Plan]]:
             warn(f"{part.evaluation} is left out: {error}")
             part = replace(part, config=None, reason=str(error), is_broken=True)
         usable.append(part)
-    return usable, distinct(planned)
+    return usable, with_distinct_labels(planned)
 
 
 def _require_work(parts: Sequence[Part]) -> None:
@@ -202,7 +202,7 @@ def _about(parts: Sequence[Part], size: str) -> CardPart:
     return CardPart(size, absent)
 
 
-def _line(entry: Entry) -> str:
+def _line(entry: SweepRun) -> str:
     """The line of the board that a run belongs to."""
     return f"{entry.plan.task.name} on {entry.plan.model_label}"
 
@@ -260,14 +260,14 @@ def print_card(store: Store, records: Sequence[RunRecord]) -> None:
     print_table("", heads, rows)
     click.echo()
     for first in first_of_each(found):
-        sentence(f"{first.shown_title}: {first.explanation}")
+        print_sentence(f"{first.shown_title}: {first.explanation}")
         for headline in found:
             is_same_number = (headline.evaluation.name, headline.metric) == (first.evaluation.name, first.metric)
             if is_same_number and headline.beside:
-                sentence(f"  {headline.model_name}: {'; '.join(headline.beside)}.")
+                print_sentence(f"  {headline.model_name}: {'; '.join(headline.beside)}.")
     if several:
         for note in marks(records).notes:
-            sentence(note)
+            print_sentence(note)
         _print_differences(store, found)
 
 
@@ -327,6 +327,6 @@ def _print_differences(store: Store, found: Sequence[Headline]) -> None:
         click.echo()
         heads = ("number", "model", "against", "difference", "interval", "p", "p (FDR)", "n")
         print_table("Paired on what both were asked:", heads, rows, right=(3, 4, 5, 6, 7))
-        sentence(f"p (FDR): adjusted for {len(rows)} rows (false discovery rate, Benjamini and Hochberg)")
+        print_sentence(f"p (FDR): adjusted for {len(rows)} rows (false discovery rate, Benjamini and Hochberg)")
         for note in dict.fromkeys(pair.new.comparison_note for pair in pairs if pair.new.comparison_note):
-            sentence(note)
+            print_sentence(note)

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import click
 
-from lmassay.cli.common import json_option, results_option
-from lmassay.cli.console import print_table, sentence, warn
-from lmassay.cli.run import plan_all, plug_in_output_aside, show_plan
+from lmassay.cli.console import print_sentence, print_table, warn
+from lmassay.cli.options import json_option, results_option
+from lmassay.cli.run import plan_all, plugin_output_to_stderr, show_plan
 from lmassay.errors import UserError
 from lmassay.plugins.evaluations import metrics_of
 from lmassay.running.planning import Plan
@@ -69,7 +69,7 @@ def check(
         raise UserError("--like is for --fail-if and --pass-only-if, which say what to plan for")
     if len(like) > _MOST_LIKE:
         raise UserError("give --like at most twice: one earlier run, or two that are compared")
-    with plug_in_output_aside():
+    with plugin_output_to_stderr():
         planned = plan_all(configs, overrides)
     earlier = _earlier(like, results)
     found = _needs(parsed, planned, earlier)
@@ -120,12 +120,12 @@ def _print_needs(
     fail_if = [condition for condition in conditions if condition.reading == "fail if"]
     tests = len(planned) * len(fail_if)
     adjusted = f"; adjusted for {tests} tests that may fail" if tests > 1 else ""
-    sentence(f"one-sided tests at {ALPHA:g}, found or shown in 4 of 5 comparisons{adjusted}")
-    sentence("answers that change: by chance, half of them for the better and half for the worse")
-    sentence("in CONFIG: all examples of a run; a metric about some of them only needs as many of those")
+    print_sentence(f"one-sided tests at {ALPHA:g}, found or shown in 4 of 5 comparisons{adjusted}")
+    print_sentence("answers that change: by chance, half of them for the better and half for the worse")
+    print_sentence("in CONFIG: all examples of a run; a metric about some of them only needs as many of those")
     if like:
         names = " and ".join(side.record.id for side in like)
-        sentence(f"clusters and sizes of changes as in {names}")
+        print_sentence(f"clusters and sizes of changes as in {names}")
         return
     clusters = dict.fromkeys(name for plan in planned for name in plan.task.design.clusters)
     if clusters:

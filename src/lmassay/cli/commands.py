@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from lmassay.contracts import Command
-from lmassay.plugins.evaluations import Installed, Problem, installed, precedence
+from lmassay.plugins.evaluations import InstalledEvaluations, PluginProblem, installed_evaluations, precedence
 
 _CLI = "lmassay.cli"
 # The core's own commands in the order of the help page; evaluations add theirs to these sections or to their own.
@@ -34,9 +34,9 @@ _CORE = {
     ),
     "Make data": (),
     "Evaluations": (),
-    "As in the originals": (),
-    "What there is": (
-        Command("tasks", "List the evaluations.", f"{_CLI}.listings:tasks"),
+    "Compatibility commands": (),
+    "Components": (
+        Command("tasks", "List the evaluations.", f"{_CLI}.components:tasks"),
         Command("data", "List, fetch and verify published data sets.", f"{_CLI}.data:data"),
         Command("models", "List the kinds of model, fetch one, list those fetched.", f"{_CLI}.models:models"),
     ),
@@ -50,7 +50,7 @@ class CommandTable:
     """The commands that can be used, by the section of the help page, and what is wrong with others."""
 
     sections: Mapping[str, Sequence[Command]]
-    problems: Sequence[Problem]
+    problems: Sequence[PluginProblem]
 
     @property
     def by_name(self) -> dict[str, Command]:
@@ -59,15 +59,15 @@ class CommandTable:
 
 def command_table() -> CommandTable:
     """The commands of the core and of all evaluations that are installed."""
-    return _table_with(installed())
+    return _table_with(installed_evaluations())
 
 
 @functools.cache
-def _table_with(known: Installed) -> CommandTable:
+def _table_with(known: InstalledEvaluations) -> CommandTable:
     sections = {title: list(commands) for title, commands in _CORE.items()}
     # Command → who has it.
     taken = {command.name: "lmassay" for commands in sections.values() for command in commands}
-    problems: list[Problem] = []
+    problems: list[PluginProblem] = []
     # lmassay's own evaluations come first, so that no other package takes the name of one of their commands.
     evaluations = sorted(known.evaluations, key=lambda evaluation: precedence(known.origins[evaluation.name]))
     for evaluation in evaluations:
@@ -75,7 +75,7 @@ def _table_with(known: Installed) -> CommandTable:
         for command in evaluation.commands:
             problem = _problem_with(command, taken)
             if problem:
-                problems.append(Problem(origin, problem, is_left_out=False))
+                problems.append(PluginProblem(origin, problem, is_left_out=False))
                 continue
             sections.setdefault(command.section, []).append(command)
             taken[command.name] = origin

@@ -11,8 +11,9 @@ from typing import Any
 
 import click
 
-from lmassay.cli.common import interval_title, json_option, results_option
-from lmassay.cli.console import is_narrow, print_json, print_table, say, sentence, warn
+from lmassay.cli.console import is_narrow, print_json, print_sentence, print_table, say, warn
+from lmassay.cli.options import json_option, results_option
+from lmassay.cli.run_tables import interval_title
 from lmassay.errors import UserError, did_you_mean
 from lmassay.reporting.compared import (
     WHAT_IS_BETTER,
@@ -266,13 +267,13 @@ def _print_differences(found: Compared) -> None:
     for better in directions:
         metrics = dict.fromkeys(row.metric for row in found.rows if row.better == better)
         if metrics:
-            sentence(f"{WHAT_IS_BETTER[better]}: {', '.join(metrics)}")
+            print_sentence(f"{WHAT_IS_BETTER[better]}: {', '.join(metrics)}")
     if tests:
-        sentence(f"p (FDR): adjusted for {len(found.rows)} rows (false discovery rate, Benjamini and Hochberg)")
+        print_sentence(f"p (FDR): adjusted for {len(found.rows)} rows (false discovery rate, Benjamini and Hochberg)")
     for row in found.rows:
         if unpaired := unpaired_text(row):
             which = f" of {found.title(row.new)}" if several else ""
-            sentence(f"{row.metric}{which}: {unpaired}")
+            print_sentence(f"{row.metric}{which}: {unpaired}")
 
 
 def _print_standings(found: Compared) -> None:
@@ -294,7 +295,7 @@ def _print_standings(found: Compared) -> None:
         rows,
         right=(2, 3, 4, 5),
     )
-    sentence(f"p (Holm): two-sided, adjusted by Holm's method for the {tests} pairs of runs by each metric")
+    print_sentence(f"p (Holm): two-sided, adjusted by Holm's method for the {tests} pairs of runs by each metric")
 
 
 def _row(row: Comparison, name: str, *, relative: bool, tests: bool) -> list[object]:
@@ -323,7 +324,7 @@ def _print_flips(found: Compared, flips: Flips, most: int, texts: Answers) -> No
     title = f"flips in {flips.metric}{which}: {counts}; {flips.left_out.told()}"
     click.echo("")
     if not flips.changes or not most:
-        sentence(title)
+        print_sentence(title)
         return
     shown = flips.first(most)
     answered = ("base", "new") if any(change.id in texts for change in shown) else ()
@@ -341,9 +342,9 @@ def _print_verdict(found: Compared, verdict: Verdict) -> None:
         which = f" ({found.title(check.row.new)})" if len(found.others) > 1 else ""
         # Without the reading, "PASS accuracy>-0.02" could be taken for a condition that must not hold.
         reading = "" if check.condition.reading == "fail if" else "only if "
-        sentence(f"{check.state.upper()}  {reading}{check.condition}{which}: {check.why}")
+        print_sentence(f"{check.state.upper()}  {reading}{check.condition}{which}: {check.why}")
     for text in verdict.how():
-        sentence(text)
+        print_sentence(text)
 
 
 def _flips_document(flips: Flips, most: int, texts: Answers) -> dict[str, Any]:

@@ -83,7 +83,7 @@ def offer(names: Callable[[], Iterable[str]]) -> Any:
 
 
 def _results_of(ctx: click.Context) -> Path:
-    from lmassay.cli.common import default_results
+    from lmassay.cli.options import default_results
 
     given = ctx.params.get("results")
     return Path(given) if given else default_results()
@@ -91,9 +91,9 @@ def _results_of(ctx: click.Context) -> Path:
 
 def _run_ids(folder: Path) -> list[str]:
     """Straight from the file: a key was pressed and somebody waits. Whatever is wrong there, nothing is offered."""
-    from lmassay.storage.store import FILE
+    from lmassay.storage.store import STORE_FILE
 
-    file = folder / FILE
+    file = folder / STORE_FILE
     if not file.is_file():
         return []
     try:

@@ -7,9 +7,10 @@ from typing import Any
 
 import click
 
-from lmassay.cli.common import json_option
 from lmassay.cli.completion import offer
-from lmassay.cli.console import complain, print_json, print_table, progress, say, sentence, warn
+from lmassay.cli.console import print_error, print_json, print_sentence, print_table, say, warn
+from lmassay.cli.options import json_option
+from lmassay.cli.progress import progress_bar
 from lmassay.datasets import catalogue as store
 from lmassay.datasets.catalogue import FailedFile, catalogue, data_folder, local_path
 from lmassay.datasets.download import Downloader
@@ -55,7 +56,7 @@ def data(context: click.Context, as_json: bool) -> None:
         )
     columns = ("name", "here", "languages", "examples", "size", "task", "summary")
     print_table("", columns, rows, right=(3, 4), whole=(0,))
-    sentence("Licence and citation: lmassay data show NAME. Fetch: lmassay data get NAME.")
+    print_sentence("Licence and citation: lmassay data show NAME. Fetch: lmassay data get NAME.")
 
 
 @data.command(epilog="Example: lmassay data get blimp bbq", short_help="Download data sets and verify them.")
@@ -81,7 +82,7 @@ def get(names: Sequence[str], everything: bool, partial: bool) -> int:
         if not failures:
             click.echo(f"{entry.name}: {count} files in {data_folder()}")
             continue
-        complain(f"{entry.name}: {len(failures)} of {count} files could not be fetched", _reasons(failures))
+        print_error(f"{entry.name}: {len(failures)} of {count} files could not be fetched", _reasons(failures))
         only_missing = all(failure.is_missing for failure in failures)
         if not (partial and only_missing):
             status = _INCOMPLETE
@@ -149,7 +150,9 @@ def verify(names: Sequence[str]) -> int:
         checked += 1
         failures = store.verify(entry)
         if failures:
-            complain(f"{entry.name}: {len(failures)} of {len(files)} files are missing or changed", _reasons(failures))
+            print_error(
+                f"{entry.name}: {len(failures)} of {len(files)} files are missing or changed", _reasons(failures)
+            )
             status = _INCOMPLETE
         else:
             click.echo(f"{entry.name}: {len(files)} files are as published")
@@ -168,7 +171,7 @@ def rm(names: Sequence[str]) -> None:
 
 
 def _get_with_progress(entry: DataSet, downloader: Downloader) -> list[FailedFile]:
-    with progress(f"{entry.name} (bytes)") as advance:
+    with progress_bar(f"{entry.name} (bytes)") as advance:
 
         def report(size: int) -> None:
             advance(size, entry.size)

@@ -16,13 +16,13 @@ import click
 
 import lmassay
 from lmassay.cli.commands import command_table
-from lmassay.cli.common import default_results, json_option
-from lmassay.cli.console import out, print_json, print_table, say
+from lmassay.cli.console import print_json, print_table, say, stdout_console
+from lmassay.cli.options import default_results, json_option
 from lmassay.contracts import CardVariant, Evaluation, Finding, Hook, View, resolve
 from lmassay.interchange.exports import Export
-from lmassay.plugins.evaluations import OWN_PACKAGE, installed
-from lmassay.plugins.hooks import an, hook_failure, list_of
-from lmassay.plugins.registry import current, kinds
+from lmassay.plugins.evaluations import OWN_PACKAGE, installed_evaluations
+from lmassay.plugins.hooks import hook_failure, instance_of, list_of
+from lmassay.plugins.registry import current_registry, kinds
 
 # What the core itself has extras for: extra → package → what it is for. Evaluations add their own.
 EXTRAS = {
@@ -103,7 +103,7 @@ def _extras() -> list[Finding]:
 
 def _evaluations() -> list[Finding]:
     """What the evaluations need, and what is wrong with those of other packages."""
-    known = installed()
+    known = installed_evaluations()
     rows: list[Finding] = []
     for evaluation in known.evaluations:
         rows += _checks_of(evaluation)
@@ -112,7 +112,7 @@ def _evaluations() -> list[Finding]:
     for problem in (*known.problems, *command_table().problems):
         rows.append(Finding(f"the package {problem.package}", "broken", problem.what, _UPDATE))
     for kind in kinds():
-        for entry in current().entries(kind):
+        for entry in current_registry().entries(kind):
             if entry.problem:
                 found = f"from {entry.origin}: {entry.problem}"
                 rows.append(Finding(f"the {kind} {entry.name}", "broken", found, _UPDATE))
@@ -138,7 +138,7 @@ def _broken_hooks(evaluation: Evaluation) -> list[Finding]:
             if member == "card":
                 list_of(CardVariant)(function("quick"))
             elif member == "export" or member.endswith(".export"):
-                an(Export)(function())
+                instance_of(Export)(function())
             elif member == "log_reader":
                 function()
         except (Exception, SystemExit) as error:  # the other findings are shown
@@ -202,7 +202,7 @@ def _folder(what: str, folder: Path, variable: str) -> Finding:
 
 
 def _terminal() -> Finding:
-    console = out()
+    console = stdout_console()
     encoding = (sys.stdout.encoding or "unknown").lower()
     kind = f"{console.width} columns" if console.is_terminal else "none, output goes to a file or pipe"
     colour = f"{console.color_system} colours" if console.color_system and not console.no_color else "no colours"

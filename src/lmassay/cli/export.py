@@ -8,8 +8,8 @@ from pathlib import Path
 
 import click
 
-from lmassay.cli.common import results_option
-from lmassay.cli.console import plain, say
+from lmassay.cli.console import say, without_controls
+from lmassay.cli.options import results_option
 from lmassay.errors import UserError
 from lmassay.interchange.every_eval_ever import RELATIONSHIPS, Evaluator, write_evaluation
 from lmassay.reporting.export import write_csv, write_jsonl
@@ -81,16 +81,16 @@ def _export_logs(store: Store, record: RunRecord, folder: Path) -> None:
         raise UserError(f"-o {folder} is a file; lm-evaluation-harness's logs are several: give a folder")
     written = write_logs(store, record, folder)
     for file in written.files:
-        click.echo(plain(file))
+        click.echo(without_controls(file))
     left = f"; {_counted(written.left_out, 'example')} without a score left out" if written.left_out else ""
     say(f"{_counted(written.samples, 'sample')} of {record.id} written{left}")
 
 
 def _export_evaluation(store: Store, record: RunRecord, target: Path, organization: str, relationship: str) -> None:
     written = write_evaluation(store, record, target, Evaluator(organization, relationship))
-    click.echo(plain(written.file))
+    click.echo(without_controls(written.file))
     if written.samples:
-        click.echo(plain(written.samples))
+        click.echo(without_controls(written.samples))
     results, instances = _counted(written.results, "result"), _counted(written.instances, "instance")
     say(f"{results} and {instances} of {record.id} written")
 

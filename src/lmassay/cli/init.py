@@ -18,9 +18,9 @@ import yaml
 from lmassay.cli.completion import offer
 from lmassay.cli.console import say, warn
 from lmassay.contracts import Sample, resolve
-from lmassay.errors import ConfigError, LmassayError, PluginError, UserError, did_you_mean, failure
-from lmassay.plugins.evaluations import evaluations, unloaded_packages
-from lmassay.plugins.registry import current
+from lmassay.errors import ConfigError, LmassayError, PluginError, UserError, did_you_mean, error_with_location
+from lmassay.plugins.evaluations import evaluations, unloaded_packages_note
+from lmassay.plugins.registry import current_registry
 from lmassay.storage.files import atomic_write
 from lmassay.storage.provenance import command_line
 
@@ -60,7 +60,7 @@ def init(task: str | None, output: Path | None, model: str | None, force: bool) 
     chosen = task or _asked()
     if chosen not in _samples():
         hint = did_you_mean(chosen, _samples())
-        raise UserError(f"there is no sample for a task '{chosen}'{hint}{unloaded_packages()}")
+        raise UserError(f"there is no sample for a task '{chosen}'{hint}{unloaded_packages_note()}")
     target = output or Path(f"{chosen}.yaml")
     data = f"{target.stem}-data"
     asked = None if model is None else _model(model)
@@ -78,7 +78,7 @@ def _asked() -> str:
     names = list(_samples())
     if not (sys.stdin.isatty() and sys.stderr.isatty()):
         raise UserError(f"say which task, e.g. lmassay init {names[0]}; there are {', '.join(names)}")
-    for entry in current().entries("task"):
+    for entry in current_registry().entries("task"):
         if entry.name in names:
             say(f"  {entry.name:<14} {entry.summary}")
     answer: str = click.prompt("Which task", type=click.Choice(names), show_choices=False, err=True)
@@ -126,7 +126,7 @@ def _own_marks(task: str, sample: Sample, spec: Any) -> Mapping[str, Any]:
     except LmassayError:
         raise
     except Exception as error:
-        raise PluginError(f"the sample of the task {task} cannot be written: {failure(error)}") from error
+        raise PluginError(f"the sample of the task {task} cannot be written: {error_with_location(error)}") from error
     return marks
 
 
@@ -164,11 +164,11 @@ def _what_is_missing(chosen: str, target: Path, data: str, model: Spec) -> str:
     """Plan the runs of the configuration elsewhere first: what is wrong with the model is an error, what it lacks on
     this machine (weights, a key, an extra) is told.
     """
-    from lmassay.cli.run import plug_in_output_aside
+    from lmassay.cli.run import plugin_output_to_stderr
     from lmassay.running.config import RunConfig, expand
     from lmassay.running.runner import plan
 
-    with tempfile.TemporaryDirectory() as name, plug_in_output_aside():
+    with tempfile.TemporaryDirectory() as name, plugin_output_to_stderr():
         trial = Path(name).resolve() / target.name
         texts = _texts(chosen, trial, data, model)
         _write(texts)

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import click
 
-from lmassay.cli.common import json_option, results_option
-from lmassay.cli.console import is_narrow, print_json, print_table, sentence, warn
+from lmassay.cli.console import is_narrow, print_json, print_sentence, print_table, warn
+from lmassay.cli.options import json_option, results_option
 from lmassay.reporting.numbers import short_text
 from lmassay.reporting.shown import shown_together
 from lmassay.storage.store import DAMAGED, Store
@@ -33,7 +33,7 @@ def ls(results: Path, as_json: bool) -> None:
     heads = ["run", *(["label"] if narrow else ["label", "model"]), "status", "result", "n"]
     print_table("", heads, rows, right=(len(heads) - 1,), whole=(0,))
     for note in shown.notes:
-        sentence(note)
+        print_sentence(note)
 
 
 def _row(record: RunRecord, narrow: bool) -> list[object]:

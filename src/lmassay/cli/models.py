@@ -8,10 +8,10 @@ from typing import Any
 
 import click
 
-from lmassay.cli.common import json_option
 from lmassay.cli.completion import offer
+from lmassay.cli.components import models as listing
 from lmassay.cli.console import print_json, print_table, say
-from lmassay.cli.listings import models as listing
+from lmassay.cli.options import json_option
 from lmassay.errors import MissingExtra, UserError, did_you_mean
 from lmassay.models import cache, embedded
 from lmassay.redaction import redact

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from lmassay.cli.common import chosen_runs, results_option
 from lmassay.cli.console import say
+from lmassay.cli.options import chosen_runs, results_option
 from lmassay.errors import UserError
 from lmassay.storage.files import atomic_write
 from lmassay.storage.store import Store

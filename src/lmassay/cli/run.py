@@ -11,20 +11,20 @@ from typing import Any
 
 import click
 
-from lmassay.cli.common import json_option, print_run, print_runs, results_option
-from lmassay.cli.console import complain, print_json, print_table, say, sentence, warn
-from lmassay.cli.crew import Hands, crew_options
-from lmassay.cli.display import Display, Lines
+from lmassay.cli.console import print_error, print_json, print_sentence, print_table, say, warn
+from lmassay.cli.options import ExecutorOptions, executor_options, json_option, results_option
+from lmassay.cli.progress import LineDisplay, ProgressDisplay
+from lmassay.cli.run_tables import print_run, print_runs
 from lmassay.errors import LmassayError, UserError
 from lmassay.plugins.evaluations import evaluation_of, evaluations
-from lmassay.plugins.hooks import anything, call_hook
+from lmassay.plugins.hooks import any_value, call_hook
 from lmassay.reporting.few_labels import few_label_notes
 from lmassay.running import runner
 from lmassay.running.config import read_config
-from lmassay.running.executors import Crew
-from lmassay.running.labels import distinct, labelled, lists_of
+from lmassay.running.executors import Executor
+from lmassay.running.labels import swept_keys, with_distinct_labels, with_sweep_labels
 from lmassay.running.runner import Plan
-from lmassay.running.sweep import Ahead, Entry, register_all, train_ahead, trains
+from lmassay.running.sweep import PrefetchedTrainings, SweepRun, prefetch_trainings, record_runs, trains
 from lmassay.storage.provenance import command_line
 from lmassay.storage.store import Store
 from lmassay.types import RunRecord
@@ -44,7 +44,7 @@ _ONE_RUN_EACH = "lists start one run per value"
 @click.option("--limit", type=click.IntRange(min=1), help="Use the first N examples only.")
 @click.option("--set", "overrides", metavar="KEY=VALUE", multiple=True, help="Override a key; repeatable.")
 @click.option("--dry-run", is_flag=True, help="Check and show the plan; ask nothing, write nothing.")
-@crew_options
+@executor_options
 @results_option
 @json_option
 def run(
@@ -52,29 +52,31 @@ def run(
     limit: int | None,
     overrides: Sequence[str],
     dry_run: bool,
-    hands: Hands,
+    execution: ExecutorOptions,
     results: Path,
     as_json: bool,
 ) -> int:
     """Run every combination of a configuration's lists; answers already in the results folder are not asked again."""
-    with plug_in_output_aside():
+    with plugin_output_to_stderr():
         planned = plan_all(configs, overrides, limit)
     if dry_run:
         show_plan(planned, as_json)
         return 0
-    for lists in lists_of(planned):
+    for lists in swept_keys(planned):
         say(f"{_ONE_RUN_EACH}: {lists}")
     sweep = runner.new_sweep()
-    with Store(results, create=True) as store, hands.crew(planned) as crew, store.lock_sweep(sweep):
-        entries = register_all(planned, store, sweep)
-        worst = work_through(entries, store, crew)
-        return max(worst, show_records([r for r in store.runs() if r.sweep == sweep], store, as_json))
+    with Store(results, create=True) as store, execution.executor_for(planned) as executor, store.lock_sweep(sweep):
+        entries = record_runs(planned, store, sweep)
+        worst = work_through(entries, store, executor)
+        return max(worst, print_records([r for r in store.runs() if r.sweep == sweep], store, as_json))
 
 
-def work_through(entries: Sequence[Entry], store: Store, crew: Crew, display: Display | None = None) -> int:
+def work_through(
+    entries: Sequence[SweepRun], store: Store, executor: Executor, display: ProgressDisplay | None = None
+) -> int:
     """Do the runs of a sweep, or what is left of them: trainings first, side by side, then run after run."""
-    display = display or Lines()
-    ahead = _train(entries, store, crew, display)
+    display = display or LineDisplay()
+    ahead = _train(entries, store, executor, display)
     for run in ahead.begun:
         display.ended(run)
     left = [entry for entry in entries if entry.record.id not in ahead.begun]
@@ -88,14 +90,16 @@ def work_through(entries: Sequence[Entry], store: Store, crew: Crew, display: Di
     return worst
 
 
-def _train(entries: Sequence[Entry], store: Store, crew: Crew, display: Display) -> Ahead:
+def _train(
+    entries: Sequence[SweepRun], store: Store, executor: Executor, display: ProgressDisplay
+) -> PrefetchedTrainings:
     training = [entry for entry in entries if trains(entry.plan)]
     if not training:
-        return Ahead()
+        return PrefetchedTrainings()
     _warn_of(note for entry in training for note in entry.plan.notes)
     try:
-        with display.work("", "trainings") as advance, plug_in_output_aside():
-            return train_ahead(training, store, crew, advance)
+        with display.work("", "trainings") as advance, plugin_output_to_stderr():
+            return prefetch_trainings(training, store, executor, advance)
     except BaseException as error:
         for entry in training if isinstance(error, KeyboardInterrupt) else []:
             if store.run(entry.record.id).status in ("waiting", "running"):
@@ -124,11 +128,13 @@ def plan_all(configs: Sequence[Path], overrides: Sequence[str], limit: int | Non
                 of_file.append(runner.plan(config))
             except UserError as error:
                 raise UserError(file.locate(str(error))) from error
-        planned += labelled(of_file)
-    return distinct(planned)
+        planned += with_sweep_labels(of_file)
+    return with_distinct_labels(planned)
 
 
-def _run_one(entry: Entry, store: Store, ahead: Ahead, count: str, display: Display) -> tuple[int, bool]:
+def _run_one(
+    entry: SweepRun, store: Store, ahead: PrefetchedTrainings, count: str, display: ProgressDisplay
+) -> tuple[int, bool]:
     """One run of a sweep: its exit code, and whether the budget stopped it. If it fails, the others go on."""
     # A run that is resumed is planned by itself; only its record knows what it is called among those of its sweep.
     planned, record = entry.plan, entry.record
@@ -136,22 +142,22 @@ def _run_one(entry: Entry, store: Store, ahead: Ahead, count: str, display: Disp
     for note in planned.notes:
         warn(note)
     try:
-        with display.work(entry.record.id, what) as advance, plug_in_output_aside():
+        with display.work(entry.record.id, what) as advance, plugin_output_to_stderr():
             record = runner.begin(planned, record, store, advance, ahead.failed)
     except LmassayError as error:
-        complain(str(error), getattr(error, "__notes__", []))
+        print_error(str(error), getattr(error, "__notes__", []))
         return EXIT_FAILED, False
     return 0, record.status == "stopped"
 
 
 @contextmanager
-def plug_in_output_aside() -> Iterator[None]:
+def plugin_output_to_stderr() -> Iterator[None]:
     """What a user's own code prints goes to standard error: standard output is for results."""
     with redirect_stdout(sys.stderr):
         yield
 
 
-def show_records(records: Sequence[RunRecord], store: Store, as_json: bool) -> int:
+def print_records(records: Sequence[RunRecord], store: Store, as_json: bool) -> int:
     """Print runs; the exit code tells whether examples were left in error."""
     if as_json:
         # One run or many: programs read the same keys.
@@ -163,7 +169,7 @@ def show_records(records: Sequence[RunRecord], store: Store, as_json: bool) -> i
         _print_summaries(records, store)
     for note in dict.fromkeys(note for record in records for note in few_label_notes(record)):
         warn(note)
-    return unfinished(records, store)
+    return report_unfinished(records, store)
 
 
 def _print_summaries(records: Sequence[RunRecord], store: Store) -> None:
@@ -171,20 +177,22 @@ def _print_summaries(records: Sequence[RunRecord], store: Store) -> None:
     for evaluation in evaluations():
         own = [record for record in records if evaluation_of(record) is evaluation and record.results]
         if evaluation.after_run is not None and own:
-            call_hook(evaluation, "after_run", evaluation.after_run, store, own, reads=anything, otherwise=lambda: None)
+            call_hook(
+                evaluation, "after_run", evaluation.after_run, store, own, reads=any_value, otherwise=lambda: None
+            )
 
 
-def unfinished(records: Sequence[RunRecord], store: Store) -> int:
+def report_unfinished(records: Sequence[RunRecord], store: Store) -> int:
     """Tell which runs left examples in error or were stopped; the exit code says whether any did."""
     left = [record for record in records if record.status in ("incomplete", "stopped")]
     for record in left[:_MOST_TOLD]:
-        complain(f"{record.id}: {record.note}; {_remedy(record, store)}")
+        print_error(f"{record.id}: {record.note}; {_remedy(record, store)}")
         for text, number in store.errors(record.id):
             say(f"  {number} × {text}")
     more = left[_MOST_TOLD:]
     if more:
         again = "" if all(map(_is_imported, more)) else f"; try all again with: {_resume(store)}"
-        complain(f"{len(more)} more runs are not complete{again}")
+        print_error(f"{len(more)} more runs are not complete{again}")
     return EXIT_WITH_ERRORS if left else 0
 
 
@@ -208,7 +216,7 @@ def _resume(store: Store, *runs: str) -> str:
 
 def show_plan(planned: Sequence[Plan], as_json: bool, more: Mapping[str, Any] | None = None) -> None:
     """Print the runs of a plan; ``more`` goes into the JSON document."""
-    with plug_in_output_aside():
+    with plugin_output_to_stderr():
         notes = [plan.notes for plan in planned]
     _warn_of(chain.from_iterable(notes))
     rows = [
@@ -234,8 +242,8 @@ def show_plan(planned: Sequence[Plan], as_json: bool, more: Mapping[str, Any] | 
         [[row[column] if row[column] is not None else "unknown" for column in columns] for row in rows],
         right=(3, 4),
     )
-    for lists in lists_of(planned):
-        sentence(f"{_ONE_RUN_EACH}: {lists}")
+    for lists in swept_keys(planned):
+        print_sentence(f"{_ONE_RUN_EACH}: {lists}")
 
 
 def _requests(plan: Plan) -> int | None:

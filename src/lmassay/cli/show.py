@@ -11,8 +11,9 @@ from typing import Any
 import click
 import yaml
 
-from lmassay.cli.common import json_option, print_run, results_option
-from lmassay.cli.console import plain, print_json
+from lmassay.cli.console import print_json, without_controls
+from lmassay.cli.options import json_option, results_option
+from lmassay.cli.run_tables import print_run
 from lmassay.storage.store import Store
 from lmassay.types import RunRecord
 
@@ -47,7 +48,7 @@ def show(run: str, everything: bool, as_yaml: bool, provenance: bool, results: P
         return
     if provenance:
         for part in ("config", "provenance"):
-            click.echo(f"{part}  {plain(json.dumps(document[part], indent=2, ensure_ascii=False))}")
+            click.echo(f"{part}  {without_controls(json.dumps(document[part], indent=2, ensure_ascii=False))}")
 
 
 def _runnable(record: RunRecord) -> str:
@@ -55,10 +56,10 @@ def _runnable(record: RunRecord) -> str:
     config = {key: value for key, value in record.config.items() if value not in (None, "")}
     base = {"base_dir": str(Path(str(config.pop("base_dir", ""))).resolve())}
     text = _as_yaml({**config, **base}, allow_unicode=True)
-    if plain(text) != text:
+    if without_controls(text) != text:
         # Signs that would turn the writing of a terminal around, as escapes that mean the same.
         text = _as_yaml({**config, **base}, allow_unicode=False)
-    return f"# {record.id}\n# {plain(record.signature)}\n{text}"
+    return f"# {record.id}\n# {without_controls(record.signature)}\n{text}"
 
 
 def _as_yaml(config: Mapping[str, Any], *, allow_unicode: bool) -> str:

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import click
 
-from lmassay.cli.common import results_option
 from lmassay.cli.console import say
+from lmassay.cli.options import results_option
 
 
 @click.command(epilog="Example: lmassay view --port 8001 --open", short_help="Look at a results folder in Datasette.")

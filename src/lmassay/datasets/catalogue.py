@@ -17,10 +17,10 @@ from pathlib import Path
 
 from lmassay.datasets.download import Downloader, MissingFile, UnreachableSource, require_space
 from lmassay.datasets.entry import EXAMPLES, DataFile, DataSet, Source, read_entry
-from lmassay.errors import DataError, LmassayError, PluginError, did_you_mean, reason
-from lmassay.plugins.evaluations import installed
+from lmassay.errors import DataError, LmassayError, PluginError, did_you_mean, error_message
+from lmassay.plugins.evaluations import installed_evaluations
 from lmassay.storage.cache import cache_folder
-from lmassay.storage.files import note_read
+from lmassay.storage.files import record_read
 from lmassay.storage.locks import exclusive
 
 GROUP = "lmassay.datasets"
@@ -75,7 +75,7 @@ def _catalogue_on(_path: tuple[str, ...]) -> Catalogue:
 
 def _folders(problems: list[str]) -> list[tuple[str, Path]]:
     """The folders with entries and the packages that bring them, lmassay's own first."""
-    known = installed()
+    known = installed_evaluations()
     folders: list[tuple[str, Path]] = []
     for evaluation in known.evaluations:
         if evaluation.datasets is not None:
@@ -94,7 +94,7 @@ def _folder_of(point: importlib.metadata.EntryPoint) -> Path:
     try:
         value = point.load()
     except Exception as error:
-        raise PluginError(reason(error)) from error
+        raise PluginError(error_message(error)) from error
     if not isinstance(value, str | os.PathLike):
         raise PluginError(f"{point.value} must be the path of a folder, not a {type(value).__name__}")
     return Path(value)
@@ -248,7 +248,7 @@ def select(spec: str | Mapping[str, str], role: str = EXAMPLES) -> Selection | N
         local = local_path(source, path)
         if not file.matches(local):
             raise DataError(f"{local} was changed since it was fetched; run lmassay data get {entry.name}")
-        note_read(local)
+        record_read(local)
         files.append((local, file))
     return Selection(entry, files)
 

@@ -210,7 +210,7 @@ def _data(record: RunRecord) -> dict[str, Any]:
 def _generation(store: Store, record: RunRecord) -> dict[str, Any]:
     command = record.provenance.command
     arguments: dict[str, Any] = {"execution_command": shlex.join(["lmassay", *command])}
-    for _, asked in store.asked(record.id):
+    for _, asked in store.requests_and_responses(record.id):
         first = next((request for request, _ in asked if request["verb"] == "generate"), None)
         if first is not None:
             arguments |= {"temperature": float(first.get("temperature", 0.0)), "max_tokens": int(first["max_tokens"])}
@@ -237,7 +237,7 @@ def _judged_by_example(store: Store, record: RunRecord, results: Sequence[Result
 
 
 def _instances(store: Store, record: RunRecord, judged: Sequence[tuple[Result, bool]]) -> Iterator[dict[str, Any]]:
-    for row, (_, asked) in zip(store.rows(record.id), store.asked(record.id), strict=True):
+    for row, (_, asked) in zip(store.rows(record.id), store.requests_and_responses(record.id), strict=True):
         if row.state != "scored":
             continue
         instance: Instance = instance_of(record, row, asked)

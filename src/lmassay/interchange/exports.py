@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from lmassay.plugins.evaluations import evaluation_of, view_of
-from lmassay.plugins.hooks import an, call_hook, named
+from lmassay.plugins.hooks import call_hook, instance_of, with_named_errors
 from lmassay.types import Row, RunRecord
 
 LogDocument = tuple[str, dict[str, Any], str]
@@ -33,11 +33,11 @@ def export_of(record: RunRecord) -> Export:
     evaluation, make = evaluation_of(record), view_of(record).export
     if evaluation is None or make is None:
         return Export()
-    export = call_hook(evaluation, "export", make, reads=an(Export), otherwise=Export)
+    export = call_hook(evaluation, "export", make, reads=instance_of(Export), otherwise=Export)
     # A file that is half in one form and half in another would be of no use: a function that fails ends the export.
     return replace(
         export,
-        log_document=named(evaluation, "export.log_document", export.log_document),
-        log_sample=named(evaluation, "export.log_sample", export.log_sample),
-        instance=named(evaluation, "export.instance", export.instance),
+        log_document=with_named_errors(evaluation, "export.log_document", export.log_document),
+        log_sample=with_named_errors(evaluation, "export.log_sample", export.log_sample),
+        instance=with_named_errors(evaluation, "export.instance", export.instance),
     )

@@ -21,7 +21,7 @@ _RESULT = ("metric", "group", "value", "low", "high", "n", "n_error", "n_unscore
 
 def example_columns(store: Store, run: str) -> dict[str, list[Any]]:
     """One row an example: ``id``, ``state``, ``score.*``, ``group.*``, ``input.*``, reference, answer, error."""
-    pairs = zip(store.rows(run), store.asked(run), strict=True)
+    pairs = zip(store.rows(run), store.requests_and_responses(run), strict=True)
     return _columns((_flat(row, asked) for row, (_, asked) in pairs), _FIRST, _LAST)
 
 

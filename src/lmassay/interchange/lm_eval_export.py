@@ -89,7 +89,7 @@ def _logs(store: Store, record: RunRecord) -> tuple[dict[str, list[Sample]], lis
 
 
 def _rows(store: Store, record: RunRecord) -> Iterator[tuple[Row, Asked]]:
-    for row, (name, asked) in zip(store.rows(record.id), store.asked(record.id), strict=True):
+    for row, (name, asked) in zip(store.rows(record.id), store.requests_and_responses(record.id), strict=True):
         assert row.example.id == name
         yield row, asked
 

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from lmassay.errors import DataError
-from lmassay.types import Combination, Example, LogProbs, Place, Request, RunRecord, Score, canonical
+from lmassay.types import Combination, Example, LogProbs, Request, RunRecord, Score, SourceLocation, canonical
 
 KEY = "lmassay"
 # Where a run stopped before its end, this stands for all that it did not come to.
@@ -145,7 +145,7 @@ class NotInTheLog:
     def requests(self, name: str) -> Sequence[Request]:
         """A question that the log cannot answer, unless the example had an answer that could not be judged."""
         error = BROKEN_OFF if name == BROKEN_OFF else self._by_id[name].error
-        return [LogProbs("", "", place=Place(KEY, name))] if error else []
+        return [LogProbs("", "", location=SourceLocation(KEY, name))] if error else []
 
     def score(self, name: str) -> Score:
         return Score(unscored=self._by_id[name].unscored)

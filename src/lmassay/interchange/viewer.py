@@ -16,7 +16,7 @@ from typing import Any
 import yaml
 
 from lmassay.errors import MissingExtra, StoreError, UserError
-from lmassay.storage.store import FILE, Store
+from lmassay.storage.store import STORE_FILE, Store
 
 _METADATA = Path(__file__).with_name("datasette.yaml")
 _SETTINGS = {"allow_download": False, "sql_time_limit_ms": 5000, "default_page_size": 50}
@@ -44,7 +44,7 @@ class Viewer:
                 f"port {port} of {host} cannot be had ({error.strerror}); give another with --port"
             ) from error
         self.port: int = self._socket.getsockname()[1]
-        self.url = f"http://{_in_url(host)}:{self.port}/{Path(FILE).stem}"
+        self.url = f"http://{_in_url(host)}:{self.port}/{Path(STORE_FILE).stem}"
         self._app = _only_for_here(app, host, self.port)
 
     def run(self) -> None:
@@ -67,7 +67,7 @@ def _application(folder: Path) -> App:
 
     # A slip in a user's query is shown on the page; the terminal need not fill with a traceback and all variables.
     handle_exception.rich = None
-    file = [str((folder / FILE).resolve())]
+    file = [str((folder / STORE_FILE).resolve())]
     # Where nothing can be written beside the file, SQLite must be told that nobody else does either.
     kind = "files" if os.access(folder, os.W_OK) else "immutables"
     metadata = yaml.safe_load(_METADATA.read_text(encoding="utf-8"))

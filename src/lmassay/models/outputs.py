@@ -44,7 +44,7 @@ class Outputs(StoredAnswers):
 
     def generate(self, requests: Sequence[Generate]) -> Iterator[Response]:
         for request in requests:
-            place = request.place
+            place = request.location
             if place is None or not isinstance(place.key, int):
                 raise DataError("outputs from files answer by line, but this task asks without line numbers")
             if place.role not in self._paths:

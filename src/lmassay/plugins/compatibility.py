@@ -28,6 +28,8 @@ _REQUIRED: dict[type, tuple[str, ...]] = {
 _PAGES: dict[type, str] = {Task: "docs/extending/task.md", Model: "docs/extending/model.md"}
 # The single attributes that a Design replaces.
 _OLD_MEMBERS = ("cluster", "headline", "weights", "combinations", "pair_by")
+# Methods of a model that were renamed: old name → new name.
+_OLD_METHODS = {"heed": "use_budget", "keep_in": "use_folder"}
 # How alike a name must be to a member's to be taken for a slip; "desing" and "design" are 0.83.
 _ALIKE = 0.8
 
@@ -47,6 +49,7 @@ def as_model(plugin: Any, described_as: object) -> Model:
     # Until version 0.1, a model with prices was a metered one.
     if not model.metered and _defining_class(model, "prices") is not None:
         model.metered = True
+    _adopt_old_methods(model)
     _report_slips(model, Model)
     _refuse(model_problems(model), model, "model", described_as)
     return model
@@ -74,7 +77,7 @@ def _completed(plugin: Any, base: type[P], described_as: object) -> P:
         OldPluginWarning,
         stacklevel=2,
     )
-    if base is Model and hasattr(plugin, "check_places"):
+    if base is Model and hasattr(plugin, "check_ids"):
         base = StoredAnswers  # type: ignore[assignment]
     members = {"__module__": cls.__module__, "__qualname__": cls.__qualname__, "__doc__": cls.__doc__}
     try:
@@ -115,6 +118,19 @@ def _adopt_old_design(task: Task) -> None:
     design = replace(task.design, **changes)
     # The class may compute its design in a property, which an instance cannot replace.
     task.__class__ = type(type(task).__name__, (type(task),), {"design": design, "__module__": type(task).__module__})
+
+
+def _adopt_old_methods(model: Model) -> None:
+    """Call the methods of a user's class that are written under a name of an earlier version."""
+    for old, new in _OLD_METHODS.items():
+        if _defining_class(model, old) is None or _defining_class(model, new) is not None:
+            continue
+        warnings.warn(
+            f"{type(model).__name__}.{old} is deprecated; call the method {new} instead",
+            OldPluginWarning,
+            stacklevel=2,
+        )
+        setattr(model, new, getattr(model, old))
 
 
 def _report_slips(plugin: Task | Model, base: type) -> None:

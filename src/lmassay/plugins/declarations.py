@@ -18,7 +18,7 @@ _EVALUATION_HOOKS = ("card", "checks", "after_run", "log_reader")
 _LONGEST = 80
 
 
-def given(value: object) -> str:
+def describe_value(value: object) -> str:
     """A value as a message shows it: what it is, and its type."""
     try:
         text = repr(value)
@@ -30,24 +30,24 @@ def given(value: object) -> str:
     return f"{text} ({type(value).__name__})"
 
 
-def expected(member: str, what: str, value: object, remedy: str = "") -> str:
+def expected_message(member: str, what: str, value: object, remedy: str = "") -> str:
     """A problem in one line: the member, what it must be, what it is, and what to write instead."""
-    return f"{member} must be {what}, not {given(value)}" + (f"; {remedy}" if remedy else "")
+    return f"{member} must be {what}, not {describe_value(value)}" + (f"; {remedy}" if remedy else "")
 
 
 def evaluation_problems(evaluation: Evaluation) -> list[str]:
     """All that is wrong with a declaration; empty if it can be used."""
     problems: list[str] = []
     if not isinstance(evaluation.name, str) or not evaluation.name:
-        problems.append(expected("name", "a text that is not empty", evaluation.name))
+        problems.append(expected_message("name", "a text that is not empty", evaluation.name))
     if not isinstance(evaluation.question, str):
-        problems.append(expected("question", "a text", evaluation.question))
+        problems.append(expected_message("question", "a text", evaluation.question))
     if not isinstance(evaluation.order, int) or isinstance(evaluation.order, bool):
-        problems.append(expected("order", "a whole number", evaluation.order))
+        problems.append(expected_message("order", "a whole number", evaluation.order))
     if evaluation.datasets is not None and not isinstance(evaluation.datasets, Path):
-        problems.append(expected("datasets", "the Path of a folder", evaluation.datasets))
+        problems.append(expected_message("datasets", "the Path of a folder", evaluation.datasets))
     if not isinstance(evaluation.variation, Variation):
-        problems.append(expected("variation", "a Variation", evaluation.variation))
+        problems.append(expected_message("variation", "a Variation", evaluation.variation))
     problems += _tasks_problems(evaluation.tasks)
     problems += metrics_problems(evaluation.metrics)
     problems += sequence_problems("commands", evaluation.commands, Command)
@@ -72,11 +72,11 @@ def sequence_problems(member: str, value: object, kind: type) -> list[str]:
     """What is wrong with a tuple (or list) of objects of a class."""
     what = f"a tuple of {kind.__name__} objects"
     if isinstance(value, kind):
-        return [expected(member, what, value, f"write {member}=({kind.__name__}(…),) with a comma")]
+        return [expected_message(member, what, value, f"write {member}=({kind.__name__}(…),) with a comma")]
     if not isinstance(value, tuple | list):
-        return [expected(member, what, value)]
+        return [expected_message(member, what, value)]
     return [
-        expected(f"{member}[{place}]", f"a {kind.__name__}", item)
+        expected_message(f"{member}[{place}]", f"a {kind.__name__}", item)
         for place, item in enumerate(value)
         if not isinstance(item, kind)
     ]
@@ -85,34 +85,34 @@ def sequence_problems(member: str, value: object, kind: type) -> list[str]:
 def _tasks_problems(tasks: object) -> list[str]:
     if not isinstance(tasks, Mapping):
         what = "a mapping from a task's name to its TaskEntry"
-        return [expected("tasks", what, tasks, "write tasks={'name': TaskEntry(path=…, summary=…)}")]
+        return [expected_message("tasks", what, tasks, "write tasks={'name': TaskEntry(path=…, summary=…)}")]
     problems: list[str] = []
     for name, entry in tasks.items():
         member = f"tasks[{name!r}]"
         if not isinstance(name, str) or not name:
-            problems.append(expected("a key of tasks", "a text that is not empty", name))
+            problems.append(expected_message("a key of tasks", "a text that is not empty", name))
         if not isinstance(entry, TaskEntry):
-            problems.append(expected(member, "a TaskEntry", entry, "write TaskEntry(path=…, summary=…)"))
+            problems.append(expected_message(member, "a TaskEntry", entry, "write TaskEntry(path=…, summary=…)"))
             continue
         problems += _path_problems(f"{member}.path", entry.path)
         if not isinstance(entry.summary, str):
-            problems.append(expected(f"{member}.summary", "a text", entry.summary))
+            problems.append(expected_message(f"{member}.summary", "a text", entry.summary))
         problems += _view_problems(f"{member}.", entry)
     return problems
 
 
 def _components_problems(components: object) -> list[str]:
     if not isinstance(components, Mapping):
-        return [expected("components", "a mapping: kind → name → Component", components)]
+        return [expected_message("components", "a mapping: kind → name → Component", components)]
     problems: list[str] = []
     for kind, by_name in components.items():
         if not isinstance(by_name, Mapping):
-            problems.append(expected(f"components[{kind!r}]", "a mapping from names to Components", by_name))
+            problems.append(expected_message(f"components[{kind!r}]", "a mapping from names to Components", by_name))
             continue
         for name, component in by_name.items():
             member = f"components[{kind!r}][{name!r}]"
             if not isinstance(component, Component):
-                problems.append(expected(member, "a Component", component))
+                problems.append(expected_message(member, "a Component", component))
             else:
                 problems += _path_problems(f"{member}.path", component.path)
     return problems
@@ -122,7 +122,7 @@ def _view_problems(owner: str, view: View) -> Iterator[str]:
     for name in _VIEW_HOOKS:
         yield from _hook_problems(f"{owner}{name}", getattr(view, name))
     if view.sample is not None and not isinstance(view.sample, Sample):
-        yield expected(f"{owner}sample", "a Sample", view.sample, "write Sample(folder)")
+        yield expected_message(f"{owner}sample", "a Sample", view.sample, "write Sample(folder)")
 
 
 def _hook_problems(member: str, hook: Any) -> list[str]:
@@ -130,10 +130,10 @@ def _hook_problems(member: str, hook: Any) -> list[str]:
         return []
     if isinstance(hook, str):
         return _path_problems(member, hook)
-    return [expected(member, "a function, or where to import it from: 'package.module:name'", hook)]
+    return [expected_message(member, "a function, or where to import it from: 'package.module:name'", hook)]
 
 
 def _path_problems(member: str, path: object) -> list[str]:
     if isinstance(path, str) and all(part.strip() for part in path.partition(":")):
         return []
-    return [expected(member, "an import path: 'package.module:name'", path)]
+    return [expected_message(member, "an import path: 'package.module:name'", path)]

@@ -13,16 +13,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from lmassay.contracts import Evaluation, Task, Variation, View
-from lmassay.errors import PluginError, reason
-from lmassay.plugins.declarations import evaluation_problems, given
-from lmassay.types import Metric, RunRecord, metric_called
+from lmassay.errors import PluginError, error_message
+from lmassay.plugins.declarations import describe_value, evaluation_problems
+from lmassay.types import Metric, RunRecord, find_metric
 
 GROUP = "lmassay.evaluations"
 OWN_PACKAGE = "lmassay"
 
 
 @dataclass(frozen=True, slots=True)
-class Problem:
+class PluginProblem:
     """What is wrong with an evaluation that a package offers."""
 
     package: str
@@ -36,29 +36,29 @@ class Problem:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Installed:
+class InstalledEvaluations:
     """The evaluations that could be loaded with the packages they come from, and what is wrong with others."""
 
     evaluations: Sequence[Evaluation]
     origins: dict[str, str]
-    problems: Sequence[Problem]
+    problems: Sequence[PluginProblem]
 
 
 def evaluations() -> Sequence[Evaluation]:
     """All evaluations, in the order in which cards and reports show them."""
-    return installed().evaluations
+    return installed_evaluations().evaluations
 
 
-def installed() -> Installed:
+def installed_evaluations() -> InstalledEvaluations:
     """What the entry points of the installed packages offer; loaded once for each search path."""
     return _installed_on(tuple(sys.path))
 
 
 @functools.cache
-def _installed_on(_path: tuple[str, ...]) -> Installed:
+def _installed_on(_path: tuple[str, ...]) -> InstalledEvaluations:
     loaded: dict[str, Evaluation] = {}
     origins: dict[str, str] = {}
-    problems: list[Problem] = []
+    problems: list[PluginProblem] = []
     points = list(importlib.metadata.entry_points(group=GROUP))
     points.sort(key=lambda point: (precedence(_origin(point)), point.name, point.value))
     for point in points:
@@ -66,7 +66,7 @@ def _installed_on(_path: tuple[str, ...]) -> Installed:
         try:
             evaluation = _loaded(point)
         except PluginError as error:
-            problems.append(Problem(origin, f"could not be loaded: {error}", is_left_out=True))
+            problems.append(PluginProblem(origin, f"could not be loaded: {error}", is_left_out=True))
             continue
         first = origins.get(evaluation.name)
         if first is None:
@@ -74,12 +74,12 @@ def _installed_on(_path: tuple[str, ...]) -> Installed:
             origins[evaluation.name] = origin
         else:
             what = f"offers the evaluation '{evaluation.name}', which {first} offers too and which is used from there"
-            problems.append(Problem(origin, what, is_left_out=True))
+            problems.append(PluginProblem(origin, what, is_left_out=True))
             if first != OWN_PACKAGE:
                 what = f"offers the evaluation '{evaluation.name}', which {origin} offers too"
-                problems.append(Problem(first, what, is_left_out=False))
+                problems.append(PluginProblem(first, what, is_left_out=False))
     ordered = sorted(loaded.values(), key=lambda evaluation: (evaluation.order, evaluation.name))
-    return Installed(ordered, origins, problems)
+    return InstalledEvaluations(ordered, origins, problems)
 
 
 def precedence(package: str) -> tuple[bool, str]:
@@ -98,9 +98,9 @@ def _loaded(point: importlib.metadata.EntryPoint) -> Evaluation:
     except KeyboardInterrupt:
         raise
     except BaseException as error:  # sys.exit, too
-        raise PluginError(reason(error)) from error
+        raise PluginError(error_message(error)) from error
     if not isinstance(evaluation, Evaluation):
-        raise PluginError(f"{point.value} must be an Evaluation, not {given(evaluation)}")
+        raise PluginError(f"{point.value} must be an Evaluation, not {describe_value(evaluation)}")
     problems = evaluation_problems(evaluation)
     if problems:
         raise PluginError(f"{point.value}: {'; '.join(problems)}")
@@ -109,15 +109,15 @@ def _loaded(point: importlib.metadata.EntryPoint) -> Evaluation:
 
 def package_of(evaluation: Evaluation) -> str:
     """The package that an evaluation comes from; empty for one that is not installed."""
-    known = installed()
+    known = installed_evaluations()
     if any(other is evaluation for other in known.evaluations):
         return known.origins[evaluation.name]
     return ""
 
 
-def unloaded_packages() -> str:
+def unloaded_packages_note() -> str:
     """A remark for messages that something was not found: it may be in a package that could not be loaded."""
-    left_out = [problem.message for problem in installed().problems if problem.is_left_out]
+    left_out = [problem.message for problem in installed_evaluations().problems if problem.is_left_out]
     return f" ({'; '.join(left_out)}; see lmassay doctor)" if left_out else ""
 
 
@@ -149,10 +149,10 @@ def metric_of(record: RunRecord, name: str) -> Metric:
 
     Of a metric that nobody declares, nothing is known but its name; higher is taken to be better, as for most.
     """
-    declared = metric_called(name, record.provenance.metrics)
+    declared = find_metric(name, record.provenance.metrics)
     if declared is None:
         evaluation = evaluation_of(record)
-        declared = None if evaluation is None else metric_called(name, evaluation.metrics)
+        declared = None if evaluation is None else find_metric(name, evaluation.metrics)
     return declared or Metric(name)
 
 

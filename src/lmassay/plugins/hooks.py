@@ -7,8 +7,8 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 from lmassay.contracts import Evaluation, Hook, resolve
-from lmassay.errors import HookWarning, LmassayError, PluginError, reason
-from lmassay.plugins.declarations import given
+from lmassay.errors import HookWarning, LmassayError, PluginError, error_message
+from lmassay.plugins.declarations import describe_value
 from lmassay.plugins.evaluations import OWN_PACKAGE, package_of
 
 T = TypeVar("T")
@@ -38,7 +38,7 @@ def call_hook(
         return otherwise()
 
 
-def named(evaluation: Evaluation, name: str, function: Callable[..., T] | None) -> Callable[..., T] | None:
+def with_named_errors(evaluation: Evaluation, name: str, function: Callable[..., T] | None) -> Callable[..., T] | None:
     """A function of another package whose failure is an error that names it; our own failures are shown whole."""
     if function is None or package_of(evaluation) == OWN_PACKAGE:
         return function
@@ -58,23 +58,23 @@ def hook_failure(evaluation: Evaluation, name: str, error: BaseException) -> str
     """Which hook of which package failed, and why, in one line."""
     package = package_of(evaluation)
     origin = f" (package {package})" if package else ""
-    return f"{name} of the evaluation {evaluation.name}{origin} failed: {reason(error)}"
+    return f"{name} of the evaluation {evaluation.name}{origin} failed: {error_message(error)}"
 
 
-def an(kind: type[T]) -> Reader[T]:
+def instance_of(kind: type[T]) -> Reader[T]:
     """A reader of hooks that return an object of a class."""
 
     def read(value: Any) -> T:
         if not isinstance(value, kind):
-            raise PluginError(f"it returned {given(value)}, not a {kind.__name__}")
+            raise PluginError(f"it returned {describe_value(value)}, not a {kind.__name__}")
         return value
 
     return read
 
 
-def optional(kind: type[T]) -> Reader[T | None]:
+def optional_instance_of(kind: type[T]) -> Reader[T | None]:
     """A reader of hooks that return an object of a class, or None."""
-    read = an(kind)
+    read = instance_of(kind)
 
     def read_optional(value: Any) -> T | None:
         return None if value is None else read(value)
@@ -89,30 +89,32 @@ def list_of(kind: type[Item]) -> Reader[list[Item]]:
         items = _items(value)
         for item in items:
             if not isinstance(item, kind):
-                raise PluginError(f"it returned a list with {given(item)} in it, not {kind.__name__} objects only")
+                raise PluginError(
+                    f"it returned a list with {describe_value(item)} in it, not {kind.__name__} objects only"
+                )
         return items
 
     return read
 
 
-def pairs(value: Any) -> list[tuple[str, Any]]:
+def name_value_pairs(value: Any) -> list[tuple[str, Any]]:
     """A reader of hooks that return (name, value) pairs."""
     items = _items(value)
     for item in items:
         if not isinstance(item, tuple | list) or len(item) != 2 or not isinstance(item[0], str):
-            raise PluginError(f"it returned a list with {given(item)} in it, not (name, text) pairs only")
+            raise PluginError(f"it returned a list with {describe_value(item)} in it, not (name, text) pairs only")
     return [(name, text) for name, text in items]
 
 
-def anything(value: Any) -> Any:
+def any_value(value: Any) -> Any:
     """A reader of hooks whose return value is not used, or checked elsewhere."""
     return value
 
 
 def _items(value: Any) -> list[Any]:
     if isinstance(value, str | bytes):
-        raise PluginError(f"it returned {given(value)}, not a list")
+        raise PluginError(f"it returned {describe_value(value)}, not a list")
     try:
         return list(value)
     except TypeError:
-        raise PluginError(f"it returned {given(value)}, not a list") from None
+        raise PluginError(f"it returned {describe_value(value)}, not a list") from None

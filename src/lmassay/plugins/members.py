@@ -8,9 +8,9 @@ from typing import Any
 from lmassay.budget import Prices
 from lmassay.contracts import Evaluation, Model, Task
 from lmassay.errors import PluginError, did_you_mean
-from lmassay.plugins.declarations import evaluation_problems, expected, metrics_problems
+from lmassay.plugins.declarations import evaluation_problems, expected_message, metrics_problems
 from lmassay.plugins.evaluations import base_task_of
-from lmassay.types import Combination, Design, Replicates, metric_called
+from lmassay.types import Combination, Design, Replicates, find_metric
 
 ABILITIES = ("generate", "logprobs", "slot", "train", "choices")
 _MOST_GROUPS = 1
@@ -20,9 +20,9 @@ def task_problems(task: Task) -> list[str]:
     """All that is wrong with the members of a task; empty if it can be run."""
     problems = [*_name_problems(task), *_ability_problems("needs", task.needs), *_count_problems(task, least_chunk=1)]
     if not _is_whole_number(task.version):
-        problems.append(expected("version", "a whole number", task.version))
+        problems.append(expected_message("version", "a whole number", task.version))
     if task.requests_each is not None and not _is_whole_number(task.requests_each):
-        problems.append(expected("requests_each", "a whole number or None", task.requests_each))
+        problems.append(expected_message("requests_each", "a whole number or None", task.requests_each))
     of_metrics = metrics_problems(task.metrics)
     of_evaluation = _evaluation_problems(task)
     of_design = list(_design_problems(task.design))
@@ -37,18 +37,18 @@ def model_problems(model: Model) -> list[str]:
     problems = [*_name_problems(model), *_ability_problems("can", model.can), *_count_problems(model, least_chunk=0)]
     if model.prices is not None and not isinstance(model.prices, Prices):
         remedy = "write lmassay.Prices(input, output) in USD for a million tokens"
-        problems.append(expected("prices", "Prices or None", model.prices, remedy))
+        problems.append(expected_message("prices", "Prices or None", model.prices, remedy))
     for name in ("cached", "metered", "sees_right"):
         value = getattr(model, name)
         if not isinstance(value, bool):
-            problems.append(expected(name, "True or False", value))
+            problems.append(expected_message(name, "True or False", value))
     return problems
 
 
 def checked_mapping(owner: str, method: str, value: Any) -> Mapping[str, Any]:
     """What ``signature()`` or ``identity()`` returns."""
     if not isinstance(value, Mapping):
-        raise PluginError(f"{owner}: {expected(f'{method}()', 'a mapping', value)}")
+        raise PluginError(f"{owner}: {expected_message(f'{method}()', 'a mapping', value)}")
     return value
 
 
@@ -57,22 +57,22 @@ def checked_notes(owner: str, value: Any) -> Sequence[str]:
     is_sequence = isinstance(value, Sequence) and not isinstance(value, str)
     if not is_sequence or not all(isinstance(note, str) for note in value):
         remedy = "write a list with one text in it" if isinstance(value, str) else ""
-        raise PluginError(f"{owner}: {expected('notes()', 'a list of texts', value, remedy)}")
+        raise PluginError(f"{owner}: {expected_message('notes()', 'a list of texts', value, remedy)}")
     notes: Sequence[str] = value
     return notes
 
 
 def _name_problems(plugin: Task | Model) -> Iterator[str]:
     if not isinstance(plugin.name, str) or not plugin.name.strip():
-        yield expected("name", "a text that is not empty", plugin.name)
+        yield expected_message("name", "a text that is not empty", plugin.name)
     if not isinstance(plugin.label, str):
-        yield expected("label", "a text", plugin.label)
+        yield expected_message("label", "a text", plugin.label)
 
 
 def _ability_problems(member: str, abilities: Any) -> Iterator[str]:
     what = "a set of abilities, such as frozenset({'generate'})"
     if not isinstance(abilities, Set):
-        yield expected(member, what, abilities)
+        yield expected_message(member, what, abilities)
         return
     for ability in abilities:
         if ability not in ABILITIES:
@@ -82,7 +82,7 @@ def _ability_problems(member: str, abilities: Any) -> Iterator[str]:
 
 def _count_problems(plugin: Task | Model, least_chunk: int) -> Iterator[str]:
     if not _is_whole_number(plugin.chunk) or plugin.chunk < least_chunk:
-        yield expected("chunk", f"a whole number of at least {least_chunk}", plugin.chunk)
+        yield expected_message("chunk", f"a whole number of at least {least_chunk}", plugin.chunk)
 
 
 def _is_whole_number(value: object) -> bool:
@@ -95,7 +95,7 @@ def _evaluation_problems(task: Task) -> list[str]:
         return []
     if not isinstance(evaluation, Evaluation):
         remedy = "write the object, not its name" if isinstance(evaluation, str) else ""
-        return [expected("evaluation", "an Evaluation or None", evaluation, remedy)]
+        return [expected_message("evaluation", "an Evaluation or None", evaluation, remedy)]
     problems = [f"evaluation: {problem}" for problem in evaluation_problems(evaluation)]
     if not problems:
         try:
@@ -114,30 +114,30 @@ _EXPECTED_IN_DESIGN = {
 
 def _design_problems(design: Any) -> Iterator[str]:
     if not isinstance(design, Design):
-        yield expected("design", "a Design", design, "write design = Design(headline=…)")
+        yield expected_message("design", "a Design", design, "write design = Design(headline=…)")
         return
     for member, names in (("clusters", design.clusters), ("pair_by", design.pair_by), ("headline", design.headline)):
         yield from _names_problems(f"design.{member}", names, "metrics" if member == "headline" else "groups")
     if design.replicates is not None and not isinstance(design.replicates, Replicates):
-        yield expected("design.replicates", "a Replicates", design.replicates)
+        yield expected_message("design.replicates", "a Replicates", design.replicates)
     for member, values, what in (
         ("weights", design.weights, str),
         ("combinations", design.combinations, Combination),
         ("crossed", design.crossed, str),
     ):
         if not isinstance(values, Mapping):
-            yield expected(f"design.{member}", "a mapping", values)
+            yield expected_message(f"design.{member}", "a mapping", values)
             continue
         for metric, value in values.items():
             if not isinstance(value, what):
-                yield expected(f"design.{member}[{metric!r}]", _EXPECTED_IN_DESIGN[member], value)
+                yield expected_message(f"design.{member}[{metric!r}]", _EXPECTED_IN_DESIGN[member], value)
 
 
 def _names_problems(member: str, names: Any, what: str) -> Iterator[str]:
     if isinstance(names, str):
         yield f"{member} is a tuple of {what}: write ({names!r},)"
     elif not isinstance(names, tuple | list) or not all(isinstance(name, str) for name in names):
-        yield expected(member, f"a tuple of {what}", names)
+        yield expected_message(member, f"a tuple of {what}", names)
     elif what == "groups" and len(names) > _MOST_GROUPS:
         yield f"{member} may name one group only, not {', '.join(names)}"
 
@@ -155,5 +155,5 @@ def _unknown_metrics(task: Task) -> Iterator[str]:
         ("crossed", design.crossed),
     ):
         for name in names:
-            if name not in known and metric_called(name, declared) is None:
+            if name not in known and find_metric(name, declared) is None:
                 yield f"design.{member} names '{name}', which is not among the metrics{did_you_mean(name, known)}"

@@ -21,10 +21,10 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict, ValidationError, create_model
 from pydantic_core import ErrorDetails
 
-from lmassay.errors import ConfigError, LmassayError, PluginError, closest, did_you_mean, failure
-from lmassay.plugins.registry import current
+from lmassay.errors import ConfigError, LmassayError, PluginError, closest, did_you_mean, error_with_location
+from lmassay.plugins.registry import current_registry
 from lmassay.redaction import as_variable, is_remembered, is_secret_option, remember_secret
-from lmassay.storage.files import noted_reads
+from lmassay.storage.files import record_reads
 
 Spec = str | Mapping[str, Any]
 _ENVIRONMENT = re.compile(r"\$\{([A-Z][A-Z0-9_]*)\}")
@@ -94,7 +94,7 @@ _inputs: ContextVar[PluginInputs | None] = ContextVar("lmassay_plugin_inputs", d
 
 
 @contextmanager
-def noted_inputs() -> Iterator[PluginInputs]:
+def record_inputs() -> Iterator[PluginInputs]:
     """What the plug-ins that are built within this block are made from."""
     inputs = PluginInputs()
     token = _inputs.set(inputs)
@@ -124,24 +124,24 @@ def build(kind: str, spec: Spec, base: Path, key: str = "") -> Any:
     key = key or kind
     name, options = split_spec(spec, key)
     try:
-        factory = current().get(kind, name, base)
+        factory = current_registry().get(kind, name, base)
     except PluginError as error:
         raise PluginError(f"{key}: {error}") from error
     if not callable(factory):
         raise ConfigError(f"{key}: '{name}' is no {kind}")
     arguments = checked_options(factory, options, base, key)
-    source = current().source_of(name, base)
+    source = current_registry().source_of(name, base)
     try:
         if not source:
             return factory(**arguments)
-        with noted_reads() as files:
+        with record_reads() as files:
             made = factory(**arguments)
         _note_inputs(kind, source, files)
         return made
     except LmassayError:
         raise
     except Exception as error:
-        raise PluginError(f"{key}: the {kind} '{name}' cannot be made: {failure(error)}") from error
+        raise PluginError(f"{key}: the {kind} '{name}' cannot be made: {error_with_location(error)}") from error
 
 
 def checked_options(factory: Callable[..., Any], options: Mapping[str, Any], base: Path, key: str) -> dict[str, Any]:
@@ -154,7 +154,7 @@ def checked_options(factory: Callable[..., Any], options: Mapping[str, Any], bas
     try:
         checked = model.model_validate(filled)
     except ValidationError as error:
-        raise ConfigError("\n".join(problems(error, model, key))) from None
+        raise ConfigError("\n".join(validation_messages(error, model, key))) from None
     _keep_secrets_out({n: v for n, v in options.items() if not isinstance(getattr(checked, n), Path)}, key)
     for _, value in _secrets(filled, key):
         remember_secret(value)
@@ -165,7 +165,7 @@ def checked_options(factory: Callable[..., Any], options: Mapping[str, Any], bas
     return values
 
 
-def problems(error: ValidationError, model: type[BaseModel], key: str) -> list[str]:
+def validation_messages(error: ValidationError, model: type[BaseModel], key: str) -> list[str]:
     """One line a problem: the key's path, what is wrong, what is known there."""
     lines = []
     for item in error.errors(include_url=False, include_input=True):

@@ -22,14 +22,14 @@ from typing import Any, TypeVar
 from lmassay.contracts import Component, resolve
 from lmassay.errors import MissingExtra, PluginError, did_you_mean
 from lmassay.plugins.builtins import MODELS
-from lmassay.plugins.evaluations import OWN_PACKAGE, installed, precedence, unloaded_packages
+from lmassay.plugins.evaluations import OWN_PACKAGE, installed_evaluations, precedence, unloaded_packages_note
 from lmassay.plugins.source_folder import SourceFolder
 
 T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class RegistryEntry:
     """One registered name: where it comes from, what it is, and whether it can be loaded."""
 
     name: str
@@ -65,7 +65,7 @@ class Registry:
         if found is not None:
             return found
         hint = did_you_mean(name, self.names(kind))
-        raise PluginError(f"there is no {kind} '{name}'{hint}{unloaded_packages()}")
+        raise PluginError(f"there is no {kind} '{name}'{hint}{unloaded_packages_note()}")
 
     def names(self, kind: str) -> list[str]:
         own = {n for k, n in self._own if k == kind}
@@ -73,9 +73,9 @@ class Registry:
             return sorted(own | set(self._parent.names(kind)))
         return sorted(own | set(_declared(kind)) | {e.name for e in _entry_points(kind)})
 
-    def entries(self, kind: str) -> list[Entry]:
+    def entries(self, kind: str) -> list[RegistryEntry]:
         """All names of a kind for a listing; one broken plug-in does not spoil it."""
-        rows: dict[str, Entry] = {}
+        rows: dict[str, RegistryEntry] = {}
         if self._parent is not None:
             rows = {e.name: e for e in self._parent.entries(kind)}
         else:
@@ -86,21 +86,21 @@ class Registry:
                     problem = f"also offered by {', '.join(others)}; remove or rename one"
                 else:
                     problem = _import_problem(kind, name, component, origin)
-                rows[name] = Entry(name, component.summary, origin, problem)
+                rows[name] = RegistryEntry(name, component.summary, origin, problem)
             for point in _entry_points(kind):
                 origin = _package_of(point)
                 if point.name in rows:
                     taken = rows[point.name]
                     problem = f"also offered by {origin}; remove or rename one"
-                    rows[point.name] = Entry(taken.name, taken.summary, taken.origin, problem)
+                    rows[point.name] = RegistryEntry(taken.name, taken.summary, taken.origin, problem)
                     continue
                 try:
-                    rows[point.name] = Entry(point.name, _summary(point.load()), origin)
+                    rows[point.name] = RegistryEntry(point.name, _summary(point.load()), origin)
                 except (Exception, SystemExit) as error:  # any failure of foreign code is shown, not raised
-                    rows[point.name] = Entry(point.name, "", origin, f"cannot be loaded: {error!r}")
+                    rows[point.name] = RegistryEntry(point.name, "", origin, f"cannot be loaded: {error!r}")
         for (k, n), (obj, origin) in self._own.items():
             if k == kind:
-                rows[n] = Entry(n, _summary(obj), origin)
+                rows[n] = RegistryEntry(n, _summary(obj), origin)
         return [rows[n] for n in sorted(rows)]
 
     def load_file(self, path: Path, *, again: bool = False) -> ModuleType:
@@ -221,7 +221,7 @@ _root = Registry()
 _active: ContextVar[Registry] = ContextVar("lmassay_registry", default=_root)
 
 
-def current() -> Registry:
+def current_registry() -> Registry:
     """The registry in force here."""
     return _active.get()
 
@@ -237,7 +237,7 @@ def register(kind: str, name: str) -> Callable[[T], T]:
         raise PluginError(f"there is no kind of plug-in '{kind}'{did_you_mean(kind, kinds())}")
 
     def remember(obj: T) -> T:
-        current().add(kind, name, obj)
+        current_registry().add(kind, name, obj)
         return obj
 
     return remember
@@ -246,7 +246,7 @@ def register(kind: str, name: str) -> Callable[[T], T]:
 def kinds() -> list[str]:
     """The kinds of plug-ins that can be registered: tasks, models, and what evaluations bring."""
     known = {"task": None, "model": None}
-    for evaluation in installed().evaluations:
+    for evaluation in installed_evaluations().evaluations:
         known |= dict.fromkeys(evaluation.components)
     return list(known)
 
@@ -257,7 +257,7 @@ def _declared(kind: str) -> dict[str, list[tuple[Component, str]]]:
     if kind == "model":
         for name, component in MODELS.items():
             offers.setdefault(name, []).append((component, OWN_PACKAGE))
-    known = installed()
+    known = installed_evaluations()
     # lmassay's own first, then by package: the order of the evaluations on the card does not matter here.
     for evaluation in sorted(known.evaluations, key=lambda evaluation: precedence(known.origins[evaluation.name])):
         components = dict(evaluation.components.get(kind, {}))

@@ -29,7 +29,7 @@ from types import CodeType, ModuleType
 from typing import Any
 
 from lmassay.errors import PluginError
-from lmassay.storage.files import noted_reads, sha256
+from lmassay.storage.files import record_reads, sha256
 
 PREFIX = "lmassay_user_"
 """How the names of the private packages begin."""
@@ -327,7 +327,7 @@ class _AsWritten(SourceFileLoader):
         return code
 
     def exec_module(self, module: ModuleType) -> None:
-        with noted_reads() as files:
+        with record_reads() as files:
             super().exec_module(module)
         self.folder.note_reads(Path(self.path), files)
 

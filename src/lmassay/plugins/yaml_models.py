@@ -28,7 +28,7 @@ from typing import Any, TypeVar
 from pydantic import BaseModel, ConfigDict, ValidationError, ValidationInfo
 from pydantic_core import InitErrorDetails, PydanticCustomError
 
-from lmassay.plugins.options import MISTAKE, problems
+from lmassay.plugins.options import MISTAKE, validation_messages
 from lmassay.storage.yamlfile import YamlFile, read_yaml
 
 
@@ -50,7 +50,7 @@ def read_model(path: Path, model: type[_Model], **defaults: Any) -> tuple[_Model
     try:
         return model.model_validate({**defaults, **file.data}, context=_Context(path.parent)), file
     except ValidationError as error:
-        raise file.error(problems(error, model, "")) from None
+        raise file.error(validation_messages(error, model, "")) from None
 
 
 @dataclass(frozen=True, slots=True)

@@ -77,7 +77,7 @@ class _Asked:
     """What was asked of each example, read beside the rows: both come in the order of the data."""
 
     def __init__(self, store: Store, run: str) -> None:
-        self._left = store.asked(run)
+        self._left = store.requests_and_responses(run)
 
     def about(self, example: str) -> list[tuple[dict[str, Any], Response]]:
         for found, asked in self._left:

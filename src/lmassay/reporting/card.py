@@ -15,7 +15,7 @@ from lmassay.plugins.compatibility import as_model
 from lmassay.plugins.evaluations import evaluations
 from lmassay.plugins.hooks import call_hook, list_of
 from lmassay.plugins.options import Spec, build, options_model, split_spec
-from lmassay.plugins.registry import current
+from lmassay.plugins.registry import current_registry
 from lmassay.running.config import RunConfig, expand
 from lmassay.running.model_spec import model_spec
 
@@ -84,7 +84,7 @@ def _made(spec: Spec, word: str, base: Path) -> Model:
 def _takes_label(spec: Spec, base: Path) -> bool:
     """Whether a kind of model has the option ``label``."""
     name, _ = split_spec(spec, "model")
-    return "label" in options_model(current().get("model", name, base)).model_fields
+    return "label" in options_model(current_registry().get("model", name, base)).model_fields
 
 
 def card_evaluations() -> list[Evaluation]:

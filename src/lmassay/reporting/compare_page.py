@@ -20,7 +20,7 @@ from lmassay.reporting.shell import document, environment
 from lmassay.statistics.comparison import Comparison
 from lmassay.statistics.flips import Change, Flips
 from lmassay.statistics.gate import Verdict, unpaired_text
-from lmassay.storage.provenance import to_run_again
+from lmassay.storage.provenance import rerun_command
 
 _MOST_LISTED = 10
 _MOST_CHARACTERS = 300
@@ -49,7 +49,7 @@ def render(found: Compared) -> str:
     ]
     changed = (row for pair, read in zip(found.pairs, both, strict=True) for row in _changed(found, *pair, read))
     reproduced = [
-        (source.side.record, to_run_again(source.side.record.id, source.store.folder))
+        (source.side.record, rerun_command(source.side.record.id, source.store.folder))
         for source in (*found.bases, *found.others)
     ]
     body = (

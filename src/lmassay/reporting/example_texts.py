@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from lmassay.plugins.evaluations import evaluation_of, view_of
-from lmassay.plugins.hooks import call_hook, pairs
-from lmassay.types import Candidates, Continuation, Response, Row, RunRecord, Trained
+from lmassay.plugins.hooks import call_hook, name_value_pairs
+from lmassay.types import Candidates, Continuation, Response, Row, RunRecord, TrainingOutcome
 
 Asked = Sequence[tuple[Mapping[str, Any], Response]]
 Texts = list[tuple[str, str]]
@@ -35,7 +35,7 @@ def _parts(record: RunRecord, row: Row, asked: Asked) -> Parts:
     evaluation, make = evaluation_of(record), view_of(record).texts
     if evaluation is None or make is None:
         return general()
-    return call_hook(evaluation, "texts", make, row, asked, reads=pairs, otherwise=general)
+    return call_hook(evaluation, "texts", make, row, asked, reads=name_value_pairs, otherwise=general)
 
 
 def generic_texts(row: Row, asked: Asked) -> Parts:
@@ -86,7 +86,7 @@ def answer_text(response: Response) -> str:
         return f"log-probability {answer.total:.3f} over {len(answer.tokens)} tokens"
     if isinstance(answer, Candidates):
         return f"log-probabilities of {len(answer):,} words"
-    if isinstance(answer, Trained):
+    if isinstance(answer, TrainingOutcome):
         return "trained"
     return response.error or f"no answer ({response.finish})"
 

@@ -9,9 +9,9 @@ from dataclasses import dataclass, replace
 from lmassay.contracts import Evaluation
 from lmassay.errors import UserError
 from lmassay.plugins.evaluations import evaluation_of, evaluations, metric_of, variation_of, view_of
-from lmassay.plugins.hooks import call_hook, optional
+from lmassay.plugins.hooks import call_hook, optional_instance_of
 from lmassay.reporting.variants import asked, pool, questions
-from lmassay.running.differences import telling_apart
+from lmassay.running.differences import distinguishing_values
 from lmassay.statistics.comparability import Marks, marks
 from lmassay.statistics.comparison import Comparison, Side, compare_runs, load_side, with_false_discovery_rate
 from lmassay.storage.store import Store
@@ -66,7 +66,7 @@ class Headline:
 
     @property
     def shown_title(self) -> str:
-        return self.title or self.about.shown_as
+        return self.title or self.about.display_title
 
     @property
     def shown_meaning(self) -> str:
@@ -129,7 +129,7 @@ class Against:
         """The number that is compared."""
         if self.row.metric == self.new.metric:
             return self.new.shown_title
-        return metric_of(self.new.records[0], self.row.metric).shown_as
+        return metric_of(self.new.records[0], self.row.metric).display_title
 
 
 def headlines(store: Store, records: Sequence[RunRecord]) -> list[Headline]:
@@ -167,7 +167,7 @@ def _with_options(shown: Sequence[Headline], of_runs: Marks) -> list[Headline]:
     names = [headline.model for headline in shown]
     for members in groups.values():
         records = [shown[number].records for number in members]
-        options = telling_apart([[record.config for record in of_one] for of_one in records])
+        options = distinguishing_values([[record.config for record in of_one] for of_one in records])
         for number, told in zip(members, options, strict=True):
             if told:
                 names[number] = f"{names[number]}, {told}"
@@ -194,7 +194,9 @@ def _headline(store: Store, records: Sequence[RunRecord]) -> Headline | None:
 
     if evaluation is None or make is None:
         return general()
-    return call_hook(evaluation, "headline", make, store, records, reads=optional(Headline), otherwise=general)
+    return call_hook(
+        evaluation, "headline", make, store, records, reads=optional_instance_of(Headline), otherwise=general
+    )
 
 
 def _general_headline(records: Sequence[RunRecord]) -> Headline | None:

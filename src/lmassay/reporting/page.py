@@ -18,7 +18,7 @@ from lmassay.reporting.sections import section_of
 from lmassay.reporting.shell import document, environment
 from lmassay.reporting.shown import shown_together
 from lmassay.reporting.tiles import anchor, overview
-from lmassay.storage.provenance import command_line, to_run_again
+from lmassay.storage.provenance import command_line, rerun_command
 from lmassay.storage.store import Store
 from lmassay.types import RunRecord
 
@@ -76,7 +76,7 @@ def _provenance(store: Store, record: RunRecord, title: str) -> dict[str, Any]:
         "title": title,
         "counted": ", ".join(f"{number:,} {state}" for state, number in counts.items()),
         "command": command_line(*record.provenance.command),
-        "again": to_run_again(record.id, store.folder),
+        "again": rerun_command(record.id, store.folder),
     }
 
 

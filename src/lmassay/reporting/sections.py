@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from lmassay.plugins.evaluations import evaluation_of, metric_of, view_of
-from lmassay.plugins.hooks import call_hook, optional
+from lmassay.plugins.hooks import call_hook, optional_instance_of
 from lmassay.reporting.blocks import Block, Body, Cell, Heading, Line, Section, Table, count, measured, name, titles
 from lmassay.reporting.numbers import clusters_text, interval_text, value_text
 from lmassay.storage.store import Store
-from lmassay.types import OVERALL, Result, RunRecord, metric_called
+from lmassay.types import OVERALL, Result, RunRecord, find_metric
 
 
 def section_of(store: Store, records: Sequence[RunRecord]) -> Section:
@@ -18,7 +18,9 @@ def section_of(store: Store, records: Sequence[RunRecord]) -> Section:
     evaluation, make = evaluation_of(records[0]), view_of(records[0]).section
     if evaluation is None or make is None:
         return results_section(store, records)
-    section = call_hook(evaluation, "section", make, store, records, reads=optional(Section), otherwise=lambda: None)
+    section = call_hook(
+        evaluation, "section", make, store, records, reads=optional_instance_of(Section), otherwise=lambda: None
+    )
     if section is None:
         return results_section(store, records)
     return replace(section, blocks=[*section.blocks, *_further_metrics(records)])
@@ -56,7 +58,7 @@ def _added_metrics(record: RunRecord) -> list[str]:
     if record.task == record.base_task:
         return []
     # A task that extends another one without declaring its metrics: all that the evaluation does not know.
-    return [metric for metric in overall if metric_called(metric, evaluation.metrics) is None]
+    return [metric for metric in overall if find_metric(metric, evaluation.metrics) is None]
 
 
 def results_section(_: Store, records: Sequence[RunRecord]) -> Section:

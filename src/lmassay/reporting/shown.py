@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
-from lmassay.running.differences import telling_apart
+from lmassay.running.differences import distinguishing_values
 from lmassay.statistics.comparability import Marks, marks
 from lmassay.types import RunRecord
 
@@ -67,7 +67,7 @@ def _lengthened(
 
 
 def _options(records: Sequence[RunRecord]) -> list[str]:
-    return telling_apart([[record.config] for record in records])
+    return distinguishing_values([[record.config] for record in records])
 
 
 def _settings(records: Sequence[RunRecord]) -> list[str]:

@@ -110,7 +110,7 @@ def pool(store: Store, records: Sequence[RunRecord], keep: Callable[[Row], bool]
 def _rows(store: Store, records: Sequence[RunRecord]) -> Iterator[Row]:
     for record in records:
         variant = variant_of(record)
-        for row in store.score_rows(record.id, on_tests=record.design.replicates is not None):
+        for row in store.score_rows(record.id, with_test_scores=record.design.replicates is not None):
             example = row.example
             groups = {**example.groups, SAME_EXAMPLE: example.id}
             yield replace(row, example=Example(f"{variant}/{example.id}", {}, None, groups))

@@ -24,8 +24,16 @@ import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from lmassay.errors import ConfigError, LmassayError, PluginError, did_you_mean
-from lmassay.plugins.options import Spec, build, inner_model, nested_kind, options_model, problems, split_spec
-from lmassay.plugins.registry import current
+from lmassay.plugins.options import (
+    Spec,
+    build,
+    inner_model,
+    nested_kind,
+    options_model,
+    split_spec,
+    validation_messages,
+)
+from lmassay.plugins.registry import current_registry
 from lmassay.statistics.intervals import Settings
 from lmassay.storage.yamlfile import YamlFile, read_brackets, read_mapping
 
@@ -125,7 +133,7 @@ def expand(
             known = {"name": default_name, **referred, "base_dir": base, "written": plain}
             runs.append(RunConfig.model_validate(known))
         except ValidationError as error:
-            mistakes += problems(error, RunConfig, "")
+            mistakes += validation_messages(error, RunConfig, "")
     if mistakes:
         raise ConfigError("\n".join(locate(line) for line in dict.fromkeys(mistakes)))
     return runs
@@ -186,7 +194,7 @@ def _spec_choices(kind: str, value: Any, base: Path, key: str = "") -> Iterator[
 
 def _plugin(kind: str, name: str, base: Path, key: str = "") -> Any:
     try:
-        return current().get(kind, name, base)
+        return current_registry().get(kind, name, base)
     except PluginError as error:
         raise PluginError(f"{key or kind}.name: {error}") from error
 
@@ -244,7 +252,7 @@ def _option_mistakes(kind: str, spec: Spec | None, base: Path, key: str = "") ->
         model = options_model(_plugin(kind, name, base, key))
         model.model_validate(options)
     except ValidationError as error:
-        return problems(error, model, key)
+        return validation_messages(error, model, key)
     except LmassayError as error:
         return [str(error)]
     inner = [(n, nested_kind(field)) for n, field in model.model_fields.items() if n in options]

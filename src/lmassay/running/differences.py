@@ -14,7 +14,7 @@ from lmassay.redaction import redact
 KeyPath = tuple[str, ...]
 """Where a value stands in a configuration: ``("task", "attack", "rate")``."""
 
-LONGEST_VALUE = 40
+MAX_VALUE_LENGTH = 40
 # How much of two long texts is shown before the place where they part.
 _BEFORE_DIFFERENCE = 8
 # They say what a run is called, where it was read and what it may spend, not what is measured.
@@ -114,7 +114,7 @@ def identity(value: Any) -> str:
 # --- what tells configurations apart ----------------------------------------------------------------------------------
 
 
-def telling_apart(groups: Sequence[Sequence[Mapping[str, Any]]]) -> list[str]:
+def distinguishing_values(groups: Sequence[Sequence[Mapping[str, Any]]]) -> list[str]:
     """For each group of configurations the values that tell it from the others: ``s_src=bleu, seed=2``.
 
     Only as many keys are named as are needed. Where a group has several configurations, only keys that they agree in
@@ -159,7 +159,7 @@ def _texts_by_group(key: VariedKey, group_of: Sequence[int], groups: int) -> lis
 # --- values as short texts --------------------------------------------------------------------------------------------
 
 
-def short_texts(values: Sequence[Any], longest: int = LONGEST_VALUE) -> list[str]:
+def short_texts(values: Sequence[Any], longest: int = MAX_VALUE_LENGTH) -> list[str]:
     """Each value in a few characters, different values by different texts: files by their names, long texts cut.
 
     >>> short_texts(["data/a.txt", "data/b.txt"])

@@ -21,12 +21,12 @@ from pathlib import Path
 from typing import Any, Protocol
 
 import lmassay
-from lmassay.errors import ConfigError, LmassayError, MissingExtra, PluginError, StoreError, failure
+from lmassay.errors import ConfigError, LmassayError, MissingExtra, PluginError, StoreError, error_with_location
 from lmassay.plugins.options import Spec, build, split_spec
-from lmassay.plugins.registry import current
-from lmassay.types import Response, Train, Trained, canonical, response_as_dict, response_from_dict
+from lmassay.plugins.registry import current_registry
+from lmassay.types import Response, Train, TrainingOutcome, canonical, response_as_dict, response_from_dict
 
-MOST_DEATHS = 2
+MAX_WORKER_DEATHS = 2
 _ONE_AT_A_TIME = threading.Lock()
 _LOOK_FOR_PARENT_EVERY = 1.0
 _LOOK_AFTER_CREW_EVERY = 2.0
@@ -35,7 +35,7 @@ _SECONDS_TO_REACH_SCHEDULER = 10.0
 
 
 @dataclass(frozen=True, slots=True)
-class Order:
+class TrainingJob:
     """A training that is wanted, with the keys of those that come before it."""
 
     key: str
@@ -46,38 +46,38 @@ class Order:
     model_source: str = ""
     """The digest of the model's file and of what it imports, if it is a user's own."""
 
-    def job(self, known: Mapping[str, Response]) -> dict[str, Any]:
+    def payload(self, known: Mapping[str, Response]) -> dict[str, Any]:
         """What the process that does it needs, as plain data."""
         return {
             "model": self.model if isinstance(self.model, str | None) else dict(self.model),
             "model_source": self.model_source,
             "base_dir": str(self.base_dir),
-            "by": self.request.by,
+            "trainer": self.request.trainer,
             "spec": dict(self.request.spec),
-            "where": dict(self.request.where),
-            "given": [dict(_outcome(known[key])) for key in self.after],
+            "data_paths": dict(self.request.data_paths),
+            "earlier": [dict(_outcome(known[key])) for key in self.after],
         }
 
 
-class Crew(Protocol):
+class Executor(Protocol):
     """Those who do the work."""
 
     @property
-    def room(self) -> int:
+    def capacity(self) -> int:
         """How many trainings are taken at a time."""
 
     def submit(self, job: dict[str, Any]) -> Future[dict[str, Any]]: ...
 
-    def renew(self) -> None:
+    def restart(self) -> None:
         """Start afresh after a process died."""
 
-    def watch(self) -> None:
+    def check_workers(self) -> None:
         """Called now and then while trainings are under way: is anybody there to do them?"""
 
     def close(self) -> None: ...
 
 
-def carry_out(job: Mapping[str, Any], told: Callable[[float], None] | None = None) -> dict[str, Any]:
+def run_training(job: Mapping[str, Any], told: Callable[[float], None] | None = None) -> dict[str, Any]:
     """Do one training; what goes wrong with it is its answer, so that the others go on."""
     # The state of random numbers belongs to the whole process: two trainings in one would disturb each other.
     with _ONE_AT_A_TIME:
@@ -97,15 +97,17 @@ def carry_out(job: Mapping[str, Any], told: Callable[[float], None] | None = Non
             return response_as_dict(Response(error="the method raised KeyboardInterrupt"))
         except Exception as error:
             # Whatever it is, it costs this training and not the sweep.
-            return response_as_dict(Response(error=f"the training failed: {failure(error)}"))
-        return response_as_dict(Response(Trained(outcome), seconds=round(time.monotonic() - started, 3)))
+            return response_as_dict(Response(error=f"the training failed: {error_with_location(error)}"))
+        return response_as_dict(Response(TrainingOutcome(outcome), seconds=round(time.monotonic() - started, 3)))
 
 
 def _trained(job: Mapping[str, Any], told: Callable[[float], None]) -> Mapping[str, Any]:
     base = Path(job["base_dir"])
-    train = current().get("trainer", job["by"], base)
+    train = current_registry().get("trainer", job["trainer"], base)
     model = None if job["model"] is None else _current_model(job, base)
-    outcome: Mapping[str, Any] = train(model, job["spec"], where=job["where"], given=job["given"], told=told)
+    outcome: Mapping[str, Any] = train(
+        model, job["spec"], data_paths=job["data_paths"], earlier=job["earlier"], on_progress=told
+    )
     canonical(outcome)
     return outcome
 
@@ -117,8 +119,8 @@ def _in_worker() -> bool:
 def _current_model(job: Mapping[str, Any], base: Path) -> Any:
     """The model, if its code is that of the run: a worker may live longer than a file stays as it is."""
     name, _ = split_spec(job["model"], "model")
-    current().get("model", name, base)
-    source = current().source_of(name, base)
+    current_registry().get("model", name, base)
+    source = current_registry().source_of(name, base)
     if source != job["model_source"]:
         raise PluginError(f"{name}, or a module that it imports, has changed since the run began; start a new run")
     return _model(canonical(job["model"]), base, source)
@@ -129,7 +131,9 @@ def _model(spec: str, base: Path, source: str) -> Any:
     return build("model", json.loads(spec), base)
 
 
-def perform(orders: Mapping[str, Order], known: dict[str, Response], crew: Crew) -> Iterator[tuple[str, Response]]:
+def run_jobs(
+    orders: Mapping[str, TrainingJob], known: dict[str, Response], executor: Executor
+) -> Iterator[tuple[str, Response]]:
     """Do what is wanted and not known, earlier trainings first; each answer as it comes. It is also put in ``known``.
 
     If a process dies, those that it may have died of are done again one by one, so that only the one that kills its
@@ -137,16 +141,16 @@ def perform(orders: Mapping[str, Order], known: dict[str, Response], crew: Crew)
     """
     waiting = {key: order for key, order in orders.items() if key not in known}
     handed_on = {earlier for order in waiting.values() for earlier in order.after}
-    running: dict[Future[dict[str, Any]], Order] = {}
+    running: dict[Future[dict[str, Any]], TrainingJob] = {}
     deaths: dict[str, int] = {}
     while waiting or running:
-        for order, response in _hand_out(waiting, running, known, crew, deaths):
+        for order, response in _hand_out(waiting, running, known, executor, deaths):
             known[order.key] = response
             yield order.key, response
         if not running:
             continue
         while not (done := wait(running, timeout=_LOOK_AFTER_CREW_EVERY, return_when=FIRST_COMPLETED).done):
-            crew.watch()
+            executor.check_workers()
         if any(future.cancelled() for future in done):
             raise StoreError("the scheduler is gone, and with it the trainings it had; start it again, then resume")
         for future in [future for future in done if not isinstance(future.exception(), BrokenExecutor)]:
@@ -162,26 +166,26 @@ def perform(orders: Mapping[str, Order], known: dict[str, Response], crew: Crew)
                 deaths[order.key] = deaths.get(order.key, 0) + guilty
                 waiting[order.key] = order
             running.clear()
-            crew.renew()
+            executor.restart()
 
 
 def _hand_out(
-    waiting: dict[str, Order],
-    running: dict[Future[dict[str, Any]], Order],
+    waiting: dict[str, TrainingJob],
+    running: dict[Future[dict[str, Any]], TrainingJob],
     known: Mapping[str, Response],
-    crew: Crew,
+    executor: Executor,
     deaths: Mapping[str, int],
-) -> Iterator[tuple[Order, Response]]:
+) -> Iterator[tuple[TrainingJob, Response]]:
     """Submit what can start; yield those that cannot be done at all."""
     for key in [key for key, order in waiting.items() if all(earlier in known for earlier in order.after)]:
         order = waiting[key]
         # Whoever was in a process that died is watched alone.
         alone = key in deaths or any(other.key in deaths for other in running.values())
-        if len(running) >= (1 if alone else crew.room):
+        if len(running) >= (1 if alone else executor.capacity):
             continue
         del waiting[key]
-        if deaths.get(key, 0) >= MOST_DEATHS:
-            many = f"{MOST_DEATHS} times"
+        if deaths.get(key, 0) >= MAX_WORKER_DEATHS:
+            many = f"{MAX_WORKER_DEATHS} times"
             yield order, Response(error=f"the process that did this training died {many}: was it out of memory?")
             continue
         failed = next((known[earlier] for earlier in order.after if not known[earlier].usable), None)
@@ -189,12 +193,12 @@ def _hand_out(
             yield order, Response(error=f"a training that this one builds upon failed: {failed.error}")
             continue
         try:
-            running[crew.submit(order.job(known))] = order
+            running[executor.submit(order.payload(known))] = order
         except BrokenExecutor:
             # A process died just now: those that run in the others will say so, and this one has its turn later.
             waiting[key] = order
             if not running:
-                crew.renew()
+                executor.restart()
             return
 
 
@@ -205,52 +209,52 @@ def _response(future: Future[dict[str, Any]]) -> Response:
     return response_from_dict(future.result())
 
 
-_DONE = Response(Trained({}))
+_DONE = Response(TrainingOutcome({}))
 
 
 def _outcome(response: Response) -> Mapping[str, Any]:
-    assert isinstance(response.answer, Trained)
+    assert isinstance(response.answer, TrainingOutcome)
     return response.answer.outcome
 
 
-class Here:
+class InProcessExecutor:
     """This process, one training after the other."""
 
-    room = 1
+    capacity = 1
 
     def __init__(self, told: Callable[[float], None] | None = None) -> None:
         self._told = told
 
     def submit(self, job: dict[str, Any]) -> Future[dict[str, Any]]:
         done: Future[dict[str, Any]] = Future()
-        done.set_result(carry_out(job, self._told))
+        done.set_result(run_training(job, self._told))
         return done
 
-    def renew(self) -> None: ...
+    def restart(self) -> None: ...
 
-    def watch(self) -> None: ...
+    def check_workers(self) -> None: ...
 
     def close(self) -> None: ...
 
 
-class Processes:
+class ProcessExecutor:
     """Several processes on this machine; one that dies is replaced."""
 
     def __init__(self, workers: int) -> None:
-        self.room = workers
+        self.capacity = workers
         self._pool: ProcessPoolExecutor | None = None
 
     def submit(self, job: dict[str, Any]) -> Future[dict[str, Any]]:
         if self._pool is None:
             # A forked process would inherit the threads of torch and SQLite half alive.
             context = multiprocessing.get_context("spawn")
-            self._pool = ProcessPoolExecutor(self.room, context, initializer=_settle, initargs=(os.getpid(),))
-        return self._pool.submit(carry_out, job)
+            self._pool = ProcessPoolExecutor(self.capacity, context, initializer=_settle, initargs=(os.getpid(),))
+        return self._pool.submit(run_training, job)
 
-    def renew(self) -> None:
+    def restart(self) -> None:
         self.close()
 
-    def watch(self) -> None: ...
+    def check_workers(self) -> None: ...
 
     def close(self) -> None:
         if self._pool is not None:
@@ -274,7 +278,7 @@ def _settle(parent: int) -> None:
     threading.Thread(target=watch, daemon=True).start()
 
 
-class Cluster:
+class DaskExecutor:
     """The workers of a Dask scheduler. The scheduler does a training again whose worker died."""
 
     def __init__(self, scheduler: str, tell: Callable[[str], None] | None = None) -> None:
@@ -298,18 +302,18 @@ class Cluster:
             raise
 
     @property
-    def room(self) -> int:
+    def capacity(self) -> int:
         """As many as there are workers, each of which does one training at a time: a training that is handed out early
         might wait for a busy worker while another is idle. New workers are taken on."""
         return max(1, len(self._client.nthreads()))
 
     def submit(self, job: dict[str, Any]) -> Future[dict[str, Any]]:
-        future: Future[dict[str, Any]] = self._executor.submit(carry_out, job)
+        future: Future[dict[str, Any]] = self._executor.submit(run_training, job)
         return future
 
-    def renew(self) -> None: ...
+    def restart(self) -> None: ...
 
-    def watch(self) -> None:
+    def check_workers(self) -> None:
         """Say once when all workers are gone: trainings wait for new ones, however long that takes."""
         try:
             workers = self._client.nthreads()

@@ -17,22 +17,22 @@ from pydantic.fields import FieldInfo
 
 from lmassay.errors import LmassayError
 from lmassay.plugins.options import inner_model, nested_kind, options_model
-from lmassay.plugins.registry import current
+from lmassay.plugins.registry import current_registry
 from lmassay.running.differences import (
     ABSENT,
     KeyPath,
     VariedKey,
+    distinguishing_values,
     file_names,
     identity,
     short_texts,
-    telling_apart,
     value_text,
     varied_keys,
 )
 from lmassay.running.planning import Plan
 
 
-def labelled(planned: Sequence[Plan]) -> list[Plan]:
+def with_sweep_labels(planned: Sequence[Plan]) -> list[Plan]:
     """The runs of one configuration with their labels among each other."""
     found = list(planned)
     for members in _grouped(planned, lambda plan: plan.task.name):
@@ -45,10 +45,10 @@ def labelled(planned: Sequence[Plan]) -> list[Plan]:
         )
         for number, model in zip(members, models, strict=True):
             found[number] = replace(found[number], sweep_model=model)
-    return distinct(found)
+    return with_distinct_labels(found)
 
 
-def with_values(plan: Plan, paths: Sequence[KeyPath]) -> Plan:
+def with_values_in_label(plan: Plan, paths: Sequence[KeyPath]) -> Plan:
     """A run with the values of these keys in its label, for runs that are planned one after the other."""
     label, written = plan.label, plan.config.written
     values: dict[KeyPath, str] = {}
@@ -61,7 +61,7 @@ def with_values(plan: Plan, paths: Sequence[KeyPath]) -> Plan:
     return replace(plan, sweep_label=", ".join([label, *(f"{names[path]}={text}" for path, text in values.items())]))
 
 
-def lists_of(planned: Sequence[Plan]) -> list[str]:
+def swept_keys(planned: Sequence[Plan]) -> list[str]:
     """What makes several runs of one configuration, for each file: ``task.attack (2 values), seed (3 values)``."""
     told = []
     for members in _grouped(planned, lambda plan: (plan.config.name, plan.config.base_dir)):
@@ -75,7 +75,7 @@ def lists_of(planned: Sequence[Plan]) -> list[str]:
     return told
 
 
-def distinct(planned: Sequence[Plan]) -> list[Plan]:
+def with_distinct_labels(planned: Sequence[Plan]) -> list[Plan]:
     """Runs of one command whose labels are the same get what else they differ in, such as the folder of a file."""
     found = list(planned)
     for members in _grouped(planned, lambda plan: (plan.task.name, plan.label, plan.model_label)):
@@ -84,7 +84,7 @@ def distinct(planned: Sequence[Plan]) -> list[Plan]:
         # Of two files in different folders, only the folder of their configuration may differ.
         stored = [planned[number].config.model_dump(mode="json") for number in members]
         with_folders = [{**config, "folder": config["base_dir"]} for config in stored]
-        differences = telling_apart([[config] for config in with_folders])
+        differences = distinguishing_values([[config] for config in with_folders])
         for number, difference in zip(members, differences, strict=True):
             if difference:
                 found[number] = replace(found[number], sweep_label=f"{planned[number].label}, {difference}")
@@ -194,7 +194,7 @@ def _declared(written: Mapping[str, Any], path: KeyPath, base: Path) -> FieldInf
         if kind is not None:
             node = _at(written, path[:depth])
             name = node.get("name") if isinstance(node, Mapping) else node
-            options = options_model(current().get(kind, name, base)) if isinstance(name, str) else None
+            options = options_model(current_registry().get(kind, name, base)) if isinstance(name, str) else None
         field = None if options is None else options.model_fields.get(key)
         if field is None or depth == len(path) - 1:
             return field

@@ -7,10 +7,10 @@ from typing import Any
 
 from lmassay.errors import ConfigError, closest
 from lmassay.plugins.options import Spec
-from lmassay.plugins.registry import current
+from lmassay.plugins.registry import current_registry
 from lmassay.storage.yamlfile import read_brackets, read_mapping
 
-DEFAULT = "smollm2"
+DEFAULT_MODEL = "smollm2"
 _FILES = (".yaml", ".yml")
 
 
@@ -31,7 +31,7 @@ def model_spec(word: str, base: Path) -> Spec:
     file, colon, rest = word.rpartition(":")
     if colon and file.endswith(".py"):
         return f"{(base / file).resolve()}:{rest}"
-    known = current().names("model")
+    known = current_registry().names("model")
     if word in known:
         return word
     kind, colon, rest = word.partition(":")

@@ -12,10 +12,10 @@ import lmassay
 from lmassay.contracts import Model, Task, label_of
 from lmassay.errors import ConfigError, PluginError
 from lmassay.plugins.compatibility import as_model, as_task
-from lmassay.plugins.declarations import expected
+from lmassay.plugins.declarations import expected_message
 from lmassay.plugins.evaluations import base_task_of, metrics_of
 from lmassay.plugins.members import checked_mapping, checked_notes
-from lmassay.plugins.options import PluginInputs, noted_inputs, split_spec
+from lmassay.plugins.options import PluginInputs, record_inputs, split_spec
 from lmassay.redaction import redact
 from lmassay.running.config import RunConfig
 from lmassay.storage import provenance
@@ -86,9 +86,9 @@ class Plan:
 
 def plan(config: RunConfig) -> Plan:
     """Build task and model and check all that can be checked without asking anything."""
-    with noted_inputs() as task_inputs:
+    with record_inputs() as task_inputs:
         task = as_task(config.build_task(), config.task)
-    with noted_inputs() as model_inputs:
+    with record_inputs() as model_inputs:
         built_model = config.build_model()
     model = None if built_model is None else as_model(built_model, config.model)
     _check_fit(task, model)
@@ -114,7 +114,7 @@ def _is_users_own(plugin: Task | Model) -> bool:
 def _check_size(task: Task) -> None:
     size: Any = task.size()
     if size is not None and (not isinstance(size, int) or size < 0):
-        raise PluginError(f"the task {task.name}: {expected('size()', 'a number of examples or None', size)}")
+        raise PluginError(f"the task {task.name}: {expected_message('size()', 'a number of examples or None', size)}")
 
 
 def _check_fit(task: Task, model: Model | None) -> None:
@@ -165,7 +165,7 @@ def _depends_on(
         shared = task.design.replicates.correlation
         interval_rule += ",replicates=" + "+".join(f"{metric}:{rho:.3g}" for metric, rho in sorted(shared.items()))
     parts |= {"limit": config.limit, "seed": config.seed, "ci": interval_rule}
-    return {name: redact(provenance.plain(value)) for name, value in parts.items() if value is not None}
+    return {name: redact(provenance.signature_value(value)) for name, value in parts.items() if value is not None}
 
 
 def _task_source(config: RunConfig, task: Task, inputs: PluginInputs) -> dict[str, str]:

@@ -13,17 +13,17 @@ from typing import Any, TypeVar
 from lmassay.budget import Budget, Prices, lacks_usage
 from lmassay.contracts import ask
 from lmassay.errors import BudgetReached, ConfigError, DataError, PluginError, StoreError
-from lmassay.plugins.declarations import given
+from lmassay.plugins.declarations import describe_value
 from lmassay.redaction import redact
 from lmassay.running.config import RunConfig
-from lmassay.running.executors import Crew, Here, Order, perform
+from lmassay.running.executors import Executor, InProcessExecutor, TrainingJob, run_jobs
 from lmassay.running.planning import Plan as Plan
 from lmassay.running.planning import model_identity
 from lmassay.running.planning import plan as plan
 from lmassay.statistics.intervals import mean_result
 from lmassay.statistics.table import ScoreTable
 from lmassay.storage import provenance
-from lmassay.storage.store import DAMAGED, Store, fits_cache, keeps
+from lmassay.storage.store import DAMAGED, Store, is_cacheable_request, is_cacheable_response
 from lmassay.types import (
     CardPart,
     Example,
@@ -54,7 +54,9 @@ def start(planned: Plan, store: Store, sweep: str = "", progress: Progress | Non
         return _work(planned, store, new.id, progress)
 
 
-def register(planned: Sequence[Plan], store: Store, sweep: str, card: CardPart | None = None) -> list[RunRecord]:
+def record_waiting_runs(
+    planned: Sequence[Plan], store: Store, sweep: str, card: CardPart | None = None
+) -> list[RunRecord]:
     """Record runs that wait for their turn, so that they can be finished even if this process dies first."""
     new = [_new_run(plan, store, sweep, card) for plan in planned]
     store.add_waiting(new)
@@ -138,7 +140,7 @@ def _work(
             except BudgetReached as reached:
                 over = str(reached)
             on_tests = planned.task.design.replicates is not None
-            table = ScoreTable(store.score_rows(run, on_tests=on_tests))
+            table = ScoreTable(store.score_rows(run, with_test_scores=on_tests))
             results = _results(planned, table) if len(table) else []
             store.set_results(run, results)
         except BaseException as error:
@@ -168,11 +170,11 @@ def _results(planned: Plan, table: ScoreTable) -> list[Result]:
 def _list_of(kind: type[Item], value: Any, source: str) -> list[Item]:
     """What a method of a task returns, if it is what it should be."""
     if not isinstance(value, Iterable) or isinstance(value, str | Mapping):
-        raise PluginError(f"{source} must return a list of {kind.__name__} objects, not {given(value)}")
+        raise PluginError(f"{source} must return a list of {kind.__name__} objects, not {describe_value(value)}")
     items = list(value)
     for item in items:
         if not isinstance(item, kind):
-            raise PluginError(f"{source} must return {kind.__name__} objects only, not {given(item)}")
+            raise PluginError(f"{source} must return {kind.__name__} objects only, not {describe_value(item)}")
     return items
 
 
@@ -215,7 +217,7 @@ class Worker:
         self.budget = self._budget()
         self.stopped: BudgetReached | None = None
         self.failed = failed or {}
-        self.crew: Crew = Here()
+        self.executor: Executor = InProcessExecutor()
 
     def _budget(self) -> Budget:
         """The command's budget, less what its other runs and earlier tries have spent."""
@@ -229,8 +231,8 @@ class Worker:
 
     def work(self) -> None:
         if self.model is not None:
-            self.model.heed(self.budget)
-            self.model.keep_in(self.store.folder / "open")
+            self.model.use_budget(self.budget)
+            self.model.use_folder(self.store.folder / "open")
         # Examples whose rows were changed from outside are judged again.
         self.store.drop_damaged_rows(self.run)
         finished = self.store.finished_ids(self.run)
@@ -290,9 +292,9 @@ class Worker:
         """Under which keys the answers to each example are kept: readers want to see them."""
         return {
             example.id: [
-                key if keeps(response) else self._own(key)
+                key if is_cacheable_response(response) else self._own(key)
                 for key, request, response in zip(ks, requests, responses, strict=True)
-                if fits_cache(request) and not isinstance(request, Train)
+                if is_cacheable_request(request) and not isinstance(request, Train)
             ]
             for example, ks, requests, responses in zip(examples, keys, asked, answers, strict=True)
             if responses is not None and self.cached
@@ -369,7 +371,7 @@ class Worker:
                 known[key] = response
                 if self.metered:
                     self._spend(response)
-                if self.cached and response.error is None and fits_cache(request):
+                if self.cached and response.error is None and is_cacheable_request(request):
                     self.keep(key, request, response)
                 if self.metered:
                     self.budget.require_usage(response)
@@ -379,9 +381,9 @@ class Worker:
     def _asked(self, verb: str, batch: Mapping[str, Request]) -> Iterator[tuple[str, Request, Response]]:
         """Each request with its key and answer; of trainings also those that had to come before."""
         if verb == "train":
-            orders = self.orders(batch)
+            orders = self.training_jobs(batch)
             known = {**self.store.cached(orders), **{key: self.failed[key] for key in orders if key in self.failed}}
-            for key, response in perform(orders, known, self.crew):
+            for key, response in run_jobs(orders, known, self.executor):
                 yield key, orders[key].request, response
             return
         assert self.model is not None
@@ -393,12 +395,16 @@ class Worker:
         """Remember an answer: for all, or for this run alone."""
         name = "" if self.model is None else self.model.name
         self.store.add_response(
-            key if keeps(response) else self._own(key), self.run, name, request_as_dict(request), response
+            key if is_cacheable_response(response) else self._own(key),
+            self.run,
+            name,
+            request_as_dict(request),
+            response,
         )
 
-    def orders(self, batch: Mapping[str, Request]) -> dict[str, Order]:
+    def training_jobs(self, batch: Mapping[str, Request]) -> dict[str, TrainingJob]:
         """Trainings and all that must come before them, by key."""
-        orders: dict[str, Order] = {}
+        orders: dict[str, TrainingJob] = {}
 
         def add(key: str, request: Train) -> None:
             if key in orders:
@@ -408,7 +414,7 @@ class Worker:
                 add(other, training)
             after = tuple(self._key_of(training) for training in request.after)
             source = self.model_inputs.sources.get("model", "")
-            orders[key] = Order(key, request, self.config.model, self.config.base_dir, after, source)
+            orders[key] = TrainingJob(key, request, self.config.model, self.config.base_dir, after, source)
 
         for key, request in batch.items():
             assert isinstance(request, Train)

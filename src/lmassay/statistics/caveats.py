@@ -111,7 +111,7 @@ def asked_differently(base: Side, other: Side) -> list[str]:
     """
     ours, theirs = base.depends_on, other.depends_on
     variation = variation_of(base.record)
-    names = [name for name in variation.asked if ours.get(name) != theirs.get(name)]
+    names = [name for name in variation.question_parts if ours.get(name) != theirs.get(name)]
     # Different labels already say that what they show differs, but not that something else does, too.
     is_said_by_labels = not any(name in variation.hidden for name in names[1:])
     if not _have_same_label(base, other) and is_said_by_labels:

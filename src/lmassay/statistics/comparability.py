@@ -28,7 +28,7 @@ def measured_differently(records: Sequence[RunRecord]) -> list[str]:
 
 def differing_settings(records: Sequence[RunRecord]) -> list[str]:
     """The parts of the signatures, other than what runs are compared over, in which runs of a task differ."""
-    may_differ = {*variation_of(records[0]).asked, *_MAY_DIFFER}
+    may_differ = {*variation_of(records[0]).question_parts, *_MAY_DIFFER}
     names = dict.fromkeys(name for record in records for name in record.depends_on)
     differing = []
     for name in names:

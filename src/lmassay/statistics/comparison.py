@@ -107,7 +107,7 @@ def load_side(store: Store, record: RunRecord, groups: Mapping[str, str] | None 
     on_tests = record.design.replicates is not None
     rows = (
         row
-        for row in store.score_rows(record.id, on_tests=on_tests)
+        for row in store.score_rows(record.id, with_test_scores=on_tests)
         if all(row.example.groups.get(kind) == label for kind, label in wanted.items())
     )
     return Side(record, ScoreTable(rows))

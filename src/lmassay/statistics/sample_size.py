@@ -19,7 +19,7 @@ from lmassay.statistics.conditions import Condition
 from lmassay.statistics.intervals import mean_estimate
 from lmassay.statistics.power import Spread, detectable, rows_to_detect, rows_to_show, spread_of
 from lmassay.statistics.variance import clusters_of
-from lmassay.types import Metric, metric_called
+from lmassay.types import Metric, find_metric
 
 CHURN = (0.02, 0.05, 0.10)
 # A gate that fails on any drop needs some drop to plan for: two points, on a scale from 0 to 1.
@@ -171,7 +171,7 @@ def checked_metric(name: str, declared: Sequence[Metric], like: Sequence[Side]) 
     if like:
         known_metrics(like[0], like[1:], [name])
         return metric_of(like[0].record, name)
-    metric = metric_called(name, declared)
+    metric = find_metric(name, declared)
     if declared and metric is None:
         raise UserError(f"the task has no metric '{name}'{did_you_mean(name, [metric.name for metric in declared])}")
     return metric or Metric(name)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from lmassay.errors import PluginError
-from lmassay.types import OnTests, Outcome, Row, State
+from lmassay.types import Outcome, PerTestScores, Row, State
 
 if TYPE_CHECKING:
     import numpy as np
@@ -47,7 +47,7 @@ class ScoreTable:
 
         self.ids: list[str] = []
         self._states: list[State] = []
-        self._on_tests: list[OnTests | None] = []
+        self._on_tests: list[PerTestScores | None] = []
         columns: dict[str, list[float]] = {}
         groups: dict[str, list[str]] = {}
         self._outcomes: dict[str, list[tuple[int, Outcome]]] = {}
@@ -57,7 +57,7 @@ class ScoreTable:
                 self._outcomes.setdefault(name, []).extend((count, outcome) for outcome in outcomes)
             self.ids.append(row.example.id)
             self._states.append(row.state)
-            self._on_tests.append(row.score.on_tests)
+            self._on_tests.append(row.score.test_scores)
             for name, value in row.score.values.items():
                 if name not in columns:
                     columns[name] = [np.nan] * count

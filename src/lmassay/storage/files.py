@@ -45,7 +45,7 @@ class TextFile:
 def open_text(path: Path, role: str) -> TextFile:
     """Check a text file: it exists, is UTF-8 and is not empty. ``role`` names it in error messages."""
     require_file(path, role)
-    note_read(path)
+    record_read(path)
     lines, bom = 0, False
     for number, line in enumerate(_decoded(path)):
         lines = number + 1
@@ -69,7 +69,7 @@ _reads: ContextVar[list[Path] | None] = ContextVar("lmassay_reads", default=None
 
 
 @contextmanager
-def noted_reads() -> Iterator[list[Path]]:
+def record_reads() -> Iterator[list[Path]]:
     """The files that are read through lmassay within this block, each once, in the order of reading."""
     files: list[Path] = []
     token = _reads.set(files)
@@ -79,7 +79,7 @@ def noted_reads() -> Iterator[list[Path]]:
         _reads.reset(token)
 
 
-def note_read(path: Path) -> None:
+def record_read(path: Path) -> None:
     """Say that a file is read: what a plug-in computes depends on it."""
     files = _reads.get()
     path = path.absolute()
@@ -95,7 +95,7 @@ def data_file(path: Path | str) -> Path:
     """
     file = Path(path).expanduser().absolute()
     require_file(file, "data")
-    note_read(file)
+    record_read(file)
     return file
 
 

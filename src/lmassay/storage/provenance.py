@@ -59,7 +59,7 @@ def signature(parts: Mapping[str, Any]) -> str:
     >>> signature({"task": "robustness.1", "s_src": "chrF2"})
     'task:robustness.1|s_src:chrF2'
     """
-    return "|".join(f"{name}:{plain(value)}" for name, value in parts.items() if value is not None)
+    return "|".join(f"{name}:{signature_value(value)}" for name, value in parts.items() if value is not None)
 
 
 def command_line(*words: object) -> str:
@@ -71,7 +71,7 @@ def command_line(*words: object) -> str:
     return shlex.join(["lmassay", *map(str, words)])
 
 
-def to_run_again(run: str, folder: Path) -> str:
+def rerun_command(run: str, folder: Path) -> str:
     """What gives a stored run anew."""
     return f"{command_line('show', run, '--results', folder, '--yaml')} > run.yaml && lmassay run run.yaml"
 
@@ -99,7 +99,7 @@ def joint_digest(*digests: str) -> str:
     return "src:" + hashlib.sha256("\n".join(distinct).encode()).hexdigest()[:8]
 
 
-def plain(value: Any) -> str:
+def signature_value(value: Any) -> str:
     """A value as it stands in a signature: no white space, floats in their shortest form."""
     if isinstance(value, float):
         return f"{value:g}"

@@ -31,8 +31,8 @@ from lmassay.storage.provenance import command_line
 from lmassay.types import (
     Example,
     NewRun,
-    OnTests,
     Outcome,
+    PerTestScores,
     Provenance,
     Request,
     Response,
@@ -45,12 +45,12 @@ from lmassay.types import (
     canonical,
     compact,
     digest,
-    provenance_of,
+    provenance_from_dict,
     response_as_dict,
     response_from_dict,
 )
 
-FILE = "lmassay.sqlite"
+STORE_FILE = "lmassay.sqlite"
 SCHEMA = 5
 APPLICATION_ID = 0x6C6D6173  # "lmas"
 # Tables with texts keep their row numbers: without them, SQLite gives every row beyond a kilobyte a page of its own.
@@ -95,12 +95,12 @@ MOST_CACHED_CANDIDATES = 64
 _CHECK = 8
 
 
-def keeps(response: Response) -> bool:
+def is_cacheable_response(response: Response) -> bool:
     """Only answers are remembered; an error, a refusal or an empty answer may be different the next time."""
     return response.usable and response.finish in ("stop", "length")
 
 
-def fits_cache(request: Request) -> bool:
+def is_cacheable_request(request: Request) -> bool:
     """Hundreds of words a blank would fill a disk with answers that a local model gives again in milliseconds; what
     was made of them is in the rows."""
     return not isinstance(request, Slot) or len(request.candidates) <= MOST_CACHED_CANDIDATES
@@ -115,7 +115,7 @@ class Spending:
     tokens_out: int = 0
     usd: float | None = 0.0
 
-    def told(self) -> str:
+    def describe(self) -> str:
         cost = "cost unknown (give the model's prices)" if self.usd is None else f"{self.usd:.4f} USD"
         return f"{self.answers:,} answers, {self.tokens_in:,} tokens in, {self.tokens_out:,} out, {cost}"
 
@@ -125,7 +125,7 @@ class Store:
 
     def __init__(self, folder: Path, *, create: bool = False) -> None:
         self.folder = folder
-        self.file = folder / FILE
+        self.file = folder / STORE_FILE
         if create:
             _make_writable(folder)
         elif not self.file.is_file():
@@ -277,7 +277,7 @@ class Store:
                     found[key] = response_from_dict(json.loads(response))
         return found
 
-    def has(self, keys: Iterable[str]) -> set[str]:
+    def cached_keys(self, keys: Iterable[str]) -> set[str]:
         """Those of the keys whose answers are known."""
         with _plain_errors(self.file):
             return {key for key in keys if self._answer(key) is not None}
@@ -389,13 +389,16 @@ class Store:
                 yield row.parsed()
             self._check_count(run, count, digests)
 
-    def score_rows(self, run: str, *, on_tests: bool = False) -> Iterator[Row]:
-        """The rows without their texts: all that statistics need. ``on_tests`` adds the scores on single tests."""
-        if on_tests:
+    def score_rows(self, run: str, *, with_test_scores: bool = False) -> Iterator[Row]:
+        """Yield the rows without their texts, which is all that statistics need.
+
+        ``with_test_scores`` adds the scores on single tests.
+        """
+        if with_test_scores:
             # They are part of the details, which are read only if asked for: they make up most of a large run.
             for row in self.rows(run):
                 example = Example(row.example.id, {}, None, row.example.groups)
-                score = Score(row.score.values, on_tests=row.score.on_tests)
+                score = Score(row.score.values, test_scores=row.score.test_scores)
                 yield Row(example, row.state, score, row.error)
             return
         query = (
@@ -432,7 +435,7 @@ class Store:
             f"stored answers: {again}"
         )
 
-    def asked(self, run: str) -> Iterator[tuple[str, list[tuple[dict[str, Any], Response]]]]:
+    def requests_and_responses(self, run: str) -> Iterator[tuple[str, list[tuple[dict[str, Any], Response]]]]:
         """What each example of a run made the model be asked, with the answers, as far as they are here; in order."""
         with _plain_errors(self.file):
             has = self._db.execute("SELECT 1 FROM sqlite_master WHERE name = 'asked'").fetchone()
@@ -460,7 +463,7 @@ class Store:
             return sqlite3.connect(self.file, timeout=60, isolation_level=None)
         # Even reading wants to write beside the file. Where that is forbidden, the file alone is read, which is all
         # there is unless somebody else is still writing to it.
-        log = self.file.with_name(f"{FILE}-wal")
+        log = self.file.with_name(f"{STORE_FILE}-wal")
         if log.is_file() and log.stat().st_size:
             raise StoreError(f"{self.file} is still being written and {self.folder} is closed to you; copy the folder")
         return sqlite3.connect(f"{self.file.resolve().as_uri()}?mode=ro&immutable=1", uri=True, isolation_level=None)
@@ -663,7 +666,7 @@ def _parsed_columns(fields: Mapping[str, Any]) -> dict[str, Any]:
     """The columns of a run that are JSON."""
     return {
         "config": json.loads(fields["config"]),
-        "provenance": provenance_of(json.loads(fields["provenance"])),
+        "provenance": provenance_from_dict(json.loads(fields["provenance"])),
         "results": [Result(**stored) for stored in json.loads(fields["results"])],
     }
 
@@ -698,13 +701,13 @@ def _plain_errors(file: Path) -> Iterator[None]:
 
 def _stored_details(score: Score) -> dict[str, Any]:
     """The details with the scores on single tests, which have no column of their own: few tasks have any."""
-    if score.on_tests is None:
+    if score.test_scores is None:
         return dict(score.details)
-    return {**score.details, _ON_TESTS: score.on_tests.as_dict()}
+    return {**score.details, _ON_TESTS: score.test_scores.as_dict()}
 
 
-def _on_tests(stored: Mapping[str, Any] | None) -> OnTests | None:
-    return None if stored is None else OnTests(**stored)
+def _on_tests(stored: Mapping[str, Any] | None) -> PerTestScores | None:
+    return None if stored is None else PerTestScores(**stored)
 
 
 def _writable(text: str) -> str:

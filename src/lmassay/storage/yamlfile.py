@@ -12,7 +12,7 @@ from typing import Any
 import yaml
 
 from lmassay.errors import ConfigError
-from lmassay.storage.files import note_read
+from lmassay.storage.files import record_read
 
 Lines = Mapping[str, Sequence[tuple[int, str]]]
 """Key path → the lines it stands in, each with the plain value that stands there.
@@ -74,7 +74,7 @@ def read_yaml(path: Path) -> YamlFile:
 
 def read_mapping(path: Path) -> tuple[dict[str, Any], Lines]:
     """A YAML file that holds a mapping, and the lines of its keys."""
-    note_read(path)
+    record_read(path)
     try:
         with path.open(encoding="utf-8-sig") as stream:
             text = stream.read(_MAX_CHARACTERS + 1)

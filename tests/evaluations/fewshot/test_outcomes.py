@@ -13,7 +13,7 @@ from lmassay.statistics.estimation import wilson
 from lmassay.statistics.intervals import Settings
 from lmassay.statistics.table import ScoreTable
 from lmassay.storage.store import Store
-from lmassay.types import OnTests
+from lmassay.types import PerTestScores
 from tests.evaluations.fewshot.tested import DESIGN, add_run, answers, rows
 from tests.helpers import ROOT
 
@@ -66,11 +66,11 @@ def test_the_store_keeps_the_scores_on_tests_apart_from_the_details(tmp_path):
         add_run(store, "run", rows(answers([0.5], 4)))
         (row,) = store.rows("run")
         assert row.score.details == {"n_test": 4}
-        assert row.score.on_tests == OnTests("t", {"acc": [1, 1, 0, 0], "test": [1, 1, 0, 0]}, [])
+        assert row.score.test_scores == PerTestScores("t", {"acc": [1, 1, 0, 0], "test": [1, 1, 0, 0]}, [])
         (lean,) = store.score_rows("run")
-        assert lean.score.on_tests is None
-        (whole,) = store.score_rows("run", on_tests=True)
-        assert whole.score.on_tests == row.score.on_tests
+        assert lean.score.test_scores is None
+        (whole,) = store.score_rows("run", with_test_scores=True)
+        assert whole.score.test_scores == row.score.test_scores
 
 
 def test_the_protocol_has_the_intervals_of_the_run(tmp_path):

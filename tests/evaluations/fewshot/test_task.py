@@ -13,7 +13,7 @@ from lmassay.errors import ConfigError, DataError, PluginError, UserError
 from lmassay.evaluations.fewshot import outcomes
 from lmassay.evaluations.fewshot.protocol.regimes import Regime
 from lmassay.evaluations.fewshot.task import FewShot, Splits
-from lmassay.plugins.registry import Registry, current
+from lmassay.plugins.registry import Registry, current_registry
 from lmassay.running.config import expand
 from lmassay.running.runner import plan
 from tests.evaluations.fewshot.toys import METHOD, rows, trained, write_data
@@ -85,7 +85,7 @@ def test_the_same_training_is_done_once_for_two_runs(folder):
 def test_another_source_of_the_method_is_another_training(folder):
     evaluate(config(toy(folder)))
     (folder / "toy.py").write_text(METHOD + "\n# changed\n", encoding="utf-8")
-    with Registry(current()).active():
+    with Registry(current_registry()).active():
         evaluate(config(toy(folder)))
     assert len(trained(folder)) == 4
 
@@ -221,7 +221,7 @@ def test_a_changed_student_is_another_training(folder):
     for answer in ("0, 1", "1, 0"):
         (folder / "student.py").write_text(STUDENT.replace("ANSWER", f"{answer}"), encoding="utf-8")
         regime = {"name": "distillation", "student": "student.py:Student"}
-        with Registry(current()).active():
+        with Registry(current_registry()).active():
             (run,) = evaluate(config(toy(folder), regime=regime, test_examples=7))
         scores.append(run["acc"].value)
     assert scores[0] == pytest.approx(1 - scores[1])

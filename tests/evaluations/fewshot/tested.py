@@ -10,7 +10,7 @@ import numpy as np
 
 from lmassay.evaluations.fewshot.protocol.overlap import replicates
 from lmassay.storage.store import Store
-from lmassay.types import Design, Example, NewRun, OnTests, Provenance, Result, Row, RunRecord, Score
+from lmassay.types import Design, Example, NewRun, PerTestScores, Provenance, Result, Row, RunRecord, Score
 
 DESIGN = Design(
     clusters=("split",),
@@ -30,9 +30,9 @@ def rows(right: Sequence[Sequence[int]], *, tests: str = "t", keeps_tests: bool 
     found = []
     for split, of_split in enumerate(right):
         accuracy = float(np.mean(of_split))
-        on_tests = OnTests(tests, {"acc": of_split, "test": of_split}) if keeps_tests else None
+        on_tests = PerTestScores(tests, {"acc": of_split, "test": of_split}) if keeps_tests else None
         scores = {"acc": accuracy, "test": accuracy, "dev": 0.5 + split / 100, **values}
-        score = Score(scores, {}, {"n_test": len(of_split)}, on_tests=on_tests)
+        score = Score(scores, {}, {"n_test": len(of_split)}, test_scores=on_tests)
         found.append(Row(Example(f"split-{split}", {}, None, {"split": str(split)}), "scored", score))
     return found
 

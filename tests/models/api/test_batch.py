@@ -29,7 +29,7 @@ def model_of(provider, server, folder=None, **options):
     model = kind(base_url=url, **{**OPTIONS, **options})
     model.check()
     if folder is not None:
-        model.keep_in(folder)
+        model.use_folder(folder)
     return model
 
 
@@ -322,7 +322,7 @@ def test_a_batch_holds_no_more_than_the_budget_can_pay_for():
     got = []
     with openai_server(answer_of("openai"), office=office) as server:
         model = model_of("openai", server)
-        model.heed(budget)
+        model.use_budget(budget)
         with pytest.raises(BudgetReached, match="tokens"):
             got.extend(ask(model, "generate", [Generate(f"p{i}", max_tokens=50) for i in range(40)]))
     assert 0 < len(got) < 12

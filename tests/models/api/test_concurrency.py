@@ -307,7 +307,7 @@ def test_a_budget_is_used_up_to_its_last_answer_and_then_the_work_ends():
     got = []
     with openai_server(latency=0.005) as server:
         model = model_of(server.url, concurrency=8, prices=prices)
-        model.heed(budget)
+        model.use_budget(budget)
         with pytest.raises(BudgetReached, match=r"1\.0000 of 1\.01 USD and 125 of 126 tokens"):
             take(model, requests(100), got, budget)
         assert len(got) == len(server.bodies) == 25, "nothing was asked that is not yielded"
@@ -317,7 +317,7 @@ def test_a_budget_that_is_gone_asks_nothing():
     budget = Budget(tokens=10, spent_tokens=10, answers=2)
     with openai_server() as server:
         model = model_of(server.url)
-        model.heed(budget)
+        model.use_budget(budget)
         with pytest.raises(BudgetReached):
             list(ask(model, "generate", requests(3)))
         assert server.bodies == []

@@ -171,12 +171,12 @@ def test_a_card_that_was_broken_off_is_finished_by_resume(tmp_path):
     """The runs are recorded before the first begins, so what is left can be done from the store alone."""
     from lmassay.reporting import card
     from lmassay.running import runner
-    from lmassay.running.sweep import register_all
+    from lmassay.running.sweep import record_runs
 
     parts = card.parts(card.candidates([KNOWER], tmp_path), "quick", ["syntax", "bias"])
     planned = [runner.plan(config) for part in parts for config in part.runs()]
     with Store(tmp_path / "r", create=True) as store:
-        register_all(planned, store, "s", CardPart("quick"))
+        record_runs(planned, store, "s", CardPart("quick"))
     done = lmassay("resume", "--results", tmp_path / "r")
     assert done.returncode == 0, done.stderr
     with Store(tmp_path / "r") as store:

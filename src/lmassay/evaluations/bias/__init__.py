@@ -132,7 +132,7 @@ evaluation = Evaluation(
             "kobbq",
             "KoBBQ's six steps with their own flags and files.",
             f"{__name__}.commands.kobbq:kobbq",
-            section="As in the originals",
+            section="Compatibility commands",
         ),
     ),
 )

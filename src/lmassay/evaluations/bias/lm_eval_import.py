@@ -12,7 +12,7 @@ from lmassay.evaluations.bias.items import LETTERS, BiasDataset, BiasItem, check
 from lmassay.evaluations.bias.task import Bias
 from lmassay.interchange.lm_eval_log import Log, Sample, asked_digest
 from lmassay.interchange.lm_eval_ours import NotInTheLog
-from lmassay.types import Continuation, Example, Generate, LogProbs, Place, Request, Response, Score, digest
+from lmassay.types import Continuation, Example, Generate, LogProbs, Request, Response, Score, SourceLocation, digest
 
 _FIELDS = (
     "answer_info",
@@ -59,8 +59,8 @@ class LoggedQuestions(Bias):
         sample = self._logged[example.inputs["item"]]
         key = f"{sample.file}:{sample.line}"
         if sample.log_likelihoods() is None:
-            return [Generate(str(sample.asked[0][0]), place=Place("0", key))]
-        return [LogProbs(r[0], r[1], place=Place(str(n), key)) for n, r in enumerate(sample.asked)]
+            return [Generate(str(sample.asked[0][0]), location=SourceLocation("0", key))]
+        return [LogProbs(r[0], r[1], location=SourceLocation(str(n), key)) for n, r in enumerate(sample.asked)]
 
     def signature(self) -> Mapping[str, Any]:
         # Which file of BBQ's it was is not told; which questions is.

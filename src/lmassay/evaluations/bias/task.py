@@ -27,11 +27,11 @@ from lmassay.types import (
     Example,
     Generate,
     LogProbs,
-    Place,
     Request,
     Response,
     Result,
     Score,
+    SourceLocation,
 )
 
 AnswerBy = Literal["generate", "letters", "choices", "choices_per_token"]
@@ -116,7 +116,7 @@ class Bias(Task):
     def check_model(self, model: Model) -> None:
         """Answers that are looked up must all be there before a run starts, unless only some are asked for."""
         if isinstance(model, StoredAnswers):
-            model.check_places([example.id for example in self.examples()])
+            model.check_ids([example.id for example in self.examples()])
 
     def notes(self) -> list[str]:
         odd = self._answer_by == "generate" and not self._prompt.has_letters
@@ -134,13 +134,13 @@ class Bias(Task):
     def requests(self, example: Example) -> list[Request]:
         item, shown = self._by_id[example.inputs["item"]], example.inputs["choices"]
         turns = (("user", "".join(self._prompt.text(item.context, item.question, shown))),)
-        place = Place("answer", example.id)
+        place = SourceLocation("answer", example.id)
         if self._answer_by == "generate":
-            return [Generate(messages=turns, max_tokens=self._max_tokens, place=place)]
+            return [Generate(messages=turns, max_tokens=self._max_tokens, location=place)]
         if self._answer_by == "letters":
             letters = self._prompt.letters[: len(shown)]
-            return [Generate(messages=turns, max_tokens=1, choices=letters, place=place)]
-        return [LogProbs("", choice, messages=turns, place=place) for choice in shown]
+            return [Generate(messages=turns, max_tokens=1, choices=letters, location=place)]
+        return [LogProbs("", choice, messages=turns, location=place) for choice in shown]
 
     def score(self, examples: Sequence[Example], responses: Sequence[Sequence[Response]]) -> list[Score]:
         judge = self._judge_words if self._answer_by in ("generate", "letters") else self._judge_choices

@@ -133,11 +133,9 @@ evaluation = Evaluation(
             "fewnlu",
             "FewNLU's own command line and result files.",
             f"{__name__}.commands.fewnlu:fewnlu",
-            section="As in the originals",
+            section="Compatibility commands",
         ),
-        Command(
-            "methods", "List the few-shot methods.", f"{__name__}.commands.listings:methods", section="What there is"
-        ),
+        Command("methods", "List the few-shot methods.", f"{__name__}.commands.listings:methods", section="Components"),
     ),
 )
 

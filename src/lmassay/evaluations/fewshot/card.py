@@ -68,7 +68,7 @@ def headline(store: Store, records: Sequence[RunRecord]) -> Headline | None:
     result = record.result(metric)
     if result is None:
         return None
-    score = metric_of(record, metric).shown_as
+    score = metric_of(record, metric).display_title
     scope = [_described(record), counted(result.n, "split")]
     tests = tests_of(store, record)
     if tests:

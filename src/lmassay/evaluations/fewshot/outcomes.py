@@ -12,7 +12,7 @@ from lmassay.evaluations.fewshot.metrics import judged
 from lmassay.evaluations.fewshot.tasks.examples import InputExample
 from lmassay.statistics.intervals import result_of
 from lmassay.statistics.replicates import mean_of_repetitions, rate_on_tests
-from lmassay.types import OnTests, Result, Score, digest
+from lmassay.types import PerTestScores, Result, Score, digest
 
 if TYPE_CHECKING:
     from lmassay.evaluations.fewshot.tasks.nlu import NluTask
@@ -72,12 +72,12 @@ def score(
         "predictions": [max(range(len(row)), key=row.__getitem__) for row in test_logits],
     }
     on_tests = _on_tests(task, tested, details["predictions"], on_test)
-    return Score(values, unscored, details, on_tests=on_tests)
+    return Score(values, unscored, details, test_scores=on_tests)
 
 
 def _on_tests(
     task: NluTask, tested: Sequence[InputExample], predictions: Sequence[int], on_test: Mapping[str, float]
-) -> OnTests | None:
+) -> PerTestScores | None:
     """Which tests were right, if that is what the accuracy is made of; ReCoRD's compares texts instead of labels."""
     if ACCURACY not in on_test:
         return None
@@ -93,7 +93,7 @@ def _on_tests(
     numbers: dict[str, int] = {}
     groups = [numbers.setdefault(task.group(example), len(numbers)) for example in tested]
     tests = digest([(example.guid, example.label) for example in tested])
-    return OnTests(tests, scores, groups if len(numbers) < len(tested) else ())
+    return PerTestScores(tests, scores, groups if len(numbers) < len(tested) else ())
 
 
 def _choice(outcome: Mapping[str, Any], every: float | None) -> Mapping[str, Any]:

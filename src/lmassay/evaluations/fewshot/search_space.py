@@ -14,7 +14,7 @@ from pydantic import BaseModel
 
 from lmassay.errors import ConfigError, PluginError
 from lmassay.plugins.options import inner_model, nested_kind, options_model
-from lmassay.plugins.registry import current
+from lmassay.plugins.registry import current_registry
 from lmassay.running.config import ConfigFile, RunConfig, expand, takes_list
 
 # A search compares dev scores: only what leaves the question the same may be searched over.
@@ -141,7 +141,7 @@ def _spec(kind: str, value: Any, key: str, name: str, base: Path, chooser: Choos
     if not isinstance(value, dict) or not isinstance(value.get("name"), str):
         return value  # a bare name; what is neither is told when the run is checked
     try:
-        model = options_model(current().get(kind, value["name"], base))
+        model = options_model(current_registry().get(kind, value["name"], base))
     except PluginError as error:
         raise PluginError(f"{key}.name: {error}") from error
     return _options(value, model, key, name, base, chooser)

@@ -33,11 +33,11 @@ from lmassay.evaluations.fewshot.protocol.splits import (
 from lmassay.evaluations.fewshot.tasks.examples import InputExample
 from lmassay.evaluations.fewshot.tasks.nlu import NluTask, open_task
 from lmassay.plugins.options import Nested, Spec, build, expand_environment, options_model, split_spec
-from lmassay.plugins.registry import current
+from lmassay.plugins.registry import current_registry
 from lmassay.statistics.intervals import Settings
 from lmassay.statistics.table import ScoreTable
 from lmassay.storage.files import sha256
-from lmassay.types import Design, Example, Replicates, Request, Response, Result, Score, Train, Trained, digest
+from lmassay.types import Design, Example, Replicates, Request, Response, Result, Score, Train, TrainingOutcome, digest
 
 Part = Literal["dev", "test", "dev32"]
 
@@ -323,7 +323,7 @@ class FewShot(Task):
     def _identified(self, spec: Spec) -> dict[str, Any]:
         """A method as part of a training: its options in one spelling, and what else makes its result its own."""
         name, options = split_spec(spec, "task.method")
-        factory = current().get("method", name, self._base)
+        factory = current_registry().get("method", name, self._base)
         checked = options_model(factory).model_validate(expand_environment(options, "task.method"))
         found: dict[str, Any] = {"method": {"name": name, **checked.model_dump(mode="json", exclude_defaults=True)}}
         made, made_from = trainer.made_method(spec, self._base)
@@ -345,7 +345,7 @@ class FewShot(Task):
     def _judge(self, example: Example, answers: Sequence[Response]) -> Score:
         if self.asks:
             return self._judge_answers(example, answers)
-        found = [answer.answer.outcome for answer in answers if isinstance(answer.answer, Trained)]
+        found = [answer.answer.outcome for answer in answers if isinstance(answer.answer, TrainingOutcome)]
         dev = [self._all[place] for place in example.inputs["dev"]]
         return outcomes.score(self._task, found, example.inputs["every"], dev, self._tested)
 

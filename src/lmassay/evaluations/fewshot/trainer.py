@@ -8,15 +8,15 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from lmassay.errors import DataError, LmassayError, ModelError, PluginError, failure
+from lmassay.errors import DataError, LmassayError, ModelError, PluginError, error_with_location
 from lmassay.evaluations.fewshot.methods.contract import Choice, Lesson
 from lmassay.evaluations.fewshot.metrics import judged
 from lmassay.evaluations.fewshot.protocol import regimes, selftraining
 from lmassay.evaluations.fewshot.tasks.examples import InputExample
 from lmassay.evaluations.fewshot.tasks.nlu import NluTask, open_task
 from lmassay.evaluations.fewshot.tasks.processors import Part
-from lmassay.plugins.options import Spec, build, noted_inputs, options_model, split_spec
-from lmassay.plugins.registry import current
+from lmassay.plugins.options import Spec, build, options_model, record_inputs, split_spec
+from lmassay.plugins.registry import current_registry
 from lmassay.storage import provenance
 from lmassay.storage.files import sha256
 from lmassay.types import digest
@@ -34,18 +34,18 @@ def teach(
     model: Any,
     spec: Mapping[str, Any],
     *,
-    where: Mapping[str, Any],
-    given: Sequence[Mapping[str, Any]] = (),
-    told: Callable[[float], None] = lambda share: None,
+    data_paths: Mapping[str, Any],
+    earlier: Sequence[Mapping[str, Any]] = (),
+    on_progress: Callable[[float], None] = lambda share: None,
 ) -> dict[str, Any]:
-    """Do what ``spec`` says (see ``task.FewShot``); ``given`` are the outcomes of the trainings it builds upon."""
-    given, previous = _parted(spec, given)
-    base = Path(where["base_dir"])
-    task = open_task(spec["data"], None if where["data_dir"] is None else Path(where["data_dir"]), base)
+    """Do what ``spec`` says (see ``task.FewShot``); ``earlier`` are the outcomes of the trainings it builds upon."""
+    given, previous = _parted(spec, earlier)
+    base = Path(data_paths["base_dir"])
+    task = open_task(spec["data"], None if data_paths["data_dir"] is None else Path(data_paths["data_dir"]), base)
     check_files(task, spec["files"])
     method = _method(spec, base)
     labelled = labelled_of(task, spec)
-    train, unlabeled = material(task, spec, where, unlabeled=wants_unlabeled(method, spec))
+    train, unlabeled = material(task, spec, data_paths, unlabeled=wants_unlabeled(method, spec))
     train, notes = taught(train, unlabeled, task, spec, given)
     lesson = Lesson(
         task=task,
@@ -57,7 +57,7 @@ def teach(
         seed=spec["seed"],
         sampler_seed=spec["sampler_seed"],
         draws=None if previous is None else previous["draws"],
-        told=told,
+        told=on_progress,
     )
     fitted = _by_name(method, lambda: method.fit(lesson))
     return {
@@ -149,7 +149,7 @@ def _method(spec: Mapping[str, Any], base: Path) -> Any:
     name, options = split_spec(spec["method"], "task.method")
     if spec.get("noise"):
         options["spatial_dropout"] = spec["noise"]
-    known = options_model(current().get("method", name, base)).model_fields
+    known = options_model(current_registry().get("method", name, base)).model_fields
     if spec.get("soft") and "temperature" in known:
         options.setdefault("temperature", spec["soft"]["temperature"])
     method, made_from = made_method({"name": name, **options}, base)
@@ -163,7 +163,7 @@ def _method(spec: Mapping[str, Any], base: Path) -> Any:
 
 def made_method(spec: Spec, base: Path) -> tuple[Any, dict[str, str]]:
     """A method, and the digests of what it is made from if it is a user's own: its source, and files that it reads."""
-    with noted_inputs() as inputs:
+    with record_inputs() as inputs:
         method = build("method", spec, base, "task.method")
     own = not type(method).__module__.startswith("lmassay.")
     of_class = provenance.source_digest(type(method)) if own else ""
@@ -217,7 +217,7 @@ def _by_name(method: Any, work: Callable[[], T]) -> T:
     except Exception as error:
         if type(method).__module__.startswith("lmassay."):
             raise
-        raise PluginError(f"the method {type(method).__name__} failed: {failure(error)}") from error
+        raise PluginError(f"the method {type(method).__name__} failed: {error_with_location(error)}") from error
 
 
 def _course(fitted: Any) -> dict[str, Any]:

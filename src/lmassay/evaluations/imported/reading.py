@@ -28,7 +28,7 @@ from lmassay.interchange.lm_eval_log import (
 from lmassay.interchange.lm_eval_ours import BROKEN_OFF, KEY, NotInTheLog
 from lmassay.redaction import redact
 from lmassay.running.config import RunConfig
-from lmassay.types import Continuation, Generate, LogProbs, Place, Response, digest
+from lmassay.types import Continuation, Generate, LogProbs, Response, SourceLocation, digest
 
 _UNKNOWN = "unknown"
 
@@ -95,10 +95,10 @@ class LoggedModel(Model):
 
     def logprobs(self, requests: Sequence[LogProbs]) -> Iterator[Response]:
         for request in requests:
-            if request.place and request.place.role == KEY:
-                yield self._unanswered(str(request.place.key))
+            if request.location and request.location.role == KEY:
+                yield self._unanswered(str(request.location.key))
                 continue
-            sample, number = self._answered(request.place)
+            sample, number = self._answered(request.location)
             found = sample.log_likelihoods()
             if found is None:
                 raise DataError(f"{sample.where}: there are no log-likelihoods")
@@ -107,7 +107,7 @@ class LoggedModel(Model):
 
     def generate(self, requests: Sequence[Generate]) -> Iterator[Response]:
         for request in requests:
-            sample, number = self._answered(request.place)
+            sample, number = self._answered(request.location)
             texts = sample.texts()
             if texts is None:
                 raise DataError(f"{sample.where}: there is no generated text")
@@ -119,7 +119,7 @@ class LoggedModel(Model):
             raise BudgetReached(self._absent.ended)
         return Response(error=self._absent.error(name))
 
-    def _answered(self, place: Place | None) -> tuple[Sample, int]:
+    def _answered(self, place: SourceLocation | None) -> tuple[Sample, int]:
         if place is None or str(place.key) not in self._samples:
             raise DataError("this model answers what its logs were asked; use it with the task lm_eval")
         return self._samples[str(place.key)], int(place.role)

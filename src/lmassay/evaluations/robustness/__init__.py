@@ -126,14 +126,14 @@ evaluation = Evaluation(
             "teapot",
             "TEAPOT's own command line, as it was.",
             f"{__name__}.commands.teapot:teapot",
-            section="As in the originals",
+            section="Compatibility commands",
         ),
-        Command("scorers", "List the scorers.", f"{__name__}.commands.listings:scorers", section="What there is"),
+        Command("scorers", "List the scorers.", f"{__name__}.commands.listings:scorers", section="Components"),
         Command(
             "perturbations",
             "List the perturbations.",
             f"{__name__}.commands.listings:perturbations",
-            section="What there is",
+            section="Components",
         ),
     ),
 )

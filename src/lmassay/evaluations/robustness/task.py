@@ -33,7 +33,7 @@ from lmassay.statistics.estimation import Term, estimate
 from lmassay.statistics.intervals import Settings
 from lmassay.statistics.table import ScoreTable
 from lmassay.storage.files import ParallelText, open_parallel
-from lmassay.types import Example, Generate, Place, Request, Response, Result, Score
+from lmassay.types import Example, Generate, Request, Response, Result, Score, SourceLocation
 
 ScorerSpec = str | dict[str, Any]
 Column = NDArray[np.float64]
@@ -164,8 +164,8 @@ class Robustness(Task):
         index = example.inputs["line"] - 1
         adversarial = example.inputs.get("adv_src", [""])
         return [
-            self._request(example.inputs.get("src", ""), Place("out", index)),
-            *(self._request(text, Place("adv_out", index)) for text in adversarial),
+            self._request(example.inputs.get("src", ""), SourceLocation("out", index)),
+            *(self._request(text, SourceLocation("adv_out", index)) for text in adversarial),
         ]
 
     def score(self, examples: Sequence[Example], responses: Sequence[Sequence[Response]]) -> list[Score]:
@@ -254,10 +254,10 @@ class Robustness(Task):
             self._opened = open_parallel(self._paths())
         return self._opened
 
-    def _request(self, sentence: str, place: Place) -> Generate:
+    def _request(self, sentence: str, place: SourceLocation) -> Generate:
         prompt = self._prompt.replace("{x}", sentence)
         return Generate(
-            prompt, max_tokens=self._max_tokens, temperature=self._temperature, stop=self._stop, place=place
+            prompt, max_tokens=self._max_tokens, temperature=self._temperature, stop=self._stop, location=place
         )
 
     def _score_columns(

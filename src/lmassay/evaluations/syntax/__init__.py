@@ -134,7 +134,7 @@ evaluation = Evaluation(
             "tse",
             "refining-tse's configurations, folders, table and plots.",
             f"{__name__}.commands.tse:tse",
-            section="As in the originals",
+            section="Compatibility commands",
         ),
     ),
 )

@@ -13,7 +13,7 @@ from lmassay.evaluations.syntax.sentences import CLUSTER as _CLUSTER
 from lmassay.evaluations.syntax.sentences import MinimalPairs
 from lmassay.interchange.lm_eval_log import Log, Sample, asked_digest, by_id, is_finite
 from lmassay.interchange.lm_eval_ours import LeftOut, NotInTheLog
-from lmassay.types import Example, LogProbs, Place, Request, Response, Score, digest
+from lmassay.types import Example, LogProbs, Request, Response, Score, SourceLocation, digest
 
 _NO_TOKENS = "the log does not tell how many tokens the sentences have"
 _NOTHING = NotInTheLog(())
@@ -74,7 +74,7 @@ class LoggedPairs(MinimalPairs):
         order = _order(sample)
         assert order is not None
         key = f"{sample.file}:{sample.line}"
-        return [LogProbs(sample.asked[n][0], sample.asked[n][1], place=Place(str(n), key)) for n in order]
+        return [LogProbs(sample.asked[n][0], sample.asked[n][1], location=SourceLocation(str(n), key)) for n in order]
 
     def score(self, examples: Sequence[Example], responses: Sequence[Sequence[Response]]) -> list[Score]:
         return [

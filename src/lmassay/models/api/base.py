@@ -114,11 +114,11 @@ class ApiModel(Model):
                 if not 0 <= value < math.inf:
                     raise ConfigError("model.prices: money for a million tokens, input and output, at least 0")
 
-    def heed(self, budget: Budget) -> None:
+    def use_budget(self, budget: Budget) -> None:
         """Ask nothing more when the budget does not allow it."""
         self._budget = budget
 
-    def keep_in(self, folder: Path) -> None:
+    def use_folder(self, folder: Path) -> None:
         """Where open batches are noted."""
         self._folder = folder
 

@@ -228,7 +228,7 @@ class _BatchRun:
         if affordable < len(rest):
             assert self._options.budget is not None
             raise BudgetReached(
-                f"the budget does not allow for a batch of more requests: {self._options.budget.told()} are spent"
+                f"the budget does not allow for a batch of more requests: {self._options.budget.describe()} are spent"
             )
 
     async def _left_behind(self) -> list[OpenBatch]:

@@ -265,7 +265,7 @@ class _Executor:
         if self._budget is not None and not self._budget.allows(self._unsaved):
             self._put_back(job)
             if self._unsaved == 0:
-                self._ending = BudgetReached(f"the budget is used up: {self._budget.told()}")
+                self._ending = BudgetReached(f"the budget is used up: {self._budget.describe()}")
             return math.inf
         self._send(job)
         return 0.0

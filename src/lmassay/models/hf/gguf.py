@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from lmassay.errors import DataError, failure
+from lmassay.errors import DataError, error_with_location
 from lmassay.models import cache
 from lmassay.storage.files import require_file, sha256
 from lmassay.storage.provenance import versions
@@ -88,8 +88,8 @@ def _convert(path: Path, new: Path, tell: Callable[[str], None]) -> _Header:
             tokenizer, known = _tokenizer(alone, header)
     except Exception as error:  # whatever transformers makes of a file that it does not understand
         raise DataError(
-            f"{path} (architecture {header.architecture!r}) cannot be converted: {failure(error)}; take the same model "
-            f"as a folder with safetensors weights"
+            f"{path} (architecture {header.architecture!r}) cannot be converted: {error_with_location(error)}; "
+            f"take the same model as a folder with safetensors weights"
         ) from error
     if used != header.parameters:
         tell(f"note: {header.parameters - used} numbers of {path.name} have no place in {type(model).__name__}")
@@ -113,7 +113,7 @@ def _header(path: Path) -> _Header:
         parameters = sum(int(tensor.n_elements) for tensor in reader.tensors)
         architecture = str(fields["general.architecture"])
     except Exception as error:  # a damaged file can break the reader anywhere
-        raise DataError(f"{path} is not a whole GGUF file: {failure(error)}; fetch it again") from error
+        raise DataError(f"{path} is not a whole GGUF file: {error_with_location(error)}; fetch it again") from error
     if int(fields.get("split.count", 1)) > 1:
         raise DataError(f"{path} is one part of a split model; join the parts with llama-gguf-split --merge")
     tokenizer, cut = (str(fields.get(f"tokenizer.ggml.{key}", "")) for key in ("model", "pre"))

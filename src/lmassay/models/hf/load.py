@@ -13,7 +13,7 @@ import torch
 import transformers
 from transformers import AutoModelForCausalLM, AutoModelForMaskedLM, AutoTokenizer
 
-from lmassay.errors import ConfigError, DataError, failure
+from lmassay.errors import ConfigError, DataError, error_with_location
 from lmassay.models.hf.source import Kind
 
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
@@ -129,7 +129,7 @@ def window_of(model: Any, tokenizer: Any) -> int | None:
 
 
 def _first_line(error: BaseException) -> str:
-    return (str(error).strip().splitlines() or [failure(error)])[0][:300]
+    return (str(error).strip().splitlines() or [error_with_location(error)])[0][:300]
 
 
 @contextmanager

@@ -57,7 +57,7 @@ class Made:
 
     def generate(self, requests):
         for request in requests:
-            key, prompt = str(request.place.key), request.messages[0][1].partition("\\n")[0]
+            key, prompt = str(request.location.key), request.messages[0][1].partition("\\n")[0]
             if self.on("fail", key):
                 yield Response(error="the <b>server</b> is on fire")
             elif self.on("refuse", key):

@@ -10,7 +10,7 @@ import pytest
 
 from lmassay.evaluations.bias.report import answers, comparisons, figures, runs
 from lmassay.storage.store import Store
-from lmassay.types import NewRun, provenance_of
+from lmassay.types import NewRun, provenance_from_dict
 from tests.evaluations.bias.report.small_bias import (
     drawings,
     examples,
@@ -110,7 +110,18 @@ def test_a_run_without_results_is_not_in_the_section(tmp_path):
     with Store(tmp_path / "results", create=True) as store:
         parts = {"signature": {"data": "d.0", "prompt": "p.0.1"}, "headline": ["ooc"], "command": []}
         store.add_run(
-            NewRun("r1", "s", "n", "bias", "m", "label", {"task": {"name": "bias"}}, "sig", provenance_of(parts), None)
+            NewRun(
+                "r1",
+                "s",
+                "n",
+                "bias",
+                "m",
+                "label",
+                {"task": {"name": "bias"}},
+                "sig",
+                provenance_from_dict(parts),
+                None,
+            )
         )
         store.set_status("r1", "failed")
     assert section(tmp_path).blocks == []

@@ -40,13 +40,13 @@ def here(tmp_path, monkeypatch):
 def trained(monkeypatch):
     """How many trainings were done."""
     jobs = []
-    done = executors.carry_out
+    done = executors.run_training
 
     def counted(job, told=None):
         jobs.append(job)
         return done(job, told)
 
-    monkeypatch.setattr(executors, "carry_out", counted)
+    monkeypatch.setattr(executors, "run_training", counted)
     return jobs
 
 

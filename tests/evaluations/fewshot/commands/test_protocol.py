@@ -251,7 +251,7 @@ def test_a_sweep_prints_the_criteria_after_its_runs(shared, tmp_path):
     }
     write_config(tmp_path / "run.yaml", {"task": config})
     done = invoked("run", tmp_path / "run.yaml", "--results", tmp_path / "results")
-    assert "4 runs; values" in done.stdout
+    assert "4 runs; full results" in done.stdout
     assert re.search(r"^dev–test correlation +1\.000", done.stdout, flags=re.MULTILINE)
     assert re.search(r"^superglue/rte +right=9", done.stdout, flags=re.MULTILINE)
     as_json = invoked("run", tmp_path / "run.yaml", "--json", "--results", tmp_path / "results")

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from lmassay.storage.store import Store
-from lmassay.types import Example, NewRun, Result, Row, RunRecord, Score, provenance_of
+from lmassay.types import Example, NewRun, Result, Row, RunRecord, Score, provenance_from_dict
 
 Run = tuple[RunRecord, Sequence[Row]]
 """A run and its rows, as they come out of a store."""
@@ -60,7 +60,7 @@ def fewshot_run(
         status=status,
         config=config,
         signature="s",
-        provenance=provenance_of(provenance),
+        provenance=provenance_from_dict(provenance),
         results=[],
         note="",
         planned=None,

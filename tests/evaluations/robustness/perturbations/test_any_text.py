@@ -15,9 +15,9 @@ from lmassay.evaluations.robustness import perturbations
 from lmassay.evaluations.robustness.perturbations import make_perturber
 from lmassay.evaluations.robustness.perturbations.graphemes import graphemes, kind_of, tokens, words
 from lmassay.evaluations.robustness.perturbations.letter_edits import plain
-from lmassay.plugins.registry import current
+from lmassay.plugins.registry import current_registry
 
-DEFAULTS = [(name, {}) for name in current().names("perturbation")]
+DEFAULTS = [(name, {}) for name in current_registry().names("perturbation")]
 # Every built-in, with every value of every option.
 LETTER_LEVEL = [
     *[("charswap", {}), ("delete", {})],

@@ -27,7 +27,7 @@ from lmassay.evaluations.robustness.perturbations import (
     perturb,
     perturbation,
 )
-from lmassay.plugins.registry import Registry, current
+from lmassay.plugins.registry import Registry, current_registry
 
 ENGLISH = "The quick brown fox, unlike the others, jumps over two lazy dogs."
 EXAMPLE = Path(__file__).parents[4] / "examples" / "my_perturbation.py"
@@ -35,7 +35,7 @@ EXAMPLE = Path(__file__).parents[4] / "examples" / "my_perturbation.py"
 
 @pytest.fixture
 def own_registry() -> Iterator[Registry]:
-    with Registry(current()).active() as registry:
+    with Registry(current_registry()).active() as registry:
         yield registry
 
 
@@ -105,7 +105,7 @@ def test_a_wrong_option_is_refused_in_a_direct_call_too(function, option):
         function("text", random.Random(0), 1, **{option: "x"})
 
 
-@pytest.mark.parametrize("name", current().names("perturbation"))
+@pytest.mark.parametrize("name", current_registry().names("perturbation"))
 def test_every_listed_name_is_exported_and_found(name):
     assert make_perturber(name).function is getattr(perturbations, name)
 
@@ -134,7 +134,7 @@ def test_where_a_file_lies_does_not_change_its_random_numbers(tmp_path):
     for folder in ("one", "two"):
         (tmp_path / folder).mkdir()
         (tmp_path / folder / "mine.py").write_text(source, encoding="utf-8")
-        with Registry(current()).active():
+        with Registry(current_registry()).active():
             results.append(make_perturber(f"{tmp_path / folder / 'mine.py'}:leet", rate=0.5)(ENGLISH, 0))
     assert results[0] == results[1]
 

@@ -23,7 +23,7 @@ from lmassay.evaluations.robustness.perturbations.graphemes import graphemes, wo
 from lmassay.evaluations.robustness.perturbations.hangul import is_syllable
 from lmassay.evaluations.robustness.perturbations.keyboards import neighbours
 from lmassay.evaluations.robustness.perturbations.letter_edits import plain
-from lmassay.plugins.registry import current
+from lmassay.plugins.registry import current_registry
 
 ENGLISH = "The quick brown fox, unlike the others, jumps over two lazy dogs."
 
@@ -41,7 +41,7 @@ def test_words_are_what_is_between_punctuation_apostrophes_and_hyphens():
     assert word_list("“L'homme, well-known”; e.g. 3pm a.b (see) x_y") == ["L", "homme", "well", "known", "see"]
 
 
-@pytest.mark.parametrize("name", current().names("perturbation"))
+@pytest.mark.parametrize("name", current_registry().names("perturbation"))
 def test_every_built_in_changes_an_english_sentence(name):
     assert make_perturber(name, rate=1)(ENGLISH, 0) != ENGLISH
 

@@ -16,7 +16,7 @@ from lmassay.evaluations.syntax.report.cutoffs import CutoffCurve, CutoffPoint, 
 from lmassay.reporting.blocks import Section, titles
 from lmassay.reporting.chart import MOST_SERIES
 from lmassay.storage.store import Store
-from lmassay.types import Example, NewRun, Provenance, Result, Row, RunRecord, Score, provenance_of
+from lmassay.types import Example, NewRun, Provenance, Result, Row, RunRecord, Score, provenance_from_dict
 from tests.reporting.small_runs import NASTY, cells, page, run, tables, two_constructions, write_agreement
 
 
@@ -272,7 +272,7 @@ def test_a_point_on_few_contexts_is_faint(tmp_path):
 def record(name: str, model: str, label: str = "l", **signature: str) -> RunRecord:
     provenance = {"signature": signature}
     return RunRecord(
-        name, "s", "", "t", model, label, "done", {}, "", provenance_of(provenance), [], "", None, "", None
+        name, "s", "", "t", model, label, "done", {}, "", provenance_from_dict(provenance), [], "", None, "", None
     )
 
 

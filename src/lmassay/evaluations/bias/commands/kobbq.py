@@ -9,8 +9,9 @@ from typing import Any
 
 import click
 
-from lmassay.cli.console import complain, plain, progress, say, warn
-from lmassay.cli.lists import Added, WithAbbreviations, WithLists
+from lmassay.cli.argparse_style import AbbreviatedCommand, AddedOption, ListOptionsCommand
+from lmassay.cli.console import print_error, say, warn, without_controls
+from lmassay.cli.progress import progress_bar
 from lmassay.contracts import Model
 from lmassay.errors import BudgetReached, UserError
 
@@ -50,7 +51,7 @@ def expand(templates: Path, output: Path | None, check: bool) -> int:
     from lmassay.evaluations.bias.kobbq.steps import expand as step
     from lmassay.storage.files import atomic_write
 
-    with progress("expanding"):
+    with progress_bar("expanding"):
         made = step.expand(templates)
         text = made.text()
         data = text.encode()
@@ -69,7 +70,7 @@ def expand(templates: Path, output: Path | None, check: bool) -> int:
 
 
 @kobbq.command(
-    cls=WithAbbreviations,
+    cls=AbbreviatedCommand,
     epilog="Example: lmassay kobbq preprocess --samples-tsv-path KoBBQ_test_samples.tsv --evaluation-tsv-path "
     "data/KoBBQ_test_evaluation_1.tsv --evaluation-json-path data/KoBBQ_test_evaluation_1.json --prompt-tsv-path "
     "0_evaluation_prompts.tsv --prompt-id 1",
@@ -86,7 +87,7 @@ def preprocess(samples: Path, tsv: Path | None, json: Path | None, prompts: Path
 
     if tsv is None and json is None:
         raise click.UsageError("give --evaluation-tsv-path, --evaluation-json-path or both")
-    with progress("preprocessing") as advance:
+    with progress_bar("preprocessing") as advance:
         done = step(samples, prompts, prompt_id, tsv_path=tsv, json_path=json, advance=advance)
     if done.extra:
         say(f"columns that KoBBQ does not have are carried along: {', '.join(done.extra)}")
@@ -96,7 +97,7 @@ def preprocess(samples: Path, tsv: Path | None, json: Path | None, prompts: Path
 
 
 @kobbq.command(
-    cls=WithAbbreviations,
+    cls=AbbreviatedCommand,
     epilog="Example: lmassay kobbq infer --data-path data/KoBBQ_test_evaluation_1.json --output-dir outputs/raw "
     "--model-name gpt-4",
     short_help="Step 2: ask a model.",
@@ -112,18 +113,26 @@ def preprocess(samples: Path, tsv: Path | None, json: Path | None, prompts: Path
     help="Accepted; local models choose their batches by memory, servers are asked concurrently.",
 )
 @click.option(
-    "--base-url", cls=Added, help="Ask any OpenAI-compatible server (llama.cpp, vLLM, Ollama) at this address."
+    "--base-url", cls=AddedOption, help="Ask any OpenAI-compatible server (llama.cpp, vLLM, Ollama) at this address."
 )
 @click.option(
-    "--model-config", cls=Added, type=click.Path(path_type=Path), help="YAML with `model: {name: …}` instead of a name."
+    "--model-config",
+    cls=AddedOption,
+    type=click.Path(path_type=Path),
+    help="YAML with `model: {name: …}` instead of a name.",
 )
 @click.option(
-    "--set", "overrides", cls=Added, metavar="KEY=VALUE", multiple=True, help="An option of the model; repeatable."
+    "--set",
+    "overrides",
+    cls=AddedOption,
+    metavar="KEY=VALUE",
+    multiple=True,
+    help="An option of the model; repeatable.",
 )
 @click.option(
-    "--budget-usd", cls=Added, type=click.FloatRange(min=0, min_open=True), help="Stop when this much is spent."
+    "--budget-usd", cls=AddedOption, type=click.FloatRange(min=0, min_open=True), help="Stop when this much is spent."
 )
-@click.option("--budget-tokens", cls=Added, type=click.IntRange(min=1), help="Stop when so many tokens are used.")
+@click.option("--budget-tokens", cls=AddedOption, type=click.IntRange(min=1), help="Stop when so many tokens are used.")
 def infer(
     data_path: Path,
     model_name: str,
@@ -163,7 +172,7 @@ def infer(
         if predictions.done:
             click.echo(f"Continue on {predictions.path}")
         try:
-            with progress(f"{topic}: {model_name}") as advance:
+            with progress_bar(f"{topic}: {model_name}") as advance:
                 step.infer(
                     model,
                     questions,
@@ -183,7 +192,7 @@ def infer(
     missing = sum(question.guid not in predictions.done for question in questions)
     if missing:
         why = f": {stopped}" if stopped else ""
-        complain(f"{missing} of {len(questions)} questions have no answer{why}; the same command asks them again")
+        print_error(f"{missing} of {len(questions)} questions have no answer{why}; the same command asks them again")
         for reason, count in told.worst():
             say(f"  {count} × {reason}")
         return EXIT_WITH_ERRORS
@@ -193,7 +202,7 @@ def infer(
 
 
 @kobbq.command(
-    cls=WithAbbreviations,
+    cls=AbbreviatedCommand,
     epilog="Example: lmassay kobbq postprocess --predictions-tsv-path raw/KoBBQ_test_evaluation_1_gpt-4_predictions.tsv"
     " --preprocessed-tsv-path data/KoBBQ_test_evaluation_1.tsv --ooc-path ooc.tsv",
     short_help="Step 3: answers become letters.",
@@ -203,7 +212,7 @@ def infer(
 @click.option("--ooc-path", "ooc", type=_FILE, help="File for the answers out of choice.")
 @click.option(
     "--parsing",
-    cls=Added,
+    cls=AddedOption,
     type=click.Choice(["reference", "robust"]),
     default="reference",
     show_default=True,
@@ -213,7 +222,7 @@ def postprocess(predictions: Path, preprocessed: Path, ooc: Path | None, parsing
     """Read a choice out of each answer; where none can be read, the answer stays and counts as out of choice."""
     from lmassay.evaluations.bias.kobbq.steps.postprocess import postprocess as step
 
-    with progress("reading answers") as advance:
+    with progress_bar("reading answers") as advance:
         done = step(predictions, preprocessed, ooc_path=ooc, parsing=parsing, advance=advance)
     for warning in done.warnings:
         warn(warning)
@@ -226,7 +235,7 @@ def postprocess(predictions: Path, preprocessed: Path, ooc: Path | None, parsing
 
 
 @kobbq.command(
-    cls=WithAbbreviations,
+    cls=AbbreviatedCommand,
     epilog="Example: lmassay kobbq collect --predictions-tsv-path raw/KoBBQ_test_evaluation_1_gpt-4_predictions.tsv "
     "--preprocessed-tsv-path data/KoBBQ_test_evaluation_1.tsv --output-path out/KoBBQ_test_evaluation_1_gpt-4.tsv",
     short_help="Step 4: letters become the texts of their choices.",
@@ -238,7 +247,7 @@ def collect(predictions: Path, preprocessed: Path, output: Path) -> None:
     """Put the answers beside the questions."""
     from lmassay.evaluations.bias.kobbq.steps.collect import collect as step
 
-    with progress("collecting"):
+    with progress_bar("collecting"):
         done = step(predictions, preprocessed, output)
     for warning in done.warnings:
         warn(warning)
@@ -248,7 +257,7 @@ def collect(predictions: Path, preprocessed: Path, output: Path) -> None:
 
 
 @kobbq.command(
-    cls=WithLists,
+    cls=ListOptionsCommand,
     epilog="Example: lmassay kobbq evaluate --evaluation-result-path result/KoBBQ_test_1.tsv --model-result-tsv-dir "
     "processed --topic KoBBQ_test_evaluation --test-or-all test --prompt-tsv-path 0_evaluation_prompts.tsv "
     "--prompt-id 1 --models gpt-4 claude-2.0",
@@ -275,25 +284,25 @@ def evaluate(
     from lmassay.evaluations.bias.kobbq.steps import evaluate as step
 
     found = []
-    with progress("evaluating") as advance:
+    with progress_bar("evaluating") as advance:
         for evaluated in step.evaluate(models, folder, topic, mode, prompts, prompt_id):
             found.append(evaluated)
             advance(len(found), len(models))
-            click.echo(plain(f"{topic}_{prompt_id} {evaluated.model}"))
+            click.echo(without_controls(f"{topic}_{prompt_id} {evaluated.model}"))
             if evaluated.lines is None:
-                click.echo(plain(f"{evaluated.path} Not Exists - Skip"))
+                click.echo(without_controls(f"{evaluated.path} Not Exists - Skip"))
                 warn(f"{evaluated.model} is left out: there is no file {evaluated.path}")
                 continue
             if any(evaluated.missing.values()):
                 click.echo("Nan exists")
-                click.echo(plain(count_series(evaluated.missing)))
+                click.echo(without_controls(count_series(evaluated.missing)))
             for gap in (*evaluated.warnings, *evaluated.gaps):
                 warn(f"{evaluated.model}: {gap}")
         step.write_results(result, found)
 
 
 @kobbq.command(
-    cls=WithLists,
+    cls=ListOptionsCommand,
     epilog="Example: lmassay kobbq compare --evaluation-result-name result/KoBBQ_test "
     "--evaluation-debiased-result-name result/KoBBQ_test_debiased --prompt_ids 1 2 3 --models gpt-4",
     short_help="Step 6: default against debiased prompts.",
@@ -305,16 +314,19 @@ def evaluate(
 )
 @click.option("--models", metavar="MODEL...", multiple=True, required=True, help="One or more models.")
 @click.option(
-    "--details", cls=Added, is_flag=True, help="Also print points, relative change, the overall rows, numbers of rows."
+    "--details",
+    cls=AddedOption,
+    is_flag=True,
+    help="Also print points, relative change, the overall rows, numbers of rows.",
 )
 def compare(default: str, debiased: str, prompt_ids: Sequence[str], models: Sequence[str], details: bool) -> None:
     """Compare the means of results; the % that it prints are percentage points."""
     from lmassay.evaluations.bias.kobbq.steps.compare import compare as step
 
     for comparison in step(default, debiased, prompt_ids, models):
-        click.echo(plain(comparison.text()))
+        click.echo(without_controls(comparison.text()))
         if details:
-            click.echo(plain(comparison.details()))
+            click.echo(without_controls(comparison.details()))
         for name, average in ((default, comparison.default), (debiased, comparison.debiased)):
             if not average.rows:
                 warn(f"{comparison.model} has no rows in {name}_{','.join(prompt_ids)}.tsv")

@@ -30,7 +30,7 @@ class Predictions(StoredAnswers):
     def check(self) -> None:
         _ = self._answers
 
-    def check_places(self, ids: Sequence[str]) -> None:
+    def check_ids(self, ids: Sequence[str]) -> None:
         """Raise unless there is an answer for all of these."""
         open_keys = [key for key in ids if key not in self._answers]
         if open_keys:
@@ -48,7 +48,7 @@ class Predictions(StoredAnswers):
 
     def generate(self, requests: Sequence[Generate]) -> Iterator[Response]:
         for request in requests:
-            place = request.place
+            place = request.location
             if place is None or place.key not in self._answers:
                 what = "a question without an id" if place is None else str(place.key)
                 raise DataError(f"{self._file} has no answer to {what}; run `lmassay kobbq infer` to complete it")

@@ -149,7 +149,7 @@ def endings(store: Store, families: Sequence[PromptFamily]) -> list[Block]:
 
     def cells(family: PromptFamily) -> list[Cell]:
         found = [spending for run in family.runs if (spending := spent[run.record.id]) is not None]
-        cost = [Cell(_total(found).told() if found else "", kind="text")] if paid else []
+        cost = [Cell(_total(found).describe() if found else "", kind="text")] if paid else []
         finishes = family.seen.finishes
         return [*(count(finishes[kind]) for kind in kinds), *cost]
 

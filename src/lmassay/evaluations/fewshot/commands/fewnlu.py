@@ -11,9 +11,9 @@ from typing import Any
 
 import click
 
-from lmassay.cli.console import complain, plain, say
-from lmassay.cli.crew import Hands, crew_options
-from lmassay.cli.lists import Added, WithLists
+from lmassay.cli.argparse_style import AddedOption, ListOptionsCommand
+from lmassay.cli.console import print_error, say, without_controls
+from lmassay.cli.options import ExecutorOptions, executor_options
 from lmassay.errors import ConfigError, UserError
 from lmassay.evaluations.fewshot.fewnlu.flags import BY_NAME, FLAGS, Flag, decisions
 
@@ -24,7 +24,7 @@ _OURS = re.compile(r"p\d+|g\d+|final|lmassay|writer_logs|result_test\.txt")
 _TYPES: dict[str, Any] = {"text": str, "whole": int, "number": float}
 
 
-class _FewNlu(WithLists):
+class _FewNlu(ListOptionsCommand):
     """FewNLU's command line: lists behind one flag, flags cut short where that is plain, help in its groups."""
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
@@ -39,7 +39,7 @@ class _FewNlu(WithLists):
 
 
 def _option(flag: Flag, group: str) -> click.Option:
-    option = Added if group == "Beyond FewNLU" else click.Option
+    option = AddedOption if group == "Beyond FewNLU" else click.Option
     required = group == "Required"
     if flag.kind == "switch":
         return option([f"--{flag.name}"], is_flag=True, help=flag.help)
@@ -58,9 +58,9 @@ def _option(flag: Flag, group: str) -> click.Option:
     "--few_shot_setting dev32_split --max_steps 250 --pattern_ids 0 1 --do_train --do_eval",
     short_help="FewNLU's own command line.",
 )
-@crew_options
+@executor_options
 @click.pass_context
-def fewnlu(ctx: click.Context, /, hands: Hands, **values: Any) -> int:
+def fewnlu(ctx: click.Context, /, execution: ExecutorOptions, **values: Any) -> int:
     """Train and test a few-shot method with FewNLU's flags, writing its files.
 
     Trainings are kept in OUTPUT_DIR/lmassay as they are done: the same command goes on where it was broken off, and
@@ -73,23 +73,23 @@ def fewnlu(ctx: click.Context, /, hands: Hands, **values: Any) -> int:
     wanted = translate(values, given, Path.cwd())
     for note in wanted.notes:
         say(f"note: {note}")
-    return _Command(values, wanted, hands).run()
+    return _Command(values, wanted, execution).run()
 
 
 class _Command:
     """One call: what is asked for, and where."""
 
-    def __init__(self, values: Mapping[str, Any], wanted: Any, hands: Hands) -> None:
-        self.values, self.wanted, self.hands = values, wanted, hands
+    def __init__(self, values: Mapping[str, Any], wanted: Any, execution: ExecutorOptions) -> None:
+        self.values, self.wanted, self.execution = values, wanted, execution
         self.folder = Path(values["output_dir"]).expanduser().resolve()
         self.results = self.folder / STORE
 
     def run(self) -> int:
-        from lmassay.cli.run import plug_in_output_aside
-        from lmassay.running.runner import new_sweep, register
+        from lmassay.cli.run import plugin_output_to_stderr
+        from lmassay.running.runner import new_sweep, record_waiting_runs
         from lmassay.storage.store import Store
 
-        with plug_in_output_aside():
+        with plugin_output_to_stderr():
             plan = self._plan()
         if self.values["do_train"]:
             self._make_room()
@@ -101,7 +101,7 @@ class _Command:
                 raise UserError(
                     f"--do_eval: the trainings in {self.folder} are of other flags or data; give those, or --do_train"
                 )
-            record = found[-1] if found else register([plan], store, new_sweep())[0]
+            record = found[-1] if found else record_waiting_runs([plan], store, new_sweep())[0]
             with store.lock_sweep(record.sweep):
                 return self._work(plan, record, store)
 
@@ -150,9 +150,9 @@ class _Command:
 
     def _clear(self) -> None:
         """Remove what FewNLU and we write, nothing else."""
-        from lmassay.storage.store import FILE, Store
+        from lmassay.storage.store import STORE_FILE, Store
 
-        if (self.results / FILE).is_file():
+        if (self.results / STORE_FILE).is_file():
             with Store(self.results) as store:
                 for sweep in {record.sweep for record in store.runs()}:
                     with store.lock_sweep(sweep):
@@ -189,12 +189,12 @@ class _Command:
 
     def _work(self, plan: Any, record: Any, store: Any) -> int:
         from lmassay.cli.run import EXIT_WITH_ERRORS, work_through
-        from lmassay.running.sweep import Entry
+        from lmassay.running.sweep import SweepRun
 
         code = 0
         if self.values["do_train"] and record.status != "done":
-            with self.hands.crew() as crew:
-                code = work_through([Entry(plan, record)], store, crew)
+            with self.execution.executor_for() as executor:
+                code = work_through([SweepRun(plan, record)], store, executor)
             record = store.run(record.id)
         trained = _Trained.of(plan, record, store)
         if trained.missing and not self.values["do_train"]:
@@ -203,7 +203,9 @@ class _Command:
             )
         summary = self._write(plan, trained)
         if record.status != "done" and self.values["do_train"]:
-            complain(f"{trained.missing} of {trained.wanted} trainings are missing; the same command tries them again")
+            print_error(
+                f"{trained.missing} of {trained.wanted} trainings are missing; the same command tries them again"
+            )
             for text, number in store.errors(record.id):
                 say(f"  {number} × {text}")
             return max(code, EXIT_WITH_ERRORS)
@@ -221,7 +223,7 @@ class _Command:
         found = rounds(plan.task, values["arch_method"], self.wanted.patterns, values["repetitions"])
         summary = Writer(self.folder, self.wanted.task, trained.outcomes, values, values["do_eval"]).write_all(found)
         for line in summary.lines:
-            click.echo(plain(line))
+            click.echo(without_controls(line))
         return summary
 
     def _list(self, summary: Any, trained: _Trained) -> None:
@@ -251,7 +253,7 @@ class _Trained:
             for example in plan.task.examples()
             for place, request in enumerate(plan.task.requests(example))
         }
-        orders = worker.orders(asked)
+        orders = worker.training_jobs(asked)
         return cls(orders, {key: response for key, response in store.cached(orders).items() if response.usable})
 
 

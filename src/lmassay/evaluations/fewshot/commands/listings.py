@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from lmassay.cli.listings import listing
+from lmassay.cli.components import listing
 
 methods = listing("method")

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from lmassay.cli.common import chosen_runs, json_option, results_option
-from lmassay.cli.console import print_json, print_table, print_table_in_parts, say, sentence
+from lmassay.cli.console import print_json, print_sentence, print_table, print_wide_table, say
+from lmassay.cli.options import chosen_runs, json_option, results_option
 from lmassay.errors import UserError
 from lmassay.storage.files import atomic_write
 from lmassay.storage.store import Store
@@ -82,14 +82,14 @@ def print_study(study: Study, *, brief: bool = False) -> None:
         stability_note,
     )
 
-    sentence(study.title)
+    print_sentence(study.title)
     if not brief:
-        sentence(explanation(study))
+        print_sentence(explanation(study))
     for strategy in study.main_strategies:
         click.echo()
         _print_protocol_table(criteria_table(strategy))
         if strategy.curves and not brief:
-            sentence(stability_note(strategy))
+            print_sentence(stability_note(strategy))
         _print_selected(strategy)
         _print_notes(strategy, _MOST_NOTES_IN_BRIEF if brief else _MOST_NOTES)
     if len(study.strategies) > 1:
@@ -112,7 +112,7 @@ def _print_protocol_table(table: ProtocolTable) -> None:
                 lines += [number.text, *number.small]
             texts.append("\n".join(lines))
         rows.append(texts)
-    print_table_in_parts(table.title, ["", *table.columns], rows)
+    print_wide_table(table.title, ["", *table.columns], rows)
 
 
 def _print_selected(strategy: Strategy) -> None:
@@ -138,9 +138,9 @@ def _print_notes(strategy: Strategy, most: int) -> None:
 
     texts = notes(strategy)
     for text in texts[:most]:
-        sentence(f"note: {text}")
+        print_sentence(f"note: {text}")
     if len(texts) > most:
-        sentence(f"note: {len(texts) - most} more: lmassay protocol --format md")
+        print_sentence(f"note: {len(texts) - most} more: lmassay protocol --format md")
 
 
 def _write(studies: Sequence[Study], form: str, output: Path | None) -> None:

@@ -11,20 +11,20 @@ from typing import Any
 
 import click
 
-from lmassay.cli.common import json_option, results_option
-from lmassay.cli.console import complain, plain, print_json, progress, say, warn
-from lmassay.cli.crew import Hands, crew_options
-from lmassay.cli.run import EXIT_WITH_ERRORS, plug_in_output_aside, show_records
+from lmassay.cli.console import print_error, print_json, say, warn, without_controls
+from lmassay.cli.options import ExecutorOptions, executor_options, json_option, results_option
+from lmassay.cli.progress import progress_bar
+from lmassay.cli.run import EXIT_WITH_ERRORS, plugin_output_to_stderr, print_records
 from lmassay.errors import ConfigError, LmassayError, MissingExtra, UserError
 from lmassay.evaluations.fewshot.search_space import Range, Space
 from lmassay.reporting.numbers import interval_text, number_text
 from lmassay.running import runner
 from lmassay.running.config import RunConfig, read_config
 from lmassay.running.differences import KeyPath, varied_keys
-from lmassay.running.executors import Crew
-from lmassay.running.labels import with_values
+from lmassay.running.executors import Executor
+from lmassay.running.labels import with_values_in_label
 from lmassay.running.runner import Plan
-from lmassay.running.sweep import register_all, train_ahead, trains
+from lmassay.running.sweep import prefetch_trainings, record_runs, trains
 from lmassay.storage.provenance import command_line
 from lmassay.storage.store import Store
 from lmassay.types import RunRecord
@@ -47,7 +47,7 @@ SCORE = "dev"
 )
 @click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Of the sampler.")
 @click.option("--set", "overrides", metavar="KEY=VALUE", multiple=True, help="Override a key; repeatable.")
-@crew_options
+@executor_options
 @results_option
 @json_option
 def search(
@@ -56,7 +56,7 @@ def search(
     sampler: str,
     seed: int,
     overrides: Sequence[str],
-    hands: Hands,
+    execution: ExecutorOptions,
     results: Path,
     as_json: bool,
 ) -> int:
@@ -71,7 +71,7 @@ def search(
     no cost, and on from where it was broken off.
     """
     optuna = _optuna()
-    with plug_in_output_aside():
+    with plugin_output_to_stderr():
         space = Space(read_config(config, overrides))
         _check_searchable(space)
         grid = space.grid() if sampler == "grid" else []
@@ -80,7 +80,7 @@ def search(
         store = stack.enter_context(Store(results, create=True))
         stack.enter_context(store.lock_sweep(sweep))
         many = min(trials, len(grid)) if grid else trials
-        found = _Search(space, store, sweep, stack.enter_context(hands.crew()), many)
+        found = _Search(space, store, sweep, stack.enter_context(execution.executor_for()), many)
         _optimise(optuna, found, grid, sampler, seed)
         return _shown(found, as_json)
 
@@ -96,7 +96,7 @@ class _Search:
     space: Space
     store: Store
     sweep: str
-    crew: Crew
+    executor: Executor
     planned: int
     scores: dict[str, float | None] = field(default_factory=dict)
     """By signature: None for a run that failed."""
@@ -128,10 +128,10 @@ class _Search:
 
     def _plan(self, config: RunConfig) -> Plan:
         try:
-            with plug_in_output_aside():
-                return with_values(runner.plan(config), self.searched)
+            with plugin_output_to_stderr():
+                return with_values_in_label(runner.plan(config), self.searched)
         except UserError as error:
-            complain(self.space.file.locate(str(error)))
+            print_error(self.space.file.locate(str(error)))
             raise _NoScoreError from error
 
     def _run(self, plan: Plan, count: str) -> float | None:
@@ -141,17 +141,17 @@ class _Search:
             if note not in self.told:
                 self.told.add(note)
                 warn(note)
-        entries = register_all([plan], self.store, self.sweep)
+        entries = record_runs([plan], self.store, self.sweep)
         self.runs[plan.signature] = entries[0].record.id
         try:
-            with progress(what) as advance, plug_in_output_aside():
+            with progress_bar(what) as advance, plugin_output_to_stderr():
                 if trains(plan):
-                    train_ahead(entries, self.store, self.crew, advance)
+                    prefetch_trainings(entries, self.store, self.executor, advance)
                     record = self.store.run(entries[0].record.id)
                 else:
                     record = runner.begin(plan, entries[0].record, self.store, advance)
         except LmassayError as error:
-            complain(str(error), getattr(error, "__notes__", []))
+            print_error(str(error), getattr(error, "__notes__", []))
             return None
         except BaseException as error:
             error.add_note(f"what was trained is kept; start the search again with --results {self.store.folder}")
@@ -207,7 +207,7 @@ def _optimise(optuna: Any, found: _Search, grid: Sequence[RunConfig], sampler: s
             config = grid[trial.suggest_categorical("combination", numbers)]
         else:
             drawn = _Drawn(trial)
-            with plug_in_output_aside():
+            with plugin_output_to_stderr():
                 config = found.space.drawn(drawn)
             found.searched = drawn.keys
         try:
@@ -256,9 +256,9 @@ def _shown(found: _Search, as_json: bool) -> int:
         print_json({"best": None if best is None else best.id, "runs": runs})
         code = EXIT_WITH_ERRORS if any(record.status != "done" for record in records) else 0
     else:
-        code = show_records(records, found.store, as_json=False)
+        code = print_records(records, found.store, as_json=False)
     if best is None:
-        complain("no trial came to a score; the errors are above")
+        print_error("no trial came to a score; the errors are above")
         return EXIT_WITH_ERRORS
     if not as_json:
         _print_best(best, found, len(records))
@@ -275,7 +275,11 @@ def _print_best(best: RunRecord, found: _Search, many: int) -> None:
         told.append(f"{name} {number_text(result.value)} {interval_text(result)}")
     dev = best.result(SCORE)
     n = "unknown" if dev is None else dev.n
-    click.echo(plain(f"best of {many}: {best.label} ({best.id.rpartition('-')[2]}), {', '.join(told)}; n = {n} splits"))
+    click.echo(
+        without_controls(
+            f"best of {many}: {best.label} ({best.id.rpartition('-')[2]}), {', '.join(told)}; n = {n} splits"
+        )
+    )
     say(
         "The best of many dev scores flatters itself; how far dev scores can be trusted: "
         f"{command_line('protocol', '--results', found.store.folder)}"

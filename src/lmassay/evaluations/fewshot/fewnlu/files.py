@@ -132,7 +132,7 @@ class Writer:
             if not given or any(outcome is None for outcome in given):
                 continue
             spec = training.spec
-            own, unlabeled = trainer.material(self.task, spec, training.where, unlabeled=True)
+            own, unlabeled = trainer.material(self.task, spec, training.data_paths, unlabeled=True)
             taught, _ = trainer.taught(own, unlabeled, self.task, spec, [o for o in given if o is not None])
             name = f"p{seat.pattern}-f{seat.fold}-i{seat.repetition}-unlabeled-train.jsonl"
             lines = [json.dumps(_example(example), ensure_ascii=False) for example in taught[len(own) :]]

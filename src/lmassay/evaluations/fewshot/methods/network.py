@@ -20,7 +20,7 @@ from safetensors import safe_open
 from torch.nn.functional import gelu
 from transformers import AutoConfig, AutoModelForCausalLM, AutoModelForMaskedLM, AutoModelForSequenceClassification
 
-from lmassay.errors import ConfigError, DataError, failure
+from lmassay.errors import ConfigError, DataError, error_with_location
 from lmassay.evaluations.fewshot.methods import deberta
 from lmassay.evaluations.fewshot.methods.learner import Batch, Item, collate
 from lmassay.evaluations.fewshot.tasks.examples import InputExample
@@ -212,7 +212,7 @@ def _module(model: Any, head: HeadKind, n_labels: int | None, tokenizer: Any) ->
             )
     except Exception as error:
         # Whatever is wrong with files that somebody else made.
-        first = (str(error).strip().splitlines() or [failure(error)])[0][:300]
+        first = (str(error).strip().splitlines() or [error_with_location(error)])[0][:300]
         raise DataError(f"the model in {model.folder} cannot be loaded for training: {first}") from error
     missing = sorted(info.get("missing_keys", ()))
     if head == "lm" and missing:

@@ -22,7 +22,7 @@ from lmassay.evaluations.fewshot.protocol.estimates import (
     rank_correlation,
 )
 from lmassay.statistics.intervals import DEFAULT, Settings
-from lmassay.types import OnTests
+from lmassay.types import PerTestScores
 
 if TYPE_CHECKING:
     import numpy as np
@@ -55,7 +55,7 @@ class Trial:
     """What the run wrote down: numbers of examples, dev scores while training."""
     chosen_step: float | None = None
     """The update whose weights were taken."""
-    on_tests: OnTests | None = None
+    on_tests: PerTestScores | None = None
     """The scores on single tests, where the run kept them."""
     correlation: Mapping[str, float] = field(default_factory=dict)
     """By metric: how strongly splits are correlated because they share examples."""

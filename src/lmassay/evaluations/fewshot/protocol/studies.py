@@ -470,6 +470,6 @@ def _trial(run: _Run, name: str, params: Mapping[str, Any], row: Row) -> Trial:
         id=row.example.id,
         details=row.score.details,
         chosen_step=scores.get("chosen_step"),
-        on_tests=row.score.on_tests,
+        on_tests=row.score.test_scores,
         correlation=run.correlation(test_metrics),
     )

@@ -8,7 +8,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from lmassay.errors import ConfigError, DataError, LmassayError, did_you_mean, failure
+from lmassay.errors import ConfigError, DataError, LmassayError, did_you_mean, error_with_location
 from lmassay.evaluations.fewshot.metrics import check_metrics
 from lmassay.evaluations.fewshot.tasks.examples import InputExample
 from lmassay.evaluations.fewshot.tasks.glue import GLUE_METRICS, GLUE_PROCESSORS, GLUE_PVPS
@@ -154,7 +154,9 @@ class NluTask:
         except LmassayError:
             raise
         except Exception as error:  # any failure of a user's processor, with its place
-            raise DataError(f"{self.dataset}/{self.name}: {part} data could not be read: {failure(error)}") from error
+            raise DataError(
+                f"{self.dataset}/{self.name}: {part} data could not be read: {error_with_location(error)}"
+            ) from error
 
     def _folder(self) -> Path:
         if self.data_dir is None:

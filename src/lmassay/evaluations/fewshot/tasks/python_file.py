@@ -15,12 +15,12 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from lmassay.errors import ConfigError, DataError, PluginError, did_you_mean, failure
+from lmassay.errors import ConfigError, DataError, PluginError, did_you_mean, error_with_location
 from lmassay.evaluations.fewshot.metrics import check_metrics
 from lmassay.evaluations.fewshot.tasks.nlu import NluTask
 from lmassay.evaluations.fewshot.tasks.processors import DataProcessor
 from lmassay.evaluations.fewshot.tasks.pvp import PVP
-from lmassay.plugins.registry import current
+from lmassay.plugins.registry import current_registry
 
 _TABLES = ("_METRICS", "_PVPS", "_PROCESSORS")
 
@@ -29,7 +29,7 @@ def open_python_task(name: str, data_dir: Path | None, base_dir: Path) -> NluTas
     """``file.py:task``."""
     file, _, task = name.rpartition(":") if ".py:" in name else (name, "", "")
     path = base_dir / Path(file).expanduser()
-    module = current().load_file(path)
+    module = current_registry().load_file(path)
     dataset, tables = _tables(module, path)
     known = sorted({key for table in tables.values() for key in table})
     if not task:
@@ -53,7 +53,7 @@ def open_python_task(name: str, data_dir: Path | None, base_dir: Path) -> NluTas
 def _own_files(path: Path) -> dict[str, Path]:
     """The file and the modules that it imports from its folder: all of them say what the task is."""
     path = path.resolve()
-    others = [file for file in current().files_of(path) if file != path]
+    others = [file for file in current_registry().files_of(path) if file != path]
     return {"file": path, **{f"module {file.relative_to(path.parent).as_posix()}": file for file in others}}
 
 
@@ -118,7 +118,7 @@ def _called(function: Callable[[], Any], where: str) -> Any:
     except (ConfigError, DataError, PluginError):
         raise
     except Exception as error:
-        raise PluginError(f"{where} failed: {failure(error)}") from error
+        raise PluginError(f"{where} failed: {error_with_location(error)}") from error
 
 
 def _folder(data_dir: Path | None, task: str) -> Path | None:

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import click
 
-from lmassay.cli.common import json_option, results_option
 from lmassay.cli.console import say
-from lmassay.cli.run import show_records
+from lmassay.cli.options import json_option, results_option
+from lmassay.cli.run import print_records
 from lmassay.running import runner
 from lmassay.storage.store import Store
 
@@ -57,4 +57,4 @@ def import_(
         records = [runner.start(plan, store, sweep) for plan in planned]
         for note in dict.fromkeys(note for plan in planned for note in plan.notes):
             say(note)
-        return show_records(records, store, as_json)
+        return print_records(records, store, as_json)

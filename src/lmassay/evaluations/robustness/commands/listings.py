@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from lmassay.cli.listings import listing
+from lmassay.cli.components import listing
 
 scorers = listing("scorer")
 perturbations = listing("perturbation")

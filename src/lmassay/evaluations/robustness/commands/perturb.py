@@ -8,10 +8,11 @@ from pathlib import Path
 import click
 
 from lmassay.cli.completion import offer
-from lmassay.cli.console import progress, say
+from lmassay.cli.console import say
+from lmassay.cli.progress import progress_bar
 from lmassay.errors import ConfigError
 from lmassay.evaluations.robustness.perturbations.base import DEFAULT_RATE, make_perturber
-from lmassay.plugins.registry import current
+from lmassay.plugins.registry import current_registry
 from lmassay.running.config import set_value
 from lmassay.storage.files import atomic_write, open_text
 
@@ -20,7 +21,7 @@ from lmassay.storage.files import atomic_write, open_text
     epilog="Example: lmassay perturb keyboard --in src.fr --out adv.fr --rate 0.2 --set layout=azerty",
     short_help="Write an adversarial text file.",
 )
-@click.argument("name", shell_complete=offer(lambda: current().names("perturbation")))
+@click.argument("name", shell_complete=offer(lambda: current_registry().names("perturbation")))
 @click.option("--in", "source", required=True, type=click.Path(path_type=Path), help="Text file, a sentence a line.")
 @click.option("--out", "target", required=True, type=click.Path(path_type=Path), help="File to write.")
 @click.option("--rate", type=float, default=DEFAULT_RATE, show_default=True, help="Share of words that are changed.")
@@ -31,7 +32,7 @@ def perturb(name: str, source: Path, target: Path, rate: float, seed: int, setti
     perturber = make_perturber(name, rate=rate, seed=seed, options=_options(settings), base=Path())
     text = open_text(source, "input")
     changed = 0
-    with progress(f"{name}: {source.name}") as advance, atomic_write(target) as stream:
+    with progress_bar(f"{name}: {source.name}") as advance, atomic_write(target) as stream:
         for index, line in enumerate(text.read()):
             adversarial = perturber(line, index)
             changed += adversarial != line

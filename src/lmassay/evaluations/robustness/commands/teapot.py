@@ -6,7 +6,8 @@ from collections.abc import Sequence
 
 import click
 
-from lmassay.cli.console import progress, warn
+from lmassay.cli.console import warn
+from lmassay.cli.progress import progress_bar
 
 
 @click.command(
@@ -20,7 +21,7 @@ def teapot(arguments: Sequence[str]) -> int:
     from lmassay.evaluations.robustness.teapot.program import run
 
     try:
-        with progress("scoring") as advance:
+        with progress_bar("scoring") as advance:
             output = run(list(arguments), advance)
     except SystemExit as stop:
         # argparse ends this way after printing help or a wrong option.

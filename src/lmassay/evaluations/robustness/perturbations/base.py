@@ -19,7 +19,7 @@ from typing import Any, TypeVar
 
 from lmassay.errors import ConfigError, LmassayError, PluginError
 from lmassay.plugins.options import checked_options
-from lmassay.plugins.registry import current, register
+from lmassay.plugins.registry import current_registry, register
 from lmassay.storage.provenance import source_digest
 from lmassay.types import digest
 
@@ -97,7 +97,7 @@ def make_perturber(
     redraws: int = 0,
 ) -> Perturber:
     """Find a perturbation by name or ``path/file.py:Name`` and settle its options, defaults included."""
-    function = current().get("perturbation", name, base)
+    function = current_registry().get("perturbation", name, base)
     if not callable(function):
         raise PluginError(f"'{name}' is no perturbation: it must be a function (text, rng, rate) -> text")
     parameters = _parameters(name, function)

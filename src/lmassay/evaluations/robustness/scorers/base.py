@@ -17,7 +17,7 @@ import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, ClassVar, Self
 
-from lmassay.errors import DataError, LmassayError, PluginError, failure
+from lmassay.errors import DataError, LmassayError, PluginError, error_with_location
 from lmassay.plugins.registry import register
 from lmassay.storage.provenance import source_digest
 
@@ -214,7 +214,7 @@ def own_decrease(
     except LmassayError:
         raise
     except Exception as error:
-        raise ScorerError(f"the scorer {scorer.name} failed: {failure(error)}") from error
+        raise ScorerError(f"the scorer {scorer.name} failed: {error_with_location(error)}") from error
     if len(scores) != len(hyps):
         raise ScorerError(f"the scorer {scorer.name} gave {len(scores)} scores for {len(hyps)} pairs")
     return [scorer._checked(score, place) for place, score in enumerate(scores, 1)]

@@ -12,7 +12,7 @@ import numpy as np
 
 from lmassay.evaluations.robustness import criterion
 from lmassay.evaluations.robustness.scorers import base
-from lmassay.plugins.registry import current
+from lmassay.plugins.registry import current_registry
 
 _CLASSES = {"ZeroOne": "zero_one", "BLEU": "bleu", "ChrF": "chrf", "METEOR": "meteor"}
 _KEYS = ("zero_one", "exact_match", "bleu", "chrf", "meteor")
@@ -28,10 +28,12 @@ def install() -> None:
     names: dict[str, Any] = {
         "Scorer": base.Scorer,
         "register_scorer": base.register_scorer,
-        **{name: current().get("scorer", key) for name, key in _CLASSES.items()},
+        **{name: current_registry().get("scorer", key) for name, key in _CLASSES.items()},
     }
     package = _module("teapot", {**names, "__version__": "0.2.2", "__all__": list(names), "__path__": []})
-    scorers = _module("teapot.scorers", {**names, "scorers": {key: current().get("scorer", key) for key in _KEYS}})
+    scorers = _module(
+        "teapot.scorers", {**names, "scorers": {key: current_registry().get("scorer", key) for key in _KEYS}}
+    )
     tools = (relative_decrease, check_tokenization, loadtxt, savetxt)
     utils = _module("teapot.utils", {tool.__name__: tool for tool in tools})
     vars(package).update(scorers=scorers, utils=utils)

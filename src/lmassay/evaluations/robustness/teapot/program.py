@@ -15,7 +15,7 @@ from pathlib import Path
 
 import numpy as np
 
-from lmassay.errors import LmassayError, PluginError, UserError, failure
+from lmassay.errors import LmassayError, PluginError, UserError, error_with_location
 from lmassay.evaluations.robustness import criterion
 from lmassay.evaluations.robustness.scorers.base import (
     Scorer,
@@ -25,7 +25,7 @@ from lmassay.evaluations.robustness.scorers.base import (
     works_by_chunks,
 )
 from lmassay.evaluations.robustness.teapot import module
-from lmassay.plugins.registry import Registry, current
+from lmassay.plugins.registry import Registry, current_registry
 from lmassay.storage.files import ParallelText, open_parallel, require_file
 
 # As many lines that end in " ." make the original suspect tokenised text.
@@ -66,7 +66,7 @@ class _ScoredSide:
         except LmassayError:
             raise
         except Exception as error:
-            raise ScorerError(f"the scorer {self.scorer.name} failed: {failure(error)}") from error
+            raise ScorerError(f"the scorer {self.scorer.name} failed: {error_with_location(error)}") from error
         if len(scores) != len(first):
             raise ScorerError(f"the scorer {self.scorer.name} gave {len(scores)} scores for {len(first)} pairs")
         return scores
@@ -77,7 +77,7 @@ def run(argv: Sequence[str], progress: Progress | None = None) -> TeapotOutput:
     parser = _parser()
     early, _ = parser.parse_known_args(argv)
     module.install()
-    registry = Registry(parent=current())
+    registry = Registry(parent=current_registry())
     with registry.active():
         with _no_stray_output():
             for source in early.custom_scores_source:

@@ -12,10 +12,11 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from lmassay.cli.console import complain, plain, progress, say, warn
-from lmassay.cli.lists import Added, WithAbbreviations
-from lmassay.cli.run import EXIT_FAILED, EXIT_WITH_ERRORS, plug_in_output_aside
-from lmassay.errors import ConfigError, LmassayError, failure
+from lmassay.cli.argparse_style import AbbreviatedCommand, AddedOption
+from lmassay.cli.console import print_error, say, warn, without_controls
+from lmassay.cli.progress import progress_bar
+from lmassay.cli.run import EXIT_FAILED, EXIT_WITH_ERRORS, plugin_output_to_stderr
+from lmassay.errors import ConfigError, LmassayError, error_with_location
 from lmassay.evaluations.syntax.refining_tse.config import (
     NO_PLUGINS,
     TSE,
@@ -60,7 +61,7 @@ def _run_options(function: F) -> F:
         (
             click.option(
                 "--compat",
-                cls=Added,
+                cls=AddedOption,
                 type=click.Choice(["none", "released"]),
                 default="none",
                 show_default=True,
@@ -68,14 +69,14 @@ def _run_options(function: F) -> F:
             ),
             click.option(
                 "--model",
-                cls=Added,
+                cls=AddedOption,
                 metavar="MODEL",
                 help="Run this model (folder, .gguf file or hub name) instead; results go under its name.",
             ),
             click.option(
                 "--plugins",
                 "files",
-                cls=Added,
+                cls=AddedOption,
                 metavar="FILE",
                 multiple=True,
                 type=click.Path(path_type=Path),
@@ -83,19 +84,19 @@ def _run_options(function: F) -> F:
             ),
             click.option(
                 "--lemma-stats",
-                cls=Added,
+                cls=AddedOption,
                 is_flag=True,
                 help="Keep every verb form's rank and probability in every context; takes much room.",
             ),
             click.option(
                 "--again",
-                cls=Added,
+                cls=AddedOption,
                 is_flag=True,
                 help="Ask the model even if these very numbers are there already.",
             ),
             click.option(
                 "--results",
-                cls=Added,
+                cls=AddedOption,
                 type=click.Path(path_type=Path, file_okay=False),
                 default=lambda: Path(os.environ.get("LMASSAY_RESULTS", _STORE)),
                 show_default=f"$LMASSAY_RESULTS or ./{_STORE.as_posix()}",
@@ -124,7 +125,7 @@ def run(configs: Sequence[Path], results: Path, files: Sequence[Path], **options
 
 @tse.command(
     "run-all",
-    cls=WithAbbreviations,
+    cls=AbbreviatedCommand,
     epilog="Example: lmassay tse run-all configs --whitelist bert-large-cased,gpt2-xl --blacklist blimp",
     short_help="Run all configurations below a folder.",
 )
@@ -185,11 +186,11 @@ def plots(folder: Path, target: Path, formats: Sequence[FigureFormat], compat: C
     table = target / "latex_table.tex"
     with atomic_write(table) as stream:
         stream.write(latex_table(results))
-    click.echo(plain(table))
-    with progress("drawing"):
+    click.echo(without_controls(table))
+    with progress_bar("drawing"):
         written = write_figures(results, target, list(dict.fromkeys(formats)))
     for file in written:
-        click.echo(plain(file))
+        click.echo(without_controls(file))
 
 
 def _parts(text: str) -> list[str]:
@@ -209,7 +210,7 @@ def _chosen(folder: Path, wanted: Sequence[str], unwanted: Sequence[str]) -> lis
 
 def _run_all(configs: Sequence[Path], results: Path, files: Sequence[Path], options: Mapping[str, Any]) -> int:
     with Store(results, create=True) as store:
-        with plug_in_output_aside():
+        with plugin_output_to_stderr():
             plugins = load_plugins(files) if files else NO_PLUGINS
         session = _Session(store, plugins, **options)
         codes = [session.work(path, f"[{number}/{len(configs)}]") for number, path in enumerate(configs, 1)]
@@ -235,22 +236,24 @@ class _Session:
     def work(self, path: Path, count: str) -> int:
         """Run one configuration; whatever goes wrong is told, and the others go on."""
         try:
-            with plug_in_output_aside(), _told_to_run_again():
+            with plugin_output_to_stderr(), _told_to_run_again():
                 config = read_tse_config(path, self.model, self.plugins)
                 check_writable(config)
                 record = self._record(config, f"{count} {path}")
             if record.status != "done":
                 again = "run the same command again to try once more"
-                complain(f"{path}: {record.note}; {again}", [f"  {n} × {t}" for t, n in self.store.errors(record.id)])
+                print_error(
+                    f"{path}: {record.note}; {again}", [f"  {n} × {t}" for t, n in self.store.errors(record.id)]
+                )
                 return EXIT_WITH_ERRORS
             self._write(config, record)
         except LmassayError as error:
             text = str(error)
-            complain(text if text.startswith(str(path)) else f"{path}: {text}", getattr(error, "__notes__", []))
+            print_error(text if text.startswith(str(path)) else f"{path}: {text}", getattr(error, "__notes__", []))
             return EXIT_FAILED
         except Exception as error:
             # A bug, here or in a library: shown in full, but hours of other configurations need not wait for it.
-            complain(f"{path}: unexpected {failure(error)}", [traceback.format_exc().rstrip()])
+            print_error(f"{path}: unexpected {error_with_location(error)}", [traceback.format_exc().rstrip()])
             return EXIT_FAILED
         return 0
 
@@ -271,7 +274,7 @@ class _Session:
             say(f"{what}: these numbers are there already, from run {known.id}")
             return known
         say(what if known is None else f"{what}: going on with run {known.id}")
-        with progress(what) as advance:
+        with progress_bar(what) as advance:
             if known is not None:
                 return runner.resume(known, self.store, advance)
             return runner.start(self._with_loaded_model(planned), self.store, self.sweep, advance)
@@ -297,9 +300,9 @@ class _Session:
         told = summaries(outcome)
         folder, log = write_folder(outcome, told, self.store.folder)
         if config.logger.print_to_stdout:
-            click.echo(plain(log), nl=False)
+            click.echo(without_controls(log), nl=False)
         parts = ", ".join(_told(config, name, summary) for name, summary in told.items())
-        click.echo(plain(f"{short_name(config.model.name)}, {config.templates}: {parts} → {folder}"))
+        click.echo(without_controls(f"{short_name(config.model.name)}, {config.templates}: {parts} → {folder}"))
 
 
 @contextmanager

@@ -15,7 +15,7 @@ from pydantic import BaseModel, ConfigDict, Field, StrictBool, ValidationError
 
 from lmassay.errors import did_you_mean
 from lmassay.models.hf.model import HuggingFace
-from lmassay.plugins.options import problems
+from lmassay.plugins.options import validation_messages
 from lmassay.storage.yamlfile import read_yaml
 
 Compat = Literal["none", "released"]
@@ -230,7 +230,7 @@ class _ConfigReader:
         try:
             return section.model_validate(given)
         except ValidationError as error:
-            self.mistakes += problems(error, section, key)
+            self.mistakes += validation_messages(error, section, key)
             return None
 
     def _metrics(self) -> dict[str, Mapping[str, Any]]:

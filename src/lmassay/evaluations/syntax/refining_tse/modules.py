@@ -15,7 +15,7 @@ from enum import Enum
 from pathlib import Path
 from typing import Any, Literal
 
-from lmassay.errors import ConfigError, LmassayError, PluginError, did_you_mean, failure
+from lmassay.errors import ConfigError, LmassayError, PluginError, did_you_mean, error_with_location
 from lmassay.evaluations.syntax.pairs import joined
 from lmassay.evaluations.syntax.refining_tse.config import BATCH, Plugins
 from lmassay.plugins.source_folder import SourceFolder
@@ -196,7 +196,7 @@ def load_file(path: Path, kind: Kind) -> types.ModuleType:
         del sys.modules[name]
         if isinstance(error, KeyboardInterrupt | PluginError):
             raise
-        raise PluginError(f"{path}: the file failed to import: {failure(error)}") from error
+        raise PluginError(f"{path}: the file failed to import: {error_with_location(error)}") from error
     return module
 
 
@@ -276,7 +276,7 @@ def call_user_code(file: str, method: str, call: Callable[..., Any], *arguments:
     except LmassayError:
         raise
     except Exception as error:
-        raise PluginError(f"{file}: {method} failed: {failure(error)}") from error
+        raise PluginError(f"{file}: {method} failed: {error_with_location(error)}") from error
 
 
 def check_written(file: str, made: Any, base: type, *names: str) -> None:

@@ -25,7 +25,7 @@ from lmassay.errors import DataError
 from lmassay.evaluations.bias.kobbq.samples import file_name_of
 from lmassay.storage.files import atomic_write, require_file
 from lmassay.storage.locks import exclusive
-from lmassay.types import Generate, Place, Response
+from lmassay.types import Generate, Response, SourceLocation
 
 _KOALPACA = "beomi/KoAlpaca-Polyglot-12.8B"
 _OPENAI_NAMES = re.compile(r"(gpt-|chatgpt|davinci|text-|o\d)", re.IGNORECASE)
@@ -268,10 +268,11 @@ def infer(
     todo = [question for question in questions if question.guid not in predictions.done]
     known = len(questions) - len(todo)
     requests = [
-        Generate(messages=(("user", q.prompt),), max_tokens=max_tokens, place=Place("answer", q.guid)) for q in todo
+        Generate(messages=(("user", q.prompt),), max_tokens=max_tokens, location=SourceLocation("answer", q.guid))
+        for q in todo
     ]
-    model.heed(budget)
-    model.keep_in(predictions.path.parent / ".open")
+    model.use_budget(budget)
+    model.use_folder(predictions.path.parent / ".open")
     for place, response in ask(model, "generate", requests) if requests else ():
         question = todo[place]
         told.asked += 1

@@ -5,14 +5,14 @@ from __future__ import annotations
 import click
 
 
-class Added(click.Option):
+class AddedOption(click.Option):
     """An option that the original program does not have. It must be written in full.
 
     So every abbreviation that is unique in the original is unique here, too.
     """
 
 
-class WithAbbreviations(click.Command):
+class AbbreviatedCommand(click.Command):
     """Takes any unique beginning of an option's name for the option: ``--prompt-i 1`` for ``--prompt-id 1``."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
@@ -35,7 +35,7 @@ class WithAbbreviations(click.Command):
         for parameter in self.get_params(ctx):
             if name in parameter.opts:
                 return word
-            if isinstance(parameter, Added):
+            if isinstance(parameter, AddedOption):
                 continue
             # An option may have two names with the same beginning; either of them will do.
             matching = [option for option in parameter.opts if option.startswith(name)]
@@ -45,7 +45,7 @@ class WithAbbreviations(click.Command):
         return f"{candidates[0]}{equals}{value}" if candidates else word
 
 
-class WithLists(WithAbbreviations):
+class ListOptionsCommand(AbbreviatedCommand):
     """Takes ``--models a b c``: what follows a repeatable option up to the next option belongs to it.
 
     If the option is given again, the last list counts, as with argparse's ``nargs="+"``.

@@ -6,21 +6,21 @@ import click
 import pytest
 from click.testing import CliRunner
 
-from lmassay.cli.lists import Added, WithAbbreviations, WithLists
+from lmassay.cli.argparse_style import AbbreviatedCommand, AddedOption, ListOptionsCommand
 
 
-@click.command(cls=WithLists)
+@click.command(cls=ListOptionsCommand)
 @click.option("--models", multiple=True)
 @click.option("--prompt_ids", "--prompt-ids", multiple=True)
 @click.option("--prefix", default="")
-@click.option("--prompt-details", cls=Added, is_flag=True)
+@click.option("--prompt-details", cls=AddedOption, is_flag=True)
 def lists(models, prompt_ids, prefix, prompt_details):
     click.echo(f"{models} {prompt_ids} {prefix} {prompt_details}")
 
 
-@click.command(cls=WithAbbreviations)
+@click.command(cls=AbbreviatedCommand)
 @click.option("--data-path", default="")
-@click.option("--set", "overrides", cls=Added, multiple=True)
+@click.option("--set", "overrides", cls=AddedOption, multiple=True)
 @click.argument("words", nargs=-1)
 def plain(data_path, overrides, words):
     click.echo(f"{data_path} {overrides} {words}")

@@ -8,13 +8,13 @@ from typing import Any
 
 import click
 
-from lmassay.cli.common import json_option
 from lmassay.cli.completion import offer
 from lmassay.cli.console import print_json, print_table, warn
+from lmassay.cli.options import json_option
 from lmassay.errors import LmassayError, UserError, did_you_mean
-from lmassay.plugins.evaluations import installed, unloaded_packages
+from lmassay.plugins.evaluations import installed_evaluations, unloaded_packages_note
 from lmassay.plugins.options import options_model
-from lmassay.plugins.registry import current
+from lmassay.plugins.registry import current_registry
 
 _NOT_OPTIONS = ("text", "rng")
 
@@ -26,10 +26,10 @@ def listing(kind: str) -> click.Command:
     @click.argument("names", metavar="[NAME]...", nargs=-1, shell_complete=offer(lambda: _names(kind)))
     @json_option
     def command(as_json: bool, names: Sequence[str] = ()) -> None:
-        entries = [entry for entry in current().entries(kind) if not names or entry.name in names]
+        entries = [entry for entry in current_registry().entries(kind) if not names or entry.name in names]
         for name in set(names) - {entry.name for entry in entries}:
-            raise UserError(f"there is no {kind} '{name}'{did_you_mean(name, _names(kind))}{unloaded_packages()}")
-        for problem in installed().problems:
+            raise UserError(f"there is no {kind} '{name}'{did_you_mean(name, _names(kind))}{unloaded_packages_note()}")
+        for problem in installed_evaluations().problems:
             if problem.is_left_out:
                 warn(f"{problem.message}; see lmassay doctor")
         if as_json:
@@ -48,12 +48,12 @@ def listing(kind: str) -> click.Command:
 
 
 def _names(kind: str) -> list[str]:
-    return [entry.name for entry in current().entries(kind)]
+    return [entry.name for entry in current_registry().entries(kind)]
 
 
 def _options(kind: str, name: str) -> str:
     try:
-        factory: Any = current().get(kind, name)
+        factory: Any = current_registry().get(kind, name)
         fields = options_model(factory).model_fields
     except LmassayError:
         return ""

@@ -16,21 +16,21 @@ import click
 from lmassay.errors import closest
 
 DONE = 0
-NOT_ALL = 1
-USER_MISTAKE = 2
+INCOMPLETE = 1
+USER_ERROR = 2
 INTERRUPTED = 130
 TERMINATED = 143
 
-TABLE = f"""\
+EXIT_CODES_HELP = f"""\
   {DONE:<4} done
-  {NOT_ALL:<4} done, but not all is well: examples in error, a gate that failed,
+  {INCOMPLETE:<4} done, but not all is well: examples in error, a gate that failed,
        something broken or different, or output that nobody read
-  {USER_MISTAKE:<4} a mistake in what was given, or a gate that cannot judge;
+  {USER_ERROR:<4} a mistake in what was given, or a gate that cannot judge;
        told in one line
   {INTERRUPTED:<4} stopped by Ctrl-C, {TERMINATED} by SIGTERM: lmassay resume goes on"""
 
 # What the owner of a machine can mend: files that are not there or not his, a disk that is full, a name too long.
-MENDABLE = {
+USER_FIXABLE_ERRNOS = {
     errno.EACCES,
     errno.EBADF,
     errno.EEXIST,
@@ -55,7 +55,7 @@ class Terminated(KeyboardInterrupt):
     """SIGTERM, heeded as Ctrl-C is: what was answered is kept and the run can be taken up again."""
 
 
-def heed_termination() -> None:
+def handle_sigterm() -> None:
     """Let SIGTERM end the command as Ctrl-C does, where the system has it."""
 
     def stop(number: int, frame: Any) -> NoReturn:
@@ -83,7 +83,7 @@ def flush() -> None:
     sys.stderr.flush()
 
 
-def leave(code: int) -> NoReturn:
+def exit_with(code: int) -> NoReturn:
     """End with this exit code; a stream that can take no more must not spoil it."""
     for stream in (sys.stdout, sys.stderr):
         try:
@@ -110,7 +110,7 @@ _BREAK = re.compile(r"\s*\n\s*")
 _NO_COMMAND = re.compile(r"^No such command '(.*)'")
 
 
-def usage_mistake(error: click.UsageError) -> str:
+def usage_error_message(error: click.UsageError) -> str:
     """What click has to say, with the nearest thing that there is, and the help that lists all."""
     meant = _meant(error)
     # Click's own guess goes: ours reads as everywhere else.

@@ -1,0 +1,146 @@
+"""Options that several commands share: where results are stored, JSON output, and where trainings run."""
+
+from __future__ import annotations
+
+import functools
+import os
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar, cast
+
+import click
+
+from lmassay.cli.argparse_style import AddedOption
+from lmassay.cli.console import warn
+from lmassay.errors import ConfigError
+
+# Every command imports this module, shell completion included, so the packages that run things are imported late.
+if TYPE_CHECKING:
+    from lmassay.running.executors import Executor
+    from lmassay.running.planning import Plan
+    from lmassay.storage.store import Store
+    from lmassay.types import RunRecord
+
+F = TypeVar("F", bound=Callable[..., Any])
+DEFAULT_RESULTS = "results"
+_DEFAULT_PROCESSES = 2
+
+
+# --- the results folder -----------------------------------------------------------------------------------------------
+
+
+def results_option(function: F) -> F:
+    """Add ``--results FOLDER`` to a command."""
+    option = click.option(
+        "--results",
+        type=click.Path(path_type=Path, file_okay=False),
+        default=default_results,
+        show_default=f"$LMASSAY_RESULTS or ./{DEFAULT_RESULTS}",
+        help="Results folder.",
+    )
+    return option(function)
+
+
+def default_results() -> Path:
+    """Return the results folder to use if ``--results`` is not given."""
+    return Path(os.environ.get("LMASSAY_RESULTS", DEFAULT_RESULTS))
+
+
+def chosen_runs(store: Store, names: Sequence[str]) -> list[RunRecord]:
+    """Return the named runs, each once. If no name is given, return all runs of the latest command."""
+    if not names:
+        latest = store.run("latest")
+        return [record for record in store.runs() if record.sweep == latest.sweep]
+    records: dict[str, RunRecord] = {}
+    for name in names:
+        record = store.run(name)
+        records[record.id] = record
+    return list(records.values())
+
+
+def json_option(function: F) -> F:
+    """Add ``--json`` to a command; the command's parameter is ``as_json``."""
+    option = click.option("--json", "as_json", is_flag=True, help="Print one JSON document and nothing else.")
+    return option(function)
+
+
+# --- where trainings run ----------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class ExecutorOptions:
+    """The values of ``--executor``, ``--workers`` and ``--scheduler``."""
+
+    executor: str | None = None
+    workers: int | None = None
+    scheduler: str | None = None
+
+    @contextmanager
+    def executor_for(self, plans: Sequence[Plan] | None = None) -> Iterator[Executor]:
+        """Yield the executor that the options describe, and close it when the block ends, for whatever reason.
+
+        If plans are given and none of them trains anything, no processes are started and no cluster is contacted.
+        """
+        from lmassay.running.executors import InProcessExecutor
+
+        needs_executor = plans is None or any(plan.task.trains for plan in plans)
+        executor = self._create() if needs_executor else InProcessExecutor()
+        try:
+            yield executor
+        finally:
+            executor.close()
+
+    def _create(self) -> Executor:
+        from lmassay.running.executors import DaskExecutor, InProcessExecutor, ProcessExecutor
+
+        uses_dask = self.executor == "dask" or (self.executor is None and self.scheduler is not None)
+        if uses_dask:
+            if self.scheduler is None:
+                raise ConfigError("--executor dask needs the scheduler's address: --scheduler tcp://HOST:8786")
+            if self.workers is not None:
+                raise ConfigError("--workers does not apply to a Dask cluster, which has its own workers; leave it out")
+            return DaskExecutor(self.scheduler, warn)
+        if self.scheduler is not None:
+            raise ConfigError(f"--scheduler requires --executor dask, not --executor {self.executor}")
+        wants_several = (self.workers or 1) > 1
+        if self.executor == "here" and wants_several:
+            raise ConfigError("--executor here uses one process; leave it out to use several --workers")
+        if self.executor == "processes" or wants_several:
+            return ProcessExecutor(self.workers or _DEFAULT_PROCESSES)
+        return InProcessExecutor()
+
+
+def executor_options(function: F) -> F:
+    """Add ``--executor``, ``--workers`` and ``--scheduler`` to a command.
+
+    The command receives them as one :class:`ExecutorOptions` in its parameter ``execution``.
+    """
+
+    # functools.wraps also copies the options that other decorators have attached to the function.
+    @functools.wraps(function)
+    def wrapped(*args: Any, executor: str | None, workers: int | None, scheduler: str | None, **options: Any) -> Any:
+        return function(*args, execution=ExecutorOptions(executor, workers, scheduler), **options)
+
+    # Click lists options in the reverse order of decoration. AddedOption: the compatibility commands use these options,
+    # too, but the programs they imitate do not have them.
+    wrapped = click.option(
+        "--scheduler",
+        cls=AddedOption,
+        metavar="ADDRESS",
+        help="Address of a Dask scheduler, such as tcp://HOST:8786.",
+    )(wrapped)
+    wrapped = click.option(
+        "--workers",
+        cls=AddedOption,
+        type=click.IntRange(min=1, max=512),
+        help="Number of trainings to run in parallel on this machine.",
+    )(wrapped)
+    wrapped = click.option(
+        "--executor",
+        cls=AddedOption,
+        type=click.Choice(["here", "processes", "dask"]),
+        help="Where to run trainings.  [default: here, unless --workers or --scheduler is given]",
+    )(wrapped)
+    return cast(F, wrapped)

@@ -1,0 +1,226 @@
+"""Terminal tables of runs: one run with all its results, or several runs with one row each."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Mapping, Sequence
+
+import click
+from rich.cells import cell_len
+
+from lmassay.cli.console import is_narrow, print_sentence, print_table, stdout_console, without_controls
+from lmassay.cli.options import default_results
+from lmassay.reporting.numbers import clusters_text, interval_text, no_interval_notes, short_text, value_text
+from lmassay.reporting.overview import Overview, in_parts, overview_of
+from lmassay.reporting.shown import shown_together
+from lmassay.statistics.observations import label_in_plural
+from lmassay.storage.provenance import command_line
+from lmassay.storage.store import Store
+from lmassay.types import OVERALL, Result, RunRecord
+
+_NARROW_METRICS = 3
+_MIN_LABEL_WIDTH = 12
+_MIN_NAME_WIDTH = 10
+
+
+def interval_title(record: RunRecord) -> str:
+    """Return the header of an interval column, such as ``95 % interval``."""
+    return f"{100 * record.config.get('confidence', 0.95):g} % interval"
+
+
+# --- one run ----------------------------------------------------------------------------------------------------------
+
+
+def print_run(record: RunRecord, store: Store, *, everything: bool = False) -> None:
+    """Print the results of a run, its most frequent errors, its cost and its signature.
+
+    A task with many results puts some metrics first; only these are printed, by group, unless ``everything`` is set.
+    """
+    state = f"{record.status} ({record.note})" if record.note else record.status
+    title = f"{record.id}  {record.task}: {record.label} on {record.model}, {state}"
+    overview = None if everything else overview_of(record)
+    if overview is None:
+        _print_results(title, record)
+    else:
+        _print_overview(title, record, overview, store)
+    for text, number in store.errors(record.id):
+        click.echo(without_controls(f"error      {number} × {text}"))
+    spending = store.spending(run=record.id)
+    if spending is not None:
+        click.echo(without_controls(f"spent      {spending.describe()}"))
+    click.echo(without_controls(f"signature  {record.signature}"))
+
+
+def _print_results(title: str, record: RunRecord) -> None:
+    """Print every result, one per row."""
+    headers = ["metric", "group", "value", interval_title(record), "n", "errors", "unscored"]
+    has_clusters = any(result.clusters for result in record.results)
+    if has_clusters:
+        headers.append("clusters")
+    rows: list[list[object]] = []
+    for result in record.results:
+        row: list[object] = [result.metric, result.group, value_text(result), interval_text(result)]
+        row += [result.n, result.n_error, result.n_unscored]
+        if has_clusters:
+            row.append(clusters_text(result))
+        rows.append(row)
+    print_table(title, headers, rows, right=(2, 3, 4, 5, 6))
+
+
+def _print_overview(title: str, record: RunRecord, overview: Overview, store: Store) -> None:
+    """Print one row per group and one column per metric, and the command that prints the remaining results."""
+    title = f"{title}; values with {interval_title(record)}s"
+    for part in in_parts(overview, _fits_terminal):
+        _print_overview_part(title, part)
+        title = ""
+    printed_results: list[Result] = []
+    for _, _, results in overview.rows:
+        printed_results += [results[metric] for metric in overview.metrics if metric in results]
+    for note in no_interval_notes(printed_results):
+        print_sentence(note)
+    name_width = max([_MIN_NAME_WIDTH, *(len(name) for name, _ in overview.lines)])
+    for name, text in overview.lines:
+        click.echo(without_controls(f"{name:<{name_width}} {text}"))
+    if overview.left_out:
+        folder_option = [] if store.folder == default_results() else ["--results", store.folder]
+        command = command_line("show", _short_id(record), "--all", *folder_option)
+        click.echo(without_controls(f"{'more':<{name_width}} {overview.left_out} further results: {command}"))
+
+
+def _print_overview_part(title: str, overview: Overview) -> None:
+    headers = _overview_headers(overview, " ")
+    rows = _overview_rows(overview, " ")
+    if sum(_column_widths(headers, rows)) > stdout_console().width:
+        # Put the interval below the value, and wrap the labels in the space that is left.
+        headers = _overview_headers(overview, "\n")
+        rows = _overview_rows(overview, "\n")
+        label_width = stdout_console().width - sum(_column_widths(headers, rows)[1:])
+        rows = [["\n".join(_wrapped_label(str(label), label_width)), *cells] for label, *cells in rows]
+    numbers = range(1, len(headers))
+    print_table(title, headers, rows, right=numbers, whole=numbers)
+
+
+def _fits_terminal(overview: Overview) -> bool:
+    """Return whether the terminal has room for all columns and the beginning of a label."""
+    widths = _column_widths(_overview_headers(overview, "\n"), _overview_rows(overview, "\n"))
+    return sum(widths[1:]) + _MIN_LABEL_WIDTH <= stdout_console().width
+
+
+def _overview_headers(overview: Overview, separator: str) -> list[str]:
+    """Return the headers; those of counts have two words, with a space or a line break between them."""
+    headers = ["group", *overview.metrics]
+    if len(overview.counted) == 1:
+        headers.append("n")
+    else:
+        headers += [f"n{separator}{metric}" for metric in overview.counted]
+    for name in overview.crossed.values():
+        headers.append(label_in_plural(name).replace(" ", separator))
+    return headers
+
+
+def _overview_rows(overview: Overview, separator: str) -> list[list[object]]:
+    rows: list[list[object]] = []
+    for depth, label, results in overview.rows:
+        row: list[object] = ["  " * depth + label]
+        for metric in overview.metrics:
+            row.append(short_text(results[metric], separator) if metric in results else "")
+        for metric in overview.counted:
+            row.append(results[metric].n if metric in results else "")
+        for metric, name in overview.crossed.items():
+            row.append(results[metric].clusters.get(name, "") if metric in results else "")
+        rows.append(row)
+    return rows
+
+
+def _column_widths(headers: Sequence[str], rows: Sequence[Sequence[object]]) -> list[int]:
+    """Return the width of each column, with the two spaces before the next one."""
+    widths = []
+    for column in zip(headers, *rows, strict=True):
+        lines: list[str] = []
+        for cell in column:
+            lines += str(cell).split("\n")
+        widths.append(max(map(cell_len, lines)) + 2)
+    return widths
+
+
+def _wrapped_label(label: str, width: int) -> list[str]:
+    """Return the lines of a label; further lines are indented under the first."""
+    indent = label[: len(label) - len(label.lstrip())]
+    lines = textwrap.wrap(label, max(width, _MIN_LABEL_WIDTH), subsequent_indent=f"{indent} ")
+    return lines or [label]
+
+
+# --- several runs -----------------------------------------------------------------------------------------------------
+
+
+def print_runs(records: Sequence[RunRecord], store: Store) -> None:
+    """Print several runs in one table: a row for each run, a column for each main metric."""
+    narrow = is_narrow()
+    together = shown_together(records)
+    records = together.records
+    overall: list[dict[str, Result]] = []
+    for record in records:
+        overall.append({result.metric: result for result in record.results if result.group == OVERALL})
+    metrics = _main_metrics(records, overall)
+    if narrow:
+        metrics = metrics[:_NARROW_METRICS]
+    # A task that names its headline metrics has few columns but long labels, so its counts share one column.
+    counts_share_column = narrow and any(record.design.headline for record in records)
+    rows = []
+    for record, results in zip(records, overall, strict=True):
+        row: list[object] = [f"{record.label}\n{record.model}"] if narrow else [record.label, record.model]
+        for metric in metrics:
+            row.append(short_text(results[metric], "\n" if narrow else " ") if metric in results else "")
+        n, errors, unscored = _counts(record, store)
+        row += [f"{n}\n{errors}/{unscored}"] if counts_share_column else [n, errors, unscored]
+        row.append(_short_id(record))
+        rows.append(row)
+    names = ["label"] if narrow else ["label", "model"]
+    counts = ["n", "errors", "unscored"]
+    if counts_share_column:
+        counts = ["n\nerr/uns"]
+    elif narrow:
+        counts = ["n", "err", "uns"]
+    headers = [*names, *metrics, *counts, "run"]
+    numbers = range(len(names), len(headers) - 1)
+    print_table(
+        f"{len(records)} runs; full results of a run: lmassay show RUN",
+        headers,
+        rows,
+        right=numbers,
+        whole=(*numbers, len(headers) - 1),
+    )
+    printed_results: list[Result] = []
+    for results in overall:
+        printed_results += [results[metric] for metric in metrics if metric in results]
+    for note in [*together.notes, *no_interval_notes(printed_results)]:
+        print_sentence(note)
+
+
+def _short_id(record: RunRecord) -> str:
+    """Return the end of a run's id, which is enough to name the run in a command."""
+    return record.id.rpartition("-")[2]
+
+
+def _counts(record: RunRecord, store: Store) -> tuple[int, int, int]:
+    """Return the numbers of examples that are scored, in error, and unscored.
+
+    They are those of the first result; if a run has no results, its examples are counted.
+    """
+    if record.results:
+        first = record.results[0]
+        return first.n, first.n_error, first.n_unscored
+    by_state = store.count(record.id)
+    return by_state["scored"], by_state["error"], by_state["unscored"]
+
+
+def _main_metrics(records: Sequence[RunRecord], overall: Sequence[Mapping[str, Result]]) -> list[str]:
+    """Return the headline metrics of the tasks; of a task without any, all its metrics.
+
+    Statistics of a metric, such as ``d_tgt.std``, are left to ``lmassay show``.
+    """
+    metrics: dict[str, None] = {}
+    for record, results in zip(records, overall, strict=True):
+        candidates = record.design.headline or [metric for metric in results if "." not in metric]
+        metrics |= dict.fromkeys(metric for metric in candidates if metric in results)
+    return list(metrics)
