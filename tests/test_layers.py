@@ -35,7 +35,8 @@ LEVEL = {name: level for level, names in enumerate(LAYERS) for name in names}
 # Parts of an evaluation that show its results, bring its commands, or deal with the formats of others: they stand
 # above the core, while everything else of an evaluation stands below the runner.
 UPPER_PARTS = re.compile(
-    r"(report|texts|card|commands|export|lm_eval_import|doctor|reading|refining_tse|fewnlu|search_space|kobbq|teapot)\b"
+    r"(report|texts|card|commands|export|lm_eval_import|doctor|reading|reproduce"
+    r"|refining_tse|fewnlu|search_space|kobbq|teapot)\b"
 )
 # Library → the only places that may import it.
 _FEWSHOT = "evaluations/fewshot"

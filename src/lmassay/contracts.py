@@ -306,6 +306,43 @@ class Command:
 
 
 @dataclass(frozen=True, slots=True)
+class Reproduction:
+    """Published numbers that ``lmassay reproduce NAME`` computes again."""
+
+    name: str
+    title: str
+    path: str
+    """Where to import the function from: () → the ReproducedFigures, in the order of the printed table."""
+    datasets: tuple[str, ...] = ()
+    """The data sets that must have been fetched."""
+
+
+@dataclass(frozen=True, slots=True)
+class ReproducedFigure:
+    """One published number next to the number that lmassay computes."""
+
+    name: str
+    published: str
+    """As printed in the source, with all its digits."""
+    computed: str
+    """With as many digits as the published one."""
+    excuse: str = ""
+    """Why the two may differ. Without one, a difference is an error."""
+
+    @property
+    def agrees(self) -> bool:
+        """Whether both are the same to the last printed digit."""
+        return self.published == self.computed
+
+    @property
+    def verdict(self) -> str:
+        """What the table says about the pair."""
+        if self.agrees:
+            return "agrees"
+        return f"differs, {self.excuse}" if self.excuse else "DIFFERS"
+
+
+@dataclass(frozen=True, slots=True)
 class Variation:
     """Which parts of a run's signature say how the question is asked. Runs are often compared over these parts."""
 
@@ -380,6 +417,8 @@ class Evaluation(View):
     card: Hook | None = None
     """(size) → the ways in which the card can ask, the most informative first; size is quick, standard or full."""
     commands: tuple[Command, ...] = ()
+    reproductions: tuple[Reproduction, ...] = ()
+    """Published numbers that can be computed again."""
     checks: Hook | None = None
     """() → Findings for ``lmassay doctor``."""
     after_run: Hook | None = None

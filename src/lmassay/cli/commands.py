@@ -22,6 +22,7 @@ _CORE = {
     "Evaluate": (
         Command("run", "Run a configuration: every combination of its lists.", f"{_CLI}.run:run"),
         Command("check", "Check a configuration without asking anything.", f"{_CLI}.check:check"),
+        Command("reproduce", "Compute published numbers again and compare them.", f"{_CLI}.reproduce:reproduce"),
         Command("resume", "Finish a run that was interrupted or left errors.", f"{_CLI}.resume:resume"),
     ),
     "Look at results": (

@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from lmassay.contracts import Command, Component, Evaluation, Sample, TaskEntry, Variation, View
+from lmassay.contracts import Command, Component, Evaluation, Reproduction, Sample, TaskEntry, Variation, View
 from lmassay.types import Metric
 
 _VIEW_HOOKS = ("section", "texts", "headline", "export")
@@ -51,6 +51,7 @@ def evaluation_problems(evaluation: Evaluation) -> list[str]:
     problems += _tasks_problems(evaluation.tasks)
     problems += metrics_problems(evaluation.metrics)
     problems += sequence_problems("commands", evaluation.commands, Command)
+    problems += sequence_problems("reproductions", evaluation.reproductions, Reproduction)
     problems += _components_problems(evaluation.components)
     problems += _view_problems("", evaluation)
     for name in _EVALUATION_HOOKS:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from pathlib import Path
 from string import ascii_uppercase
 
-from lmassay.contracts import Command, Component, Evaluation, Sample, TaskEntry, Variation
+from lmassay.contracts import Command, Component, Evaluation, Reproduction, Sample, TaskEntry, Variation
 from lmassay.types import Metric
 
 _HERE = Path(__file__).parent
@@ -106,6 +106,20 @@ evaluation = Evaluation(
     question="Is it biased?",
     order=30,
     datasets=Path(__file__).parent / "datasets",
+    reproductions=(
+        Reproduction(
+            "bbq",
+            "BBQ: UnifiedQA's published answers, scored again (in percent)",
+            f"{__name__}.reproduce:bbq",
+            datasets=("bbq",),
+        ),
+        Reproduction(
+            "kobbq",
+            "KoBBQ: the expanded set, and the published effect of debiasing prompts",
+            f"{__name__}.reproduce:kobbq",
+            datasets=("kobbq",),
+        ),
+    ),
     tasks={
         "bias": TaskEntry(
             path=f"{__name__}.task:Bias",

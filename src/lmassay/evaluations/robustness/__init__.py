@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from lmassay.contracts import Command, Component, Evaluation, Sample, TaskEntry, Variation
+from lmassay.contracts import Command, Component, Evaluation, Reproduction, Sample, TaskEntry, Variation
 from lmassay.types import Metric
 
 _HERE = Path(__file__).parent
@@ -77,6 +77,11 @@ evaluation = Evaluation(
     question="Does it break under attack?",
     order=10,
     datasets=Path(__file__).parent / "datasets",
+    reproductions=(
+        Reproduction(
+            "teapot", "TEAPOT: the numbers of its README", f"{__name__}.reproduce:teapot", datasets=("teapot",)
+        ),
+    ),
     tasks={
         "robustness": TaskEntry(
             path=f"{__name__}.task:Robustness",

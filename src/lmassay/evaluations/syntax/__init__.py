@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from lmassay.contracts import Command, Component, Evaluation, Sample, TaskEntry, Variation
+from lmassay.contracts import Command, Component, Evaluation, Reproduction, Sample, TaskEntry, Variation
 from lmassay.types import Metric
 
 _SAMPLES = Path(__file__).parent / "sample"
@@ -83,6 +83,14 @@ evaluation = Evaluation(
     question="Does it know grammar?",
     order=20,
     datasets=Path(__file__).parent / "datasets",
+    reproductions=(
+        Reproduction(
+            "blimp",
+            "BLiMP: averages of four models and of people, from the published results by paradigm",
+            f"{__name__}.reproduce:blimp",
+            datasets=("blimp",),
+        ),
+    ),
     tasks={
         "syntax": TaskEntry(
             path=f"{__name__}.task:Syntax",

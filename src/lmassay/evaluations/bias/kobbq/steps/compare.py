@@ -47,8 +47,8 @@ class DebiasingComparison:
     def text(self) -> str:
         """What the original prints."""
         changes = (
-            f"diff_bias_diff: {_points(self.default.diff_bias, self.debiased.diff_bias)}%, "
-            f"accuracy_diff: {_points(self.default.accuracy, self.debiased.accuracy)}%"
+            f"diff_bias_diff: {points(self.default.diff_bias, self.debiased.diff_bias)}%, "
+            f"accuracy_diff: {points(self.default.accuracy, self.debiased.accuracy)}%"
         )
         before, after = float_series(self.default.metrics), float_series(self.debiased.metrics)
         return "\n".join([self.model, "Default Average", before, "Debiased Average", after, changes])
@@ -121,7 +121,7 @@ def _average(results: _Results, model: str, overall: bool) -> ResultsAverage:
     return ResultsAverage(dict(zip(METRICS, means, strict=True)), len(rows))
 
 
-def _points(before: float, after: float) -> float:
+def points(before: float, after: float) -> float:
     """The change in percentage points to two decimals, rounded as numpy rounds."""
     return float(np.round(np.float64(after - before) * 100, 2))
 
