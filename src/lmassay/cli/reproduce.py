@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import click
 
-from lmassay.cli.common import json_option
 from lmassay.cli.completion import offer
-from lmassay.cli.console import print_json, print_table, sentence
+from lmassay.cli.console import print_json, print_sentence, print_table
+from lmassay.cli.options import json_option
 from lmassay.contracts import ReproducedFigure, Reproduction, resolve
 from lmassay.datasets.catalogue import catalogue, missing_files
 from lmassay.errors import DataError, UserError, did_you_mean
@@ -102,7 +102,7 @@ def _print_as_table(reproduction: Reproduction, figures: list[ReproducedFigure])
     text = f"{agreeing} of {len(figures)} figures agree to the last printed digit"
     if excused:
         text += f"; {excused} are known to differ"
-    sentence(f"{text}.")
+    print_sentence(f"{text}.")
 
 
 def _difference(figure: ReproducedFigure) -> str:
