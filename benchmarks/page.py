@@ -13,8 +13,8 @@ import time
 from pathlib import Path
 from typing import Any
 
-from lmassay.reporting.browser import Shown, browser
-from lmassay.reporting.shell import document
+from lmassay.reporting.browser import BrowserRow, browser
+from lmassay.reporting.html_document import document
 
 ROWS = 50_000
 FLAGS = (
@@ -57,7 +57,7 @@ SEARCH = """
 
 def page() -> str:
     rows = (
-        Shown("run", "task", f"example-{i * 7919 % ROWS}", "scored", {}, {"score": i / ROWS}, texts)
+        BrowserRow("run", "task", f"example-{i * 7919 % ROWS}", "scored", {}, {"score": i / ROWS}, texts)
         for i in range(ROWS)
         for texts in [[("prompt", f"a prompt about winter and letter {i}"), ("answer", f"answer {i % 97}")]]
     )

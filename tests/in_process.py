@@ -223,7 +223,7 @@ def _forget_files() -> None:
     """Empty the caches that are keyed by the name of a file, which a test may write again under another content."""
     for module, names in {
         "lmassay.running.executors": ["_model"],
-        "lmassay.interchange.lm_eval_log": ["_read_log"],
+        "lmassay.interchange.lm_eval.sample_logs": ["_read_log"],
     }.items():
         loaded = sys.modules.get(module)
         for name in names if loaded is not None else []:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from lmassay.interchange.frames import Library, example_columns, frame, result_columns
-from lmassay.reporting.export import row_as_dict
+from lmassay.reporting.row_export import row_as_dict
 from lmassay.running import runner
 from lmassay.running.config import expand, load_runs
 from lmassay.running.labels import with_sweep_labels

@@ -8,7 +8,7 @@ import pytest
 from markupsafe import Markup
 
 from lmassay.reporting.chart.text import text_width
-from lmassay.reporting.shell import document
+from lmassay.reporting.html_document import document
 from tests.browser.reader import Reader
 from tests.reporting.chart.boxes import TextBox, outside, overlaps
 from tests.reporting.chart.figures import FIGURES, SAMPLES

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import pytest
 
-from lmassay.reporting.browser import Shown, browser
-from lmassay.reporting.shell import document
+from lmassay.reporting.browser import BrowserRow, browser
+from lmassay.reporting.html_document import document
 from tests.browser.reader import Reader
 
 ASK = "Read the passage and answer with one letter.\nPassage: "
 
 
-def question(number: int, text: str) -> Shown:
+def question(number: int, text: str) -> BrowserRow:
     texts = [("prompt", f"{ASK}{text}"), ("answer (length)" if number % 2 else "answer", f"reply {number}")]
-    return Shown("a run", "own", f"id {number}", "scored", {}, {"id": float(-number), "good": 0.5}, texts)
+    return BrowserRow("a run", "own", f"id {number}", "scored", {}, {"id": float(-number), "good": 0.5}, texts)
 
 
 @pytest.fixture

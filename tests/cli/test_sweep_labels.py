@@ -9,7 +9,7 @@ import re
 import pytest
 
 from lmassay.evaluations.bias.report.section import section
-from lmassay.reporting.shown import shown_together
+from lmassay.reporting.run_labels import label_runs
 from lmassay.storage.store import Store
 from tests.evaluations.bias.report import small_bias
 from tests.helpers import lmassay, write_config, write_lines
@@ -220,7 +220,7 @@ def test_bias_runs_that_were_measured_differently_are_marked_in_tables_by_model(
     small_bias.run(tmp_path, {"label": "made"}, parsing="robust")
     small_bias.run(tmp_path, {"label": "other"}, parsing="reference")
     with Store(tmp_path / "results") as store:
-        shown = shown_together(store.runs())
+        shown = label_runs(store.runs())
         text = str(section(store, shown.records).blocks)
     assert shown.notes == [
         "Runs with different marks were measured differently; compare with care. They differ in parsing "

@@ -9,7 +9,7 @@ import pytest
 
 from lmassay.errors import DataError
 from lmassay.evaluations.imported.reading import configuration, grouped
-from lmassay.interchange.lm_eval_log import read_log
+from lmassay.interchange.lm_eval.sample_logs import read_log
 from lmassay.running import runner
 from lmassay.storage.files import sha256
 from lmassay.storage.store import Store

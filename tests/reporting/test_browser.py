@@ -11,13 +11,13 @@ from dataclasses import replace
 import pytest
 
 from lmassay.reporting import browser as browser_module
-from lmassay.reporting.browser import Shown, browser
-from lmassay.reporting.shell import document
+from lmassay.reporting.browser import BrowserRow, browser
+from lmassay.reporting.html_document import document
 
-ROW = Shown("run", "own", "1", "scored", {"kind": "a"}, {"good": 1.0}, [("prompt", "why?"), ("answer", "because")])
+ROW = BrowserRow("run", "own", "1", "scored", {"kind": "a"}, {"good": 1.0}, [("prompt", "why?"), ("answer", "because")])
 
 
-def rows(many: int, text: str = "why?") -> list[Shown]:
+def rows(many: int, text: str = "why?") -> list[BrowserRow]:
     return [replace(ROW, id=str(number), texts=[("prompt", f"{text} {number}")]) for number in range(many)]
 
 
@@ -39,7 +39,7 @@ def test_a_row_comes_back_as_it_was():
 
 
 def test_what_a_row_lacks_is_empty_and_never_zero():
-    columns, of_rows, _ = unpacked(browser([ROW, Shown("run", "own", "2", "error", {}, {}, [])]))
+    columns, of_rows, _ = unpacked(browser([ROW, BrowserRow("run", "own", "2", "error", {}, {}, [])]))
     assert columns["scores"] == [["good", [1.0, None]]]
     assert columns["groups"][0][1][1] == -1
     assert of_rows[1] == []

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from lmassay.evaluations.imported.reading import configuration
-from lmassay.reporting.browser import shown_rows
+from lmassay.reporting.browser import browser_rows
 from lmassay.reporting.example_texts import texts_of
 from lmassay.reporting.page import render
 from lmassay.running import runner
@@ -99,7 +99,7 @@ def test_a_page_shows_imported_questions_of_which_a_choice_was_not_asked(tmp_pat
     plan = runner.plan(configuration([write_log(tmp_path, rows)], model="m"))
     with Store(tmp_path / "results", create=True) as store:
         record = runner.start(plan, store)
-        found = [dict(row.texts)["log-probability"] for row in shown_rows(store, record, "m")]
+        found = [dict(row.texts)["log-probability"] for row in browser_rows(store, record, "m")]
         page = render(store, [record])
     assert found
     assert all(re.fullmatch(r"A -1\.00, C -[0-9.]+", text) for text in found), found
@@ -161,7 +161,7 @@ def test_real_runs_are_shown_with_their_scores_in_the_order_of_the_results(tmp_p
     small_runs.run(tmp_path, small_runs.two_constructions(tmp_path))
     with Store(tmp_path / "results") as store:
         (record,) = store.runs()
-        rows = list(shown_rows(store, record, "a title"))
+        rows = list(browser_rows(store, record, "a title"))
     assert {row.run for row in rows} == {"a title"}
     assert all(row.scores and not any("@" in metric for metric in row.scores) for row in rows)
     assert next(iter(rows[0].scores)) == record.design.headline[0]
@@ -173,5 +173,5 @@ def test_prompts_and_answers_come_out_of_the_store_beside_rows_that_have_none(tm
         store.add_run(NewRun("r", "r", "", "own", "model", "own", {}, "s", Provenance(), None))
         store.add_response("key", "r", "model", {"verb": "generate", "prompt": "why?"}, Response("because"))
         store.add_rows("r", enumerate(Row(Example(i, {}), "scored") for i in "abc"), {"b": ["key", "lost"]})
-        found = [row.texts for row in shown_rows(store, store.run("r"), "x")]
+        found = [row.texts for row in browser_rows(store, store.run("r"), "x")]
     assert found == [[], [("prompt", "why?"), ("answer", "because")], []]

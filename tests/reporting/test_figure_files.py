@@ -15,8 +15,8 @@ from PIL import Image
 
 from lmassay.errors import DataError, MissingExtra
 from lmassay.evaluations.robustness.report import success_chart
-from lmassay.reporting.figure_files import DOTS_A_UNIT, Press, figure_files, write_figures
-from lmassay.reporting.figure_style import SVG, page_sheet, read_sheet, standalone
+from lmassay.reporting.figure_files import DOTS_A_UNIT, ImageWriter, figure_files, write_figures
+from lmassay.reporting.figure_style import SVG, page_style_sheet, parse_style_sheet, standalone
 from lmassay.reporting.formats.content import chapters
 from lmassay.storage.store import Store
 from lmassay.types import Result
@@ -51,7 +51,7 @@ def test_every_class_of_every_figure_is_in_the_style_sheet(drawn):
         for name in found.split()
     }
     # These say what a shape is; types and other classes say how it looks.
-    assert used - page_sheet().classes <= {"tick", "dot", "firm"}
+    assert used - page_style_sheet().classes <= {"tick", "dot", "firm"}
 
 
 def test_a_drawing_that_stands_alone_needs_no_style_sheet(drawn):
@@ -69,7 +69,7 @@ def test_a_drawing_that_stands_alone_needs_no_style_sheet(drawn):
 
 
 def test_variables_classes_and_series_become_paint():
-    sheet = read_sheet(
+    sheet = parse_style_sheet(
         ":root { --hit: #ff000080; } /* .a { fill: blue } */"
         "@media (prefers-color-scheme: dark) { :root { --hit: #000000 } .a { fill: pink } }"
         ".a, .b { fill: var(--hit); fill-opacity: .5 } .s0 { --series: #123456 } .c { stroke: var(--series, red) }"
@@ -93,7 +93,7 @@ def test_signs_that_xml_cannot_hold_do_not_spoil_a_figure():
 
 
 def test_a_png_has_its_size_and_shows_something(drawn):
-    press = Press()
+    press = ImageWriter()
     for file in drawn[::9]:
         picture = Image.open(io.BytesIO(press.image(file.drawing, "png"))).convert("RGB")
         wanted = (file.drawing.width * DOTS_A_UNIT, file.drawing.height * DOTS_A_UNIT)
@@ -103,7 +103,7 @@ def test_a_png_has_its_size_and_shows_something(drawn):
 
 
 def ink(label: str) -> int:
-    picture = Image.open(io.BytesIO(Press().image(standalone(bars(label)), "png"))).convert("L")
+    picture = Image.open(io.BytesIO(ImageWriter().image(standalone(bars(label)), "png"))).convert("L")
     # Where labels stand: above the line, to the left.
     return sum(picture.crop((0, 0, picture.width // 2, 20 * DOTS_A_UNIT)).histogram()[:128])
 
@@ -114,7 +114,7 @@ def test_labels_are_drawn():
 
 def test_a_pdf_has_text_in_it(drawn):
     (file,) = [f for f in drawn if "by-category" in f.name and "-ambiguous" in f.name]
-    made = Press().image(file.drawing, "pdf")
+    made = ImageWriter().image(file.drawing, "pdf")
     assert made.startswith(b"%PDF-1.")
     assert b"/Font" in made + b"".join(unpacked(made))
     assert file.drawing.title.startswith(KOREAN)

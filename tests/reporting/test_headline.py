@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from lmassay.api import evaluate
-from lmassay.reporting.headline import against_first, headlines, without_result
+from lmassay.reporting.headline import differences_to_first_model, evaluations_without_result, headlines
 from lmassay.storage.store import Store
 from lmassay.types import NewRun, Provenance
 
@@ -56,13 +56,13 @@ def test_models_that_were_asked_differently_are_not_compared(store, tmp_path, ot
     attacked(tmp_path, other.pop("attack", "charswap"), label="other", **other)
     found = headlines(store, store.runs())
     assert [headline.model for headline in found] == ["plain", "other"]
-    assert against_first(store, found) == []
+    assert differences_to_first_model(store, found) == []
 
 
 def test_models_that_were_asked_alike_are_compared_whatever_the_attack_is_called(store, tmp_path):
     attacked(tmp_path, {"name": "delete", "redraws": 100})
     attacked(tmp_path, {"name": "mine", "perturb": "delete", "redraws": 100}, label="other")
-    [pair] = against_first(store, headlines(store, store.runs()))
+    [pair] = differences_to_first_model(store, headlines(store, store.runs()))
     assert (pair.base.model, pair.new.model, pair.row.n) == ("plain", "other", 5)
 
 
@@ -71,4 +71,4 @@ def test_the_run_that_failed_is_the_reason_not_one_beside_it(store):
         run = store.new_id(label)
         store.add_run(NewRun(run, "s", "n", "fewshot", "m", label, {}, "sig", Provenance(), 1))
         store.set_status(run, status)
-    assert without_result(store.runs(), []) == {"m": {"fewshot": "lessons is incomplete"}}
+    assert evaluations_without_result(store.runs(), []) == {"m": {"fewshot": "lessons is incomplete"}}

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lmassay.errors import UserError
-from lmassay.reporting.blocks import Body, Cell, Figure, Figures, Heading, Line, Note, Table, name
+from lmassay.reporting.blocks import Body, Cell, Figure, Figures, Heading, Note, Table, TableRow, name
 from lmassay.reporting.formats import latex
 from lmassay.reporting.formats.content import Chapter, Picture, chapters
 from lmassay.reporting.formats.latex import _SYMBOLS, breakable, escape, needs_fonts
@@ -56,7 +56,7 @@ def test_a_real_latex_compiles_every_symbol_and_sign(tmp_path):
     accents = "àéîõüÿñçžěőůĀăṡḍ Åßøłœæ"
     text = " ".join([NASTY, *_SYMBOLS, accents, "".join(map(chr, range(32, 127)))])
     table = Table(
-        text, [[Cell(text, kind="text")]], [Body([Line([name(text, text)]), Line([name(f"[{text}")], "part")])]
+        text, [[Cell(text, kind="text")]], [Body([TableRow([name(text, text)]), TableRow([name(f"[{text}")], "part")])]
     )
     made = latex.document([Chapter(text, [Heading(text), Note(text), table])])
     assert not needs_fonts(made)
@@ -92,7 +92,7 @@ def test_an_engine_with_fonts_prints_other_scripts(program, tmp_path):
 
 
 def test_other_scripts_in_the_tables_alone_are_told():
-    table = Table("", [[Cell("x", kind="text")]], [Body([Line([name(KOREAN)])])])
+    table = Table("", [[Cell("x", kind="text")]], [Body([TableRow([name(KOREAN)])])])
     text = latex.fragment([Chapter("t", [table])])
     assert r"\providecommand{\eastasian}[1]{#1}" in text
     assert "% Compile with lualatex or xelatex" in text
@@ -114,7 +114,10 @@ def test_long_words_may_be_broken_and_short_ones_stay():
 
 def test_a_table_is_booktabs_with_rules_under_what_spans_columns():
     heads = [[Cell("", kind="text"), Cell("model_1", span=2)], [Cell("what", kind="text"), Cell("MW"), Cell("EW")]]
-    lines = [Line([name("one"), Cell("-0.5", ("[-0.6, -0.4]",)), Cell("1")]), Line([name("all"), Cell("1")], "total")]
+    lines = [
+        TableRow([name("one"), Cell("-0.5", ("[-0.6, -0.4]",)), Cell("1")]),
+        TableRow([name("all"), Cell("1")], "total"),
+    ]
     assert latex.fragment([Chapter("t", [Table("Said.", heads, [Body(lines)])])]).splitlines()[1:] == [
         "% t",
         "% Said.",
@@ -134,7 +137,7 @@ def test_a_table_is_booktabs_with_rules_under_what_spans_columns():
 
 
 def test_a_table_longer_than_a_page_is_parted():
-    lines = [Line([name(f"row {n}")]) for n in range(100)]
+    lines = [TableRow([name(f"row {n}")]) for n in range(100)]
     text = latex.document([Chapter("t", [Table("", [[Cell("x", kind="text")]], [Body(lines)])])])
     assert text.count(r"\begin{tabular}") == 3
     assert text.count("row ") == 100

@@ -10,7 +10,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
-from lmassay.reporting.blocks import Body, Cell, Figure, Figures, Folded, Heading, Line, Note, Table, name
+from lmassay.reporting.blocks import Body, Cell, Figure, Figures, Folded, Heading, Note, Table, TableRow, name
 from lmassay.reporting.formats.content import Chapter, Picture, chapters
 from lmassay.reporting.formats.markdown import escape, markdown
 from lmassay.storage.store import Store
@@ -46,7 +46,7 @@ def test_a_note_is_shown_as_it_is(text):
 @given(st.text(SIGNS, min_size=1, max_size=30).filter(str.strip))
 @example("a|b\\|c")
 def test_a_cell_is_shown_as_it_is(text):
-    table = Table("", [[Cell("x", kind="text"), Cell("y")]], [Body([Line([name(text), Cell("1")])])])
+    table = Table("", [[Cell("x", kind="text"), Cell("y")]], [Body([TableRow([name(text), Cell("1")])])])
     rendered = READER.render(markdown([Chapter("t", [table])]))
     cells = [html.unescape(re.sub(r"<[^>]*>", "", c)) for c in re.findall(r"<td[^>]*>(.*?)</td>", rendered)]
     assert cells == [" ".join(text.split()), "1"]
@@ -58,7 +58,7 @@ def test_signs_that_turn_the_writing_are_left_out():
 
 def test_heads_above_several_columns_stand_in_each_of_them():
     heads = [[Cell("", kind="text"), Cell("model", span=2)], [Cell("what", kind="text"), Cell("MW"), Cell("EW")]]
-    lines = [Line([name("one", "small"), Cell("0.5", ("[0.4, 0.6]",)), Cell("")]), Line([name("all")], "total")]
+    lines = [TableRow([name("one", "small"), Cell("0.5", ("[0.4, 0.6]",)), Cell("")]), TableRow([name("all")], "total")]
     text = markdown([Chapter("t", [Table("Said of it.", heads, [Body(lines)])])])
     assert text.endswith(
         "| what | model<br>MW | model<br>EW |\n| --- | ---: | ---: |\n"

@@ -10,17 +10,16 @@ from lmassay.reporting.blocks import (
     Cell,
     Figure,
     Figures,
-    Line,
     Section,
     Table,
+    TableRow,
     count,
     measured,
     name,
-    titles,
 )
-from lmassay.reporting.chart import Chart, Dot, Group, Interval, Key, LinearAxis, Mark, Panel
-from lmassay.reporting.chart import Line as Curve
-from lmassay.reporting.example_texts import Asked, Parts
+from lmassay.reporting.chart import Chart, ChartLine, Dot, Group, Interval, LegendEntry, LinearAxis, Mark, Panel
+from lmassay.reporting.example_texts import Exchanges, NamedValues
+from lmassay.reporting.run_labels import short_run_titles
 from lmassay.statistics.intervals import rate_interval
 from lmassay.statistics.table import ScoreTable
 from lmassay.storage.store import Store
@@ -38,11 +37,11 @@ def section(store: Store, records: Sequence[RunRecord]) -> Section:
     """How well the confidence of each model matches its accuracy."""
     lines = []
     figures = []
-    for record, title in zip(records, titles(records), strict=True):
+    for record, title in zip(records, short_run_titles(records), strict=True):
         result = record.result("brier")
         counts = [None, None, None] if result is None else [result.n, result.n_error, result.n_unscored]
         cells = [measured(record.result(metric)) for metric in _METRICS]
-        lines.append(Line([name(title), *cells, *map(count, counts)]))
+        lines.append(TableRow([name(title), *cells, *map(count, counts)]))
         figure = reliability_diagram(store, record, title)
         if figure is not None:
             figures.append(figure)
@@ -74,18 +73,20 @@ def reliability_diagram(store: Store, record: RunRecord, title: str) -> Figure |
             Panel(
                 y=LinearAxis("accuracy"),
                 x=LinearAxis("confidence"),
-                marks=[Curve([(0, 0), (1, 1)], style="chance"), Group([Curve(points), *marks], series=0)],
+                marks=[ChartLine([(0, 0), (1, 1)], style="chance"), Group([ChartLine(points), *marks], series=0)],
             )
         ],
         legend=[
-            Key("answers of a bin, with interval", [Group([Curve([(0, 0.5), (1, 0.5)]), Dot(0.5, 0.5)], series=0)]),
-            Key("perfectly calibrated", [Curve([(0, 0.5), (1, 0.5)], style="chance")]),
+            LegendEntry(
+                "answers of a bin, with interval", [Group([ChartLine([(0, 0.5), (1, 0.5)]), Dot(0.5, 0.5)], series=0)]
+            ),
+            LegendEntry("perfectly calibrated", [ChartLine([(0, 0.5), (1, 0.5)], style="chance")]),
         ],
     )
     return Figure(chart.svg(), f"{title}: accuracy of the answers in each bin of confidence.")
 
 
-def texts(row: Row, _: Asked) -> Parts:
+def texts(row: Row, _: Exchanges) -> NamedValues:
     """The question with the probability of each choice."""
     shares = row.score.details.get("probabilities", ())
     choices = row.example.inputs.get("choices", ())

@@ -21,19 +21,19 @@ from lmassay.cli.run import EXIT_WITH_ERRORS, plugin_output_to_stderr, report_un
 from lmassay.errors import PluginError, UserError, did_you_mean
 from lmassay.plugins.evaluations import evaluations, unloaded_packages_note
 from lmassay.reporting import card as cards
-from lmassay.reporting.card import Part
-from lmassay.reporting.compared import interval_text
+from lmassay.reporting.card import PlannedEvaluation
+from lmassay.reporting.comparison_data import interval_text
 from lmassay.reporting.headline import (
-    Against,
     Headline,
-    absent,
-    against_first,
-    first_of_each,
+    ModelDifference,
+    differences_to_first_model,
+    evaluations_without_result,
     headlines,
-    without_result,
+    inapplicable_evaluations,
+    one_per_metric,
 )
 from lmassay.reporting.numbers import p_text, short_text
-from lmassay.reporting.tiles import interval_head
+from lmassay.reporting.tiles import interval_header
 from lmassay.running import runner
 from lmassay.running.labels import with_distinct_labels, with_sweep_labels
 from lmassay.running.model_spec import DEFAULT_MODEL
@@ -105,8 +105,8 @@ def card(
     if not models and not dry_run and folder is None:
         _fetch_default()
     with plugin_output_to_stderr():
-        candidates = cards.candidates(models or [DEFAULT_MODEL], Path.cwd())
-        parts = cards.parts(candidates, size, only)
+        candidates = cards.card_models(models or [DEFAULT_MODEL], Path.cwd())
+        parts = cards.plan_card(candidates, size, only)
     _require_work(parts)
     if folder is not None:
         return _write(parts, folder)
@@ -165,15 +165,15 @@ def _check_target(output: Path) -> None:
         raise UserError(f"-o {output}: {above} is no folder that can be written to")
 
 
-def _tell_absent(parts: Sequence[Part]) -> None:
+def _tell_absent(parts: Sequence[PlannedEvaluation]) -> None:
     for part in parts:
         if part.config is None:
             say(f"{part.evaluation} is not applicable to {part.model}: {part.reason}")
 
 
-def _plan(parts: Sequence[Part]) -> tuple[list[Part], list[Plan]]:
+def _plan(parts: Sequence[PlannedEvaluation]) -> tuple[list[PlannedEvaluation], list[Plan]]:
     """The runs of all parts. A part whose task cannot be used is not applicable, with the reason; the others go on."""
-    usable: list[Part] = []
+    usable: list[PlannedEvaluation] = []
     planned: list[Plan] = []
     for part in parts:
         try:
@@ -188,13 +188,13 @@ def _plan(parts: Sequence[Part]) -> tuple[list[Part], list[Plan]]:
     return usable, with_distinct_labels(planned)
 
 
-def _require_work(parts: Sequence[Part]) -> None:
+def _require_work(parts: Sequence[PlannedEvaluation]) -> None:
     if all(part.config is None for part in parts):
         told = "\n".join(f"  {part.evaluation}: {part.reason}" for part in parts)
         raise UserError(f"nothing can be asked of this model:\n{told}")
 
 
-def _about(parts: Sequence[Part], size: str) -> CardPart:
+def _about(parts: Sequence[PlannedEvaluation], size: str) -> CardPart:
     absent: dict[str, dict[str, str]] = {}
     for part in parts:
         if part.config is None:
@@ -215,7 +215,7 @@ def _write_page(store: Store, records: Sequence[RunRecord], output: Path) -> Non
         stream.write(page)
 
 
-def _write(parts: Sequence[Part], folder: Path) -> int:
+def _write(parts: Sequence[PlannedEvaluation], folder: Path) -> int:
     """Each part as a configuration of its own."""
     _tell_absent(parts)
     several = len(parts) > len({part.evaluation for part in parts})
@@ -239,8 +239,8 @@ def _write(parts: Sequence[Part], folder: Path) -> int:
 
 def print_card(store: Store, records: Sequence[RunRecord]) -> None:
     """The headline numbers: a row a question and model, then what they mean."""
-    found, missing = headlines(store, records), absent(records)
-    failed = without_result(records, found)
+    found, missing = headlines(store, records), inapplicable_evaluations(records)
+    failed = evaluations_without_result(records, found)
     several = len({headline.model for headline in found} | set(missing) | set(failed)) > 1
     left_out = any(headline.result.n_error or headline.result.n_unscored for headline in found)
     rows = []
@@ -255,11 +255,11 @@ def print_card(store: Store, records: Sequence[RunRecord]) -> None:
                 if evaluation.name in reasons:
                     name, counts = [model] if several else [], [""] if left_out else []
                     rows.append([evaluation.question, *name, what, "", reasons[evaluation.name], *counts])
-    value = f"value and {interval_head(found)}"
+    value = f"value and {interval_header(found)}"
     heads = ["question", *(["model"] if several else []), "number", value, "of", *(["left out"] if left_out else [])]
     print_table("", heads, rows)
     click.echo()
-    for first in first_of_each(found):
+    for first in one_per_metric(found):
         print_sentence(f"{first.shown_title}: {first.explanation}")
         for headline in found:
             is_same_number = (headline.evaluation.name, headline.metric) == (first.evaluation.name, first.metric)
@@ -276,9 +276,9 @@ def card_as_json(store: Store, records: Sequence[RunRecord]) -> dict[str, Any]:
     found = headlines(store, records)
     return {
         "headlines": [_as_dict(headline) for headline in found],
-        "not_applicable": absent(records),
-        "no_result": without_result(records, found),
-        "comparisons": [_pair_as_dict(pair) for pair in against_first(store, found)],
+        "not_applicable": inapplicable_evaluations(records),
+        "no_result": evaluations_without_result(records, found),
+        "comparisons": [_pair_as_dict(pair) for pair in differences_to_first_model(store, found)],
         "runs": [record.as_json() for record in records],
     }
 
@@ -299,7 +299,7 @@ def _as_dict(headline: Headline) -> Mapping[str, Any]:
     }
 
 
-def _pair_as_dict(pair: Against) -> Mapping[str, Any]:
+def _pair_as_dict(pair: ModelDifference) -> Mapping[str, Any]:
     return {
         "evaluation": pair.new.evaluation.name,
         "base_model": pair.base.model,
@@ -309,7 +309,7 @@ def _pair_as_dict(pair: Against) -> Mapping[str, Any]:
 
 
 def _print_differences(store: Store, found: Sequence[Headline]) -> None:
-    pairs = against_first(store, found)
+    pairs = differences_to_first_model(store, found)
     rows = [
         (
             pair.title,

@@ -15,17 +15,17 @@ from lmassay.cli.console import is_narrow, print_json, print_sentence, print_tab
 from lmassay.cli.options import json_option, results_option
 from lmassay.cli.run_tables import interval_title
 from lmassay.errors import UserError, did_you_mean
-from lmassay.reporting.compared import (
-    WHAT_IS_BETTER,
-    Compared,
-    Gate,
-    Source,
-    compare_sources,
+from lmassay.reporting.comparison_data import (
+    DIRECTION_TEXTS,
+    ComparedRun,
+    GateSettings,
+    RunComparison,
+    compare_pairs,
     interval_text,
     part_text,
 )
 from lmassay.reporting.numbers import number_text, p_text
-from lmassay.reporting.shown import distinct_labels
+from lmassay.reporting.run_labels import distinct_labels
 from lmassay.statistics.comparison import Comparison, Side, load_side
 from lmassay.statistics.conditions import parse_condition
 from lmassay.statistics.flips import Flips
@@ -112,7 +112,7 @@ def compare(
     """
     parsed = [parse_condition(text) for text in conditions]
     parsed += [parse_condition(text, "pass only if") for text in requirements]
-    gate = Gate(parsed, alpha, allow_incomplete)
+    gate = GateSettings(parsed, alpha, allow_incomplete)
     part = _parsed_groups(groups)
     if len(runs) < 2:
         raise UserError("give at least two runs: the first is what the others are compared with; see `lmassay ls`")
@@ -121,7 +121,7 @@ def compare(
         base_store = store if base_results is None else stack.enter_context(Store(base_results))
         named = named_runs(base_store, store, runs, gated=bool(parsed), allow_incomplete=allow_incomplete)
         pairs = _with_scores(base_store, store, named.pairs, part)
-        found = compare_sources(pairs, metrics, part, gate)
+        found = compare_pairs(pairs, metrics, part, gate)
         found = replace(found, caveats=[*named.caveats, *found.caveats])
         for caveat in found.caveats:
             warn(caveat)
@@ -156,14 +156,14 @@ def _parsed_groups(groups: Sequence[str]) -> dict[str, str]:
 
 def _with_scores(
     base_store: Store, store: Store, pairs: Sequence[tuple[RunRecord, RunRecord]], part: dict[str, str]
-) -> list[tuple[Source, Source]]:
+) -> list[tuple[ComparedRun, ComparedRun]]:
     """Each run is read once, however many others it is compared with."""
-    from lmassay.reporting.blocks import titles
+    from lmassay.reporting.run_labels import short_run_titles
 
     runs = {base.id: (base_store, base) for base, _ in pairs} | {new.id: (store, new) for _, new in pairs}
-    names = titles([record for _, record in runs.values()])
+    names = short_run_titles([record for _, record in runs.values()])
     sources = {
-        run: Source(home, _side(home, record, part), title)
+        run: ComparedRun(home, _side(home, record, part), title)
         for (run, (home, record)), title in zip(runs.items(), names, strict=True)
     }
     return [(sources[base.id], sources[new.id]) for base, new in pairs]
@@ -197,7 +197,7 @@ _SHORT, _SHORT_IF_NARROW = 60, 20
 _BEFORE, _AFTER = 5, 8
 
 
-def document(found: Compared, most: int | None) -> dict[str, Any]:
+def document(found: RunComparison, most: int | None) -> dict[str, Any]:
     """All of it as JSON; the examples of the flips as many as were asked for."""
     texts, bases = _answers(found, most or 0), found.bases
     return {
@@ -231,7 +231,7 @@ def _standing_document(standing: Standing) -> dict[str, Any]:
     }
 
 
-def print_compared(found: Compared, most: int | None) -> None:
+def print_compared(found: RunComparison, most: int | None) -> None:
     """The table of differences, the flips if they were asked for, and the verdict of the gate."""
     _print_differences(found)
     _print_standings(found)
@@ -243,7 +243,7 @@ def print_compared(found: Compared, most: int | None) -> None:
         _print_verdict(found, found.verdict)
 
 
-def _print_differences(found: Compared) -> None:
+def _print_differences(found: RunComparison) -> None:
     base, several = found.bases[0].side, len(found.others) > 1
     # One run has its name in the title; several need a column for it.
     new = "" if several else f"{found.others[0].side.name} "
@@ -267,7 +267,7 @@ def _print_differences(found: Compared) -> None:
     for better in directions:
         metrics = dict.fromkeys(row.metric for row in found.rows if row.better == better)
         if metrics:
-            print_sentence(f"{WHAT_IS_BETTER[better]}: {', '.join(metrics)}")
+            print_sentence(f"{DIRECTION_TEXTS[better]}: {', '.join(metrics)}")
     if tests:
         print_sentence(f"p (FDR): adjusted for {len(found.rows)} rows (false discovery rate, Benjamini and Hochberg)")
     for row in found.rows:
@@ -276,7 +276,7 @@ def _print_differences(found: Compared) -> None:
             print_sentence(f"{row.metric}{which}: {unpaired}")
 
 
-def _print_standings(found: Compared) -> None:
+def _print_standings(found: RunComparison) -> None:
     if not found.standings:
         return
     rows: list[Sequence[object]] = []
@@ -314,7 +314,7 @@ def _row(row: Comparison, name: str, *, relative: bool, tests: bool) -> list[obj
     ]
 
 
-def _print_flips(found: Compared, flips: Flips, most: int, texts: Answers) -> None:
+def _print_flips(found: RunComparison, flips: Flips, most: int, texts: Answers) -> None:
     which = f" of {found.title(flips.new)}" if len(found.others) > 1 else ""
     rose, fell = len(flips.risen), len(flips.fallen)
     if flips.is_rate:
@@ -336,7 +336,7 @@ def _print_flips(found: Compared, flips: Flips, most: int, texts: Answers) -> No
     print_table(title, (what, "before", "after", *answered), rows, right=(1, 2))
 
 
-def _print_verdict(found: Compared, verdict: Verdict) -> None:
+def _print_verdict(found: RunComparison, verdict: Verdict) -> None:
     click.echo("")
     for check in verdict.checks:
         which = f" ({found.title(check.row.new)})" if len(found.others) > 1 else ""
@@ -354,13 +354,13 @@ def _flips_document(flips: Flips, most: int, texts: Answers) -> dict[str, Any]:
     return shown
 
 
-def _answers(found: Compared, most: int) -> dict[str, Answers]:
+def _answers(found: RunComparison, most: int) -> dict[str, Answers]:
     """By run, read once for all that are listed."""
     # The help page must not wait for the parts of the HTML page, which this loads.
-    from lmassay.reporting.changed import read_both
+    from lmassay.reporting.changed_examples import read_changed_examples
 
     return {
-        source.side.record.id: read_both(
+        source.side.record.id: read_changed_examples(
             base, source, (change for flips in found.flips_of(source) for change in flips.first(most))
         ).answers()
         for base, source in found.pairs

@@ -12,7 +12,7 @@ from lmassay.cli.console import say, without_controls
 from lmassay.cli.options import results_option
 from lmassay.errors import UserError
 from lmassay.interchange.every_eval_ever import RELATIONSHIPS, Evaluator, write_evaluation
-from lmassay.reporting.export import write_csv, write_jsonl
+from lmassay.reporting.row_export import write_csv, write_jsonl
 from lmassay.storage.files import atomic_write
 from lmassay.storage.store import Store
 from lmassay.types import RunRecord
@@ -75,7 +75,7 @@ def _export_rows(store: Store, record: RunRecord, form: str, output: Path | None
 
 
 def _export_logs(store: Store, record: RunRecord, folder: Path) -> None:
-    from lmassay.interchange.lm_eval_export import write_logs
+    from lmassay.interchange.lm_eval.log_export import write_logs
 
     if folder.is_file():
         raise UserError(f"-o {folder} is a file; lm-evaluation-harness's logs are several: give a folder")

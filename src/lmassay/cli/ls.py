@@ -9,7 +9,7 @@ import click
 from lmassay.cli.console import is_narrow, print_json, print_sentence, print_table, warn
 from lmassay.cli.options import json_option, results_option
 from lmassay.reporting.numbers import short_text
-from lmassay.reporting.shown import shown_together
+from lmassay.reporting.run_labels import label_runs
 from lmassay.storage.store import DAMAGED, Store
 from lmassay.types import Result, RunRecord
 
@@ -28,7 +28,7 @@ def ls(results: Path, as_json: bool) -> None:
         print_json({"runs": [record.as_json() for record in runs]})
         return
     narrow = is_narrow()
-    shown = shown_together(runs)
+    shown = label_runs(runs)
     rows = [_row(record, narrow) for record in shown.records]
     heads = ["run", *(["label"] if narrow else ["label", "model"]), "status", "result", "n"]
     print_table("", heads, rows, right=(len(heads) - 1,), whole=(0,))

@@ -18,7 +18,7 @@ from lmassay.cli.run_tables import print_run, print_runs
 from lmassay.errors import LmassayError, UserError
 from lmassay.plugins.evaluations import evaluation_of, evaluations
 from lmassay.plugins.hooks import any_value, call_hook
-from lmassay.reporting.few_labels import few_label_notes
+from lmassay.reporting.numbers import few_label_notes
 from lmassay.running import runner
 from lmassay.running.config import read_config
 from lmassay.running.executors import Executor

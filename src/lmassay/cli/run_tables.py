@@ -12,7 +12,7 @@ from lmassay.cli.console import is_narrow, print_sentence, print_table, stdout_c
 from lmassay.cli.options import default_results
 from lmassay.reporting.numbers import clusters_text, interval_text, no_interval_notes, short_text, value_text
 from lmassay.reporting.overview import Overview, in_parts, overview_of
-from lmassay.reporting.shown import shown_together
+from lmassay.reporting.run_labels import label_runs
 from lmassay.statistics.observations import label_in_plural
 from lmassay.storage.provenance import command_line
 from lmassay.storage.store import Store
@@ -156,7 +156,7 @@ def _wrapped_label(label: str, width: int) -> list[str]:
 def print_runs(records: Sequence[RunRecord], store: Store) -> None:
     """Print several runs in one table: a row for each run, a column for each main metric."""
     narrow = is_narrow()
-    together = shown_together(records)
+    together = label_runs(records)
     records = together.records
     overall: list[dict[str, Result]] = []
     for record in records:

@@ -42,7 +42,7 @@ class Evaluator:
 
 
 @dataclass(frozen=True, slots=True)
-class Written:
+class ExportedEvaluation:
     """What an export has made."""
 
     file: Path
@@ -51,7 +51,7 @@ class Written:
     instances: int
 
 
-def write_evaluation(store: Store, record: RunRecord, target: Path, evaluator: Evaluator) -> Written:
+def write_evaluation(store: Store, record: RunRecord, target: Path, evaluator: Evaluator) -> ExportedEvaluation:
     """Write the document and its companion: to a .json file, or under a folder as their data store lays it out."""
     results = [result for result in record.results if result.value is not None]
     if not results:
@@ -78,7 +78,7 @@ def write_evaluation(store: Store, record: RunRecord, target: Path, evaluator: E
         }
     with atomic_write(file) as stream:
         stream.write(json.dumps(document, indent=2, allow_nan=False) + "\n")
-    return Written(file, samples if count else None, len(results), count)
+    return ExportedEvaluation(file, samples if count else None, len(results), count)
 
 
 def _places(record: RunRecord, target: Path) -> tuple[Path, str]:

@@ -9,7 +9,7 @@ from typing import ClassVar, Literal, TypeVar
 from markupsafe import Markup
 
 from lmassay.reporting.numbers import interval_text, value_text
-from lmassay.types import Result, RunRecord
+from lmassay.types import Result
 
 ABSENT = "not measured"
 T = TypeVar("T")
@@ -27,7 +27,7 @@ class Cell:
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class TableRow:
     """A row of a table. A ``part`` stands under the line before it, a ``total`` sums up."""
 
     cells: Sequence[Cell]
@@ -41,7 +41,7 @@ class Body:
     If ``folds``, all but the first are shown when the first is opened; if ``apart``, LaTeX draws a rule above them.
     """
 
-    lines: Sequence[Line]
+    lines: Sequence[TableRow]
     folds: bool = False
     apart: bool = False
 
@@ -87,7 +87,7 @@ class Heading:
 
 
 @dataclass(frozen=True, slots=True)
-class ShownExample:
+class DisplayedExample:
     """One example as the page shows it."""
 
     id: str
@@ -99,7 +99,7 @@ class ShownExample:
 class Examples:
     kind: ClassVar[str] = "examples"
     summary: str
-    examples: Sequence[ShownExample]
+    examples: Sequence[DisplayedExample]
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +112,7 @@ class Folded:
 
 
 @dataclass(frozen=True, slots=True)
-class TileLine:
+class TileEntry:
     """What a tile says of one model: a number with its interval, or why there is none."""
 
     model: str
@@ -130,7 +130,7 @@ class Tile:
 
     question: str
     title: str
-    lines: Sequence[TileLine]
+    lines: Sequence[TileEntry]
     meaning: str
     limits: str
     anchor: str
@@ -175,43 +175,6 @@ def measured(result: Result | None, digits: int = 4, *small: str, edge: bool = F
     return Cell(value_text(result, digits), (interval_text(result, digits), *small), edge=edge)
 
 
-def titles(records: Sequence[RunRecord]) -> list[str]:
-    """A name for each run, as short as tells them apart: model, label, what their signatures differ in, id.
-
-    Runs that were measured differently have their mark in their name, too.
-    """
-    names = [record.model for record in records]
-    for distinction in (lambda r, _: r.label, _difference, lambda r, _: r.id.rpartition("-")[2]):
-        names = _with_distinction(names, records, distinction)
-    marked = []
-    for title, record in zip(names, records, strict=True):
-        # A label has its mark already.
-        is_marked = not record.mark or title.endswith(record.label)
-        marked.append(title if is_marked else f"{title} {record.mark}")
-    return marked
-
-
-def _with_distinction(
-    names: Sequence[str], records: Sequence[RunRecord], distinction: Callable[[RunRecord, Sequence[RunRecord]], str]
-) -> list[str]:
-    """The names, longer by a text where several runs have the same name and the text distinguishes them."""
-    runs_of_name: dict[str, list[RunRecord]] = {}
-    for name, record in zip(names, records, strict=True):
-        runs_of_name.setdefault(name, []).append(record)
-    texts: list[str] = []
-    texts_of_name: dict[str, set[str]] = {}
-    for name, record in zip(names, records, strict=True):
-        same_name = runs_of_name[name]
-        text = distinction(record, same_name) if len(same_name) > 1 else ""
-        texts.append(text)
-        texts_of_name.setdefault(name, set()).add(text)
-    longer: list[str] = []
-    for name, text in zip(names, texts, strict=True):
-        is_useful = len(texts_of_name[name]) > 1 and text
-        longer.append(f"{name} · {text}" if is_useful else name)
-    return longer
-
-
 def in_short(names: Sequence[str]) -> str:
     return names[0] if len(names) == 1 else f"{names[0]} and {len(names) - 1} more"
 
@@ -228,10 +191,3 @@ def overlapping(items: Sequence[T], names: Callable[[T], Sequence[str]]) -> list
         else:
             found.append((list(names(item)), [item]))
     return found
-
-
-def _difference(record: RunRecord, alike: Sequence[RunRecord]) -> str:
-    signatures = [other.depends_on for other in alike]
-    ours = record.depends_on
-    keys = [key for key in ours if key != "model" and any(s.get(key) != ours[key] for s in signatures)]
-    return ", ".join(f"{key} {ours[key]}" for key in keys)

@@ -14,13 +14,13 @@ from typing import Any
 from markupsafe import Markup
 
 from lmassay.reporting.example_texts import texts_of
-from lmassay.reporting.shell import environment
+from lmassay.reporting.html_document import environment
 from lmassay.storage.store import Store
 from lmassay.types import Response, RunRecord, compact
 
 
 @dataclass(frozen=True, slots=True)
-class Shown:
+class BrowserRow:
     """One row of the browser: ``run`` as the reader knows it, ``texts`` as (name, text) in reading order."""
 
     run: str
@@ -32,12 +32,12 @@ class Shown:
     texts: Sequence[tuple[str, str]]
 
 
-def shown_rows(store: Store, record: RunRecord, title: str) -> Iterator[Shown]:
+def browser_rows(store: Store, record: RunRecord, title: str) -> Iterator[BrowserRow]:
     """Every example of a run with what was asked, answered, read and scored."""
     first = dict.fromkeys([*(record.design.headline), *(r.metric for r in record.results)])
     asked = _Asked(store, record.id)
     for row in store.rows(record.id):
-        yield Shown(
+        yield BrowserRow(
             run=title,
             task=record.task,
             id=row.example.id,
@@ -48,7 +48,7 @@ def shown_rows(store: Store, record: RunRecord, title: str) -> Iterator[Shown]:
         )
 
 
-def browser(rows: Iterable[Shown], *, heading: str = "Examples") -> Markup:
+def browser(rows: Iterable[BrowserRow], *, heading: str = "Examples") -> Markup:
     """Table, controls and data, for use inside ``document(browser=True)``; nothing where there is no row."""
     kept, total = sample(rows)
     if not kept:
@@ -99,10 +99,10 @@ _LINE = 250_000
 """Characters of texts in a line of the data."""
 
 
-def sample(rows: Iterable[Shown]) -> tuple[list[Shown], int]:
+def sample(rows: Iterable[BrowserRow]) -> tuple[list[BrowserRow], int]:
     """All rows, or as many as a page can bear, drawn at random and in their order; and how many there are."""
     rng = random.Random(0)
-    kept: list[tuple[int, Shown]] = []
+    kept: list[tuple[int, BrowserRow]] = []
     total = 0
     for row in rows:
         total += 1
@@ -116,7 +116,7 @@ def sample(rows: Iterable[Shown]) -> tuple[list[Shown], int]:
     return [row for _, row in kept], total
 
 
-def _within_budget(rows: Sequence[tuple[int, Shown]]) -> Iterator[tuple[int, Shown]]:
+def _within_budget(rows: Sequence[tuple[int, BrowserRow]]) -> Iterator[tuple[int, BrowserRow]]:
     seen: set[str] = set()
     left = MOST_CHARACTERS
     for number, row in rows:
@@ -128,11 +128,11 @@ def _within_budget(rows: Sequence[tuple[int, Shown]]) -> Iterator[tuple[int, Sho
         yield number, row
 
 
-def _characters(rows: Iterable[Shown]) -> int:
+def _characters(rows: Iterable[BrowserRow]) -> int:
     return sum(min(len(text), MOST_OF_A_TEXT) for text in {text for row in rows for _, text in row.texts})
 
 
-def packed(rows: Sequence[Shown]) -> str:
+def packed(rows: Sequence[BrowserRow]) -> str:
     """The rows as gzip in base64: nothing in it can be taken for markup."""
     lines = "\n".join(_lines(rows))
     # No time of writing: the same rows give the same page.
@@ -149,7 +149,7 @@ class _Texts:
         return self.known.setdefault(text, len(self.known))
 
 
-def _lines(rows: Sequence[Shown]) -> Iterator[str]:
+def _lines(rows: Sequence[BrowserRow]) -> Iterator[str]:
     texts, names = _Texts(), _Texts()
     columns = {
         "task": [texts.number(row.task) for row in rows],

@@ -29,7 +29,7 @@ _VERBS = {
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class PlannedEvaluation:
     """One evaluation of one model: its configuration, or why it is not applicable."""
 
     evaluation: str
@@ -49,7 +49,7 @@ class Part:
 
 
 @dataclass(frozen=True, slots=True)
-class Candidate:
+class CardModel:
     """A model that was named."""
 
     spec: Spec
@@ -57,9 +57,9 @@ class Candidate:
     can: frozenset[str]
 
 
-def candidates(words: Sequence[str], base: Path) -> list[Candidate]:
+def card_models(words: Sequence[str], base: Path) -> list[CardModel]:
     """The models behind the words, each once, with labels that tell them apart where they can be given one."""
-    found: dict[str, Candidate] = {}
+    found: dict[str, CardModel] = {}
     for word in words:
         spec = model_spec(word, base)
         name, options = split_spec(spec, "model")
@@ -71,9 +71,9 @@ def candidates(words: Sequence[str], base: Path) -> list[Candidate]:
         alike = [other for other in found.values() if other.label.partition(" (")[0] == label]
         if alike and _takes_label(spec, base):
             label = f"{label} ({len(alike) + 1})"
-            found[key] = Candidate({"name": name, **options, "label": label}, label, frozenset(model.can))
+            found[key] = CardModel({"name": name, **options, "label": label}, label, frozenset(model.can))
         else:
-            found[key] = Candidate(spec, label, frozenset(model.can))
+            found[key] = CardModel(spec, label, frozenset(model.can))
     return list(found.values())
 
 
@@ -92,16 +92,18 @@ def card_evaluations() -> list[Evaluation]:
     return [evaluation for evaluation in evaluations() if evaluation.card is not None]
 
 
-def parts(models: Sequence[Candidate], size: str, only: Sequence[str] = ()) -> list[Part]:
+def plan_card(models: Sequence[CardModel], size: str, only: Sequence[str] = ()) -> list[PlannedEvaluation]:
     """Every evaluation of every model, evaluation by evaluation; ``only`` those named, if any are."""
-    planned: list[Part] = []
+    planned: list[PlannedEvaluation] = []
     for evaluation in card_evaluations():
         if evaluation.card is None or (only and evaluation.name not in only):
             continue
         variants = call_hook(evaluation, "card", evaluation.card, size, reads=_variants, otherwise=lambda: None)
         if variants is None:
             why = "the package's part of the card failed; see lmassay doctor"
-            planned += [Part(evaluation.name, model.label, None, reason=why, is_broken=True) for model in models]
+            planned += [
+                PlannedEvaluation(evaluation.name, model.label, None, reason=why, is_broken=True) for model in models
+            ]
         else:
             planned += _parts(evaluation.name, models, variants)
     return planned
@@ -111,19 +113,19 @@ def _variants(value: Any) -> list[CardVariant] | None:
     return list_of(CardVariant)(value)
 
 
-def _parts(evaluation: str, models: Sequence[Candidate], variants: Sequence[CardVariant]) -> list[Part]:
+def _parts(evaluation: str, models: Sequence[CardModel], variants: Sequence[CardVariant]) -> list[PlannedEvaluation]:
     able = [model for model in models if any(variant.needs <= model.can for variant in variants)]
     # Models are best compared when all are asked in the same way.
     shared = _first(variant for variant in variants if all(variant.needs <= model.can for model in able))
-    planned: list[Part] = []
+    planned: list[PlannedEvaluation] = []
     for model in models:
         own = _first(variant for variant in variants if variant.needs <= model.can)
         chosen = shared if model in able and shared is not None else own
         if chosen is None:
-            planned.append(Part(evaluation, model.label, None, reason=_reason(model, variants)))
+            planned.append(PlannedEvaluation(evaluation, model.label, None, reason=_reason(model, variants)))
         else:
             config = {**chosen.config, "model": model.spec}
-            planned.append(Part(evaluation, model.label, config, chosen.folder))
+            planned.append(PlannedEvaluation(evaluation, model.label, config, chosen.folder))
     return planned
 
 
@@ -131,7 +133,7 @@ def _first(variants: Iterable[CardVariant]) -> CardVariant | None:
     return next(iter(variants), None)
 
 
-def _reason(model: Candidate, variants: Sequence[CardVariant]) -> str:
+def _reason(model: CardModel, variants: Sequence[CardVariant]) -> str:
     # A variant that needs what another does and more adds nothing to the choice.
     needs = [variant.needs for variant in variants]
     least = dict.fromkeys(need for need in needs if not any(other < need for other in needs))
@@ -145,7 +147,7 @@ def _listed(verbs: frozenset[str]) -> str:
     return " and ".join([", ".join(told[:-1]), told[-1]] if len(told) > 1 else told)
 
 
-def as_yaml(part: Part) -> dict[str, Any]:
+def as_yaml(part: PlannedEvaluation) -> dict[str, Any]:
     """The configuration of a part, to be written to a file: its data are named where they lie."""
     assert part.config is not None
     given = part.config["task"]

@@ -9,14 +9,14 @@ from datetime import UTC, datetime
 from markupsafe import Markup
 
 import lmassay
-from lmassay.reporting.blocks import Block, Body, Cell, Figure, Figures, Folded, Line, Note, Table, count, name
-from lmassay.reporting.browser import Shown, browser
-from lmassay.reporting.changed import Both, read_both, rows_of_pairs
+from lmassay.reporting.blocks import Block, Body, Cell, Figure, Figures, Folded, Note, Table, TableRow, count, name
+from lmassay.reporting.browser import BrowserRow, browser
+from lmassay.reporting.changed_examples import ChangedExamples, changed_group_rows, read_changed_examples
 from lmassay.reporting.chart import Category, CategoryAxis, Chart, Dot, Group, Interval, LinearAxis, Mark, Panel
-from lmassay.reporting.compared import WHAT_IS_BETTER, Compared, Source, interval_text
+from lmassay.reporting.comparison_data import DIRECTION_TEXTS, ComparedRun, RunComparison, interval_text
+from lmassay.reporting.comparison_tables import ranking_table
+from lmassay.reporting.html_document import document, environment
 from lmassay.reporting.numbers import number_text, p_text
-from lmassay.reporting.ranking import ranking_table
-from lmassay.reporting.shell import document, environment
 from lmassay.statistics.comparison import Comparison
 from lmassay.statistics.flips import Change, Flips
 from lmassay.statistics.gate import Verdict, unpaired_text
@@ -36,7 +36,7 @@ class _Section:
         return self.heading.lower().replace(" ", "-")
 
 
-def render(found: Compared) -> str:
+def render(found: RunComparison) -> str:
     """The page as text."""
     names = ", ".join(source.title for source in found.others)
     told = f"{names} against {', '.join(source.title for source in found.bases)}"
@@ -67,23 +67,23 @@ def render(found: Compared) -> str:
     return document(f"lmassay compare: {told}", Markup(body), browser=True)  # noqa: S704 - the template escaped it
 
 
-def _read(found: Compared, base: Source, source: Source) -> Both:
+def _read(found: RunComparison, base: ComparedRun, source: ComparedRun) -> ChangedExamples:
     listed = (change for flips in found.flips_of(source) if flips.paired_by == "example" for change in flips.changes)
-    return read_both(base, source, listed)
+    return read_changed_examples(base, source, listed)
 
 
-def _changed(found: Compared, base: Source, source: Source, read: Both) -> list[Shown]:
+def _changed(found: RunComparison, base: ComparedRun, source: ComparedRun, read: ChangedExamples) -> list[BrowserRow]:
     flips = found.flips_of(source)
     by_pair = [one for one in flips if one.paired_by != "example"]
-    return rows_of_pairs(base, source, by_pair) if by_pair else read.merged(flips)
+    return changed_group_rows(base, source, by_pair) if by_pair else read.merged(flips)
 
 
 # --- sections ---------------------------------------------------------------------------------------------------------
 
 
-def _verdict(verdict: Verdict, found: Compared) -> list[Block]:
+def _verdict(verdict: Verdict, found: RunComparison) -> list[Block]:
     lines = [
-        Line(
+        TableRow(
             [
                 Cell(check.condition.reading, kind="text"),
                 name(str(check.condition), *([found.title(check.row.new)] if len(found.others) > 1 else [])),
@@ -102,12 +102,12 @@ def _verdict(verdict: Verdict, found: Compared) -> list[Block]:
     return [*notes, Table("", [head], [Body(lines)])]
 
 
-def _runs(found: Compared) -> list[Block]:
+def _runs(found: RunComparison) -> list[Block]:
     lines = []
     for role, source in (*(("base", run) for run in found.bases), *(("new", run) for run in found.others)):
         record, counts = source.side.record, source.store.count(source.side.record.id)
         lines.append(
-            Line(
+            TableRow(
                 [
                     name(source.title, record.id),
                     Cell(role, kind="text"),
@@ -124,7 +124,7 @@ def _runs(found: Compared) -> list[Block]:
     return [Table("", [head], [Body(lines)]), *part, *(Note(f"Mind: {text}.") for text in found.caveats)]
 
 
-def _differences(found: Compared) -> list[Block]:
+def _differences(found: RunComparison) -> list[Block]:
     several, tests = len(found.others) > 1, len(found.rows) > 1
     lines = []
     for row in found.rows:
@@ -139,7 +139,7 @@ def _differences(found: Compared) -> list[Block]:
             *([Cell(p_text(row.p_adjusted))] if tests else []),
             Cell(f"{row.n:,}", _pair_notes(row)),
         ]
-        lines.append(Line(cells))
+        lines.append(TableRow(cells))
     texts = ["metric", *(["run"] if several else [])]
     numbers = ["base mean", "new mean", f"difference, {100 * found.confidence:g} % interval", "relative", "p"]
     numbers += ["p (FDR)"] if tests else []
@@ -165,10 +165,10 @@ def _pair_notes(row: Comparison) -> list[str]:
 
 def _best(row: Comparison) -> list[str]:
     """Said where a rise is not good news."""
-    return [WHAT_IS_BETTER[row.better]] if row.better != "higher" else []
+    return [DIRECTION_TEXTS[row.better]] if row.better != "higher" else []
 
 
-def _figure(found: Compared, rows: Sequence[Comparison]) -> Figure:
+def _figure(found: RunComparison, rows: Sequence[Comparison]) -> Figure:
     several = len(found.others) > 1
     drawn = []
     for row in rows:
@@ -185,7 +185,7 @@ def _figure(found: Compared, rows: Sequence[Comparison]) -> Figure:
     return Figure(chart.svg(), caption)
 
 
-def _flips(found: Compared, both: Sequence[Both]) -> list[Block]:
+def _flips(found: RunComparison, both: Sequence[ChangedExamples]) -> list[Block]:
     if not found.flips:
         return [Note("No score of an example can be followed from one run to the other.")]
     several = len(found.others) > 1
@@ -194,7 +194,7 @@ def _flips(found: Compared, both: Sequence[Both]) -> list[Block]:
         same = [f"both 1: {flips.both_one:,}, both 0: {flips.both_zero:,}"] if flips.is_rate else []
         out = flips.left_out
         lines.append(
-            Line(
+            TableRow(
                 [
                     name(flips.metric, "0 or 1" if flips.is_rate else "graded"),
                     *([Cell(found.title(flips.new), kind="text")] if several else []),
@@ -216,7 +216,7 @@ def _flips(found: Compared, both: Sequence[Both]) -> list[Block]:
     return [Table(caption, [head], [Body(lines)]), *_listed(found, both)]
 
 
-def _listed(found: Compared, both: Sequence[Both]) -> list[Block]:
+def _listed(found: RunComparison, both: Sequence[ChangedExamples]) -> list[Block]:
     """The first of each, to read without a script and in print."""
     blocks: list[Block] = []
     for source, read in zip(found.others, both, strict=True):
@@ -228,7 +228,7 @@ def _listed(found: Compared, both: Sequence[Both]) -> list[Block]:
     return blocks
 
 
-def _summary(flips: Flips, changes: Sequence[Change], source: Source, found: Compared) -> str:
+def _summary(flips: Flips, changes: Sequence[Change], source: ComparedRun, found: RunComparison) -> str:
     which = "the first" if flips.is_rate else "the largest"
     run = f", {source.title}" if len(found.others) > 1 else ""
     few = f"{which} {len(changes)} of " if len(changes) < len(flips.changes) else ""
@@ -237,7 +237,7 @@ def _summary(flips: Flips, changes: Sequence[Change], source: Source, found: Com
 
 def _changes(changes: Sequence[Change], texts: dict[str, tuple[str, str]]) -> Table:
     lines = [
-        Line(
+        TableRow(
             [
                 name(change.id),
                 Cell(f"{change.before:g}"),

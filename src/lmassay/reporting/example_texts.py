@@ -10,15 +10,15 @@ from lmassay.plugins.evaluations import evaluation_of, view_of
 from lmassay.plugins.hooks import call_hook, name_value_pairs
 from lmassay.types import Candidates, Continuation, Response, Row, RunRecord, TrainingOutcome
 
-Asked = Sequence[tuple[Mapping[str, Any], Response]]
+Exchanges = Sequence[tuple[Mapping[str, Any], Response]]
 Texts = list[tuple[str, str]]
 MOST_QUESTIONS = 3
 
 
-Parts = list[tuple[str, Any]]
+NamedValues = list[tuple[str, Any]]
 
 
-def texts_of(record: RunRecord, row: Row, asked: Asked) -> Texts:
+def texts_of(record: RunRecord, row: Row, asked: Exchanges) -> Texts:
     """(name, text) in reading order; texts that are not there are left out."""
     parts = _parts(record, row, asked)
     unscored = [(f"no {metric}", reason) for metric, reason in row.score.unscored.items() if "@" not in metric]
@@ -26,10 +26,10 @@ def texts_of(record: RunRecord, row: Row, asked: Asked) -> Texts:
     return [(name, _plain(text)) for name, text in shown if text not in (None, "", [], {})]
 
 
-def _parts(record: RunRecord, row: Row, asked: Asked) -> Parts:
+def _parts(record: RunRecord, row: Row, asked: Exchanges) -> NamedValues:
     """What the evaluation shows of an example; the general form if it does not say."""
 
-    def general() -> Parts:
+    def general() -> NamedValues:
         return generic_texts(row, asked)
 
     evaluation, make = evaluation_of(record), view_of(record).texts
@@ -38,7 +38,7 @@ def _parts(record: RunRecord, row: Row, asked: Asked) -> Parts:
     return call_hook(evaluation, "texts", make, row, asked, reads=name_value_pairs, otherwise=general)
 
 
-def generic_texts(row: Row, asked: Asked) -> Parts:
+def generic_texts(row: Row, asked: Exchanges) -> NamedValues:
     """All that is known about an example, for a task that does not say what to show."""
     inputs = list(row.example.inputs.items())
     return [
@@ -49,10 +49,10 @@ def generic_texts(row: Row, asked: Asked) -> Parts:
     ]
 
 
-def prompts_and_answers(asked: Asked) -> Parts:
+def prompts_and_answers(asked: Exchanges) -> NamedValues:
     """Prompts and answers in turn; of many, the first few."""
     several = len(asked) > 1
-    parts: Parts = []
+    parts: NamedValues = []
     for number, (request, response) in enumerate(asked[:MOST_QUESTIONS], 1):
         which = f" {number} of {len(asked)}" if several else ""
         parts += [(f"prompt{which}", prompt_text(request)), (f"answer{which}", answer_text(response))]
@@ -72,7 +72,7 @@ def prompt_text(request: Mapping[str, Any]) -> str:
     return f"{text} [{continuation}]" if continuation else text
 
 
-def answer_at(asked: Asked, place: int) -> str:
+def answer_at(asked: Exchanges, place: int) -> str:
     """The answer to one of the requests; empty if there is none."""
     return answer_text(asked[place][1]) if place < len(asked) else ""
 

@@ -44,7 +44,7 @@ def figure_files(chapters: Sequence[Chapter]) -> list[FigureFile]:
 
 def write_figures(files: Sequence[FigureFile], folder: Path, formats: Sequence[FigureFormat]) -> list[Path]:
     """All of them in all formats; a missing part is told before anything is written."""
-    press = Press() if set(formats) - {"svg"} else None
+    press = ImageWriter() if set(formats) - {"svg"} else None
     try:
         folder.mkdir(parents=True, exist_ok=True)
         return [path for file in files for path in _written(file, folder, formats, press)]
@@ -52,7 +52,9 @@ def write_figures(files: Sequence[FigureFile], folder: Path, formats: Sequence[F
         raise DataError(f"cannot write figures to {folder}: {error.strerror or error}") from error
 
 
-def _written(file: FigureFile, folder: Path, formats: Sequence[FigureFormat], press: Press | None) -> Iterator[Path]:
+def _written(
+    file: FigureFile, folder: Path, formats: Sequence[FigureFormat], press: ImageWriter | None
+) -> Iterator[Path]:
     for form in dict.fromkeys(formats):
         path = folder / f"{file.name}.{form}"
         image = None if form == "svg" or press is None else press.image(file.drawing, form)
@@ -90,7 +92,7 @@ _PAGE = b"""
 """
 
 
-class Press:
+class ImageWriter:
     """Makes images of drawings; fonts are looked for once."""
 
     def __init__(self) -> None:

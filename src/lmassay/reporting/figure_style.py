@@ -45,7 +45,7 @@ class Drawing:
 
 
 @dataclass(frozen=True, slots=True)
-class Rule:
+class StyleRule:
     """What a selector of types and classes, one inside the other, says of the last of them."""
 
     path: Sequence[tuple[str, frozenset[str]]]
@@ -64,11 +64,11 @@ class Rule:
 
 
 @dataclass(frozen=True, slots=True)
-class Sheet:
+class StyleSheet:
     """The variables of the light page, and the rules in the order in which they win."""
 
     variables: Mapping[str, str]
-    rules: Sequence[Rule]
+    rules: Sequence[StyleRule]
 
     @property
     def classes(self) -> set[str]:
@@ -76,16 +76,16 @@ class Sheet:
 
 
 @lru_cache(maxsize=1)
-def page_sheet() -> Sheet:
+def page_style_sheet() -> StyleSheet:
     """The style sheets of the page."""
     folder = files("lmassay.reporting").joinpath("templates")
     sheets = sorted((entry for entry in folder.iterdir() if entry.name.endswith(".css")), key=lambda entry: entry.name)
     # The page's own first: what the figures add comes behind it.
     sheets.sort(key=lambda entry: entry.name != "page.css")
-    return read_sheet("\n".join(entry.read_text(encoding="utf-8") for entry in sheets))
+    return parse_style_sheet("\n".join(entry.read_text(encoding="utf-8") for entry in sheets))
 
 
-def read_sheet(text: str) -> Sheet:
+def parse_style_sheet(text: str) -> StyleSheet:
     """Rules for figures are plain: types and classes. All else (dark, print, states) is for the page alone.
 
     >>> read_sheet(":root { --ink: #111 } .a, svg text { fill: var(--ink) } @media print { .a { fill: red } }").classes
@@ -99,13 +99,13 @@ def read_sheet(text: str) -> Sheet:
             if selector == ":root":
                 variables |= {name: value for name, value in says.items() if name.startswith("--")}
             elif path := _path(selector):
-                rules.append(Rule(path, says))
-    return Sheet(variables | _BACKGROUND, sorted(rules, key=lambda rule: rule.weight))
+                rules.append(StyleRule(path, says))
+    return StyleSheet(variables | _BACKGROUND, sorted(rules, key=lambda rule: rule.weight))
 
 
-def standalone(drawing: str, about: str = "", sheet: Sheet | None = None) -> Drawing:
+def standalone(drawing: str, about: str = "", sheet: StyleSheet | None = None) -> Drawing:
     """A drawing of the page as one that needs no page; ``about`` is said in it."""
-    sheet = sheet or page_sheet()
+    sheet = sheet or page_style_sheet()
     root = ET.fromstring(_writable(drawing))  # noqa: S314 - we drew it
     title = root.get("aria-label", "")
     _, _, width, height = map(float, root.attrib["viewBox"].split())
@@ -122,7 +122,7 @@ def _writable(text: str) -> str:
     return _NO_XML.sub("\N{REPLACEMENT CHARACTER}", text)
 
 
-def _paint(element: ET.Element, above: list[ET.Element], sheet: Sheet, variables: Mapping[str, str]) -> None:
+def _paint(element: ET.Element, above: list[ET.Element], sheet: StyleSheet, variables: Mapping[str, str]) -> None:
     says: dict[str, str] = {}
     for rule in sheet.rules:
         if rule.fits(above, element):

@@ -87,7 +87,7 @@ class Headline:
         return [f"{record.label}: {record.status}" for record in runs if record.status != "done"]
 
 
-def first_of_each(shown: Sequence[Headline]) -> list[Headline]:
+def one_per_metric(shown: Sequence[Headline]) -> list[Headline]:
     """One headline for each number that is shown, whatever model it is of."""
     first: dict[tuple[str, str], Headline] = {}
     for headline in shown:
@@ -117,7 +117,7 @@ Reasons = Mapping[str, Mapping[str, str]]
 
 
 @dataclass(frozen=True, slots=True)
-class Against:
+class ModelDifference:
     """A model's number against that of the first model."""
 
     base: Headline
@@ -222,7 +222,7 @@ def _has_question(record: RunRecord) -> bool:
     return evaluation is not None and bool(evaluation.question)
 
 
-def absent(records: Sequence[RunRecord]) -> Reasons:
+def inapplicable_evaluations(records: Sequence[RunRecord]) -> Reasons:
     """Which evaluations of a card do not apply to which models, and why."""
     reasons: dict[str, dict[str, str]] = {}
     for record in records:
@@ -232,7 +232,7 @@ def absent(records: Sequence[RunRecord]) -> Reasons:
     return reasons
 
 
-def without_result(records: Sequence[RunRecord], shown: Sequence[Headline]) -> Reasons:
+def evaluations_without_result(records: Sequence[RunRecord], shown: Sequence[Headline]) -> Reasons:
     """Which evaluations were run on which models without a result, and why."""
     have = {(headline.evaluation.name, headline.model) for headline in shown}
     reasons: dict[str, dict[str, str]] = {}
@@ -252,7 +252,7 @@ def _why(record: RunRecord) -> str:
     return f"{record.label} is {record.status}" + (f": {record.note}" if record.note else "")
 
 
-def against_first(store: Store, shown: Sequence[Headline]) -> list[Against]:
+def differences_to_first_model(store: Store, shown: Sequence[Headline]) -> list[ModelDifference]:
     """Each further model against the first of its evaluation, where both were asked the same; paired, p adjusted."""
     pairs: list[tuple[Headline, Headline, Comparison]] = []
     for evaluation in evaluations():
@@ -266,7 +266,7 @@ def against_first(store: Store, shown: Sequence[Headline]) -> list[Against]:
                 rows = _compared(_side(store, base), _side(store, headline), metric)
                 pairs += [(base, headline, row) for row in rows]
     adjusted = with_false_discovery_rate([row for *_, row in pairs])
-    return [Against(base, new, row) for (base, new, _), row in zip(pairs, adjusted, strict=True)]
+    return [ModelDifference(base, new, row) for (base, new, _), row in zip(pairs, adjusted, strict=True)]
 
 
 def _identity(headline: Headline) -> object:

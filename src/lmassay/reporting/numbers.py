@@ -1,32 +1,43 @@
-"""How numbers look to a reader."""
+"""Numbers, intervals and p-values as text, and the notes that explain what they rest on."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from types import MappingProxyType
 
-from lmassay.statistics.observations import counted_labels
-from lmassay.types import Result
+from lmassay.statistics.observations import FEW_LABELS, counted_labels, label_in_plural
+from lmassay.types import OVERALL, Result, RunRecord
+
+_MAX_NAMED_GROUPS = 4
 
 
 def number_text(value: float | None, digits: int = 4) -> str:
-    return "no data" if value is None else f"{value:z.{digits}f}"
+    """A number with a fixed number of decimals, or ``no data``."""
+    if value is None:
+        return "no data"
+    # The format option "z" prints a rounded negative zero as 0.
+    return f"{value:z.{digits}f}"
 
 
 def value_text(result: Result, digits: int = 4) -> str:
-    """The value, or that there is none and on how many it would rest."""
-    return f"no data (n = {result.n})" if result.value is None else number_text(result.value, digits)
+    """The value of a result; without a value, the number of examples it would rest on."""
+    if result.value is None:
+        return f"no data (n = {result.n})"
+    return number_text(result.value, digits)
 
 
 def interval_text(result: Result, digits: int = 4) -> str:
-    """The interval, or why there is none."""
-    if result.low is None or result.high is None:
-        reason = no_interval_reason(result)
-        return f"n/a ({reason})" if reason else "n/a"
-    return f"[{number_text(result.low, digits)}, {number_text(result.high, digits)}]"
+    """The interval of a result, or why it has none."""
+    if result.low is not None and result.high is not None:
+        return f"[{number_text(result.low, digits)}, {number_text(result.high, digits)}]"
+    reason = no_interval_reason(result)
+    if reason:
+        return f"n/a ({reason})"
+    return "n/a"
 
 
 def short_text(result: Result, between: str = " ") -> str:
-    """Value and interval in one cell, three digits."""
+    """Value and interval for one table cell, with three decimals."""
     if result.value is None:
         return value_text(result)
     if result.low is None or result.high is None:
@@ -36,23 +47,31 @@ def short_text(result: Result, between: str = " ") -> str:
 
 
 def no_interval_reason(result: Result) -> str:
-    """Why a number has no interval; empty where it has one, or where an earlier version did not record the reason."""
+    """Why a result has no interval.
+
+    Empty for a result with an interval, and for results of early versions, which did not record the reason.
+    """
     prefix, _, reason = result.method.partition("none: ")
-    return reason if not prefix else ""
+    if prefix:
+        return ""
+    return reason
 
 
 def no_interval_notes(results: Iterable[Result]) -> list[str]:
-    """Sentences for below a table: which metrics have no interval, and why.
+    """Notes to print below a table: which metrics have no interval, and why.
 
     >>> no_interval_notes([Result("accuracy", "overall", 0.5, None, None, 1, method="none: one value only")])
     ['[n/a] No interval for accuracy: one value only.']
     """
-    metrics: dict[str, dict[str, None]] = {}
+    metrics_by_reason: dict[str, dict[str, None]] = {}
     for result in results:
         reason = no_interval_reason(result)
         if reason and result.value is not None:
-            metrics.setdefault(reason, {})[result.metric] = None
-    return [f"[n/a] No interval for {', '.join(names)}: {reason}." for reason, names in metrics.items()]
+            metrics_by_reason.setdefault(reason, {})[result.metric] = None
+    notes = []
+    for reason, metrics in metrics_by_reason.items():
+        notes.append(f"[n/a] No interval for {', '.join(metrics)}: {reason}.")
+    return notes
 
 
 def clusters_text(result: Result) -> str:
@@ -61,7 +80,47 @@ def clusters_text(result: Result) -> str:
 
 
 def p_text(p: float | None) -> str:
-    """A p-value; a tiny one is not shown as 0."""
+    """A p-value with four decimals; a smaller one is not printed as 0."""
     if p is None:
         return "n/a"
-    return "< 0.0001" if p < 0.0001 else f"{p:.4f}"
+    if p < 0.0001:
+        return "< 0.0001"
+    return f"{p:.4f}"
+
+
+def few_label_notes(record: RunRecord, titles: Mapping[str, str] = MappingProxyType({})) -> list[str]:
+    """A note for each metric that rests on few labels, such as TSE on two verb pairs, overall or in some group.
+
+    ``titles`` maps metrics to the names that readers see; a metric that is not in it keeps its own name.
+    """
+    notes = []
+    for metric, label_name in record.design.crossed.items():
+        few_counts: dict[str, int] = {}
+        for result in record.results:
+            # Parts of parts, such as the plural sentences of a construction, have no more labels than the whole.
+            is_nested = "," in result.group
+            if result.metric != metric or result.value is None or is_nested:
+                continue
+            count = result.clusters.get(label_name, FEW_LABELS)
+            if count < FEW_LABELS:
+                few_counts[result.group] = count
+        if few_counts:
+            plural = label_in_plural(label_name)
+            notes.append(
+                f"{titles.get(metric, metric)} rests on {_few_labels_text(few_counts, label_name)}: fewer than "
+                f"{FEW_LABELS} hardly tell how other {plural} would fare, so the interval is wide, or there is none"
+            )
+    return notes
+
+
+def _few_labels_text(few_counts: Mapping[str, int], label_name: str) -> str:
+    """Such as ``2 verb pairs only`` or ``few verb pairs (Across a PP 2, Simple 5)``."""
+    if OVERALL in few_counts:
+        return f"{counted_labels(few_counts[OVERALL], label_name)} only"
+    # The smallest first, because only the first few are named.
+    ordered = sorted(few_counts.items(), key=lambda item: item[1])
+    groups = [f"{group.partition('=')[2] or group} {count}" for group, count in ordered]
+    named = ", ".join(groups[:_MAX_NAMED_GROUPS])
+    if len(groups) > _MAX_NAMED_GROUPS:
+        named += f" and {len(groups) - _MAX_NAMED_GROUPS} more groups"
+    return f"few {label_in_plural(label_name)} ({named})"

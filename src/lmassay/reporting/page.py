@@ -12,12 +12,12 @@ from markupsafe import Markup
 import lmassay
 from lmassay.errors import UserError
 from lmassay.plugins.evaluations import evaluation_of
-from lmassay.reporting.browser import browser, shown_rows
+from lmassay.reporting.browser import browser, browser_rows
 from lmassay.reporting.formats.content import task_blocks
+from lmassay.reporting.html_document import document, environment
+from lmassay.reporting.run_labels import label_runs, run_titles
 from lmassay.reporting.sections import section_of
-from lmassay.reporting.shell import document, environment
-from lmassay.reporting.shown import shown_together
-from lmassay.reporting.tiles import anchor, overview
+from lmassay.reporting.tiles import anchor, overview_blocks
 from lmassay.storage.provenance import command_line, rerun_command
 from lmassay.storage.store import Store
 from lmassay.types import RunRecord
@@ -29,13 +29,13 @@ def render(store: Store, records: Sequence[RunRecord]) -> str:
     """The page as text."""
     if not records:
         raise UserError("there is nothing to report; see `lmassay ls`")
-    found = shown_together(records)
+    found = label_runs(records)
     # The overview pools runs, for which they must have their own labels; all else shows them beside each other.
     originals, records = records, found.records
     tasks = list(dict.fromkeys(record.task for record in records))
     titles = run_titles(records)
     examples = browser(
-        row for record, title in zip(records, titles, strict=True) for row in shown_rows(store, record, title)
+        row for record, title in zip(records, titles, strict=True) for row in browser_rows(store, record, title)
     )
     heading = _CARD if all(record.provenance.card is not None for record in records) else "lmassay report"
     models = list(dict.fromkeys(record.model for record in records))
@@ -47,7 +47,7 @@ def render(store: Store, records: Sequence[RunRecord]) -> str:
             heading=heading,
             written=datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
             models=models,
-            overview=overview(store, originals),
+            overview_blocks=overview_blocks(store, originals),
             sections=[_section(store, [r for r in records if r.task == task], found.notes_on(task)) for task in tasks],
             browser=examples,
             records=records,
@@ -57,16 +57,6 @@ def render(store: Store, records: Sequence[RunRecord]) -> str:
     )
     about = models if heading == _CARD else tasks
     return document(f"{heading}: {', '.join(about)}", Markup(body), browser=bool(examples))  # noqa: S704 - the template escaped it
-
-
-def run_titles(records: Sequence[RunRecord]) -> list[str]:
-    """What a run is called wherever runs of several tasks stand together."""
-    names = [f"{record.label} on {record.model}" for record in records]
-    # Runs of different tasks may share a label.
-    return [
-        name if names.count(name) == 1 else f"{record.task}: {name}"
-        for name, record in zip(names, records, strict=True)
-    ]
 
 
 def _provenance(store: Store, record: RunRecord, title: str) -> dict[str, Any]:

@@ -7,8 +7,9 @@ from dataclasses import replace
 
 from lmassay.plugins.evaluations import evaluation_of, metric_of, view_of
 from lmassay.plugins.hooks import call_hook, optional_instance_of
-from lmassay.reporting.blocks import Block, Body, Cell, Heading, Line, Section, Table, count, measured, name, titles
+from lmassay.reporting.blocks import Block, Body, Cell, Heading, Section, Table, TableRow, count, measured, name
 from lmassay.reporting.numbers import clusters_text, interval_text, value_text
+from lmassay.reporting.run_labels import short_run_titles
 from lmassay.storage.store import Store
 from lmassay.types import OVERALL, Result, RunRecord, find_metric
 
@@ -32,8 +33,8 @@ def _further_metrics(records: Sequence[RunRecord]) -> list[Block]:
     if not names:
         return []
     lines = []
-    for record, title in zip(records, titles(records), strict=True):
-        lines.append(Line([name(title), *(measured(record.result(metric)) for metric in names)]))
+    for record, title in zip(records, short_run_titles(records), strict=True):
+        lines.append(TableRow([name(title), *(measured(record.result(metric)) for metric in names)]))
     heads = [Cell("", kind="text")]
     for metric in names:
         declared = next(metric_of(record, metric) for record in records)
@@ -68,7 +69,7 @@ def results_section(_: Store, records: Sequence[RunRecord]) -> Section:
 
 def results_table(record: RunRecord, results: Sequence[Result]) -> Table:
     lines = [
-        Line(
+        TableRow(
             [
                 name(r.metric),
                 Cell(r.group, kind="text"),

@@ -9,19 +9,19 @@ from markupsafe import Markup
 
 from lmassay.contracts import Evaluation
 from lmassay.plugins.evaluations import evaluations
-from lmassay.reporting.blocks import Block, Body, Cell, Line, Note, Table, Tile, TileLine, Tiles, name
-from lmassay.reporting.chart import Category, CategoryAxis, Chart, Dot, Interval, LinearAxis, Mark, Panel, Rule
-from lmassay.reporting.compared import WHAT_IS_BETTER
-from lmassay.reporting.compared import interval_text as difference_interval
+from lmassay.reporting.blocks import Block, Body, Cell, Note, Table, TableRow, Tile, TileEntry, Tiles, name
+from lmassay.reporting.chart import Category, CategoryAxis, Chart, Dot, Interval, LinearAxis, Mark, Panel, ReferenceLine
+from lmassay.reporting.comparison_data import DIRECTION_TEXTS
+from lmassay.reporting.comparison_data import interval_text as difference_interval
 from lmassay.reporting.headline import (
-    Against,
     Headline,
+    ModelDifference,
     Reasons,
-    absent,
-    against_first,
-    first_of_each,
+    differences_to_first_model,
+    evaluations_without_result,
     headlines,
-    without_result,
+    inapplicable_evaluations,
+    one_per_metric,
 )
 from lmassay.reporting.numbers import interval_text, p_text, value_text
 from lmassay.statistics.comparability import marks
@@ -31,10 +31,10 @@ from lmassay.types import RunRecord
 _DIGITS = 3
 
 
-def overview(store: Store, records: Sequence[RunRecord]) -> list[Block]:
+def overview_blocks(store: Store, records: Sequence[RunRecord]) -> list[Block]:
     """For the page: one tile a question; differences between models below."""
-    found, missing = headlines(store, records), absent(records)
-    failed = without_result(records, found)
+    found, missing = headlines(store, records), inapplicable_evaluations(records)
+    failed = evaluations_without_result(records, found)
     # Models stand in the order in which they were asked, whatever came of it.
     order = list(dict.fromkeys([*(record.model for record in records), *missing]))
     tiles: list[Tile] = []
@@ -44,9 +44,9 @@ def overview(store: Store, records: Sequence[RunRecord]) -> list[Block]:
     return [Tiles(tiles), *blocks] if tiles else blocks
 
 
-def plain_overview(store: Store, records: Sequence[RunRecord]) -> list[Block]:
+def overview_table(store: Store, records: Sequence[RunRecord]) -> list[Block]:
     """The same in a table, for formats that have no tiles."""
-    found, missing = headlines(store, records), absent(records)
+    found, missing = headlines(store, records), inapplicable_evaluations(records)
     questions = {evaluation.name: evaluation.question for evaluation in evaluations()}
     rows = [
         (
@@ -61,7 +61,7 @@ def plain_overview(store: Store, records: Sequence[RunRecord]) -> list[Block]:
         )
         for headline in found
     ]
-    for what, lacking in (("not applicable", missing), ("no result", without_result(records, found))):
+    for what, lacking in (("not applicable", missing), ("no result", evaluations_without_result(records, found))):
         for model, reasons in lacking.items():
             for evaluation, reason in reasons.items():
                 blank = [Cell(model, kind="text"), Cell(what), Cell(""), Cell(reason, kind="text")]
@@ -69,14 +69,14 @@ def plain_overview(store: Store, records: Sequence[RunRecord]) -> list[Block]:
     if not rows:
         return []
     order = list(questions)
-    lines = [Line(cells) for _, cells in sorted(rows, key=lambda row: order.index(row[0]))]
-    heads = [Cell("question", kind="text"), Cell("model", kind="text"), Cell("value"), Cell(interval_head(found))]
+    lines = [TableRow(cells) for _, cells in sorted(rows, key=lambda row: order.index(row[0]))]
+    heads = [Cell("question", kind="text"), Cell("model", kind="text"), Cell("value"), Cell(interval_header(found))]
     table = Table("", [[*heads, Cell("of", kind="text")]], [Body(lines)])
-    notes = [Note(f"{h.shown_title}: {h.explanation}") for h in first_of_each(found)]
+    notes = [Note(f"{h.shown_title}: {h.explanation}") for h in one_per_metric(found)]
     return [table, *notes, *_mark_notes(records, found), *_differences(store, found), *_unfinished(found)]
 
 
-def interval_head(found: Sequence[Headline]) -> str:
+def interval_header(found: Sequence[Headline]) -> str:
     """What the intervals promise, where all promise the same."""
     levels = {record.settings.confidence for headline in found for record in headline.records}
     return f"{100 * next(iter(levels)):g} % interval" if len(levels) == 1 else "interval"
@@ -93,22 +93,22 @@ def _tiles(
     """One tile for each number that an evaluation puts first: usually one."""
     name = evaluation.name
     own = [headline for headline in found if headline.evaluation.name == name]
-    without: list[tuple[str, TileLine]] = []
+    without: list[tuple[str, TileEntry]] = []
     for what, reasons in (("n/a", missing), ("no result", failed)):
         for model, why in reasons.items():
             if name in why:
-                without.append((model, TileLine(model, what, reason=why[name])))
+                without.append((model, TileEntry(model, what, reason=why[name])))
     if not own:
         title = "no result" if any(name in why for why in failed.values()) else "not applicable"
         lines = [line for _, line in without]
         return [Tile(evaluation.question, title, lines, "", "", "")] if lines else []
     tiles = []
-    for first in first_of_each(own):
+    for first in one_per_metric(own):
         alike = [headline for headline in own if headline.metric == first.metric]
         tiles.append(
             Tile(
                 question=first.question,
-                title=f"{first.shown_title}; {WHAT_IS_BETTER[first.better]}",
+                title=f"{first.shown_title}; {DIRECTION_TEXTS[first.better]}",
                 lines=_in_order([*((headline.model, _line(headline)) for headline in alike), *without], order),
                 meaning=first.shown_meaning,
                 limits=first.limits,
@@ -118,7 +118,7 @@ def _tiles(
     return tiles
 
 
-def _in_order(lines: Sequence[tuple[str, TileLine]], models: Sequence[str]) -> list[TileLine]:
+def _in_order(lines: Sequence[tuple[str, TileEntry]], models: Sequence[str]) -> list[TileEntry]:
     """The lines with their models, in the order of the models."""
     return [line for _, line in sorted(lines, key=lambda pair: models.index(pair[0]))]
 
@@ -131,10 +131,10 @@ def _mark_notes(records: Sequence[RunRecord], found: Sequence[Headline]) -> list
     return [Note(note) for note, of_note in needed.notes.items() if not used.isdisjoint(of_note)]
 
 
-def _line(headline: Headline) -> TileLine:
+def _line(headline: Headline) -> TileEntry:
     result = headline.result
     number = (value_text(result, _DIGITS), interval_text(result, _DIGITS))
-    return TileLine(headline.model_name, *number, _scope(headline), headline.beside, drawing=_drawing(headline))
+    return TileEntry(headline.model_name, *number, _scope(headline), headline.beside, drawing=_drawing(headline))
 
 
 def _scope(headline: Headline) -> str:
@@ -183,7 +183,7 @@ def gauge(
     """
     marks: list[Mark] = []
     if reference is not None:
-        marks.append(Rule(reference))
+        marks.append(ReferenceLine(reference))
     low, high = interval
     if low is not None and high is not None:
         marks.append(Interval(low, high, 0, style="whisker"))
@@ -197,7 +197,7 @@ def gauge(
 
 
 def _differences(store: Store, found: Sequence[Headline]) -> list[Block]:
-    pairs = against_first(store, found)
+    pairs = differences_to_first_model(store, found)
     if not pairs:
         return []
     heads = ("difference", "interval", "p", "p (FDR)", "n")
@@ -209,10 +209,10 @@ def _differences(store: Store, found: Sequence[Headline]) -> list[Block]:
     )
     notes = dict.fromkeys(pair.new.comparison_note for pair in pairs if pair.new.comparison_note)
     caption = " ".join([caption, *notes])
-    return [Table(caption, [head], [Body([Line(_difference(pair)) for pair in pairs])])]
+    return [Table(caption, [head], [Body([TableRow(_difference(pair)) for pair in pairs])])]
 
 
-def _difference(pair: Against) -> list[Cell]:
+def _difference(pair: ModelDifference) -> list[Cell]:
     row = pair.row
     texts = (
         f"{row.difference:+z.3f}",

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from lmassay.evaluations.fewshot import card, outcomes
-from lmassay.reporting.headline import against_first
+from lmassay.reporting.headline import differences_to_first_model
 from lmassay.statistics.intervals import Settings
 from lmassay.statistics.table import ScoreTable
 from lmassay.storage.store import Store
@@ -72,7 +72,7 @@ def test_models_are_compared_by_their_accuracy(store):
         found = card.headline(store, records)
         signed = [replace(r, provenance=replace(r.provenance, signature={"model": model})) for r in found.records]
         shown.append(replace(found, records=signed))
-    (pair,) = against_first(store, shown)
+    (pair,) = differences_to_first_model(store, shown)
     assert (pair.title, pair.row.metric) == ("accuracy", "acc")
     assert pair.row.difference == pytest.approx(0.3)
     assert "not by the gain" in pair.new.comparison_note

@@ -10,7 +10,7 @@ import pytest
 from lmassay.api import evaluate
 from lmassay.evaluations.robustness.attack import Attack, CandidateMaker
 from lmassay.evaluations.robustness.card import variants
-from lmassay.reporting.headline import against_first, headlines
+from lmassay.reporting.headline import differences_to_first_model, headlines
 from lmassay.statistics.intervals import mean_estimate
 from lmassay.storage.store import Store
 from tests.helpers import write_lines
@@ -133,7 +133,7 @@ def test_right_answers_that_turn_wrong_stand_next_to_success(store):
 
 
 def test_models_are_compared_over_the_inputs_that_the_headline_counts(store):
-    [pair] = against_first(store, headlines(store, store.runs()))
+    [pair] = differences_to_first_model(store, headlines(store, store.runs()))
     assert (pair.row.n, pair.row.base_mean, pair.row.new_mean) == (4, 0.75, 0.0)
 
 

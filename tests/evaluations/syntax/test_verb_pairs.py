@@ -11,7 +11,7 @@ import pytest
 from lmassay.api import compare, evaluate
 from lmassay.evaluations.syntax.card import headline
 from lmassay.evaluations.syntax.contexts import verb_pair
-from lmassay.reporting.few_labels import few_label_notes
+from lmassay.reporting.numbers import few_label_notes
 from lmassay.storage.store import Store
 from tests.helpers import lmassay, write_config, write_lines
 from tests.reporting.small_runs import page

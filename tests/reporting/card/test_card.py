@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 import yaml
 
-from lmassay.reporting.card import candidates, card_evaluations
-from lmassay.reporting.headline import against_first, headlines
+from lmassay.reporting.card import card_evaluations, card_models
+from lmassay.reporting.headline import differences_to_first_model, headlines
 from lmassay.storage.store import Store
 from lmassay.types import CardPart
 from tests.helpers import lmassay
@@ -130,13 +130,16 @@ def test_several_models_stand_side_by_side_with_paired_tests(tmp_path):
     assert told["comparisons"][0]["difference"] == 0
     with Store(tmp_path / "r") as store:
         found = headlines(store, store.runs())
-        assert [pair.row.n for pair in against_first(store, found)] == [found[0].result.n, found[2].result.n]
+        assert [pair.row.n for pair in differences_to_first_model(store, found)] == [
+            found[0].result.n,
+            found[2].result.n,
+        ]
     assert "other" in (tmp_path / "c.html").read_text(encoding="utf-8")
 
 
 def test_one_model_in_several_spellings_is_asked_once(tmp_path):
     spellings = ["echo", "{name: echo}", f"{MODELS}:Knower", f"{{name: '{MODELS}:Knower'}}"]
-    assert [found.label for found in candidates(spellings, tmp_path)] == ["echo", "talker"]
+    assert [found.label for found in card_models(spellings, tmp_path)] == ["echo", "talker"]
 
 
 def test_models_are_asked_in_the_same_way_where_there_is_one(tmp_path):
@@ -173,7 +176,7 @@ def test_a_card_that_was_broken_off_is_finished_by_resume(tmp_path):
     from lmassay.running import runner
     from lmassay.running.sweep import record_runs
 
-    parts = card.parts(card.candidates([KNOWER], tmp_path), "quick", ["syntax", "bias"])
+    parts = card.plan_card(card.card_models([KNOWER], tmp_path), "quick", ["syntax", "bias"])
     planned = [runner.plan(config) for part in parts for config in part.runs()]
     with Store(tmp_path / "r", create=True) as store:
         record_runs(planned, store, "s", CardPart("quick"))
@@ -230,7 +233,7 @@ def test_a_quick_and_a_standard_card_in_one_report_are_not_mixed(tmp_path):
         for headline in found:
             tests = {record.depends_on["test"] for record in headline.records}
             assert len(tests) == 1
-        assert against_first(store, found) == [], "a model is not compared with itself"
+        assert differences_to_first_model(store, found) == [], "a model is not compared with itself"
 
 
 @pytest.mark.parametrize(

@@ -19,16 +19,16 @@ from lmassay.reporting.chart import (
     Category,
     CategoryAxis,
     Chart,
+    ChartLine,
     Dot,
     Group,
     Interval,
-    Key,
-    Line,
+    LegendEntry,
     LinearAxis,
     LogAxis,
-    Note,
     Panel,
-    Rule,
+    PanelNote,
+    ReferenceLine,
 )
 from lmassay.reporting.compare_page import DifferenceRow, difference_chart
 from lmassay.reporting.tiles import gauge
@@ -240,8 +240,8 @@ def upright_bars(sample: Sample) -> Chart:
     panel = Panel(
         y=LinearAxis.around(sample.title, [0.0, *values], signed=True),
         x=CategoryAxis([Category(label) for label in sample.labels], lane=30),
-        marks=[*marks, Rule(0.0, axis="y", style="zero")],
-        notes=[Note(value, label) for value, label in zip(values, sample.labels, strict=True)][:4],
+        marks=[*marks, ReferenceLine(0.0, axis="y", style="zero")],
+        notes=[PanelNote(value, label) for value, label in zip(values, sample.labels, strict=True)][:4],
     )
     return Chart("Bars", [panel], title=sample.title)
 
@@ -252,8 +252,8 @@ def powers(sample: Sample) -> Chart:
     x = LogAxis.around(sample.title, values)
     y = LogAxis.around(sample.title, [value**3 for value in values])
     points = [(value, value**3) for value in values]
-    marks = [Line(sorted(points)), *(Dot(*point) for point in points), Interval(1e-3, 1e-1, 1e-2, along="y")]
-    keys = [Key(label, [Group([Dot(0.5, 0.5)], series=number)]) for number, label in enumerate(sample.labels)]
+    marks = [ChartLine(sorted(points)), *(Dot(*point) for point in points), Interval(1e-3, 1e-1, 1e-2, along="y")]
+    keys = [LegendEntry(label, [Group([Dot(0.5, 0.5)], series=number)]) for number, label in enumerate(sample.labels)]
     return Chart("Powers", [Panel(y=y, x=x, marks=[Group(marks, series=2)])], legend=keys)
 
 

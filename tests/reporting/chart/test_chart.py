@@ -14,8 +14,19 @@ from hypothesis import strategies as st
 
 from lmassay.reporting import chart as package
 from lmassay.reporting import tiles
-from lmassay.reporting.chart import Category, CategoryAxis, Chart, Dot, Key, LinearAxis, LogAxis, Note, Panel, Rule
-from lmassay.reporting.figure_style import page_sheet
+from lmassay.reporting.chart import (
+    Category,
+    CategoryAxis,
+    Chart,
+    Dot,
+    LegendEntry,
+    LinearAxis,
+    LogAxis,
+    Panel,
+    PanelNote,
+    ReferenceLine,
+)
+from lmassay.reporting.figure_style import page_style_sheet
 from tests.reporting.chart.boxes import outside, overlaps, size_of, text_boxes
 from tests.reporting.chart.figures import FIGURES, LONG, SAMPLES, Sample
 
@@ -54,7 +65,7 @@ def test_every_class_of_a_figure_is_in_the_style_sheet(figure):
     for classes in re.findall(r'class="([^"]*)"', FIGURES[figure](SAMPLES["usual"]).svg()):
         used.update(classes.split())
     # These say what a shape is; its type and its other classes say how it looks.
-    assert used - page_sheet().classes <= {"tick", "dot"}
+    assert used - page_style_sheet().classes <= {"tick", "dot"}
 
 
 @pytest.mark.parametrize("figure", FIGURES)
@@ -108,7 +119,7 @@ def test_a_figure_with_two_x_axes_has_no_lines_that_belong_to_one_of_them():
 
 def test_grid_and_reference_lines_stop_at_the_labels_of_rows():
     rows = CategoryAxis([Category("first", note="0.5"), Category("second")])
-    svg = Chart("d", [Panel(y=rows, x=LinearAxis("x"), marks=[Rule(0.3)])]).svg()
+    svg = Chart("d", [Panel(y=rows, x=LinearAxis("x"), marks=[ReferenceLine(0.3)])]).svg()
     labels = [box for box in text_boxes(svg) if box.text in ("first", "second", "0.5")]
     assert len(labels) == 3
     lines = [line for line in ET.fromstring(svg).iter("line") if line.get("class") in ("grid", "chance")]
@@ -121,13 +132,13 @@ def test_grid_and_reference_lines_stop_at_the_labels_of_rows():
 
 
 def test_notes_that_would_touch_are_moved_apart():
-    notes = [Note(value, f"note {value}") for value in (0.5, 0.51, 0.52, 0.0, 0.01)]
+    notes = [PanelNote(value, f"note {value}") for value in (0.5, 0.51, 0.52, 0.0, 0.01)]
     check(Chart("d", [Panel(y=LinearAxis(), x=LinearAxis(), notes=notes)]).svg())
 
 
 def test_a_note_as_wide_as_its_room_is_not_cut():
     for text in ("+0.125", "71.0±1.4", "bert-base-cased", "아주 긴 이름"):
-        svg = Chart("d", [Panel(y=LinearAxis(), x=LinearAxis(), notes=[Note(0.5, text)])]).svg()
+        svg = Chart("d", [Panel(y=LinearAxis(), x=LinearAxis(), notes=[PanelNote(0.5, text)])]).svg()
         assert text in [box.text for box in text_boxes(svg)]
 
 
@@ -142,7 +153,7 @@ def test_the_meaning_of_both_ends_stands_in_one_line_where_it_fits():
 
 def test_the_legend_stands_above_or_below_the_panels():
     def height(side: str) -> float:
-        chart = Chart("d", [SIMPLE], legend=[Key("name", [Dot(0.5, 0.5)])], legend_side=side)
+        chart = Chart("d", [SIMPLE], legend=[LegendEntry("name", [Dot(0.5, 0.5)])], legend_side=side)
         (text,) = [text for text in ET.fromstring(chart.svg()).iter("text") if text.text == "name"]
         return float(text.get("y"))
 

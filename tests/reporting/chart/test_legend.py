@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import xml.etree.ElementTree as ET
 
-from lmassay.reporting.chart import Dot, Key
+from lmassay.reporting.chart import Dot, LegendEntry
 from lmassay.reporting.chart.legend import Legend
 
 LONG = "a name that is a good deal longer than a line of the legend can be, and then some more"
@@ -14,8 +14,8 @@ def texts(legend: Legend) -> list[ET.Element]:
     return list(ET.fromstring(f"<svg>{legend.draw(0, 0)}</svg>").iter("text"))
 
 
-def keys(*names: str) -> list[Key]:
-    return [Key(name, [Dot(0.5, 0.5)]) for name in names]
+def keys(*names: str) -> list[LegendEntry]:
+    return [LegendEntry(name, [Dot(0.5, 0.5)]) for name in names]
 
 
 def test_short_names_stand_side_by_side():

@@ -11,22 +11,22 @@ import pytest
 from lmassay.reporting.chart import (
     Arrow,
     Bar,
-    Cell,
+    ChartLine,
     Dot,
     Group,
+    HeatmapCell,
     Interval,
     Label,
-    Line,
     LinearAxis,
     Marker,
-    Rule,
+    ReferenceLine,
     Stroke,
 )
-from lmassay.reporting.chart.placement import CategoryPlacement, Frame, NumericPlacement, Span
+from lmassay.reporting.chart.placement import CategoryPlacement, NumericPlacement, PlotArea, Span
 
 # Data from 0 to 1 on a square of 100 units; y grows upwards.
-FRAME = Frame(NumericPlacement(LinearAxis(), Span(0, 100)), NumericPlacement(LinearAxis(), Span(100, 0)))
-ROWS = Frame(FRAME.x, CategoryPlacement([Span(10, 20), Span(30, 40)], [Span(10, 25), Span(30, 45)]))
+FRAME = PlotArea(NumericPlacement(LinearAxis(), Span(0, 100)), NumericPlacement(LinearAxis(), Span(100, 0)))
+ROWS = PlotArea(FRAME.x, CategoryPlacement([Span(10, 20), Span(30, 40)], [Span(10, 25), Span(30, 45)]))
 
 
 def drawn(mark, frame=FRAME) -> list[ET.Element]:
@@ -70,9 +70,12 @@ def test_a_bar_has_its_length_in_either_direction(start, end):
 
 
 def test_a_rule_stops_where_labels_stand_and_may_keep_to_one_category():
-    assert [(line.get("y1"), line.get("y2")) for line in drawn(Rule(0.5), ROWS)] == [("10", "25"), ("30", "45")]
-    assert [(line.get("y1"), line.get("y2")) for line in drawn(Rule(0.5, category=1), ROWS)] == [("30", "40")]
-    assert [(line.get("x1"), line.get("x2")) for line in drawn(Rule(0.5, axis="y"))] == [("0", "100")]
+    assert [(line.get("y1"), line.get("y2")) for line in drawn(ReferenceLine(0.5), ROWS)] == [
+        ("10", "25"),
+        ("30", "45"),
+    ]
+    assert [(line.get("y1"), line.get("y2")) for line in drawn(ReferenceLine(0.5, category=1), ROWS)] == [("30", "40")]
+    assert [(line.get("x1"), line.get("x2")) for line in drawn(ReferenceLine(0.5, axis="y"))] == [("0", "100")]
 
 
 def test_a_label_is_cut_at_the_edge_of_the_panel():
@@ -82,9 +85,9 @@ def test_a_label_is_cut_at_the_edge_of_the_panel():
 
 
 def test_a_cell_without_a_shade_has_its_text_only():
-    frame = Frame(CategoryPlacement([Span(0, 50)], []), CategoryPlacement([Span(0, 20)], []))
-    (plain,) = drawn(Cell(0, 0, "–", title="not measured"), frame)
-    (shaded,) = drawn(Cell(0, 0, "0.10", -0.8), frame)
+    frame = PlotArea(CategoryPlacement([Span(0, 50)], []), CategoryPlacement([Span(0, 20)], []))
+    (plain,) = drawn(HeatmapCell(0, 0, "–", title="not measured"), frame)
+    (shaded,) = drawn(HeatmapCell(0, 0, "0.10", -0.8), frame)
     assert [rect.get("class") for rect in plain.iter("rect")] == ["heat-none"]
     assert [rect.get("class") for rect in shaded.iter("rect")] == ["heat-none", "heat-low"]
 
@@ -97,12 +100,12 @@ def test_what_has_no_place_is_not_drawn(bad):
         Bar(0.1, 0.2, bad),
         Stroke(bad, 0.5),
         Arrow(bad, 0.5, 0.5),
-        Rule(bad),
-        Line([(bad, 0.5), (0.5, bad), (0.1, 0.1)]),
+        ReferenceLine(bad),
+        ChartLine([(bad, 0.5), (0.5, bad), (0.1, 0.1)]),
     ]
     assert drawn(Group(marks)) == []
 
 
 def test_a_line_leaves_out_points_without_a_place():
-    (line,) = drawn(Line([(0.1, 0.1), (0.2, math.nan), (0.3, 0.3)]))
+    (line,) = drawn(ChartLine([(0.1, 0.1), (0.2, math.nan), (0.3, 0.3)]))
     assert line.get("points") == "10,90 30,70"

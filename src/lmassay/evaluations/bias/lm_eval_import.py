@@ -10,8 +10,8 @@ from lmassay.evaluations.bias.bbq import bias_notes, item_of
 from lmassay.evaluations.bias.data_files import DataRow
 from lmassay.evaluations.bias.items import LETTERS, BiasDataset, BiasItem, checked_items
 from lmassay.evaluations.bias.task import Bias
-from lmassay.interchange.lm_eval_log import Log, Sample, asked_digest
-from lmassay.interchange.lm_eval_ours import NotInTheLog
+from lmassay.interchange.lm_eval.run_metadata import UnloggedExamples
+from lmassay.interchange.lm_eval.sample_logs import LogSample, SampleLog, requests_digest
 from lmassay.types import Continuation, Example, Generate, LogProbs, Request, Response, Score, SourceLocation, digest
 
 _FIELDS = (
@@ -26,7 +26,7 @@ _FIELDS = (
 )
 
 
-def are_questions(log: Log) -> bool:
+def are_questions(log: SampleLog) -> bool:
     """True if every sample is a row of BBQ with its choices compared by log-likelihood, or with a generated answer."""
     return all(all(name in sample.doc for name in _FIELDS) and _is_answered(sample) for sample in log.samples)
 
@@ -38,7 +38,7 @@ class LoggedQuestions(Bias):
     answer. Generated answers are read by our parsers.
     """
 
-    def __init__(self, log: Log, imported: Mapping[str, str], notes: Sequence[str] = ()) -> None:
+    def __init__(self, log: SampleLog, imported: Mapping[str, str], notes: Sequence[str] = ()) -> None:
         by_likelihood = log.samples[0].log_likelihoods() is not None
         super().__init__(
             data=str(log.path), rotations="none", answer_by="choices" if by_likelihood else "generate", label=log.task
@@ -65,7 +65,7 @@ class LoggedQuestions(Bias):
     def signature(self) -> Mapping[str, Any]:
         # Which file of BBQ's it was is not told; which questions is.
         data = digest([sample.doc for sample in self._log.samples])[:8]
-        prompt = f"lm_eval.{asked_digest(self._log.samples)}"
+        prompt = f"lm_eval.{requests_digest(self._log.samples)}"
         parts: dict[str, Any] = {"data": f"bbq.{data}", "prompt": prompt, "rotations": "none"}
         parts |= {"averaging": "test", "answer_by": self._answer_by}
         return parts | ({"parsing": self._parser} if self._answer_by == "generate" else {}) | dict(self._imported)
@@ -78,7 +78,7 @@ class LoggedQuestions(Bias):
         return BiasDataset("bbq", items, "en", self._log.sha256, kind="bbq", notes=bias_notes(items))
 
     @cached_property
-    def _logged(self) -> dict[str, Sample]:
+    def _logged(self) -> dict[str, LogSample]:
         return {_item(sample).id: sample for sample in self._log.samples}
 
     def _judge_choices(self, example: Example, answers: Sequence[Response]) -> Score:
@@ -95,7 +95,7 @@ class LoggedQuestions(Bias):
         return self._judged(example, letter, {}, {"logprobs": [best.get(place) for place in example.inputs["order"]]})
 
 
-def _item(sample: Sample) -> BiasItem:
+def _item(sample: LogSample) -> BiasItem:
     return item_of(DataRow(sample.doc, sample.where))
 
 
@@ -106,7 +106,7 @@ def _place(item: BiasItem, continuation: str) -> int:
     return people[0] if people else item.unknown
 
 
-def _is_answered(sample: Sample) -> bool:
+def _is_answered(sample: LogSample) -> bool:
     if sample.log_likelihoods() is None:
         texts = sample.texts()
         return texts is not None and len(texts) == 1 and bool(sample.asked and sample.asked[0])
@@ -119,11 +119,11 @@ class QuestionsReader:
 
     joins = False
 
-    def reads(self, log: Log) -> bool:
+    def reads(self, log: SampleLog) -> bool:
         return are_questions(log)
 
     def task(
-        self, logs: Sequence[Log], imported: Mapping[str, str], notes: Sequence[str], absent: NotInTheLog
+        self, logs: Sequence[SampleLog], imported: Mapping[str, str], notes: Sequence[str], absent: UnloggedExamples
     ) -> LoggedQuestions:
         return LoggedQuestions(logs[0], imported, notes)
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from lmassay.reporting.example_texts import Asked, Parts, prompts_and_answers
+from lmassay.reporting.example_texts import Exchanges, NamedValues, prompts_and_answers
 from lmassay.types import Row
 
 
-def texts(row: Row, asked: Asked) -> Parts:
+def texts(row: Row, asked: Exchanges) -> NamedValues:
     """A training: what it learned from, how it went, and what the model was asked."""
     inputs, details, groups = row.example.inputs, row.score.details, row.example.groups
     sizes = [("train", "n_train", "train"), ("dev", "n_dev", "dev"), ("test", "n_test", None)]

@@ -15,17 +15,17 @@ from typing import Any
 from lmassay.contracts import Model, Task
 from lmassay.errors import BudgetReached, DataError
 from lmassay.evaluations.imported.task import LoggedMetrics
-from lmassay.interchange.lm_eval_log import (
-    Log,
-    Sample,
-    Totals,
+from lmassay.interchange.lm_eval.run_metadata import KEY, UNFINISHED, UnloggedExamples
+from lmassay.interchange.lm_eval.sample_logs import (
+    LogSample,
+    LogTotals,
+    SampleLog,
+    find_totals,
     read_log,
     read_totals,
     reader_for,
     require_whole,
-    totals_beside,
 )
-from lmassay.interchange.lm_eval_ours import BROKEN_OFF, KEY, NotInTheLog
 from lmassay.redaction import redact
 from lmassay.running.config import RunConfig
 from lmassay.types import Continuation, Generate, LogProbs, Response, SourceLocation, digest
@@ -50,7 +50,7 @@ def logged_task(
         notes.append("there is no results_*.json: whether the run was whole is not known, nor all of its metrics")
     reader = reader_for(logs)
     if reader is not None:
-        absent = NotInTheLog([found.ours for found in totals if found])
+        absent = UnloggedExamples([found.ours for found in totals if found])
         return reader.task(logs, imported, notes, absent)
     if len(logs) > 1:
         raise DataError("only logs of minimal pairs are read together as one run; import the others one by one")
@@ -83,8 +83,8 @@ class LoggedModel(Model):
                 "give --model NAME or --totals FILE"
             )
         self.label = redact(model or named[0])
-        self._absent = NotInTheLog([totals.ours for totals in self._totals if totals])
-        self._samples: dict[str, Sample] = {f"{s.file}:{s.line}": s for log in self._logs for s in log.samples}
+        self._absent = UnloggedExamples([totals.ours for totals in self._totals if totals])
+        self._samples: dict[str, LogSample] = {f"{s.file}:{s.line}": s for log in self._logs for s in log.samples}
 
     def identity(self) -> Mapping[str, Any]:
         known = next((totals for totals in self._totals if totals), None)
@@ -114,12 +114,12 @@ class LoggedModel(Model):
             yield Response(texts[number]) if texts[number] else Response(finish="empty")
 
     def _unanswered(self, name: str) -> Response:
-        if name == BROKEN_OFF:
+        if name == UNFINISHED:
             # As where a budget was used up: what there is counts, but the run is not done.
             raise BudgetReached(self._absent.ended)
         return Response(error=self._absent.error(name))
 
-    def _answered(self, place: SourceLocation | None) -> tuple[Sample, int]:
+    def _answered(self, place: SourceLocation | None) -> tuple[LogSample, int]:
         if place is None or str(place.key) not in self._samples:
             raise DataError("this model answers what its logs were asked; use it with the task lm_eval")
         return self._samples[str(place.key)], int(place.role)
@@ -145,19 +145,19 @@ def grouped(samples: Sequence[Path], filter_name: str = "", task: str = "") -> l
     return [*([joined] if joined else []), *([path] for path in paths if path not in joined)]
 
 
-def _joins_others(log: Log) -> bool:
+def _joins_others(log: SampleLog) -> bool:
     reader = reader_for([log])
     return reader is not None and reader.joins
 
 
-def _logs(samples: Sequence[Path], filter_name: str, task: str) -> list[Log]:
+def _logs(samples: Sequence[Path], filter_name: str, task: str) -> list[SampleLog]:
     if not samples:
         raise DataError("no log is given; name a samples_*.jsonl")
     return [read_log(path, filter_name, task) for path in samples]
 
 
-def _totals(log: Log, results: Path | None) -> Totals | None:
-    path = results or totals_beside(log.path)
+def _totals(log: SampleLog, results: Path | None) -> LogTotals | None:
+    path = results or find_totals(log.path)
     if path is None:
         return None
     totals = read_totals(path, log.task, log.filter)
@@ -165,13 +165,13 @@ def _totals(log: Log, results: Path | None) -> Totals | None:
     return totals
 
 
-def _writer(totals: Totals | None) -> str:
+def _writer(totals: LogTotals | None) -> str:
     """Which program wrote a log."""
     if totals and totals.source == "lmassay":
         return " ".join(totals.harness.split()[:2])
     return f"lm_eval {(totals.harness if totals else '') or _UNKNOWN}"
 
 
-def _origin(log: Log, totals: Totals | None) -> str:
+def _origin(log: SampleLog, totals: LogTotals | None) -> str:
     version = f", task version {totals.task_version}" if totals and totals.task_version else ""
     return f"imported from {log.path.name} (sha-256 {log.sha256}), written by {_writer(totals)}{version}"

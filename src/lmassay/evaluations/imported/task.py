@@ -13,8 +13,17 @@ from typing import Any
 from lmassay.contracts import Task
 from lmassay.errors import DataError
 from lmassay.evaluations.imported import evaluation
-from lmassay.interchange.lm_eval_log import Log, Sample, Totals, asked_digest, by_id, is_finite, plain_json, shortened
-from lmassay.interchange.lm_eval_ours import NotInTheLog, Ours
+from lmassay.interchange.lm_eval.run_metadata import RunMetadata, UnloggedExamples
+from lmassay.interchange.lm_eval.sample_logs import (
+    LogSample,
+    LogTotals,
+    SampleLog,
+    by_id,
+    is_finite,
+    plain_json,
+    requests_digest,
+    shortened,
+)
 from lmassay.statistics import intervals
 from lmassay.statistics.combination import combination_result
 from lmassay.statistics.intervals import Settings
@@ -32,11 +41,11 @@ class LoggedMetrics(Task):
     evaluation = evaluation
 
     def __init__(
-        self, log: Log, imported: Mapping[str, str], totals: Totals | None = None, notes: Sequence[str] = ()
+        self, log: SampleLog, imported: Mapping[str, str], totals: LogTotals | None = None, notes: Sequence[str] = ()
     ) -> None:
         self._log, self._imported, self._totals, self._told = log, imported, totals, notes
-        self._ours = totals.ours if totals else Ours()
-        self._absent = NotInTheLog([self._ours])
+        self._ours = totals.ours if totals else RunMetadata()
+        self._absent = UnloggedExamples([self._ours])
         self.label = log.task
 
     @property
@@ -99,7 +108,7 @@ class LoggedMetrics(Task):
     def signature(self) -> Mapping[str, Any]:
         """Documents and questions, not the answers: two models' runs must not differ in more than the model."""
         samples = self._log.samples
-        known = {"data": digest([[s.doc, s.target] for s in samples])[:8], "prompt": asked_digest(samples)}
+        known = {"data": digest([[s.doc, s.target] for s in samples])[:8], "prompt": requests_digest(samples)}
         return {
             "logged": self._log.task,
             "filter": self._log.filter,
@@ -110,7 +119,7 @@ class LoggedMetrics(Task):
     # --- inside -------------------------------------------------------------------------------------------------------
 
     @cached_property
-    def _logged(self) -> dict[str, Sample]:
+    def _logged(self) -> dict[str, LogSample]:
         """Samples by an id that comes from task and document, so that two models' runs pair and two tasks' do not."""
         task = self._log.task
         return by_id(
@@ -129,7 +138,7 @@ class LoggedMetrics(Task):
             table, metric, combination, settings, group="overall", where=everywhere, cluster=self._cluster
         )
 
-    def _judged(self, sample: Sample) -> Score:
+    def _judged(self, sample: LogSample) -> Score:
         return Score(self._scores(sample), details={"answer": _answer(sample)})
 
     @cached_property
@@ -154,7 +163,7 @@ class LoggedMetrics(Task):
             )
         )
 
-    def _scores(self, sample: Sample) -> dict[str, float]:
+    def _scores(self, sample: LogSample) -> dict[str, float]:
         scores = {m: sample.metrics[m] for m in self._metrics if m in sample.metrics}
         # Scores that a task of ours reports nothing of, though it may need them to put a metric together.
         own = sample.ours.get("scores")
@@ -184,12 +193,12 @@ class LoggedMetrics(Task):
                 yield f"the harness's own {metric} is {total:.6g}, which is not the mean over examples shown here"
 
 
-def _groups_of(sample: Sample) -> dict[str, str]:
+def _groups_of(sample: LogSample) -> dict[str, str]:
     groups = sample.ours.get("groups")
     return {str(k): str(v) for k, v in groups.items()} if isinstance(groups, dict) else {}
 
 
-def _answer(sample: Sample) -> Any:
+def _answer(sample: LogSample) -> Any:
     """What was answered, as a reader wants to see it."""
     texts = sample.texts()
     if texts is not None:

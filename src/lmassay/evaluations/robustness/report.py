@@ -11,14 +11,14 @@ from lmassay.reporting.blocks import (
     Block,
     Body,
     Cell,
+    DisplayedExample,
     Examples,
     Figure,
     Figures,
-    Line,
     Note,
     Section,
-    ShownExample,
     Table,
+    TableRow,
     count,
     measured,
     name,
@@ -34,7 +34,7 @@ from lmassay.reporting.chart import (
     Mark,
     Panel,
 )
-from lmassay.reporting.example_texts import Asked, Parts, answer_at, prompt_text
+from lmassay.reporting.example_texts import Exchanges, NamedValues, answer_at, prompt_text
 from lmassay.reporting.numbers import number_text, short_text, value_text
 from lmassay.reporting.sections import results_section as results_as_they_are
 from lmassay.storage.store import Store
@@ -92,7 +92,7 @@ def _table(store: Store, records: Sequence[RunRecord], metrics: Sequence[tuple[s
         counts = store.count(record.id)
         cells = [name(record.label), Cell(record.model, kind="text")]
         cells += [_cell(metric, record.result(metric)) for metric, _ in metrics]
-        lines.append(Line([*cells, *(count(counts[state]) for state in ("scored", "error", "unscored"))]))
+        lines.append(TableRow([*cells, *(count(counts[state]) for state in ("scored", "error", "unscored"))]))
     caption = " ".join([_CAPTION, *(_EXPLAINED[metric] for metric, _ in metrics if metric in _EXPLAINED)])
     return Table(caption, [[*head, Cell("n"), Cell("errors"), Cell("unscored")]], [Body(lines)])
 
@@ -212,7 +212,7 @@ def _threshold(record: RunRecord) -> float:
     return float(task.get("success_threshold", 1.0)) if isinstance(task, Mapping) else 1.0
 
 
-def examples(seen: Glance) -> list[ShownExample]:
+def examples(seen: Glance) -> list[DisplayedExample]:
     """The sentences on which the attack did most: highest s_src + d_tgt."""
     return [_shown(row) for row in seen.hardest]
 
@@ -222,7 +222,7 @@ def _fitness(row: Row) -> float:
     return values.get("s_src", 0.0) + values.get("d_tgt", 1 - values.get("s_tgt", 1.0))
 
 
-def _shown(row: Row) -> ShownExample:
+def _shown(row: Row) -> DisplayedExample:
     details = row.score.details
     texts = [
         ("x", row.example.inputs.get("src")),
@@ -233,10 +233,10 @@ def _shown(row: Row) -> ShownExample:
         ("made by", details.get("made_by")),
     ]
     scores = ", ".join(f"{name} {number_text(value, 3)}" for name, value in row.score.values.items())
-    return ShownExample(row.example.id, scores, [(name, str(text)) for name, text in texts if text is not None])
+    return DisplayedExample(row.example.id, scores, [(name, str(text)) for name, text in texts if text is not None])
 
 
-def texts(row: Row, asked: Asked) -> Parts:
+def texts(row: Row, asked: Exchanges) -> NamedValues:
     """What the example browser shows: source, perturbed source, outputs and reference."""
     source, inputs, details = row.example.inputs.get("src"), row.example.inputs, row.score.details
     versions = list(inputs.get("adv_src", ()))

@@ -7,8 +7,8 @@ from typing import Any
 from lmassay.evaluations.syntax.blimp import paradigms
 from lmassay.interchange.every_eval_ever import attribution
 from lmassay.interchange.exports import Export, LogDocument
-from lmassay.interchange.lm_eval_export import GREEDY
-from lmassay.interchange.lm_eval_ours import KEY
+from lmassay.interchange.lm_eval.log_export import GREEDY
+from lmassay.interchange.lm_eval.run_metadata import KEY
 from lmassay.types import Row
 
 # What lm-evaluation-harness calls our metrics.

@@ -11,15 +11,15 @@ from lmassay.errors import DataError
 from lmassay.evaluations.syntax.pairs import NUMBER_OF_LABEL, MinimalPair, pair_of
 from lmassay.evaluations.syntax.sentences import CLUSTER as _CLUSTER
 from lmassay.evaluations.syntax.sentences import MinimalPairs
-from lmassay.interchange.lm_eval_log import Log, Sample, asked_digest, by_id, is_finite
-from lmassay.interchange.lm_eval_ours import LeftOut, NotInTheLog
+from lmassay.interchange.lm_eval.run_metadata import UnloggedExample, UnloggedExamples
+from lmassay.interchange.lm_eval.sample_logs import LogSample, SampleLog, by_id, is_finite, requests_digest
 from lmassay.types import Example, LogProbs, Request, Response, Score, SourceLocation, digest
 
 _NO_TOKENS = "the log does not tell how many tokens the sentences have"
-_NOTHING = NotInTheLog(())
+_NOTHING = UnloggedExamples(())
 
 
-def are_pairs(log: Log) -> bool:
+def are_pairs(log: SampleLog) -> bool:
     """True if every sample compares a good with a bad sentence by their log-likelihoods."""
     return all(_order(sample) is not None for sample in log.samples)
 
@@ -29,10 +29,10 @@ class LoggedPairs(MinimalPairs):
 
     def __init__(
         self,
-        logs: Sequence[Log],
+        logs: Sequence[SampleLog],
         imported: Mapping[str, str],
         notes: Sequence[str] = (),
-        absent: NotInTheLog = _NOTHING,
+        absent: UnloggedExamples = _NOTHING,
     ) -> None:
         super().__init__(data="log", label=logs[0].task if len(logs) == 1 else f"{len(logs)} constructions")
         self._logs, self._imported, self._notes, self._absent = logs, imported, notes, absent
@@ -88,7 +88,7 @@ class LoggedPairs(MinimalPairs):
         pairs = [(_construction(s, log.task), _pair(s)) for log in self._logs for s in log.samples]
         pairs += [(left.groups.get("paradigm", ""), _pair_left_out(left)) for left in self._absent]
         data = digest(sorted([construction, pair.good, pair.bad] for construction, pair in pairs))[:8]
-        asked = asked_digest([sample for log in self._logs for sample in log.samples])
+        asked = requests_digest([sample for log in self._logs for sample in log.samples])
         return {"data": data, "prompt": asked, "method": "sentence", **self._imported}
 
     # --- inside -------------------------------------------------------------------------------------------------------
@@ -102,8 +102,8 @@ class LoggedPairs(MinimalPairs):
         return {log.path: log.task for log in self._logs}
 
     @cached_property
-    def _logged(self) -> dict[str, Sample]:
-        found: dict[str, Sample] = {}
+    def _logged(self) -> dict[str, LogSample]:
+        found: dict[str, LogSample] = {}
         for log in self._logs:
             own = by_id((_id(sample, log.task), number, sample) for number, sample in enumerate(log.samples, 1))
             twice = next((name for name in own if name in found), None)
@@ -116,7 +116,7 @@ class LoggedPairs(MinimalPairs):
         return found
 
     @staticmethod
-    def _in_tokens(sample: Sample, score: Score) -> Score:
+    def _in_tokens(sample: LogSample, score: Score) -> Score:
         """The score with the numbers of tokens where the log has them, and without what would need them elsewhere."""
         details = dict(score.details)
         good, bad = details.pop("tokens_good", None), details.pop("tokens_bad", None)
@@ -135,7 +135,7 @@ def _is_count(value: Any) -> bool:
     return type(value) is int and value > 0 and is_finite(value)
 
 
-def _order(sample: Sample) -> tuple[int, int] | None:
+def _order(sample: LogSample) -> tuple[int, int] | None:
     """Which request is about the good, which about the bad sentence; None if this is no such comparison."""
     good, bad = (sample.doc.get(f"sentence_{side}") for side in ("good", "bad"))
     if not isinstance(good, str) or not isinstance(bad, str) or sample.log_likelihoods() is None:
@@ -146,14 +146,14 @@ def _order(sample: Sample) -> tuple[int, int] | None:
     return (0, 1) if asked[0] == good.strip() else (1, 0)
 
 
-def _is_right(sample: Sample) -> bool:
+def _is_right(sample: LogSample) -> bool:
     numbers, order = sample.log_likelihoods(), _order(sample)
     assert numbers is not None
     assert order is not None
     return numbers[order[0]] > numbers[order[1]]
 
 
-def _pair(sample: Sample) -> MinimalPair:
+def _pair(sample: LogSample) -> MinimalPair:
     # A label of another kind of task is no grammatical number.
     label = sample.doc.get("label")
     own = type(label) is int and label in NUMBER_OF_LABEL
@@ -161,21 +161,21 @@ def _pair(sample: Sample) -> MinimalPair:
     return pair_of(doc, str(sample.file), sample.line)
 
 
-def _id(sample: Sample, task: str) -> str:
+def _id(sample: LogSample, task: str) -> str:
     pair = _pair(sample)
     return str(sample.ours.get("id") or digest(_construction(sample, task), pair.good, pair.bad)[:16])
 
 
-def _pair_left_out(left: LeftOut) -> MinimalPair:
+def _pair_left_out(left: UnloggedExample) -> MinimalPair:
     return pair_of(left.doc, f"the pair {left.id}, which is not in the log", 0)
 
 
-def _construction(sample: Sample, task: str) -> str:
+def _construction(sample: LogSample, task: str) -> str:
     """The name of the file that such a pair comes from: BLiMP's are called like the UID of their rows."""
     return str(sample.doc.get("UID") or task.removeprefix("blimp_"))
 
 
-def _groups_of(sample: Sample) -> dict[str, str]:
+def _groups_of(sample: LogSample) -> dict[str, str]:
     groups = sample.ours.get("groups")
     return {str(k): str(v) for k, v in groups.items()} if isinstance(groups, dict) else {}
 
@@ -185,11 +185,11 @@ class PairsReader:
 
     joins = True
 
-    def reads(self, log: Log) -> bool:
+    def reads(self, log: SampleLog) -> bool:
         return are_pairs(log)
 
     def task(
-        self, logs: Sequence[Log], imported: Mapping[str, str], notes: Sequence[str], absent: NotInTheLog
+        self, logs: Sequence[SampleLog], imported: Mapping[str, str], notes: Sequence[str], absent: UnloggedExamples
     ) -> LoggedPairs:
         return LoggedPairs(logs, imported, notes, absent)
 

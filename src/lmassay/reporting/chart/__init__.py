@@ -3,9 +3,11 @@
 A `Chart` has panels, a `Panel` has axes and marks. Say what is drawn; the layout finds the room: ticks are thinned out,
 labels wrapped or cut, legends set in columns, so that no two texts overlap.
 
->>> from lmassay.reporting.chart import Category, CategoryAxis, Chart, Dot, Interval, LinearAxis, Panel, Rule
+>>> from lmassay.reporting.chart import (
+...     Category, CategoryAxis, Chart, Dot, Interval, LinearAxis, Panel, ReferenceLine
+... )
 >>> scores = {"small model": (0.61, 0.55, 0.67), "large model": (0.82, 0.78, 0.86)}
->>> marks = [Rule(0.5)]
+>>> marks = [ReferenceLine(0.5)]
 >>> for row, (value, low, high) in enumerate(scores.values()):
 ...     marks.append(Interval(low, high, at=row, style="whisker"))
 ...     marks.append(Dot(value, row, style="value", title=f"{value:.2f} [{low:.2f}, {high:.2f}]"))
@@ -18,27 +20,31 @@ Markup('<svg viewBox="0 0 400 122" role="i')
 PDF files. Colours come from the style sheet, for light and dark screens and for print.
 """
 
+import warnings
+from typing import Any
+
+from lmassay.errors import OldPluginWarning
 from lmassay.reporting.chart.axes import Axis, Category, CategoryAxis, LinearAxis, LogAxis
 from lmassay.reporting.chart.chart import Chart
-from lmassay.reporting.chart.legend import Key
+from lmassay.reporting.chart.legend import LegendEntry
 from lmassay.reporting.chart.marks import (
     MOST_SERIES,
     Arrow,
     Bar,
-    Cell,
+    ChartLine,
     Dot,
     Group,
     HalfPlane,
+    HeatmapCell,
     Interval,
     Label,
-    Line,
     Mark,
     Marker,
-    Rule,
+    ReferenceLine,
     Shade,
     Stroke,
 )
-from lmassay.reporting.chart.panel import Note, Panel
+from lmassay.reporting.chart.panel import Panel, PanelNote
 
 __all__ = [
     "MOST_SERIES",
@@ -47,22 +53,41 @@ __all__ = [
     "Bar",
     "Category",
     "CategoryAxis",
-    "Cell",
     "Chart",
+    "ChartLine",
     "Dot",
     "Group",
     "HalfPlane",
+    "HeatmapCell",
     "Interval",
-    "Key",
     "Label",
-    "Line",
+    "LegendEntry",
     "LinearAxis",
     "LogAxis",
     "Mark",
     "Marker",
-    "Note",
     "Panel",
-    "Rule",
+    "PanelNote",
+    "ReferenceLine",
     "Shade",
     "Stroke",
 ]
+
+# Names of earlier versions that the documentation used.
+_OLD_NAMES: dict[str, Any] = {
+    "Cell": HeatmapCell,
+    "Key": LegendEntry,
+    "Line": ChartLine,
+    "Note": PanelNote,
+    "Rule": ReferenceLine,
+}
+
+
+def __getattr__(name: str) -> Any:
+    """Hand out a class under its old name, with a deprecation warning."""
+    if name not in _OLD_NAMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    new = _OLD_NAMES[name]
+    message = f"{__name__}.{name} is now called {new.__name__}; the old name will be removed in 1.0"
+    warnings.warn(message, OldPluginWarning, stacklevel=2)
+    return new

@@ -10,7 +10,7 @@ from markupsafe import Markup
 
 from lmassay.reporting.chart import elements
 from lmassay.reporting.chart.drawing import draw_panels
-from lmassay.reporting.chart.legend import Key, Legend
+from lmassay.reporting.chart.legend import Legend, LegendEntry
 from lmassay.reporting.chart.panel import Panel
 from lmassay.reporting.chart.text import ASCENT, drawable, fit
 
@@ -35,7 +35,7 @@ class Chart:
     panels: Sequence[Panel | None]
     columns: int = 1
     title: str = ""
-    legend: Sequence[Key] = ()
+    legend: Sequence[LegendEntry] = ()
     legend_side: Literal["top", "bottom"] = "bottom"
     legend_lines: int | None = 2
     width: float = 400.0

@@ -9,20 +9,20 @@ from markupsafe import Markup
 
 from lmassay.reporting.chart import elements
 from lmassay.reporting.chart.axes import Axis, CategoryAxis, Tick
-from lmassay.reporting.chart.edges import CategoryEdge, Edge, NumericEdge, Rows, edge_of, fitting_ticks, rows_of
+from lmassay.reporting.chart.edges import CategoryEdge, CategoryRows, Edge, NumericEdge, edge_of, fitting_ticks, rows_of
 from lmassay.reporting.chart.elements import Anchor
 from lmassay.reporting.chart.layout import (
     LABEL_GAP,
     TITLE_GAP,
-    Column,
-    Slot,
+    GridColumn,
+    GridSlot,
     columns_of,
     slots_of,
     y_title,
 )
 from lmassay.reporting.chart.marks import Mark
 from lmassay.reporting.chart.panel import Panel
-from lmassay.reporting.chart.placement import Frame, NumericPlacement, Placement, Span
+from lmassay.reporting.chart.placement import NumericPlacement, Placement, PlotArea, Span
 from lmassay.reporting.chart.text import ASCENT, LINE_HEIGHT, MIDDLE, TextBlock, fit
 
 _ROW_GAP = 16.0
@@ -80,7 +80,7 @@ def _draw_row(members: Sequence[PlacedPanel], top: float) -> tuple[Markup, float
 class PlacedPanel:
     """A panel whose column is known, so that its ticks can be chosen and its titles wrapped."""
 
-    def __init__(self, slot: Slot, column: Column) -> None:
+    def __init__(self, slot: GridSlot, column: GridColumn) -> None:
         self.panel = slot.panel
         self.column = column
         self._shows_y = slot.shows_y
@@ -136,7 +136,7 @@ class PlacedPanel:
         """How far the label of a tick at the very end of a numeric y axis reaches beyond the plot."""
         return 0.0 if isinstance(self.panel.y, CategoryAxis) else LINE_HEIGHT / 2
 
-    def rows(self, plot_top: float, end_of_labels: float) -> Rows | None:
+    def rows(self, plot_top: float, end_of_labels: float) -> CategoryRows | None:
         """The categories of the y axis, if it has any."""
         axis = self.panel.y
         if not isinstance(axis, CategoryAxis):
@@ -149,18 +149,18 @@ class PlacedPanel:
 
     # --- drawing ---
 
-    def draw(self, plot: Span, rows: Rows | None, row_top: float) -> Markup:
+    def draw(self, plot: Span, rows: CategoryRows | None, row_top: float) -> Markup:
         """The panel, with its plot in this stretch from top to bottom; its row of panels begins at ``row_top``."""
         y = self._y_placement(plot, rows)
         parts = [self._draw_y_grid(y)]
         if self._below is not None:
             x = _placement(self._below, self.column.plot)
             parts.append(self._draw_x_grid(self._below, x, y, plot.end))
-            parts.append(_draw_marks(self.panel.marks, Frame(x, y)))
+            parts.append(_draw_marks(self.panel.marks, PlotArea(x, y)))
         if self._above is not None:
             top = _placement(self._above, self.column.plot)
             parts.append(self._draw_x_grid(self._above, top, y, plot.start))
-            parts.append(_draw_marks(self.panel.top_marks, Frame(top, y)))
+            parts.append(_draw_marks(self.panel.top_marks, PlotArea(top, y)))
         parts.append(self._draw_below(plot.end))
         parts.append(self._draw_above(plot.start))
         parts.append(self._centred(self._title, row_top + ASCENT, "label"))
@@ -169,7 +169,7 @@ class PlacedPanel:
             parts.append(self._draw_y_labels(plot, y, rows))
         return elements.join(parts)
 
-    def _y_placement(self, plot: Span, rows: Rows | None) -> Placement:
+    def _y_placement(self, plot: Span, rows: CategoryRows | None) -> Placement:
         if rows is not None:
             return rows.placement
         assert not isinstance(self.panel.y, CategoryAxis)
@@ -251,7 +251,7 @@ class PlacedPanel:
             parts.append(elements.text(block, start, middle + MIDDLE, "tick"))
         return elements.join(parts)
 
-    def _draw_y_labels(self, plot: Span, y: Placement, rows: Rows | None) -> Markup:
+    def _draw_y_labels(self, plot: Span, y: Placement, rows: CategoryRows | None) -> Markup:
         parts = []
         start_of_labels = self.column.plot.start
         if rows is not None:
@@ -280,7 +280,7 @@ def _is_tall(panel: Panel) -> bool:
     return sum(category.lanes for category in panel.y.categories) * panel.y.lane > _TALL
 
 
-def _draw_marks(marks: Sequence[Mark], frame: Frame) -> Markup:
+def _draw_marks(marks: Sequence[Mark], frame: PlotArea) -> Markup:
     return elements.join(mark.draw(frame) for mark in marks)
 
 

@@ -224,7 +224,7 @@ def edge_of(axis: Axis, side: Side, length: float) -> Edge:
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class CategoryRow:
     """A category along the y axis: where it begins, where its marks lie, its label and its note."""
 
     category: Category
@@ -235,12 +235,12 @@ class Row:
 
 
 @dataclass(frozen=True, slots=True)
-class Rows:
+class CategoryRows:
     """All categories of a y axis, laid out from top to bottom; ``labels`` is the stretch that labels and notes fill."""
 
     axis: CategoryAxis
     title: TextBlock
-    rows: Sequence[Row]
+    rows: Sequence[CategoryRow]
     labels: Span
     top: float
     bottom: float
@@ -271,7 +271,7 @@ class Rows:
         return elements.join(parts)
 
 
-def rows_of(axis: CategoryAxis, labels: Span, top: float) -> Rows:
+def rows_of(axis: CategoryAxis, labels: Span, top: float) -> CategoryRows:
     """Lay out the categories of a y axis from ``top`` downwards; labels and notes fill the stretch ``labels``."""
     title = fit(axis.title, labels.length)
     notes = [fit(category.note, labels.length / 2) for category in axis.categories]
@@ -291,17 +291,17 @@ def rows_of(axis: CategoryAxis, labels: Span, top: float) -> Rows:
         is_last = position == len(axis.categories) - 1
         if axis.labels == "above" and not is_last:
             y += _ROW_GAP if row.body.length else _HEADING_GAP
-    return Rows(axis, title, rows, labels, top, y)
+    return CategoryRows(axis, title, rows, labels, top, y)
 
 
-def _row(axis: CategoryAxis, category: Category, label: TextBlock, note: TextBlock, top: float) -> Row:
+def _row(axis: CategoryAxis, category: Category, label: TextBlock, note: TextBlock, top: float) -> CategoryRow:
     lanes = 0 if category.kind == "heading" else category.lanes
     if axis.labels == "beside":
         height = max(lanes * axis.lane, label.height + _LEAST_LINE_GAP)
-        return Row(category, label, note, top, Span(top, top + height))
+        return CategoryRow(category, label, note, top, Span(top, top + height))
     label_height = max(label.height, note.height)
     start = top + label_height
-    return Row(category, label, note, top, Span(start, start + lanes * axis.lane))
+    return CategoryRow(category, label, note, top, Span(start, start + lanes * axis.lane))
 
 
 def label_column_width(axis: CategoryAxis, most: float) -> float:

@@ -22,7 +22,7 @@ _LARGEST_NOTE_SHARE = 0.4
 
 
 @dataclass(frozen=True, slots=True)
-class Slot:
+class GridSlot:
     """A panel in its place of the grid. Neighbours with the same axis do not repeat its labels or its title."""
 
     panel: Panel
@@ -34,14 +34,14 @@ class Slot:
 
 
 @dataclass(frozen=True, slots=True)
-class Column:
+class GridColumn:
     """A column of the grid: the stretch of its plots, and the stretch that these fill together with their labels."""
 
     plot: Span
     cell: Span
 
 
-def slots_of(panels: Sequence[Panel | None], columns: int) -> list[Slot]:
+def slots_of(panels: Sequence[Panel | None], columns: int) -> list[GridSlot]:
     """Place panels row by row; None leaves a place empty."""
     present = {divmod(position, columns): panel for position, panel in enumerate(panels) if panel is not None}
     slots = []
@@ -49,7 +49,7 @@ def slots_of(panels: Sequence[Panel | None], columns: int) -> list[Slot]:
         to_the_left = [other for (r, c), other in present.items() if r == row and c < column]
         above = [other for (r, c), other in present.items() if c == column and r < row]
         below = [other for (r, c), other in present.items() if c == column and r > row]
-        slot = Slot(
+        slot = GridSlot(
             panel,
             row,
             column,
@@ -61,7 +61,7 @@ def slots_of(panels: Sequence[Panel | None], columns: int) -> list[Slot]:
     return slots
 
 
-def columns_of(slots: Sequence[Slot], count: int, left: float, width: float) -> list[Column]:
+def columns_of(slots: Sequence[GridSlot], count: int, left: float, width: float) -> list[GridColumn]:
     """Divide the width among the columns. The last one ends beyond ``left + width`` if there is too little room."""
     cell_width = (width - _COLUMN_GAP * (count - 1)) / count
     needs = []
@@ -81,7 +81,7 @@ def columns_of(slots: Sequence[Slot], count: int, left: float, width: float) -> 
             plot_width = min(plot_width, need.most_plot)
         plot = Span(start, start + plot_width)
         cell = Span(x, plot.end + need.right)
-        columns.append(Column(plot, cell))
+        columns.append(GridColumn(plot, cell))
         x = cell.end + _COLUMN_GAP
     return columns
 
@@ -97,7 +97,7 @@ class _Need:
     most_plot: float | None = None
 
 
-def _need(members: Sequence[Slot], cell_width: float) -> _Need:
+def _need(members: Sequence[GridSlot], cell_width: float) -> _Need:
     if not members:
         return _Need()
     least_plot = _LEAST_PLOT_WIDTH
@@ -123,7 +123,7 @@ def y_title(panel: Panel) -> TextBlock:
     return fit(title, panel.height, lines=2)
 
 
-def _room_left(slot: Slot, cell_width: float) -> float:
+def _room_left(slot: GridSlot, cell_width: float) -> float:
     """For the labels and the title of the y axis, and for labels of the x axis that begin left of the plot."""
     overhang = max((_overhang(edge, cell_width)[0] for edge in _edges(slot.panel, cell_width)), default=0.0)
     if not slot.shows_y:
@@ -138,7 +138,7 @@ def _room_left(slot: Slot, cell_width: float) -> float:
     return max(room, overhang)
 
 
-def _room_right(slot: Slot, cell_width: float) -> float:
+def _room_right(slot: GridSlot, cell_width: float) -> float:
     """For the notes, and for labels of the x axis that end right of the plot."""
     room = max((_overhang(edge, cell_width)[1] for edge in _edges(slot.panel, cell_width)), default=0.0)
     for note in slot.panel.notes:

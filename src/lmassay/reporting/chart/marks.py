@@ -23,7 +23,7 @@ from markupsafe import Markup
 
 from lmassay.reporting.chart import elements
 from lmassay.reporting.chart.elements import Anchor, number
-from lmassay.reporting.chart.placement import Frame
+from lmassay.reporting.chart.placement import PlotArea
 from lmassay.reporting.chart.text import MIDDLE, fit
 
 MOST_SERIES = 5
@@ -43,7 +43,7 @@ _STRONGEST_SHADE = 0.62
 class Mark(Protocol):
     """Anything that can draw itself in a frame."""
 
-    def draw(self, frame: Frame) -> Markup:
+    def draw(self, frame: PlotArea) -> Markup:
         """The mark as SVG; nothing if it has no place on the axes."""
         ...
 
@@ -62,7 +62,7 @@ class Group:
     title: str = ""
     shift: tuple[float, float] = (0.0, 0.0)
 
-    def draw(self, frame: Frame) -> Markup:
+    def draw(self, frame: PlotArea) -> Markup:
         shifted = frame.shifted(*self.shift)
         drawn = elements.join(mark.draw(shifted) for mark in self.marks)
         if not drawn:
@@ -74,14 +74,14 @@ class Group:
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class ChartLine:
     """A line through points, in their order."""
 
     points: Sequence[Point]
     style: str = "curve"
     title: str = ""
 
-    def draw(self, frame: Frame) -> Markup:
+    def draw(self, frame: PlotArea) -> Markup:
         placed = [frame.at(*point) for point in self.points if _is_finite(*point)]
         if len(placed) < 2:
             return Markup("")
@@ -100,7 +100,7 @@ class Dot:
     radius: float = 3.4
     title: str = ""
 
-    def draw(self, frame: Frame) -> Markup:
+    def draw(self, frame: PlotArea) -> Markup:
         if not _is_finite(self.x, self.y):
             return Markup("")
         x, y = frame.at(self.x, self.y)
@@ -125,7 +125,7 @@ class Interval:
     caps: bool = False
     title: str = ""
 
-    def draw(self, frame: Frame) -> Markup:
+    def draw(self, frame: PlotArea) -> Markup:
         if not _is_finite(self.low, self.high, self.at):
             return Markup("")
         start, end = _along(frame, self.along, self.low, self.high, self.at)
@@ -153,7 +153,7 @@ class Bar:
     style: str = "share"
     title: str = ""
 
-    def draw(self, frame: Frame) -> Markup:
+    def draw(self, frame: PlotArea) -> Markup:
         if not _is_finite(self.start, self.end, self.at):
             return Markup("")
         (x1, y1), (x2, y2) = _along(frame, self.along, self.start, self.end, self.at)
@@ -174,7 +174,7 @@ class Stroke:
     style: str = "mark"
     title: str = ""
 
-    def draw(self, frame: Frame) -> Markup:
+    def draw(self, frame: PlotArea) -> Markup:
         if not _is_finite(self.x, self.y):
             return Markup("")
         x, y = frame.at(self.x, self.y)
@@ -189,7 +189,7 @@ class Arrow:
     end: float
     at: float
 
-    def draw(self, frame: Frame) -> Markup:
+    def draw(self, frame: PlotArea) -> Markup:
         if not _is_finite(self.start, self.end, self.at):
             return Markup("")
         (x1, y), (x2, _) = _along(frame, "x", self.start, self.end, self.at)
@@ -204,7 +204,7 @@ class Arrow:
 
 
 @dataclass(frozen=True, slots=True)
-class Rule:
+class ReferenceLine:
     """A reference line at a value of one axis, across the panel, or across one category of the other axis."""
 
     value: float
@@ -213,7 +213,7 @@ class Rule:
     category: int | None = None
     title: str = ""
 
-    def draw(self, frame: Frame) -> Markup:
+    def draw(self, frame: PlotArea) -> Markup:
         if not _is_finite(self.value):
             return Markup("")
         across = frame.y if self.axis == "x" else frame.x
@@ -237,7 +237,7 @@ class HalfPlane:
     b: float
     c: float
 
-    def draw(self, frame: Frame) -> Markup:
+    def draw(self, frame: PlotArea) -> Markup:
         corners, edge = self.clipped(frame.x.range, frame.y.range)
         parts = []
         if len(corners) > 2:
@@ -274,7 +274,7 @@ class HalfPlane:
 
 
 @dataclass(frozen=True, slots=True)
-class Cell:
+class HeatmapCell:
     """A cell of a heat map: its text, and a shade from -1 (one colour) over 0 (none) to 1 (the other colour)."""
 
     column: int
@@ -283,7 +283,7 @@ class Cell:
     shade: float | None = None
     title: str = ""
 
-    def draw(self, frame: Frame) -> Markup:
+    def draw(self, frame: PlotArea) -> Markup:
         x, y = frame.x.spans[self.column], frame.y.spans[self.row]
         inside_x, inside_y = (x.start + 1, x.end - 1), (y.start + 1, y.end - 1)
         parts = [elements.title(self.title), elements.rectangle(inside_x, inside_y, "heat-none", fill="none")]
@@ -302,7 +302,7 @@ class Shade:
     x: tuple[float, float]
     shade: float
 
-    def draw(self, frame: Frame) -> Markup:
+    def draw(self, frame: PlotArea) -> Markup:
         left, right = frame.x(self.x[0]), frame.x(self.x[1])
         bottom, top = frame.y(0.0), frame.y(1.0)
         return shaded((left, right), (top, bottom), self.shade)
@@ -318,7 +318,7 @@ class Label:
     style: str = "tick"
     anchor: Anchor = "start"
 
-    def draw(self, frame: Frame) -> Markup:
+    def draw(self, frame: PlotArea) -> Markup:
         x, y = frame.at(self.x, self.y)
         left, right = sorted((frame.x.span.start, frame.x.span.end))
         room = {"start": right - x, "end": x - left, "middle": 2 * min(right - x, x - left)}[self.anchor]
@@ -337,7 +337,7 @@ def _is_finite(*values: float) -> bool:
     return all(map(math.isfinite, values))
 
 
-def _along(frame: Frame, along: Direction, start: float, end: float, at: float) -> tuple[Point, Point]:
+def _along(frame: PlotArea, along: Direction, start: float, end: float, at: float) -> tuple[Point, Point]:
     if along == "x":
         return frame.at(start, at), frame.at(end, at)
     return frame.at(at, start), frame.at(at, end)

@@ -10,7 +10,7 @@ from lmassay.reporting.chart.marks import Mark
 
 
 @dataclass(frozen=True, slots=True)
-class Note:
+class PanelNote:
     """A text to the right of a panel, at a coordinate of its y axis."""
 
     y: float
@@ -31,6 +31,6 @@ class Panel:
     top: Axis | None = None
     top_marks: Sequence[Mark] = ()
     title: str = ""
-    notes: Sequence[Note] = ()
+    notes: Sequence[PanelNote] = ()
     share: float = 1.0
     height: float = 210.0

@@ -80,7 +80,7 @@ Placement = NumericPlacement | CategoryPlacement
 
 
 @dataclass(frozen=True, slots=True)
-class Frame:
+class PlotArea:
     """The area of the drawing that marks are drawn in, and how their coordinates are placed there."""
 
     x: Placement
@@ -91,5 +91,5 @@ class Frame:
         """The place of a point."""
         return self.x(x) + self.shift[0], self.y(y) + self.shift[1]
 
-    def shifted(self, right: float, down: float) -> Frame:
+    def shifted(self, right: float, down: float) -> PlotArea:
         return replace(self, shift=(self.shift[0] + right, self.shift[1] + down))

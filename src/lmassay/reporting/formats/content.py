@@ -8,34 +8,23 @@ from dataclasses import dataclass
 from lmassay.errors import UserError
 from lmassay.reporting.blocks import (
     Block,
-    Body,
-    Cell,
     Figure,
     Figures,
     Folded,
     Heading,
-    Line,
     Note,
     Section,
-    Table,
-    name,
 )
-from lmassay.reporting.numbers import number_text, p_text
-from lmassay.reporting.ranking import ranking_table
+from lmassay.reporting.comparison_tables import differences_table, ranking_table
+from lmassay.reporting.run_labels import label_runs
 from lmassay.reporting.sections import section_of
-from lmassay.reporting.shown import shown_together
-from lmassay.reporting.tiles import plain_overview
-from lmassay.statistics.comparison import Comparison, compare_runs, load_side, share_examples
+from lmassay.reporting.tiles import overview_table
+from lmassay.statistics.comparison import compare_runs, load_side, share_examples
 from lmassay.statistics.gate import ALPHA
 from lmassay.statistics.ranking import rankings
 from lmassay.storage.provenance import command_line
 from lmassay.storage.store import DAMAGED, Store
 from lmassay.types import RunRecord
-
-_COMPARED = (
-    "Paired by example; interval and two-sided p from the same paired t-test; FDR: adjusted for {rows} rows (false "
-    "discovery rate, Benjamini and Hochberg)."
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,9 +51,9 @@ def chapters(store: Store, records: Sequence[RunRecord]) -> list[Chapter]:
     """What stands on top, a chapter for each task, and the runs with what their numbers were computed with."""
     if not records:
         raise UserError("there is nothing to report; see `lmassay ls`")
-    overview = plain_overview(store, records)
+    overview = overview_table(store, records)
     found = [Chapter("Overview", overview)] if overview else []
-    shown = shown_together(records)
+    shown = label_runs(records)
     for task in dict.fromkeys(record.task for record in records):
         members = [record for record in shown.records if record.task == task]
         blocks = task_blocks(store, members, section_of(store, members), shown.notes_on(task))
@@ -116,7 +105,7 @@ def _compared(store: Store, records: Sequence[RunRecord], section: Section) -> I
     rows = compare_runs(base, both, wanted) if both else []
     if rows:
         yield Heading(f"Against {rows[0].base_label}")
-        yield _comparison_table(rows, f"{_COMPARED.format(rows=len(rows))} {section.comparison_note}".strip())
+        yield differences_table(rows, section.comparison_note)
         names = {side.record.id: side.name for side in (base, *both)}
         ranking = ranking_table(rankings([base, *both], rows, ALPHA), names.__getitem__, ALPHA)
         if ranking:
@@ -125,19 +114,6 @@ def _compared(store: Store, records: Sequence[RunRecord], section: Section) -> I
     apart = [other.name for other in others if other.record.id not in shared and other.table.ids]
     if apart:
         yield Note(f"Not compared with {base.name}, for they share no example with it: {', '.join(apart)}.")
-
-
-def _comparison_table(rows: Sequence[Comparison], caption: str) -> Table:
-    titles = ("mean", "base mean", "difference", "interval", "p", "p (FDR)", "pairs")
-    head = [Cell("metric", kind="text"), Cell("run", kind="text"), *map(Cell, titles)]
-    lines = []
-    for row in rows:
-        known = row.low is not None and row.high is not None
-        interval = f"[{number_text(row.low)}, {number_text(row.high)}]" if known else "n/a"
-        numbers = (number_text(row.new_mean), number_text(row.base_mean), f"{row.difference:+.4f}", interval)
-        texts = [*numbers, p_text(row.p), p_text(row.p_adjusted), f"{row.n:,}"]
-        lines.append(Line([name(row.metric), Cell(row.new_label, kind="text"), *map(Cell, texts)]))
-    return Table(caption, [head], [Body(lines)])
 
 
 def _runs(records: Sequence[RunRecord]) -> Iterator[Note]:

@@ -9,7 +9,19 @@ from itertools import groupby
 
 import lmassay
 from lmassay.errors import UserError
-from lmassay.reporting.blocks import Block, Cell, Examples, Figure, Figures, Folded, Heading, Line, Note, Table, Tiles
+from lmassay.reporting.blocks import (
+    Block,
+    Cell,
+    Examples,
+    Figure,
+    Figures,
+    Folded,
+    Heading,
+    Note,
+    Table,
+    TableRow,
+    Tiles,
+)
 from lmassay.reporting.formats.content import Chapter, Pictures
 
 EAST_ASIAN, OTHER = "eastasian", "otherscript"
@@ -131,9 +143,9 @@ def _readable(path: str) -> str:
 # --- tables -----------------------------------------------------------------------------------------------------------
 
 
-def _pages(table: Table) -> Iterator[list[Line]]:
+def _pages(table: Table) -> Iterator[list[TableRow]]:
     """The lines of a table in as many parts as have room on a page each."""
-    page: list[Line] = []
+    page: list[TableRow] = []
     rows = 0
     for line in (line for body in table.bodies for line in body.lines):
         if page and rows + _rows(line) > _MOST_ROWS:
@@ -145,7 +157,7 @@ def _pages(table: Table) -> Iterator[list[Line]]:
         yield page
 
 
-def _rows(line: Line) -> int:
+def _rows(line: TableRow) -> int:
     return 1 + max((len(cell.small) for cell in line.cells), default=0)
 
 
@@ -160,7 +172,7 @@ def frame(columns: str, heads: Sequence[str], rows: Sequence[str]) -> str:
     return "\n".join([begin, r"\toprule", *heads, MIDRULE, *rows, r"\bottomrule", end])
 
 
-def _tabular(table: Table, lines: Sequence[Line]) -> str:
+def _tabular(table: Table, lines: Sequence[TableRow]) -> str:
     columns = _columns(table)
     heads = []
     for number, cells in enumerate(table.heads):
@@ -224,7 +236,7 @@ def rules(spans: Sequence[int]) -> str:
     return " ".join(found)
 
 
-def _line(line: Line, columns: int) -> list[str]:
+def _line(line: TableRow, columns: int) -> list[str]:
     """A row of texts, and one of small print for each line of it."""
     cells = _spread(line.cells, columns)
     texts = [_set(escape(_written(cell.text, cell)), line, place) for place, cell in enumerate(cells)]
@@ -239,7 +251,7 @@ def _written(text: str, cell: Cell) -> str:
     return minus(text) if cell.kind == "num" else breakable(text)
 
 
-def _set(text: str, line: Line, place: int) -> str:
+def _set(text: str, line: TableRow, place: int) -> str:
     if place == 0 and line.kind == "part":
         return rf"\quad {text}"
     return rf"\textbf{{{text}}}" if text and place == 0 and line.kind in ("total", "head") else text

@@ -9,7 +9,19 @@ import urllib.parse
 from collections.abc import Iterator, Sequence
 
 import lmassay
-from lmassay.reporting.blocks import Block, Cell, Examples, Figure, Figures, Folded, Heading, Line, Note, Table, Tiles
+from lmassay.reporting.blocks import (
+    Block,
+    Cell,
+    Examples,
+    Figure,
+    Figures,
+    Folded,
+    Heading,
+    Note,
+    Table,
+    TableRow,
+    Tiles,
+)
 from lmassay.reporting.formats.content import Chapter, Pictures
 
 # An underscore between letters or digits emphasizes nothing.
@@ -101,7 +113,7 @@ def _table(table: Table) -> str:
     return "\n".join(lines)
 
 
-def _cells(line: Line, columns: int) -> list[str]:
+def _cells(line: TableRow, columns: int) -> list[str]:
     found = []
     for place, cell in enumerate(_spread(line.cells, columns)):
         text = escape(cell.text)

@@ -26,8 +26,8 @@ from lmassay.evaluations.syntax.refining_tse.results import (
     latex_table,
     read_results,
 )
-from lmassay.reporting.chart import Chart, Line, LinearAxis, LogAxis
-from lmassay.reporting.figure_style import page_sheet
+from lmassay.reporting.chart import Chart, ChartLine, LinearAxis, LogAxis
+from lmassay.reporting.figure_style import page_style_sheet
 from lmassay.reporting.formats.latex import escape_signs
 from tests.helpers import write_lines
 from tests.reporting.chart.boxes import outside, overlaps, size_of, text_boxes
@@ -259,7 +259,7 @@ def test_no_results_is_an_error_that_says_where_they_lie(tmp_path):
 
 def lines_of(marks) -> list[list[tuple[float, float]]]:
     """The points of each line among the marks of a panel."""
-    return [mark.points for group in marks for mark in group.marks if isinstance(mark, Line)]
+    return [mark.points for group in marks for mark in group.marks if isinstance(mark, ChartLine)]
 
 
 def labels(chart) -> list[str]:
@@ -348,7 +348,7 @@ def test_every_colour_is_in_the_style_sheet(paper):
     for number in range(56):
         paper.tse["m", f"own{number}"] = 0.5
     colours = {figures.curve_style(name, paper).colour for name in paper.templates}
-    assert colours <= page_sheet().classes
+    assert colours <= page_style_sheet().classes
 
 
 ODD = "costs $5 or $\\frac"

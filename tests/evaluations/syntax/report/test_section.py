@@ -13,8 +13,9 @@ from lmassay.evaluations.syntax.report import section
 from lmassay.evaluations.syntax.report.accuracy_chart import accuracy_chart
 from lmassay.evaluations.syntax.report.curves import curve_chart
 from lmassay.evaluations.syntax.report.cutoffs import CutoffCurve, CutoffPoint, series_style
-from lmassay.reporting.blocks import Section, titles
+from lmassay.reporting.blocks import Section
 from lmassay.reporting.chart import MOST_SERIES
+from lmassay.reporting.run_labels import short_run_titles
 from lmassay.storage.store import Store
 from lmassay.types import Example, NewRun, Provenance, Result, Row, RunRecord, Score, provenance_from_dict
 from tests.reporting.small_runs import NASTY, cells, page, run, tables, two_constructions, write_agreement
@@ -278,7 +279,7 @@ def record(name: str, model: str, label: str = "l", **signature: str) -> RunReco
 
 def test_runs_are_named_by_as_little_as_tells_them_apart():
     some = [record("x-1", "a"), record("x-2", "b", "l"), record("x-3", "b", "m")]
-    assert titles(some) == ["a", "b · l", "b · m"]
+    assert short_run_titles(some) == ["a", "b · l", "b · m"]
     same = [record("x-1", "a", method="s"), record("x-2", "a", method="p"), record("x-3", "a", method="p")]
-    assert titles(same) == ["a · method s", "a · method p · 2", "a · method p · 3"]
-    assert titles([replace(same[0])]) == ["a"]
+    assert short_run_titles(same) == ["a · method s", "a · method p · 2", "a · method p · 3"]
+    assert short_run_titles([replace(same[0])]) == ["a"]

@@ -8,8 +8,8 @@ from typing import Any
 from lmassay.evaluations.bias.items import LETTERS
 from lmassay.evaluations.bias.report.runs import AnswerExample, BiasRun, PromptFamily, Reading
 from lmassay.evaluations.bias.report.tables import DIGITS, lines_by_family, measure
-from lmassay.reporting.blocks import Block, Cell, Examples, Heading, ShownExample, Table, count
-from lmassay.reporting.example_texts import Asked, Parts, answer_at, prompt_text
+from lmassay.reporting.blocks import Block, Cell, DisplayedExample, Examples, Heading, Table, count
+from lmassay.reporting.example_texts import Exchanges, NamedValues, answer_at, prompt_text
 from lmassay.reporting.numbers import number_text
 from lmassay.storage.store import Spending, Store
 from lmassay.types import Row
@@ -17,7 +17,7 @@ from lmassay.types import Row
 _LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 
 
-def texts(row: Row, asked: Asked) -> Parts:
+def texts(row: Row, asked: Exchanges) -> NamedValues:
     """The question with its choices, the answer, and how it was read."""
     inputs, details = row.example.inputs, row.score.details
     choices = dict(zip(_LETTERS, inputs.get("choices", ()), strict=False))
@@ -193,7 +193,7 @@ def _total(spendings: Sequence[Spending]) -> Spending:
     )
 
 
-def _shown(kept: AnswerExample, stereotype: bool) -> ShownExample:
+def _shown(kept: AnswerExample, stereotype: bool) -> DisplayedExample:
     row = kept.row
     inputs, details, groups = row.example.inputs, row.score.details, row.example.groups
     question = [
@@ -211,7 +211,7 @@ def _shown(kept: AnswerExample, stereotype: bool) -> ShownExample:
     times = f"in {kept.times} orders of its choices" if stereotype else f"{kept.times:,} such answers"
     told = [groups.get("category", ""), groups.get("label", ""), times if kept.times > 1 else ""]
     scores = " · ".join(filter(None, told))
-    return ShownExample(row.example.id, scores, texts)
+    return DisplayedExample(row.example.id, scores, texts)
 
 
 def _choices(choices: Sequence[str], reference: Any) -> str:

@@ -20,7 +20,20 @@ from lmassay.evaluations.bias.report.runs import (
     prompts_name,
 )
 from lmassay.evaluations.bias.report.tables import DIGITS, MetricColumn, metric_columns, prompt_name
-from lmassay.reporting.blocks import Block, Body, Cell, Figure, Figures, Folded, Heading, Line, Note, Table, count, name
+from lmassay.reporting.blocks import (
+    Block,
+    Body,
+    Cell,
+    Figure,
+    Figures,
+    Folded,
+    Heading,
+    Note,
+    Table,
+    TableRow,
+    count,
+    name,
+)
 from lmassay.reporting.numbers import number_text, p_text
 from lmassay.statistics.comparison import Comparison, Side, compare_runs, load_side, share_examples
 from lmassay.statistics.distributions import false_discovery_rates
@@ -309,10 +322,10 @@ def _table(contrast: Contrast) -> Table:
         if change is None:
             continue
         several = len(change.rows) > 1
-        lines = [Line(_cells(titles[metric], change))]
+        lines = [TableRow(_cells(titles[metric], change))]
         if several:
             parts = [(prompt, found[metric]) for prompt, found in contrast.rows if metric in found]
-            lines += [Line(_cells(prompt, _single(row)), "part") for prompt, row in parts]
+            lines += [TableRow(_cells(prompt, _single(row)), "part") for prompt, row in parts]
         bodies.append(Body(lines, folds=several))
     head = [
         Cell("", kind="text"),
@@ -370,9 +383,9 @@ def _sixteen_rows(contrast: Contrast) -> Table | None:
             known = [mean for mean in sides if mean is not None]
             if len(known) < len(sides):
                 return None
-            lines.append(Line(_plain_cells(f"{kind}, {CONTEXTS[metric[-3:]]}", *known)))
+            lines.append(TableRow(_plain_cells(f"{kind}, {CONTEXTS[metric[-3:]]}", *known)))
             means.append(known)
-        lines.append(Line(_plain_cells(f"{kind}, both", *map(scores.mean_over_contexts, *means)), "total"))
+        lines.append(TableRow(_plain_cells(f"{kind}, both", *map(scores.mean_over_contexts, *means)), "total"))
     names = (contrast.before_name, contrast.after_name)
     head = [Cell("", kind="text"), *map(Cell, (*names, "change in points", "relative change"))]
     return Table(_SIXTEEN, [head], [Body(lines)])

@@ -17,7 +17,7 @@ from lmassay.evaluations.bias.report.runs import (
     groups_of,
 )
 from lmassay.evaluations.bias.report.tables import DIGITS, by_group, metric_columns, prompt_name
-from lmassay.reporting.blocks import Block, Body, Cell, Figure, Figures, Folded, Heading, Line, Note, Table, name
+from lmassay.reporting.blocks import Block, Body, Cell, Figure, Figures, Folded, Heading, Note, Table, TableRow, name
 from lmassay.reporting.numbers import interval_text, number_text, value_text
 
 MOST_FAMILIES = 12
@@ -135,7 +135,7 @@ def _spread_table(families: Sequence[PromptFamily]) -> Table:
     for family in families:
         small = [family.variant] if family.variant else []
         cells = [_spread_cell(family.of_prompts(column.metric)) for column in found]
-        lines.append(Line([name(family.first.model, *small, f"{len(family.runs)} prompts"), *cells]))
+        lines.append(TableRow([name(family.first.model, *small, f"{len(family.runs)} prompts"), *cells]))
     caption = (
         "Highest less lowest prompt in points; which they are, their mean and standard deviation. The prompts of one "
         "file ask the same of the same questions: only the wording differs."

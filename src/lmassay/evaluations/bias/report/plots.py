@@ -20,8 +20,8 @@ from lmassay.reporting.chart import (
     Label,
     LinearAxis,
     Mark,
-    Note,
     Panel,
+    PanelNote,
     Stroke,
 )
 
@@ -190,8 +190,8 @@ def _side_by_side(
     return Chart(description, [accuracy, bias], columns=2, title=title)
 
 
-def _notes(column: Sequence[_PlottedMark | None]) -> list[Note]:
-    return [Note(row, drawn.note) for row, drawn in enumerate(column) if drawn is not None and drawn.note]
+def _notes(column: Sequence[_PlottedMark | None]) -> list[PanelNote]:
+    return [PanelNote(row, drawn.note) for row, drawn in enumerate(column) if drawn is not None and drawn.note]
 
 
 # --- the marks of a row -----------------------------------------------------------------------------------------------

@@ -15,7 +15,7 @@ from lmassay.evaluations.bias.report.runs import (
     bias_name,
     groups_of,
 )
-from lmassay.reporting.blocks import ABSENT, Body, Cell, Line, Table, count, name
+from lmassay.reporting.blocks import ABSENT, Body, Cell, Table, TableRow, count, name
 from lmassay.reporting.numbers import interval_text, number_text, value_text
 
 DIGITS = 3
@@ -65,10 +65,10 @@ def headline(families: Sequence[PromptFamily]) -> Table:
 def by_group(family: PromptFamily) -> Table:
     """Overall, labels, categories with every number."""
     found = metric_columns(family.runs)
-    lines = [Line(_line(family, OVERALL, OVERALL, found), "total")]
+    lines = [TableRow(_line(family, OVERALL, OVERALL, found), "total")]
     for kind, groups in groups_of(family.runs).items():
-        lines.append(Line([name(f"by {kind}"), *[Cell("")] * (len(found) + len(_COUNTS))], "head"))
-        lines += [Line(_line(family, group, group.partition("=")[2], found)) for group in groups]
+        lines.append(TableRow([name(f"by {kind}"), *[Cell("")] * (len(found) + len(_COUNTS))], "head"))
+        lines += [TableRow(_line(family, group, group.partition("=")[2], found)) for group in groups]
     caption = _MEANS if len(family.runs) > 1 else ""
     return Table(caption, _heads("", found), [Body(lines)], dense=True)
 
@@ -82,8 +82,10 @@ def lines_by_family(
         several = len(family.runs) > 1
         which = f"{how} {len(family.runs)} prompts" if several else prompt_name(family.first)
         small = [family.variant, which] if family.variant else [which]
-        lines = [Line([name(family.first.model, *small), *cells(family)])]
-        lines += [Line([name(prompt_name(run)), *cells(PromptFamily([run]))], "part") for run in family.runs if several]
+        lines = [TableRow([name(family.first.model, *small), *cells(family)])]
+        lines += [
+            TableRow([name(prompt_name(run)), *cells(PromptFamily([run]))], "part") for run in family.runs if several
+        ]
         bodies.append(Body(lines, folds=several))
     return bodies
 

@@ -13,16 +13,16 @@ from lmassay.reporting.chart import (
     Category,
     CategoryAxis,
     Chart,
+    ChartLine,
     Dot,
     Group,
     Interval,
-    Key,
-    Line,
+    LegendEntry,
     LinearAxis,
     Mark,
     Marker,
-    Note,
     Panel,
+    PanelNote,
     Stroke,
 )
 
@@ -84,7 +84,7 @@ def series_chart(
     if diagonal:
         low, high = max(x.low, y.low), min(x.high, y.high)
         if low < high:
-            marks.append(Line([(low, low), (high, high)], "chance"))
+            marks.append(ChartLine([(low, low), (high, high)], "chance"))
     apart = min(_APART, _MOST_APART / max(len(series) - 1, 1))
     for number, one in enumerate(series):
         # Intervals of several series over the same places would lie upon each other.
@@ -103,16 +103,17 @@ def dot_rows_chart(
     """Rows of dots below their labels, each with its range and mean; the axis holds all values of ``scale``."""
     axis = CategoryAxis([Category(row.label, lanes=len(names), kind="strong") for row in rows], lane=17)
     marks: list[Mark] = []
-    notes: list[Note] = []
+    notes: list[PanelNote] = []
     for number, row in enumerate(rows):
         for lane, (dots, summary) in enumerate(zip(row.series, row.summaries, strict=True)):
             y = axis.lane_position(number, lane)
-            notes.append(Note(y, summary))
+            notes.append(PanelNote(y, summary))
             if dots:
                 marks.append(_row_of_dots(dots, lane, y))
     panel = Panel(y=axis, x=percent_axis(title, scale or (0.0, 100.0)), marks=marks, notes=notes)
     legend = [
-        Key(name, [Group([_dot(0.5, 0.5, number)], series=number)], width=10) for number, name in enumerate(names)
+        LegendEntry(name, [Group([_dot(0.5, 0.5, number)], series=number)], width=10)
+        for number, name in enumerate(names)
     ]
     return Chart(description, [panel], legend=legend, legend_side="top")
 
@@ -120,7 +121,7 @@ def dot_rows_chart(
 def _marks_of(series: Series, number: int) -> list[Mark]:
     marks: list[Mark] = []
     if series.line:
-        marks.append(Line([(point.x, point.y) for point in series.points], _line_style(number)))
+        marks.append(ChartLine([(point.x, point.y) for point in series.points], _line_style(number)))
     for point in series.points:
         if series.dots or point.strong:
             marks.append(_point(point, number, has_ring=point.strong and series.dots))
@@ -146,11 +147,11 @@ def _line_style(series: int) -> str:
     return "curve dashed" if series >= MOST_SERIES else "curve"
 
 
-def _key(series: Series, number: int) -> Key:
+def _key(series: Series, number: int) -> LegendEntry:
     sample: list[Mark] = [_dot(0.5, 0.5, number)]
     if series.line:
         sample.insert(0, Interval(0.0, 1.0, 0.5, style=_line_style(number)))
-    return Key(series.name, [Group(sample, series=number)])
+    return LegendEntry(series.name, [Group(sample, series=number)])
 
 
 def _row_of_dots(dots: Sequence[tuple[str, float]], series: int, y: float) -> Group:

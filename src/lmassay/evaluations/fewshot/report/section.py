@@ -19,7 +19,7 @@ from lmassay.evaluations.fewshot.report.tables import (
     performance_table,
     stability_note,
 )
-from lmassay.reporting.blocks import Block, Body, Cell, Folded, Heading, Line, Note, Section, Table, name
+from lmassay.reporting.blocks import Block, Body, Cell, Folded, Heading, Note, Section, Table, TableRow, name
 from lmassay.reporting.sections import results_section as generic_section
 from lmassay.storage.store import Store
 from lmassay.types import RunRecord
@@ -92,7 +92,7 @@ def _methods_table(studies: Sequence[Study]) -> Table:
         for task, cell in zip(tasks, task_cells, strict=True):
             cells.append(_method_cell(strategy.verdicts.get(task), cell))
         cells.append(Cell(average.text(), [number_of_tasks] if average.parts else []))
-        lines.append(Line(cells))
+        lines.append(TableRow(cells))
     head = [Cell("method", kind="text"), Cell("strategy", kind="text"), *map(Cell, table.columns)]
     caption = (
         "Test mean ± std over splits of the configuration that dev selects, also one that shows nothing (the overview "
@@ -136,7 +136,7 @@ def _configurations(strategy: Strategy, task: str, verdict: Verdict) -> Folded:
             estimate = configuration.test_metrics.get(metric)
             cells.append(Cell("–", []) if estimate is None else estimate_cell(estimate))
         cells.append(Cell(f"{len(configuration.splits)} of {verdict.k}"))
-        lines.append(Line(cells, "total" if is_selected else "plain"))
+        lines.append(TableRow(cells, "total" if is_selected else "plain"))
     head = [Cell("configuration", kind="text"), Cell("dev"), Cell("test"), *map(Cell, shown_metrics), Cell("splits")]
     caption = "Mean ± std over splits and interval, in percent; those with all their splits first, by dev."
     number = len(verdict.configurations)
@@ -184,7 +184,7 @@ def _missing_trainings(study: Study) -> list[Block]:
             Cell(state, [reason], kind="text"),
             Cell(run, kind="text"),
         ]
-        lines.append(Line(cells))
+        lines.append(TableRow(cells))
     titles = ("configuration", "task", "strategy", "splits", "why", "run")
     head = [Cell(title, kind="num" if title == "splits" else "text") for title in titles]
     more = f" The first {_MOST_MISSING} of {len(splits)}." if len(splits) > _MOST_MISSING else ""

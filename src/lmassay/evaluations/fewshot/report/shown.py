@@ -13,7 +13,7 @@ from lmassay.evaluations.fewshot.report.tables import (
     selected_name,
     splits_text,
 )
-from lmassay.reporting.blocks import Body, Cell, Line, Table, count, name
+from lmassay.reporting.blocks import Body, Cell, Table, TableRow, count, name
 
 # A table with more columns is set densely.
 _MOST_COLUMNS = 5
@@ -28,7 +28,7 @@ def shown_table(table: ProtocolTable, caption: str, rule_after: int | None = Non
         for cell in cells:
             below = [text for number in cell for text in number.small]
             line.append(Cell(" / ".join(number.text for number in cell), below))
-        lines.append(Line(line))
+        lines.append(TableRow(line))
     head = [Cell("", kind="text"), *map(Cell, table.columns)]
     bodies = [Body(lines)]
     if rule_after is not None and rule_after < len(lines):
@@ -42,7 +42,7 @@ def selected_table(strategy: Strategy) -> Table:
     for task, verdict in strategy.verdicts.items():
         shared = _shared_options(verdict.selected)
         lines.append(
-            Line(
+            TableRow(
                 [
                     name(task),
                     Cell(selected_name(verdict), [shared] if shared else [], kind="text"),

@@ -17,7 +17,7 @@ from lmassay.evaluations.syntax.refining_tse.results import (
 )
 from lmassay.evaluations.syntax.report.cutoffs import CurveStyle, CutoffCurve, CutoffPoint, Side, cutoff_panel
 from lmassay.reporting.blocks import Figure
-from lmassay.reporting.chart import Chart, Dot, Group, Interval, Key, LinearAxis, LogAxis, Mark, Marker, Panel
+from lmassay.reporting.chart import Chart, Dot, Group, Interval, LegendEntry, LinearAxis, LogAxis, Mark, Marker, Panel
 from lmassay.reporting.figure_files import FigureFile, FigureFormat
 from lmassay.reporting.figure_files import write_figures as write_figure_files
 from lmassay.reporting.figure_style import standalone
@@ -196,17 +196,19 @@ def _bottom_axis(results: Results) -> LogAxis:
     return LogAxis.around("Bottom cutoff", cutoffs)
 
 
-def _legend(results: Results, templates: Sequence[str]) -> list[Key]:
+def _legend(results: Results, templates: Sequence[str]) -> list[LegendEntry]:
     keys = []
     for name in templates:
         style = curve_style(name, results)
-        keys.append(Key(template_title(name), [Group([Dot(0.5, 0.5, style.top, radius=4)], style=style.colour)]))
+        keys.append(
+            LegendEntry(template_title(name), [Group([Dot(0.5, 0.5, style.top, radius=4)], style=style.colour)])
+        )
     solid: list[Mark] = [Interval(0.0, 1.0, 0.5, style="curve")]
     dashed: list[Mark] = [Interval(0.0, 1.0, 0.5, style="curve dashed")]
     if all(name in TEMPLATES for name in templates):
         # The published sets share their marks; others have a mark of their own, shown beside their names.
         solid.append(Dot(0.5, 0.5, radius=3))
         dashed.append(Dot(0.5, 0.5, "cross", radius=3))
-    keys.append(Key("Top cutoffs", [Group(solid, style="neutral")]))
-    keys.append(Key("Bottom cutoffs", [Group(dashed, style="neutral")]))
+    keys.append(LegendEntry("Top cutoffs", [Group(solid, style="neutral")]))
+    keys.append(LegendEntry("Bottom cutoffs", [Group(dashed, style="neutral")]))
     return keys

@@ -13,11 +13,11 @@ from lmassay.reporting.chart import (
     Dot,
     Group,
     Interval,
-    Key,
+    LegendEntry,
     LinearAxis,
     Mark,
     Panel,
-    Rule,
+    ReferenceLine,
     Stroke,
 )
 
@@ -51,18 +51,18 @@ def accuracy_chart(
     if len(series) > MOST_SERIES:
         raise ValueError(f"{len(series)} series in one figure; readers can tell {MOST_SERIES} apart")
     axis = CategoryAxis([Category(row.label, lanes=max(len(series), 1)) for row in rows], lane=_LANE)
-    marks: list[Mark] = [Rule(_CHANCE)]
+    marks: list[Mark] = [ReferenceLine(_CHANCE)]
     for number, row in enumerate(rows):
         if row.reference is not None:
             title = f"{reference} {row.reference:.3f}"
-            marks.append(Rule(row.reference, style="mark", category=number, title=title))
+            marks.append(ReferenceLine(row.reference, style="mark", category=number, title=title))
         for lane, accuracy in enumerate(row.values):
             if accuracy is not None:
                 marks.append(_accuracy(accuracy, lane, axis.lane_position(number, lane)))
     panel = Panel(y=axis, x=LinearAxis(f"{x_title} (dotted: chance)"), marks=marks)
     legend = [_series_key(name, number) for number, name in enumerate(series)] if len(series) > 1 else []
     if any(row.reference is not None for row in rows):
-        legend.append(Key(reference, [Stroke(0.5, 0.5)]))
+        legend.append(LegendEntry(reference, [Stroke(0.5, 0.5)]))
     return Chart(description, [panel], legend=legend, legend_side="top", width=388)
 
 
@@ -74,9 +74,9 @@ def _accuracy(accuracy: Accuracy, series: int, y: float) -> Group:
     return Group(marks, series=series, title=accuracy.title)
 
 
-def _series_key(name: str, series: int) -> Key:
+def _series_key(name: str, series: int) -> LegendEntry:
     sample = Group([Interval(0.0, 1.0, 0.5), Dot(0.5, 0.5, style=_fill(series), radius=4)], series=series)
-    return Key(name, [sample])
+    return LegendEntry(name, [sample])
 
 
 def _fill(series: int) -> str:

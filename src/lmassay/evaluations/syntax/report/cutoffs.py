@@ -9,7 +9,19 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from lmassay.reporting.chart import Axis, Dot, Group, Interval, Key, Line, LinearAxis, LogAxis, Mark, Marker, Panel
+from lmassay.reporting.chart import (
+    Axis,
+    ChartLine,
+    Dot,
+    Group,
+    Interval,
+    LegendEntry,
+    LinearAxis,
+    LogAxis,
+    Mark,
+    Marker,
+    Panel,
+)
 
 Side = Literal["top", "bottom"]
 _DENSE = 60
@@ -83,7 +95,7 @@ def bottom_axis(title: str, curves: Iterable[CutoffCurve]) -> LogAxis:
     return LogAxis.around(title, cutoffs)
 
 
-def curve_key(curve: CutoffCurve) -> Key:
+def curve_key(curve: CutoffCurve) -> LegendEntry:
     """The curve in the legend: a piece of its solid and of its dashed line."""
     style = curve.style
     marks: list[Mark] = [
@@ -92,7 +104,7 @@ def curve_key(curve: CutoffCurve) -> Key:
         Interval(0.58, 1.0, 0.5, style="curve dashed"),
         Dot(0.79, 0.5, style.marker("bottom"), style.fill("bottom"), radius=3),
     ]
-    return Key(curve.name, [Group(marks, style=style.colour)], width=52)
+    return LegendEntry(curve.name, [Group(marks, style=style.colour)], width=52)
 
 
 def _curve(curve: CutoffCurve, side: Side) -> Mark:
@@ -100,7 +112,7 @@ def _curve(curve: CutoffCurve, side: Side) -> Mark:
     points.sort(key=lambda point: point.cutoff)
     line_style = "curve" if side == "top" else "curve dashed"
     radius = 3.0 if len(points) <= _DENSE else 1.5
-    marks: list[Mark] = [Line([(point.cutoff, point.value) for point in points], line_style)]
+    marks: list[Mark] = [ChartLine([(point.cutoff, point.value) for point in points], line_style)]
     for point in points:
         dot = Dot(point.cutoff, point.value, curve.style.marker(side), curve.style.fill(side), radius)
         marks.append(Group([dot], style="faint" if point.faint else "", title=point.title))

@@ -11,7 +11,17 @@ from dataclasses import dataclass
 
 from lmassay.evaluations.syntax.report.runs import MEAN, System
 from lmassay.reporting.blocks import Block, Figure, Figures
-from lmassay.reporting.chart import Category, CategoryAxis, Cell, Chart, Key, Mark, Panel, Rule, Shade
+from lmassay.reporting.chart import (
+    Category,
+    CategoryAxis,
+    Chart,
+    HeatmapCell,
+    LegendEntry,
+    Mark,
+    Panel,
+    ReferenceLine,
+    Shade,
+)
 from lmassay.reporting.numbers import interval_text, number_text, value_text
 from lmassay.types import Result
 
@@ -100,13 +110,13 @@ def _heat_value(what: str, result: Result | None) -> HeatValue | None:
     return HeatValue(result.value, title, rests_on_few=result.n < FEW_CONTEXTS)
 
 
-def _cell(value: HeatValue | None, column: int, row: int) -> Cell:
+def _cell(value: HeatValue | None, column: int, row: int) -> HeatmapCell:
     if value is None:
-        return Cell(column, row, "–", title="not measured")
+        return HeatmapCell(column, row, "–", title="not measured")
     if value.value is None:
-        return Cell(column, row, "–", title=value.title)
+        return HeatmapCell(column, row, "–", title=value.title)
     star = "*" if value.rests_on_few else ""
-    return Cell(column, row, f"{value.value:.2f}{star}", _shade(value.value), value.title)
+    return HeatmapCell(column, row, f"{value.value:.2f}{star}", _shade(value.value), value.title)
 
 
 def _shade(value: float) -> float:
@@ -114,10 +124,10 @@ def _shade(value: float) -> float:
     return (value - _CHANCE) / _CHANCE
 
 
-def _colour_key() -> Key:
+def _colour_key() -> LegendEntry:
     """A strip of all colours."""
     marks: list[Mark] = []
     for number in range(_SHADES_IN_LEGEND):
         start, end = number / _SHADES_IN_LEGEND, (number + 1) / _SHADES_IN_LEGEND
         marks.append(Shade((start, end), _shade(number / (_SHADES_IN_LEGEND - 1))))
-    return Key("0 to 1 (dotted: a half)", [*marks, Rule(_CHANCE)], width=126)
+    return LegendEntry("0 to 1 (dotted: a half)", [*marks, ReferenceLine(_CHANCE)], width=126)

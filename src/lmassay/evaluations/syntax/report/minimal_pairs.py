@@ -14,26 +14,26 @@ from lmassay.reporting.blocks import (
     Block,
     Body,
     Cell,
+    DisplayedExample,
     Examples,
     Figure,
     Figures,
     Folded,
     Heading,
-    Line,
     Section,
-    ShownExample,
     Table,
+    TableRow,
     count,
     in_short,
     measured,
     name,
     overlapping,
-    titles,
 )
 from lmassay.reporting.chart import MOST_SERIES
-from lmassay.reporting.example_texts import Asked, Parts
+from lmassay.reporting.example_texts import Exchanges, NamedValues
 from lmassay.reporting.headline import counted
 from lmassay.reporting.numbers import interval_text, number_text
+from lmassay.reporting.run_labels import short_run_titles
 from lmassay.reporting.sections import results_section as results_as_they_are
 from lmassay.storage.store import Store
 from lmassay.types import Result, Row, RunRecord
@@ -82,7 +82,7 @@ class ParadigmGroup:
 
 
 def section(store: Store, records: Sequence[RunRecord]) -> Section:
-    runs = [_read(store, record, title) for record, title in zip(records, titles(records), strict=True)]
+    runs = [_read(store, record, title) for record, title in zip(records, short_run_titles(records), strict=True)]
     shown = [run for run in runs if run.result("accuracy") is not None]
     examples = [block for run in runs[:MOST_RUNS] if (block := _examples(run))]
     if not shown:
@@ -150,7 +150,7 @@ def _tables(tree: Sequence[ParadigmGroup], members: Sequence[MinimalPairsRun]) -
 
     def table(runs: Sequence[MinimalPairsRun], head: Sequence[Cell]) -> Table:
         cells = _one_run if len(runs) == 1 else _side_by_side
-        lines = [Line([name(g.title), *cells(g, runs, known)], _KINDS[g.kind]) for g in [everything, *tree]]
+        lines = [TableRow([name(g.title), *cells(g, runs, known)], _KINDS[g.kind]) for g in [everything, *tree]]
         return Table(caption, [[Cell("", kind="text"), *head]], _bodies(lines), dense=len(runs) > 3)
 
     if len(members) == 1:
@@ -167,9 +167,9 @@ def _tables(tree: Sequence[ParadigmGroup], members: Sequence[MinimalPairsRun]) -
 _KINDS: Mapping[str, Any] = {"": "total", "field": "head", "phenomenon": "plain", "paradigm": "part"}
 
 
-def _bodies(lines: Sequence[Line]) -> list[Body]:
+def _bodies(lines: Sequence[TableRow]) -> list[Body]:
     """Paradigms fold under their phenomenon; without one they stand for themselves."""
-    bodies: list[list[Line]] = []
+    bodies: list[list[TableRow]] = []
     for line in lines:
         if line.kind == "part" and bodies and bodies[-1][0].kind == "plain":
             bodies[-1].append(line)
@@ -257,7 +257,7 @@ def _examples(run: MinimalPairsRun) -> Examples | None:
     return Examples(what, [_shown(row) for row in run.worst])
 
 
-def _shown(row: Row) -> ShownExample:
+def _shown(row: Row) -> DisplayedExample:
     inputs, details = row.example.inputs, row.score.details
     good, bad = (number_text(details.get(f"logprob_{side}"), 2) for side in ("good", "bad"))
     scores = f"log-probability {good} against {bad}, margin {_margin(row):.2f}"
@@ -265,13 +265,13 @@ def _shown(row: Row) -> ShownExample:
     compared = [f"{context} [{word.strip()}]" for context, word in inputs.get("asked", []) if context]
     texts += [("compared", " / ".join(compared))] if compared else []
     texts += [("paradigm", row.example.groups.get("paradigm"))]
-    return ShownExample(row.example.id, scores, [(what, str(text)) for what, text in texts if text])
+    return DisplayedExample(row.example.id, scores, [(what, str(text)) for what, text in texts if text])
 
 
 # --- an example in the browser ----------------------------------------------------------------------------------------
 
 
-def sentence_texts(row: Row, _: Asked) -> Parts:
+def sentence_texts(row: Row, _: Exchanges) -> NamedValues:
     """The two sentences of a pair with their log-probabilities."""
     inputs, details = row.example.inputs, row.score.details
     compared = [f"{context} [{word.strip()}]" for context, word in inputs.get("asked", ()) if context]

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from lmassay.evaluations.syntax.metrics import MEAN_OF_CONSTRUCTIONS
-from lmassay.reporting.blocks import titles
+from lmassay.reporting.run_labels import short_run_titles
 from lmassay.storage.store import Store
 from lmassay.types import Result, Row, RunRecord
 
@@ -132,7 +132,7 @@ def systems(runs: Sequence[SyntaxRun]) -> list[System]:
             columns.append(System([run]))
         else:
             column.runs.append(run)
-    for column, title in zip(columns, titles([c.runs[0].record for c in columns]), strict=True):
+    for column, title in zip(columns, short_run_titles([c.runs[0].record for c in columns]), strict=True):
         column.title = title
     return columns
 

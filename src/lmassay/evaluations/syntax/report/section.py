@@ -11,23 +11,22 @@ from lmassay.reporting.blocks import (
     Block,
     Body,
     Cell,
+    DisplayedExample,
     Examples,
     Folded,
     Heading,
-    Line,
     Note,
     Section,
-    ShownExample,
     Table,
+    TableRow,
     count,
     in_short,
     measured,
     name,
     overlapping,
 )
-from lmassay.reporting.example_texts import Asked, Parts
-from lmassay.reporting.few_labels import few_label_notes
-from lmassay.reporting.numbers import number_text
+from lmassay.reporting.example_texts import Exchanges, NamedValues
+from lmassay.reporting.numbers import few_label_notes, number_text
 from lmassay.reporting.sections import results_section as results_as_they_are
 from lmassay.reporting.sections import results_table
 from lmassay.statistics.observations import counted_labels
@@ -103,16 +102,16 @@ def _body(names: Sequence[str], members: Sequence[System], scores: bool = True, 
         found = [cell for system in members for cell in _scores(system, construction)] if scores else []
         return found + (_facts(members[0], construction) if facts else [])
 
-    lines = [Line([name(construction), *cells(construction)]) for construction in names]
+    lines = [TableRow([name(construction), *cells(construction)]) for construction in names]
     if len(names) > 1 and any(system.result("mw") or system.result("tse") for system in members):
-        lines.append(Line([name("overall"), *cells(None)], "total"))
+        lines.append(TableRow([name("overall"), *cells(None)], "total"))
         means = [
             measured(system.mean(metric), _DIGITS, edge=place == 0)
             for system in members
             for place, (metric, _) in enumerate(_METRICS)
         ]
         rest = [measured(members[0].mean("mass"), _DIGITS), *[Cell("")] * (len(_FACTS) - 1)]
-        lines.append(Line([name(MEAN), *(means if scores else []), *(rest if facts else [])], "total"))
+        lines.append(TableRow([name(MEAN), *(means if scores else []), *(rest if facts else [])], "total"))
     return Body(lines)
 
 
@@ -250,7 +249,7 @@ def _examples(runs: Sequence[SyntaxRun]) -> list[Examples]:
     ]
 
 
-def _shown(row: Row) -> ShownExample:
+def _shown(row: Row) -> DisplayedExample:
     inputs, values = row.example.inputs, row.score.values
     scores = ", ".join(
         f"{title} {number_text(values.get(metric), 3)}" for metric, title in _METRICS if metric in values
@@ -262,7 +261,7 @@ def _shown(row: Row) -> ShownExample:
         ("wrong mass", f"{wrong_mass(row):.3f} of {values['mass']:.3f} that all verbs have"),
         *_verdicts(row),
     ]
-    return ShownExample(row.example.id, scores, [(what, text) for what, text in texts if text])
+    return DisplayedExample(row.example.id, scores, [(what, text) for what, text in texts if text])
 
 
 def _verdicts(row: Row) -> list[tuple[str, str]]:
@@ -279,7 +278,7 @@ def _verdicts(row: Row) -> list[tuple[str, str]]:
 # --- an example in the browser ----------------------------------------------------------------------------------------
 
 
-def blank_texts(row: Row, _: Asked) -> Parts:
+def blank_texts(row: Row, _: Exchanges) -> NamedValues:
     """A context with its blank, and the verbs that were compared there."""
     inputs, details = row.example.inputs, row.score.details
     if "left" not in inputs:

@@ -24,11 +24,11 @@ from lmassay.statistics.ranking import Standing, rankings
 from lmassay.storage.store import Store
 from lmassay.types import Better
 
-WHAT_IS_BETTER: Mapping[Better, str] = {"higher": "more is better", "lower": "less is better", "zero": "0 is best"}
+DIRECTION_TEXTS: Mapping[Better, str] = {"higher": "more is better", "lower": "less is better", "zero": "0 is best"}
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
+class ComparedRun:
     """A run with its scores, the store that has its texts, and a name for it."""
 
     store: Store
@@ -37,7 +37,7 @@ class Source:
 
 
 @dataclass(frozen=True, slots=True)
-class Gate:
+class GateSettings:
     """The conditions, and how they are judged."""
 
     conditions: Sequence[Condition]
@@ -45,12 +45,12 @@ class Gate:
     allow_incomplete: bool = False
 
 
-Pair = tuple[Source, Source]
+Pair = tuple[ComparedRun, ComparedRun]
 """A base run and the new one that is compared with it."""
 
 
 @dataclass(frozen=True, slots=True)
-class Compared:
+class RunComparison:
     """All that was found. ``pairs`` have one base run, or each their own; ``groups`` says what part of the examples."""
 
     pairs: Sequence[Pair]
@@ -64,11 +64,11 @@ class Compared:
     """All runs against the best one, by metric; empty for two runs, or where each run has its own base."""
 
     @property
-    def bases(self) -> Sequence[Source]:
+    def bases(self) -> Sequence[ComparedRun]:
         return list({base.side.record.id: base for base, _ in self.pairs}.values())
 
     @property
-    def others(self) -> Sequence[Source]:
+    def others(self) -> Sequence[ComparedRun]:
         return [new for _, new in self.pairs]
 
     @property
@@ -96,7 +96,7 @@ class Compared:
         sources = [*self.bases, *self.others]
         return next(source.title for source in sources if source.side.record.id == run)
 
-    def flips_of(self, source: Source) -> list[Flips]:
+    def flips_of(self, source: ComparedRun) -> list[Flips]:
         return [found for found in self.flips if found.new == source.side.record.id]
 
     def p(self, row: Comparison) -> float | None:
@@ -104,12 +104,12 @@ class Compared:
         return row.p_adjusted if len(self.rows) > 1 else row.p
 
 
-def compare_sources(
+def compare_pairs(
     pairs: Sequence[Pair],
     metrics: Sequence[str] = (),
     groups: Mapping[str, str] | None = None,
-    gate: Gate | None = None,
-) -> Compared:
+    gate: GateSettings | None = None,
+) -> RunComparison:
     """Each new run against its base, by the metrics named or the headline, and by those that the gate needs."""
     sides = [(base.side, new.side) for base, new in pairs]
     for base, new in sides:
@@ -136,7 +136,7 @@ def compare_sources(
                     told += [slip] if slip else []
             told += [] if gated[run] else [f"no condition is about {run} ({new.name}); it is not judged"]
     rows = with_false_discovery_rate(rows)
-    return Compared(
+    return RunComparison(
         pairs=pairs,
         rows=rows,
         flips=found,

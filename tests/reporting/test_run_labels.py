@@ -7,10 +7,9 @@ from dataclasses import replace
 import pytest
 
 from lmassay.api import evaluate
-from lmassay.reporting.blocks import titles
 from lmassay.reporting.headline import headlines
-from lmassay.reporting.shown import distinct_labels, shown_together
-from lmassay.reporting.tiles import overview
+from lmassay.reporting.run_labels import distinct_labels, label_runs, short_run_titles
+from lmassay.reporting.tiles import overview_blocks
 from lmassay.storage.store import Store
 from tests.compare_kit import add, rates
 
@@ -47,9 +46,9 @@ def test_labels_that_differ_stay_as_they_are(runs):
 
 def test_a_mark_stands_in_the_label_and_in_titles_without_a_label(runs):
     found = runs(({"task": "robustness"}, {"s_src": "x"}), ({"task": "robustness"}, {"s_src": "y"}))
-    shown = shown_together([found[0], replace(found[1], model="other")])
+    shown = label_runs([found[0], replace(found[1], model="other")])
     assert labels(shown.records) == ["a [a]", "a [b]"]
-    assert titles(shown.records) == ["m [a]", "other [b]"]
+    assert short_run_titles(shown.records) == ["m [a]", "other [b]"]
     assert shown.notes_on("robustness") == shown.notes
     assert shown.notes_on("bias") == []
 
@@ -63,7 +62,7 @@ def test_numbers_of_one_model_in_the_overview_are_told_apart(tmp_path):
     evaluate({"task": {**task, "s_src": ["chrf", "bleu"]}, "model": model, "resamples": 100}, tmp_path / "r")
     with Store(tmp_path / "r") as store:
         names = [headline.model_name for headline in headlines(store, store.runs())]
-        shown = str(overview(store, store.runs()))
+        shown = str(overview_blocks(store, store.runs()))
     assert names == [
         "echo (transform=none), s_src=chrf [a]",
         "echo (transform=upper), s_src=chrf [a]",

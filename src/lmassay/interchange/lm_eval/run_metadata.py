@@ -18,14 +18,14 @@ from lmassay.types import Combination, Example, LogProbs, Request, RunRecord, Sc
 
 KEY = "lmassay"
 # Where a run stopped before its end, this stands for all that it did not come to.
-BROKEN_OFF = "what the run did not come to"
+UNFINISHED = "what the run did not come to"
 _WHOLE = ("done", "incomplete")
 # Parts of a signature that an imported run has of its own.
 _OWN = ("lmassay", "task", "model", "limit", "seed", "ci", "logged", "filter", "imported", "shots")
 
 
 @dataclass(frozen=True, slots=True)
-class LeftOut:
+class UnloggedExample:
     """An example of a run that is no sample of its log: in error, or without a score for the reasons given."""
 
     task: str
@@ -39,7 +39,7 @@ class LeftOut:
 
 
 @dataclass(frozen=True, slots=True)
-class Ours:
+class RunMetadata:
     """What is known of the run that a log was written from; empty for a log of the harness's own."""
 
     run: str = ""
@@ -53,15 +53,15 @@ class Ours:
     """What its scores depend on: the parts of its signature but for model, seed and the like."""
     not_carried: Sequence[str] = ()
     """Results that are neither means over examples nor put together from means."""
-    left_out: Sequence[LeftOut] = ()
+    left_out: Sequence[UnloggedExample] = ()
 
 
-def ours_of(record: RunRecord, metrics: Sequence[str], left_out: Sequence[LeftOut]) -> dict[str, Any]:
+def metadata_of(record: RunRecord, metrics: Sequence[str], left_out: Sequence[UnloggedExample]) -> dict[str, Any]:
     """The field of a run's totals; ``metrics`` are those that its logs have."""
     combinations = dict(record.design.combinations)
     overall = dict.fromkeys(r.metric for r in record.results if r.group == "overall")
     return asdict(
-        Ours(
+        RunMetadata(
             run=record.id,
             task=record.task,
             signature=record.signature,
@@ -76,16 +76,16 @@ def ours_of(record: RunRecord, metrics: Sequence[str], left_out: Sequence[LeftOu
     )
 
 
-def read_ours(value: Any, task: str, tasks: Sequence[str], path: Path) -> Ours:
+def read_metadata(value: Any, task: str, tasks: Sequence[str], path: Path) -> RunMetadata:
     """The field of a results file, as far as it is about one of its ``tasks``; empty where there is none."""
     from pydantic import ValidationError
 
     if value is None:
-        return Ours()
+        return RunMetadata()
     try:
         # A NaN here would end up in the results.
         canonical(value)
-        found: Ours = _reader().validate_python(value)
+        found: RunMetadata = _reader().validate_python(value)
         # What is not about an example ends up in names and signatures, where a lone surrogate cannot be written.
         json.dumps(asdict(replace(found, left_out=())), ensure_ascii=False).encode()
         if not all(combination.terms for combination in found.combinations.values()):
@@ -105,24 +105,24 @@ def read_ours(value: Any, task: str, tasks: Sequence[str], path: Path) -> Ours:
 def _reader() -> Any:
     from pydantic import TypeAdapter
 
-    return TypeAdapter(Ours)
+    return TypeAdapter(RunMetadata)
 
 
-class NotInTheLog:
+class UnloggedExamples:
     """The examples that logs do not hold: they are asked about in vain, and so end in the state they were in."""
 
-    def __init__(self, ours: Sequence[Ours]) -> None:
+    def __init__(self, ours: Sequence[RunMetadata]) -> None:
         self._by_id = {example.id: example for of_a_log in ours for example in of_a_log.left_out}
         self._ended = next((o for o in ours if o.status not in _WHOLE), None)
 
     def __len__(self) -> int:
         return len(self._by_id)
 
-    def __iter__(self) -> Iterator[LeftOut]:
+    def __iter__(self) -> Iterator[UnloggedExample]:
         return iter(self._by_id.values())
 
     def __contains__(self, name: str) -> bool:
-        return name in self._by_id or name == BROKEN_OFF
+        return name in self._by_id or name == UNFINISHED
 
     def require_apart(self, logged: Iterable[str]) -> None:
         """Refuse totals that say of an example in the log that it is in none."""
@@ -140,11 +140,11 @@ class NotInTheLog:
 
     def last(self) -> list[Example]:
         """What stands for all that was never asked, to come after everything else."""
-        return [Example(BROKEN_OFF, {})] if self.ended else []
+        return [Example(UNFINISHED, {})] if self.ended else []
 
     def requests(self, name: str) -> Sequence[Request]:
         """A question that the log cannot answer, unless the example had an answer that could not be judged."""
-        error = BROKEN_OFF if name == BROKEN_OFF else self._by_id[name].error
+        error = UNFINISHED if name == UNFINISHED else self._by_id[name].error
         return [LogProbs("", "", location=SourceLocation(KEY, name))] if error else []
 
     def score(self, name: str) -> Score:

@@ -8,7 +8,7 @@ import json
 import pytest
 
 from lmassay.errors import DataError
-from lmassay.interchange.lm_eval_log import read_log, read_totals, task_of, totals_beside
+from lmassay.interchange.lm_eval.sample_logs import find_totals, read_log, read_totals, task_of
 from tests.interchange.kit import PARADIGM, copied_log, log, samples, write_log
 
 PAIRS = f"blimp_{PARADIGM}"
@@ -33,7 +33,7 @@ def test_a_real_log_is_read_whole_and_in_order():
 
 
 def test_totals_lie_beside_the_log_and_tell_who_was_asked():
-    path = totals_beside(log(PAIRS))
+    path = find_totals(log(PAIRS))
     assert path is not None
     totals = read_totals(path, PAIRS, "none")
     assert (totals.model, totals.source, totals.harness, totals.task_version) == ("tiny", "hf", "0.4.13", "1.0")

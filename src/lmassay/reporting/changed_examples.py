@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from lmassay.reporting.browser import Shown, shown_rows
-from lmassay.reporting.compared import Source
+from lmassay.reporting.browser import BrowserRow, browser_rows
+from lmassay.reporting.comparison_data import ComparedRun
 from lmassay.statistics.flips import Change, Flips
 
 Texts = Sequence[tuple[str, str]]
@@ -15,17 +15,17 @@ _ANSWERS = ("answer", "output on perturbed", "output")
 
 
 @dataclass(frozen=True, slots=True)
-class Both:
+class ChangedExamples:
     """What two runs have to show of some examples, by id."""
 
-    before: Mapping[str, Shown]
-    after: Mapping[str, Shown]
+    before: Mapping[str, BrowserRow]
+    after: Mapping[str, BrowserRow]
 
     def answers(self) -> dict[str, tuple[str, str]]:
         """What the two runs answered, or else the first text that differs but for the prompt."""
         return {i: _answer(self.before[i].texts, row.texts) for i, row in self.after.items() if i in self.before}
 
-    def merged(self, found: Sequence[Flips]) -> list[Shown]:
+    def merged(self, found: Sequence[Flips]) -> list[BrowserRow]:
         """One row an example: how much each score changed, texts that both runs share once, others of either run."""
         by_id: dict[str, dict[str, Change]] = {}
         for flips in found:
@@ -36,25 +36,25 @@ class Both:
         ]
 
 
-def read_both(base: Source, new: Source, changes: Iterable[Change]) -> Both:
+def read_changed_examples(base: ComparedRun, new: ComparedRun, changes: Iterable[Change]) -> ChangedExamples:
     """The rows of the changed examples; none where runs are paired by something else than examples."""
     wanted = {change.id for change in changes}
     if not wanted:
-        return Both({}, {})
+        return ChangedExamples({}, {})
     before, after = (
-        {row.id: row for row in shown_rows(run.store, run.side.record, run.title) if row.id in wanted}
+        {row.id: row for row in browser_rows(run.store, run.side.record, run.title) if row.id in wanted}
         for run in (base, new)
     )
-    return Both(before, after)
+    return ChangedExamples(before, after)
 
 
-def rows_of_pairs(base: Source, new: Source, found: Sequence[Flips]) -> list[Shown]:
+def changed_group_rows(base: ComparedRun, new: ComparedRun, found: Sequence[Flips]) -> list[BrowserRow]:
     """Runs that are paired by something else than the example show the rows that changed as they are."""
     labels = {flips.paired_by: {change.id for flips in found for change in flips.changes} for flips in found}
     return [
         row
         for run in (base, new)
-        for row in shown_rows(run.store, run.side.record, run.title)
+        for row in browser_rows(run.store, run.side.record, run.title)
         if any(row.groups.get(key) in changed for key, changed in labels.items())
     ]
 
@@ -67,7 +67,7 @@ def _answer(before: Texts, after: Texts) -> tuple[str, str]:
     return ours.get(name, ""), theirs.get(name, "")
 
 
-def _merged(before: Shown, after: Shown, changes: Mapping[str, Change]) -> Shown:
+def _merged(before: BrowserRow, after: BrowserRow, changes: Mapping[str, Change]) -> BrowserRow:
     told = ", ".join(f"{metric} {c.before:g} → {c.after:g}" for metric, c in changes.items())
     texts: list[tuple[str, str]] = [("changed", told)]
     ours, theirs = _named(before.texts), _named(after.texts)

@@ -8,7 +8,7 @@ import pytest
 
 from lmassay.errors import DataError
 from lmassay.evaluations.imported.reading import configuration, grouped
-from lmassay.interchange.lm_eval_export import write_logs
+from lmassay.interchange.lm_eval.log_export import write_logs
 from lmassay.running import runner
 from lmassay.statistics.caveats import caveats
 from lmassay.statistics.comparison import load_side

@@ -15,8 +15,8 @@ import pytest
 from lmassay.api import evaluate
 from lmassay.errors import UserError
 from lmassay.evaluations.imported.reading import configuration, grouped
-from lmassay.interchange.lm_eval_export import TaskNames, safe_name, stamp, write_logs
-from lmassay.interchange.lm_eval_log import task_of
+from lmassay.interchange.lm_eval.log_export import TaskNames, safe_name, stamp, write_logs
+from lmassay.interchange.lm_eval.sample_logs import task_of
 from lmassay.running import runner
 from lmassay.storage.store import Store
 from tests.helpers import ROOT

@@ -22,7 +22,7 @@ from typing import Any
 
 from lmassay.errors import UserError
 from lmassay.interchange.exports import export_of
-from lmassay.interchange.lm_eval_ours import KEY, LeftOut, ours_of
+from lmassay.interchange.lm_eval.run_metadata import KEY, UnloggedExample, metadata_of
 from lmassay.plugins.evaluations import metric_of
 from lmassay.storage.files import atomic_write
 from lmassay.storage.store import Store
@@ -38,7 +38,7 @@ Asked = Sequence[tuple[Mapping[str, Any], Response]]
 
 
 @dataclass(frozen=True, slots=True)
-class Written:
+class ExportedLogs:
     """What an export has made."""
 
     files: Sequence[Path]
@@ -46,7 +46,7 @@ class Written:
     left_out: int
 
 
-def write_logs(store: Store, record: RunRecord, folder: Path) -> Written:
+def write_logs(store: Store, record: RunRecord, folder: Path) -> ExportedLogs:
     """Write a run's logs and totals; nothing is written for a run whose answers such logs have no place for."""
     logs, left_out = _logs(store, record)
     if not logs:
@@ -63,13 +63,13 @@ def write_logs(store: Store, record: RunRecord, folder: Path) -> Written:
     files.append(home / f"results_{time}.json")
     with atomic_write(files[-1]) as stream:
         stream.write(json.dumps(_totals(record, logs, left_out), indent=2) + "\n")
-    return Written(files, sum(map(len, logs.values())), len(left_out))
+    return ExportedLogs(files, sum(map(len, logs.values())), len(left_out))
 
 
-def _logs(store: Store, record: RunRecord) -> tuple[dict[str, list[Sample]], list[LeftOut]]:
+def _logs(store: Store, record: RunRecord) -> tuple[dict[str, list[Sample]], list[UnloggedExample]]:
     """The samples of each log, and the examples that are in none."""
     logs: dict[str, list[Sample]] = {}
-    left_out: list[LeftOut] = []
+    left_out: list[UnloggedExample] = []
     names = TaskNames()
     export, cluster = export_of(record), record.design.cluster
     reported = {result.metric for result in record.results}
@@ -94,13 +94,13 @@ def _rows(store: Store, record: RunRecord) -> Iterator[tuple[Row, Asked]]:
         yield row, asked
 
 
-def _left_out(task: str, doc: Mapping[str, Any], target: str, row: Row) -> LeftOut:
+def _left_out(task: str, doc: Mapping[str, Any], target: str, row: Row) -> UnloggedExample:
     error = row.error or ""
     if row.state == "scored":
         error = "what was asked and answered was not kept, so that the log could not hold it"
     elif row.state == "error":
         error = error or "unknown"
-    return LeftOut(task, row.example.id, doc, target, dict(row.example.groups), error, dict(row.score.unscored))
+    return UnloggedExample(task, row.example.id, doc, target, dict(row.example.groups), error, dict(row.score.unscored))
 
 
 def _document(record: RunRecord, row: Row) -> tuple[str, dict[str, Any], str]:
@@ -162,7 +162,9 @@ def _sample(number: int, made: Sample) -> Sample:
     }
 
 
-def _totals(record: RunRecord, logs: Mapping[str, Sequence[Sample]], left_out: Sequence[LeftOut]) -> dict[str, Any]:
+def _totals(
+    record: RunRecord, logs: Mapping[str, Sequence[Sample]], left_out: Sequence[UnloggedExample]
+) -> dict[str, Any]:
     versions: Mapping[str, str] = record.provenance.versions
     lacking = Counter(example.task for example in left_out)
     counts = {task: {"original": len(log) + lacking[task], "effective": len(log)} for task, log in logs.items()}
@@ -193,7 +195,7 @@ def _totals(record: RunRecord, logs: Mapping[str, Sequence[Sample]], left_out: S
         "system_instruction": None,
         "chat_template": None,
         "total_evaluation_time_seconds": None,
-        KEY: ours_of(record, [name for found in means.values() for name in _metrics_of(found)], left_out),
+        KEY: metadata_of(record, [name for found in means.values() for name in _metrics_of(found)], left_out),
     }
 
 

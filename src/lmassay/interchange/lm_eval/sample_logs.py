@@ -18,7 +18,7 @@ from typing import Any, Protocol
 
 from lmassay.contracts import Task
 from lmassay.errors import DataError
-from lmassay.interchange.lm_eval_ours import KEY, NotInTheLog, Ours, read_ours
+from lmassay.interchange.lm_eval.run_metadata import KEY, RunMetadata, UnloggedExamples, read_metadata
 from lmassay.plugins.evaluations import evaluations
 from lmassay.plugins.hooks import call_hook
 from lmassay.storage.files import require_file, sha256
@@ -33,7 +33,7 @@ _FIXED = frozenset(
 
 
 @dataclass(frozen=True, slots=True)
-class Sample:
+class LogSample:
     """One document of a log."""
 
     file: Path
@@ -80,18 +80,18 @@ class Sample:
 
 
 @dataclass(frozen=True, slots=True)
-class Log:
+class SampleLog:
     """A whole sample log under one filter, in the order of its documents."""
 
     path: Path
     sha256: str
     task: str
     filter: str
-    samples: Sequence[Sample]
+    samples: Sequence[LogSample]
 
 
 @dataclass(frozen=True, slots=True)
-class Totals:
+class LogTotals:
     """What a results file says of one task and of who was asked; empty where it does not say."""
 
     path: Path
@@ -107,10 +107,10 @@ class Totals:
     identity: Mapping[str, str]
     shots: int | None
     """How many examples were shown before each question, where ``n-shot`` says so."""
-    ours: Ours
+    ours: RunMetadata
 
 
-def read_log(path: Path, filter_name: str = "", task: str = "") -> Log:
+def read_log(path: Path, filter_name: str = "", task: str = "") -> SampleLog:
     """The samples of a log under one filter; raises at the first line that cannot be used, with its number."""
     require_file(path, "samples")
     state = path.stat()
@@ -119,7 +119,7 @@ def read_log(path: Path, filter_name: str = "", task: str = "") -> Log:
 
 # The task and the model of an import read the same files.
 @lru_cache(maxsize=128)
-def _read_log(path: Path, filter_name: str, task: str, _: tuple[int, int]) -> Log:
+def _read_log(path: Path, filter_name: str, task: str, _: tuple[int, int]) -> SampleLog:
     samples = list(_samples(path))
     if not samples:
         raise DataError(f"{path} holds no samples; {_WHAT}")
@@ -137,7 +137,7 @@ def _read_log(path: Path, filter_name: str, task: str, _: tuple[int, int]) -> Lo
             raise DataError(f"{sample.where}: doc_id {sample.doc_id} was given already in line {seen[sample.doc_id]}")
         seen[sample.doc_id] = sample.line
     kept.sort(key=lambda sample: sample.doc_id)
-    return Log(path, sha256(path), task, filter_name or filters[0], kept)
+    return SampleLog(path, sha256(path), task, filter_name or filters[0], kept)
 
 
 def task_of(path: Path) -> str:
@@ -152,13 +152,13 @@ def task_of(path: Path) -> str:
     return name
 
 
-def totals_beside(path: Path) -> Path | None:
+def find_totals(path: Path) -> Path | None:
     """The results file that was written together with a sample log, if it still lies there."""
     found = path.with_name(f"results_{path.stem.rpartition('_')[2]}.json")
     return found if found.is_file() else None
 
 
-def read_totals(path: Path, task: str, filter_name: str) -> Totals:
+def read_totals(path: Path, task: str, filter_name: str) -> LogTotals:
     """What a results file says of a task."""
     require_file(path, "results")
     try:
@@ -173,7 +173,7 @@ def read_totals(path: Path, task: str, filter_name: str) -> Totals:
     config = _mapping(document.get("config"))
     ending = f",{filter_name}"
     means = {name.removesuffix(ending): value for name, value in _mapping(results[task]).items() if ending in name}
-    return Totals(
+    return LogTotals(
         path=path,
         model=_text(document.get("model_name")),
         source=_text(document.get("model_source")),
@@ -188,11 +188,11 @@ def read_totals(path: Path, task: str, filter_name: str) -> Totals:
             if (text := _text(config.get(name)).removeprefix("torch."))
         },
         shots=_count(_mapping(document.get("n-shot")).get(task)),
-        ours=read_ours(document.get(KEY), task, list(results), path),
+        ours=read_metadata(document.get(KEY), task, list(results), path),
     )
 
 
-def require_whole(log: Log, totals: Totals) -> None:
+def require_whole(log: SampleLog, totals: LogTotals) -> None:
     """Refuse a log that holds fewer or more documents than were asked about: its scores would be those of a part."""
     found = len(log.samples)
     if totals.documents is not None and found not in (totals.documents, totals.measured):
@@ -203,7 +203,7 @@ def require_whole(log: Log, totals: Totals) -> None:
         )
 
 
-def _samples(path: Path) -> Iterator[Sample]:
+def _samples(path: Path) -> Iterator[LogSample]:
     with path.open("rb") as stream:
         if stream.read(2) == _GZIP:
             raise DataError(f"{path} is compressed; unpack it first, e.g. gunzip -k {path.name}")
@@ -225,7 +225,7 @@ def _row(raw: bytes, where: str) -> dict[str, Any]:
     return row
 
 
-def _sample(path: Path, line: int, row: Mapping[str, Any]) -> Sample:
+def _sample(path: Path, line: int, row: Mapping[str, Any]) -> LogSample:
     where = f"{path}, line {line}"
     for name in ("doc_id", "doc", "target", "arguments", "filtered_resps"):
         if name not in row:
@@ -238,7 +238,7 @@ def _sample(path: Path, line: int, row: Mapping[str, Any]) -> Sample:
     if not isinstance(names, list) or not all(isinstance(name, str) and name in row for name in names):
         raise DataError(f"{where}: 'metrics' must be a list of keys of the sample; got {shortened(names)}")
     doc = row["doc"] if isinstance(row["doc"], dict) else {"doc": row["doc"]}
-    return Sample(
+    return LogSample(
         file=path,
         line=line,
         doc_id=row["doc_id"],
@@ -265,9 +265,9 @@ def _asked(arguments: Any, where: str) -> list[list[Any]]:
     return [[texts.setdefault(part, part) if isinstance(part, str) else part for part in r] for r in found]
 
 
-def by_id(named: Iterable[tuple[str, int, Sample]]) -> dict[str, Sample]:
+def by_id(named: Iterable[tuple[str, int, LogSample]]) -> dict[str, LogSample]:
     """Samples by the id of their example; one that was there already gets its number, as in a run of ours."""
-    found: dict[str, Sample] = {}
+    found: dict[str, LogSample] = {}
     for name, number, sample in named:
         free = name
         while free in found:
@@ -276,7 +276,7 @@ def by_id(named: Iterable[tuple[str, int, Sample]]) -> dict[str, Sample]:
     return found
 
 
-def asked_digest(samples: Sequence[Sample]) -> str:
+def requests_digest(samples: Sequence[LogSample]) -> str:
     """What tells questions apart: all that was put to the model, whoever it was."""
     return digest([[plain_json(list(request)) for request in sample.asked] for sample in samples])[:8]
 
@@ -329,14 +329,16 @@ class LogReader(Protocol):
     joins: bool
     """True if several such logs are one run, as the constructions of minimal pairs are."""
 
-    def reads(self, log: Log) -> bool:
+    def reads(self, log: SampleLog) -> bool:
         """True if every sample of the log can be scored by the task."""
 
-    def task(self, logs: Sequence[Log], imported: Mapping[str, str], notes: Sequence[str], absent: NotInTheLog) -> Task:
+    def task(
+        self, logs: Sequence[SampleLog], imported: Mapping[str, str], notes: Sequence[str], absent: UnloggedExamples
+    ) -> Task:
         """The task that scores them; ``imported`` joins its signature, ``absent`` are examples that no log holds."""
 
 
-def reader_for(logs: Sequence[Log]) -> LogReader | None:
+def reader_for(logs: Sequence[SampleLog]) -> LogReader | None:
     """The first reader that understands all of the logs; None if no evaluation has one."""
 
     def fitting(reader: Any) -> LogReader | None:

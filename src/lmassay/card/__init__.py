@@ -1,1 +1,0 @@
-"""The report card: all four questions asked of a model."""

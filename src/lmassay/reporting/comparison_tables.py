@@ -1,0 +1,75 @@
+"""Tables of differences between runs: each run against the first one, and all runs against the best one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from lmassay.reporting.blocks import Block, Body, Cell, Table, TableRow, name
+from lmassay.reporting.comparison_data import interval_text
+from lmassay.reporting.numbers import number_text, p_text
+from lmassay.statistics.comparison import Comparison
+from lmassay.statistics.ranking import Standing
+
+_PAIRED_CAPTION = (
+    "Paired by example; interval and two-sided p from the same paired t-test; FDR: adjusted for {rows} rows (false "
+    "discovery rate, Benjamini and Hochberg)."
+)
+
+
+def differences_table(rows: Sequence[Comparison], note: str = "") -> Table:
+    """Each run against the first one, metric by metric; ``note`` is added to the caption."""
+    number_headers = ("mean", "base mean", "difference", "interval", "p", "p (FDR)", "pairs")
+    header = [Cell("metric", kind="text"), Cell("run", kind="text"), *map(Cell, number_headers)]
+    table_rows = []
+    for row in rows:
+        interval = "n/a"
+        if row.low is not None and row.high is not None:
+            interval = f"[{number_text(row.low)}, {number_text(row.high)}]"
+        cells = [
+            name(row.metric),
+            Cell(row.new_label, kind="text"),
+            Cell(number_text(row.new_mean)),
+            Cell(number_text(row.base_mean)),
+            Cell(f"{row.difference:+.4f}"),
+            Cell(interval),
+            Cell(p_text(row.p)),
+            Cell(p_text(row.p_adjusted)),
+            Cell(f"{row.n:,}"),
+        ]
+        table_rows.append(TableRow(cells))
+    caption = f"{_PAIRED_CAPTION.format(rows=len(rows))} {note}".strip()
+    return Table(caption, [header], [Body(table_rows)])
+
+
+def ranking_table(standings: Sequence[Standing], title: Callable[[str], str], alpha: float) -> list[Block]:
+    """All runs against the best one by each metric; no table if there are no standings, as for two runs.
+
+    ``title`` gives the title of a run by its id.
+    """
+    if not standings:
+        return []
+    table_rows = []
+    for standing in standings:
+        row = standing.row
+        # The best run itself has no difference to the best.
+        difference, p = Cell(""), Cell("")
+        if row is not None:
+            difference = Cell(f"{row.difference:+z.4f}", [interval_text(row, "+")])
+            p = Cell(p_text(row.p_adjusted))
+        cells = [
+            name(standing.metric),
+            Cell(title(standing.run), kind="text"),
+            Cell(number_text(standing.mean)),
+            difference,
+            p,
+            Cell(standing.mark, kind="text"),
+        ]
+        table_rows.append(TableRow(cells))
+    number_headers = ("mean", "difference to the best, interval", "p (Holm)")
+    header = [Cell("metric", kind="text"), Cell("run", kind="text"), *map(Cell, number_headers), Cell("", kind="text")]
+    tests = max(standing.tests for standing in standings)
+    caption = (
+        f"All runs against the best by each metric. p: two-sided, adjusted by Holm's method for the {tests} pairs of "
+        f"runs by each metric. Tie: not significantly different from the best at {alpha:g}."
+    )
+    return [Table(caption, [header], [Body(table_rows)])]

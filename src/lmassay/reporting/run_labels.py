@@ -1,0 +1,167 @@
+"""What runs are called where several are shown: labels and titles that distinguish them, and marks for runs that
+cannot be compared."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+
+from lmassay.running.differences import distinguishing_values
+from lmassay.statistics.comparability import Marks, marks
+from lmassay.types import RunRecord
+
+Labeller = Callable[[Sequence[RunRecord]], Sequence[str]]
+"""Gives each of several runs a text that may distinguish it from the others; empty if it has none."""
+
+
+@dataclass(frozen=True, slots=True)
+class LabelledRuns:
+    """Runs in their order, with labels that distinguish them, and the marks that the labels contain."""
+
+    records: Sequence[RunRecord]
+    marks: Marks = field(default_factory=Marks)
+
+    @property
+    def notes(self) -> Sequence[str]:
+        """The meaning of all marks."""
+        return list(self.marks.notes)
+
+    def notes_on(self, task: str) -> Sequence[str]:
+        """The meaning of the marks that runs of a task have."""
+        marks_of_task = {record.mark for record in self.records if record.task == task and record.mark}
+        notes = []
+        for note, marks_in_note in self.marks.notes.items():
+            if not marks_of_task.isdisjoint(marks_in_note):
+                notes.append(note)
+        return notes
+
+
+def label_runs(records: Sequence[RunRecord]) -> LabelledRuns:
+    """Give runs distinct labels, and a mark to those that were measured differently from others.
+
+    The label of a run distinguishes it from the other runs of its sweep. Runs of other sweeps may have the same label,
+    and so may runs of one sweep in stores of early versions. These labels are extended by what the runs differ in.
+    """
+    comparability_marks = marks(records)
+    labelled = []
+    for record in distinct_labels(records):
+        mark = comparability_marks.of_run.get(record.id, "")
+        if mark:
+            record = replace(record, label=f"{record.label} {mark}", mark=mark)
+        labelled.append(record)
+    return LabelledRuns(labelled, comparability_marks)
+
+
+def distinct_labels(records: Sequence[RunRecord]) -> list[RunRecord]:
+    """Extend the labels of runs that share task, label and model: by options, then by signature, then by the id."""
+    labellers: list[Labeller] = [_options, _signature_differences, _id_endings]
+    for labeller in labellers:
+        records = _with_longer_labels(records, labeller)
+    return list(records)
+
+
+def _with_longer_labels(records: Sequence[RunRecord], labeller: Labeller) -> Sequence[RunRecord]:
+    same_label: dict[tuple[str, str, str], list[int]] = {}
+    for position, record in enumerate(records):
+        same_label.setdefault((record.task, record.label, record.model), []).append(position)
+    longer = list(records)
+    for positions in same_label.values():
+        if len(positions) == 1:
+            continue
+        members = [records[position] for position in positions]
+        for position, record, text in zip(positions, members, labeller(members), strict=True):
+            if text:
+                longer[position] = replace(record, label=f"{record.label}, {text}")
+    return longer
+
+
+def _options(records: Sequence[RunRecord]) -> list[str]:
+    return distinguishing_values([[record.config] for record in records])
+
+
+def _signature_differences(records: Sequence[RunRecord]) -> list[str]:
+    """What the signatures differ in: runs with the same options may have read other data."""
+    names: dict[str, None] = {}
+    for record in records:
+        names |= dict.fromkeys(record.depends_on)
+    texts: list[list[str]] = [[] for _ in records]
+    for name in names:
+        values = [record.depends_on.get(name) for record in records]
+        # The release and the model's identity are long, and seldom what a reader looks for.
+        if name in ("lmassay", "model") or len(set(values)) == 1:
+            continue
+        for parts, value in zip(texts, values, strict=True):
+            parts.append(f"{name} {value or 'unset'}")
+    return [", ".join(parts) for parts in texts]
+
+
+def _id_endings(records: Sequence[RunRecord]) -> list[str]:
+    """The last part of the id, for a run that was done twice."""
+    return [_id_ending(record) for record in records]
+
+
+def _id_ending(record: RunRecord) -> str:
+    return record.id.rpartition("-")[2]
+
+
+# --- titles -----------------------------------------------------------------------------------------------------------
+
+
+def run_titles(records: Sequence[RunRecord]) -> list[str]:
+    """Titles for runs of several tasks: label and model, with the task in front where these are not unique."""
+    names = [f"{record.label} on {record.model}" for record in records]
+    titles = []
+    for name, record in zip(names, records, strict=True):
+        is_unique = names.count(name) == 1
+        titles.append(name if is_unique else f"{record.task}: {name}")
+    return titles
+
+
+def short_run_titles(records: Sequence[RunRecord]) -> list[str]:
+    """The shortest titles that distinguish runs of one task: by model, label, signature, or the end of the id.
+
+    The mark of a run that was measured differently is part of its title, too.
+    """
+    titles = [record.model for record in records]
+    titles = _with_distinction(titles, records, lambda record, _: record.label)
+    titles = _with_distinction(titles, records, _difference_to)
+    titles = _with_distinction(titles, records, lambda record, _: _id_ending(record))
+    marked = []
+    for title, record in zip(titles, records, strict=True):
+        # A label contains its mark already.
+        needs_mark = record.mark and not title.endswith(record.label)
+        marked.append(f"{title} {record.mark}" if needs_mark else title)
+    return marked
+
+
+def _with_distinction(
+    titles: Sequence[str], records: Sequence[RunRecord], distinction: Callable[[RunRecord, Sequence[RunRecord]], str]
+) -> list[str]:
+    """Extend titles that several runs share by a text, if the text distinguishes these runs."""
+    runs_of_title: dict[str, list[RunRecord]] = {}
+    for title, record in zip(titles, records, strict=True):
+        runs_of_title.setdefault(title, []).append(record)
+    texts: list[str] = []
+    texts_of_title: dict[str, set[str]] = {}
+    for title, record in zip(titles, records, strict=True):
+        same_title = runs_of_title[title]
+        text = distinction(record, same_title) if len(same_title) > 1 else ""
+        texts.append(text)
+        texts_of_title.setdefault(title, set()).add(text)
+    longer: list[str] = []
+    for title, text in zip(titles, texts, strict=True):
+        is_useful = len(texts_of_title[title]) > 1 and text
+        longer.append(f"{title} · {text}" if is_useful else title)
+    return longer
+
+
+def _difference_to(record: RunRecord, others: Sequence[RunRecord]) -> str:
+    """The parts of a run's signature in which it differs from any of the others."""
+    signature = record.depends_on
+    parts = []
+    for name, value in signature.items():
+        if name == "model":
+            continue
+        if any(other.depends_on.get(name) != value for other in others):
+            parts.append(f"{name} {value}")
+    return ", ".join(parts)
