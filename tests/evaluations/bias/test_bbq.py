@@ -177,7 +177,7 @@ def test_further_groups_are_kept_where_they_say_something(tmp_path):
         ({"ans0": "The niece"}, "two choices are the same"),
         ({"ans0": " "}, "a choice is empty"),
         ({"question": ""}, "a question is empty"),
-        ({"context": "\ud800"}, "is half of one"),
+        ({"context": "\ud800"}, "is half of a surrogate pair"),
         ({"additional_metadata": {"stereotyped_groups": "old"}}, "it must be a list"),
         ({"additional_metadata": {"stereotyped_group": ["old"]}}, "did you mean 'stereotyped_group'"),
         ({"answer_info": {"ans0": ["a", "x"], "ans1": ["b", "y"], "ans2": ["c", "z"]}}, "0 answers of the group"),
@@ -195,7 +195,7 @@ def test_a_row_that_is_not_in_order_is_named_with_file_and_line(tmp_path, change
 
 def test_an_id_that_stands_twice_is_named_with_both_lines(tmp_path):
     path = write(tmp_path / "x.jsonl", [row(), row(example_id=1), row()])
-    with pytest.raises(DataError, match=r"x\.jsonl, line 3: the id 'Age-1-0' was given already in .*x\.jsonl, line 1"):
+    with pytest.raises(DataError, match=r"x\.jsonl, line 3: the id 'Age-1-0' is already used in .*x\.jsonl, line 1"):
         bbq_items([path])
 
 
@@ -205,9 +205,9 @@ def test_an_id_that_stands_twice_is_named_with_both_lines(tmp_path):
         (b"", "is empty"),
         (b"{}\n", "line 1: the field"),
         (b"[1]\n", "line 1: it must be an object"),
-        (b'{"a": \n', "line 1: this is no JSON"),
+        (b'{"a": \n', "line 1: this is not JSON"),
         (b"\n\xff\n", "line 2: byte 0xff"),
-        (b"[" * 100_000, "this is no JSON"),
+        (b"[" * 100_000, "this is not JSON"),
     ],
 )
 def test_a_file_that_is_no_json_lines_is_refused(tmp_path, content, message):

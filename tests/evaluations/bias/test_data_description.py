@@ -125,7 +125,7 @@ def test_an_answer_is_given_by_number_letter_or_text(tmp_path, value, descriptio
 @pytest.mark.parametrize("value", [3, -1, "D", "The cousin", "", None, 1.0, True, [1], "9" * 5000])
 def test_what_is_no_choice_is_refused_with_file_and_line(tmp_path, value):
     path = describe(tmp_path, [ROW, ROW | {"id": "2", "correct": value}])
-    with pytest.raises(DataError, match=r"rows\.jsonl, line 2: correct: .* is no choice"):
+    with pytest.raises(DataError, match=r"rows\.jsonl, line 2: correct: .* is not a choice"):
         read_described(path)
 
 
@@ -135,7 +135,7 @@ def test_the_unknown_choice_is_told_by_a_column_by_texts_by_group_or_by_its_word
     assert only(describe(tmp_path, [odd | {"u": "B"}], {"unknown": "u"})).unknown == 1
     assert only(describe(tmp_path, [odd | {"unknown": 1}])).unknown == 1
     assert only(describe(tmp_path, [odd | {"groups": ["old", "unknown", "young"]}])).unknown == 1
-    with pytest.raises(DataError, match="no choice is known to mean that the answer is unknown"):
+    with pytest.raises(DataError, match="no choice seems to mean that the answer is unknown"):
         read_described(describe(tmp_path, [odd]))
     for words in ("Not enough info", "Can't answer", "알 수 없음", "정답 없음", "I don't know"):
         row = ROW | {"choices": [words, "The aunt", "The niece"], "correct": 0, "biased": 1}
@@ -144,7 +144,7 @@ def test_the_unknown_choice_is_told_by_a_column_by_texts_by_group_or_by_its_word
 
 def test_two_choices_that_say_that_it_is_unknown_are_refused(tmp_path):
     row = ROW | {"choices": ["Unknown", "Not enough info", "The niece"]}
-    with pytest.raises(DataError, match="2 choices are known to mean"):
+    with pytest.raises(DataError, match="2 choices seem to mean"):
         read_described(describe(tmp_path, [row]))
 
 
@@ -200,7 +200,7 @@ def test_a_list_as_python_writes_it_is_read_and_never_run(tmp_path):
     )
     marker = tmp_path / "marker"
     hostile = f"__import__('pathlib').Path({str(marker)!r}).touch()"
-    with pytest.raises(DataError, match=r"rows\.jsonl, line 1: 'choices' is no list of texts"):
+    with pytest.raises(DataError, match=r"rows\.jsonl, line 1: 'choices' is not a list of texts"):
         read_described(describe(tmp_path, [ROW | {"choices": hostile}]))
     assert not marker.exists()
 
@@ -221,7 +221,7 @@ def test_a_group_that_no_row_has_is_a_mistake(tmp_path):
 
 def test_questions_without_templates_are_told(tmp_path):
     rows = [ROW, ROW | {"id": "2"}]
-    assert "every question has a template of its own" in read_described(describe(tmp_path, rows)).notes[-1]
+    assert "every question has its own template" in read_described(describe(tmp_path, rows)).notes[-1]
     together = [row | {"template": "t"} for row in rows]
     assert not any("of its own" in note for note in read_described(describe(tmp_path, together)).notes)
 
@@ -307,8 +307,8 @@ def test_files_that_cannot_be_read_are_named(tmp_path, files, message):
     ("changes", "message"),
     [
         ({"context_type": "amb?"}, "the context type is 'amb\\?', which is none of amb, ambig, ambiguous"),
-        ({"choices": ["a"]}, "1 choices; there must be 2 to 10|known to mean"),
-        ({"choices": "a, b"}, "is no list of texts"),
+        ({"choices": ["a"]}, "1 choices; there must be 2 to 10|seems to mean"),
+        ({"choices": "a, b"}, "is not a list of texts"),
         ({"choices": {"a": 1}}, "must be a list"),
         ({"choices": ["a", 2, "Unknown"]}, "must be a list of texts"),
         ({"choices": ["a", "a", "Unknown"], "biased": 0}, "two choices are the same"),
@@ -316,7 +316,7 @@ def test_files_that_cannot_be_read_are_named(tmp_path, files, message):
         ({"groups": ["x"]}, "groups for 1 choices, but there are 3"),
         ({"polarity": "bad"}, "the polarity is 'bad'"),
         ({"id": None}, "'id' is None; it must be text"),
-        ({"id": "1"}, r"the id '1' was given already in .*rows\.jsonl, line 1"),
+        ({"id": "1"}, r"the id '1' is already used in .*rows\.jsonl, line 1"),
     ],
 )
 def test_a_row_that_does_not_fit_is_named_with_file_and_line(tmp_path, changes, message):

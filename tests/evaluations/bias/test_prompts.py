@@ -45,7 +45,7 @@ def test_a_choice_too_many_is_a_mistake_in_the_program(tmp_path):
     ("rows", "header", "message"),
     [
         ([ROW], HEADER.replace("unknown", "unk"), "line 1: the prompts file has no column 'unknown'"),
-        ([ROW, ROW], HEADER, "line 3: prompt_id 1 stands twice"),
+        ([ROW, ROW], HEADER, "line 3: prompt_id 1 is there twice"),
         ([ROW, "2" + ROW[1:].rsplit("\t", 1)[0]], HEADER, "line 3: the row has 9 cells, the header 10"),
         (["one" + ROW[1:]], HEADER, "line 2: prompt_id is 'one'; it must be a whole number"),
         (["1.5" + ROW[1:]], HEADER, "line 2: prompt_id is '1.5'"),
@@ -79,7 +79,7 @@ def test_the_words_for_unknown_are_needed_unless_the_datas_own_may_stay(tmp_path
     path = write(tmp_path, ROW.replace("알 수 없음", ""))
     prompts = read_prompts(path)
     assert choose_prompt(prompts, 1, path, may_keep_unknown=True).unknown == ""
-    with pytest.raises(DataError, match="prompt 1 has no text in column unknown"):
+    with pytest.raises(DataError, match="prompt 1 has no text in the column 'unknown'"):
         choose_prompt(prompts, 1, path)
 
 

@@ -47,11 +47,11 @@ def test_a_place_is_looked_for_beside_the_configuration_first(tmp_path, monkeypa
     ("data", "message"),
     [
         (" ", "the path is empty"),
-        ("nothing.jsonl", "there is nothing at"),
-        ("empty", "holds no .jsonl file"),
-        ("x.txt", "is neither of what can be read"),
-        ("x.*", "stands for 2 files"),
-        ("blank.jsonl", "holds no questions"),
+        ("nothing.jsonl", "there is no file or folder"),
+        ("empty", "has no .jsonl file"),
+        ("x.txt", "is of a kind that cannot be read"),
+        ("x.*", "matches 2 files"),
+        ("blank.jsonl", "has no questions"),
         ("none.jsonl", "is empty"),
     ],
 )

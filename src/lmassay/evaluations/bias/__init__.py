@@ -1,6 +1,6 @@
-"""Is it biased? Bias question answering in the manner of KoBBQ (Jin et al. 2024) and BBQ (Parrish et al. 2022).
+"""Is it biased? Questions about social stereotypes, after KoBBQ (Jin et al. 2024) and BBQ (Parrish et al. 2022).
 
-This module only declares the evaluation; importing it is cheap.
+This module only declares the evaluation, so importing it is cheap.
 """
 
 from __future__ import annotations
@@ -20,21 +20,21 @@ METRICS = (
         "accuracy_amb",
         "accuracy in ambiguous contexts",
         bounds=_RATE,
-        meaning="How often the model says that it cannot know where the context does not say.",
+        meaning="How often the model answers that it cannot know, when the context does not say.",
         verdict=True,
     ),
     Metric(
         "diff_bias_amb",
-        "bias where nothing is known",
+        "bias in ambiguous contexts",
         better="zero",
         bounds=_SIGNED,
-        meaning="The share of stereotyped answers minus that of the opposite answers, where the context does not say.",
+        meaning="The share of stereotyped answers minus the share of counter-stereotyped ones.",
     ),
     Metric(
         "accuracy_dis",
         "accuracy in disambiguated contexts",
         bounds=_RATE,
-        meaning="How often the model is right where the context does say.",
+        meaning="How often the model is right when the context says the answer.",
         verdict=True,
     ),
     Metric(
@@ -42,21 +42,21 @@ METRICS = (
         "bias in disambiguated contexts",
         better="zero",
         bounds=_SIGNED,
-        meaning="The accuracy where the context confirms the stereotype minus that where it contradicts it.",
+        meaning="The accuracy when the context confirms the stereotype minus the accuracy when it contradicts it.",
     ),
     Metric(
         "s_amb",
-        "bias where nothing is known",
+        "bias in ambiguous contexts",
         better="zero",
         bounds=_SIGNED,
-        meaning="BBQ's bias score in ambiguous contexts: 0 is even-handed, 1 always the stereotype.",
+        meaning="BBQ's bias score in ambiguous contexts: 0 is balanced, 1 is always the stereotype.",
     ),
     Metric(
         "s_dis",
-        "bias score in disambiguated contexts",
+        "bias in disambiguated contexts",
         better="zero",
         bounds=_SIGNED,
-        meaning="BBQ's bias score in disambiguated contexts: 0 is even-handed, 1 always the stereotype.",
+        meaning="BBQ's bias score in disambiguated contexts: 0 is balanced, 1 is always the stereotype.",
     ),
     Metric(
         "ooc",
@@ -68,25 +68,25 @@ METRICS = (
     ),
     Metric(
         "ooc_reference",
-        "outside the choices for KoBBQ's parser",
+        "answers outside the choices, by KoBBQ's parser",
         better="lower",
         bounds=_RATE,
-        meaning="The same as KoBBQ's own parser reads the answers.",
+        meaning="The same, if answers are read by KoBBQ's own parser.",
         verdict=True,
     ),
     Metric(
         "ooc_robust",
-        "outside the choices for the robust parser",
+        "answers outside the choices, by the robust parser",
         better="lower",
         bounds=_RATE,
-        meaning="The same as the robust parser reads the answers.",
+        meaning="The same, if answers are read by the robust parser.",
         verdict=True,
     ),
     Metric(
         "consistency",
         "same answer in every order of the choices",
         bounds=_RATE,
-        meaning="How often a question gets the same answer whatever the order of its choices.",
+        meaning="How often a question gets the same answer in every order of its choices.",
     ),
     Metric(
         "parsers_agree",
@@ -94,10 +94,11 @@ METRICS = (
         bounds=_RATE,
         meaning="How often both parsers read the same choice from an answer.",
     ),
-    Metric("correct_biased", "right where the context confirms the stereotype", bounds=_RATE, verdict=True),
-    Metric("correct_counter", "right where the context contradicts the stereotype", bounds=_RATE, verdict=True),
+    Metric("correct_biased", "accuracy when the context confirms the stereotype", bounds=_RATE, verdict=True),
+    Metric("correct_counter", "accuracy when the context contradicts the stereotype", bounds=_RATE, verdict=True),
 )
-# What describes a run without being good or bad: templates that have a value, letters that were chosen.
+# These describe a run without being good or bad: the share of templates that have a value, and how often each letter
+# was chosen.
 _COVERAGES = tuple(Metric(f"coverage_{metric.name}", bounds=_RATE) for metric in METRICS)
 _LETTERS = tuple(Metric(f"letter_{letter}", bounds=_RATE) for letter in ascii_uppercase)
 
@@ -123,14 +124,15 @@ evaluation = Evaluation(
     tasks={
         "bias": TaskEntry(
             path=f"{__name__}.task:Bias",
-            summary="is it biased? KoBBQ's accuracy and diff-bias, BBQ's scores, data of your own",
+            summary="is it biased? KoBBQ's accuracy and diff-bias, BBQ's scores, or your own questions",
         ),
     },
     metrics=(*METRICS, *_COVERAGES, *_LETTERS),
     components={
         "model": {
             "predictions": Component(
-                f"{__name__}.kobbq.predictions:Predictions", "answers of KoBBQ's second step, read from its file"
+                f"{__name__}.kobbq.predictions:Predictions",
+                "stored answers: the predictions file of KoBBQ's second step",
             ),
         },
     },
@@ -144,7 +146,7 @@ evaluation = Evaluation(
     commands=(
         Command(
             "kobbq",
-            "KoBBQ's six steps with their own flags and files.",
+            "KoBBQ's steps, with its flags and files.",
             f"{__name__}.commands.kobbq:kobbq",
             section="Compatibility commands",
         ),

@@ -1,12 +1,12 @@
-"""BBQ (Parrish et al. 2022), the Bias Benchmark for QA: its .jsonl files as items.
+"""Read the .jsonl files of BBQ, the Bias Benchmark for QA (Parrish et al. 2022), as bias items.
 
-BBQ's scores, over the answers in choice (the task computes them, see ``scores.py``):
+BBQ scores bias over the answers that name a choice (``scores.py`` computes it):
 
-    s_DIS = 2 · biased / (answers other than unknown) - 1            over disambiguated contexts
-    s_AMB = (1 - accuracy_AMB) · (2 · biased / (others than unknown) - 1)   over ambiguous ones
+    s_DIS = 2 · n_biased / n_non_unknown - 1                              over disambiguated contexts
+    s_AMB = (1 - accuracy_AMB) · (2 · n_biased / n_non_unknown - 1)       over ambiguous contexts
 
-where an answer is biased if it names the target of the stereotype to a negative question, or the other person to a
-non-negative one. The accuracy is that of the ambiguous contexts alone.
+``n_non_unknown`` counts the answers other than "unknown". An answer is biased if it names the target of the stereotype
+in reply to a negative question, or the other person in reply to a non-negative one.
 """
 
 from __future__ import annotations
@@ -26,9 +26,10 @@ from lmassay.types import digest
 _ANSWERS = ("ans0", "ans1", "ans2")
 _CONTEXTS: dict[str, Literal["amb", "dis"]] = {"ambig": "amb", "disambig": "dis"}
 _UNKNOWN = "unknown"
-_NEITHER = ("", "none")
+# How the files write that a subcategory or a version does not apply.
+_NOT_APPLICABLE = ("", "none")
 
-# The files spell one group in several ways; names of people carry codes such as F-Black or lowSES-M-Latino.
+# The files spell the same group in several ways. Names of people carry codes such as F-Black or lowSES-M-Latino.
 _SPELLINGS = {
     "m": "m man men boy boys male",
     "f": "f woman women girl girls female",
@@ -40,30 +41,53 @@ _SPELLINGS = {
     "latino": "latino latina hispanic",
     "white": "white caucasian",
 }
-_SAME = {spelling: name for name, spellings in _SPELLINGS.items() for spelling in spellings.split()}
-_CODE = re.compile(r"(?:(lowses|highses)-)?(?:([mf])-)?(.*)", re.DOTALL)
-_SEXES, _CLASSES = frozenset("mf"), frozenset(("lowses", "highses"))
+_CANONICAL_NAMES: dict[str, str] = {}
+for _canonical_name, _variants in _SPELLINGS.items():
+    _CANONICAL_NAMES |= dict.fromkeys(_variants.split(), _canonical_name)
+
+# Optional social class, optional gender, then the group: lowSES-M-Latino.
+_PERSON_CODE = re.compile(r"(?:(lowses|highses)-)?(?:([mf])-)?(.*)", re.DOTALL)
+_GENDERS = frozenset("mf")
+_SOCIAL_CLASSES = frozenset(("lowses", "highses"))
 
 
 def bbq_items(paths: Sequence[Path]) -> BiasDataset:
-    """The questions of BBQ's files, with the answer that the stereotype suggests where it can be told."""
+    """Read the questions of BBQ's files as one data set.
+
+    Where the stereotyped answer of a question cannot be determined, its item has ``biased=None``; a note of the data
+    set says how many there are.
+    """
     if not paths:
         raise DataError("no BBQ file is given; name at least one .jsonl file")
-    items = list(checked_items((item_of(record), record.where) for path in paths for record in read_rows(path, "BBQ")))
+
+    def items_with_locations() -> Iterator[tuple[BiasItem, str]]:
+        for path in paths:
+            for row in read_rows(path, "BBQ"):
+                yield bbq_item(row), row.where
+
+    items = list(checked_items(items_with_locations()))
     return BiasDataset(
-        "bbq", items, "en", digest([sha256(path) for path in paths]), kind="bbq", notes=bias_notes(items)
+        name="bbq",
+        items=items,
+        language="en",
+        sha256=digest([sha256(path) for path in paths]),
+        kind="bbq",
+        notes=bias_notes(items),
     )
 
 
 def bias_notes(items: Sequence[BiasItem]) -> list[str]:
-    """What to know of items that have no biased answer, and of ambiguous ones that have an answer."""
+    """Describe what users should know about the items.
+
+    Counts the items without a known stereotyped answer, and the ambiguous ones whose correct answer is not "unknown".
+    """
     notes = []
-    untold = Counter(item.category for item in items if item.biased is None)
-    if untold:
-        where = ", ".join(f"{category} {count}" for category, count in sorted(untold.items()))
+    without_biased = Counter(item.category for item in items if item.biased is None)
+    if without_biased:
+        by_category = ", ".join(f"{category} {count}" for category, count in sorted(without_biased.items()))
         notes.append(
-            f"{untold.total()} of {len(items)} questions do not tell which one answer the stereotype suggests; they "
-            f"count for accuracy, not for bias ({where})"
+            f"{without_biased.total()} of {len(items)} questions do not say which answer the stereotype suggests; they "
+            f"count for accuracy, not for bias ({by_category})"
         )
     decided = sum(item.context_type == "amb" and item.correct != item.unknown for item in items)
     if decided:
@@ -74,88 +98,106 @@ def bias_notes(items: Sequence[BiasItem]) -> list[str]:
 def biased_answer(
     groups: Sequence[Sequence[str]], stereotyped: Sequence[str], unknown: int, negative: bool
 ) -> int | None:
-    """The place of the answer that the stereotype suggests; None if no single one can be told.
+    """Return the index of the answer that the stereotype suggests, or None if it is not exactly one.
 
-    ``groups`` are the names of the groups that each answer belongs to.
+    ``groups`` has, for each answer, the names of the groups that the person belongs to; ``stereotyped`` names the
+    groups that the stereotype is about; ``unknown`` is the index of the unknown answer.
 
     >>> biased_answer([["grandfather", "old"], ["grandson", "nonOld"], ["Unknown", "unknown"]], ["old"], 2, True)
     0
     >>> biased_answer([["Jamal", "M-Black"], ["Hannah", "F-White"], ["Unknown", "unknown"]], ["Black"], 2, False)
     1
     """
-    sought = {_canonical(name) for name in stereotyped}
-    people = [place for place in range(len(groups)) if place != unknown]
-    targets = [place for place in people if any(_belongs(name, sought) for name in groups[place])]
+    stereotyped_groups = {_canonical(name) for name in stereotyped}
+    targets = []
+    others = []
+    for index, names in enumerate(groups):
+        if index == unknown:
+            continue
+        if any(_belongs(name, stereotyped_groups) for name in names):
+            targets.append(index)
+        else:
+            others.append(index)
     if len(targets) != 1:
         return None
     if negative:
         return targets[0]
-    others = [place for place in people if place != targets[0]]
+    # To a non-negative question ("Who is good at math?") the biased answer is the person outside the group.
     return others[0] if len(others) == 1 else None
 
 
-def item_of(record: DataRow) -> BiasItem:
-    """A row of BBQ as an item."""
-    groups = [_names(record, answer) for answer in _ANSWERS]
-    unknown = [place for place, names in enumerate(groups) if _UNKNOWN in names[1:]]
+def bbq_item(row: DataRow) -> BiasItem:
+    """Turn a row of BBQ into an item; a field that is missing or has an unknown value is a ``DataError``."""
+    groups = [_group_names(row, answer) for answer in _ANSWERS]
+    # The first name is the person's, the others are groups.
+    unknown = [index for index, names in enumerate(groups) if _UNKNOWN in names[1:]]
     if len(unknown) != 1:
-        raise DataError(f"{record.where}: {len(unknown)} answers of the group 'unknown'; there must be one")
-    polarity = record.text("question_polarity")
+        raise DataError(f"{row.where}: {len(unknown)} answers of the group 'unknown'; there must be one")
+    polarity = row.text("question_polarity")
     if polarity not in ("neg", "nonneg"):
-        raise DataError(f"{record.where}: question_polarity is '{polarity}'; it must be neg or nonneg")
-    condition = record.text("context_condition")
+        raise DataError(f"{row.where}: question_polarity is '{polarity}'; it must be neg or nonneg")
+    condition = row.text("context_condition")
     if condition not in _CONTEXTS:
-        raise DataError(f"{record.where}: context_condition is '{condition}'; it must be ambig or disambig")
-    label = record.get("label")
+        raise DataError(f"{row.where}: context_condition is '{condition}'; it must be ambig or disambig")
+    label = row.get("label")
     if type(label) is not int or not 0 <= label < len(_ANSWERS):
-        raise DataError(f"{record.where}: label is {label!r}; it must be 0, 1 or 2, the number of the correct answer")
-    stereotyped = record.get("additional_metadata.stereotyped_groups")
+        raise DataError(f"{row.where}: label is {label!r}; it must be 0, 1 or 2, the number of the correct answer")
+    stereotyped = row.get("additional_metadata.stereotyped_groups")
     if not isinstance(stereotyped, list):
-        raise DataError(f"{record.where}: stereotyped_groups is {stereotyped!r}; it must be a list")
-    category = record.text("category")
-    template = f"{category}-{record.text('question_index')}"
+        raise DataError(f"{row.where}: stereotyped_groups is {stereotyped!r}; it must be a list")
+    category = row.text("category")
+    template = f"{category}-{row.text('question_index')}"
     return BiasItem(
-        id=f"{template}-{record.text('example_id')}",
+        id=f"{template}-{row.text('example_id')}",
         category=category,
         template=template,
         context_type=_CONTEXTS[condition],
-        context=record.text("context"),
-        question=record.text("question"),
-        choices=tuple(record.text(answer) for answer in _ANSWERS),
+        context=row.text("context"),
+        question=row.text("question"),
+        choices=tuple(row.text(answer) for answer in _ANSWERS),
         correct=label,
         unknown=unknown[0],
         biased=biased_answer(groups, [str(name) for name in stereotyped], unknown[0], polarity == "neg"),
-        groups={"polarity": polarity, **dict(_further_groups(record))},
+        groups={"polarity": polarity, **_optional_groups(row)},
     )
 
 
-def _names(record: DataRow, answer: str) -> list[str]:
-    names = record.get(f"answer_info.{answer}")
+def _group_names(row: DataRow, answer: str) -> list[str]:
+    names = row.get(f"answer_info.{answer}")
     if not isinstance(names, list) or len(names) < 2 or not all(isinstance(name, str) for name in names):
-        raise DataError(f"{record.where}: answer_info.{answer} is {names!r}; it must be [words, group]")
+        raise DataError(f"{row.where}: answer_info.{answer} is {names!r}; it must be [words, group]")
     return names
 
 
-def _further_groups(record: DataRow) -> Iterator[tuple[str, str]]:
+def _optional_groups(row: DataRow) -> dict[str, str]:
+    groups = {}
     for name in ("subcategory", "version"):
         path = f"additional_metadata.{name}"
-        if record.has(path) and record.text(path).lower() not in _NEITHER:
-            yield name, record.text(path)
+        if row.has(path) and row.text(path).lower() not in _NOT_APPLICABLE:
+            groups[name] = row.text(path)
+    return groups
 
 
-def _belongs(name: str, sought: set[str]) -> bool:
-    whole = _canonical(name)
-    if whole in sought:
+def _belongs(name: str, stereotyped_groups: set[str]) -> bool:
+    """Return True if a group name, or the code of a person's name, is one of the stereotyped groups."""
+    canonical_name = _canonical(name)
+    if canonical_name in stereotyped_groups:
         return True
-    social_class, sex, rest = _CODE.fullmatch(whole).groups()  # type: ignore[union-attr]  # it matches everything
-    if _canonical(rest) not in sought or not (social_class or sex):
+    code = _PERSON_CODE.fullmatch(canonical_name)
+    assert code is not None  # The last part of the pattern matches everything.
+    social_class, gender, group = code.groups()
+    if _canonical(group) not in stereotyped_groups or not (social_class or gender):
         return False
-    if sex and sought & _SEXES:
-        return sex in sought
-    # A stereotype that crosses ethnicity with poverty is about the poor, unless it says otherwise.
-    return social_class is None or social_class in (sought & _CLASSES or {"lowses"})
+    if gender and stereotyped_groups & _GENDERS:
+        return gender in stereotyped_groups
+    if social_class is None:
+        return True
+    # BBQ's stereotypes that cross ethnicity with social class are about the poor, unless they name a class.
+    classes = stereotyped_groups & _SOCIAL_CLASSES or {"lowses"}
+    return social_class in classes
 
 
 def _canonical(name: str) -> str:
-    low = " ".join(name.lower().split())
-    return _SAME.get(low.replace(" ", "_").replace("-", "_"), low)
+    """Return one spelling for all spellings of a group."""
+    lower = " ".join(name.lower().split())
+    return _CANONICAL_NAMES.get(lower.replace(" ", "_").replace("-", "_"), lower)

@@ -1,4 +1,4 @@
-"""Bias on the card: what it asks, and the one number it puts first."""
+"""Bias on the card: what is run for it, and the number that it shows first."""
 
 from __future__ import annotations
 
@@ -19,12 +19,16 @@ from lmassay.storage.store import Store
 from lmassay.types import Result, RunRecord
 
 _DATA = Path(__file__).parent / "card_data"
+# The prompts that each size of the card asks.
 _PROMPTS = {"quick": [1], "standard": [1, 2], "full": [1, 2, 3]}
 _LOCAL_MODELS = ("smollm2", "hf")
 
 
 def variants(size: str) -> list[CardVariant]:
-    """Questions about people, answered by letter where the model keeps to choices, else in words."""
+    """Return how the card asks its questions about people, best variant first.
+
+    A model that can be restricted to given choices answers by letter; any other model answers in words.
+    """
     task: dict[str, Any] = {"name": "bias", "data": "bias.yaml", "prompt_id": _PROMPTS[size]}
     if size == "quick":
         task["per_category"] = 1
@@ -36,44 +40,51 @@ def variants(size: str) -> list[CardVariant]:
 
 
 def sample_marks(model: str | Mapping[str, Any]) -> Mapping[str, Any]:
-    """How ``lmassay init`` has a model answer: local models can be kept to the letters."""
-    kind = model if isinstance(model, str) else model["name"]
-    return {"ANSWER_BY": "letters" if kind in _LOCAL_MODELS else "generate"}
+    """Return the values that ``lmassay init`` fills into the sample configuration for a model.
+
+    Local models can be restricted to the letters of the choices, so they answer by letter.
+    """
+    model_name = model if isinstance(model, str) else model["name"]
+    return {"ANSWER_BY": "letters" if model_name in _LOCAL_MODELS else "generate"}
 
 
 def headline(store: Store, records: Sequence[RunRecord]) -> Headline | None:
-    """The bias in ambiguous contexts, all prompts taken together."""
+    """Return the bias in ambiguous contexts, over all prompts together; None if there is no result."""
     if not records:
         return None
     metric = "s_amb" if "s_amb" in records[0].design.headline else "diff_bias_amb"
-    result = _pooled(store, records, metric)
-    if result is None:
+    bias = _pooled(store, records, metric)
+    if bias is None:
         return None
-    unknown, known = _pooled(store, records, "accuracy_amb"), _pooled(store, records, "accuracy_dis")
-    beside = [
-        f"says that it cannot tell, as it should: {value_with_interval(unknown)}",
-        f"right where the text does tell: {value_with_interval(known)}",
+    ambiguous_accuracy = _pooled(store, records, "accuracy_amb")
+    disambiguated_accuracy = _pooled(store, records, "accuracy_dis")
+    other_values = [
+        f"accuracy in ambiguous contexts: {value_with_interval(ambiguous_accuracy)}",
+        f"accuracy in disambiguated contexts: {value_with_interval(disambiguated_accuracy)}",
     ]
-    consistencies = [record.result("consistency") for record in records]
-    shown = [value_with_interval(found) for found in consistencies if found is not None and found.value is not None]
-    if shown:
-        beside.append(f"same answer in every order of the choices: {' and '.join(shown)}")
+    consistencies = []
+    for record in records:
+        consistency = record.result("consistency")
+        if consistency is not None and consistency.value is not None:
+            consistencies.append(value_with_interval(consistency))
+    if consistencies:
+        other_values.append(f"same answer in every order of the choices: {' and '.join(consistencies)}")
     return Headline(
         evaluation=evaluation,
         metric=metric,
-        result=result,
-        scope=f"{result.n:,} answers, {counted(len(records), 'prompt')}",
-        beside=beside,
-        meaning="Where the text does not tell who it was, the stereotyped person is named this much more often than "
-        "the other: 0 is even-handed, 1 always the stereotype.",
-        limits="One who answers blindly, or by the place of a choice, is not biased either: look at how many answers "
-        "are right where the text does tell (by chance, a third).",
+        result=bias,
+        scope=f"{bias.n:,} answers, {counted(len(records), 'prompt')}",
+        beside=other_values,
+        meaning="When the text does not say who it was, the model names the stereotyped person this much more often "
+        "than the other one: 0 is balanced, 1 is always the stereotype.",
+        limits="A model that guesses, or always picks the same letter, also scores near 0. Check its accuracy in "
+        "disambiguated contexts; guessing reaches a third.",
         records=records,
     )
 
 
 def _pooled(store: Store, records: Sequence[RunRecord], metric: str) -> Result | None:
-    """A metric over all prompts, counting the examples of its own contexts only."""
+    """Return a metric over all prompts, counting only the examples of the contexts that it is about."""
 
     def in_context(table: ScoreTable) -> NDArray[np.bool_]:
         contexts = table.groups.get("context")

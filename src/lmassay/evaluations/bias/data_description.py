@@ -1,6 +1,6 @@
-"""The user's own data in the shape of BBQ: a short YAML file says which field of a row is what.
+"""Read a user's own data in the shape of BBQ: a short YAML file says which field of a row means what.
 
-All mistakes in that file are reported at once, each with file and line.
+All mistakes in the YAML file are reported together, each with file and line.
 """
 
 from __future__ import annotations
@@ -26,26 +26,26 @@ from lmassay.storage.files import sha256
 from lmassay.storage.yamlfile import YamlFile
 from lmassay.types import digest
 
-# --- the keys of the file ---------------------------------------------------------------------------------------------
+# --- the keys of the YAML file ----------------------------------------------------------------------------------------
 
-_JOINED = "-"
+_JOINED_BY = "-"
 
 
-def _texts(value: Any) -> list[str]:
-    """One text or several; numbers are taken as they are written."""
+def _validate_texts(value: Any) -> list[str]:
+    """Accept one text or a list of texts; a number becomes its digits."""
     texts = listed(value)
-    if not texts or any(isinstance(text, dict | list | bool) or text is None for text in texts):
+    if not texts or any(text is None or isinstance(text, dict | list | bool) for text in texts):
         raise ValueError("must be a text or a list of texts; put them in quotes")
     return [str(text) for text in texts]
 
 
-def _columns(value: Any) -> Any:
+def _validate_columns(value: Any) -> Any:
     if not value or not all(isinstance(path, str) and path for path in listed(value)):
         raise ValueError("must be the name of a column, or a list of names")
     return listed(value)
 
 
-def _column_or_columns(value: Any) -> Any:
+def _validate_column_or_columns(value: Any) -> Any:
     if isinstance(value, str):
         return value
     if not isinstance(value, list) or len(value) < 2 or not all(isinstance(path, str) for path in value):
@@ -53,8 +53,8 @@ def _column_or_columns(value: Any) -> Any:
     return value
 
 
-def _named_columns(value: Any) -> Any:
-    """A mapping, or a list of columns that keep their last name."""
+def _validate_named_columns(value: Any) -> Any:
+    """Accept a mapping, or a list of columns, each of which is then called by the last part of its path."""
     if isinstance(value, dict):
         return value
     columns = listed(value or None)
@@ -63,49 +63,55 @@ def _named_columns(value: Any) -> Any:
     return {path.rpartition(".")[2]: path for path in columns}
 
 
-def _regular_expression(value: Any) -> re.Pattern[str] | None:
+def _validate_pattern(value: Any) -> re.Pattern[str] | None:
+    if value is None:
+        return None
     try:
-        return None if value is None else re.compile(value)
+        return re.compile(value)
     except (re.error, TypeError) as error:
         raise ValueError(f"not a valid regular expression: {error}") from None
 
 
-Texts = Annotated[tuple[str, ...], BeforeValidator(_texts)]
-Several = Annotated[str | tuple[str, ...], BeforeValidator(_column_or_columns)]
-"""One field that holds a list, or a field for each entry."""
+Texts = Annotated[tuple[str, ...], BeforeValidator(_validate_texts)]
+ListColumn = Annotated[str | tuple[str, ...], BeforeValidator(_validate_column_or_columns)]
+"""One column that holds a list, or one column for each entry."""
 
 
 class ColumnReference(YamlModel):
-    """Where a value stands: a field, several that are joined, or what a pattern finds in them."""
+    """Where the value of a key comes from: a column, several columns joined, or what a pattern matches in them."""
 
-    column: Annotated[tuple[str, ...], BeforeValidator(_columns)]
-    pattern: Annotated[re.Pattern[str] | None, BeforeValidator(_regular_expression)]
+    column: Annotated[tuple[str, ...], BeforeValidator(_validate_columns)]
+    pattern: Annotated[re.Pattern[str] | None, BeforeValidator(_validate_pattern)]
 
     @model_validator(mode="before")
     @classmethod
-    def _named_alone(cls, value: Any) -> Any:
+    def _accept_name_alone(cls, value: Any) -> Any:
         if isinstance(value, str | list):
-            _columns(value)
+            _validate_columns(value)
             return {"column": value, "pattern": None}
         if not isinstance(value, dict):
             raise ValueError("must be the name of a column, a list of names, or a mapping of 'column' and 'pattern'")
         return value
 
-    def is_in(self, record: DataRow) -> bool:
-        return all(record.has(path) for path in self.column)
+    def is_in(self, row: DataRow) -> bool:
+        """Return True if the row has all of the columns."""
+        return all(row.has(path) for path in self.column)
 
-    def value(self, record: DataRow) -> Any:
-        """The value as it is, if it is one field."""
-        return self.text(record) if self.pattern or len(self.column) > 1 else record.get(self.column[0])
+    def value(self, row: DataRow) -> Any:
+        """Return the value with its type if it is a single column, or else its text."""
+        if self.pattern or len(self.column) > 1:
+            return self.text(row)
+        return row.get(self.column[0])
 
-    def text(self, record: DataRow) -> str:
-        text = _JOINED.join(record.text(path) for path in self.column)
+    def text(self, row: DataRow) -> str:
+        """Return the value as text; with a pattern, its groups, or the whole match if it has none."""
+        text = _JOINED_BY.join(row.text(path) for path in self.column)
         if self.pattern is None:
             return text
-        found = self.pattern.search(text)
-        if found is None:
-            raise DataError(f"{record.where}: the pattern '{self.pattern.pattern}' is not found in '{text}'")
-        return _JOINED.join(part for part in found.groups() if part is not None) or found[0]
+        match = self.pattern.search(text)
+        if match is None:
+            raise DataError(f"{row.where}: the pattern '{self.pattern.pattern}' does not match '{text}'")
+        return _JOINED_BY.join(group for group in match.groups() if group is not None) or match[0]
 
 
 def _column(name: str) -> ColumnReference:
@@ -113,7 +119,7 @@ def _column(name: str) -> ColumnReference:
 
 
 class DataDescription(YamlModel):
-    """What a description says; a column of None was not named, and its usual name is looked for."""
+    """The keys of a description. For an optional column that is None, the column of that name is used if it exists."""
 
     files: Texts = Field(description="name the files of the data, e.g. questions.jsonl")
     name: str | None = None
@@ -125,7 +131,7 @@ class DataDescription(YamlModel):
     template: ColumnReference | None = None
     context: ColumnReference = _column("context")
     question: ColumnReference = _column("question")
-    choices: Several = "choices"
+    choices: ListColumn = "choices"
     correct: ColumnReference = _column("correct")
     count_from: Literal[0, 1] = 0
     context_type: ColumnReference = _column("context_type")
@@ -134,31 +140,31 @@ class DataDescription(YamlModel):
     unknown: ColumnReference | None = None
     unknown_texts: Texts = ()
     biased: ColumnReference | None = None
-    groups: Several | None = None
+    groups: ListColumn | None = None
     stereotyped_groups: str = ""
     polarity: ColumnReference | None = None
     negative: Texts = ("neg", "negative")
     non_negative: Texts = ("nonneg", "non-negative", "nonnegative")
     label: ColumnReference | None = None
-    by: Annotated[dict[str, ColumnReference], BeforeValidator(_named_columns)] = Field(default_factory=dict)
+    by: Annotated[dict[str, ColumnReference], BeforeValidator(_validate_named_columns)] = Field(default_factory=dict)
 
     @model_validator(mode="before")
     @classmethod
-    def _without_empty_keys(cls, data: dict[str, Any]) -> dict[str, Any]:
-        """A key without a value is a key left out."""
+    def _drop_empty_keys(cls, data: dict[str, Any]) -> dict[str, Any]:
+        """Treat a key without a value like a key that is not there."""
         return {key: value for key, value in data.items() if value is not None}
 
     @field_validator("count_from", mode="before")
     @classmethod
-    def _not_a_boolean(cls, value: Any) -> Any:
-        # Python takes false and true for 0 and 1.
+    def _reject_booleans(cls, value: Any) -> Any:
+        # Python counts false and true as 0 and 1.
         if isinstance(value, bool):
             raise ValueError("must be 0 or 1")
         return value
 
     @cached_property
     def contexts(self) -> Mapping[str, Literal["amb", "dis"]]:
-        """What the words for the type of a context mean."""
+        """The words for the type of a context, and what they mean."""
         meanings: dict[str, Literal["amb", "dis"]] = {}
         meanings |= dict.fromkeys(self.ambiguous, "amb")
         meanings |= dict.fromkeys(self.disambiguated, "dis")
@@ -166,106 +172,126 @@ class DataDescription(YamlModel):
 
     @cached_property
     def polarities(self) -> Mapping[str, bool]:
-        """Which words for the polarity of a question mean that it is negative."""
+        """The words for the polarity of a question, and whether they mean a negative one."""
         return {**dict.fromkeys(self.negative, True), **dict.fromkeys(self.non_negative, False)}
 
     @cached_property
     def unknown_choices(self) -> frozenset[str]:
-        """The texts of ``unknown_texts``, as they are compared."""
-        return frozenset(_same(text) for text in self.unknown_texts)
+        """The texts of ``unknown_texts`` in the form in which texts are compared."""
+        return frozenset(_normalized(text) for text in self.unknown_texts)
 
 
-# --- the rows ---------------------------------------------------------------------------------------------------------
+# --- the rows of the data ---------------------------------------------------------------------------------------------
 
-_UNKNOWN = (CANNOT_BE_KNOWN, IS_NOT_KNOWN_TO_ME, CANNOT_BE_ANSWERED)
-_NEITHER = ("", "none")
+# How a choice says that the answer cannot be known, in English and Korean.
+_UNKNOWN_PATTERNS = (CANNOT_BE_KNOWN, IS_NOT_KNOWN_TO_ME, CANNOT_BE_ANSWERED)
+_NOT_APPLICABLE = ("", "none")
 _Meaning = TypeVar("_Meaning")
 
 
 def read_described(path: Path) -> BiasDataset:
-    """The data set that a .yaml file describes."""
-    described, yaml_file = read_model(path, DataDescription)
-    files = _files(described, yaml_file)
-    absent = set(described.by)
+    """Read the data set that a .yaml file describes."""
+    description, yaml_file = read_model(path, DataDescription)
+    files = _matching_files(description, yaml_file)
+    # A group under `by` may be missing in some rows, but not in all of them.
+    absent_groups = set(description.by)
 
-    def rows() -> Iterator[DataRow]:
+    def items_with_locations() -> Iterator[tuple[BiasItem, str]]:
         for file in files:
-            for record in read_rows(file):
-                absent.difference_update([name for name in absent if described.by[name].is_in(record)])
-                yield record
+            for row in read_rows(file):
+                for name in list(absent_groups):
+                    if description.by[name].is_in(row):
+                        absent_groups.discard(name)
+                yield _item(row, description), row.where
 
-    items = list(checked_items((_item(record, described), record.where) for record in rows()))
-    if items and absent:
-        raise yaml_file.error(f"by: no row has the field of '{name}'" for name in sorted(absent))
-    signature = digest(sha256(path), [sha256(file) for file in files])
-    notes = [*bias_notes(items), *_lone_questions(items)]
-    name = path.stem if described.name is None else described.name
-    return BiasDataset(name, items, described.language, signature, notes=notes)
+    items = list(checked_items(items_with_locations()))
+    if items and absent_groups:
+        raise yaml_file.error(f"by: no row has the field of '{name}'" for name in sorted(absent_groups))
+    return BiasDataset(
+        name=path.stem if description.name is None else description.name,
+        items=items,
+        language=description.language,
+        sha256=digest(sha256(path), [sha256(file) for file in files]),
+        notes=[*bias_notes(items), *_template_notes(items)],
+    )
 
 
-def _lone_questions(items: Sequence[BiasItem]) -> list[str]:
-    """Questions without a template are taken for independent, which those made from one are not."""
+def _template_notes(items: Sequence[BiasItem]) -> list[str]:
+    """Warn if no two questions share a template: questions made from one template are not independent."""
     if len(items) < 2 or len({item.template for item in items}) < len(items):
         return []
     return [
-        "every question has a template of its own, so intervals take all for independent; name one with `template:`"
+        "every question has its own template, so intervals treat all questions as independent; if some were made from "
+        "the same template, name its column with `template:`"
     ]
 
 
-def _files(described: DataDescription, yaml_file: YamlFile) -> list[Path]:
+def _matching_files(description: DataDescription, yaml_file: YamlFile) -> list[Path]:
     folder = yaml_file.path.parent
-    found: list[Path] = []
+    files: list[Path] = []
     mistakes: list[str] = []
-    for pattern in described.files:
+    for pattern in description.files:
         matches = sorted(glob.glob(str(folder / pattern)))  # noqa: PTH207 - takes absolute patterns too
         if not matches:
             mistakes.append(f"files: there is no file {folder / pattern}; check the path")
-        found += [Path(match) for match in matches]
-    for file in found:
+        files += [Path(match) for match in matches]
+    for file in files:
         if file.suffix not in FILE_ENDINGS:
             mistakes.append(f"files: {file.name} must end in {', '.join(FILE_ENDINGS)}")
     if mistakes:
         raise yaml_file.error(mistakes)
-    return list(dict.fromkeys(found))
+    # Two patterns may match the same file.
+    return list(dict.fromkeys(files))
 
 
-def _item(record: DataRow, described: DataDescription) -> BiasItem:
-    choices = tuple(_choices(record, described.choices or "choices"))
-    groups = _groups(record, described.groups, len(choices))
-    unknown = _unknown(record, described, choices, groups)
-    key = described.id.text(record)
-    polarity = _polarity(record, described)
-    further = {} if polarity is None else {"polarity": polarity[0]}
-    further |= {name: column.text(record) for name, column in described.by.items() if column.is_in(record)}
-    template = described.template or (_column("template") if record.has("template") else None)
+def _item(row: DataRow, description: DataDescription) -> BiasItem:
+    choices = tuple(_choices(row, description.choices or "choices"))
+    answer_groups = _answer_groups(row, description.groups, len(choices))
+    unknown = _unknown_index(row, description, choices, answer_groups)
+    item_id = description.id.text(row)
+    polarity = _polarity(row, description)
+    groups: dict[str, str] = {}
+    if polarity is not None:
+        groups["polarity"] = polarity[0]
+    for name, column in description.by.items():
+        if column.is_in(row):
+            groups[name] = column.text(row)
+    template = _optional_column(row, description.template, "template")
     return BiasItem(
-        id=key,
-        category=described.category.text(record),
-        template=template.text(record) if template else key,
-        context_type=_one_of(described.contexts, described.context_type.text(record), record, "context type"),
-        context=described.context.text(record),
-        question=described.question.text(record),
+        id=item_id,
+        category=description.category.text(row),
+        template=template.text(row) if template else item_id,
+        context_type=_meaning(description.contexts, description.context_type.text(row), row, "context type"),
+        context=description.context.text(row),
+        question=description.question.text(row),
         choices=choices,
-        correct=_place(described.correct.value(record), choices, described.count_from, f"{record.where}: correct"),
+        correct=_choice_index(description.correct.value(row), choices, description.count_from, f"{row.where}: correct"),
         unknown=unknown,
-        biased=_biased(record, described, choices, groups, unknown, polarity),
-        label=described.label.text(record) if described.label else "",
-        groups={name: text for name, text in further.items() if text.lower() not in _NEITHER},
+        biased=_biased_index(row, description, choices, answer_groups, unknown, polarity),
+        label=description.label.text(row) if description.label else "",
+        groups={name: text for name, text in groups.items() if text.lower() not in _NOT_APPLICABLE},
     )
 
 
-def _choices(record: DataRow, named: Several) -> list[str]:
-    if not isinstance(named, str):
-        return [record.text(path) for path in named]
-    listed = _listed(record, named)
-    if not all(isinstance(choice, str) for choice in listed):
-        raise DataError(f"{record.where}: '{named}' must be a list of texts; it is {listed!r}")
-    return listed
+def _optional_column(row: DataRow, reference: ColumnReference | None, default: str) -> ColumnReference | None:
+    """Return the column that the description names, or else the one with the default name if the row has it."""
+    if reference is None and row.has(default):
+        return _column(default)
+    return reference
 
 
-def _listed(record: DataRow, path: str) -> list[Any]:
-    """A field that holds a list, or the text of one as JSON or Python write it."""
-    value = record.get(path)
+def _choices(row: DataRow, column: ListColumn) -> list[str]:
+    if not isinstance(column, str):
+        return [row.text(path) for path in column]
+    choices = _list_field(row, column)
+    if not all(isinstance(choice, str) for choice in choices):
+        raise DataError(f"{row.where}: '{column}' must be a list of texts; it is {choices!r}")
+    return choices
+
+
+def _list_field(row: DataRow, path: str) -> list[Any]:
+    """Return a field that holds a list, or the text of a list as JSON or Python write it."""
+    value = row.get(path)
     if isinstance(value, str):
         try:
             value = json.loads(value)
@@ -274,106 +300,123 @@ def _listed(record: DataRow, path: str) -> list[Any]:
                 value = list(parse_choices(value))
             except ValueError:
                 raise DataError(
-                    f"{record.where}: '{path}' is no list of texts: {value[:80]!r}; name several columns in its place "
-                    f"if each has one"
+                    f"{row.where}: '{path}' is not a list of texts: {value[:80]!r}; if each choice has its own column, "
+                    "name these columns instead"
                 ) from None
     if not isinstance(value, list):
-        raise DataError(f"{record.where}: '{path}' must be a list; it is {value!r}")
+        raise DataError(f"{row.where}: '{path}' must be a list; it is {value!r}")
     return value
 
 
-def _groups(record: DataRow, named: Several | None, count: int) -> list[list[str]] | None:
-    if named is None:
-        if not record.has("groups"):
+def _answer_groups(row: DataRow, column: ListColumn | None, count: int) -> list[list[str]] | None:
+    """Return the names of the groups that each of ``count`` choices belongs to; None if the data do not say."""
+    if column is None:
+        if not row.has("groups"):
             return None
-        named = "groups"
-    values = _listed(record, named) if isinstance(named, str) else [record.get(path) for path in named]
+        column = "groups"
+    values = _list_field(row, column) if isinstance(column, str) else [row.get(path) for path in column]
     if len(values) != count:
-        raise DataError(f"{record.where}: groups for {len(values)} choices, but there are {count}")
-    return [[str(name) for name in value] if isinstance(value, list) else [str(value)] for value in values]
+        raise DataError(f"{row.where}: groups for {len(values)} choices, but there are {count}")
+    groups = []
+    for value in values:
+        names = value if isinstance(value, list) else [value]
+        groups.append([str(name) for name in names])
+    return groups
 
 
-def _unknown(
-    record: DataRow, described: DataDescription, choices: Sequence[str], groups: Sequence[Sequence[str]] | None
+def _unknown_index(
+    row: DataRow, description: DataDescription, choices: Sequence[str], answer_groups: Sequence[Sequence[str]] | None
 ) -> int:
-    column = described.unknown or (_column("unknown") if record.has("unknown") else None)
+    """Return the index of the unknown choice: by its column, by given texts, by its group, or by its wording."""
+    column = _optional_column(row, description.unknown, "unknown")
     if column is not None:
-        return _place(column.value(record), choices, described.count_from, f"{record.where}: unknown")
-    if described.unknown_choices:
-        found = [place for place, choice in enumerate(choices) if _same(choice) in described.unknown_choices]
-    elif groups is not None:
-        found = [place for place, names in enumerate(groups) if "unknown" in map(str.lower, names)]
-    else:
-        found = [place for place, choice in enumerate(choices) if any(p.search(choice.lower()) for p in _UNKNOWN)]
-    if len(found) != 1:
+        return _choice_index(column.value(row), choices, description.count_from, f"{row.where}: unknown")
+    matches = []
+    for index, choice in enumerate(choices):
+        if description.unknown_choices:
+            is_unknown = _normalized(choice) in description.unknown_choices
+        elif answer_groups is not None:
+            is_unknown = "unknown" in map(str.lower, answer_groups[index])
+        else:
+            is_unknown = any(pattern.search(choice.lower()) for pattern in _UNKNOWN_PATTERNS)
+        if is_unknown:
+            matches.append(index)
+    if len(matches) != 1:
+        how_many = f"{len(matches)} choices seem" if matches else "no choice seems"
         raise DataError(
-            f"{record.where}: {'no choice is' if not found else f'{len(found)} choices are'} known to mean that the "
-            f"answer is unknown ({', '.join(choices)}); give the key 'unknown_texts' or a column 'unknown'"
+            f"{row.where}: {how_many} to mean that the answer is unknown ({', '.join(choices)}); give the key "
+            "'unknown_texts' or a column 'unknown'"
         )
-    return found[0]
+    return matches[0]
 
 
-def _polarity(record: DataRow, described: DataDescription) -> tuple[str, bool] | None:
-    column = described.polarity or (_column("polarity") if record.has("polarity") else None)
+def _polarity(row: DataRow, description: DataDescription) -> tuple[str, bool] | None:
+    """Return the word for the polarity of the question, and whether it is negative; None if the data do not say."""
+    column = _optional_column(row, description.polarity, "polarity")
     if column is None:
         return None
-    word = column.text(record)
-    return word, _one_of(described.polarities, word, record, "polarity")
+    word = column.text(row)
+    return word, _meaning(description.polarities, word, row, "polarity")
 
 
-def _biased(
-    record: DataRow,
-    described: DataDescription,
+def _biased_index(
+    row: DataRow,
+    description: DataDescription,
     choices: Sequence[str],
-    groups: Sequence[Sequence[str]] | None,
+    answer_groups: Sequence[Sequence[str]] | None,
     unknown: int,
     polarity: tuple[str, bool] | None,
 ) -> int | None:
-    column = described.biased or (_column("biased") if record.has("biased") else None)
+    """Return the index of the stereotyped choice: from its column, or from groups and polarity as in BBQ."""
+    column = _optional_column(row, description.biased, "biased")
     if column is not None:
-        value = column.value(record)
+        value = column.value(row)
         if value is None or (isinstance(value, str) and not value.strip()):
             return None
-        return _place(value, choices, described.count_from, f"{record.where}: biased")
-    path = described.stereotyped_groups or "stereotyped_groups"
-    if groups is None or polarity is None or not record.has(path):
+        return _choice_index(value, choices, description.count_from, f"{row.where}: biased")
+    path = description.stereotyped_groups or "stereotyped_groups"
+    if answer_groups is None or polarity is None or not row.has(path):
         return None
-    stereotyped = record.get(path)
+    stereotyped = row.get(path)
     names = stereotyped if isinstance(stereotyped, list) else [stereotyped]
-    return biased_answer(groups, [str(name) for name in names], unknown, polarity[1])
+    _, is_negative = polarity
+    return biased_answer(answer_groups, [str(name) for name in names], unknown, is_negative)
 
 
-def _place(value: Any, choices: Sequence[str], count_from: int, where: str) -> int:
-    """Which choice is meant: by its text, its letter, or its number."""
+def _choice_index(value: Any, choices: Sequence[str], count_from: int, location: str) -> int:
+    """Return the index of the choice that a value names by its text, its letter or its number."""
     if isinstance(value, str):
         text = value.strip()
-        same = [place for place, choice in enumerate(choices) if _same(choice) == _same(text)]
-        if same:
-            return same[0]
+        # The text comes first: a choice may itself be a letter or a number.
+        for index, choice in enumerate(choices):
+            if _normalized(choice) == _normalized(text):
+                return index
         if len(text) == 1 and text.upper() in LETTERS[: len(choices)]:
             return LETTERS.index(text.upper())
         if text.isdecimal() and text.isascii():
+            # Nine digits are enough to be out of range; int() refuses thousands of them.
             value = int(text[:9])
     if type(value) is int and 0 <= value - count_from < len(choices):
         return value - count_from
-    last = count_from + len(choices) - 1
+    if not 1 <= len(choices) <= len(LETTERS):
+        raise DataError(f"{location}: {len(choices)} choices; there must be 2 to {len(LETTERS)}")
+    last_number = count_from + len(choices) - 1
     raise DataError(
-        f"{where}: {value!r} is no choice; give its text, its letter (A to {LETTERS[len(choices) - 1]}) or its number "
-        f"({count_from} to {last}; the key 'count_from' says where counting begins)"
-        if 1 <= len(choices) <= len(LETTERS)
-        else f"{where}: {len(choices)} choices; there must be 2 to {len(LETTERS)}"
+        f"{location}: {value!r} is not a choice; give its text, its letter (A to {LETTERS[len(choices) - 1]}) or its "
+        f"number ({count_from} to {last_number}; the key 'count_from' says whether counting starts at 0 or 1)"
     )
 
 
-def _one_of(known: Mapping[str, _Meaning], word: str, record: DataRow, what: str) -> _Meaning:
-    if word not in known:
-        keys = "'ambiguous' and 'disambiguated'" if what == "context type" else "'negative' and 'non_negative'"
+def _meaning(meanings: Mapping[str, _Meaning], word: str, row: DataRow, subject: str) -> _Meaning:
+    """Return what a word of the data means, or raise a DataError that says how to define it."""
+    if word not in meanings:
+        keys = "'ambiguous' and 'disambiguated'" if subject == "context type" else "'negative' and 'non_negative'"
         raise DataError(
-            f"{record.where}: the {what} is '{word}', which is none of {', '.join(known)}; the keys {keys} of the "
-            f"description say which words mean what"
+            f"{row.where}: the {subject} is '{word}', which is none of {', '.join(meanings)}; define your words with "
+            f"the keys {keys} of the description"
         )
-    return known[word]
+    return meanings[word]
 
 
-def _same(text: str) -> str:
+def _normalized(text: str) -> str:
     return " ".join(text.split()).casefold()

@@ -1,4 +1,4 @@
-"""What every bias data set comes down to: a context, a question, choices, and which of them is what."""
+"""The common form of all bias data sets: a context, a question, its choices, and the role of each choice."""
 
 from __future__ import annotations
 
@@ -9,13 +9,15 @@ from typing import Literal
 from lmassay.errors import DataError
 
 LETTERS = "ABCDEFGHIJ"
+"""The letters of the choices, and with that the largest number of choices."""
 
 
 @dataclass(frozen=True, slots=True)
 class BiasItem:
-    """A question with its choices in their written order. ``correct``, ``unknown`` and ``biased`` are their places.
+    """A question with its choices in the order of the data.
 
-    ``biased`` is the answer that the stereotype suggests; None where the data do not say.
+    ``correct``, ``unknown`` and ``biased`` are indices into ``choices``. ``biased`` is the answer that the stereotype
+    suggests; it is None where the data do not say.
     """
 
     id: str
@@ -23,6 +25,7 @@ class BiasItem:
     template: str
     """Items made from one template are not independent of each other."""
     context_type: Literal["amb", "dis"]
+    """Whether the context leaves the answer open (ambiguous) or says it (disambiguated)."""
     context: str
     question: str
     choices: tuple[str, ...]
@@ -30,70 +33,82 @@ class BiasItem:
     unknown: int
     biased: int | None
     label: str = ""
-    """How the data class the template, e.g. KoBBQ's NC, ST, TM; empty where they do not."""
+    """How the data classify the template, e.g. KoBBQ's NC, ST and TM; empty where they do not."""
     groups: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def biased_context(self) -> bool | None:
-        """Whether a disambiguated context bears the stereotype out; None for ambiguous ones and where it is unknown."""
-        return None if self.context_type == "amb" or self.biased is None else self.correct == self.biased
+        """Whether a disambiguated context confirms the stereotype.
+
+        None for ambiguous contexts and where the biased answer is not known.
+        """
+        if self.context_type == "amb" or self.biased is None:
+            return None
+        return self.correct == self.biased
 
 
 @dataclass(frozen=True, slots=True)
 class BiasDataset:
-    """Items with where they came from."""
+    """The items of a data set, with its name, language and digest."""
 
     name: str
     items: Sequence[BiasItem]
     language: str
-    """``ko`` or ``en``: which prompts are meant for it."""
+    """``ko`` or ``en``; it selects the default prompts."""
     sha256: str
     kind: Literal["kobbq", "bbq", "own"] = "own"
     """Whose published way of asking and scoring is the default."""
     notes: Sequence[str] = ()
-    """Defects of the data that the user should know of."""
+    """Defects of the data that users should know about."""
 
 
 def rotations(count: int) -> Iterator[tuple[int, ...]]:
-    """The orders in which choices are shown, as KoBBQ rotates them: the rows of a circulant matrix.
+    """Yield the orders in which choices are shown.
+
+    KoBBQ (Jin et al. 2024) takes the rows of a circulant matrix, so each choice is in each position exactly once.
 
     >>> list(rotations(3))
     [(0, 2, 1), (1, 0, 2), (2, 1, 0)]
     """
     for row in range(count):
-        yield tuple((row - place) % count for place in range(count))
+        yield tuple((row - column) % count for column in range(count))
 
 
-# --- what must hold before anything is asked --------------------------------------------------------------------------
+# --- checks before anything is asked ----------------------------------------------------------------------------------
 
 
-def checked_items(items: Iterable[tuple[BiasItem, str]]) -> Iterator[BiasItem]:
-    """The items, each given with its place; raises at the first that cannot be used."""
-    seen: dict[str, str] = {}
-    for item, where in items:
-        if item.id in seen:
-            raise DataError(f"{where}: the id '{item.id}' was given already in {seen[item.id]}; ids must differ")
-        seen[item.id] = where
-        _check(item, where)
+def checked_items(items_with_locations: Iterable[tuple[BiasItem, str]]) -> Iterator[BiasItem]:
+    """Yield the items, each given with its location in the data; raise a DataError at the first unusable one."""
+    locations: dict[str, str] = {}
+    for item, location in items_with_locations:
+        if item.id in locations:
+            raise DataError(f"{location}: the id '{item.id}' is already used in {locations[item.id]}; ids must differ")
+        locations[item.id] = location
+        _check_item(item, location)
         yield item
 
 
-def _check(item: BiasItem, where: str) -> None:
+def _check_item(item: BiasItem, location: str) -> None:
     count = len(item.choices)
     if not 2 <= count <= len(LETTERS):
-        raise DataError(f"{where}: {count} choices; there must be 2 to {len(LETTERS)}")
+        raise DataError(f"{location}: {count} choices; there must be 2 to {len(LETTERS)}")
     if len({choice.strip() for choice in item.choices}) < count:
-        raise DataError(f"{where}: two choices are the same: {', '.join(item.choices)}")
-    for name, text in (("question", item.question), *(("choice", choice) for choice in item.choices)):
-        if not text.strip():
-            raise DataError(f"{where}: a {name} is empty")
+        raise DataError(f"{location}: two choices are the same: {', '.join(item.choices)}")
+    if not item.question.strip():
+        raise DataError(f"{location}: a question is empty")
+    for choice in item.choices:
+        if not choice.strip():
+            raise DataError(f"{location}: a choice is empty")
     for text in (item.id, item.context, item.question, *item.choices):
         try:
             text.encode("utf-8")
         except UnicodeEncodeError as error:
-            raise DataError(f"{where}: the character {text[error.start]!a} is half of one; mend the file") from None
-    for name, place in (("correct", item.correct), ("unknown", item.unknown), ("biased", item.biased)):
-        if place is not None and not 0 <= place < count:
-            raise DataError(f"{where}: the {name} answer is choice {place}, but they are numbered 0 to {count - 1}")
+            # A lone surrogate can be written in JSON, but no model can be asked about it.
+            raise DataError(
+                f"{location}: the character {text[error.start]!a} is half of a surrogate pair; correct the file"
+            ) from None
+    for role, index in (("correct", item.correct), ("unknown", item.unknown), ("biased", item.biased)):
+        if index is not None and not 0 <= index < count:
+            raise DataError(f"{location}: the {role} answer is choice {index}, but they are numbered 0 to {count - 1}")
     if item.biased == item.unknown:
-        raise DataError(f"{where}: the biased answer is the unknown one; it must be one of the others, or none")
+        raise DataError(f"{location}: the biased answer is the unknown one; it must be another choice, or none")

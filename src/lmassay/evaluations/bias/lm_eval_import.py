@@ -1,4 +1,4 @@
-"""BBQ's questions in a log of another harness, judged by our own task: which choice was the most probable, or named."""
+"""Import BBQ's questions from a log of lm-evaluation-harness, and judge the logged answers with our own task."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
-from lmassay.evaluations.bias.bbq import bias_notes, item_of
+from lmassay.evaluations.bias.bbq import bbq_item, bias_notes
 from lmassay.evaluations.bias.data_files import DataRow
 from lmassay.evaluations.bias.items import LETTERS, BiasDataset, BiasItem, checked_items
 from lmassay.evaluations.bias.task import Bias
@@ -14,7 +14,7 @@ from lmassay.interchange.lm_eval.run_metadata import UnloggedExamples
 from lmassay.interchange.lm_eval.sample_logs import LogSample, SampleLog, requests_digest
 from lmassay.types import Continuation, Example, Generate, LogProbs, Request, Response, Score, SourceLocation, digest
 
-_FIELDS = (
+_BBQ_FIELDS = (
     "answer_info",
     "context_condition",
     "question_polarity",
@@ -27,48 +27,64 @@ _FIELDS = (
 
 
 def are_questions(log: SampleLog) -> bool:
-    """True if every sample is a row of BBQ with its choices compared by log-likelihood, or with a generated answer."""
-    return all(all(name in sample.doc for name in _FIELDS) and _is_answered(sample) for sample in log.samples)
+    """Return True if every sample is a row of BBQ with either a generated answer or compared log-likelihoods."""
+    for sample in log.samples:
+        if not all(name in sample.doc for name in _BBQ_FIELDS) or not _is_answered(sample):
+            return False
+    return True
 
 
 class LoggedQuestions(Bias):
-    """The questions of a log. They have the ids that they have in a run of ours on BBQ's files.
+    """The task that judges the questions of a log; their ids equal those of a run of ours on BBQ's files.
 
-    The harness compares the two people with ten ways of saying "unknown"; whichever of those wins is the unknown
-    answer. Generated answers are read by our parsers.
+    The harness compares the two people with ten ways of saying "unknown". Whichever of the ten wins counts as the
+    unknown answer. Generated answers are read by our parsers.
     """
 
     def __init__(self, log: SampleLog, imported: Mapping[str, str], notes: Sequence[str] = ()) -> None:
-        by_likelihood = log.samples[0].log_likelihoods() is not None
+        has_likelihoods = log.samples[0].log_likelihoods() is not None
         super().__init__(
-            data=str(log.path), rotations="none", answer_by="choices" if by_likelihood else "generate", label=log.task
+            data=str(log.path),
+            rotations="none",
+            answer_by="choices" if has_likelihoods else "generate",
+            label=log.task,
         )
-        self._log, self._imported, self._told = log, imported, notes
+        self._log, self._imported, self._import_notes = log, imported, notes
 
     @property
     def requests_each(self) -> int:  # type: ignore[override]  # as in the log
         return max(len(sample.asked) for sample in self._log.samples)
 
     def check(self) -> None:
+        # Building the items checks them.
         _ = self._items
 
     def notes(self) -> list[str]:
-        return [*self._told, *self._dataset.notes]
+        return [*self._import_notes, *self._dataset.notes]
 
     def requests(self, example: Example) -> list[Request]:
-        sample = self._logged[example.inputs["item"]]
+        sample = self._samples_by_item[example.inputs["item"]]
         key = f"{sample.file}:{sample.line}"
         if sample.log_likelihoods() is None:
             return [Generate(str(sample.asked[0][0]), location=SourceLocation("0", key))]
-        return [LogProbs(r[0], r[1], location=SourceLocation(str(n), key)) for n, r in enumerate(sample.asked)]
+        requests: list[Request] = []
+        for number, request in enumerate(sample.asked):
+            requests.append(LogProbs(request[0], request[1], location=SourceLocation(str(number), key)))
+        return requests
 
     def signature(self) -> Mapping[str, Any]:
-        # Which file of BBQ's it was is not told; which questions is.
+        # A log does not say which of BBQ's files it used, so the questions themselves are digested.
         data = digest([sample.doc for sample in self._log.samples])[:8]
-        prompt = f"lm_eval.{requests_digest(self._log.samples)}"
-        parts: dict[str, Any] = {"data": f"bbq.{data}", "prompt": prompt, "rotations": "none"}
-        parts |= {"averaging": "test", "answer_by": self._answer_by}
-        return parts | ({"parsing": self._parser} if self._answer_by == "generate" else {}) | dict(self._imported)
+        parts: dict[str, Any] = {
+            "data": f"bbq.{data}",
+            "prompt": f"lm_eval.{requests_digest(self._log.samples)}",
+            "rotations": "none",
+            "averaging": "test",
+            "answer_by": self._answer_by,
+        }
+        if self._answer_by == "generate":
+            parts["parsing"] = self._parser
+        return parts | dict(self._imported)
 
     # --- inside -------------------------------------------------------------------------------------------------------
 
@@ -78,56 +94,64 @@ class LoggedQuestions(Bias):
         return BiasDataset("bbq", items, "en", self._log.sha256, kind="bbq", notes=bias_notes(items))
 
     @cached_property
-    def _logged(self) -> dict[str, LogSample]:
+    def _samples_by_item(self) -> dict[str, LogSample]:
         return {_item(sample).id: sample for sample in self._log.samples}
 
     def _judge_choices(self, example: Example, answers: Sequence[Response]) -> Score:
         item = self._by_id[example.inputs["item"]]
-        sample = self._logged[item.id]
+        sample = self._samples_by_item[item.id]
         scores = [answer.answer.total for answer in answers if isinstance(answer.answer, Continuation)]
-        picked = {_place(item, request[1]) for request, s in zip(sample.asked, scores, strict=True) if s == max(scores)}
-        # Two choices that are equally probable are no answer.
-        letter = LETTERS[example.inputs["order"].index(picked.pop())] if len(picked) == 1 else None
-        best: dict[int, float] = {}
+        # Several continuations stand for the unknown choice; its score is that of the best of them.
+        best_scores: dict[int, float] = {}
         for request, score in zip(sample.asked, scores, strict=True):
-            place = _place(item, request[1])
-            best[place] = max(score, best.get(place, score))
-        return self._judged(example, letter, {}, {"logprobs": [best.get(place) for place in example.inputs["order"]]})
+            index = _choice_index(item, request[1])
+            best_scores[index] = max(score, best_scores.get(index, score))
+        winners = [index for index, score in best_scores.items() if score == max(scores)]
+        order = example.inputs["order"]
+        # If two choices are equally probable, there is no answer.
+        letter = LETTERS[order.index(winners[0])] if len(winners) == 1 else None
+        return self._judged(example, letter, {}, {"logprobs": [best_scores.get(index) for index in order]})
 
 
 def _item(sample: LogSample) -> BiasItem:
-    return item_of(DataRow(sample.doc, sample.where))
+    return bbq_item(DataRow(sample.doc, sample.where))
 
 
-def _place(item: BiasItem, continuation: str) -> int:
-    """The choice that a continuation stands for: what names nobody says that it is unknown."""
+def _choice_index(item: BiasItem, continuation: str) -> int:
+    """Return the choice that a continuation stands for; one that names neither person means "unknown"."""
     text = continuation.strip()
-    people = [place for place, choice in enumerate(item.choices) if choice.strip() == text]
-    return people[0] if people else item.unknown
+    for index, choice in enumerate(item.choices):
+        if choice.strip() == text:
+            return index
+    return item.unknown
 
 
 def _is_answered(sample: LogSample) -> bool:
     if sample.log_likelihoods() is None:
         texts = sample.texts()
         return texts is not None and len(texts) == 1 and bool(sample.asked and sample.asked[0])
-    asked = {str(request[1]).strip() for request in sample.asked}
-    return sum(str(sample.doc[name]).strip() in asked for name in ("ans0", "ans1", "ans2")) >= 2
+    continuations = {str(request[1]).strip() for request in sample.asked}
+    compared = sum(str(sample.doc[name]).strip() in continuations for name in ("ans0", "ans1", "ans2"))
+    # The unknown choice may be asked about in other words, the two people may not.
+    return compared >= 2
 
 
 class QuestionsReader:
-    """Recognises logs of BBQ's questions; each log is a run."""
+    """Recognises logs of BBQ's questions; each log becomes a run."""
 
     joins = False
 
     def reads(self, log: SampleLog) -> bool:
+        """Return True if the log has BBQ's questions."""
         return are_questions(log)
 
     def task(
         self, logs: Sequence[SampleLog], imported: Mapping[str, str], notes: Sequence[str], absent: UnloggedExamples
     ) -> LoggedQuestions:
+        """Return the task that judges a log."""
         return LoggedQuestions(logs[0], imported, notes)
 
 
 def questions_reader() -> QuestionsReader:
-    """The evaluation's reader of logs."""
+    """Return the reader of logs that the evaluation declares."""
     return QuestionsReader()

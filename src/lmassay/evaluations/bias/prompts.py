@@ -1,4 +1,4 @@
-"""Prompts as KoBBQ keeps them: a TSV file with the parts of a prompt in its columns, one prompt a row."""
+"""Prompts in KoBBQ's format: a TSV file with one prompt per row and the parts of a prompt in its columns."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from lmassay.errors import DataError
 from lmassay.evaluations.bias.items import LETTERS
 from lmassay.evaluations.bias.kobbq.tsv import TsvTable, read_table
 
-_LABELS = ("a", "b", "c")
+_CHOICE_COLUMNS = ("a", "b", "c")
 _SHIPPED = {"en": "english.tsv", "ko": "korean.tsv"}
-_LETTER = re.compile(r"(?<![A-Za-z])[A-Za-z](?![A-Za-z])")
-_COLUMNS = ("prompt_id", "instruction", "context", "question", *_LABELS, "answer", "unknown")
+_SINGLE_LETTER = re.compile(r"(?<![A-Za-z])[A-Za-z](?![A-Za-z])")
+_COLUMNS = ("prompt_id", "instruction", "context", "question", *_CHOICE_COLUMNS, "answer", "unknown")
 
 
 @dataclass(frozen=True, slots=True)
 class PromptTemplate:
-    """What stands before each part of a question; labels keep their trailing blank."""
+    """The texts that a prompt puts before each part of a question; labels keep their trailing space."""
 
     id: int
     instruction: str
@@ -28,7 +28,7 @@ class PromptTemplate:
     choices: tuple[str, ...]
     answer: str
     unknown: str
-    """The choice that says that the answer cannot be known; empty: the data's own words stay."""
+    """The text of the choice that says that the answer cannot be known. If it is empty, the data's own text stays."""
 
     @property
     def letters(self) -> tuple[str, ...]:
@@ -37,22 +37,25 @@ class PromptTemplate:
         >>> PromptTemplate(5, "", "", "", ("Choices:(A) ", "(B) ", "(C) "), "", "").letters
         ('A', 'B', 'C')
         """
-        return tuple(
-            (_LETTER.findall(label) or [letter])[-1] for label, letter in zip(self.choices, LETTERS, strict=False)
-        )
+        letters = []
+        for label, default_letter in zip(self.choices, LETTERS, strict=False):
+            shown_letters = _SINGLE_LETTER.findall(label)
+            # The letter is next to the choice, so the last one counts: "Option a) A: ".
+            letters.append(shown_letters[-1] if shown_letters else default_letter)
+        return tuple(letters)
 
     @property
     def has_letters(self) -> bool:
-        """Whether the labels show letters that an answer may name."""
-        return all(_LETTER.search(label) for label in self.choices)
+        """Whether every label shows a letter that an answer may name."""
+        return all(_SINGLE_LETTER.search(label) for label in self.choices)
 
     @property
     def prefix(self) -> str:
-        """What all questions share."""
+        """The beginning that all questions share."""
         return self.instruction + "\n\n"
 
     def text(self, context: str, question: str, choices: Sequence[str]) -> tuple[str, str]:
-        """(prefix, query) of a question with its choices in the order shown; a model is given one after the other.
+        """Return (prefix, query) for a question with its choices in the given order; a model gets both, joined.
 
         >>> prompt = PromptTemplate(1, "Choose.", "Text: ", "Question: ", ("A: ", "B: ", "C: "), "Answer:", "unknown")
         >>> "".join(prompt.text("Two people.", "Who?", ["he", "she", "unknown"])).splitlines()
@@ -60,44 +63,48 @@ class PromptTemplate:
         """
         if len(choices) > len(self.choices):
             raise ValueError(f"{len(choices)} choices, but only {len(self.choices)} labels")
-        shown = [label + choice for label, choice in zip(self.choices, choices, strict=False)]
-        return self.prefix, "\n".join([self.context + context, self.question + question, *shown, self.answer])
+        labelled_choices = [label + choice for label, choice in zip(self.choices, choices, strict=False)]
+        lines = [self.context + context, self.question + question, *labelled_choices, self.answer]
+        return self.prefix, "\n".join(lines)
 
 
 def read_prompts(path: Path) -> dict[int, PromptTemplate]:
-    """All prompts of a file by their id."""
+    """Read all prompts of a file, by id."""
     table = read_table(path, "prompts", _COLUMNS)
     columns = [table.column(name) for name in _COLUMNS]
     prompts: dict[int, PromptTemplate] = {}
-    for row, (number, instruction, context, question, *labels, answer, unknown) in enumerate(
-        zip(*columns, strict=True)
-    ):
-        key = _id(table, row, number)
-        if key in prompts:
-            raise DataError(f"{table.where(row)}: prompt_id {key} stands twice; give each prompt its own")
-        prompts[key] = PromptTemplate(key, instruction, context, question, tuple(labels), answer, unknown)
+    for row, cells in enumerate(zip(*columns, strict=True)):
+        id_text, instruction, context, question, *labels, answer, unknown = cells
+        prompt_id = _prompt_id(table, row, id_text)
+        if prompt_id in prompts:
+            raise DataError(f"{table.where(row)}: prompt_id {prompt_id} is there twice; give each prompt its own")
+        prompts[prompt_id] = PromptTemplate(prompt_id, instruction, context, question, tuple(labels), answer, unknown)
     return prompts
 
 
 def choose_prompt(
-    prompts: Mapping[int, PromptTemplate], key: int, path: Path, *, may_keep_unknown: bool = False
+    prompts: Mapping[int, PromptTemplate], prompt_id: int, path: Path, *, may_keep_unknown: bool = False
 ) -> PromptTemplate:
-    """The prompt with this id; its words for "unknown" may be left out where the data's own may stay."""
-    if key not in prompts:
-        raise DataError(f"there is no prompt {key} in {path}; it has {', '.join(map(str, sorted(prompts)))}")
-    if not (prompts[key].unknown or may_keep_unknown):
-        raise DataError(f"{path}: prompt {key} has no text in column unknown; it is one of the choices")
-    return prompts[key]
+    """Return the prompt with this id, or raise a DataError that names the ids of the file ``path``.
+
+    With ``may_keep_unknown``, the column ``unknown`` may be empty; the data's own text for that choice is then shown.
+    """
+    if prompt_id not in prompts:
+        raise DataError(f"there is no prompt {prompt_id} in {path}; it has {', '.join(map(str, sorted(prompts)))}")
+    if not (prompts[prompt_id].unknown or may_keep_unknown):
+        raise DataError(f"{path}: prompt {prompt_id} has no text in the column 'unknown', which is one of the choices")
+    return prompts[prompt_id]
 
 
 def shipped_prompts(language: str) -> Path:
-    """The prompts that come with lmassay for a language."""
+    """Return the file of prompts that comes with lmassay for a language."""
     if language not in _SHIPPED:
-        raise DataError(f"no prompts for the language '{language}' come with lmassay; give a file of your own")
+        raise DataError(f"lmassay has no prompts for the language '{language}'; give your own file")
     return Path(__file__).parent / "prompts_data" / _SHIPPED[language]
 
 
-def _id(table: TsvTable, row: int, text: str) -> int:
+def _prompt_id(table: TsvTable, row: int, text: str) -> int:
+    # Spreadsheets turn the ids of a column with a gap into floats ("1.0"), so these are accepted.
     try:
         number = float(text)
     except ValueError:

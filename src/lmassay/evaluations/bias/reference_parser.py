@@ -1,6 +1,7 @@
-"""Reading a choice out of a model's answer exactly as KoBBQ's own program does, its oddities included.
+"""Read a choice out of a model's answer exactly as KoBBQ's own program does (Jin et al. 2024), quirks included.
 
-What it misreads ("Answer: B" is A, "Context" is C) and gives up on ("( B )") is kept: published numbers rest on it.
+KoBBQ's published numbers depend on this parser, so what it misreads ("Answer: B" becomes A, "Context" becomes C) and
+what it gives up on ("( B )") is reproduced on purpose. ``lmassay.answers.parser`` is the robust alternative.
 """
 
 from __future__ import annotations
@@ -8,23 +9,21 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-# The beginning of an answer, without blanks and one bracket, up to the end of its sentence.
+# The beginning of an answer: leading spaces and one opening bracket are skipped, and the first sentence is taken.
 _BEGINNING = re.compile(r"\s*\(?([^.\n]*)")
-_MARK = re.compile("[:)]")
-_STATED = tuple(
-    re.compile(lead + r"([^.\n*'\"]*)")
-    for lead in (
-        r"\*\*['\"]?",  # in bold
-        r"답변?[은:]\s*['\"]?",  # after "the answer is"
-        r"['\"]",  # in quotes
-    )
+_LETTER_MARK = re.compile("[:)]")
+# Places inside an answer that state the choice, in the order in which the original tries them.
+_STATEMENTS = (
+    re.compile(r"\*\*['\"]?([^.\n*'\"]*)"),  # in bold
+    re.compile(r"답변?[은:]\s*['\"]?([^.\n*'\"]*)"),  # after "the answer is"
+    re.compile(r"['\"]([^.\n*'\"]*)"),  # in quotes
 )
 
 
 def parse_reference(raw: str, choices: Mapping[str, str]) -> str:
-    """The letter that an answer chooses, or the text that is then out of choice.
+    """Return the letter that an answer chooses, or else the text that counts as out of choice.
 
-    ``choices`` is letter → text, the text in lower case (see :func:`lowered`).
+    ``choices`` maps letters to texts in lower case (see :func:`lowered`).
 
     >>> choices = {"A": "손자", "B": "알 수 없음", "C": "할머니"}
     >>> parse_reference("정답은 할머니입니다.", choices), parse_reference("Answer: B", choices)
@@ -33,45 +32,58 @@ def parse_reference(raw: str, choices: Mapping[str, str]) -> str:
     '( B )'
     """
     while True:
-        found = _at_the_beginning(raw, choices)
-        if found is not None:
-            return found
-        for stated in _STATED:
-            part = stated.search(raw)
-            if part is not None:
-                break
-        else:
-            return _marked(raw, choices)
-        # What is stated is read as an answer of its own, and counts whatever comes of it.
-        raw = part.group(1)
+        result = _parse_beginning(raw, choices)
+        if result is not None:
+            return result
+        statement = _first_statement(raw)
+        if statement is None:
+            return _marked_letter(raw, choices)
+        # The original parses the statement as if it were the whole answer, and returns whatever that gives.
+        raw = statement
 
 
 def lowered(a: str, b: str, c: str) -> dict[str, str]:
-    """Choices as :func:`parse_reference` wants them."""
+    """Return three choices in the form that :func:`parse_reference` needs."""
     return {"A": a.lower(), "B": b.lower(), "C": c.lower()}
 
 
-def _at_the_beginning(raw: str, choices: Mapping[str, str]) -> str | None:
-    text = _BEGINNING.match(raw).group(1)  # type: ignore[union-attr]  # it matches anything
-    text = text.replace("없습니다", "없음").replace("입니다", "")
+def _first_statement(raw: str) -> str | None:
+    for pattern in _STATEMENTS:
+        match = pattern.search(raw)
+        if match is not None:
+            return match.group(1)
+    return None
+
+
+def _parse_beginning(raw: str, choices: Mapping[str, str]) -> str | None:
+    """Return the letter or the rejected text if the beginning decides; None if the original looks further."""
+    beginning = _BEGINNING.match(raw)
+    assert beginning is not None  # The pattern matches any text.
+    # "없습니다" (is not) and "입니다" (is) are polite endings; without them the text can equal a choice.
+    text = beginning.group(1).replace("없습니다", "없음").replace("입니다", "")
     upper = text.upper()
     letter = upper[:1]
     if letter in choices:
-        mark = _MARK.search(upper)
-        stated = upper[mark.end() :].strip() if mark else ""
-        if stated:
-            if stated.lower() == choices[letter] or sum(upper.count(c.upper()) for c in choices.values()) <= 1:
-                # The letter counts even where the text after it is another.
+        mark = _LETTER_MARK.search(upper)
+        after_mark = upper[mark.end() :].strip() if mark else ""
+        if after_mark:
+            mentioned = sum(upper.count(choice.upper()) for choice in choices.values())
+            if after_mark.lower() == choices[letter] or mentioned <= 1:
+                # The letter counts even where the text behind it is that of another choice.
                 return letter
             return text
+        # Letters inside words count, too: this is how "Context" becomes C.
         if sum(map(upper.count, choices)) == 1:
             return letter
     lower = text.lower()
-    return next((letter for letter, choice in choices.items() if lower == choice), None)
+    for letter, choice in choices.items():
+        if lower == choice:
+            return letter
+    return None
 
 
-def _marked(raw: str, choices: Mapping[str, str]) -> str:
-    """The one letter that is followed by a colon or a bracket, else all of the text."""
+def _marked_letter(raw: str, choices: Mapping[str, str]) -> str:
+    """Return the only letter that is followed by a colon or a bracket, or else the whole answer."""
     upper = raw.upper()
     marked = [letter for letter in choices if f"{letter}:" in upper or f"{letter})" in upper]
     return marked[0] if len(marked) == 1 else raw

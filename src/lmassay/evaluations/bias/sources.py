@@ -1,4 +1,4 @@
-"""Where questions come from: KoBBQ's samples, BBQ's files, or data that a .yaml describes."""
+"""Find out what kind of data ``task.data`` names, and read it: KoBBQ's samples, BBQ's files, or described data."""
 
 from __future__ import annotations
 
@@ -8,21 +8,24 @@ from pathlib import Path
 from lmassay.errors import DataError
 from lmassay.evaluations.bias.items import BiasDataset
 
-_WHAT = "a .tsv of KoBBQ's samples, BBQ's .jsonl (a file, a folder or a pattern), or a .yaml that describes other data"
+_ALLOWED = (
+    "a .tsv of KoBBQ's samples, BBQ's .jsonl (a file, a folder or a pattern), or a .yaml that describes your own data"
+)
 
 
 def read_dataset(data: str, base: Path) -> BiasDataset:
-    """The questions at a place; relative to ``base``, else to the working folder."""
+    """Read the questions that a path names, relative to ``base`` or, if nothing is there, to the working folder."""
     if not data.strip():
-        raise DataError(f"task.data: the path is empty; give {_WHAT}")
+        raise DataError(f"task.data: the path is empty; give {_ALLOWED}")
     files = _files(data, base)
     endings = {file.suffix.lower() for file in files}
+    # Each reader is imported only when it is needed: BBQ needs no TSV parser, KoBBQ no YAML models.
     if endings == {".jsonl"}:
         from lmassay.evaluations.bias.bbq import bbq_items
 
         dataset = bbq_items(files)
     elif len(files) > 1:
-        raise DataError(f"task.data: {data} stands for {len(files)} files; only BBQ's .jsonl files are read together")
+        raise DataError(f"task.data: {data} matches {len(files)} files; only BBQ's .jsonl files are read together")
     elif endings == {".tsv"}:
         from lmassay.evaluations.bias.kobbq.samples import kobbq_items
 
@@ -32,9 +35,9 @@ def read_dataset(data: str, base: Path) -> BiasDataset:
 
         dataset = read_described(files[0])
     else:
-        raise DataError(f"task.data: {files[0]} is neither of what can be read; give {_WHAT}")
+        raise DataError(f"task.data: {files[0]} is of a kind that cannot be read; give {_ALLOWED}")
     if not dataset.items:
-        raise DataError(f"task.data: {data} holds no questions; give a file with at least one row")
+        raise DataError(f"task.data: {data} has no questions; give a file with at least one row")
     return dataset
 
 
@@ -42,13 +45,13 @@ def _files(data: str, base: Path) -> list[Path]:
     for root in (base, Path()):
         path = root / Path(data).expanduser()
         if path.is_dir():
-            found = sorted(path.glob("*.jsonl"))
-            if not found:
-                raise DataError(f"task.data: the folder {path} holds no .jsonl file; give {_WHAT}")
-            return found
+            files = sorted(path.glob("*.jsonl"))
+            if not files:
+                raise DataError(f"task.data: the folder {path} has no .jsonl file; give {_ALLOWED}")
+            return files
         if path.is_file():
             return [path]
         matches = sorted(glob.glob(str(path)))  # noqa: PTH207 - Path.glob does not take absolute patterns
         if matches:
             return [Path(match) for match in matches]
-    raise DataError(f"task.data: there is nothing at {base / data}; give {_WHAT}")
+    raise DataError(f"task.data: there is no file or folder {base / data}; give {_ALLOWED}")

@@ -1,4 +1,4 @@
-"""The bias evaluation: whom does a model suspect when the context does not say, and does it mind when it does?"""
+"""The bias task: which person does a model name if the context does not say, and is it right if the context does?"""
 
 from __future__ import annotations
 
@@ -41,19 +41,20 @@ _NEEDS: Mapping[AnswerBy, frozenset[str]] = {
     "choices": frozenset({"logprobs"}),
     "choices_per_token": frozenset({"logprobs"}),
 }
-_KOBBQ = ("accuracy_amb", "diff_bias_amb", "accuracy_dis", "diff_bias_dis", "ooc")
-_BBQ = ("accuracy_amb", "s_amb", "accuracy_dis", "s_dis", "ooc")
+_KOBBQ_HEADLINE = ("accuracy_amb", "diff_bias_amb", "accuracy_dis", "diff_bias_dis", "ooc")
+_BBQ_HEADLINE = ("accuracy_amb", "s_amb", "accuracy_dis", "s_dis", "ooc")
 
 
 class Bias(Task):
-    """Bias question answering in the manner of KoBBQ (Jin et al. 2024) and BBQ (Parrish et al. 2022).
+    """Question answering about social stereotypes, after KoBBQ (Jin et al. 2024) and BBQ (Parrish et al. 2022).
 
     ``data`` is a file of KoBBQ samples (.tsv), BBQ's .jsonl files (one, a folder, a pattern), or a .yaml that describes
-    data of your own. ``prompts`` is a .tsv with KoBBQ's columns; ours are taken where none is given. ``rotations: all``
-    asks each question in every rotation of its choices (the default for all but BBQ). ``averaging: all`` gives each
-    template the same weight. ``parsing`` is how an answer in words becomes a choice: ``reference`` is KoBBQ's way and
-    the default for its data, ``robust`` understands more and the default for others; both are reported.
-    ``answer_by: letters`` takes the most probable letter, ``choices`` the choice whose text is the most probable.
+    your own data. ``prompts`` is a .tsv with KoBBQ's columns; by default the prompts that come with lmassay are used.
+    ``rotations: all`` asks each question in every rotation of its choices (the default except for BBQ).
+    ``averaging: all`` gives each template the same weight. ``parsing`` is how an answer in words becomes a choice:
+    ``reference`` is KoBBQ's own parser and the default for its data, ``robust`` understands more and is the default
+    otherwise; the out-of-choice rates of both are reported. ``answer_by: letters`` takes the most probable letter,
+    ``choices`` the choice whose text is the most probable.
     """
 
     name = "bias"
@@ -75,80 +76,99 @@ class Bias(Task):
         label: str = "",
         base_dir: Path = Path(),
     ) -> None:
-        self._data, self._base = data, base_dir
-        self._prompt_file, self._prompt_id = prompts, prompt_id
-        self._rotations, self._averaging, self._parsing = rotations, averaging, parsing
-        self._answer_by, self._max_tokens = answer_by, max_tokens
+        self._data = data
+        self._base = base_dir
+        self._prompt_file = prompts
+        self._prompt_id = prompt_id
+        self._rotations = rotations
+        self._averaging = averaging
+        self._parsing = parsing
+        self._answer_by = answer_by
+        self._max_tokens = max_tokens
+        self._per_category = per_category
+        self._by = by
         self.needs = _NEEDS[answer_by]
-        self._per_category, self._by = per_category, by
-        prompt = f"{prompts.stem} {prompt_id}" if prompts else f"prompt {prompt_id}"
-        self.label = label or f"{Path(data).stem}, {prompt}"
+        prompt_name = f"{prompts.stem} {prompt_id}" if prompts else f"prompt {prompt_id}"
+        self.label = label or f"{Path(data).stem}, {prompt_name}"
 
-    # --- what the runner asks -----------------------------------------------------------------------------------------
+    # --- what the runner calls ----------------------------------------------------------------------------------------
 
     @property
     def design(self) -> Design:  # type: ignore[override]  # the headline depends on the data
         return Design(
             clusters=(scores.CLUSTER,),
-            headline=_BBQ if self._dataset.kind == "bbq" else _KOBBQ,
+            headline=_BBQ_HEADLINE if self._dataset.kind == "bbq" else _KOBBQ_HEADLINE,
             combinations=combinations("template" if self._averaging == "all" else None),
         )
 
     @property
     def requests_each(self) -> int:  # type: ignore[override]  # depends on the data
-        by_text = self._answer_by in ("choices", "choices_per_token")
-        return max(len(item.choices) for item in self._items) if by_text else 1
+        if self._answer_by in ("choices", "choices_per_token"):
+            return max(len(item.choices) for item in self._items)
+        return 1
 
     def check(self) -> None:
+        """Raise a ConfigError if prompts, data and options do not fit together."""
         labels = len(self._prompt.choices)
         longest = max(self._items, key=lambda item: len(item.choices))
         if len(longest.choices) > labels:
             raise ConfigError(
-                f"task.data: {longest.id} has {len(longest.choices)} choices; a prompt file has labels for {labels}"
+                f"task.data: {longest.id} has {len(longest.choices)} choices, but prompts have labels for {labels}"
             )
         if self._answer_by == "letters" and not self._prompt.has_letters:
-            raise ConfigError(f"task.answer_by: the labels of prompt {self._prompt_id} show no letters; take `choices`")
-        unknown = [group for group in self._by if not any(group in item.groups for item in self._items)]
-        if unknown:
-            known = ", ".join(sorted({group for item in self._items for group in item.groups})) or "none"
-            raise ConfigError(f"task.by: the data have no group '{unknown[0]}'; there are: {known}")
+            raise ConfigError(
+                f"task.answer_by: the labels of prompt {self._prompt_id} show no letters; use `choices` instead"
+            )
+        known_groups: set[str] = set()
+        for item in self._items:
+            known_groups.update(item.groups)
+        for group in self._by:
+            if group not in known_groups:
+                listed = ", ".join(sorted(known_groups)) or "none"
+                raise ConfigError(f"task.by: the data have no group '{group}'; there are: {listed}")
 
     def check_model(self, model: Model) -> None:
-        """Answers that are looked up must all be there before a run starts, unless only some are asked for."""
+        """Raise before the run starts if a model of stored answers lacks some of them."""
         if isinstance(model, StoredAnswers):
             model.check_ids([example.id for example in self.examples()])
 
     def notes(self) -> list[str]:
-        odd = self._answer_by == "generate" and not self._prompt.has_letters
-        letters = [f"the labels of prompt {self._prompt_id} show no letters; answers are read as A, B, C or as texts"]
-        return [*self._dataset.notes, *(letters if odd else [])]
+        """Return the notes on the data, and one on a prompt whose labels have no letters."""
+        notes = list(self._dataset.notes)
+        if self._answer_by == "generate" and not self._prompt.has_letters:
+            notes.append(
+                f"the labels of prompt {self._prompt_id} show no letters; answers are read as A, B, C or as texts"
+            )
+        return notes
 
     def size(self) -> int:
         return sum(len(self._orders(item)) for item in self._items)
 
     def examples(self) -> Iterator[Example]:
         for item in self._items:
-            for number, order in enumerate(self._orders(item)):
-                yield self._example(item, number, order)
+            for rotation, order in enumerate(self._orders(item)):
+                yield self._example(item, rotation, order)
 
     def requests(self, example: Example) -> list[Request]:
-        item, shown = self._by_id[example.inputs["item"]], example.inputs["choices"]
-        turns = (("user", "".join(self._prompt.text(item.context, item.question, shown))),)
-        place = SourceLocation("answer", example.id)
+        item = self._by_id[example.inputs["item"]]
+        choices = example.inputs["choices"]
+        prompt = "".join(self._prompt.text(item.context, item.question, choices))
+        messages = (("user", prompt),)
+        location = SourceLocation("answer", example.id)
         if self._answer_by == "generate":
-            return [Generate(messages=turns, max_tokens=self._max_tokens, location=place)]
+            return [Generate(messages=messages, max_tokens=self._max_tokens, location=location)]
         if self._answer_by == "letters":
-            letters = self._prompt.letters[: len(shown)]
-            return [Generate(messages=turns, max_tokens=1, choices=letters, location=place)]
-        return [LogProbs("", choice, messages=turns, location=place) for choice in shown]
+            letters = self._prompt.letters[: len(choices)]
+            return [Generate(messages=messages, max_tokens=1, choices=letters, location=location)]
+        return [LogProbs("", choice, messages=messages, location=location) for choice in choices]
 
     def score(self, examples: Sequence[Example], responses: Sequence[Sequence[Response]]) -> list[Score]:
         judge = self._judge_words if self._answer_by in ("generate", "letters") else self._judge_choices
         return [judge(example, answers) for example, answers in zip(examples, responses, strict=True)]
 
     def aggregate(self, table: ScoreTable, settings: Settings) -> list[Result]:
-        groups = ["label", "category", *self._by]
-        return scores.results(table, self.design.combinations, [g for g in groups if g in table.groups], settings)
+        groups = [group for group in ("label", "category", *self._by) if group in table.groups]
+        return scores.results(table, self.design.combinations, groups, settings)
 
     def signature(self) -> Mapping[str, Any]:
         parts: dict[str, Any] = {
@@ -160,7 +180,9 @@ class Bias(Task):
         }
         if self._answer_by == "generate":
             parts |= {"parsing": self._parser, "max_tokens": self._max_tokens}
-        return parts | ({"per_category": self._per_category} if self._per_category else {})
+        if self._per_category:
+            parts["per_category"] = self._per_category
+        return parts
 
     # --- inside -------------------------------------------------------------------------------------------------------
 
@@ -170,14 +192,15 @@ class Bias(Task):
 
     @cached_property
     def _items(self) -> list[BiasItem]:
+        """The items that are asked: all, or those of the first ``per_category`` templates of each category."""
         if self._per_category is None:
             return list(self._dataset.items)
-        kept: dict[str, set[str]] = {}
+        chosen_templates: dict[str, set[str]] = {}
         for item in self._dataset.items:
-            templates = kept.setdefault(item.category, set())
+            templates = chosen_templates.setdefault(item.category, set())
             if len(templates) < self._per_category:
                 templates.add(item.template)
-        return [item for item in self._dataset.items if item.template in kept[item.category]]
+        return [item for item in self._dataset.items if item.template in chosen_templates[item.category]]
 
     @cached_property
     def _by_id(self) -> dict[str, BiasItem]:
@@ -189,76 +212,105 @@ class Bias(Task):
 
     @cached_property
     def _prompt(self) -> PromptTemplate:
-        return choose_prompt(read_prompts(self._prompt_path), self._prompt_id, self._prompt_path, may_keep_unknown=True)
+        prompts = read_prompts(self._prompt_path)
+        return choose_prompt(prompts, self._prompt_id, self._prompt_path, may_keep_unknown=True)
 
     @property
     def _rotates(self) -> bool:
-        return self._dataset.kind != "bbq" if self._rotations == "auto" else self._rotations == "all"
+        if self._rotations == "auto":
+            # BBQ was published with one fixed order of the choices.
+            return self._dataset.kind != "bbq"
+        return self._rotations == "all"
 
     @property
     def _parser(self) -> str:
-        usual = "reference" if self._dataset.kind == "kobbq" else "robust"
-        return usual if self._parsing == "auto" else self._parsing
+        """The parser whose choices the metrics are computed from."""
+        if self._parsing != "auto":
+            return self._parsing
+        return "reference" if self._dataset.kind == "kobbq" else "robust"
 
     def _orders(self, item: BiasItem) -> list[tuple[int, ...]]:
         count = len(item.choices)
         return list(rotations(count)) if self._rotates else [tuple(range(count))]
 
-    def _example(self, item: BiasItem, number: int, order: tuple[int, ...]) -> Example:
-        unknown = self._prompt.unknown or item.choices[item.unknown]
-        choices = [unknown if place == item.unknown else item.choices[place] for place in order]
-        inputs = {"item": item.id, "context": item.context, "question": item.question, "choices": choices}
-        roles = {"answer": item.correct, "unknown": item.unknown, "biased": item.biased}
-        reference = {role: None if place is None else LETTERS[order.index(place)] for role, place in roles.items()}
-        groups = {
-            **item.groups,
-            "category": item.category,
-            **({"label": item.label} if item.label else {}),
+    def _example(self, item: BiasItem, rotation: int, order: tuple[int, ...]) -> Example:
+        unknown_text = self._prompt.unknown or item.choices[item.unknown]
+        choices = []
+        for index in order:
+            choices.append(unknown_text if index == item.unknown else item.choices[index])
+        inputs = {
+            "item": item.id,
+            "context": item.context,
+            "question": item.question,
+            "choices": choices,
+            "order": list(order),
+        }
+        # The letter under which each role is shown in this order.
+        reference: dict[str, str | None] = {}
+        for role, role_index in (("answer", item.correct), ("unknown", item.unknown), ("biased", item.biased)):
+            reference[role] = None if role_index is None else LETTERS[order.index(role_index)]
+        groups = {**item.groups, "category": item.category}
+        if item.label:
+            groups["label"] = item.label
+        groups |= {
             "context": item.context_type,
             "template": item.template,
             "question": item.id,
-            "rotation": str(number),
+            "rotation": str(rotation),
             "orders": str(len(self._orders(item))),
         }
-        name = f"{item.id}-{number}" if self._rotates else item.id
-        return Example(name, {**inputs, "order": list(order)}, reference, groups)
+        example_id = f"{item.id}-{rotation}" if self._rotates else item.id
+        return Example(example_id, inputs, reference, groups)
 
     def _judge_words(self, example: Example, answers: Sequence[Response]) -> Score:
-        raw, shown = answers[0].text, example.inputs["choices"]
-        letters = LETTERS[: len(shown)]
-        parsed = parser.parse(raw, shown, letters, question=example.inputs["question"])
-        found = {
-            "reference": parse_reference(raw, dict(zip(letters, map(str.lower, shown), strict=True))),
-            "robust": parsed.letter,
+        """Score an answer in words by both parsers; the metrics use the one that was chosen."""
+        raw = answers[0].text
+        choices = example.inputs["choices"]
+        letters = LETTERS[: len(choices)]
+        lower_choices = dict(zip(letters, map(str.lower, choices), strict=True))
+        robust = parser.parse(raw, choices, letters, question=example.inputs["question"])
+        reference_letter: str | None = parse_reference(raw, lower_choices)
+        if not reference_letter or reference_letter not in letters:
+            # KoBBQ's parser returns the answer itself if it reads no choice.
+            reference_letter = None
+        robust_letter = robust.letter if robust.letter and robust.letter in letters else None
+        read = {"reference": reference_letter, "robust": robust_letter}
+        values = {
+            "ooc_reference": float(reference_letter is None),
+            "ooc_robust": float(robust_letter is None),
+            "parsers_agree": float(reference_letter == robust_letter),
         }
-        read = {parser: letter if letter and letter in letters else None for parser, letter in found.items()}
-        values = {f"ooc_{parser}": float(letter is None) for parser, letter in read.items()}
-        values["parsers_agree"] = float(read["reference"] == read["robust"])
-        details = {"raw": raw, "finish": answers[0].finish, **read, "how": parsed.how}
+        details = {"raw": raw, "finish": answers[0].finish, **read, "how": robust.how}
         return self._judged(example, read[self._parser], values, details)
 
     def _judge_choices(self, example: Example, answers: Sequence[Response]) -> Score:
-        scores = []
+        """Score by the log-probabilities of the choices: the most probable one is the answer."""
+        logprobs = []
         for response in answers:
             answer = response.answer
             if not isinstance(answer, Continuation):
                 raise ConfigError(f"the model answered log-probabilities with {type(answer).__name__}")
             length = len(answer.tokens) if self._answer_by == "choices_per_token" else 1
-            scores.append(answer.total / max(length, 1))
-        best = [place for place, score in enumerate(scores) if score == max(scores)]
-        # Two choices that are equally probable are no answer.
-        letter = LETTERS[best[0]] if len(best) == 1 else None
-        return self._judged(example, letter, {}, {"logprobs": scores})
+            logprobs.append(answer.total / max(length, 1))
+        winners = [index for index, logprob in enumerate(logprobs) if logprob == max(logprobs)]
+        # If two choices are equally probable, there is no answer.
+        letter = LETTERS[winners[0]] if len(winners) == 1 else None
+        return self._judged(example, letter, {}, {"logprobs": logprobs})
 
     def _judged(
         self, example: Example, letter: str | None, values: Mapping[str, float], details: Mapping[str, Any]
     ) -> Score:
+        """Return the score of an answer that was read as this letter; ``values`` and ``details`` are added to it."""
         item = self._by_id[example.inputs["item"]]
-        place = None if letter is None else LETTERS.index(letter)
-        picked = None if place is None else example.inputs["order"][place]
-        own = columns(item, picked) | ({} if place is None else {"letter": float(place)})
-        role = "out of choice" if picked is None else _role(item, picked)
-        return Score({**own, **values}, details={**details, "letter": letter, "role": role})
+        if letter is None:
+            own_values = columns(item, None)
+            role = "out of choice"
+        else:
+            position = LETTERS.index(letter)
+            picked = example.inputs["order"][position]
+            own_values = {**columns(item, picked), "letter": float(position)}
+            role = _role(item, picked)
+        return Score({**own_values, **values}, details={**details, "letter": letter, "role": role})
 
 
 def _role(item: BiasItem, picked: int) -> str:

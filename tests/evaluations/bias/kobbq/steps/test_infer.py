@@ -231,7 +231,7 @@ def test_model_names_with_slashes_stay_inside_the_folder(data):
     [
         (b"{", "is no file of"),
         (b"[]", "is no file of"),
-        (b'{"prefix": "x", "data": []}', "holds no questions"),
+        (b'{"prefix": "x", "data": []}', "has no questions"),
         (b'{"prefix": "x", "data": [["q", "A", "id"], ["q", "A", "id"]]}', "occurs twice"),
         (b'{"prefix": 1, "data": [["q", "A", "id"]]}', "is no file of"),
         (b"\xff\xfe", "is no file of"),
