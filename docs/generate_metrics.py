@@ -81,7 +81,7 @@ def _rows(metrics: Sequence[Metric]) -> list[str]:
     for metric in metrics:
         prefix = next((prefix for prefix in FAMILIES if metric.name.startswith(prefix)), None)
         if prefix is None:
-            rows.append(_row(metric.name, metric.shown_as, metric, metric.meaning))
+            rows.append(_row(metric.name, metric.display_title, metric, metric.meaning))
         elif prefix not in families_done:
             families_done.add(prefix)
             name, title, meaning = FAMILIES[prefix]

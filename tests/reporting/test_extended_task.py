@@ -47,7 +47,7 @@ def test_its_report_has_the_figures_and_the_tile_of_the_task_it_extends_and_its_
     plain = report(tmp_path, "bias")
     assert page.count("<svg") == plain.count("<svg") > 3
     assert page.count('class="tile') == plain.count('class="tile') > 0
-    assert "bias where nothing is known; 0 is best" in page
+    assert "bias in ambiguous contexts; 0 is best" in page
     assert "Further metrics" in page
     assert "How long the answers are." in page
     assert "Further metrics" not in plain
