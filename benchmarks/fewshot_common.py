@@ -18,7 +18,7 @@ import transformers
 from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors, trainers
 from transformers import BertConfig, BertForMaskedLM, PreTrainedTokenizerFast
 
-from lmassay.evaluations.fewshot.methods.learner import Item
+from lmassay.evaluations.fewshot.methods.learner import EncodedItem
 from lmassay.evaluations.fewshot.tasks.examples import InputExample
 from lmassay.evaluations.fewshot.tasks.nlu import NluTask, open_task
 
@@ -99,7 +99,7 @@ def save_bert(folder: Path, sizes: dict[str, int]) -> str:
     return f"{sum(parameter.numel() for parameter in model.parameters()) / 1e6:.1f}M parameters"
 
 
-def lengths(items: Sequence[Item]) -> str:
+def lengths(items: Sequence[EncodedItem]) -> str:
     return f"{statistics.mean(map(len, items)):.0f} tokens on average, {max(map(len, items))} at most"
 
 

@@ -38,7 +38,7 @@ def test_an_old_path_hands_on_to_the_new_one_with_a_warning(fresh, old):
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
 def test_what_the_documentation_imported_is_there(fresh):
     from lmassay.fewshot import PVP, DataProcessor, InputExample, PVPOutputPattern
-    from lmassay.fewshot.methods.contract import Lesson
+    from lmassay.fewshot.methods.contract import TrainingInputs
     from lmassay.fewshot.splits import split_seeds
     from lmassay.stats import Settings, mean_result, mean_results
     from lmassay.syntax.grammar import load_grammar
@@ -46,7 +46,16 @@ def test_what_the_documentation_imported_is_there(fresh):
     from lmassay.syntax.sources import DataSpec
     from lmassay.table import ScoreTable
 
-    documented = [PVP, DataProcessor, InputExample, PVPOutputPattern, Lesson, split_seeds, Settings, mean_result]
+    documented = [
+        PVP,
+        DataProcessor,
+        InputExample,
+        PVPOutputPattern,
+        TrainingInputs,
+        split_seeds,
+        Settings,
+        mean_result,
+    ]
     assert all([*documented, mean_results, load_grammar, MinimalPairs, DataSpec, ScoreTable])
 
 

@@ -1,6 +1,6 @@
-"""A few-shot method of one's own: the label whose training examples share the most words with a text.
+"""Your own few-shot method: the label whose training examples share the most words with a text.
 
-``method: {name: "my_method.py:SharedWords", power: 2}`` in a configuration beside this file.
+Use it with ``method: {name: "my_method.py:SharedWords", power: 2}`` in a configuration next to this file.
 """
 
 from __future__ import annotations
@@ -11,35 +11,42 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lmassay.evaluations.fewshot import InputExample
-from lmassay.evaluations.fewshot.methods.contract import Lesson
+from lmassay.evaluations.fewshot.methods.contract import Method, TrainedClassifier, TrainingInputs
+
+Counts = dict[str, NDArray[np.float64]]
 
 
-class SharedWords:
-    """Compares words. ``power`` makes words count for more that stand in many examples of a label."""
+class SharedWords(Method):
+    """Compares words. With a higher ``power``, words that occur in many examples of a label count more."""
 
     needs: frozenset[str] = frozenset()  # no model; leave it out for a method that trains the configuration's model
 
     def __init__(self, power: float = 1.0) -> None:
         self.power = power
 
-    def fit(self, lesson: Lesson) -> Known:
-        labels = lesson.task.labels
-        counts: dict[str, NDArray[np.float64]] = {}
-        for example in lesson.train:
+    def fit(self, inputs: TrainingInputs) -> WordCounts:
+        labels = inputs.task.labels
+        counts: Counts = {}
+        for example in inputs.train:
+            column = labels.index(str(example.label))
             for word in words(example):
-                counts.setdefault(word, np.zeros(len(labels)))[labels.index(str(example.label))] += 1
-        return Known({word: found**self.power for word, found in counts.items()}, len(labels))
+                counts.setdefault(word, np.zeros(len(labels)))[column] += 1
+        weights = {word: of_labels**self.power for word, of_labels in counts.items()}
+        return WordCounts(weights, len(labels))
 
 
-class Known:
-    """What ``fit`` returns: something that scores the labels of examples."""
+class WordCounts(TrainedClassifier):
+    """What ``fit`` returns: it scores the labels of examples."""
 
-    def __init__(self, counts: dict[str, NDArray[np.float64]], labels: int) -> None:
-        self.counts, self.labels = counts, labels
+    def __init__(self, weights: Counts, n_labels: int) -> None:
+        self.weights, self.n_labels = weights, n_labels
 
     def logits(self, examples: Sequence[InputExample]) -> NDArray[np.float64]:
-        nothing = np.zeros(self.labels)
-        return np.array([sum((self.counts.get(word, nothing) for word in words(e)), nothing) for e in examples])
+        rows = np.zeros((len(examples), self.n_labels))
+        for row, example in zip(rows, examples, strict=True):
+            for word in words(example):
+                row += self.weights.get(word, 0.0)
+        return rows
 
 
 def words(example: InputExample) -> set[str]:

@@ -10,10 +10,10 @@ from tests.published.fewnlu_gold import digest_of, family_in, gold, gold_task, n
 def setup_module() -> None:
     """Import torch when the first test runs: collecting the tests does not wait for it."""
     pytest.importorskip("torch", reason="the hf extra is not installed")
-    global torch, AdapetHyper, AdapetLearner, Reading
+    global torch, AdapetOptions, AdapetLearner, Reading
     import torch
 
-    from lmassay.evaluations.fewshot.methods.adapet import AdapetHyper, AdapetLearner
+    from lmassay.evaluations.fewshot.methods.adapet import AdapetLearner, AdapetOptions
     from lmassay.evaluations.fewshot.methods.cloze import Reading
 
 
@@ -29,7 +29,7 @@ def run(tmp_path, request):
     """A gold run, the learner that repeats it, the examples of its label loss and of its guess."""
     values, name, pattern = RUNS[request.param], request.param.split("/")[0], int(request.param.rsplit("/p", 1)[1])
     task = gold_task(name, tmp_path)
-    hyper = AdapetHyper(reference=True, draw_seed=SEED)
+    hyper = AdapetOptions(reference=True, draw_seed=SEED)
     learner = AdapetLearner(network(family_in(request.param)), task, Reading(pattern, values["L"]), hyper)
     items = learner.encode(task.examples("train")[:40], training=True)
     labelled, guessed = items[:4], items[4:8]

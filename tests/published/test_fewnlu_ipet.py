@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from lmassay.evaluations.fewshot.protocol.selftraining import Recipe, Teacher, chance, draw
+from lmassay.evaluations.fewshot.protocol.selftraining import Recipe, Teacher, draw, generators
 from tests.published import fewnlu_gold
 
 
@@ -18,6 +18,6 @@ def gold():
 @pytest.mark.parametrize("share", [0.25, 0.5, 1.0])
 def test_the_draw_is_that_of_the_original(gold, share, most_likely):
     teachers = [Teacher(np.asarray(logits)) for logits in gold["logits"]]
-    drawn = draw(teachers, ["A", "B"], [8, 6], chance(42), Recipe(share=share, most_likely=most_likely))
+    drawn = draw(teachers, ["A", "B"], [8, 6], generators(42), Recipe(share=share, most_likely=most_likely))
     assert [[f"u{p.index}", p.label] for p in drawn.examples] == gold[f"perc{share}/n_most{most_likely}"]
     assert drawn.notes == ()

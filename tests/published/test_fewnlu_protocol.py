@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from lmassay.evaluations.fewshot.protocol.estimates import Estimate
-from lmassay.evaluations.fewshot.protocol.judging import Configuration, Verdict
+from lmassay.evaluations.fewshot.protocol.estimates import ProtocolEstimate
+from lmassay.evaluations.fewshot.protocol.judging import Configuration, ProtocolVerdict
 from lmassay.evaluations.fewshot.protocol.studies import studies
 from lmassay.evaluations.fewshot.report.tables import ProtocolCell, average, correlation_table, performance_table
 from lmassay.running.config import expand, load_runs
@@ -80,8 +80,8 @@ COMBINED = "84.00 85.70 69.60 95.10/93.60 81.50/48.00 88.40 93.80"
 
 
 def verdict(correlation, test_metrics):
-    best = Configuration("best", {}, Estimate(0.5), Estimate(0.5), test_metrics, (0, 1, 2, 3), ())
-    return Verdict((best,), best, (), correlation, (0, 1, 2, 3))
+    best = Configuration("best", {}, ProtocolEstimate(0.5), ProtocolEstimate(0.5), test_metrics, (0, 1, 2, 3), ())
+    return ProtocolVerdict((best,), best, (), correlation, (0, 1, 2, 3))
 
 
 def published():
@@ -93,13 +93,13 @@ def published():
             test_metrics = {}
             for metric in METRICS.get(task, ("acc",)):
                 mean, std = (float(part) / 100 for part in next(numbers).split("±"))
-                test_metrics[metric] = Estimate(mean, std, n=4)
-            found[strategy][task] = verdict(Estimate(correlation, n=48), test_metrics)
+                test_metrics[metric] = ProtocolEstimate(mean, std, n=4)
+            found[strategy][task] = verdict(ProtocolEstimate(correlation, n=48), test_metrics)
     return found
 
 
 def cells(row):
-    return [ProtocolCell(tuple(Estimate(float(part)) for part in number.split("/"))) for number in row.split()]
+    return [ProtocolCell(tuple(ProtocolEstimate(float(part)) for part in number.split("/"))) for number in row.split()]
 
 
 def test_table_2_is_printed_as_published_with_its_averages():

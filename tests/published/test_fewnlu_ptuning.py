@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from lmassay.evaluations.fewshot.methods.contract import Lesson
+from lmassay.evaluations.fewshot.methods.contract import TrainingInputs
 from lmassay.evaluations.fewshot.tasks.nlu import open_task
 from lmassay.models.hf.model import HuggingFace
 from tests.published import fewnlu_gold
@@ -62,8 +62,8 @@ def filled(**options):
     """P-tuning with the prompt encoder's weights of the original's runs."""
 
     class Filled(PTuning):
-        def learner(self, lesson):
-            learner = super().learner(lesson)
+        def learner(self, inputs):
+            learner = super().learner(inputs)
             fill(learner.encoder)
             return learner
 
@@ -96,9 +96,9 @@ def test_logits_and_loss_are_the_originals(model, run):
         max_seq_length=expected["L"],
         reference=True,
     )
-    lesson = Lesson(task, model(run), task.examples("train")[:4])
-    learner = method.learner(lesson)
-    items = learner.encode(lesson.train, training=True)
+    inputs = TrainingInputs(task, model(run), task.examples("train")[:4])
+    learner = method.learner(inputs)
+    items = learner.encode(inputs.train, training=True)
     assert [item.label for item in items] == expected["labels"]
     found = scores(learner, items, batch_size=3)
     assert np.abs(found - expected["logits"]).max() < TOLERANCE
@@ -123,7 +123,7 @@ def test_nine_updates_are_the_originals(model, run):
         max_seq_length=128,
         reference=True,
     )
-    fitted = method.fit(Lesson(task, model(run), examples[:16], examples[16:24], sampler_seed=42))
+    fitted = method.fit(TrainingInputs(task, model(run), examples[:16], examples[16:24], sampler_seed=42))
     # The original divides by the number of micro-batches once more before it writes a loss down.
     assert fitted.course.losses == pytest.approx([2 * loss for loss in expected["loss"]], abs=1e-5)
     assert fitted.course.learning_rates == pytest.approx(expected["lr"])

@@ -16,11 +16,11 @@ from tests.published.test_fewnlu_copa_wsc import DECODINGS
 def setup_module() -> None:
     """Import torch when the first test runs: collecting the tests does not wait for it."""
     pytest.importorskip("torch", reason="the hf extra is not installed")
-    global torch, Reading, Item, learner_for
+    global torch, Reading, EncodedItem, learner_for
     import torch
 
     from lmassay.evaluations.fewshot.methods.cloze import Reading
-    from lmassay.evaluations.fewshot.methods.learner import Item
+    from lmassay.evaluations.fewshot.methods.learner import EncodedItem
     from lmassay.evaluations.fewshot.methods.multimask import learner_for
 
 
@@ -48,7 +48,7 @@ def test_the_hinges_of_one_question_are_those_of_pet(network, task, reference):
     ):
         masks = [place for place, token in enumerate(ids) if token == network.tokenizer.mask_token_id]
         extra = {"texts": texts, "right": [mark == 1 for mark in marks]}
-        item = Item(ids, [0] * len(ids), masks, label=1, extra=extra)
+        item = EncodedItem(ids, [0] * len(ids), masks, label=1, extra=extra)
         assert record.loss([item]).item() == pytest.approx(loss, abs=1e-5)
 
 

@@ -93,11 +93,11 @@ def test_adapet_goes_on_with_its_draws_when_an_interrupted_command_is_run_again(
     args = [word for word in run["args"] if word != "--overwrite_output_dir"]
     fit, fitted = Adapet.fit, []
 
-    def only_the_first(method, lesson):
+    def only_the_first(method, inputs):
         if fitted:
             raise ModelError("interrupted")
-        fitted.append(lesson)
-        return fit(method, lesson)
+        fitted.append(inputs)
+        return fit(method, inputs)
 
     with monkeypatch.context() as patch:
         patch.setattr(Adapet, "fit", only_the_first)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from lmassay.evaluations.fewshot.protocol.splits import Unit, gaps, leaks, make_splits, split_seeds, units_of
+from lmassay.evaluations.fewshot.protocol.splits import SplitUnit, gaps, leaks, make_splits, split_seeds, units_of
 from lmassay.evaluations.fewshot.tasks.nlu import open_task
 from lmassay.evaluations.fewshot.trainer import labelled_examples
 from tests.published import fewnlu_gold
@@ -22,11 +22,11 @@ def gold():
 @pytest.fixture(scope="module")
 def units():
     """The units of each task in FewGLUE, in the order of the original's processors: ids and labels, without texts."""
-    return {task: [Unit(*unit) for unit in found] for task, found in fewnlu_gold.gold("units").items()}
+    return {task: [SplitUnit(*unit) for unit in found] for task, found in fewnlu_gold.gold("units").items()}
 
 
 def alone(units):
-    return [Unit(str(i), unit.label) for i, unit in enumerate(units)]
+    return [SplitUnit(str(i), unit.label) for i, unit in enumerate(units)]
 
 
 @pytest.mark.parametrize("setting", SETTINGS)

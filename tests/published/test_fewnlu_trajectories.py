@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from lmassay.evaluations.fewshot.methods.contract import Lesson
+from lmassay.evaluations.fewshot.methods.contract import TrainingInputs
 from lmassay.evaluations.fewshot.tasks.nlu import open_task
 from tests.evaluations.fewshot.methods.conftest import Opened, gold_model
 from tests.published.fewnlu_gold import fill, gold
@@ -51,7 +51,7 @@ def filled_classifiers(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(classifier, "open_network", opened)
 
 
-def taught(gold_model: Opened, name: str, **options: Any) -> tuple[FittedNetwork, dict[str, Any], Lesson]:
+def taught(gold_model: Opened, name: str, **options: Any) -> tuple[FittedNetwork, dict[str, Any], TrainingInputs]:
     kind, family, task_name, *pattern = name.split("/")
     run = RUNS[name]
     task = open_task(f"superglue/{task_name}", FEWGLUE.require())
@@ -60,12 +60,14 @@ def taught(gold_model: Opened, name: str, **options: Any) -> tuple[FittedNetwork
     if kind == "pet+mlm":
         FEWGLUE_UNLABELED.require()
         unlabeled = task.examples("unlabeled")[:8]
-    lesson = Lesson(task, gold_model(family), examples[:16], examples[16:24], unlabeled, seed=42, sampler_seed=42)
+    inputs = TrainingInputs(
+        task, gold_model(family), examples[:16], examples[16:24], unlabeled, seed=42, sampler_seed=42
+    )
     make, own = SequenceClassifier if kind == "cls" else Pet, MADE[kind]
     own = {**own, "pattern": int(pattern[0][1:])} if pattern else own
     # A first rate of 0 is that of a warm-up, to the full one.
     warmup = {"warmup_ratio": run["lr"].index(COMMON["learning_rate"]) / COMMON["max_steps"]}
-    return make(**{**COMMON, **own, **warmup, **options}).fit(lesson), run, lesson
+    return make(**{**COMMON, **own, **warmup, **options}).fit(inputs), run, inputs
 
 
 def test_no_run_is_left_out() -> None:
@@ -76,13 +78,13 @@ def test_no_run_is_left_out() -> None:
 
 @pytest.mark.parametrize("name", RUNS)
 def test_every_loss_and_the_last_logits_are_those_of_the_original(gold_model: Opened, name: str) -> None:
-    fitted, run, lesson = taught(gold_model, name, reference=True)
+    fitted, run, inputs = taught(gold_model, name, reference=True)
     # The original divides by the number of micro-batches twice.
     assert [loss / 2 for loss in fitted.course.losses] == pytest.approx(run["loss"], abs=1e-6)
     assert fitted.course.learning_rates == pytest.approx(run["lr"], abs=1e-12)
     assert [scores["acc"] for _, scores in fitted.course.curve] == run["dev"]
     assert fitted.choices[0].step == run["returned"][0]
-    assert np.abs(fitted.logits(lesson.dev[:4]) - run["final_logits_dev0_3"]).max() <= 1e-5
+    assert np.abs(fitted.logits(inputs.dev[:4]) - run["final_logits_dev0_3"]).max() <= 1e-5
 
 
 def test_without_the_reference_there_are_exactly_the_updates_that_were_asked_for(gold_model: Opened) -> None:
@@ -92,7 +94,7 @@ def test_without_the_reference_there_are_exactly_the_updates_that_were_asked_for
 
 
 def test_torchs_adamw_comes_close_to_the_older_one(gold_model: Opened) -> None:
-    fitted, run, lesson = taught(gold_model, "pet/bert/rte/p0")
+    fitted, run, inputs = taught(gold_model, "pet/bert/rte/p0")
     assert [loss / 2 for loss in fitted.course.losses] == pytest.approx(run["loss"][:8], abs=1e-4)
-    difference = np.abs(fitted.logits(lesson.dev[:4]) - run["final_logits_dev0_3"]).max()
+    difference = np.abs(fitted.logits(inputs.dev[:4]) - run["final_logits_dev0_3"]).max()
     assert 1e-6 < difference < 1e-3

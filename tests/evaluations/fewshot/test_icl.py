@@ -9,7 +9,7 @@ import pytest
 from lmassay import evaluate
 from lmassay.errors import ConfigError
 from lmassay.evaluations.fewshot.icl import InContext
-from lmassay.evaluations.fewshot.methods.contract import Lesson
+from lmassay.evaluations.fewshot.methods.contract import TrainingInputs
 from lmassay.evaluations.fewshot.tasks.nlu import open_task
 from lmassay.types import Continuation, LogProbs, Response
 from tests.evaluations.fewshot.toys import write_data
@@ -40,12 +40,12 @@ def task(tmp_path: Path):
     return open_task("rte", write_data(tmp_path / "data"), tmp_path)
 
 
-def lesson(task, seed: int = 42) -> Lesson:
-    return Lesson(task=task, model=None, train=task.examples("train"), seed=seed)
+def inputs(task, seed: int = 42) -> TrainingInputs:
+    return TrainingInputs(task=task, model=None, train=task.examples("train"), seed=seed)
 
 
 def test_demonstrations_of_every_label_stand_before_the_question(task):
-    ((first, second),) = InContext(shots=4, pattern=4).questions(lesson(task), task.examples("dev")[:1])
+    ((first, second),) = InContext(shots=4, pattern=4).questions(inputs(task), task.examples("dev")[:1])
     assert isinstance(first, LogProbs)
     assert [first.continuation, second.continuation] == [" true", " false"]
     shown = first.context.split("\n\n")
@@ -56,18 +56,18 @@ def test_demonstrations_of_every_label_stand_before_the_question(task):
 
 def test_the_order_is_drawn_by_the_seed(task):
     method = InContext(shots=8, pattern=4)
-    asked = [method.questions(lesson(task, seed), task.examples("dev")[:1])[0][0].context for seed in (1, 1, 2)]
+    asked = [method.questions(inputs(task, seed), task.examples("dev")[:1])[0][0].context for seed in (1, 1, 2)]
     assert asked[0] == asked[1] != asked[2]
 
 
 def test_no_shots_is_the_bare_question(task):
-    ((first, _),) = InContext(shots=0, pattern=4).questions(lesson(task), task.examples("dev")[:1])
+    ((first, _),) = InContext(shots=0, pattern=4).questions(inputs(task), task.examples("dev")[:1])
     assert "\n\n" not in first.context
 
 
 def test_a_pattern_that_goes_on_behind_its_mask_is_refused_with_those_that_do_not(task):
-    with pytest.raises(ConfigError, match=r"goes on behind its mask.*take 4, 5"):
-        InContext(pattern=0).check(task)
+    with pytest.raises(ConfigError, match=r"continues after its mask.*use 4, 5"):
+        InContext(pattern=0).check_task(task)
 
 
 def test_scores_may_be_taken_a_token(task):
@@ -90,7 +90,7 @@ def test_a_model_that_can_read_is_right(task, tmp_path, monkeypatch):
 def test_choices_are_taken_by_their_word(task):
     method = InContext(pattern=4, answer_by="choices")
     assert method.needs == {"generate", "choices"}
-    ((question,),) = method.questions(lesson(task), task.examples("dev")[:1])
+    ((question,),) = method.questions(inputs(task), task.examples("dev")[:1])
     assert question.choices == ("true", "false")
     assert method.logits(task, task.examples("dev")[0], [Response("false")]) == [0.0, 1.0]
 

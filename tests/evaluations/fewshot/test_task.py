@@ -204,11 +204,13 @@ def test_a_choice_that_is_not_there_is_no_other_intervals(folder):
 STUDENT = """
 import numpy as np
 
+from lmassay.evaluations.fewshot.methods.contract import Method, TrainedClassifier
 
-class Student:
+
+class Student(Method, TrainedClassifier):
     needs = frozenset()
 
-    def fit(self, lesson):
+    def fit(self, inputs):
         return self
 
     def logits(self, examples):

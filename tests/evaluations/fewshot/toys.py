@@ -13,9 +13,10 @@ from pathlib import Path
 import numpy as np
 
 from lmassay.errors import ModelError
+from lmassay.evaluations.fewshot.methods.contract import Method, TrainedClassifier
 
 
-class Fitted:
+class WordCounts(TrainedClassifier):
     def __init__(self, words, labels, seed, weight):
         self.words, self.labels, self.seed, self.weight = words, labels, seed, weight
 
@@ -25,7 +26,7 @@ class Fitted:
         return np.asarray(rows, dtype=float) * self.weight + np.arange(len(self.labels)) * 1e-3 * self.seed
 
 
-class Counting:
+class Counting(Method):
     """Counts words by label. It notes every training, and can be told to wait, to fail or to kill its process."""
 
     needs = frozenset()
@@ -33,8 +34,8 @@ class Counting:
     def __init__(self, log: str, weight: float = 1.0, gate: str = "", wait: float = 0.0, fail: str = "", die: str = ""):
         self.log, self.weight, self.gate, self.wait, self.fail, self.die = log, weight, gate, wait, fail, die
 
-    def fit(self, lesson):
-        name = f"{self.weight:g}/{lesson.train[0].guid}/{len(lesson.train)}"
+    def fit(self, inputs):
+        name = f"{self.weight:g}/{inputs.train[0].guid}/{len(inputs.train)}"
         with Path(self.log).open("a", encoding="utf-8") as log:
             log.write(f"{name} {os.getpid()}\\n")
         deadline = time.monotonic() + 300
@@ -48,10 +49,10 @@ class Counting:
                 Path(self.die).unlink()
             os.kill(os.getpid(), 9)
         words = {}
-        for e in lesson.train:
+        for e in inputs.train:
             for w in e.text_a.split():
                 words[w, e.label] = words.get((w, e.label), 0) + 1
-        return Fitted(words, lesson.task.labels, lesson.seed % 7, self.weight)
+        return WordCounts(words, inputs.task.labels, inputs.seed % 7, self.weight)
 '''
 
 _GOOD = ["a fine day", "the fine song", "sunny and warm", "a warm welcome", "nice and sunny", "the nice house"]

@@ -18,13 +18,22 @@ if TYPE_CHECKING:
     from lmassay.evaluations.fewshot.tasks.examples import InputExample
     from lmassay.evaluations.fewshot.tasks.nlu import NluTask, open_task
     from lmassay.evaluations.fewshot.tasks.processors import DataProcessor
-    from lmassay.evaluations.fewshot.tasks.pvp import PVP, Encoded, PVPOutputPattern
+    from lmassay.evaluations.fewshot.tasks.pvp import PVP, EncodedText, PVPOutputPattern
 
-__all__ = ["PVP", "DataProcessor", "Encoded", "InputExample", "NluTask", "PVPOutputPattern", "evaluation", "open_task"]
+__all__ = [
+    "PVP",
+    "DataProcessor",
+    "EncodedText",
+    "InputExample",
+    "NluTask",
+    "PVPOutputPattern",
+    "evaluation",
+    "open_task",
+]
 
 _HOMES = {
     "DataProcessor": "tasks.processors",
-    "Encoded": "tasks.pvp",
+    "EncodedText": "tasks.pvp",
     "InputExample": "tasks.examples",
     "NluTask": "tasks.nlu",
     "PVP": "tasks.pvp",

@@ -1,4 +1,4 @@
-"""What can be had without learning anything: the floor that every method must rise above."""
+"""Baselines that learn nothing from the texts: every real method must score higher than these."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from lmassay.evaluations.fewshot.methods.contract import Method, TrainedClassifier, TrainingInputs
 from lmassay.evaluations.fewshot.tasks.examples import InputExample
 from lmassay.types import digest
 
@@ -14,54 +15,61 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from lmassay.evaluations.fewshot.methods.contract import Lesson
+
+def _label_counts(inputs: TrainingInputs) -> list[int]:
+    """How many training examples have each label, in the order of ``task.labels``."""
+    counts = Counter(example.label for example in inputs.train)
+    return [counts.get(label, 0) for label in inputs.task.labels]
 
 
-class _Shares:
-    """The labels' shares among the training examples, as log-odds of nothing but themselves."""
+class MajorityClassifier(TrainedClassifier):
+    """Predicts the same label for every example."""
 
-    def __init__(self, lesson: Lesson) -> None:
-        self.labels = lesson.task.labels
-        counts = Counter(example.label for example in lesson.train)
-        self.counts = [counts.get(label, 0) for label in self.labels]
+    def __init__(self, label_counts: Sequence[int]) -> None:
+        self._label_counts = label_counts
 
-
-class MajorityFitted(_Shares):
     def logits(self, examples: Sequence[InputExample]) -> NDArray[np.float64]:
+        """The label counts of the training set, once per example."""
         import numpy as np
 
-        return np.tile(np.asarray(self.counts, dtype=float), (len(examples), 1))
+        return np.tile(np.asarray(self._label_counts, dtype=float), (len(examples), 1))
 
 
-class Majority:
-    """Says the label that is most frequent among the training examples; of several the first."""
+class Majority(Method):
+    """Predicts the most frequent label of the training examples; if several are equally frequent, the first."""
 
     needs: frozenset[str] = frozenset()
 
-    def fit(self, lesson: Lesson) -> MajorityFitted:
-        return MajorityFitted(lesson)
+    def fit(self, inputs: TrainingInputs) -> MajorityClassifier:
+        """Count the labels."""
+        return MajorityClassifier(_label_counts(inputs))
 
 
-class RandomFitted(_Shares):
-    def __init__(self, lesson: Lesson) -> None:
-        super().__init__(lesson)
-        self.seed = lesson.seed
+class RandomClassifier(TrainedClassifier):
+    """Draws a label for every example."""
+
+    def __init__(self, label_counts: Sequence[int], seed: int) -> None:
+        self._label_counts, self._seed = label_counts, seed
 
     def logits(self, examples: Sequence[InputExample]) -> NDArray[np.float64]:
+        """1 for the label that was drawn, 0 for the others."""
         import numpy as np
 
-        rows = np.zeros((len(examples), len(self.labels)))
+        n_labels = len(self._label_counts)
+        rows = np.zeros((len(examples), n_labels))
         for row, example in zip(rows, examples, strict=True):
-            # By the example itself, so that neither order nor number of examples matters.
-            rng = random.Random(digest(self.seed, example.guid, example.text_a, example.text_b))
-            row[rng.choices(range(len(self.labels)), weights=self.counts)[0]] = 1.0
+            # Seeded by the example itself, so that neither the order nor the number of examples matters.
+            rng = random.Random(digest(self._seed, example.guid, example.text_a, example.text_b))
+            drawn_label = rng.choices(range(n_labels), weights=self._label_counts)[0]
+            row[drawn_label] = 1.0
         return rows
 
 
-class Random:
-    """Says a label at random, as often as it stands among the training examples."""
+class Random(Method):
+    """Predicts random labels with the frequencies of the training examples."""
 
     needs: frozenset[str] = frozenset()
 
-    def fit(self, lesson: Lesson) -> RandomFitted:
-        return RandomFitted(lesson)
+    def fit(self, inputs: TrainingInputs) -> RandomClassifier:
+        """Count the labels."""
+        return RandomClassifier(_label_counts(inputs), inputs.seed)

@@ -1,4 +1,4 @@
-"""In-context learning: the training examples stand in the prompt, nothing is trained, any model can be asked."""
+"""In-context learning: the training examples are in the prompt, nothing is trained, and any model can be used."""
 
 from __future__ import annotations
 
@@ -10,27 +10,31 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from pydantic import Field
 
 from lmassay.errors import ConfigError, DataError
+from lmassay.evaluations.fewshot.methods.contract import PromptMethod, TrainingInputs
 from lmassay.evaluations.fewshot.tasks.examples import InputExample
 from lmassay.types import Continuation, Generate, LogProbs, Request, Response
 
 if TYPE_CHECKING:
-    from lmassay.evaluations.fewshot.methods.contract import Lesson
     from lmassay.evaluations.fewshot.tasks.nlu import NluTask
 
-_BETWEEN = "\n\n"
+_SEPARATOR = "\n\n"
+# Patterns from this number on are variants for P-tuning and not suggested.
+_FIRST_SPECIAL_PATTERN = 10
 
 
 class NoChoiceError(Exception):
     """A model did not keep to the choices it was given."""
 
 
-class InContext:
-    """Demonstrations before the question, the label's word read off behind it.
+class InContext(PromptMethod):
+    """Demonstrations before the question; the label's word is read after it.
 
-    ``shots`` examples of the split's train part are shown, of every label as many, in an order drawn by the seed.
-    ``pattern`` must end with its mask. ``answer_by: logprobs`` compares the log-probabilities of the labels' words
-    (``per_token``: their means), ``choices`` lets a model behind an API choose one of them.
+    ``shots`` examples of the split's train part are shown, equally many of every label, in an order drawn with the
+    seed. ``pattern`` must end with its mask. ``answer_by: logprobs`` compares the log-probabilities of the label words
+    (with ``per_token`` their means); ``choices`` lets a model behind an API choose one of them.
     """
+
+    pattern: int
 
     def __init__(
         self,
@@ -43,82 +47,88 @@ class InContext:
         self._answer_by, self._per_token = answer_by, per_token
         self.needs = frozenset({"logprobs"} if answer_by == "logprobs" else {"generate", "choices"})
 
-    def check(self, task: NluTask) -> None:
-        """Whether the task can be asked in this way at all."""
+    def check_task(self, task: NluTask) -> None:
+        """Raise a ConfigError for a task without label words, and for a pattern that continues after its mask."""
         if task.kind == "referent":
             raise ConfigError(
-                f"task.method: {task.name} asks whether a referent is right, for which its patterns have no word; take "
-                "a method that is trained"
+                f"task.method: {task.name} asks whether a referent is right, and its patterns have no words for that; "
+                "use a method that trains"
             )
         example = next(iter(task.examples("train")))
-        _, after = task.cloze_text(example, self.pattern)
-        if any(character.isalnum() for character in after):
-            raise ConfigError(
-                f"task.method.pattern: pattern {self.pattern} of {task.name} goes on behind its mask, which a model "
-                f"that reads from left to right cannot see; take {self._usable(task, example) or 'another'}"
-            )
+        if _ends_with_mask(task, example, self.pattern):
+            return
+        usable = []
+        for pattern in task.patterns.get("cloze", []):
+            if pattern < _FIRST_SPECIAL_PATTERN and _ends_with_mask(task, example, pattern):
+                usable.append(str(pattern))
+        raise ConfigError(
+            f"task.method.pattern: pattern {self.pattern} of {task.name} continues after its mask, which a model "
+            f"that reads from left to right cannot see; use {', '.join(usable) or 'another'}"
+        )
 
-    def _usable(self, task: NluTask, example: InputExample) -> str:
-        ids = task.patterns.get("cloze", [])
-        fit = [i for i in ids if i < 10 and not any(c.isalnum() for c in task.cloze_text(example, i)[1])]
-        return ", ".join(map(str, fit))
-
-    def questions(self, lesson: Lesson, examples: Sequence[InputExample]) -> list[list[Request]]:
-        """For each example what to ask: one question a candidate, or one with all of them."""
-        shown = "".join(self._shown(lesson.task, example) + _BETWEEN for example in self._demonstrations(lesson))
-        return [self._question(lesson.task, shown, example) for example in examples]
+    def questions(self, inputs: TrainingInputs, examples: Sequence[InputExample]) -> list[list[Request]]:
+        """The requests about each example: one per candidate, or one that offers all candidates as choices."""
+        shown = ""
+        for demonstration in self._demonstrations(inputs):
+            shown += self._with_answer(inputs.task, demonstration) + _SEPARATOR
+        return [self._question(inputs.task, shown, example) for example in examples]
 
     def logits(self, task: NluTask, example: InputExample, responses: Sequence[Response]) -> list[float]:
         """The score of each label; the largest is the prediction."""
-        words = self._candidates(task, example)
+        candidates = self._candidates(task, example)
         if self._answer_by == "choices":
-            chosen = _bare(responses[0].text)
-            scores = [1.0 if _bare(word) == chosen else 0.0 for word in words]
+            answer = responses[0].text
+            scores = [float(_normalised(candidate) == _normalised(answer)) for candidate in candidates]
             if not any(scores):
-                raise NoChoiceError(f"the answer '{responses[0].text[:40]}' is none of {', '.join(words)[:80]}")
+                raise NoChoiceError(f"the answer '{answer[:40]}' is none of {', '.join(candidates)[:80]}")
         else:
-            scores = [self._score(response) for response in responses]
-        return _by_label(task, example, scores)
+            scores = [self._log_probability(response) for response in responses]
+        return _label_scores(task, example, scores)
 
-    def _score(self, response: Response) -> float:
+    def _log_probability(self, response: Response) -> float:
         assert isinstance(response.answer, Continuation)
-        total, tokens = response.answer.total, response.answer.tokens
-        return total / max(1, len(tokens)) if self._per_token else total
+        total = response.answer.total
+        if self._per_token:
+            return total / max(1, len(response.answer.tokens))
+        return total
 
     def _question(self, task: NluTask, shown: str, example: InputExample) -> list[Request]:
         before, _ = task.cloze_text(example, self.pattern)
         context = shown + before.rstrip()
-        words = self._candidates(task, example)
+        candidates = self._candidates(task, example)
         if self._answer_by == "choices":
-            return [Generate(context, max_tokens=16, choices=tuple(words))]
-        return [LogProbs(context, f" {word}") for word in words]
+            return [Generate(context, max_tokens=16, choices=tuple(candidates))]
+        return [LogProbs(context, f" {candidate}") for candidate in candidates]
 
-    def _shown(self, task: NluTask, example: InputExample) -> str:
+    def _with_answer(self, task: NluTask, example: InputExample) -> str:
+        """A demonstration: the example in the pattern, with the right answer at its mask."""
         before, after = task.cloze_text(example, self.pattern)
-        return f"{before.rstrip()} {self._answer(task, example)}{after}"
-
-    def _answer(self, task: NluTask, example: InputExample) -> str:
         if task.kind == "labels":
-            return task.verbalize(str(example.label), self.pattern)[0]
-        if task.kind == "entities":
-            return str(example.meta["answers"][0])
-        return self._candidates(task, example)[task.labels.index(str(example.label))]
+            answer = task.verbalize(str(example.label), self.pattern)[0]
+        elif task.kind == "entities":
+            answer = str(example.meta["answers"][0])
+        else:
+            answer = self._candidates(task, example)[task.labels.index(str(example.label))]
+        return f"{before.rstrip()} {answer}{after}"
 
     def _candidates(self, task: NluTask, example: InputExample) -> list[str]:
+        """The texts that compete for the mask: the first word of each label, or the choices of the example."""
         if task.kind == "labels":
             return [task.verbalize(label, self.pattern)[0] for label in task.labels]
-        words = task.choice_texts(example)
-        if not words:
+        choices = task.choice_texts(example)
+        if not choices:
             raise DataError(f"{example.guid}: there are no candidates to choose from")
-        return words
+        return choices
 
-    def _demonstrations(self, lesson: Lesson) -> list[InputExample]:
-        """As many of each label as can be, in an order that the seed draws."""
-        rng = random.Random(lesson.seed)
+    def _demonstrations(self, inputs: TrainingInputs) -> list[InputExample]:
+        """Equally many examples of each label as far as possible, in an order that the seed draws."""
+        rng = random.Random(inputs.seed)
         by_label: dict[Any, list[InputExample]] = {}
-        for example in lesson.train:
+        for example in inputs.train:
             by_label.setdefault(example.label, []).append(example)
-        stacks = [rng.sample(by_label[label], len(by_label[label])) for label in sorted(by_label, key=str)]
+        stacks = []
+        for label in sorted(by_label, key=str):
+            stacks.append(rng.sample(by_label[label], len(by_label[label])))
         chosen: list[InputExample] = []
         while len(chosen) < self.shots and any(stacks):
             for stack in stacks:
@@ -128,15 +138,24 @@ class InContext:
         return chosen
 
 
-def _bare(text: str) -> str:
+def _ends_with_mask(task: NluTask, example: InputExample, pattern: int) -> bool:
+    """Whether nothing but punctuation follows the mask."""
+    _, after = task.cloze_text(example, pattern)
+    return not any(character.isalnum() for character in after)
+
+
+def _normalised(text: str) -> str:
     return text.strip().strip(string.punctuation).strip().casefold()
 
 
-def _by_label(task: NluTask, example: InputExample, scores: Sequence[float]) -> list[float]:
-    """Scores of candidates as scores of labels: an entity counts for the label that it is right or wrong."""
+def _label_scores(task: NluTask, example: InputExample, scores: Sequence[float]) -> list[float]:
+    """Scores of labels from scores of candidates.
+
+    For ReCoRD, label 0 gets the score of the best wrong entity and label 1 that of the best right one.
+    """
     if task.kind != "entities":
         return list(scores)
-    right = [name in example.meta["answers"] for name in task.choice_texts(example)]
-    return [
-        max((s for s, r in zip(scores, right, strict=True) if r is wanted), default=-1e9) for wanted in (False, True)
-    ]
+    wrong, right = [-1e9], [-1e9]
+    for entity, score in zip(task.choice_texts(example), scores, strict=True):
+        (right if entity in example.meta["answers"] else wrong).append(score)
+    return [max(wrong), max(right)]

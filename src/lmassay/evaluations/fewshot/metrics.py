@@ -51,7 +51,7 @@ def scores(
     return found
 
 
-def judged(
+def task_scores(
     task: NluTask,
     examples: Sequence[InputExample],
     logits: Sequence[Sequence[float]],

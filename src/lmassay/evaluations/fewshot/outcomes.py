@@ -8,7 +8,7 @@ from math import isclose
 from typing import TYPE_CHECKING, Any
 
 from lmassay.errors import PluginError
-from lmassay.evaluations.fewshot.metrics import judged
+from lmassay.evaluations.fewshot.metrics import task_scores
 from lmassay.evaluations.fewshot.tasks.examples import InputExample
 from lmassay.statistics.intervals import result_of
 from lmassay.statistics.replicates import mean_of_repetitions, rate_on_tests
@@ -53,7 +53,7 @@ def score(
     else:
         dev_logits = _mean([choice["dev_logits"] for choice in chosen])
         test_logits = _mean([choice["test_logits"] for choice in chosen])
-        on_dev, on_test = judged(task, dev, dev_logits), judged(task, tested, test_logits)
+        on_dev, on_test = task_scores(task, dev, dev_logits), task_scores(task, tested, test_logits)
     values = dict(on_test)
     values |= {"test": _average(on_test)} if on_test else {}
     values |= {f"dev_{metric}": value for metric, value in on_dev.items()}

@@ -23,7 +23,7 @@ MOST_CHECKED = 2000
 _KEYS = {"low", "high", "log", "step"}
 
 
-class Chooser(Protocol):
+class OptionSampler(Protocol):
     """Decides what a configuration leaves open; ``name`` is the key that is asked about."""
 
     def choice(self, name: str, many: int) -> int:
@@ -64,7 +64,7 @@ class Space:
     def base(self) -> Path:
         return self.file.path.resolve().parent
 
-    def drawn(self, chooser: Chooser) -> RunConfig:
+    def drawn(self, chooser: OptionSampler) -> RunConfig:
         """One run, everything that is open decided by the chooser."""
         data = {key: self._part(key, value, chooser) for key, value in self.file.data.items()}
         return expand(data, self.base, self.file.locate, self.file.path.stem)[0]
@@ -75,7 +75,7 @@ class Space:
 
     def checked(self) -> RunConfig:
         """The first of all runs. What can be wrong with the values that are searched is told."""
-        noted = _Noted()
+        noted = _FirstValues()
         first = self.drawn(noted)
         if not noted.asked:
             raise ConfigError(f"{self.file.path}: there is nothing to search: no list and no range among its options")
@@ -89,10 +89,10 @@ class Space:
 
     def _spread(self, values: typing.Callable[[Range, str], Sequence[float]]) -> dict[str, Any]:
         """The configuration with lists in place of its ranges."""
-        spreader = _Spreader(values)
+        spreader = _GridLists(values)
         return {key: self._part(key, value, spreader) for key, value in self.file.data.items()}
 
-    def _part(self, key: str, value: Any, chooser: Chooser) -> Any:
+    def _part(self, key: str, value: Any, chooser: OptionSampler) -> Any:
         try:
             if key in ("task", "model"):
                 return _spec(key, value, key, key, self.base, chooser)
@@ -104,7 +104,7 @@ class Space:
 
 
 @dataclass(slots=True)
-class _Noted:
+class _FirstValues:
     """Takes the first of everything and counts what it was asked."""
 
     asked: int = 0
@@ -119,7 +119,7 @@ class _Noted:
 
 
 @dataclass(frozen=True, slots=True)
-class _Spreader:
+class _GridLists:
     """Leaves choices as the lists they are, and writes ranges as lists."""
 
     values: typing.Callable[[Range, str], Sequence[float]]
@@ -131,7 +131,7 @@ class _Spreader:
         raise AssertionError("ranges become lists")
 
 
-def _spec(kind: str, value: Any, key: str, name: str, base: Path, chooser: Chooser) -> Any:
+def _spec(kind: str, value: Any, key: str, name: str, base: Path, chooser: OptionSampler) -> Any:
     """A plug-in with its options. ``key`` is where it stands in the file, ``name`` tells also which entry of a list."""
     if isinstance(value, list):
         return _of_list(value, key, name, chooser, lambda item, inner: _spec(kind, item, key, inner, base, chooser))
@@ -148,7 +148,7 @@ def _spec(kind: str, value: Any, key: str, name: str, base: Path, chooser: Choos
 
 
 def _options(
-    values: Mapping[str, Any], model: type[BaseModel], key: str, name: str, base: Path, chooser: Chooser
+    values: Mapping[str, Any], model: type[BaseModel], key: str, name: str, base: Path, chooser: OptionSampler
 ) -> dict[str, Any]:
     decided = {}
     for option, value in values.items():
@@ -159,7 +159,7 @@ def _options(
     return decided
 
 
-def _option(value: Any, field: Any, key: str, name: str, base: Path, chooser: Chooser) -> Any:
+def _option(value: Any, field: Any, key: str, name: str, base: Path, chooser: OptionSampler) -> Any:
     plug_in = nested_kind(field)
     if plug_in is not None:
         return _spec(plug_in, value, key, name, base, chooser)
@@ -171,16 +171,18 @@ def _option(value: Any, field: Any, key: str, name: str, base: Path, chooser: Ch
     if isinstance(value, dict) and value.keys() & {"low", "high"} and not takes_mapping(field.annotation):
         between = read_range(value, field.annotation, key)
         _check_searched(key)
-        return list(chooser.values(between, key)) if isinstance(chooser, _Spreader) else chooser.number(name, between)
+        return list(chooser.values(between, key)) if isinstance(chooser, _GridLists) else chooser.number(name, between)
     return value
 
 
-def _of_list(values: list[Any], key: str, name: str, chooser: Chooser, inside: typing.Callable[[Any, str], Any]) -> Any:
+def _of_list(
+    values: list[Any], key: str, name: str, chooser: OptionSampler, inside: typing.Callable[[Any, str], Any]
+) -> Any:
     if not values:
         raise ConfigError(f"{key}: the list is empty; give at least one value")
     if len(values) > 1:
         _check_searched(key)
-    if isinstance(chooser, _Spreader):
+    if isinstance(chooser, _GridLists):
         found = [inside(value, name) for value in values]
         # A range among the entries has become a list of its own.
         return [item for value in found for item in (value if isinstance(value, list) else [value])]

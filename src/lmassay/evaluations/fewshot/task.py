@@ -1,7 +1,7 @@
-"""The few-shot evaluation: how well does a model do that was shown a few examples, and can one tell beforehand?
+"""The few-shot evaluation: how well does a model do after a few examples, and can one tell in advance?
 
-A run is one configuration of hyper-parameters. Its examples are trainings, one a split (and pattern, repetition); what
-is asked is that they be done; what is judged is how the learned classifier does on dev and test.
+A run is one configuration of hyper-parameters. Its examples are trainings: one per split, pattern and repetition. The
+requests are that these trainings be done, and the score of a training is how its classifier does on dev and test.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from pydantic import BaseModel, ConfigDict, Field
 from lmassay.contracts import Model, Task
 from lmassay.errors import ConfigError
 from lmassay.evaluations.fewshot import evaluation, outcomes, trainer
-from lmassay.evaluations.fewshot.icl import InContext, NoChoiceError
-from lmassay.evaluations.fewshot.methods.contract import Lesson
-from lmassay.evaluations.fewshot.metrics import judged
+from lmassay.evaluations.fewshot.icl import NoChoiceError
+from lmassay.evaluations.fewshot.methods.contract import Method, PromptMethod, TrainingInputs, as_method
+from lmassay.evaluations.fewshot.metrics import task_scores
 from lmassay.evaluations.fewshot.protocol import overlap, regimes
 from lmassay.evaluations.fewshot.protocol.splits import (
     Split,
-    Unit,
+    SplitUnit,
     gaps,
     leaks,
     make_splits,
@@ -43,7 +43,7 @@ Part = Literal["dev", "test", "dev32"]
 
 
 class Splits(BaseModel):
-    """How the labelled examples are parted into what is learned from and what is selected by."""
+    """How the labelled examples are divided into those that are trained on and those that are selected on."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -52,17 +52,17 @@ class Splits(BaseModel):
     ratio: Annotated[float, Field(gt=0, lt=1)] = 0.5
     stratify: bool = False
     grouped: bool = True
-    """False keeps together only what FewNLU does: not the questions of ReCoRD, the passages of MultiRC …"""
+    """False keeps together only what FewNLU does: not the questions of ReCoRD or the passages of MultiRC."""
 
 
 class FewShot(Task):
     """A few-shot method on one task, under FewNLU's protocol (Zheng et al. 2022).
 
-    ``data`` is ``superglue/rte`` and the like (files in ``data_dir``), a .yaml that describes a task of your own, or
-    ``file.py:name`` with classes in FewNLU's style. ``labelled`` are the files whose examples are split, ``test``
+    ``data`` is ``superglue/rte`` or similar (files in ``data_dir``), a .yaml that describes your own task, or
+    ``file.py:name`` with classes in FewNLU's style. The examples of the ``labelled`` files are split; ``test``
     is the file that is tested on. ``labelled_examples``, ``unlabeled`` and ``test_examples`` limit those files.
-    ``extra`` is a file with more to train on, whose labels ``relabel_extra`` leaves to the teachers of later
-    generations. ``sampler_seeds`` are the orders of the repetitions' training examples.
+    ``extra`` is a file with further training examples; with ``relabel_extra`` the teachers of later generations give
+    their labels. ``sampler_seeds`` are the seeds for the order of examples, one per repetition.
     """
 
     name = "fewshot"
@@ -88,27 +88,33 @@ class FewShot(Task):
         label: str = "",
         base_dir: Path = Path(),
     ) -> None:
-        self._data, self._data_dir, self._base = data, data_dir, base_dir
-        self._method_spec, self._options, self._regime = method, splits, regime
-        self._labelled, self._extra, self._relabel = labelled, extra, relabel_extra
-        self._first = None if labelled_examples is None else {"first": labelled_examples, "seed": seed}
+        self._data = data
+        self._data_dir = data_dir
+        self._base = base_dir
+        self._method_spec = method
+        self._options = splits
+        self._regime = regime
+        self._labelled = labelled
+        self._labelled_limit = None if labelled_examples is None else {"first": labelled_examples, "seed": seed}
         self._test = {"part": test, "first": test_examples, "seed": seed}
         self._unlabeled = None if unlabeled is None else {"first": unlabeled, "seed": seed}
-        self._seed, self._sampler_seeds = seed, sampler_seeds
-        self._method = build("method", method, base_dir, "task.method")
-        self.asks = callable(getattr(self._method, "questions", None))
-        """True for methods that put questions to the model instead of training it."""
-        self.trains = not self.asks
-        self.needs = getattr(self._method, "needs", frozenset({"train"}))
-        self.requests_each = None if self.asks else 1
+        self._extra = extra
+        self._relabel = relabel_extra
+        self._seed = seed
+        self._sampler_seeds = sampler_seeds
+        self._model: Model | None = None
+        self._method: Method = as_method(build("method", method, base_dir, "task.method"))
+        self.trains = not isinstance(self._method, PromptMethod)
+        self.needs = self._method.needs
+        self.requests_each = 1 if self.trains else None
         regime_name = "" if regime.name == "default" else f" {regime.name}"
         self.label = label or f"{Path(data).stem} {self._method_name}{regime_name}"
 
-    # --- what the runner asks -----------------------------------------------------------------------------------------
+    # --- the task's contract ------------------------------------------------------------------------------------------
 
     @property
     def design(self) -> Design:  # type: ignore[override]  # the headline depends on the data
-        # Patterns and repetitions of a split are no independent trials; a method without patterns has splits as well.
+        """Splits are the clusters: patterns and repetitions of one split are not independent trials."""
         return Design(
             clusters=("split",),
             headline=(*self._task.metrics, "dev"),
@@ -117,17 +123,16 @@ class FewShot(Task):
         )
 
     def check(self) -> None:
-        parts = [*self._labelled, self._test["part"]]
-        for part in parts:
+        """Raise a UserError for data, method, regime and splits that cannot work together."""
+        for part in [*self._labelled, self._test["part"]]:
             self._task.examples(part)  # type: ignore[arg-type]
-        if self.asks:
-            self._method.check(self._task)
-            if self._regime.name != "default":
-                raise ConfigError(
-                    f"task.regime: {self._method_name} trains nothing, so there is no {self._regime.name}"
-                )
-        _check_unlabeled(self._data, self._task, self._method, self._regime)
-        _check_regime(self._task, self._method_name, self._method, self._regime)
+        if not self.trains and self._regime.name != "default":
+            raise ConfigError(
+                f"task.regime: the method {self._method_name} trains nothing, so {self._regime.name} is impossible"
+            )
+        self._method.check_task(self._task)
+        self._check_unlabeled()
+        self._check_regime()
         if self._distils:
             build("method", self._regime.student, self._base, "task.regime.student")
         if self._extra is not None:
@@ -139,106 +144,150 @@ class FewShot(Task):
                 f"task.sampler_seeds: {self._regime.repetitions} repetitions need as many seeds; got "
                 f"{len(self._sampler_seeds)}"
             )
-        check = getattr(self._method, "check_task", None)
-        if callable(check):
-            check(self._task)
-        if strategy_name(self._options.strategy) != "model_informed":
-            _check_lessons(self._method, self._splits)
+        # Model-informed splits are known only when the model is loaded.
+        if not self._is_model_informed:
+            self._check_training_sizes()
 
     def check_model(self, model: Model) -> None:
+        """Raise a UserError for a model that the method cannot train."""
         self._model = model
-        check = getattr(self._method, "check_model", None)
-        if callable(check):
-            check(model)
+        self._method.check_model(model)
 
     def notes(self) -> list[str]:
-        if strategy_name(self._options.strategy) == "model_informed":
+        """Warnings about the splits: labels that are missing, repeated splits, leaks, test examples without labels."""
+        if self._is_model_informed:
             return []
-        strategy = strategy_name(self._options.strategy)
-        # A cloze learns from right referents only, so wrong ones are missing by design.
+        # A cloze learns from right referents only (WSC), so wrong ones are missing in train by design.
         parts = ("dev",) if self._pairs == "cloze" else ("train", "dev")
-        missing = gaps(self._splits, self._units, labels=self._task.labels, parts=parts)
-        told = [*missing, *repeats(self._splits), *_without_labels(self._tested)]
-        grouped = units_of(self._all, self._task.group)
-        told += [
-            f"split {number}: {many} groups of examples that belong together are in train and in dev"
-            for number, many in enumerate(leaks(self._splits, grouped))
-            if many
+        warnings = [
+            *gaps(self._splits, self._units, labels=self._task.labels, parts=parts),
+            *repeats(self._splits),
         ]
-        return [f"{self._task.name}, {strategy}: {note}" for note in told]
+        unlabelled_tests = sum(example.label is None for example in self._test_examples)
+        if unlabelled_tests:
+            warnings.append(
+                f"{unlabelled_tests} of {len(self._test_examples)} test examples have no label: nothing is scored on "
+                "test"
+            )
+        grouped = units_of(self._labelled_examples, self._task.group)
+        for number, leaked in enumerate(leaks(self._splits, grouped)):
+            if leaked:
+                warnings.append(
+                    f"split {number}: {leaked} groups of examples that belong together are in train and in dev"
+                )
+        prefix = f"{self._task.name}, {strategy_name(self._options.strategy)}"
+        return [f"{prefix}: {warning}" for warning in warnings]
 
     def size(self) -> int | None:
-        if strategy_name(self._options.strategy) == "model_informed":
+        """The number of trainings; None if the model decides about the splits."""
+        if self._is_model_informed:
             return None
         return sum(1 for _ in self.examples())
 
     def examples(self) -> Iterator[Example]:
-        for unit in self._wanted:
-            split = self._splits[unit.seat.split]
+        """One example per training (or group of trainings that answer together) and evaluation interval."""
+        for group in self._training_groups:
+            split = self._splits[group.key.split]
             for every in outcomes.evaluation_intervals(self._method):
-                suffix = "" if every is None else f"-every-{every:g}"
-                groups = {"split": str(unit.seat.split)}
-                groups |= {} if unit.seat.pattern is None else {"pattern": str(unit.seat.pattern)}
-                groups |= {} if every is None else {"every": f"{every:g}"}
-                parts = {"train": list(split.train), "dev": list(split.dev)}
-                inputs = {"unit": unit.id, "every": every, "seed": split.seed, **parts}
-                yield Example(unit.id + suffix, inputs, None, groups)
+                example_id = group.id
+                groups = {"split": str(group.key.split)}
+                if group.key.pattern is not None:
+                    groups["pattern"] = str(group.key.pattern)
+                if every is not None:
+                    example_id += f"-every-{every:g}"
+                    groups["every"] = f"{every:g}"
+                inputs = {
+                    "unit": group.id,
+                    "every": every,
+                    "seed": split.seed,
+                    "train": list(split.train),
+                    "dev": list(split.dev),
+                }
+                yield Example(example_id, inputs, None, groups)
 
     def requests(self, example: Example) -> Sequence[Request]:
-        if self.asks:
-            lesson, examples = self._asked(example)
-            return [r for asked in self._method.questions(lesson, examples) for r in asked]
-        return self._by_id[example.inputs["unit"]].members
+        """The trainings of a group; for a method that trains nothing, its questions about dev and test examples."""
+        if isinstance(self._method, PromptMethod):
+            inputs, examples = self._prompt_inputs(example)
+            requests: list[Request] = []
+            for questions in self._method.questions(inputs, examples):
+                requests += questions
+            return requests
+        return self._groups_by_id[example.inputs["unit"]].members
 
     def score(self, examples: Sequence[Example], responses: Sequence[Sequence[Response]]) -> list[Score]:
-        return [self._judge(example, answers) for example, answers in zip(examples, responses, strict=True)]
+        """Metrics on dev and test for each training or group of trainings."""
+        scores = []
+        for example, answers in zip(examples, responses, strict=True):
+            if isinstance(self._method, PromptMethod):
+                scores.append(self._score_answers(self._method, example, answers))
+            else:
+                scores.append(self._score_trainings(example, answers))
+        return scores
 
     def aggregate(self, table: ScoreTable, settings: Settings) -> list[Result]:
+        """Means over splits."""
         return outcomes.results(table, self._task.metrics, settings, self._replicates)
 
     def signature(self) -> Mapping[str, Any]:
-        # Where the data lie is no part of what the numbers depend on; what is in them stands beside.
-        spec = self._spec_of(regimes.Seat(0, None, 0), {}) | {"train": [], "dev": [], "data": self._task.name}
+        """What the scores depend on."""
+        # Not part of the method's digest: where the data are (their contents have a digest of their own), and the
+        # examples of a particular split.
+        spec = self._training_spec(regimes.TrainingKey(0, None, 0), {})
+        spec |= {"train": [], "dev": [], "data": self._task.name}
         strategy = strategy_name(self._options.strategy)
-        options = "" if not self._options.stratify else ".stratified"
+        stratified = ".stratified" if self._options.stratify else ""
+        sampler_seeds = "-".join(map(str, self._sampler_seeds[: self._regime.repetitions]))
         return {
             "data": f"{self._task.dataset}/{self._task.name}.{digest(self._task.digests())[:8]}",
-            "splits": f"{strategy}.k{self._options.k}.r{self._options.ratio:g}{options}",
+            "splits": f"{strategy}.k{self._options.k}.r{self._options.ratio:g}{stratified}",
             "method": f"{self._method_name}.{digest(spec, self._regime_parts())[:8]}",
             "regime": self._regime.name,
             "test": f"{self._test['part']}{self._test['first'] or ''}",
-            # FewNLU names neither the coefficient of its correlation nor a number for stability.
+            # FewNLU names neither the coefficient of its correlation nor a formula for stability.
             "protocol": "lmassay.spearman.range-over-k",
-            "init": f"{self._seed}.{'-'.join(map(str, self._sampler_seeds[: self._regime.repetitions]))}",
+            "init": f"{self._seed}.{sampler_seeds}",
         }
 
-    # --- inside -------------------------------------------------------------------------------------------------------
+    # --- data and splits ----------------------------------------------------------------------------------------------
 
     @cached_property
     def _task(self) -> NluTask:
         return open_task(self._data, self._data_dir, self._base)
 
     @cached_property
-    def _all(self) -> list[InputExample]:
-        return trainer.labelled_of(self._task, {"labelled": self._parts, "labelled_first": self._first})
+    def _labelled_examples(self) -> list[InputExample]:
+        """The examples that the indices of the splits refer to."""
+        return trainer.labelled_of(
+            self._task, {"labelled": self._labelled_parts, "labelled_first": self._labelled_limit}
+        )
 
     @property
-    def _parts(self) -> list[str]:
+    def _labelled_parts(self) -> list[str]:
         return [part for part in self._labelled if self._task.has(part)]
 
     @cached_property
-    def _units(self) -> list[Unit]:
+    def _test_examples(self) -> list[InputExample]:
+        return trainer.test_examples(self._task, {"test": self._test})
+
+    @cached_property
+    def _units(self) -> list[SplitUnit]:
         group = self._task.group if self._options.grouped else self._task.original_group
-        return units_of(self._all, group, pair=self._task.pair)
+        return units_of(self._labelled_examples, group, pair=self._task.pair)
+
+    @property
+    def _is_model_informed(self) -> bool:
+        """Whether the splits depend on the model, so that nothing is known about them before it is loaded."""
+        return strategy_name(self._options.strategy) == "model_informed"
 
     @cached_property
     def _splits(self) -> list[Split]:
         options = self._options
         features = None
-        if strategy_name(options.strategy) == "model_informed":
+        if self._is_model_informed:
             from lmassay.evaluations.fewshot.methods.network import features_of
 
-            features = features_of(getattr(self, "_model", None), self._task, self._all)
+            features = features_of(self._model, self._task, self._labelled_examples)
         return make_splits(
             options.strategy,
             self._units,
@@ -251,65 +300,81 @@ class FewShot(Task):
         )
 
     @property
-    def _replicates(self) -> Replicates:
-        """How much the splits share of what is learned from."""
-        options = self._options
-        shown = 1.0
-        if isinstance(self._method, InContext):
-            trained_on = overlap.train_share(options.strategy, options.k, options.ratio) * len(self._all)
-            shown = min(1.0, self._method.shots / trained_on)
-        return overlap.replicates(self._task.metrics, options.strategy, options.k, options.ratio, shown_share=shown)
-
-    @property
     def _pairs(self) -> Literal["all", "cloze", "classifier"]:
-        """WSC's pairs of a true and a false referent: a cloze learns from the true one."""
+        """How WSC's pairs of a true and a false referent are used: a cloze learns from the true one only."""
         if self._task.kind != "referent":
             return "all"
         return "classifier" if self._method_name == "sequence_classifier" else "cloze"
 
-    @cached_property
-    def _wanted(self) -> list[regimes.Unit]:
-        own = getattr(self._method, "pattern", None)
-        chained = getattr(self._method, "continue_draws", False)
-        return regimes.units(self._regime, len(self._splits), own, self._train, chained=chained)
+    @property
+    def _replicates(self) -> Replicates:
+        """How strongly the results of splits are correlated, because splits share training examples."""
+        options = self._options
+        shown_share = 1.0
+        if isinstance(self._method, PromptMethod):
+            # A prompt shows only some of the training examples, so two splits have fewer of them in common.
+            train_share = overlap.train_share(options.strategy, options.k, options.ratio)
+            n_train = train_share * len(self._labelled_examples)
+            shown_share = min(1.0, self._method.shots / n_train)
+        return overlap.replicates(
+            self._task.metrics, options.strategy, options.k, options.ratio, shown_share=shown_share
+        )
+
+    # --- trainings ----------------------------------------------------------------------------------------------------
 
     @cached_property
-    def _by_id(self) -> dict[str, regimes.Unit]:
-        return {unit.id: unit for unit in self._wanted}
+    def _training_groups(self) -> list[regimes.TrainingGroup]:
+        return regimes.training_groups(
+            self._regime,
+            len(self._splits),
+            self._method.pattern,
+            self._training,
+            chained=self._method.continue_draws,
+        )
+
+    @cached_property
+    def _groups_by_id(self) -> dict[str, regimes.TrainingGroup]:
+        return {group.id: group for group in self._training_groups}
 
     @property
     def _method_name(self) -> str:
         return split_spec(self._method_spec, "task.method")[0]
 
-    def _train(self, seat: regimes.Seat, special: Mapping[str, Any], after: Sequence[Train]) -> Train:
-        spec = self._spec_of(seat, special)
-        split = self._splits[seat.split]
+    def _training(self, key: regimes.TrainingKey, special: Mapping[str, Any], after: Sequence[Train]) -> Train:
+        """The request for one training; ``after`` are the trainings that it builds upon."""
+        split = self._splits[key.split]
+        spec = self._training_spec(key, special)
         spec |= {"train": list(split.train), "dev": list(split.dev)}
-        where = {
+        data_paths = {
             "data_dir": None if self._data_dir is None else str(self._data_dir),
             "base_dir": str(self._base.resolve()),
             "extra": None if self._extra is None else str(self._extra),
         }
-        return Train("fewshot", spec, tuple(after), where)
+        return Train("fewshot", spec, tuple(after), data_paths)
 
-    def _spec_of(self, seat: regimes.Seat, special: Mapping[str, Any]) -> dict[str, Any]:
+    def _training_spec(self, key: regimes.TrainingKey, special: Mapping[str, Any]) -> dict[str, Any]:
+        """What a training depends on, without the examples of its split. Its digest is the key in the store."""
         method: Spec = special.get("method", self._method_spec)
-        if seat.pattern is not None and "method" not in special:
+        if key.pattern is not None and "method" not in special:
             name, options = split_spec(method, "task.method")
-            method = {"name": name, **options, "pattern": seat.pattern}
-        spec = {
+            method = {"name": name, **options, "pattern": key.pattern}
+        spec: dict[str, Any] = {
             "version": trainer.VERSION,
             "data": self._data,
             "files": self._task.digests(),
-            "labelled": self._parts,
+            "labelled": self._labelled_parts,
             "test": self._test,
             "unlabeled": self._unlabeled,
             "seed": self._seed,
-            "sampler_seed": self._sampler_seeds[seat.repetition],
+            "sampler_seed": self._sampler_seeds[key.repetition],
         }
-        spec |= {} if self._first is None else {"labelled_first": self._first}
-        spec |= {} if self._extra is None else {"extra": sha256(self._extra)}
-        spec |= {"relabel": True} if self._relabel else {}
+        # Later additions are there only if they are used, so that the keys of earlier trainings stay the same.
+        if self._labelled_limit is not None:
+            spec["labelled_first"] = self._labelled_limit
+        if self._extra is not None:
+            spec["extra"] = sha256(self._extra)
+        if self._relabel:
+            spec["relabel"] = True
         return {**spec, **special, **self._identified(method)}
 
     def _regime_parts(self) -> dict[str, Any]:
@@ -321,117 +386,101 @@ class FewShot(Task):
         return self._regime.name == "distillation"
 
     def _identified(self, spec: Spec) -> dict[str, Any]:
-        """A method as part of a training: its options in one spelling, and what else makes its result its own."""
+        """A method as part of a training: its options in one spelling, and what else its result depends on."""
         name, options = split_spec(spec, "task.method")
         factory = current_registry().get("method", name, self._base)
         checked = options_model(factory).model_validate(expand_environment(options, "task.method"))
-        found: dict[str, Any] = {"method": {"name": name, **checked.model_dump(mode="json", exclude_defaults=True)}}
-        made, made_from = trainer.made_method(spec, self._base)
-        found |= made_from
-        identity = getattr(made, "identity", None)
-        return found | ({"identity": identity()} if callable(identity) else {})
+        given_options = checked.model_dump(mode="json", exclude_defaults=True)
+        method, made_from = trainer.made_method(spec, self._base)
+        parts: dict[str, Any] = {"method": {"name": name, **given_options}, **made_from}
+        identity = method.identity()
+        if identity is not None:
+            parts["identity"] = identity
+        return parts
 
-    def _asked(self, example: Example) -> tuple[Lesson, list[InputExample]]:
-        """The lesson of a split whose questions go to the model, and whom it is asked about: dev, then test."""
-        train = [self._all[place] for place in example.inputs["train"]]
-        dev = [self._all[place] for place in example.inputs["dev"]]
-        lesson = Lesson(task=self._task, model=None, train=train, dev=dev, seed=example.inputs["seed"])
-        return lesson, [*dev, *self._tested]
+    def _score_trainings(self, example: Example, responses: Sequence[Response]) -> Score:
+        trained = [response.answer.outcome for response in responses if isinstance(response.answer, TrainingOutcome)]
+        dev = [self._labelled_examples[index] for index in example.inputs["dev"]]
+        return outcomes.score(self._task, trained, example.inputs["every"], dev, self._test_examples)
 
-    @cached_property
-    def _tested(self) -> list[InputExample]:
-        return trainer.test_examples(self._task, {"test": self._test})
+    # --- methods that put questions to the model ----------------------------------------------------------------------
 
-    def _judge(self, example: Example, answers: Sequence[Response]) -> Score:
-        if self.asks:
-            return self._judge_answers(example, answers)
-        found = [answer.answer.outcome for answer in answers if isinstance(answer.answer, TrainingOutcome)]
-        dev = [self._all[place] for place in example.inputs["dev"]]
-        return outcomes.score(self._task, found, example.inputs["every"], dev, self._tested)
+    def _prompt_inputs(self, example: Example) -> tuple[TrainingInputs, list[InputExample]]:
+        """What a prompt method gets for a split, and the examples it asks about: dev, then test."""
+        train = [self._labelled_examples[index] for index in example.inputs["train"]]
+        dev = [self._labelled_examples[index] for index in example.inputs["dev"]]
+        inputs = TrainingInputs(task=self._task, model=None, train=train, dev=dev, seed=example.inputs["seed"])
+        return inputs, [*dev, *self._test_examples]
 
-    def _judge_answers(self, example: Example, answers: Sequence[Response]) -> Score:
-        lesson, examples = self._asked(example)
-        logits, left, odd = [], list(answers), []
-        for asked, about in zip(self._method.questions(lesson, examples), examples, strict=True):
+    def _score_answers(self, method: PromptMethod, example: Example, responses: Sequence[Response]) -> Score:
+        inputs, examples = self._prompt_inputs(example)
+        logits: list[list[float]] = []
+        unreadable: list[str] = []
+        start = 0
+        for questions, asked_about in zip(method.questions(inputs, examples), examples, strict=True):
+            answers = responses[start : start + len(questions)]
+            start += len(questions)
             try:
-                logits.append(self._method.logits(self._task, about, left[: len(asked)]))
+                logits.append(method.logits(self._task, asked_about, answers))
             except NoChoiceError as error:
-                odd.append(str(error))
-            del left[: len(asked)]
-        if odd:
-            # Neither right nor wrong: the model was not able to say.
-            return Score(unscored={"answer": f"{len(odd)} of {len(examples)} answers are no choice, e.g. {odd[0]}"})
-        many = len(lesson.dev)
-        outcome = {
-            "n_train": len(lesson.train),
-            "n_dev": many,
-            "choices": [
-                {
-                    "every": None,
-                    "dev": judged(self._task, lesson.dev, logits[:many]),
-                    "test": judged(self._task, self._tested, logits[many:]),
-                    "dev_logits": logits[:many],
-                    "test_logits": logits[many:],
-                }
-            ],
+                unreadable.append(str(error))
+        if unreadable:
+            # Neither right nor wrong: the model did not keep to the choices.
+            reason = f"{len(unreadable)} of {len(examples)} answers are not a choice, e.g. {unreadable[0]}"
+            return Score(unscored={"answer": reason})
+        n_dev = len(inputs.dev)
+        dev_logits, test_logits = logits[:n_dev], logits[n_dev:]
+        choice = {
+            "every": None,
+            "dev": task_scores(self._task, inputs.dev, dev_logits),
+            "test": task_scores(self._task, self._test_examples, test_logits),
+            "dev_logits": dev_logits,
+            "test_logits": test_logits,
         }
-        return outcomes.score(self._task, [outcome], None, lesson.dev, self._tested)
+        outcome = {"n_train": len(inputs.train), "n_dev": n_dev, "choices": [choice]}
+        return outcomes.score(self._task, [outcome], None, inputs.dev, self._test_examples)
 
+    # --- checks before anything is trained ----------------------------------------------------------------------------
 
-# --- what can be known to be wrong before anything is trained ---------------------------------------------------------
+    def _check_unlabeled(self) -> None:
+        """Raise a ConfigError if regime or method need unlabeled examples that are not there."""
+        needed = self._regime.uses_unlabeled or self._method.uses_unlabeled
+        if not needed or self._task.has("unlabeled"):
+            return
+        key = "task.regime" if self._regime.uses_unlabeled else "task.method"
+        if self._data.endswith((".yaml", ".yml")):
+            remedy = "name them under data: in the task's file"
+        else:
+            remedy = "put unlabeled.jsonl next to the other files"
+        raise ConfigError(f"{key}: this needs unlabeled examples, and {self._data} has none; {remedy}")
 
+    def _check_regime(self) -> None:
+        """Raise a ConfigError if the regime does not fit the task or the method, or a pattern does not exist."""
+        regime, method = self._regime, self._method
+        if self._task.kind == "entities" and regime.name != "default":
+            raise ConfigError(
+                f"task.regime: answers of {self._task.name} are texts of each example, which can neither be averaged "
+                f"nor taught as labels; {regime.name} does not fit, use default"
+            )
+        if regime.patterns and method.pattern is None:
+            raise ConfigError(f"task.regime.patterns: the method {self._method_name} has no pattern; leave them out")
+        if regime.name == "noisy_student" and method.spatial_dropout is None:
+            raise ConfigError(f"task.regime.name: the method {self._method_name} cannot be made noisy; use ipet")
+        if method.pattern is None:
+            return
+        key, patterns = "task.method.pattern", [method.pattern]
+        if regime.patterns:
+            key, patterns = "task.regime.patterns", regime.patterns
+        for pattern in patterns:
+            try:
+                method.check_pattern(self._task, pattern)
+            except ConfigError as error:
+                raise ConfigError(f"{key}: {error}") from None
 
-def _check_unlabeled(data: str, task: NluTask, method: Any, regime: regimes.Regime) -> None:
-    """Unlabeled examples that are asked for must be there."""
-    wanted = regime.uses_unlabeled or getattr(method, "uses_unlabeled", False)
-    if not wanted or task.has("unlabeled"):
-        return
-    key = "task.regime" if regime.uses_unlabeled else "task.method"
-    own = data.endswith((".yaml", ".yml"))
-    where = "name them under data: in the task's file" if own else "put unlabeled.jsonl beside the other files"
-    raise ConfigError(f"{key}: this needs unlabeled examples, and {data} has none; {where}")
-
-
-def _check_regime(task: NluTask, name: str, method: Any, regime: regimes.Regime) -> None:
-    """Whether a regime fits the task and the method, and the patterns exist."""
-    if task.kind == "entities" and regime.name != "default":
-        raise ConfigError(
-            f"task.regime: answers of {task.name} are texts of each example, which can neither be averaged nor taught "
-            f"as labels; {regime.name} does not fit, take default"
-        )
-    if regime.patterns and not hasattr(method, "pattern"):
-        raise ConfigError(f"task.regime.patterns: the method {name} has no pattern; leave them out")
-    if regime.name == "noisy_student" and not hasattr(method, "spatial_dropout"):
-        raise ConfigError(f"task.regime.name: the method {name} cannot be made noisy; take ipet")
-    check = getattr(method, "check_pattern", None)
-    if not callable(check):
-        return
-    own: Any = getattr(method, "pattern", None)
-    if own is None:
-        return
-    key, patterns = ("task.regime.patterns", regime.patterns) if regime.patterns else ("task.method.pattern", [own])
-    for pattern in patterns:
-        try:
-            check(task, pattern)
-        except ConfigError as error:
-            raise ConfigError(f"{key}: {error}") from None
-
-
-def _check_lessons(method: Any, splits: Sequence[Split]) -> None:
-    """Numbers of updates and looks that make no training of such a size."""
-    check = getattr(method, "check_lesson", None)
-    if not callable(check):
-        return
-    for split in splits:
-        try:
-            check(len(split.train), has_dev=bool(split.dev))
-        except ConfigError as error:
-            raise ConfigError(f"task.method.{error}") from None
-
-
-def _without_labels(tested: Sequence[InputExample]) -> list[str]:
-    """A note if the test examples cannot be scored."""
-    without = sum(example.label is None for example in tested)
-    if not without:
-        return []
-    return [f"{without} of {len(tested)} test examples have no label: nothing is scored on test"]
+    def _check_training_sizes(self) -> None:
+        """Raise a ConfigError for numbers of updates and evaluations that are impossible with these splits."""
+        for split in self._splits:
+            try:
+                self._method.check_training_size(len(split.train), has_dev=bool(split.dev))
+            except ConfigError as error:
+                raise ConfigError(f"task.method.{error}") from None

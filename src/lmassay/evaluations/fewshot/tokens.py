@@ -24,7 +24,7 @@ def special_ids(tokenizer: Any) -> set[int]:
     return {int(token) for token in found if token is not None}
 
 
-class Words:
+class CachedTokenizer:
     """The tokens of texts, each tokenised on its own; what was asked for lately is kept."""
 
     def __init__(self, tokenizer: Any) -> None:
@@ -34,7 +34,7 @@ class Words:
         self._known: dict[str, list[int]] = {}
 
     @classmethod
-    def of(cls, tokenizer: Any) -> Words:
+    def of(cls, tokenizer: Any) -> CachedTokenizer:
         """The same for all patterns of a tokenizer, until it learns new tokens."""
         kept = _WORDS.get(tokenizer)
         size = len(tokenizer) if hasattr(tokenizer, "__len__") else 0
@@ -57,7 +57,7 @@ class Words:
         return list(known)
 
 
-_WORDS: weakref.WeakKeyDictionary[Any, tuple[int, Words]] = weakref.WeakKeyDictionary()
+_WORDS: weakref.WeakKeyDictionary[Any, tuple[int, CachedTokenizer]] = weakref.WeakKeyDictionary()
 
 
 def reads_leading_space(tokenizer: Any) -> bool:
@@ -75,7 +75,7 @@ def _names_byte_level(step: Any) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class Frame:
+class SpecialTokens:
     """The special tokens before, between and after texts, with their token types; one text has no ``between``."""
 
     before: tuple[int, ...]
@@ -89,7 +89,7 @@ class Frame:
         return len(self.before) + len(self.between) + len(self.after)
 
     @classmethod
-    def of(cls, tokenizer: Any, *, pair: bool) -> Frame:
+    def of(cls, tokenizer: Any, *, pair: bool) -> SpecialTokens:
         """What the tokenizer's own post-processor puts around texts."""
         first, second = _PROBE
         encoded = tokenizer(first, second if pair else None, return_token_type_ids=True)

@@ -1,4 +1,4 @@
-"""Carries out one training: reads the data, lets the method learn, and tests what it learned."""
+"""Carries out one training: reads the data, lets the method learn, and tests the classifier."""
 
 from __future__ import annotations
 
@@ -9,8 +9,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from lmassay.errors import DataError, LmassayError, ModelError, PluginError, error_with_location
-from lmassay.evaluations.fewshot.methods.contract import Choice, Lesson
-from lmassay.evaluations.fewshot.metrics import judged
+from lmassay.evaluations.fewshot.methods.contract import (
+    Choice,
+    Method,
+    TrainedClassifier,
+    TrainingInputs,
+    as_classifier,
+    as_method,
+)
+from lmassay.evaluations.fewshot.metrics import task_scores
 from lmassay.evaluations.fewshot.protocol import regimes, selftraining
 from lmassay.evaluations.fewshot.tasks.examples import InputExample
 from lmassay.evaluations.fewshot.tasks.nlu import NluTask, open_task
@@ -28,6 +35,8 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 VERSION = 2
 """Raise it when the same training may come out differently than before."""
+# A classifier without choices has one set of weights.
+_ONLY_CHOICE = Choice(every=None, step=0, dev={}, stopped_at=0)
 
 
 def teach(
@@ -38,139 +47,110 @@ def teach(
     earlier: Sequence[Mapping[str, Any]] = (),
     on_progress: Callable[[float], None] = lambda share: None,
 ) -> dict[str, Any]:
-    """Do what ``spec`` says (see ``task.FewShot``); ``earlier`` are the outcomes of the trainings it builds upon."""
-    given, previous = _parted(spec, earlier)
+    """Do the training that ``spec`` describes (see ``task.FewShot``), and return its outcome as JSON.
+
+    ``data_paths`` says where the data are on this machine, ``earlier`` are the outcomes of the trainings that this one
+    builds upon, and ``on_progress`` is called with the share that is done.
+    """
+    teachers: Sequence[Mapping[str, Any]] = earlier
+    draws = None
+    if spec.get(regimes.PREVIOUS):
+        # The last outcome is not a teacher's: its random draws are continued.
+        *teachers, previous = earlier
+        draws = previous["draws"]
     base = Path(data_paths["base_dir"])
-    task = open_task(spec["data"], None if data_paths["data_dir"] is None else Path(data_paths["data_dir"]), base)
+    data_dir = None if data_paths["data_dir"] is None else Path(data_paths["data_dir"])
+    task = open_task(spec["data"], data_dir, base)
     check_files(task, spec["files"])
-    method = _method(spec, base)
+    method = _regime_method(spec, base)
     labelled = labelled_of(task, spec)
-    train, unlabeled = material(task, spec, data_paths, unlabeled=wants_unlabeled(method, spec))
-    train, notes = taught(train, unlabeled, task, spec, given)
-    lesson = Lesson(
+    train, unlabeled = source_examples(task, spec, data_paths, unlabeled=wants_unlabeled(method, spec))
+    train, notes = training_examples(train, unlabeled, task, spec, teachers)
+    inputs = TrainingInputs(
         task=task,
         model=model,
         train=train,
-        dev=[labelled[place] for place in spec["dev"]],
-        unlabeled=unlabeled if getattr(method, "uses_unlabeled", False) else [],
-        asked=test_examples(task, spec),
+        dev=[labelled[index] for index in spec["dev"]],
+        unlabeled=unlabeled if method.uses_unlabeled else [],
+        test=test_examples(task, spec),
         seed=spec["seed"],
         sampler_seed=spec["sampler_seed"],
-        draws=None if previous is None else previous["draws"],
-        told=on_progress,
+        draws=draws,
+        report_progress=on_progress,
     )
-    fitted = _by_name(method, lambda: method.fit(lesson))
-    return {
-        "n_train": len(train),
-        "n_dev": len(lesson.dev),
-        **({"notes": notes} if notes else {}),
-        **_course(fitted),
-        # Asked for before the tests below, which must not move them.
-        **({"draws": fitted.draws} if getattr(method, "continue_draws", False) else {}),
-        "choices": _by_name(method, lambda: _choices(fitted, lesson, spec, unlabeled)),
-    }
+    classifier = as_classifier(_named_on_failure(method, lambda: method.fit(inputs)))
+
+    outcome: dict[str, Any] = {"n_train": len(train), "n_dev": len(inputs.dev)}
+    if notes:
+        outcome["notes"] = notes
+    outcome |= _course(classifier)
+    if method.continue_draws:
+        # Read before the tests below, which may draw random numbers themselves.
+        outcome["draws"] = classifier.draws_state()
+    outcome["choices"] = _named_on_failure(method, lambda: _tested_choices(classifier, inputs, spec, unlabeled))
+    return outcome
 
 
-def _parted(
-    spec: Mapping[str, Any], given: Sequence[Mapping[str, Any]]
-) -> tuple[Sequence[Mapping[str, Any]], Mapping[str, Any] | None]:
-    """The outcomes of the teachers, and that of the training whose draws this one goes on with, if there is one."""
-    return (given[:-1], given[-1]) if spec.get(regimes.PREVIOUS) else (given, None)
+# --- examples ---------------------------------------------------------------------------------------------------------
 
 
 def labelled_examples(task: NluTask, parts: Sequence[Part]) -> list[InputExample]:
-    """All that may be learned from or selected by, in the order of the files."""
-    return [example for part in parts for example in task.with_mirrored(task.examples(part))]
+    """All examples that may be learned from or selected on, in the order of the files."""
+    examples: list[InputExample] = []
+    for part in parts:
+        examples += task.with_mirrored(task.examples(part))
+    return examples
 
 
 def labelled_of(task: NluTask, spec: Mapping[str, Any]) -> list[InputExample]:
-    """The examples that a run's splits point into: all labelled ones, or so many of them."""
+    """The examples that the indices of a run's splits refer to: all labelled ones, or a limited number of them."""
     examples = labelled_examples(task, spec["labelled"])
     limit = spec.get("labelled_first")
     return restricted(examples, limit["first"], limit["seed"]) if limit else examples
 
 
-def material(
-    task: NluTask, spec: Mapping[str, Any], where: Mapping[str, Any], *, unlabeled: bool
+def source_examples(
+    task: NluTask, spec: Mapping[str, Any], data_paths: Mapping[str, Any], *, unlabeled: bool
 ) -> tuple[list[InputExample], list[InputExample]]:
-    """What there is before any teacher: training examples, and the unlabeled ones if wanted.
+    """The training examples before any teacher adds to them, and the unlabeled ones if they are wanted.
 
-    The extra examples are learned from as they are or, ``relabel``, stand among those that teachers label.
+    Extra examples are learned from as they are. With ``relabel`` they join the unlabeled ones, whose labels teachers
+    give.
     """
     labelled = labelled_of(task, spec)
-    train = [labelled[place] for place in spec["train"]]
-    extra = extra_examples(task, where.get("extra"))
+    train = [labelled[index] for index in spec["train"]]
+    extra = extra_examples(task, data_paths.get("extra"))
     pool = unlabeled_examples(task, spec.get("unlabeled")) if unlabeled else []
-    if spec.get("relabel"):
-        return train, pool + [replace(example, label=None) for example in extra] if unlabeled else pool
-    return train + extra, pool
+    if not spec.get("relabel"):
+        return train + extra, pool
+    if unlabeled:
+        pool = pool + [replace(example, label=None) for example in extra]
+    return train, pool
 
 
-def unlabeled_examples(task: NluTask, wanted: Mapping[str, Any] | None) -> list[InputExample]:
-    """The unlabeled examples, or so many of them: shuffled by the seed and cut, as FewNLU does."""
+def unlabeled_examples(task: NluTask, limit: Mapping[str, Any] | None) -> list[InputExample]:
+    """The unlabeled examples, or a limited number of them: shuffled with the seed and cut, as FewNLU does."""
     if not task.has("unlabeled"):
         raise DataError(f"{task.dataset}/{task.name} has no unlabeled examples, which this method needs")
     examples = [replace(example, label=None) for example in task.examples("unlabeled")]
-    return restricted(examples, None if wanted is None else wanted["first"], 42 if wanted is None else wanted["seed"])
+    if limit is None:
+        return examples
+    return restricted(examples, limit["first"], limit["seed"])
 
 
-def restricted(examples: list[InputExample], most: int | None, seed: int) -> list[InputExample]:
-    """So many examples at most; fewer than there are means a shuffle first."""
-    if most is None or most >= len(examples):
+def restricted(examples: list[InputExample], limit: int | None, seed: int) -> list[InputExample]:
+    """At most ``limit`` examples; they are shuffled only if some have to be left out."""
+    if limit is None or limit >= len(examples):
         return examples
     shuffled = list(examples)
     random.Random(seed).shuffle(shuffled)
-    return shuffled[:most]
+    return shuffled[:limit]
 
 
 def test_examples(task: NluTask, spec: Mapping[str, Any]) -> list[InputExample]:
     """What the classifier is tested on."""
-    wanted = spec["test"]
-    return restricted(list(task.examples(wanted["part"])), wanted["first"], wanted["seed"])
-
-
-def wants_unlabeled(method: Any, spec: Mapping[str, Any]) -> bool:
-    asked = ("label_unlabeled", "pseudo", "soft")
-    return bool(getattr(method, "uses_unlabeled", False)) or any(spec.get(name) for name in asked)
-
-
-def check_files(task: NluTask, digests: Mapping[str, str]) -> None:
-    """The data must be what the run was planned with, be it read on another machine or another day."""
-    found = task.digests()
-    changed = sorted(name for name, digest in digests.items() if found.get(name) != digest)
-    if changed:
-        raise DataError(
-            f"the data of {task.dataset}/{task.name} are not those of the run: {', '.join(changed)} differs"
-        )
-
-
-def _method(spec: Mapping[str, Any], base: Path) -> Any:
-    """The method with what its regime adds: noise, and a student's temperature unless it names its own."""
-    name, options = split_spec(spec["method"], "task.method")
-    if spec.get("noise"):
-        options["spatial_dropout"] = spec["noise"]
-    known = options_model(current_registry().get("method", name, base)).model_fields
-    if spec.get("soft") and "temperature" in known:
-        options.setdefault("temperature", spec["soft"]["temperature"])
-    method, made_from = made_method({"name": name, **options}, base)
-    changed = [part for part in ("source", "method_files") if made_from.get(part) != spec.get(part)]
-    if changed:
-        raise PluginError(
-            f"{name}, a module that it imports or a file that it reads has changed since the run began; start a new run"
-        )
-    return method
-
-
-def made_method(spec: Spec, base: Path) -> tuple[Any, dict[str, str]]:
-    """A method, and the digests of what it is made from if it is a user's own: its source, and files that it reads."""
-    with record_inputs() as inputs:
-        method = build("method", spec, base, "task.method")
-    own = not type(method).__module__.startswith("lmassay.")
-    of_class = provenance.source_digest(type(method)) if own else ""
-    made_from = {"source": provenance.joint_digest(of_class, inputs.sources.get("method", ""))}
-    if inputs.files:
-        made_from["method_files"] = digest([sha256(file) for file in inputs.files])
-    return method, {part: value for part, value in made_from.items() if value}
+    test = spec["test"]
+    return restricted(list(task.examples(test["part"])), test["first"], test["seed"])
 
 
 def extra_examples(task: NluTask, path: str | None) -> list[InputExample]:
@@ -178,28 +158,38 @@ def extra_examples(task: NluTask, path: str | None) -> list[InputExample]:
     return [] if path is None else task.processor._create_examples(path, "train")
 
 
-def taught(
+def wants_unlabeled(method: Method, spec: Mapping[str, Any]) -> bool:
+    """Whether a training needs the unlabeled examples: for its method, for its teachers' labels, or to label them."""
+    return method.uses_unlabeled or any(spec.get(name) for name in ("label_unlabeled", "pseudo", "soft"))
+
+
+def training_examples(
     train: list[InputExample],
     unlabeled: list[InputExample],
     task: NluTask,
     spec: Mapping[str, Any],
-    given: Sequence[Mapping[str, Any]],
+    teacher_outcomes: Sequence[Mapping[str, Any]],
 ) -> tuple[list[InputExample], list[str]]:
-    """The examples that are learned from, the given ones and what earlier trainings make of the unlabeled; and what
-    could not be had."""
-    teachers = [selftraining.Teacher(_unlabeled_logits(outcome)) for outcome in given]
+    """The examples to learn from, including those that teachers labelled, and notes on labels with too few of them."""
+    teachers = [selftraining.Teacher(_unlabeled_logits(outcome)) for outcome in teacher_outcomes]
     if spec.get("soft"):
-        soft = selftraining.merged_logits(teachers).tolist()
-        return [replace(example, logits=logits) for example, logits in zip(unlabeled, soft, strict=True)], []
+        # Distillation: the student sees the unlabeled examples only, with the teachers' mean logits.
+        soft_labels = selftraining.merged_logits(teachers).tolist()
+        examples = []
+        for example, logits in zip(unlabeled, soft_labels, strict=True):
+            examples.append(replace(example, logits=logits))
+        return examples, []
     pseudo = spec.get("pseudo")
     if not pseudo:
         return train, []
-    new = int(len(train) * pseudo["scale"] - len(train))
-    sizes = selftraining.label_sizes([str(example.label) for example in train], task.labels, new)
+    # iPET: each generation has ``scale`` times the examples of the first.
+    n_new = selftraining.new_examples(len(train), pseudo["scale"])
+    sizes = selftraining.label_sizes([str(example.label) for example in train], task.labels, n_new)
     recipe = selftraining.Recipe(pseudo["logits_percentage"], pseudo["n_most_likely"])
-    luck = selftraining.chance(spec["seed"] + pseudo["draw"])
-    drawn = selftraining.draw(teachers, task.labels, sizes, luck, recipe)
-    return train + [replace(unlabeled[pick.index], label=pick.label) for pick in drawn.examples], list(drawn.notes)
+    generators = selftraining.generators(spec["seed"] + pseudo["draw"])
+    drawn = selftraining.draw(teachers, task.labels, sizes, generators, recipe)
+    new = [replace(unlabeled[one.index], label=one.label) for one in drawn.examples]
+    return train + new, list(drawn.notes)
 
 
 def _unlabeled_logits(outcome: Mapping[str, Any]) -> NDArray[np.float64]:
@@ -208,8 +198,54 @@ def _unlabeled_logits(outcome: Mapping[str, Any]) -> NDArray[np.float64]:
     return np.asarray(outcome["choices"][0]["unlabeled_logits"], dtype=np.float64)
 
 
-def _by_name(method: Any, work: Callable[[], T]) -> T:
-    """What a method's own code does; a failure in a class of the user's own names it."""
+# --- data and method must be those of the plan ------------------------------------------------------------------------
+
+
+def check_files(task: NluTask, planned: Mapping[str, str]) -> None:
+    """Raise a DataError if the data differ from those that the run was planned with, here or on another machine."""
+    digests = task.digests()
+    changed = sorted(name for name, digest in planned.items() if digests.get(name) != digest)
+    if changed:
+        raise DataError(
+            f"the data of {task.dataset}/{task.name} are not those of the run: {', '.join(changed)} differs"
+        )
+
+
+def _regime_method(spec: Mapping[str, Any], base: Path) -> Method:
+    """The method with what its regime adds: noise, and a student's temperature unless the method has its own."""
+    name, options = split_spec(spec["method"], "task.method")
+    if spec.get("noise"):
+        options["spatial_dropout"] = spec["noise"]
+    known_options = options_model(current_registry().get("method", name, base)).model_fields
+    if spec.get("soft") and "temperature" in known_options:
+        options.setdefault("temperature", spec["soft"]["temperature"])
+    method, made_from = made_method({"name": name, **options}, base)
+    for part in ("source", "method_files"):
+        if made_from.get(part) != spec.get(part):
+            raise PluginError(
+                f"{name}, a module that it imports or a file that it reads has changed since the run began; start a "
+                "new run"
+            )
+    return method
+
+
+def made_method(spec: Spec, base: Path) -> tuple[Method, dict[str, str]]:
+    """A method, and the digests of what a user-defined one is made from: its source, and the files that it reads."""
+    with record_inputs() as inputs:
+        plugin = build("method", spec, base, "task.method")
+    is_ours = type(plugin).__module__.startswith("lmassay.")
+    class_digest = "" if is_ours else provenance.source_digest(type(plugin))
+    made_from = {}
+    source = provenance.joint_digest(class_digest, inputs.sources.get("method", ""))
+    if source:
+        made_from["source"] = source
+    if inputs.files:
+        made_from["method_files"] = digest([sha256(file) for file in inputs.files])
+    return as_method(plugin), made_from
+
+
+def _named_on_failure(method: Method, work: Callable[[], T]) -> T:
+    """Run a method's code. An unexpected failure in a user-defined class is reported with the name of the class."""
     try:
         return work()
     except (LmassayError, OSError):
@@ -220,8 +256,11 @@ def _by_name(method: Any, work: Callable[[], T]) -> T:
         raise PluginError(f"the method {type(method).__name__} failed: {error_with_location(error)}") from error
 
 
-def _course(fitted: Any) -> dict[str, Any]:
-    course = getattr(fitted, "course", None)
+# --- the outcome ------------------------------------------------------------------------------------------------------
+
+
+def _course(classifier: TrainedClassifier) -> dict[str, Any]:
+    course = classifier.course
     if course is None:
         return {}
     return {
@@ -232,46 +271,59 @@ def _course(fitted: Any) -> dict[str, Any]:
     }
 
 
-def _choices(
-    fitted: Any, lesson: Lesson, spec: Mapping[str, Any], unlabeled: Sequence[InputExample]
+def _tested_choices(
+    classifier: TrainedClassifier,
+    inputs: TrainingInputs,
+    spec: Mapping[str, Any],
+    unlabeled: Sequence[InputExample],
 ) -> list[dict[str, Any]]:
-    """What each evaluation interval chose, tested. Intervals that chose the same weights are tested once."""
+    """The choice of each evaluation interval, tested. Intervals that chose the same weights are tested once."""
     rows: list[dict[str, Any]] = []
     tested: dict[int, dict[str, Any]] = {}
-    for choice in getattr(fitted, "choices", None) or [Choice(None, 0, {}, 0)]:
+    for choice in classifier.choices or [_ONLY_CHOICE]:
         if choice.step not in tested:
-            use = getattr(fitted, "use", None)
-            if callable(use):
-                use(choice)
-            tested[choice.step] = _tested(fitted, lesson, spec, unlabeled)
-        found = tested[choice.step]
-        row = {"every": choice.every, "step": choice.step, "stopped_at": choice.stopped_at, **found}
-        rows.append(row)
+            if classifier.choices:
+                classifier.use(choice)
+            tested[choice.step] = _tested(classifier, inputs, spec, unlabeled)
+        row = {"every": choice.every, "step": choice.step, "stopped_at": choice.stopped_at}
+        rows.append(row | tested[choice.step])
     return rows
 
 
-def _tested(fitted: Any, lesson: Lesson, spec: Mapping[str, Any], unlabeled: Sequence[InputExample]) -> dict[str, Any]:
-    task, tested = lesson.task, lesson.asked
-    found: dict[str, Any] = {}
-    for name, examples in (("test", tested), ("dev", lesson.dev)):
-        logits = _logits(fitted, examples, task) if examples else []
-        told = getattr(fitted, "answers", None)
-        answers = told(examples) if callable(told) and examples else None
-        found |= {name: judged(task, examples, logits, answers), f"{name}_logits": logits}
+def _tested(
+    classifier: TrainedClassifier,
+    inputs: TrainingInputs,
+    spec: Mapping[str, Any],
+    unlabeled: Sequence[InputExample],
+) -> dict[str, Any]:
+    """Logits and metrics on test and dev, and the logits of unlabeled examples if others learn from them."""
+    task = inputs.task
+    tested: dict[str, Any] = {}
+    for part, examples in (("test", inputs.test), ("dev", inputs.dev)):
+        logits: list[list[float]] = []
+        answers = None
+        if examples:
+            logits = _logits(classifier, examples, task)
+            answers = classifier.answers(examples)
+        tested[part] = task_scores(task, examples, logits, answers)
+        tested[f"{part}_logits"] = logits
     if spec.get("label_unlabeled"):
-        found["unlabeled_logits"] = _logits(fitted, unlabeled, task)
-    return found
+        tested["unlabeled_logits"] = _logits(classifier, unlabeled, task)
+    return tested
 
 
-def _logits(fitted: Any, examples: Sequence[InputExample], task: NluTask) -> list[list[float]]:
+def _logits(classifier: TrainedClassifier, examples: Sequence[InputExample], task: NluTask) -> list[list[float]]:
     import numpy as np
 
-    found: NDArray[np.float64] = np.asarray(fitted.logits(examples), dtype=np.float64)
-    if found.shape != (len(examples), len(task.labels)):
-        raise PluginError(f"the classifier gave logits of shape {found.shape} for {len(examples)} examples")
-    if not np.isfinite(found).all():
-        raise ModelError("the classifier gave a score that is no finite number; lower the learning rate")
-    return [[short(value) for value in row] for row in found]
+    logits: NDArray[np.float64] = np.asarray(classifier.logits(examples), dtype=np.float64)
+    if logits.shape != (len(examples), len(task.labels)):
+        raise PluginError(
+            f"the classifier gave logits of shape {logits.shape} for {len(examples)} examples and "
+            f"{len(task.labels)} labels"
+        )
+    if not np.isfinite(logits).all():
+        raise ModelError("the classifier gave a score that is not finite; lower the learning rate")
+    return [[short(value) for value in row] for row in logits]
 
 
 def short(value: float) -> float:

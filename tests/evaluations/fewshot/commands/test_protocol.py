@@ -218,7 +218,9 @@ def test_runs_of_another_evaluation_are_refused(tmp_path):
 METHOD = """
 import numpy as np
 
-class Fitted:
+from lmassay.evaluations.fewshot.methods.contract import Method, TrainedClassifier
+
+class Oracle(TrainedClassifier):
     def __init__(self, labels, right):
         self.labels, self.right = labels, right
 
@@ -229,14 +231,14 @@ class Fitted:
             rows[place, self.labels.index(example.label) if known else 0] = 1.0
         return rows
 
-class Knows:
+class Knows(Method):
     needs = frozenset()
 
     def __init__(self, right: int = 5):
         self.right = right
 
-    def fit(self, lesson):
-        return Fitted(lesson.task.labels, self.right)
+    def fit(self, inputs):
+        return Oracle(inputs.task.labels, self.right)
 """
 
 

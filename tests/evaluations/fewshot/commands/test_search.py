@@ -24,11 +24,14 @@ def setup_module() -> None:
 
 
 NUMBERS = """
-class Numbers:
+from lmassay.evaluations.fewshot.methods.contract import Method
+
+
+class Numbers(Method):
     needs = frozenset()
 
     def __init__(self, steps: int = 1, rate: float = 0.5, several: tuple[float, ...] = (), shape: str = "round"): ...
-    def fit(self, lesson): ...
+    def fit(self, inputs): ...
 
 
 class Other(Numbers):

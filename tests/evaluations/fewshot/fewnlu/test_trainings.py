@@ -7,8 +7,8 @@ from itertools import pairwise
 
 import pytest
 
-from lmassay.evaluations.fewshot.fewnlu.files import Summary, final_line, result_lines
-from lmassay.evaluations.fewshot.fewnlu.trainings import Seat, rounds
+from lmassay.evaluations.fewshot.fewnlu.files import FewNluSummary, final_line, result_lines
+from lmassay.evaluations.fewshot.fewnlu.trainings import FolderKey, rounds
 from lmassay.evaluations.fewshot.protocol.regimes import Regime
 from lmassay.evaluations.fewshot.task import FewShot, Splits
 
@@ -40,7 +40,7 @@ def task(tmp_path):
 def test_every_generation_has_every_seat_and_learned_from_the_one_before(task, cross):
     found = rounds(task(name="ipet", generations=3, cross=cross), "ipet", [0], 2)
     assert [one.folder for one in found] == ["g0", "g1", "g2"]
-    seats = {Seat(0, fold, repetition) for fold in (0, 1) for repetition in (0, 1)}
+    seats = {FolderKey(0, fold, repetition) for fold in (0, 1) for repetition in (0, 1)}
     for before, after in pairwise(found):
         assert set(before.trainings) == set(after.trainings) == seats
         for seat, (training,) in after.trainings.items():
@@ -52,26 +52,26 @@ def test_every_generation_has_every_seat_and_learned_from_the_one_before(task, c
 
 def test_repetitions_in_the_same_order_are_told_apart_by_their_places(task):
     first, second, third = rounds(task((5, 5), name="ipet", generations=3), "ipet", [0], 2)
-    assert first.trainings[Seat(0, 0, 0)][0].key == first.trainings[Seat(0, 0, 1)][0].key
+    assert first.trainings[FolderKey(0, 0, 0)][0].key == first.trainings[FolderKey(0, 0, 1)][0].key
     for later in (second, third):
-        assert later.trainings[Seat(0, 0, 0)][0].key != later.trainings[Seat(0, 0, 1)][0].key
-    (own,) = third.trainings[Seat(0, 0, 0)]
-    assert [teacher.key for teacher in own.after] == [second.trainings[Seat(0, 0, 1)][0].key]
+        assert later.trainings[FolderKey(0, 0, 0)][0].key != later.trainings[FolderKey(0, 0, 1)][0].key
+    (own,) = third.trainings[FolderKey(0, 0, 0)]
+    assert [teacher.key for teacher in own.after] == [second.trainings[FolderKey(0, 0, 1)][0].key]
 
 
 def test_one_generation_stands_in_the_folder_itself(task):
     (only,) = rounds(task(name="ipet", generations=1), "ipet", [0], 2)
     assert only.folder == ""
-    assert Seat(0, 1, 1).folder == "p0/f1-i1"
+    assert FolderKey(0, 1, 1).folder == "p0/f1-i1"
 
 
 @pytest.mark.parametrize("arch", ["ensemble", "distillation"])
 def test_those_who_answer_together_have_their_own_folders_and_a_last_one(task, arch):
     members, final = rounds(task(name=arch), arch, [0], 2)
     assert (members.folder, final.folder) == ("", "final")
-    assert set(members.trainings) == {Seat(0, fold, repetition) for fold in (0, 1) for repetition in (0, 1)}
+    assert set(members.trainings) == {FolderKey(0, fold, repetition) for fold in (0, 1) for repetition in (0, 1)}
     for seat, trainings in final.trainings.items():
-        own = {members.trainings[Seat(0, seat.fold, repetition)][0].key for repetition in (0, 1)}
+        own = {members.trainings[FolderKey(0, seat.fold, repetition)][0].key for repetition in (0, 1)}
         together = trainings if arch == "ensemble" else trainings[0].after
         assert {training.key for training in together} == own
 
@@ -87,6 +87,6 @@ def test_several_metrics_stand_side_by_side():
         "f1-macro-all-p: 0.25 +- 0.0",
         "acc-dev32-all-p: 0.625 +- 0.1767766952966369",
     ]
-    summary = Summary({"acc": 0.5, "f1-macro": 0.25}, {"acc": 0.75, "f1-macro": 1.0}, [], 64)
+    summary = FewNluSummary({"acc": 0.5, "f1-macro": 0.25}, {"acc": 0.75, "f1-macro": 1.0}, [], 64)
     line = final_line({"output_dir": "somewhere/run7/"}, ("acc", "f1-macro"), summary, 12.9)
     assert line == "run7\t0.5\t0.75\t0.25\t1.0\t12"

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch.nn import functional
 
-from lmassay.evaluations.fewshot.methods.learner import Item, Learner
+from lmassay.evaluations.fewshot.methods.learner import EncodedItem, Learner
 from lmassay.evaluations.fewshot.tasks.examples import InputExample
 
 
@@ -23,20 +23,20 @@ class Lines(Learner):
             for parameter in self.network.parameters():
                 parameter.copy_(torch.randn(parameter.shape, generator=generator))
 
-    def encode(self, examples: Sequence[InputExample], *, training: bool) -> list[Item]:
+    def encode(self, examples: Sequence[InputExample], *, training: bool) -> list[EncodedItem]:
         return []
 
-    def loss(self, items: Sequence[Item]) -> torch.Tensor:
+    def loss(self, items: Sequence[EncodedItem]) -> torch.Tensor:
         self.seen.append([item.extra["place"] for item in items])
         return functional.cross_entropy(self._scores(items), torch.tensor([item.label for item in items]))
 
-    def logits(self, items: Sequence[Item]) -> torch.Tensor:
+    def logits(self, items: Sequence[EncodedItem]) -> torch.Tensor:
         self.looked_in_training |= self.network.training
         # Evaluation that draws numbers must not be felt by the training.
         torch.rand(7)
         return self._scores(items)
 
-    def _scores(self, items: Sequence[Item]) -> torch.Tensor:
+    def _scores(self, items: Sequence[EncodedItem]) -> torch.Tensor:
         bags = torch.stack([torch.bincount(torch.tensor(item.ids), minlength=8) for item in items])
         scores: torch.Tensor = self.network(bags.float())
         return scores
@@ -49,7 +49,7 @@ class Broken(Lines):
         super().__init__()
         self.at, self.how = at, how
 
-    def loss(self, items: Sequence[Item]) -> torch.Tensor:
+    def loss(self, items: Sequence[EncodedItem]) -> torch.Tensor:
         loss = super().loss(items)
         if len(self.seen) < self.at:
             return loss
@@ -58,11 +58,11 @@ class Broken(Lines):
         return loss * self.how
 
 
-def some_items(n: int = 16) -> list[Item]:
+def some_items(n: int = 16) -> list[EncodedItem]:
     """Items of many lengths with labels that the tokens tell."""
     found = []
     for place in range(n):
         length = 1 + (place * 5) % 7
         ids = [(place + step * step) % 8 for step in range(length)]
-        found.append(Item(ids, [0] * length, label=int(sum(ids) % 2), extra={"place": place}))
+        found.append(EncodedItem(ids, [0] * length, label=int(sum(ids) % 2), extra={"place": place}))
     return found

@@ -9,7 +9,7 @@ from functools import cache
 from pathlib import Path
 from tempfile import mkdtemp
 
-from lmassay.evaluations.fewshot.methods.contract import Lesson
+from lmassay.evaluations.fewshot.methods.contract import TrainingInputs
 from lmassay.evaluations.fewshot.tasks.nlu import open_task
 from lmassay.models.hf.model import HuggingFace
 from tests.tiny_models import save_model
@@ -39,9 +39,9 @@ def write_task(folder: Path, copies: int = 4) -> Path:
     return file
 
 
-def lesson_of(folder: Path, model: HuggingFace | None, n: int = 8, seed: int = 42) -> Lesson:
+def inputs_of(folder: Path, model: HuggingFace | None, n: int = 8, seed: int = 42) -> TrainingInputs:
     task = open_task(write_task(folder))
-    return Lesson(task, model, task.examples("train")[:n], task.examples("dev")[:4], seed=seed)
+    return TrainingInputs(task, model, task.examples("train")[:n], task.examples("dev")[:4], seed=seed)
 
 
 @cache

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from lmassay.errors import ConfigError, ModelError
-from lmassay.evaluations.fewshot.methods.contract import Lesson
+from lmassay.evaluations.fewshot.methods.contract import TrainingInputs
 from lmassay.evaluations.fewshot.tasks.examples import InputExample
 from tests.evaluations.fewshot.methods.test_multimask import ROWS, small_task, teach, tiny
 
@@ -17,14 +17,14 @@ from tests.evaluations.fewshot.methods.test_multimask import ROWS, small_task, t
 def setup_module() -> None:
     """Import torch when the first test runs: collecting the tests does not wait for it."""
     pytest.importorskip("torch", reason="the hf extra is not installed")
-    global torch, Adapet, AdapetHyper, AdapetLearner, Draws, FilledText, binary_costs, decoupled_label_loss
-    global decoupled_text_loss, distinguishing_places, filled_with_texts, hide_words, Reading, Item, open_network
+    global torch, Adapet, AdapetOptions, AdapetLearner, Draws, FilledText, binary_costs, decoupled_label_loss
+    global decoupled_text_loss, distinguishing_places, filled_with_texts, hide_words, Reading, EncodedItem, open_network
     import torch
 
     from lmassay.evaluations.fewshot.methods.adapet import (
         Adapet,
-        AdapetHyper,
         AdapetLearner,
+        AdapetOptions,
         Draws,
         FilledText,
         binary_costs,
@@ -35,7 +35,7 @@ def setup_module() -> None:
         hide_words,
     )
     from lmassay.evaluations.fewshot.methods.cloze import Reading
-    from lmassay.evaluations.fewshot.methods.learner import Item
+    from lmassay.evaluations.fewshot.methods.learner import EncodedItem
     from lmassay.evaluations.fewshot.methods.network import open_network
 
 
@@ -75,7 +75,7 @@ def joy(tmp_path):
 
 
 def learner(task, model, **hyper):
-    return AdapetLearner(open_network(model), task, Reading(0, 150), AdapetHyper(**hyper))
+    return AdapetLearner(open_network(model), task, Reading(0, 150), AdapetOptions(**hyper))
 
 
 @pytest.mark.parametrize("family", ["bert", "roberta", "albert", "electra", "deberta-v2"])
@@ -107,9 +107,9 @@ def test_the_same_seed_gives_the_same_training(tiny, joy):
 
 def test_draws_have_a_seed_of_their_own_where_it_is_given(tiny, joy):
     def hidden(**options):
-        lesson = Lesson(joy, tiny("bert"), joy.examples("train"), seed=3)
-        adapet = Adapet(max_seq_length=150, adapet_mask_alpha=1.0, **options).learner(lesson)
-        return [one.ids for one in adapet.hide(adapet.encode(lesson.train, training=True))]
+        inputs = TrainingInputs(joy, tiny("bert"), joy.examples("train"), seed=3)
+        adapet = Adapet(max_seq_length=150, adapet_mask_alpha=1.0, **options).learner(inputs)
+        return [one.ids for one in adapet.hide(adapet.encode(inputs.train, training=True))]
 
     assert hidden() == hidden(draw_seed=3)
     assert hidden() != hidden(draw_seed=7)
@@ -175,7 +175,7 @@ def test_the_original_neither_divides_nor_weighs_the_label_loss(tiny, joy, balan
 
 
 def choice_item():
-    return Item([2, 4, 4, 4, 3], [0] * 5, [1, 2, 3], label=1, extra={"texts": [[7, 8], [9, 10, 11]]})
+    return EncodedItem([2, 4, 4, 4, 3], [0] * 5, [1, 2, 3], label=1, extra={"texts": [[7, 8], [9, 10, 11]]})
 
 
 def test_the_text_holds_the_choice_that_was_drawn():

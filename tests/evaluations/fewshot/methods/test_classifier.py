@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from lmassay.errors import ConfigError
-from lmassay.evaluations.fewshot.methods.contract import Lesson
+from lmassay.evaluations.fewshot.methods.contract import TrainingInputs
 from lmassay.evaluations.fewshot.tasks.nlu import NluTask, open_task
 from tests.evaluations.fewshot.methods.conftest import Opened
 
@@ -28,25 +28,25 @@ def test_it_learns_with_every_family(tiny: Opened, rte: NluTask, family: str) ->
     # Every batch holds the whole training set, so that losses do not vary with the examples drawn. Over twelve seeds
     # the last losses are at most 0.45 times the first ones for the family that learns slowest.
     options = {**QUICK, "max_steps": 24, "batch_size": 16}
-    fitted = SequenceClassifier(**options).fit(Lesson(rte, tiny(family), rte.examples("train")))
+    fitted = SequenceClassifier(**options).fit(TrainingInputs(rte, tiny(family), rte.examples("train")))
     losses = fitted.course.losses
     assert np.mean(losses[-4:]) < np.mean(losses[:4])
 
 
 def test_scores_do_not_depend_on_what_stands_beside_an_example(tiny: Opened, rte: NluTask) -> None:
     for family in ("bert", "gpt2"):
-        lesson = Lesson(rte, tiny(family), rte.examples("train"))
-        fitted = SequenceClassifier(max_steps=2, **QUICK).fit(lesson)
+        inputs = TrainingInputs(rte, tiny(family), rte.examples("train"))
+        fitted = SequenceClassifier(max_steps=2, **QUICK).fit(inputs)
         examples = rte.examples("dev")
         alone = np.concatenate([fitted.logits([example]) for example in examples])
         assert np.allclose(fitted.logits(examples), alone, atol=1e-5)
 
 
 def test_the_new_head_follows_the_seed(tiny: Opened, rte: NluTask) -> None:
-    lesson = Lesson(rte, tiny("bert"), rte.examples("train"))
+    inputs = TrainingInputs(rte, tiny("bert"), rte.examples("train"))
     first, again, other = (
         SequenceClassifier(max_steps=1, **QUICK).fit(given).course.losses
-        for given in (lesson, lesson, replace(lesson, seed=1))
+        for given in (inputs, inputs, replace(inputs, seed=1))
     )
     assert first == again
     assert first != other
@@ -55,4 +55,4 @@ def test_the_new_head_follows_the_seed(tiny: Opened, rte: NluTask) -> None:
 def test_a_task_without_fixed_labels_is_refused(tiny: Opened, rte: NluTask) -> None:
     record = open_task("superglue/record")
     with pytest.raises(ConfigError, match="record asks for one of many entities"):
-        SequenceClassifier(**QUICK).fit(Lesson(record, tiny("bert"), rte.examples("train")))
+        SequenceClassifier(**QUICK).fit(TrainingInputs(record, tiny("bert"), rte.examples("train")))

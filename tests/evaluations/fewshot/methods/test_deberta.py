@@ -14,13 +14,20 @@ def setup_module() -> None:
     """Import torch when the first test runs: collecting the tests does not wait for it."""
     pytest.importorskip("torch", reason="the hf extra is not installed")
     global IDS
-    global torch, DebertaV2Config, DebertaV2ForMaskedLM, DebertaV2ForSequenceClassification, deberta, Item, collate
+    global \
+        torch, \
+        DebertaV2Config, \
+        DebertaV2ForMaskedLM, \
+        DebertaV2ForSequenceClassification, \
+        deberta, \
+        EncodedItem, \
+        collate
     global open_network
     import torch
     from transformers import DebertaV2Config, DebertaV2ForMaskedLM, DebertaV2ForSequenceClassification
 
     from lmassay.evaluations.fewshot.methods import deberta
-    from lmassay.evaluations.fewshot.methods.learner import Item, collate
+    from lmassay.evaluations.fewshot.methods.learner import EncodedItem, collate
     from lmassay.evaluations.fewshot.methods.network import open_network
 
     IDS = torch.tensor([[2, 7, 9, 11, 4, 3]])
@@ -114,7 +121,7 @@ def saved(folder, **own):
 
 def test_an_opened_network_reads_through_the_decoder_where_its_head_was_trained_with_it(tmp_path):
     trained, other = saved(tmp_path / "microsoft"), saved(tmp_path / "transformers", legacy=True)
-    batch = collate([Item(IDS[0].tolist(), [0] * IDS.shape[1])], 0, torch.device("cpu"))
+    batch = collate([EncodedItem(IDS[0].tolist(), [0] * IDS.shape[1])], 0, torch.device("cpu"))
     rows = torch.tensor([5, 9])
     with torch.inference_mode():
         network = opened(tmp_path / "microsoft")

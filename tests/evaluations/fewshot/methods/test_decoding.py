@@ -15,7 +15,7 @@ from lmassay.errors import ConfigError, DataError
 def setup_module() -> None:
     """Import torch when the first test runs: collecting the tests does not wait for it."""
     pytest.importorskip("torch", reason="the hf extra is not installed")
-    global torch, CausalGaps, Gap, filled, greedy_fill, known_decoding, log_probabilities, trimmed, Item
+    global torch, CausalGaps, Gap, filled, greedy_fill, known_decoding, log_probabilities, trimmed, EncodedItem
     import torch
 
     from lmassay.evaluations.fewshot.methods.decoding import (
@@ -27,7 +27,7 @@ def setup_module() -> None:
         log_probabilities,
         trimmed,
     )
-    from lmassay.evaluations.fewshot.methods.learner import Item
+    from lmassay.evaluations.fewshot.methods.learner import EncodedItem
 
 
 MASK, SIZE = 9, 12
@@ -35,7 +35,7 @@ MASK, SIZE = 9, 12
 
 def item(before=(1, 2), masks=3, after=(3,), prompts=()):
     ids = [*before, *[MASK] * masks, *after]
-    return Item(ids, list(range(len(ids))), list(range(len(before), len(before) + masks)), list(prompts))
+    return EncodedItem(ids, list(range(len(ids))), list(range(len(before), len(before) + masks)), list(prompts))
 
 
 class Net:
@@ -59,7 +59,7 @@ def slowly(net, gap, decoding):
     short = trimmed(gap.item, len(gap.tokens))
     ids, left, total = list(short.ids), dict(zip(short.masks, gap.tokens, strict=True)), 0.0
     while left:
-        scores = net.read([Item(list(ids), short.types)], [list(left)]).log_softmax(-1)
+        scores = net.read([EncodedItem(list(ids), short.types)], [list(left)]).log_softmax(-1)
         known = {place: scores[row, token].item() for row, (place, token) in enumerate(left.items())}
         if decoding == "parallel":
             return total + sum(known.values())
@@ -126,7 +126,7 @@ def test_each_place_gets_its_likeliest_token(decoding, size):
     for one, written in zip(items, greedy_fill(Net().read, items, decoding, size), strict=True):
         ids, left = list(one.ids), list(one.masks)
         while left:
-            scores = Net().read([Item(list(ids), one.types)], [left]).log_softmax(-1)
+            scores = Net().read([EncodedItem(list(ids), one.types)], [left]).log_softmax(-1)
             sure, tokens = scores.max(dim=-1)
             best = 0 if decoding == "ltr" else int(sure.argmax())
             for row in range(len(left)) if decoding == "parallel" else [best]:

@@ -17,35 +17,55 @@ from lmassay.evaluations.fewshot.methods.contract import Choice
 def setup_module() -> None:
     """Import torch when the first test runs: collecting the tests does not wait for it."""
     global CPU
-    global torch, Hyper, Taught, batches, epochs, linear, make_optimiser, scores, set_rate, train, watches, Item, seeded
+    global \
+        torch, \
+        Hyperparameters, \
+        TrainingResult, \
+        batches, \
+        epochs, \
+        linear, \
+        make_optimiser, \
+        scores, \
+        set_rate, \
+        train, \
+        stopping_rules, \
+        EncodedItem, \
+        seeded
     global Broken, Lines, some_items
     import torch
 
     from lmassay.evaluations.fewshot.methods.engine import (
-        Hyper,
-        Taught,
+        Hyperparameters,
+        TrainingResult,
         batches,
         epochs,
         linear,
         make_optimiser,
         scores,
         set_rate,
+        stopping_rules,
         train,
-        watches,
     )
-    from lmassay.evaluations.fewshot.methods.learner import Item
+    from lmassay.evaluations.fewshot.methods.learner import EncodedItem
     from lmassay.evaluations.fewshot.methods.network import seeded
     from tests.evaluations.fewshot.methods.lines import Broken, Lines, some_items
 
     CPU = torch.device("cpu")
 
 
-def taught(learner: Lines, items: list[Item] | None = None, **options: Any) -> Taught:
+def taught(learner: Lines, items: list[EncodedItem] | None = None, **options: Any) -> TrainingResult:
     """A training with a dev set only where ``looks`` says what it scores."""
     looks = options.pop("looks", None)
     given = {"max_steps": 6, "batch_size": 8, "micro_batch": 4, "learning_rate": 0.1, **options}
     with seeded(11, CPU, 1):
-        return train(learner, items or some_items(), looks, Hyper(**given), sampler_seed=42, told=lambda share: None)
+        return train(
+            learner,
+            items or some_items(),
+            looks,
+            Hyperparameters(**given),
+            sampler_seed=42,
+            report_progress=lambda share: None,
+        )
 
 
 def weights(learner: Lines) -> torch.Tensor:
@@ -164,7 +184,7 @@ def test_looking_at_the_dev_set_changes_nothing_in_the_training() -> None:
     for ratios in ((1.0,), (0.5,), (0.2, 0.4)):
         learner, items = Lines(dropout=0.5), some_items()
 
-        def look(learner: Lines = learner, items: list[Item] = items) -> dict[str, float]:
+        def look(learner: Lines = learner, items: list[EncodedItem] = items) -> dict[str, float]:
             return {"acc": float(scores(learner, items, 4).argmax(axis=1).mean())}
 
         courses.append(taught(learner, items, max_steps=10, eval_ratios=ratios, looks=look, patience=99).course)
@@ -175,7 +195,14 @@ def test_looking_at_the_dev_set_changes_nothing_in_the_training() -> None:
 
 def test_the_share_done_is_told_after_every_update_and_ends_with_one() -> None:
     told: list[float] = []
-    train(Lines(), some_items(), None, Hyper(max_steps=4, batch_size=8), sampler_seed=1, told=told.append)
+    train(
+        Lines(),
+        some_items(),
+        None,
+        Hyperparameters(max_steps=4, batch_size=8),
+        sampler_seed=1,
+        report_progress=told.append,
+    )
     assert told == [0.25, 0.5, 0.75, 1.0, 1.0]
 
 
@@ -197,7 +224,7 @@ def test_other_errors_of_a_learner_come_through() -> None:
 
 def test_an_empty_training_set_is_told() -> None:
     with pytest.raises(ModelError, match="nothing to learn from"):
-        train(Lines(), [], None, Hyper(), sampler_seed=1, told=lambda share: None)
+        train(Lines(), [], None, Hyperparameters(), sampler_seed=1, report_progress=lambda share: None)
 
 
 @pytest.mark.parametrize("option", ["batch_size", "micro_batch", "patience", "max_steps"])
@@ -223,16 +250,16 @@ def test_scores_that_are_no_numbers_are_told() -> None:
 
 def watched(scores: Sequence[float], ratio: float, total: int, patience: int = 6) -> Choice:
     """What is chosen when the dev score after each update is as given."""
-    (watch,) = watches([ratio], total, patience, has_dev=True)
+    (watch,) = stopping_rules([ratio], total, patience, has_dev=True)
     for update, score in enumerate(scores, start=1):
-        if watch.looks_at(update):
-            watch.look(update, {"acc": score})
+        if watch.is_due(update):
+            watch.record(update, {"acc": score})
     return watch.choice(total)
 
 
 def taught_with(
     scores: Sequence[float], *ratios: float, patience: int = 2
-) -> tuple[Lines, Taught, dict[int, torch.Tensor]]:
+) -> tuple[Lines, TrainingResult, dict[int, torch.Tensor]]:
     """A training whose dev scores are given, one an update; the weights after each look."""
     learner, snapshots = Lines(), {}
 
@@ -241,8 +268,10 @@ def taught_with(
         snapshots[update] = weights(learner).clone()
         return {"acc": scores[update - 1]}
 
-    hyper = Hyper(max_steps=10, batch_size=8, micro_batch=4, learning_rate=0.1, eval_ratios=ratios, patience=patience)
-    result = train(learner, some_items(), look, hyper, sampler_seed=42, told=lambda share: None)
+    hyper = Hyperparameters(
+        max_steps=10, batch_size=8, micro_batch=4, learning_rate=0.1, eval_ratios=ratios, patience=patience
+    )
+    result = train(learner, some_items(), look, hyper, sampler_seed=42, report_progress=lambda share: None)
     return learner, result, snapshots
 
 
@@ -266,30 +295,30 @@ def test_a_training_may_stop_with_a_score_of_zero() -> None:
 
 
 def test_several_metrics_count_by_their_mean() -> None:
-    (watch,) = watches([0.5], 2, 6, has_dev=True)
-    assert watch.look(1, {"acc": 0.4, "f1": 0.8})
-    assert not watch.look(2, {"acc": 0.7, "f1": 0.4})
+    (watch,) = stopping_rules([0.5], 2, 6, has_dev=True)
+    assert watch.record(1, {"acc": 0.4, "f1": 0.8})
+    assert not watch.record(2, {"acc": 0.7, "f1": 0.4})
 
 
 @pytest.mark.parametrize("total", [3, 7, 49, 250, 1000])
 def test_an_interval_of_no_update_is_refused_with_the_smallest_that_works(total: int) -> None:
     with pytest.raises(ConfigError, match="less than one update") as raised:
-        watches([0.0005], total, 6, has_dev=True)
+        stopping_rules([0.0005], total, 6, has_dev=True)
     smallest = float(str(raised.value).partition("smallest possible is ")[2].split(",")[0])
-    (watch,) = watches([smallest], total, 6, has_dev=True)
+    (watch,) = stopping_rules([smallest], total, 6, has_dev=True)
     assert watch.every == 1
 
 
 @pytest.mark.parametrize("ratio", [0, -0.1, 1.5])
 def test_a_ratio_outside_zero_and_one_is_refused(ratio: float) -> None:
-    with pytest.raises(ConfigError, match="is no share"):
-        watches([ratio], 10, 6, has_dev=True)
+    with pytest.raises(ConfigError, match="is not a share"):
+        stopping_rules([ratio], 10, 6, has_dev=True)
 
 
 def test_without_a_dev_set_the_last_weights_are_taken_whatever_the_ratio() -> None:
     learner = Lines()
-    hyper = Hyper(max_steps=5, batch_size=8, eval_ratios=(0.02,))
-    result = train(learner, some_items(), None, hyper, sampler_seed=1, told=lambda share: None)
+    hyper = Hyperparameters(max_steps=5, batch_size=8, eval_ratios=(0.02,))
+    result = train(learner, some_items(), None, hyper, sampler_seed=1, report_progress=lambda share: None)
     assert result.choices == [Choice(None, 5, {}, 5)]
     assert result.course.curve == []
 

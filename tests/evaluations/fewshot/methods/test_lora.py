@@ -7,7 +7,7 @@ import sys
 import pytest
 
 from lmassay.errors import ConfigError, MissingExtra
-from tests.evaluations.fewshot.methods.prompt_tasks import QUICK, lesson_of, model_of
+from tests.evaluations.fewshot.methods.prompt_tasks import QUICK, inputs_of, model_of
 from tests.tiny_models import CAUSAL, MASKED
 
 
@@ -25,67 +25,67 @@ def setup_module() -> None:
 
 @pytest.mark.parametrize("family", [*MASKED, *CAUSAL])
 def test_only_the_adapters_of_any_family_learn(tmp_path, family):
-    lesson = lesson_of(tmp_path, model_of(family))
-    fitted = Lora(r=2, **QUICK).fit(lesson)
+    inputs = inputs_of(tmp_path, model_of(family))
+    fitted = Lora(r=2, **QUICK).fit(inputs)
     trained = [name for name, parameter in fitted.net.module.named_parameters() if parameter.requires_grad]
     assert trained
     assert all("lora_" in name for name in trained)
     assert any(
         parameter.abs().sum() > 0 for name, parameter in fitted.net.module.named_parameters() if "lora_B" in name
     )
-    assert fitted.logits(lesson.dev).shape == (4, 2)
+    assert fitted.logits(inputs.dev).shape == (4, 2)
 
 
 @pytest.mark.parametrize("family", ["bert", "gpt2"])
 def test_before_training_it_is_pet_itself(tmp_path, family):
-    lesson = lesson_of(tmp_path, model_of(family))
-    adapted, plain = Lora(**QUICK).learner(lesson), Pet(**QUICK).learner(lesson)
+    inputs = inputs_of(tmp_path, model_of(family))
+    adapted, plain = Lora(**QUICK).learner(inputs), Pet(**QUICK).learner(inputs)
     for learner in (adapted, plain):
         learner.network.eval()
     with torch.inference_mode():
-        items = plain.encode(lesson.train, training=False)
+        items = plain.encode(inputs.train, training=False)
         torch.testing.assert_close(adapted.logits(items), plain.logits(items))
 
 
 def test_the_same_lesson_gives_the_same_numbers(tmp_path):
     def losses():
         torch.manual_seed(torch.seed())
-        return Lora(dropout=0.1, **QUICK).fit(lesson_of(tmp_path, model_of("bert"))).course.losses
+        return Lora(dropout=0.1, **QUICK).fit(inputs_of(tmp_path, model_of("bert"))).course.losses
 
     assert losses() == losses()
 
 
 def test_it_lowers_the_loss(tmp_path):
     options = {**QUICK, "max_steps": 20, "batch_size": 8, "micro_batch": 8}
-    fitted = Lora(learning_rate=2e-2, **options).fit(lesson_of(tmp_path, model_of("roberta")))
+    fitted = Lora(learning_rate=2e-2, **options).fit(inputs_of(tmp_path, model_of("roberta")))
     assert fitted.course.losses[-1] < 0.7 * fitted.course.losses[0]
 
 
 def test_named_layers_are_adapted_instead(tmp_path):
-    learner = Lora(target_modules=("dense",), **QUICK).learner(lesson_of(tmp_path, model_of("bert")))
+    learner = Lora(target_modules=("dense",), **QUICK).learner(inputs_of(tmp_path, model_of("bert")))
     adapted = {name.split(".lora_")[0].rsplit(".", 1)[-1] for name, _, _ in learner.optimised()}
     assert adapted == {"dense"}
 
 
 def test_a_layer_that_is_not_there_is_refused_with_those_that_are(tmp_path):
     with pytest.raises(ConfigError, match=r"no layer called q_proj; it has .*query"):
-        Lora(target_modules=("q_proj",), **QUICK).learner(lesson_of(tmp_path, model_of("bert")))
+        Lora(target_modules=("q_proj",), **QUICK).learner(inputs_of(tmp_path, model_of("bert")))
 
 
 @pytest.mark.parametrize("family", ["bert", "roberta", "gpt2"])
 def test_a_new_classifier_learns_beside_the_adapters(tmp_path, family):
-    lesson = lesson_of(tmp_path, model_of(family))
-    fitted = Lora(head="classifier", **QUICK).fit(lesson)
+    inputs = inputs_of(tmp_path, model_of(family))
+    fitted = Lora(head="classifier", **QUICK).fit(inputs)
     trained = {name for name, parameter in fitted.net.module.named_parameters() if parameter.requires_grad}
     assert {"lora_" in name for name in trained} == {True, False}
-    assert fitted.logits(lesson.dev).shape == (4, 2)
+    assert fitted.logits(inputs.dev).shape == (4, 2)
 
 
 @pytest.mark.parametrize("family", ["bert", "albert"])
 def test_layers_that_the_checkpoint_lacks_are_trained_and_saved(tmp_path, family):
     method = Lora(head="classifier", **{**QUICK, "max_steps": 4})
-    lesson = lesson_of(tmp_path, model_of(family))
-    fitted = method.fit(lesson)
+    inputs = inputs_of(tmp_path, model_of(family))
+    fitted = method.fit(inputs)
     assert any("pooler" in name for name in fitted.net.drawn)
     parts = dict(fitted.net.module.named_modules())
     (pooler,) = (part for name, part in parts.items() if "pooler" in name and hasattr(part, "modules_to_save"))
@@ -99,7 +99,7 @@ def test_layers_that_the_checkpoint_lacks_are_trained_and_saved(tmp_path, family
 
 @pytest.mark.parametrize("head", ["cloze", "classifier"])
 def test_only_what_was_trained_is_saved(tmp_path, head):
-    fitted = Lora(head=head, **QUICK).fit(lesson_of(tmp_path, model_of("bert")))
+    fitted = Lora(head=head, **QUICK).fit(inputs_of(tmp_path, model_of("bert")))
     fitted.save(tmp_path / "saved")
     with safe_open(tmp_path / "saved" / "adapter_model.safetensors", framework="pt") as weights:
         names = list(weights.keys())
@@ -112,4 +112,4 @@ def test_only_what_was_trained_is_saved(tmp_path, head):
 def test_without_peft_the_command_that_brings_it_is_named(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "peft", None)
     with pytest.raises(MissingExtra, match=r"LoRA needs an optional part: pip install 'lmassay\[fewshot\]'"):
-        Lora(**QUICK).learner(lesson_of(tmp_path, model_of("bert")))
+        Lora(**QUICK).learner(inputs_of(tmp_path, model_of("bert")))

@@ -9,20 +9,30 @@ from typing import Any
 import pytest
 
 from lmassay.errors import ConfigError
-from lmassay.evaluations.fewshot.methods.contract import Lesson
+from lmassay.evaluations.fewshot.methods.contract import TrainingInputs
 from lmassay.evaluations.fewshot.tasks.nlu import NluTask
 from tests.evaluations.fewshot.methods.conftest import Opened
 
 
 def setup_module() -> None:
     """Import torch when the first test runs: collecting the tests does not wait for it."""
-    global torch, functional, Cloze, Reading, MlmBatch, MlmBeside, masked_tokens, mlm_batches, next_tokens, open_network
+    global \
+        torch, \
+        functional, \
+        Cloze, \
+        Reading, \
+        MlmBatch, \
+        WithMlmLoss, \
+        masked_tokens, \
+        mlm_batches, \
+        next_tokens, \
+        open_network
     global Pet
     import torch
     from torch.nn import functional
 
     from lmassay.evaluations.fewshot.methods.cloze import Cloze, Reading
-    from lmassay.evaluations.fewshot.methods.mlm import MlmBatch, MlmBeside, masked_tokens, mlm_batches, next_tokens
+    from lmassay.evaluations.fewshot.methods.mlm import MlmBatch, WithMlmLoss, masked_tokens, mlm_batches, next_tokens
     from lmassay.evaluations.fewshot.methods.network import open_network
     from lmassay.evaluations.fewshot.methods.pet import Pet
 
@@ -75,7 +85,7 @@ def test_the_loss_is_the_mean_over_what_is_asked_with_the_whole_vocabulary(tiny:
     cloze = learner(tiny, rte)
     items = cloze.encode(rte.examples("train"), training=False)
     batch = next(mlm_batches(items, cloze.net, 6, seed=1, sampler_seed=2))
-    beside = MlmBeside(cloze, cloze.net, iter([batch]))
+    beside = WithMlmLoss(cloze, cloze.net, iter([batch]))
     with torch.no_grad():
         logits = cloze.net.module(**cloze.net.inputs(batch.batch)).logits[batch.rows, batch.columns]
         expected = functional.cross_entropy(logits, batch.targets)
@@ -87,7 +97,7 @@ def test_the_two_losses_are_weighed(tiny: Opened, rte: NluTask, weights: tuple[f
     cloze = learner(tiny, rte)
     items = cloze.encode(rte.examples("train")[:4], training=True)
     batch = next(mlm_batches(items, cloze.net, 4, seed=1, sampler_seed=2))
-    beside = MlmBeside(cloze, cloze.net, iter([batch]), weights)
+    beside = WithMlmLoss(cloze, cloze.net, iter([batch]), weights)
     with torch.no_grad():
         expected = weights[0] * cloze.loss(items) + weights[1] * beside.language_loss(batch)
         assert beside.loss(items).item() == pytest.approx(expected.item(), abs=1e-6)
@@ -97,7 +107,7 @@ def test_a_batch_without_masked_tokens_costs_nothing(tiny: Opened, rte: NluTask)
     cloze = learner(tiny, rte)
     items = cloze.encode(rte.examples("train")[:1], training=True)
     batch = next_tokens([replace(items[0], ids=[2], types=[0])], cloze.net)
-    assert MlmBeside(cloze, cloze.net, iter([])).language_loss(batch).item() == 0.0
+    assert WithMlmLoss(cloze, cloze.net, iter([])).language_loss(batch).item() == 0.0
 
 
 def test_an_update_reads_no_more_of_a_riddle_at_once_than_of_its_examples(tiny: Opened, rte: NluTask) -> None:
@@ -106,14 +116,14 @@ def test_an_update_reads_no_more_of_a_riddle_at_once_than_of_its_examples(tiny: 
     batch = next(mlm_batches(items, cloze.net, 7, seed=1, sampler_seed=2))
     sizes = []
 
-    class Watched(MlmBeside):
+    class Watched(WithMlmLoss):
         def language_loss(self, batch: MlmBatch) -> torch.Tensor:
             sizes.append(len(batch.batch.ids))
             return super().language_loss(batch)
 
     with torch.no_grad():
         found = sum(Watched(cloze, cloze.net, iter([batch])).losses([items[:3], items[3:5]]))
-        expected = cloze.loss(items[:5]) + MlmBeside(cloze, cloze.net, iter([])).language_loss(batch)
+        expected = cloze.loss(items[:5]) + WithMlmLoss(cloze, cloze.net, iter([])).language_loss(batch)
     assert max(sizes) <= 3
     assert float(found) == pytest.approx(expected.item(), abs=1e-5)
 
@@ -127,15 +137,15 @@ def test_batches_follow_their_seeds_and_go_on_without_end(tiny: Opened, rte: Nlu
 
 
 def test_alpha_has_an_effect(tiny: Opened, rte: NluTask) -> None:
-    lesson = Lesson(rte, tiny("bert"), rte.examples("train"), unlabeled=rte.examples("unlabeled"))
-    losses = {alpha: Pet(lm_training=True, alpha=alpha, **QUICK).fit(lesson).course.losses for alpha in ("sum", 0.9, 1)}
+    inputs = TrainingInputs(rte, tiny("bert"), rte.examples("train"), unlabeled=rte.examples("unlabeled"))
+    losses = {alpha: Pet(lm_training=True, alpha=alpha, **QUICK).fit(inputs).course.losses for alpha in ("sum", 0.9, 1)}
     assert losses["sum"][0] > losses[0.9][0] > losses[1][0]
 
 
 @pytest.mark.parametrize("family", ["gpt2", "albert"])
 def test_other_families_learn_beside_too(tiny: Opened, rte: NluTask, family: str) -> None:
-    lesson = Lesson(rte, tiny(family), rte.examples("train"), unlabeled=rte.examples("unlabeled"))
-    losses = Pet(lm_training=True, **{**QUICK, "max_steps": 12}).fit(lesson).course.losses
+    inputs = TrainingInputs(rte, tiny(family), rte.examples("train"), unlabeled=rte.examples("unlabeled"))
+    losses = Pet(lm_training=True, **{**QUICK, "max_steps": 12}).fit(inputs).course.losses
     assert sum(losses[-4:]) < sum(losses[:4])
 
 
@@ -143,4 +153,4 @@ def test_unlabeled_examples_that_are_asked_for_and_absent_are_told(tiny: Opened,
     method = Pet(lm_training=True, **QUICK)
     assert method.uses_unlabeled
     with pytest.raises(ConfigError, match="rte has no unlabeled examples"):
-        method.fit(Lesson(rte, tiny("bert"), rte.examples("train")))
+        method.fit(TrainingInputs(rte, tiny("bert"), rte.examples("train")))

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from lmassay.errors import ConfigError, DataError
-from lmassay.evaluations.fewshot.methods.contract import Lesson
+from lmassay.evaluations.fewshot.methods.contract import TrainingInputs
 from lmassay.evaluations.fewshot.tasks.examples import InputExample
 from lmassay.evaluations.fewshot.tasks.nlu import open_task
 from lmassay.models.hf.model import HuggingFace
@@ -20,18 +20,29 @@ def setup_module() -> None:
     """Import torch when the first test runs: collecting the tests does not wait for it."""
     pytest.importorskip("torch", reason="the hf extra is not installed")
     global RULE
-    global torch, Cloze, Reading, CausalGaps, MaskedGaps, trimmed, Item, MOST_WRONG, Entities, MultiMask, Referent
+    global \
+        torch, \
+        Cloze, \
+        Reading, \
+        CausalGaps, \
+        MaskedGaps, \
+        trimmed, \
+        EncodedItem, \
+        MOST_WRONG, \
+        EntityRule, \
+        MultiMask, \
+        ReferentRule
     global hinge, learner_for, right_choice_first, right_entity_first, same_referent, open_network, Pet, PTuning
     import torch
 
     from lmassay.evaluations.fewshot.methods.cloze import Cloze, Reading
     from lmassay.evaluations.fewshot.methods.decoding import CausalGaps, MaskedGaps, trimmed
-    from lmassay.evaluations.fewshot.methods.learner import Item
+    from lmassay.evaluations.fewshot.methods.learner import EncodedItem
     from lmassay.evaluations.fewshot.methods.multimask import (
         MOST_WRONG,
-        Entities,
+        EntityRule,
         MultiMask,
-        Referent,
+        ReferentRule,
         hinge,
         learner_for,
         right_choice_first,
@@ -42,7 +53,7 @@ def setup_module() -> None:
     from lmassay.evaluations.fewshot.methods.pet import Pet
     from lmassay.evaluations.fewshot.methods.ptuning import PTuning
 
-    RULE = Entities(None, ["0", "1"])
+    RULE = EntityRule(None, ["0", "1"])
 
 
 FAMILIES = ("bert", "roberta", "albert", "electra", "gpt2", "llama")
@@ -122,8 +133,8 @@ def teach(task, model, method=None, **options):
     from lmassay.evaluations.fewshot.methods.pet import Pet
 
     common = {"max_steps": 2, "batch_size": 4, "micro_batch": 2, "learning_rate": 1e-3, "eval_ratios": 0.5}
-    lesson = Lesson(task=task, model=model, train=task.examples("train"), dev=task.examples("dev32"))
-    return (method or Pet)(**{**common, "max_seq_length": 150, **options}).fit(lesson)
+    inputs = TrainingInputs(task=task, model=model, train=task.examples("train"), dev=task.examples("dev32"))
+    return (method or Pet)(**{**common, "max_seq_length": 150, **options}).fit(inputs)
 
 
 @pytest.mark.parametrize("family", FAMILIES)
@@ -357,7 +368,7 @@ def test_the_loss_is_a_mean_over_tokens(wsc):
 def test_labels_without_true_are_refused(tiny):
     net = open_network(tiny("bert"))
     with pytest.raises(DataError, match="needs the label 'True'"):
-        Referent(None, ["no", "yes"], net.tokenizer, pad_id=0)
+        ReferentRule(None, ["no", "yes"], net.tokenizer, pad_id=0)
 
 
 class Known:
@@ -371,7 +382,7 @@ class Known:
 
 
 def question(names, right):
-    return Item([], [], extra={"names": names, "texts": [[n] for n in range(len(names))], "right": right})
+    return EncodedItem([], [], extra={"names": names, "texts": [[n] for n in range(len(names))], "right": right})
 
 
 def test_the_best_entity_is_the_answer_and_says_the_label():

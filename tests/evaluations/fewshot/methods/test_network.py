@@ -18,19 +18,19 @@ from tests.tiny_models import CAUSAL, MASKED, save_model
 def setup_module() -> None:
     """Import torch when the first test runs: collecting the tests does not wait for it."""
     global ITEMS, CELLS, MASKED_ITEMS, WORDS
-    global torch, transformers, Item, collate, DebertaNetwork, Network, last_layer, open_network
+    global torch, transformers, EncodedItem, collate, DebertaNetwork, Network, last_layer, open_network
     import torch
     import transformers
 
-    from lmassay.evaluations.fewshot.methods.learner import Item, collate
+    from lmassay.evaluations.fewshot.methods.learner import EncodedItem, collate
     from lmassay.evaluations.fewshot.methods.network import DebertaNetwork, Network, last_layer, open_network
 
-    ITEMS = [Item([2, 9, 4, 11, 12, 3], [0, 0, 0, 1, 1, 1]), Item([2, 4, 30, 3], [0, 0, 1, 1])]
+    ITEMS = [EncodedItem([2, 9, 4, 11, 12, 3], [0, 0, 0, 1, 1, 1]), EncodedItem([2, 4, 30, 3], [0, 0, 1, 1])]
     CELLS = (torch.tensor([0, 1]), torch.tensor([2, 1]))
     MASKED_ITEMS = [
-        Item([2, 9, 4, 10, 3], [0] * 5),
-        Item([2, 11, 12, 13, 14, 15, 4, 3], [0] * 8),
-        Item([2, 4, 3], [0] * 3),
+        EncodedItem([2, 9, 4, 10, 3], [0] * 5),
+        EncodedItem([2, 11, 12, 13, 14, 15, 4, 3], [0] * 8),
+        EncodedItem([2, 4, 3], [0] * 3),
     ]
     WORDS = torch.tensor([20, 7, 30])
 
@@ -142,7 +142,7 @@ def test_a_checkpoint_without_its_language_model_head_is_refused(tmp_path: Path,
 def test_items_longer_than_the_window_are_refused_with_the_length_to_write(tiny: Opened) -> None:
     net: Any = open_network(tiny("bert"))
     with pytest.raises(ConfigError, match="max_seq_length: 64 or less"):
-        net.check_lengths([Item([1] * 65, [0] * 65)])
+        net.check_lengths([EncodedItem([1] * 65, [0] * 65)])
 
 
 def test_a_model_says_that_it_can_be_trained_and_with_how_many_threads(tiny: Opened) -> None:

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from lmassay.errors import ConfigError
-from lmassay.evaluations.fewshot.methods.contract import Lesson
+from lmassay.evaluations.fewshot.methods.contract import TrainingInputs
 from lmassay.evaluations.fewshot.tasks.examples import InputExample
 from lmassay.evaluations.fewshot.tasks.nlu import NluTask
 from lmassay.models.hf.model import HuggingFace
@@ -25,7 +25,16 @@ def setup_module() -> None:
     """Import torch when the first test runs: collecting the tests does not wait for it."""
     pytest.importorskip("torch", reason="the hf extra is not installed")
     global METHODS
-    global torch, AutoModelForMaskedLM, Adapet, SequenceClassifier, Pet, PTuning, Training, WordNoise, spatial_dropout
+    global \
+        torch, \
+        AutoModelForMaskedLM, \
+        Adapet, \
+        SequenceClassifier, \
+        Pet, \
+        PTuning, \
+        Training, \
+        EmbeddingNoise, \
+        spatial_dropout
     import torch
     from transformers import AutoModelForMaskedLM
 
@@ -33,7 +42,7 @@ def setup_module() -> None:
     from lmassay.evaluations.fewshot.methods.classifier import SequenceClassifier
     from lmassay.evaluations.fewshot.methods.pet import Pet
     from lmassay.evaluations.fewshot.methods.ptuning import PTuning
-    from lmassay.evaluations.fewshot.methods.training import Training, WordNoise, spatial_dropout
+    from lmassay.evaluations.fewshot.methods.training import EmbeddingNoise, Training, spatial_dropout
 
     METHODS = {method.__name__: method for method in (Adapet, Pet, PTuning, SequenceClassifier)}
 
@@ -76,7 +85,7 @@ def test_noise_is_there_in_training_only_and_ends_when_it_is_removed(network):
     ids = torch.tensor([[2, 7, 9, 3]])
     words = network.get_input_embeddings()
     plain = words(ids)
-    noise = WordNoise(network, rate=0.5, seed=1)
+    noise = EmbeddingNoise(network, rate=0.5, seed=1)
     network.train()
     assert not torch.equal(words(ids), plain)
     network.eval()
@@ -90,7 +99,7 @@ def test_evaluations_in_between_do_not_change_the_noise(network):
     ids = torch.tensor([[2, 7, 9, 3]])
 
     def course(evaluations):
-        noise = WordNoise(network, rate=0.5, seed=3)
+        noise = EmbeddingNoise(network, rate=0.5, seed=3)
         network.eval()
         for _ in range(evaluations):
             network.get_input_embeddings()(ids)
@@ -105,7 +114,7 @@ def test_evaluations_in_between_do_not_change_the_noise(network):
 @pytest.mark.parametrize("rate", [-0.1, 1.0])
 def test_a_rate_that_is_no_share_is_refused(network, rate):
     with pytest.raises(ConfigError, match="dropout_rate"):
-        WordNoise(network, rate=rate, seed=1)
+        EmbeddingNoise(network, rate=rate, seed=1)
 
 
 # With a large epsilon gradients that are nought but for rounding (the biases of keys) do not move anything.
@@ -165,7 +174,7 @@ def test_micro_batches_of_any_size_teach_the_same(
     found = []
     for size in (16, 4, 1):
         made = METHODS[method](**LOOP, micro_batch=size, **options)
-        fitted = made.fit(Lesson(task, steady, train, unlabeled=unlabeled, seed=1, sampler_seed=3))
+        fitted = made.fit(TrainingInputs(task, steady, train, unlabeled=unlabeled, seed=1, sampler_seed=3))
         weights = torch.cat([parameter.detach().flatten() for parameter in fitted.learner.network.parameters()])
         found.append((fitted.course.losses, weights.numpy()))
     for losses, weights in found[1:]:
@@ -176,12 +185,12 @@ def test_micro_batches_of_any_size_teach_the_same(
 def test_unlabeled_examples_are_as_many_as_labelled_ones_unless_their_number_is_given(
     steady: HuggingFace, rte: NluTask
 ) -> None:
-    lesson = Lesson(rte, steady, rte.examples("train"), unlabeled=rte.examples("unlabeled"))
+    inputs = TrainingInputs(rte, steady, rte.examples("train"), unlabeled=rte.examples("unlabeled"))
     for options, many in (
         ({"batch_size": 6, "micro_batch": 2}, 6),
         ({"batch_size": 6, "micro_batch": 2, "unlabeled_batch_size": 5}, 5),
         ({"batch_size": 6, "micro_batch": 2, "reference": True}, 2),
         ({"batch_size": 6, "micro_batch": 8, "reference": True}, 6),
     ):
-        learner: Any = Pet(lm_training=True, **options).learner(lesson)  # type: ignore[arg-type]
+        learner: Any = Pet(lm_training=True, **options).learner(inputs)  # type: ignore[arg-type]
         assert len(next(learner._batches).batch.ids) == many

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 from lmassay.evaluations.fewshot.protocol.overlap import dev_correlation, replicates, train_correlation, train_share
-from lmassay.evaluations.fewshot.protocol.splits import Unit, make_splits
+from lmassay.evaluations.fewshot.protocol.splits import SplitUnit, make_splits
 from lmassay.statistics.replicates import overlap_factor
 
-POOL = [Unit(str(place), "a") for place in range(240)]
+POOL = [SplitUnit(str(place), "a") for place in range(240)]
 
 
 def weights(strategy: str, k: int, ratio: float) -> np.ndarray:

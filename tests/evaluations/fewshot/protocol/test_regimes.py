@@ -8,20 +8,20 @@ import pytest
 from pydantic import ValidationError
 
 from lmassay.errors import ConfigError
-from lmassay.evaluations.fewshot.protocol.regimes import PREVIOUS, Regime, Seat, teachers_of, units
+from lmassay.evaluations.fewshot.protocol.regimes import PREVIOUS, Regime, TrainingKey, teachers_of, training_groups
 from lmassay.types import Train
 
 
-def ask(seat: Seat, special: Any, after: Any) -> Train:
-    spec = {"split": seat.split, "pattern": seat.pattern, "repetition": seat.repetition, **special}
+def ask(key: TrainingKey, special: Any, after: Any) -> Train:
+    spec = {"split": key.split, "pattern": key.pattern, "repetition": key.repetition, **special}
     return Train("toy", spec, tuple(after))
 
 
 def told(regime: Regime, splits: int = 2) -> list[Any]:
-    return units(regime, splits, 0, ask)
+    return training_groups(regime, splits, 0, ask)
 
 
-def seats(trainings: Any) -> list[tuple[int, int, int]]:
+def keys(trainings: Any) -> list[tuple[int, int, int]]:
     return [(t.spec["split"], t.spec["pattern"], t.spec["repetition"]) for t in trainings]
 
 
@@ -40,21 +40,21 @@ def chain(last: Train) -> list[Train]:
 
 
 def test_chained_trainings_follow_each_other_by_pattern_split_and_repetition():
-    found = units(Regime(patterns=[3, 0], repetitions=2), 2, None, ask, chained=True)
+    found = training_groups(Regime(patterns=[3, 0], repetitions=2), 2, None, ask, chained=True)
     last = next(unit for unit in found if unit.id == "split-1-p0-r1")
     in_order = [(0, 3, 0), (0, 3, 1), (1, 3, 0), (1, 3, 1), (0, 0, 0), (0, 0, 1), (1, 0, 0), (1, 0, 1)]
-    assert seats(chain(last.members[0])) == in_order
+    assert keys(chain(last.members[0])) == in_order
     assert [unit.id for unit in found] == [unit.id for unit in told(Regime(patterns=[3, 0], repetitions=2))]
 
 
 def test_a_chain_begins_again_with_each_generation_and_teaches_nobody():
     regime = Regime(name="ipet", repetitions=2, generations=2)
-    found, alone = units(regime, 2, 0, ask, chained=True), told(regime)
+    found, alone = training_groups(regime, 2, 0, ask, chained=True), told(regime)
     pupils = chain(found[-1].members[0])
-    assert seats(pupils) == [(0, 0, 0), (0, 0, 1), (1, 0, 0), (1, 0, 1)]
+    assert keys(pupils) == [(0, 0, 0), (0, 0, 1), (1, 0, 0), (1, 0, 1)]
     assert all("pseudo" in pupil.spec for pupil in pupils)
-    assert [seats(teachers_of(pupil)) for pupil in pupils] == [seats(unit.members[0].after) for unit in alone]
-    assert seats(chain(pupils[2].after[0])) == [(0, 0, 0), (0, 0, 1), (1, 0, 0), (1, 0, 1)]
+    assert [keys(teachers_of(pupil)) for pupil in pupils] == [keys(unit.members[0].after) for unit in alone]
+    assert keys(chain(pupils[2].after[0])) == [(0, 0, 0), (0, 0, 1), (1, 0, 0), (1, 0, 1)]
 
 
 def test_an_ensemble_answers_as_one_a_split():
@@ -67,21 +67,21 @@ def test_a_student_learns_from_all_of_its_split():
     (student,) = first.members
     assert student.spec["method"] == "sequence_classifier"
     assert student.spec["soft"] == {"temperature": 2.0}
-    assert seats(student.after) == [(0, 0, 0), (0, 1, 0)]
+    assert keys(student.after) == [(0, 0, 0), (0, 1, 0)]
     assert all(teacher.spec["label_unlabeled"] for teacher in student.after)
 
 
 def test_in_ipet_the_others_of_a_split_teach():
     found = told(Regime(name="ipet", repetitions=3, generations=2))
     (pupil,) = found[0].members
-    assert seats(pupil.after) == [(0, 0, 1), (0, 0, 2)]
+    assert keys(pupil.after) == [(0, 0, 1), (0, 0, 2)]
     assert "label_unlabeled" not in pupil.spec, "the last generation teaches nobody"
     assert pupil.spec["pseudo"]["scale"] == 5
 
 
 def test_across_splits_all_others_teach():
     found = told(Regime(name="ipet", cross=True, generations=2), splits=3)
-    assert seats(found[1].members[0].after) == [(0, 0, 0), (2, 0, 0)]
+    assert keys(found[1].members[0].after) == [(0, 0, 0), (2, 0, 0)]
 
 
 def test_each_generation_builds_upon_the_one_before_and_grows():
@@ -107,14 +107,14 @@ def test_a_noisy_student_has_noise_from_its_second_generation_on():
 
 def test_in_self_training_one_learner_is_enough():
     (last,) = told(Regime(name="self_training", generations=2), splits=1)[0].members
-    assert seats(last.after) == [(0, 0, 0)]
+    assert keys(last.after) == [(0, 0, 0)]
     assert last.spec["pseudo"]["logits_percentage"] == 1.0
 
 
 def test_teachers_besides_the_learner_are_required():
     with pytest.raises(ConfigError, match="several patterns or repetitions, or cross: true"):
         told(Regime(name="ipet"))
-    with pytest.raises(ConfigError, match="one split only"):
+    with pytest.raises(ConfigError, match="only one split"):
         told(Regime(name="ipet", cross=True), splits=1)
 
 

@@ -9,17 +9,14 @@ import pytest
 
 from lmassay.errors import ConfigError, DataError
 from lmassay.evaluations.fewshot.protocol.selftraining import (
-    Place,
     Recipe,
     Teacher,
-    chance,
     draw,
+    generators,
     label_sizes,
     merged_logits,
     new_examples,
-    next_generation,
     soft_labels,
-    teachers_of,
 )
 
 ALL = Recipe(share=1.0)
@@ -30,15 +27,10 @@ def teacher(*favoured, score=1.0):
     return Teacher(np.asarray([[2.0, 0.0] if label == 0 else [0.0, 2.0] for label in favoured]), score)
 
 
-def generation(patterns, splits, repetitions):
-    places = [Place(p, s, r) for p in range(patterns) for s in range(splits) for r in range(repetitions)]
-    return {place: teacher(0, 1, 0, 1, score=float(i + 1)) for i, place in enumerate(places)}
-
-
 def test_generations_grow_by_the_scale():
-    assert [new_examples(16, 3, generation) for generation in range(3)] == [32, 128, 416]
+    assert [new_examples(16, 3**generation) for generation in (1, 2, 3)] == [32, 128, 416]
     with pytest.raises(ConfigError, match="scale above 1"):
-        new_examples(16, 1, 0)
+        new_examples(16, 1)
 
 
 def test_labels_keep_their_shares():
@@ -47,63 +39,43 @@ def test_labels_keep_their_shares():
         label_sizes([], ["a"], 8)
 
 
-def test_a_pupils_teachers_are_the_others_of_its_split_or_of_all():
-    everyone = generation(patterns=2, splits=3, repetitions=2)
-    pupil = Place(0, 1, 0)
-    single = teachers_of(pupil, everyone)
-    assert [t.score for t in single] == [everyone[p].score for p in (Place(0, 1, 1), Place(1, 1, 0), Place(1, 1, 1))]
-    assert len(teachers_of(pupil, everyone, cross=True)) == 11
-
-
-def test_a_lone_model_has_no_teacher_and_is_told_what_to_do():
-    with pytest.raises(ConfigError, match="several patterns or repetitions"):
-        teachers_of(Place(0, 0, 0), generation(1, 4, 1))
-    with pytest.raises(ConfigError, match="no teacher"):
-        draw([], ["a", "b"], [1, 1], chance())
+def test_without_a_teacher_the_message_says_what_to_do():
+    with pytest.raises(ConfigError, match=r"no teacher: train several patterns or repetitions"):
+        draw([], ["a", "b"], [1, 1], generators())
 
 
 def test_no_example_is_drawn_twice_while_there_are_enough():
-    drawn = draw([teacher(*([0, 1] * 10))], ["a", "b"], [6, 4], chance(), ALL)
+    drawn = draw([teacher(*([0, 1] * 10))], ["a", "b"], [6, 4], generators(), ALL)
     assert Counter(p.label for p in drawn.examples) == {"a": 6, "b": 4}
     assert len({p.index for p in drawn.examples}) == 10
     assert all(p.index % 2 == (p.label == "b") for p in drawn.examples)
 
 
 def test_too_few_examples_of_a_label_are_repeated_and_reported():
-    drawn = draw([teacher(0, 0, 0, 1)], ["a", "b"], [3, 4], chance(), ALL)
+    drawn = draw([teacher(0, 0, 0, 1)], ["a", "b"], [3, 4], generators(), ALL)
     assert Counter(p.label for p in drawn.examples) == {"a": 3, "b": 4}
     assert drawn.notes == ("1 unlabeled examples can be 'b' and 4 are wanted: they are repeated",)
 
 
 def test_too_few_examples_are_all_taken_where_none_may_be_repeated():
-    drawn = draw([teacher(0, 0, 0, 1)], ["a", "b"], [3, 4], chance(), Recipe(share=1.0, upsample=False))
+    drawn = draw([teacher(0, 0, 0, 1)], ["a", "b"], [3, 4], generators(), Recipe(share=1.0, upsample=False))
     assert Counter(p.label for p in drawn.examples) == {"a": 3, "b": 1}
-    assert drawn.notes == ("1 unlabeled examples can be 'b' and 4 are wanted: all are taken",)
-    likeliest = draw([teacher(0, 0, 0, 1)], ["a", "b"], [3, 4], chance(), Recipe(share=1.0, most_likely=2))
+    assert drawn.notes == ("1 unlabeled examples can be 'b' and 4 are wanted: all are used",)
+    likeliest = draw([teacher(0, 0, 0, 1)], ["a", "b"], [3, 4], generators(), Recipe(share=1.0, most_likely=2))
     assert Counter(p.label for p in likeliest.examples) == {"a": 2, "b": 2}
     assert len(likeliest.notes) == 2
 
 
 def test_a_label_nobody_was_given_is_reported():
-    drawn = draw([teacher(0, 0)], ["a", "b"], [1, 4], chance(), ALL)
+    drawn = draw([teacher(0, 0)], ["a", "b"], [1, 4], generators(), ALL)
     assert [p.label for p in drawn.examples] == ["a"]
     assert drawn.notes == ("no unlabeled example was labelled 'b': 4 are missing",)
 
 
 def test_the_most_likely_examples_are_taken_whatever_is_predicted():
     logits = np.asarray([[3.0, 0.0], [2.0, 0.0], [1.0, 0.0], [4.0, 0.0]])
-    drawn = draw([Teacher(logits)], ["a", "b"], [1, 2], chance(), Recipe(share=1.0, most_likely=2))
+    drawn = draw([Teacher(logits)], ["a", "b"], [1, 2], generators(), Recipe(share=1.0, most_likely=2))
     assert {p.index for p in drawn.examples if p.label == "b"} == {1, 2}
-
-
-def test_a_generation_is_drawn_in_the_order_of_places_and_again_the_same():
-    everyone = generation(2, 2, 1)
-    sizes = {0: [1, 1], 1: [2, 1]}
-    first = next_generation(everyone, ["a", "b"], sizes)
-    turned = dict(reversed(list(everyone.items())))
-    assert list(first) == sorted(everyone)
-    assert next_generation(turned, ["a", "b"], sizes) == first
-    assert len(first[Place(0, 1, 0)].examples) == 3
 
 
 def test_teachers_weigh_by_their_scores_if_asked():
@@ -127,7 +99,7 @@ def test_soft_labels_are_flatter_at_a_higher_temperature():
         ([], "mean", ConfigError, "no teacher"),
         ([teacher(0), teacher(0, 1)], "mean", DataError, "the same examples"),
         ([teacher(0), Teacher(np.asarray([[np.nan, 0.0]]))], "mean", DataError, "teacher 1 gave logits"),
-        ([teacher(0, score=0.0)], "wmean", ConfigError, "no weights"),
+        ([teacher(0, score=0.0)], "wmean", ConfigError, "cannot be weights"),
     ],
 )
 def test_teachers_that_cannot_be_averaged_are_refused(teachers, reduction, error, message):
@@ -136,8 +108,8 @@ def test_teachers_that_cannot_be_averaged_are_refused(teachers, reduction, error
 
 
 def test_more_labels_than_logits_are_refused():
-    with pytest.raises(DataError, match="tell 2 labels apart, and there are 3"):
-        draw([teacher(0)], ["a", "b", "c"], [1, 1, 1], chance(), ALL)
+    with pytest.raises(DataError, match="distinguish 2 labels, but there are 3"):
+        draw([teacher(0)], ["a", "b", "c"], [1, 1, 1], generators(), ALL)
 
 
 @pytest.mark.parametrize("options", [{"share": 0.0}, {"share": 1.5}, {"reduction": "median"}])

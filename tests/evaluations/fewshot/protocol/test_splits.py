@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from lmassay.errors import ConfigError, DataError
 from lmassay.evaluations.fewshot.protocol.splits import (
-    Unit,
+    SplitUnit,
     gaps,
     leaks,
     make_splits,
@@ -28,7 +28,7 @@ HALF = ("multi_splits", "model_informed", "dev32")
 
 
 def plain(n, labels=("a", "b")):
-    return [Unit(str(i), labels[i % len(labels)]) for i in range(n)]
+    return [SplitUnit(str(i), labels[i % len(labels)]) for i in range(n)]
 
 
 def rows(units, seed=0):
@@ -45,7 +45,7 @@ def pools(draw):
     sizes = draw(st.lists(st.integers(1, 3), min_size=8, max_size=24))
     groups = draw(st.permutations([str(g) for g, size in enumerate(sizes) for _ in range(size)]))
     labels = draw(st.lists(st.sampled_from("xyz"), min_size=len(groups), max_size=len(groups)))
-    return [Unit(group, label) for group, label in zip(groups, labels, strict=True)]
+    return [SplitUnit(group, label) for group, label in zip(groups, labels, strict=True)]
 
 
 @settings(max_examples=60, deadline=None)
@@ -112,7 +112,7 @@ def test_shares_are_proportional_and_add_up(strata, data):
 
 
 def test_stratified_splits_give_every_label_its_share():
-    units = [Unit(str(i), "rare" if i < 4 else "often") for i in range(32)]
+    units = [SplitUnit(str(i), "rare" if i < 4 else "often") for i in range(32)]
     for strategy in ("multi_splits", "cross_validation", "dev32", "model_informed", "mdl"):
         for found in split(strategy, units, stratify=True):
             assert Counter(units[i].label for i in found.dev)["rare"] >= (0 if strategy == "mdl" else 1)
@@ -194,7 +194,7 @@ def test_what_cannot_be_split_is_refused_with_a_remedy(strategy, n, options, err
 
 
 def test_bagging_that_can_hold_nothing_out_says_so():
-    units = [Unit("1", "a"), Unit("2", "b")]
+    units = [SplitUnit("1", "a"), SplitUnit("2", "b")]
     with pytest.raises(DataError, match=r"split 0 of 'bagging' \(k=4, ratio=1, 2 groups\) has nothing to validate on"):
         make_splits("bagging", units, ratio=1.0, stratify=True)
 
@@ -219,7 +219,7 @@ def test_features_that_are_all_alike_still_split():
 
 
 def test_gaps_name_split_label_and_part():
-    units = [Unit(str(i), "neutral" if i == 0 else "yes") for i in range(4)]
+    units = [SplitUnit(str(i), "neutral" if i == 0 else "yes") for i in range(4)]
     splits = make_splits("dev32", units)
     assert gaps(splits, units) == ["split 0: no example of 'neutral' to validate on"]
     assert gaps(splits, units, labels=["yes", "no"]) == [
@@ -237,8 +237,8 @@ def test_splits_that_repeat_are_reported():
 
 
 def test_one_of_a_pair_is_taken_and_examples_without_a_wrong_one_stay():
-    units = [Unit(str(i // 2), "True" if i % 2 else "False") for i in range(8)]
-    units += [Unit("lone", "False"), Unit("twin", "True"), Unit("twin", "True")]
+    units = [SplitUnit(str(i // 2), "True" if i % 2 else "False") for i in range(8)]
+    units += [SplitUnit("lone", "False"), SplitUnit("twin", "True"), SplitUnit("twin", "True")]
     for found in make_splits("multi_splits", units, pairs="cloze"):
         assert all(units[i].label == "True" or units[i].group == "lone" for i in found.train)
         seen = Counter(units[i].group for i in found.train + found.dev)

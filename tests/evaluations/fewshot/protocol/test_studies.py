@@ -4,21 +4,21 @@ from __future__ import annotations
 
 import pytest
 
-from lmassay.evaluations.fewshot.protocol.judging import Verdict
+from lmassay.evaluations.fewshot.protocol.judging import ProtocolVerdict
 from lmassay.evaluations.fewshot.protocol.studies import studies
 from tests.evaluations.fewshot.report.small_fewshot import GRID, NAN, failed, fewshot_run, row, sweep, task
 
 TWO = {"strategy": "multi_splits", "k": 2}
 
 
-def only(runs) -> Verdict:
+def only(runs) -> ProtocolVerdict:
     (study,) = studies(runs)
     (strategy,) = study.strategies
     (verdict,) = strategy.verdicts.values()
     return verdict
 
 
-def names(verdict: Verdict) -> list[str]:
+def names(verdict: ProtocolVerdict) -> list[str]:
     return [configuration.name for configuration in verdict.configurations]
 
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from lmassay.errors import ConfigError, DataError
 from lmassay.evaluations.fewshot.tasks.examples import InputExample
 from lmassay.evaluations.fewshot.tasks.pvp import NO_MASK, PVP
-from lmassay.evaluations.fewshot.tokens import Frame, Piece, Words, shorten
+from lmassay.evaluations.fewshot.tokens import CachedTokenizer, Piece, SpecialTokens, shorten
 from tests.evaluations.fewshot.small_tokenizers import word_pieces
 
 EXAMPLE = InputExample("train-1", "one two three", "four five", "yes")
@@ -171,13 +171,13 @@ def test_byte_level_words_are_read_with_the_space_before_them():
     from tests.tiny_models import byte_level
 
     roberta = byte_level(mask=True)
-    assert Words(roberta).ids("the author") == roberta.encode(" the author", add_special_tokens=False)
-    assert Words(roberta).ids(" the author") == roberta.encode(" the author", add_special_tokens=False)
-    assert Words(roberta).ids("") == []
+    assert CachedTokenizer(roberta).ids("the author") == roberta.encode(" the author", add_special_tokens=False)
+    assert CachedTokenizer(roberta).ids(" the author") == roberta.encode(" the author", add_special_tokens=False)
+    assert CachedTokenizer(roberta).ids("") == []
 
 
 def test_a_text_is_tokenised_once_for_all_patterns_of_a_tokenizer(tokenizer):
-    assert Words.of(tokenizer) is Words.of(tokenizer)
+    assert CachedTokenizer.of(tokenizer) is CachedTokenizer.of(tokenizer)
 
 
 def test_what_is_done_to_the_tokens_of_a_text_does_not_come_back(tokenizer):
@@ -198,13 +198,13 @@ def test_robertas_pair_has_two_separators_and_one_type():
     pytest.importorskip("transformers", reason="the hf extra is not installed")
     from tests.tiny_models import byte_level
 
-    frame = Frame.of(byte_level(mask=True), pair=True)
+    frame = SpecialTokens.of(byte_level(mask=True), pair=True)
     assert (frame.before, frame.between, frame.after) == ((0,), (2, 2), (2,))
     assert frame.around([9], [8]) == ([0, 9, 2, 2, 8, 2], [0] * 6)
 
 
 def test_a_text_alone_is_framed_as_the_tokenizer_does_it(tokenizer):
-    ids, types = Frame.of(tokenizer, pair=False).around(tokenizer.encode("one two", add_special_tokens=False))
+    ids, types = SpecialTokens.of(tokenizer, pair=False).around(tokenizer.encode("one two", add_special_tokens=False))
     assert ids == tokenizer.encode("one two")
     assert types == [0] * 4
 

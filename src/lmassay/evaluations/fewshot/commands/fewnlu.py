@@ -216,12 +216,14 @@ class _Command:
         return code
 
     def _write(self, plan: Any, trained: _Trained) -> Any:
-        from lmassay.evaluations.fewshot.fewnlu.files import Writer
+        from lmassay.evaluations.fewshot.fewnlu.files import FewNluWriter
         from lmassay.evaluations.fewshot.fewnlu.trainings import rounds
 
         values = self.values
         found = rounds(plan.task, values["arch_method"], self.wanted.patterns, values["repetitions"])
-        summary = Writer(self.folder, self.wanted.task, trained.outcomes, values, values["do_eval"]).write_all(found)
+        summary = FewNluWriter(self.folder, self.wanted.task, trained.outcomes, values, values["do_eval"]).write_all(
+            found
+        )
         for line in summary.lines:
             click.echo(without_controls(line))
         return summary

@@ -206,7 +206,7 @@ def _optimise(optuna: Any, found: _Search, grid: Sequence[RunConfig], sampler: s
         if grid:
             config = grid[trial.suggest_categorical("combination", numbers)]
         else:
-            drawn = _Drawn(trial)
+            drawn = _OptunaSampler(trial)
             with plugin_output_to_stderr():
                 config = found.space.drawn(drawn)
             found.searched = drawn.keys
@@ -224,7 +224,7 @@ def _optimise(optuna: Any, found: _Search, grid: Sequence[RunConfig], sampler: s
 
 
 @dataclass(frozen=True, slots=True)
-class _Drawn:
+class _OptunaSampler:
     """Optuna decides."""
 
     trial: Any

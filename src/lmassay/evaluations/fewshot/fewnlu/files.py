@@ -13,8 +13,8 @@ from typing import Any
 
 from lmassay.errors import DataError
 from lmassay.evaluations.fewshot import trainer
-from lmassay.evaluations.fewshot.fewnlu.trainings import Round, Seat
-from lmassay.evaluations.fewshot.metrics import judged
+from lmassay.evaluations.fewshot.fewnlu.trainings import FolderKey, Round
+from lmassay.evaluations.fewshot.metrics import task_scores
 from lmassay.evaluations.fewshot.protocol import estimates
 from lmassay.evaluations.fewshot.protocol.regimes import teachers_of
 from lmassay.evaluations.fewshot.tasks.examples import InputExample
@@ -28,7 +28,7 @@ Scores = dict[str, dict[int, list[float]]]
 
 
 @dataclass(frozen=True, slots=True)
-class Summary:
+class FewNluSummary:
     """Means over all splits, patterns and repetitions, by metric."""
 
     dev: dict[str, float]
@@ -40,7 +40,7 @@ class Summary:
 
 
 @dataclass(frozen=True, slots=True)
-class Writer:
+class FewNluWriter:
     """Writes below ``folder``. ``outcomes`` are by the key of their training; one that failed is not there."""
 
     folder: Path
@@ -51,7 +51,7 @@ class Writer:
     evaluated: bool = True
     """False without --do_eval: what was trained is noted, predictions and scores are not written."""
 
-    def write_all(self, found: Sequence[Round]) -> Summary:
+    def write_all(self, found: Sequence[Round]) -> FewNluSummary:
         """The files of all rounds; the summary is the last one's."""
         for number, one in enumerate(found):
             follows = found[number + 1 : number + 2] if one.folder.startswith("g") else []
@@ -60,7 +60,7 @@ class Writer:
             _write(self.folder / "result_test.txt", summary.lines)
         return summary
 
-    def _write_round(self, found: Round, after: Round | None) -> Summary:
+    def _write_round(self, found: Round, after: Round | None) -> FewNluSummary:
         test: Scores = {}
         dev: Scores = {}
         for seat, trainings in found.trainings.items():
@@ -78,7 +78,7 @@ class Writer:
         if self.evaluated:
             _write(self.folder / found.folder / "result_test.txt", lines)
         first = next(iter(found.trainings.values()))[0]
-        return Summary(_means(dev), _means(test), lines, len(trainer.labelled_of(self.task, first.spec)))
+        return FewNluSummary(_means(dev), _means(test), lines, len(trainer.labelled_of(self.task, first.spec)))
 
     def _choice(self, trainings: Sequence[Train]) -> dict[str, Any]:
         """The chosen weights of a training; of several, their logits averaged and judged anew."""
@@ -89,11 +89,11 @@ class Writer:
         found: dict[str, Any] = {}
         for part, examples in (("dev", self._dev(spec)), ("test", trainer.test_examples(self.task, spec))):
             logits = _mean([choice[f"{part}_logits"] for choice in choices])
-            found |= {f"{part}_logits": logits, part: judged(self.task, examples, logits)}
+            found |= {f"{part}_logits": logits, part: task_scores(self.task, examples, logits)}
         return found
 
     def _write_seat(
-        self, place: Path, seat: Seat, trainings: Sequence[Train], choice: Mapping[str, Any]
+        self, place: Path, seat: FolderKey, trainings: Sequence[Train], choice: Mapping[str, Any]
     ) -> dict[str, dict[str, float]]:
         spec = trainings[0].spec
         results = _course(self.outcomes[trainings[0].key], choice)
@@ -132,8 +132,8 @@ class Writer:
             if not given or any(outcome is None for outcome in given):
                 continue
             spec = training.spec
-            own, unlabeled = trainer.material(self.task, spec, training.data_paths, unlabeled=True)
-            taught, _ = trainer.taught(own, unlabeled, self.task, spec, [o for o in given if o is not None])
+            own, unlabeled = trainer.source_examples(self.task, spec, training.data_paths, unlabeled=True)
+            taught, _ = trainer.training_examples(own, unlabeled, self.task, spec, [o for o in given if o is not None])
             name = f"p{seat.pattern}-f{seat.fold}-i{seat.repetition}-unlabeled-train.jsonl"
             lines = [json.dumps(_example(example), ensure_ascii=False) for example in taught[len(own) :]]
             _write(self.folder / found.folder / "next-gen-train-data" / name, lines)
@@ -150,7 +150,7 @@ def result_lines(test: Scores, dev: Scores) -> list[str]:
     return lines + [f"{metric}-dev32-all-p: {_spread(_all(found))}" for metric, found in dev.items()]
 
 
-def final_line(values: Mapping[str, Any], metrics: Sequence[str], summary: Summary, seconds: float) -> str:
+def final_line(values: Mapping[str, Any], metrics: Sequence[str], summary: FewNluSummary, seconds: float) -> str:
     """The line of a configuration: folder, dev and test of each metric (test alone without dev), seconds."""
     cells = [Path(values["output_dir"]).resolve().name]
     for metric in metrics:
@@ -254,7 +254,7 @@ def _train_eval(values: Mapping[str, Any], task: NluTask) -> dict[str, Any]:
     return {**{name: settled[name] for name in _TRAIN_EVAL}, "metrics": list(task.metrics), "device": _device(values)}
 
 
-def _wrapper(values: Mapping[str, Any], task: NluTask, seat: Seat) -> dict[str, Any]:
+def _wrapper(values: Mapping[str, Any], task: NluTask, seat: FolderKey) -> dict[str, Any]:
     settled = _settled(values)
     own = {"label_list": task.labels, "device": _device(values), "pattern_id": seat.pattern}
     own["wrapper_type"] = "cls" if values["method"] == "sequence_classifier" else "mlm"

@@ -18,7 +18,7 @@ _UNIT = re.compile(r"split-(\d+)(?:-p(\d+))?(?:-r(\d+))?")
 
 
 @dataclass(frozen=True, slots=True, order=True)
-class Seat:
+class FolderKey:
     """Who learned. A classifier has pattern 0."""
 
     pattern: int
@@ -36,7 +36,7 @@ class Round:
 
     folder: str
     """Below the output folder: "" (itself), "g0" or "final"."""
-    trainings: Mapping[Seat, tuple[Train, ...]]
+    trainings: Mapping[FolderKey, tuple[Train, ...]]
     """One a seat, or several whose logits are averaged."""
 
 
@@ -45,10 +45,10 @@ def rounds(task: FewShot, arch: str, patterns: Sequence[int], repetitions: int) 
     asked = {_seat(example.inputs["unit"], patterns): task.requests(example) for example in task.examples()}
     units = {seat: tuple(_trainings(requests)) for seat, requests in sorted(asked.items())}
     if arch in TOGETHER:
-        members: dict[Seat, tuple[Train, ...]] = {}
+        members: dict[FolderKey, tuple[Train, ...]] = {}
         for seat, found in units.items():
             inside = found if arch == "ensemble" else found[0].after
-            own = [Seat(pattern, seat.fold, number) for pattern, number in product(patterns, range(repetitions))]
+            own = [FolderKey(pattern, seat.fold, number) for pattern, number in product(patterns, range(repetitions))]
             members |= {member: (training,) for member, training in zip(own, inside, strict=True)}
         return [Round("", dict(sorted(members.items()))), Round(FINAL, units)]
     levels = _generations({seat: found[0] for seat, found in units.items()})
@@ -59,11 +59,11 @@ def rounds(task: FewShot, arch: str, patterns: Sequence[int], repetitions: int) 
     ]
 
 
-def _seat(unit: str, patterns: Sequence[int]) -> Seat:
+def _seat(unit: str, patterns: Sequence[int]) -> FolderKey:
     match = _UNIT.match(unit)
     assert match is not None
     fold, pattern, repetition = match.groups()
-    return Seat(patterns[0] if pattern is None else int(pattern), int(fold), int(repetition or 0))
+    return FolderKey(patterns[0] if pattern is None else int(pattern), int(fold), int(repetition or 0))
 
 
 def _trainings(requests: Iterable[Request]) -> Iterator[Train]:
@@ -72,7 +72,7 @@ def _trainings(requests: Iterable[Request]) -> Iterator[Train]:
         yield request
 
 
-def _generations(last: dict[Seat, Train]) -> list[dict[Seat, Train]]:
+def _generations(last: dict[FolderKey, Train]) -> list[dict[FolderKey, Train]]:
     """The same seats one generation after the other. Everyone taught somebody, so all are found among the teachers."""
     levels = [last]
     while any(teachers_of(training) for training in levels[0].values()):

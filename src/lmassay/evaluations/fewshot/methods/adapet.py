@@ -19,9 +19,9 @@ from torch.nn.functional import binary_cross_entropy
 
 from lmassay.errors import ConfigError, ModelError
 from lmassay.evaluations.fewshot.methods.cloze import Cloze, Reading
-from lmassay.evaluations.fewshot.methods.contract import DrawsState, Lesson
+from lmassay.evaluations.fewshot.methods.contract import DrawsState, TrainingInputs
 from lmassay.evaluations.fewshot.methods.decoding import filled
-from lmassay.evaluations.fewshot.methods.learner import Item, Learner, collate
+from lmassay.evaluations.fewshot.methods.learner import EncodedItem, Learner, collate
 from lmassay.evaluations.fewshot.methods.multimask import MultiMask, learner_for, read_at
 from lmassay.evaluations.fewshot.methods.network import Network, open_network
 from lmassay.evaluations.fewshot.methods.training import Training
@@ -57,11 +57,11 @@ class Adapet(Training):
     draw_seed: Annotated[int, Field(ge=0, lt=2**32)] | None = None
     continue_draws: bool = False
 
-    def learner(self, lesson: Lesson) -> AdapetLearner:
+    def learner(self, inputs: TrainingInputs) -> AdapetLearner:
         balance = self.adapet_balance_alpha
         if balance != UNBALANCED and not 0 <= balance <= 1:
             raise ConfigError(f"adapet_balance_alpha: must be between 0 and 1, or -1 for the plain sum, not {balance}")
-        hyper = AdapetHyper(
+        hyper = AdapetOptions(
             mask_alpha=self.adapet_mask_alpha,
             balance_alpha=balance,
             max_num_lbl_tok=self.max_num_lbl_tok,
@@ -69,11 +69,11 @@ class Adapet(Training):
             reference=self.reference,
             draw_seed=self.draw_seed,
         )
-        net = open_network(lesson.model, reference=self.reference)
-        reading = self.reading(lesson, pattern=self.pattern, mode="cloze")
-        learner = AdapetLearner(net, lesson.task, reading, hyper, eval_batch_size=self.eval_batch)
-        if lesson.draws is not None:
-            learner.draws.restore(lesson.draws)
+        net = open_network(inputs.model, reference=self.reference)
+        reading = self.reading(inputs, pattern=self.pattern, mode="cloze")
+        learner = AdapetLearner(net, inputs.task, reading, hyper, eval_batch_size=self.eval_batch)
+        if inputs.draws is not None:
+            learner.draws.restore(inputs.draws)
         return learner
 
 
@@ -81,7 +81,7 @@ class Adapet(Training):
 
 
 @dataclass(frozen=True, slots=True)
-class AdapetHyper:
+class AdapetOptions:
     """What ADAPET adds to PET's options."""
 
     mask_alpha: float = 0.105
@@ -108,7 +108,7 @@ class AdapetLearner(Learner):
     """
 
     def __init__(
-        self, net: Network, task: NluTask, reading: Reading, hyper: AdapetHyper, *, eval_batch_size: int = 32
+        self, net: Network, task: NluTask, reading: Reading, hyper: AdapetOptions, *, eval_batch_size: int = 32
     ) -> None:
         if net.kind != "masked":
             raise ConfigError(
@@ -124,7 +124,7 @@ class AdapetLearner(Learner):
             self._words = [tokens[0] for tokens in self._pet.pvp.label_token_ids()]
         self.draws = Draws(reading.seed if hyper.draw_seed is None else hyper.draw_seed)
 
-    def encode(self, examples: Sequence[InputExample], *, training: bool) -> list[Item]:
+    def encode(self, examples: Sequence[InputExample], *, training: bool) -> list[EncodedItem]:
         if training:
             _check_labels(examples)
         items = self._pet.encode(examples, training=training)
@@ -133,11 +133,11 @@ class AdapetLearner(Learner):
                 item.extra[_AGAIN] = other
         return items
 
-    def logits(self, items: Sequence[Item]) -> torch.Tensor:
+    def logits(self, items: Sequence[EncodedItem]) -> torch.Tensor:
         """Label probabilities; for texts their log-probability, most confident token first, as PET scores them."""
         return self.label_log_probabilities(items).exp() if self._words else self._pet.logits(items)
 
-    def loss(self, items: Sequence[Item]) -> torch.Tensor:
+    def loss(self, items: Sequence[EncodedItem]) -> torch.Tensor:
         label, guess = self.label_loss(items), self.guess_loss(self.hide(items))
         mine, theirs = self._balance()
         if not self.hyper.reference:
@@ -145,7 +145,7 @@ class AdapetLearner(Learner):
         # The value is the one that is shown, the gradient the one that arrives.
         return mine * label.detach() + theirs * guess + self.hyper.accumulation * (label - label.detach())
 
-    def losses(self, groups: Sequence[Sequence[Item]]) -> Iterator[torch.Tensor]:
+    def losses(self, groups: Sequence[Sequence[EncodedItem]]) -> Iterator[torch.Tensor]:
         """Drawn once for the update; each of the two losses is a mean over what it counts in all of it."""
         mine, theirs = self._balance()
         hidden = iter(self.hide([item for group in groups for item in group]))
@@ -163,7 +163,7 @@ class AdapetLearner(Learner):
 
     # --- label loss ---------------------------------------------------------------------------------------------
 
-    def label_loss(self, items: Sequence[Item]) -> torch.Tensor:
+    def label_loss(self, items: Sequence[EncodedItem]) -> torch.Tensor:
         """The decoupled label loss."""
         if self._words:
             return decoupled_label_loss(self.label_log_probabilities(items), [item.label for item in items])
@@ -176,7 +176,7 @@ class AdapetLearner(Learner):
         ]
         return decoupled_text_loss(costs, [right_texts(item) for item in items])
 
-    def _label_tokens(self, items: Sequence[Item]) -> int:
+    def _label_tokens(self, items: Sequence[EncodedItem]) -> int:
         """Over how many tokens the label loss is a mean."""
         if self._words:
             return len(items) * len(self._words)
@@ -184,23 +184,25 @@ class AdapetLearner(Learner):
             return sum(min(len(item.extra["target"]), self.hyper.max_num_lbl_tok) for item in items)
         return sum(len(places) for item in items for places in self._telling(item))
 
-    def _telling(self, item: Item) -> list[list[int]]:
+    def _telling(self, item: EncodedItem) -> list[list[int]]:
         """The places of each text's tokens that count."""
         return distinguishing_places([text[: self.hyper.max_num_lbl_tok] for text in item.extra["texts"]])
 
-    def label_log_probabilities(self, items: Sequence[Item]) -> torch.Tensor:
+    def label_log_probabilities(self, items: Sequence[EncodedItem]) -> torch.Tensor:
         """Items × labels, over the whole vocabulary; the head is run at the masks only."""
         scores = read_at(self.net, items, [item.masks[:1] for item in items]).log_softmax(dim=-1)
         return scores[:, self._words]
 
-    def _costs(self, items: Sequence[Item], texts: Sequence[Sequence[Sequence[int]]]) -> list[list[torch.Tensor]]:
+    def _costs(
+        self, items: Sequence[EncodedItem], texts: Sequence[Sequence[Sequence[int]]]
+    ) -> list[list[torch.Tensor]]:
         assert isinstance(self._pet, MultiMask)
         most = self.hyper.max_num_lbl_tok
         return self._pet.gaps.costs(items, [[text[:most] for text in of_item] for of_item in texts])
 
     # --- label-conditioned guess --------------------------------------------------------------------------------
 
-    def hide(self, items: Sequence[Item]) -> list[MaskedText]:
+    def hide(self, items: Sequence[EncodedItem]) -> list[HiddenText]:
         """Draw a label for each item, put it in place and hide words."""
         if self._words:
             texts = filled_with_labels(items, self._words, self.draws)
@@ -211,7 +213,7 @@ class AdapetLearner(Learner):
         mask_id = self.net.tokenizer.mask_token_id
         return hide_words(texts, self.draws, self.hyper.mask_alpha, mask_id=mask_id, pad_id=self.net.pad_id)
 
-    def guess_loss(self, hidden: Sequence[MaskedText]) -> torch.Tensor:
+    def guess_loss(self, hidden: Sequence[HiddenText]) -> torch.Tensor:
         """The label-conditioned loss over the hidden words."""
         log_p = hidden_log_probabilities(self.net, hidden)
         return label_conditioned_loss(log_p, [one.filled.right for one in hidden], [len(one.places) for one in hidden])
@@ -284,7 +286,7 @@ def label_conditioned_loss(log_p: torch.Tensor, targets: Sequence[bool], counts:
     return found.sum() / max(1, len(found))
 
 
-def right_texts(item: Item) -> list[bool]:
+def right_texts(item: EncodedItem) -> list[bool]:
     """Which of an item's texts belongs into the gap."""
     marks: list[bool] | None = item.extra.get("right")
     return marks if marks is not None else [place == item.label for place in range(len(item.extra["texts"]))]
@@ -302,7 +304,7 @@ class FilledText:
 
 
 @dataclass(frozen=True, slots=True)
-class MaskedText:
+class HiddenText:
     """A filled text with some of its words hidden: ``places`` are those whose token is now the mask."""
 
     filled: FilledText
@@ -342,7 +344,7 @@ class Draws:
         return self._places.sample(range(length), min(count, length))
 
 
-def filled_with_labels(items: Sequence[Item], words: Sequence[int], draws: Draws) -> list[FilledText]:
+def filled_with_labels(items: Sequence[EncodedItem], words: Sequence[int], draws: Draws) -> list[FilledText]:
     """Each item with the word of a drawn label at its mask."""
     labels = draws.labels(len(words), len(items))
     return [
@@ -351,7 +353,7 @@ def filled_with_labels(items: Sequence[Item], words: Sequence[int], draws: Draws
     ]
 
 
-def filled_with_texts(items: Sequence[Item], draws: Draws, *, reference: bool) -> list[FilledText]:
+def filled_with_texts(items: Sequence[EncodedItem], draws: Draws, *, reference: bool) -> list[FilledText]:
     """Each item with one of its texts in place of its masks, drawn.
 
     Quirk 16: with ``reference`` the text is always the right one, and only the target follows the draw.
@@ -367,14 +369,14 @@ def filled_with_texts(items: Sequence[Item], draws: Draws, *, reference: bool) -
     return filled_texts
 
 
-def filled_with_referents(items: Sequence[Item]) -> list[FilledText]:
+def filled_with_referents(items: Sequence[EncodedItem]) -> list[FilledText]:
     """Each item with its true referent, and padding in its surplus masks."""
     return [FilledText(filled(item, item.extra["target"]).ids, True) for item in items]
 
 
 def hide_words(
     texts: Sequence[FilledText], draws: Draws, alpha: float, *, mask_id: int, pad_id: int
-) -> list[MaskedText]:
+) -> list[HiddenText]:
     """Hide words of each text. Its length is counted without padding, whose id is the tokenizer's own (quirk 18)."""
     masked_texts = []
     for text in texts:
@@ -383,16 +385,16 @@ def hide_words(
         for place in draws.hidden(length, alpha):
             ids[place] = mask_id
         places = [place for place, (old, new) in enumerate(zip(text.ids, ids, strict=True)) if old != new]
-        masked_texts.append(MaskedText(text, ids, places))
+        masked_texts.append(HiddenText(text, ids, places))
     return masked_texts
 
 
-def hidden_log_probabilities(net: Network, hidden: Sequence[MaskedText]) -> torch.Tensor:
+def hidden_log_probabilities(net: Network, hidden: Sequence[HiddenText]) -> torch.Tensor:
     """The log-probability of each hidden word, text by text.
 
     As in the original, all tokens are of the first type here, and padding is not looked at even inside a text.
     """
-    items = [Item(one.ids, [0] * len(one.ids)) for one in hidden]
+    items = [EncodedItem(one.ids, [0] * len(one.ids)) for one in hidden]
     batch = collate(items, net.pad_id, net.device)
     batch = replace(batch, attention=(batch.ids != net.pad_id).long())
     states = net.hidden(batch)

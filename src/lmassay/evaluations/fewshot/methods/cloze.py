@@ -16,10 +16,10 @@ from typing import TYPE_CHECKING, Any, Literal
 import torch
 
 from lmassay.errors import ConfigError, DataError, ModelError
-from lmassay.evaluations.fewshot.methods.learner import Batch, Item, Learner, collate, label_loss
+from lmassay.evaluations.fewshot.methods.learner import Batch, EncodedItem, Learner, collate, label_loss
 from lmassay.evaluations.fewshot.methods.network import Network
 from lmassay.evaluations.fewshot.tasks.examples import InputExample
-from lmassay.evaluations.fewshot.tokens import Words
+from lmassay.evaluations.fewshot.tokens import CachedTokenizer
 
 if TYPE_CHECKING:
     from lmassay.evaluations.fewshot.tasks.nlu import NluTask
@@ -81,31 +81,31 @@ class Cloze(Learner):
         self.pvp: Any = reading.pvp(task, net.tokenizer)
         self.verbalizer = Verbalizer(self.pvp.label_token_ids(), net.device)
 
-    def encode(self, examples: Sequence[InputExample], *, training: bool) -> list[Item]:
+    def encode(self, examples: Sequence[InputExample], *, training: bool) -> list[EncodedItem]:
         return [item_of(example, self.pvp, self.task.labels) for example in examples]
 
-    def loss(self, items: Sequence[Item]) -> torch.Tensor:
+    def loss(self, items: Sequence[EncodedItem]) -> torch.Tensor:
         return label_loss(self.logits(items), items, self.temperature)
 
-    def logits(self, items: Sequence[Item]) -> torch.Tensor:
+    def logits(self, items: Sequence[EncodedItem]) -> torch.Tensor:
         places = torch.tensor([_only_mask(item) for item in items], device=self.net.device)
         states = self.net.hidden_at(self.batch(items), places)
         return self.verbalizer.labels(self.net.decode(states, self.verbalizer.rows))
 
-    def batch(self, items: Sequence[Item]) -> Batch:
+    def batch(self, items: Sequence[EncodedItem]) -> Batch:
         return collate(items, self.net.pad_id, self.net.device)
 
 
-def item_of(example: InputExample, pvp: Any, labels: Sequence[str]) -> Item:
+def item_of(example: InputExample, pvp: Any, labels: Sequence[str]) -> EncodedItem:
     """The example in the pattern's words, as tokens."""
     encoded = pvp.encode(example)
-    place = place_of(example.label, labels)
-    return Item(
+    place = label_index(example.label, labels)
+    return EncodedItem(
         list(encoded.ids), list(encoded.types), list(encoded.masks), list(encoded.prompts), place, example.logits
     )
 
 
-def place_of(label: str | None, labels: Sequence[str]) -> int:
+def label_index(label: str | None, labels: Sequence[str]) -> int:
     """The label's place; -1 for an example without one."""
     if label is None:
         return -1
@@ -114,7 +114,7 @@ def place_of(label: str | None, labels: Sequence[str]) -> int:
     return labels.index(label)
 
 
-def _only_mask(item: Item) -> int:
+def _only_mask(item: EncodedItem) -> int:
     if len(item.masks) != 1:
         raise ModelError(f"a pattern with one mask is needed here, this one has {len(item.masks)}; take another one")
     return item.masks[0]
@@ -133,13 +133,13 @@ class CausalCloze(Learner):
         self._behind: dict[str, Verbalizer] = {"": self.verbalizer}
         """The words as they stand behind nothing (a space) or behind a bracket or quote."""
 
-    def encode(self, examples: Sequence[InputExample], *, training: bool) -> list[Item]:
+    def encode(self, examples: Sequence[InputExample], *, training: bool) -> list[EncodedItem]:
         return [self._item(example) for example in examples]
 
-    def loss(self, items: Sequence[Item]) -> torch.Tensor:
+    def loss(self, items: Sequence[EncodedItem]) -> torch.Tensor:
         return label_loss(self.logits(items), items, self.temperature)
 
-    def logits(self, items: Sequence[Item]) -> torch.Tensor:
+    def logits(self, items: Sequence[EncodedItem]) -> torch.Tensor:
         states = self.net.hidden(collate(items, self.net.pad_id, self.net.device))
         last = torch.tensor([len(item) - 1 for item in items], device=states.device)
         states = states[torch.arange(len(items), device=states.device), last]
@@ -152,12 +152,12 @@ class CausalCloze(Learner):
         return found
 
     def _verbalizer(self, opening: str) -> Verbalizer:
-        words = Words(self.net.tokenizer)
+        words = CachedTokenizer(self.net.tokenizer)
         of_labels = [self.task.verbalize(label, self.reading.pattern) for label in self.task.labels]
         tokens = [[_one_token(word, opening, words, self.net.tokenizer) for word in spoken] for spoken in of_labels]
         return Verbalizer(tokens, self.net.device)
 
-    def _item(self, example: InputExample) -> Item:
+    def _item(self, example: InputExample) -> EncodedItem:
         before, after = self.task.cloze_text(example, self.reading.pattern)
         text, tokenizer = prompt(before, after), self.net.tokenizer
         ids = list(tokenizer(text).input_ids)
@@ -173,8 +173,8 @@ class CausalCloze(Learner):
         if surplus > 0:
             start = 1 if ids[0] in (tokenizer.bos_token_id, tokenizer.cls_token_id) else 0
             ids = ids[:start] + ids[start + surplus :]
-        label = place_of(example.label, self.task.labels)
-        return Item(ids, [0] * len(ids), label=label, logits=example.logits, extra={_ENDS: ending})
+        label = label_index(example.label, self.task.labels)
+        return EncodedItem(ids, [0] * len(ids), label=label, logits=example.logits, extra={_ENDS: ending})
 
 
 def prompt(before: str, after: str) -> str:
@@ -204,7 +204,7 @@ def opening(text: str) -> str:
     return "" if closes else last
 
 
-def _one_token(word: str, opening: str, words: Words, tokenizer: Any) -> int:
+def _one_token(word: str, opening: str, words: CachedTokenizer, tokenizer: Any) -> int:
     ids, lead = words.ids(opening + word), words.ids(opening) if opening else []
     if ids[: len(lead)] == lead:
         ids = ids[len(lead) :]

@@ -1,93 +1,260 @@
-"""What a few-shot method must offer, and what it is given.
+"""The contract of few-shot methods: what a method declares, what a training is given, and what it returns.
 
-A method is a class whose options are the parameters of its ``__init__``, with one verb::
+A method is a class whose options are the parameters of its ``__init__``::
 
-    class Mine:
-        def __init__(self, learning_rate: float = 1e-5) -> None: ...
-        def fit(self, lesson: Lesson) -> Fitted: ...
+    class SharedWords(Method):
+        needs = frozenset()  # no model
 
-``fit`` raises ModelError for a training that cannot give a classifier (a loss that is no number …): it is marked, and
-the others go on.
+        def __init__(self, power: float = 1.0) -> None:
+            self.power = power
+
+        def fit(self, inputs: TrainingInputs) -> TrainedClassifier: ...
+
+``fit`` raises ModelError for a training that cannot give a classifier, for example because the loss is not finite.
+The training is then marked as failed, and the others continue.
 """
 
 from __future__ import annotations
 
+import difflib
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, TypeVar
 
+from lmassay.errors import OldPluginWarning, PluginError
 from lmassay.evaluations.fewshot.tasks.examples import InputExample
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
+    from lmassay.contracts import Model
     from lmassay.evaluations.fewshot.tasks.nlu import NluTask
+    from lmassay.types import Request, Response
 
-Told = Callable[[float], None]
+ProgressCallback = Callable[[float], None]
+"""Called with the share of a training that is done, between 0 and 1."""
 DrawsState = Mapping[str, Sequence[int]]
-"""Where the random generators of a method stand."""
+"""The state of a method's random generators, as plain JSON."""
 
 
-def _silent(share: float) -> None:
+def _report_nothing(share: float) -> None:
     return None
 
 
 @dataclass(frozen=True, slots=True)
-class Lesson:
-    """What is to be learned: one split of one task, and from whom the learner starts."""
+class TrainingInputs:
+    """Everything that one training gets: the model, one split of the task's examples, and the seeds."""
 
     task: NluTask
     model: Any
-    """The lmassay model that is taught; None for methods that need none."""
+    """The lmassay model whose weights are the starting point; None for methods that need no model."""
     train: Sequence[InputExample]
     dev: Sequence[InputExample] = ()
+    """The examples that hyper-parameters and stopping points are selected on; empty if nothing is held out."""
     unlabeled: Sequence[InputExample] = ()
-    asked: Sequence[InputExample] = ()
-    """What the classifier will be asked about: examples that cannot be read are to be told before the training."""
+    """Only for methods with ``uses_unlabeled``."""
+    test: Sequence[InputExample] = ()
+    """What the classifier will be tested on. A method may check before the training that it can read them; it must
+    not learn from them."""
     seed: int = 42
-    """Weights of new parts, dropout, masks that are drawn."""
+    """Seed for everything random except the order of examples: new weights, dropout, masks."""
     sampler_seed: int = 42
-    """The order of the training examples."""
+    """Seed for the order of the training examples."""
     draws: DrawsState | None = None
-    """Where the draws of the training before stopped; for methods with ``continue_draws``."""
-    told: Told = field(default=_silent, compare=False)
+    """Where the random generators of the previous training stopped; for methods with ``continue_draws``."""
+    report_progress: ProgressCallback = field(default=_report_nothing, compare=False)
     """To be called with the share that is done, between 0 and 1."""
+
+    @property
+    def told(self) -> ProgressCallback:
+        """The name that ``report_progress`` had in version 0.1."""
+        warnings.warn("told is now called report_progress; the old name will go in 1.0", OldPluginWarning, stacklevel=2)
+        return self.report_progress
 
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """Which weights a training ended with under one evaluation interval."""
+    """Which weights a training keeps under one evaluation interval."""
 
     every: float | None
-    """The share of all updates between two looks at the dev set; None where the last weights are taken unseen."""
+    """The share of all updates between two evaluations on the dev set; None if the last weights are kept unseen."""
     step: int
-    """The update after which the chosen weights stood."""
+    """The update after which the kept weights were reached."""
     dev: dict[str, float]
-    """The dev metrics there; empty without a dev set."""
+    """The dev metrics of these weights; empty without a dev set."""
     stopped_at: int
     """The update at which the training would have ended under this interval."""
 
 
 @dataclass(frozen=True, slots=True)
-class Course:
+class TrainingCourse:
     """How a training went."""
 
     updates: int
     losses: list[float] = field(default_factory=list)
-    """One per update, mean over its examples."""
+    """One per update, the mean over its examples."""
     learning_rates: list[float] = field(default_factory=list)
     curve: list[tuple[int, dict[str, float]]] = field(default_factory=list)
-    """(update, dev metrics) at every look."""
+    """(update, dev metrics) of every evaluation on the dev set."""
 
 
-@runtime_checkable
-class Fitted(Protocol):
-    """A classifier that was taught.
+class TrainedClassifier:
+    """What ``fit`` returns: it scores the labels of examples. Only ``logits`` is required."""
 
-    Optional: ``choices`` (a list of Choice, one an evaluation interval), ``use(choice)`` to switch to its weights,
-    ``course`` (a Course), ``save(folder)``.
-    """
+    choices: Sequence[Choice] = ()
+    """One choice per evaluation interval, if the training selected weights on the dev set."""
+    course: TrainingCourse | None = None
+    """Losses and dev curve, for the report."""
 
     def logits(self, examples: Sequence[InputExample]) -> NDArray[np.float64]:
-        """One row an example, one column a label in the order of ``task.labels``; the largest is the prediction."""
+        """One row per example, one column per label in the order of ``task.labels``; the largest is the prediction."""
+        raise NotImplementedError
+
+    def use(self, choice: Choice) -> None:
+        """Switch to the weights of this choice. Called before ``logits`` for every choice that is tested."""
+
+    def answers(self, examples: Sequence[InputExample]) -> list[str] | None:
+        """The texts chosen when these examples were last scored (ReCoRD); None for tasks with fixed labels."""
+        return None
+
+    def draws_state(self) -> DrawsState | None:
+        """The state of the random generators after the training; for methods with ``continue_draws``."""
+        return None
+
+
+class Method:
+    """A few-shot method that trains. Only ``fit`` is required; all other members have defaults."""
+
+    needs: frozenset[str] = frozenset({"train"})
+    """What the model must be able to do; ``frozenset()`` for a method that needs no model."""
+    uses_unlabeled: bool = False
+    """True if the method learns from unlabeled examples; it then gets them in ``TrainingInputs.unlabeled``."""
+    pattern: int | None = None
+    """The pattern that the method uses. A method with an option of this name can be run with several patterns
+    (``task.regime.patterns``)."""
+    eval_ratios: float | Sequence[float] | None = None
+    """The evaluation intervals of a training, as shares of its updates. If there are several, one training gives one
+    choice of weights per interval."""
+    spatial_dropout: float | None = None
+    """A method with an option of this name can be a noisy student; None for all others."""
+    continue_draws: bool = False
+    """True if each training of a run continues the random numbers of the one before, as in FewNLU."""
+
+    def fit(self, inputs: TrainingInputs) -> TrainedClassifier:
+        """Train a classifier. All randomness must come from ``inputs.seed`` and ``inputs.sampler_seed``."""
+        raise NotImplementedError
+
+    def check_task(self, task: NluTask) -> None:
+        """Raise a UserError for a task that the method cannot learn."""
+
+    def check_model(self, model: Model) -> None:
+        """Raise a UserError for a model that the method cannot train."""
+
+    def check_pattern(self, task: NluTask, pattern: int) -> None:
+        """Raise a ConfigError if the task does not have this pattern."""
+
+    def check_training_size(self, n_train: int, *, has_dev: bool) -> None:
+        """Raise a ConfigError for options that fail in every training of this size."""
+
+    def identity(self) -> Any:
+        """What else the result depends on, such as digests of files that the method reads; None if nothing else."""
+        return None
+
+
+class PromptMethod(Method):
+    """A few-shot method that trains nothing: it puts requests to the model and reads labels from the responses."""
+
+    shots: int = 0
+    """How many training examples are in a prompt at most."""
+
+    def questions(self, inputs: TrainingInputs, examples: Sequence[InputExample]) -> list[list[Request]]:
+        """The requests about each example."""
+        raise NotImplementedError
+
+    def logits(self, task: NluTask, example: InputExample, responses: Sequence[Response]) -> list[float]:
+        """The score of each label, from the responses to the requests about one example."""
+        raise NotImplementedError
+
+
+# --- checks of user-defined classes -----------------------------------------------------------------------------------
+
+_Contract = TypeVar("_Contract", Method, TrainedClassifier)
+_REQUIRED: dict[type, str] = {Method: "fit", TrainedClassifier: "logits"}
+_PAGE = "docs/extending/method.md"
+# How similar a name must be to a member's to count as a misspelling; "uses_unlabelled" and "uses_unlabeled" are 0.97.
+_SIMILAR = 0.8
+
+
+def as_method(plugin: Any) -> Method:
+    """The method as the evaluation uses it: a misspelt member is refused, and missing members get their defaults."""
+    if isinstance(plugin, PromptMethod):
+        _refuse_misspelt(plugin, PromptMethod)
+        return plugin
+    return _completed(plugin, Method)
+
+
+def as_classifier(plugin: Any) -> TrainedClassifier:
+    """What a method's ``fit`` returned, checked and completed like the method itself."""
+    return _completed(plugin, TrainedClassifier)
+
+
+def _completed(plugin: Any, base: type[_Contract]) -> _Contract:
+    """The object with the defaults of its base class.
+
+    In version 0.1 any class with ``fit`` was a method. Such a class keeps working: the base class is added to it.
+    """
+    cls = type(plugin)
+    required = _REQUIRED[base]
+    if isinstance(plugin, base):
+        if getattr(cls, required) is getattr(base, required):
+            raise PluginError(f"{cls.__name__} has no {required}; see {_PAGE}")
+        _refuse_misspelt(plugin, base)
+        return plugin
+    if not callable(getattr(plugin, required, None)):
+        raise PluginError(f"{cls.__name__} has no {required}; see {_PAGE}")
+    _refuse_misspelt(plugin, base)
+    warnings.warn(
+        f"{cls.__name__} should inherit from {base.__module__}.{base.__name__}; "
+        "a class without it will be refused in 1.0",
+        OldPluginWarning,
+        stacklevel=3,
+    )
+    members = {"__module__": cls.__module__, "__qualname__": cls.__qualname__, "__doc__": cls.__doc__}
+    try:
+        plugin.__class__ = type(cls.__name__, (cls, base), members)
+    except TypeError as error:
+        raise PluginError(f"{cls.__name__} must inherit from {base.__name__} ({error}); see {_PAGE}") from None
+    completed: _Contract = plugin
+    return completed
+
+
+def _refuse_misspelt(plugin: object, base: type) -> None:
+    """Refuse a class member whose name is almost that of a contract member, which would silently have no effect."""
+    known = [name for name in dir(base) if not name.startswith("_")]
+    for cls in type(plugin).__mro__:
+        if cls.__module__.startswith("lmassay.") or cls is object:
+            continue
+        for name in vars(cls):
+            if name.startswith("_") or name in known:
+                continue
+            similar = difflib.get_close_matches(name, known, n=1, cutoff=_SIMILAR)
+            # A class that also defines the member itself has a reason for the second name.
+            if not similar or similar[0] in vars(cls):
+                continue
+            raise PluginError(
+                f"{cls.__name__}.{name} is not a member of {base.__name__}; did you mean '{similar[0]}'? "
+                "If it is your own, begin its name with an underscore"
+            )
+
+
+def __getattr__(name: str) -> Any:
+    if name == "Lesson":
+        warnings.warn(
+            f"{__name__}.Lesson is now called TrainingInputs; the old name will go in 1.0",
+            OldPluginWarning,
+            stacklevel=2,
+        )
+        return TrainingInputs
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -18,11 +18,11 @@ from typing import Literal, get_args
 import torch
 
 from lmassay.errors import ConfigError, DataError
-from lmassay.evaluations.fewshot.methods.learner import Item
+from lmassay.evaluations.fewshot.methods.learner import EncodedItem
 
 Decoding = Literal["default", "ltr", "parallel"]
 Positions = Sequence[Sequence[int]]
-Reader = Callable[[Sequence[Item], Positions], torch.Tensor]
+Reader = Callable[[Sequence[EncodedItem], Positions], torch.Tensor]
 """Logits over the vocabulary for what stands at the given positions of each item, one row a position, item by item."""
 Texts = Sequence[Sequence[Sequence[int]]]
 """For each item the texts that are tried in its gap, as tokens."""
@@ -32,15 +32,15 @@ class Gaps(ABC):
     """Costs of texts while training, their scores when evaluating, and free writing."""
 
     @abstractmethod
-    def costs(self, items: Sequence[Item], texts: Texts) -> list[list[torch.Tensor]]:
+    def costs(self, items: Sequence[EncodedItem], texts: Texts) -> list[list[torch.Tensor]]:
         """For each item and text the tokens' negative log-probabilities, with gradient."""
 
     @abstractmethod
-    def scores(self, items: Sequence[Item], texts: Texts) -> list[list[float]]:
+    def scores(self, items: Sequence[EncodedItem], texts: Texts) -> list[list[float]]:
         """For each item and text the sum of its tokens' log-probabilities."""
 
     @abstractmethod
-    def write(self, items: Sequence[Item]) -> list[list[int]]:
+    def write(self, items: Sequence[EncodedItem]) -> list[list[int]]:
         """What the network itself puts into each gap, one token a mask."""
 
     @abstractmethod
@@ -54,19 +54,19 @@ class MaskedGaps(Gaps):
     def __init__(self, read: Reader, decoding: Decoding, batch_size: int) -> None:
         self._read, self._decoding, self._batch_size = read, decoding, batch_size
 
-    def costs(self, items: Sequence[Item], texts: Texts) -> list[list[torch.Tensor]]:
+    def costs(self, items: Sequence[EncodedItem], texts: Texts) -> list[list[torch.Tensor]]:
         # Only the masks that some text needs; WSC's padding is part of its text.
         needed = [max(map(len, of_item), default=0) for of_item in texts]
         places = [item.masks[:count] for item, count in zip(items, needed, strict=True)]
         rows = self._read(items, places).float().log_softmax(dim=-1).split(needed)
         return [[-_at(scores, text) for text in of_item] for scores, of_item in zip(rows, texts, strict=True)]
 
-    def scores(self, items: Sequence[Item], texts: Texts) -> list[list[float]]:
+    def scores(self, items: Sequence[EncodedItem], texts: Texts) -> list[list[float]]:
         gaps = [Gap(item, tuple(text)) for item, of_item in zip(items, texts, strict=True) for text in of_item]
         found = iter(log_probabilities(self._read, gaps, self._decoding, self._batch_size).tolist())
         return [[next(found) for _ in of_item] for of_item in texts]
 
-    def write(self, items: Sequence[Item]) -> list[list[int]]:
+    def write(self, items: Sequence[EncodedItem]) -> list[list[int]]:
         return greedy_fill(self._read, items, self._decoding, self._batch_size)
 
     def total(self, cost: torch.Tensor) -> torch.Tensor:
@@ -79,14 +79,14 @@ class CausalGaps(Gaps):
     def __init__(self, read: Reader, batch_size: int) -> None:
         self._read, self._batch_size = read, batch_size
 
-    def costs(self, items: Sequence[Item], texts: Texts) -> list[list[torch.Tensor]]:
+    def costs(self, items: Sequence[EncodedItem], texts: Texts) -> list[list[torch.Tensor]]:
         lines, places = _continued(items, texts)
         flat = [text for of_item in texts for text in of_item]
         rows = self._read(lines, places).float().log_softmax(dim=-1).split([len(text) for text in flat])
         found = iter([-_at(scores, text) for scores, text in zip(rows, flat, strict=True)])
         return [[next(found) for _ in of_item] for of_item in texts]
 
-    def scores(self, items: Sequence[Item], texts: Texts) -> list[list[float]]:
+    def scores(self, items: Sequence[EncodedItem], texts: Texts) -> list[list[float]]:
         lines, places = _continued(items, texts)
         flat = [text for of_item in texts for text in of_item]
         order = sorted(range(len(lines)), key=lambda number: len(lines[number].ids))
@@ -100,7 +100,7 @@ class CausalGaps(Gaps):
         found = iter(totals)
         return [[next(found) for _ in of_item] for of_item in texts]
 
-    def write(self, items: Sequence[Item]) -> list[list[int]]:
+    def write(self, items: Sequence[EncodedItem]) -> list[list[int]]:
         """From left to right: the next token is read at the end of what stands there."""
         written: list[list[int]] = [[] for _ in items]
         order = sorted(range(len(items)), key=lambda number: len(items[number].masks))
@@ -120,7 +120,7 @@ class CausalGaps(Gaps):
         return cost.sum()
 
 
-def _continued(items: Sequence[Item], texts: Texts) -> tuple[list[Item], Positions]:
+def _continued(items: Sequence[EncodedItem], texts: Texts) -> tuple[list[EncodedItem], Positions]:
     """Each item cut off before its gap and followed by each text, with the places of the text's tokens."""
     lines, places = [], []
     for item, of_item in zip(items, texts, strict=True):
@@ -151,7 +151,7 @@ def _at(scores: torch.Tensor, text: Sequence[int]) -> torch.Tensor:
 class Gap:
     """An example and one text for its gap, as tokens."""
 
-    item: Item
+    item: EncodedItem
     tokens: tuple[int, ...]
 
 
@@ -162,7 +162,7 @@ def known_decoding(name: str) -> Decoding:
     raise ConfigError(f"unknown decoding strategy {name!r}: use one of {', '.join(get_args(Decoding))}")
 
 
-def trimmed(item: Item, masks: int) -> Item:
+def trimmed(item: EncodedItem, masks: int) -> EncodedItem:
     """The item with only the first ``masks`` of its masks; continuous prompt slots keep their places in the text."""
     dropped = set(item.masks[masks:])
     if masks > len(item.masks):
@@ -180,7 +180,7 @@ def trimmed(item: Item, masks: int) -> Item:
     )
 
 
-def filled(item: Item, tokens: Sequence[int]) -> Item:
+def filled(item: EncodedItem, tokens: Sequence[int]) -> EncodedItem:
     """The item with the tokens in place of its masks: as many masks as there are tokens, none left."""
     shorter = trimmed(item, len(tokens))
     ids = list(shorter.ids)
@@ -254,7 +254,7 @@ def _fill_known(read: Reader, gaps: Sequence[Gap], first: torch.Tensor, decoding
 
 
 def greedy_fill(
-    read: Reader, items: Sequence[Item], decoding: Decoding = "default", batch_size: int = 32
+    read: Reader, items: Sequence[EncodedItem], decoding: Decoding = "default", batch_size: int = 32
 ) -> list[list[int]]:
     """What the network itself writes into each item's masks: the likeliest token of one place after the other."""
     written: list[list[int]] = [[] for _ in items]
@@ -275,7 +275,7 @@ def greedy_fill(
     return written
 
 
-def _write(item: Item, places: list[int], sure: list[float], tokens: list[int], decoding: Decoding) -> None:
+def _write(item: EncodedItem, places: list[int], sure: list[float], tokens: list[int], decoding: Decoding) -> None:
     if decoding == "parallel":
         for place, token in zip(places, tokens, strict=True):
             item.ids[place] = token
@@ -292,7 +292,7 @@ def _rows(lengths: Sequence[int]) -> Iterator[tuple[int, int]]:
     return pairwise(ends)
 
 
-def _own(item: Item) -> Item:
+def _own(item: EncodedItem) -> EncodedItem:
     """A copy whose ids may be written to."""
     return replace(item, ids=list(item.ids))
 

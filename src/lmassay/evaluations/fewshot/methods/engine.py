@@ -1,7 +1,7 @@
-"""The training loop: the order of the examples, updates, looks at the dev set, and the weights that are kept.
+"""The training loop: the order of the examples, updates, evaluations on the dev set, and the weights that are kept.
 
-One training serves every evaluation interval that is asked for: looking at the dev set draws no random numbers, so the
-trajectory is the same however often it is looked at, and each interval keeps its own best weights.
+One training serves every evaluation interval that is asked for. An evaluation on the dev set draws no random numbers,
+so the trajectory is the same however often the dev set is evaluated, and each interval keeps its own best weights.
 """
 
 from __future__ import annotations
@@ -18,94 +18,107 @@ import torch
 from numpy.typing import NDArray
 
 from lmassay.errors import ConfigError, ModelError
-from lmassay.evaluations.fewshot.methods.contract import Choice, Course, Told
-from lmassay.evaluations.fewshot.methods.learner import Item, Learner, by_length
+from lmassay.evaluations.fewshot.methods.contract import Choice, ProgressCallback, TrainingCourse
+from lmassay.evaluations.fewshot.methods.learner import EncodedItem, Learner, by_length
 from lmassay.evaluations.fewshot.methods.network import untouched_draws
 
 Weights = Mapping[str, torch.Tensor]
 Optimiser = Literal["adamw", "hf_adamw"]
-Look = Callable[[], dict[str, float]]
-"""The dev metrics of the weights as they are now."""
-# FewNLU looks for these pieces of a parameter's name; RoBERTa's and ALBERT's layer norms of other names are decayed.
+DevEvaluation = Callable[[], dict[str, float]]
+"""Computes the dev metrics of the current weights."""
+# FewNLU looks for these substrings in a parameter's name. It misses the layer norms of RoBERTa's and ALBERT's heads,
+# which have other names and are therefore decayed.
 _NOT_DECAYED = ("bias", "LayerNorm.weight")
 _BETAS = (0.9, 0.999)
 # FewNLU's sampler draws the seed of each epoch from 0 to this.
 _EPOCH_SEEDS = 10_000
-_TOO_LARGE = "the memory is not enough; lower micro_batch, eval_batch or max_seq_length, or take a smaller model"
-_MEMORY = ("out of memory", "not enough memory", "can't allocate memory")
+_TOO_LARGE = "out of memory; lower micro_batch, eval_batch or max_seq_length, or use a smaller model"
+_OUT_OF_MEMORY = ("out of memory", "not enough memory", "can't allocate memory")
 
 
 @dataclass(frozen=True, slots=True)
-class Hyper:
-    """Hyper-parameters of the loop. ``max_steps`` counts updates; ``epochs`` is used where it is None."""
+class Hyperparameters:
+    """The options of the loop. ``max_steps`` counts updates; if it is None, ``epochs`` is used."""
 
     max_steps: int | None = 250
     epochs: int = 3
     batch_size: int = 16
-    """Examples an update."""
+    """Examples per update."""
     micro_batch: int = 4
-    """Examples that go through the network at once: a matter of memory; but for dropout the numbers stay the same."""
+    """Examples that go through the network at once. It decides the memory needed; except for dropout, the numbers do
+    not depend on it."""
     eval_batch: int = 32
     learning_rate: float = 1e-5
     weight_decay: float = 0.01
     adam_epsilon: float = 1e-8
     warmup_ratio: float = 0.0
     max_grad_norm: float = 1.0
-    """Longer gradients are cut to this length; 0 for never."""
+    """Longer gradients are clipped to this norm; 0 for never."""
     eval_ratios: tuple[float, ...] = (0.02,)
     patience: int = 6
-    """So many looks without a strictly better score end the training."""
+    """The training ends after this many evaluations without a strictly better score."""
     optimiser: Optimiser = "adamw"
     reference: bool = False
-    """FewNLU's own loop: an update more than ``max_steps``, the last without effect; micro-batches in the drawn order,
-    gathered across epochs, and a small one at an epoch's end weighing as much as a full one."""
+    """FewNLU's own loop: one update more than ``max_steps``, the last one with learning rate 0; micro-batches in the
+    drawn order, accumulated across epochs, and a small one at the end of an epoch counts as much as a full one."""
 
 
 @dataclass(frozen=True, slots=True)
-class Taught:
-    """What a training gave: its course, the choice of each interval, and the chosen weights by update."""
+class TrainingResult:
+    """The course of a training, the choice of each evaluation interval, and the chosen weights by update."""
 
-    course: Course
+    course: TrainingCourse
     choices: list[Choice]
     weights: Mapping[int, Weights]
     parameters: Mapping[str, torch.nn.Parameter]
 
     def use(self, choice: Choice) -> None:
-        """Set the parameters to the choice's weights; the last ones, if they are the only choice, were not copied."""
+        """Set the parameters to the choice's weights. The last weights were not copied if they are the only choice."""
         if choice.step in self.weights:
-            put(self.weights[choice.step], self.parameters)
+            load_weights(self.weights[choice.step], self.parameters)
 
 
 def train(
-    learner: Learner, items: Sequence[Item], look: Look | None, hyper: Hyper, *, sampler_seed: int, told: Told
-) -> Taught:
-    """Teach the learner. It ends with the weights of the first interval's choice."""
+    learner: Learner,
+    items: Sequence[EncodedItem],
+    evaluate_dev: DevEvaluation | None,
+    hyper: Hyperparameters,
+    *,
+    sampler_seed: int,
+    report_progress: ProgressCallback,
+) -> TrainingResult:
+    """Train the learner. Afterwards it has the weights of the first interval's choice."""
     if not items:
-        raise ModelError("there is nothing to learn from: the split's training part is empty")
-    plan = _Plan.of(len(items), hyper)
-    watched = watches(hyper.eval_ratios, plan.total, hyper.patience, has_dev=look is not None)
-    optimised = [(name, parameter, rate) for name, parameter, rate in learner.optimised() if parameter.requires_grad]
-    parameters = {name: parameter for name, parameter, _ in optimised}
-    optimiser = make_optimiser(hyper.optimiser, optimised, hyper.learning_rate, hyper.weight_decay, hyper.adam_epsilon)
+        raise ModelError("there is nothing to learn from: the training part of the split is empty")
+    plan = _UpdatePlan.of(len(items), hyper)
+    rules = stopping_rules(hyper.eval_ratios, plan.total, hyper.patience, has_dev=evaluate_dev is not None)
+    trained = [entry for entry in learner.optimised() if entry[1].requires_grad]
+    parameters = {name: parameter for name, parameter, _ in trained}
+    optimiser = make_optimiser(hyper.optimiser, trained, hyper.learning_rate, hyper.weight_decay, hyper.adam_epsilon)
     losses: list[float] = []
-    rates: list[float] = []
+    learning_rates: list[float] = []
     curve: list[tuple[int, dict[str, float]]] = []
+    updates = islice(_updates(learner, items, hyper, sampler_seed), plan.updates)
     try:
         learner.network.train()
-        for update, groups in enumerate(islice(_updates(learner, items, hyper, sampler_seed), plan.updates), start=1):
+        for update, micro_batches in enumerate(updates, start=1):
             share = linear(update - 1, plan.total, plan.warmup, from_zero=hyper.reference)
             set_rate(optimiser, share)
-            rates.append(hyper.learning_rate * share)
-            found = _parts(learner, groups) if hyper.reference else learner.losses(groups)
-            losses.append(_step(found, optimiser, list(parameters.values()), hyper.max_grad_norm, update))
-            looking = [watch for watch in watched if watch.looks_at(update)]
-            if looking and look is not None:
-                dev = look()
+            learning_rates.append(hyper.learning_rate * share)
+            if hyper.reference:
+                parts = _equally_weighted_losses(learner, micro_batches)
+            else:
+                parts = learner.losses(micro_batches)
+            losses.append(_update_weights(parts, optimiser, list(parameters.values()), hyper.max_grad_norm, update))
+            due = [rule for rule in rules if rule.is_due(update)]
+            if due and evaluate_dev is not None:
+                dev = evaluate_dev()
+                # The evaluation has switched the network to evaluation mode.
                 learner.network.train()
                 curve.append((update, dev))
-                _keep(looking, update, dev, parameters)
-            told(update / plan.updates)
-            if all(watch.stopped_at is not None for watch in watched):
+                _keep_best(due, update, dev, parameters)
+            report_progress(update / plan.updates)
+            if all(rule.stopped_at is not None for rule in rules):
                 break
     except (MemoryError, RuntimeError) as error:
         if _memory_ran_out(error):
@@ -114,17 +127,18 @@ def train(
     finally:
         learner.network.eval()
         optimiser.zero_grad(set_to_none=True)
-    told(1.0)
-    return _ended(watched, Course(len(losses), losses, rates, curve), parameters)
+    report_progress(1.0)
+    return _result(rules, TrainingCourse(len(losses), losses, learning_rates, curve), parameters)
 
 
-def check_schedule(hyper: Hyper, n_train: int, *, has_dev: bool) -> None:
-    """Raise a ConfigError for numbers of updates and looks that make no training."""
-    watches(hyper.eval_ratios, _Plan.of(n_train, hyper).total, hyper.patience, has_dev=has_dev)
+def check_schedule(hyper: Hyperparameters, n_train: int, *, has_dev: bool) -> None:
+    """Raise a ConfigError for numbers of updates and evaluations that make no training."""
+    plan = _UpdatePlan.of(n_train, hyper)
+    stopping_rules(hyper.eval_ratios, plan.total, hyper.patience, has_dev=has_dev)
 
 
-def scores(learner: Learner, items: Sequence[Item], batch_size: int) -> NDArray[np.float64]:
-    """Label scores, one row an item; computed in batches of like length, without a trace in the random numbers."""
+def scores(learner: Learner, items: Sequence[EncodedItem], batch_size: int) -> NDArray[np.float64]:
+    """Label scores, one row per item. Items of similar length share a batch; random generators are left untouched."""
     if not items:
         raise ModelError("there is nothing to classify")
     learner.network.eval()
@@ -132,142 +146,186 @@ def scores(learner: Learner, items: Sequence[Item], batch_size: int) -> NDArray[
     device = next(learner.network.parameters()).device
     try:
         with torch.no_grad(), untouched_draws(device):
-            for places in by_length(items, batch_size):
-                found = learner.logits([items[place] for place in places]).double().cpu().numpy()
-                for place, row in zip(places, found, strict=True):
-                    rows[place] = row
+            for indices in by_length(items, batch_size):
+                logits = learner.logits([items[index] for index in indices]).double().cpu().numpy()
+                for index, row in zip(indices, logits, strict=True):
+                    rows[index] = row
     except (MemoryError, RuntimeError) as error:
         if _memory_ran_out(error):
             raise ModelError(_TOO_LARGE) from error
         raise
     stacked = np.stack(rows)
     if np.isnan(stacked).any():
-        raise ModelError("the network's scores are NaN: its weights ran away in training; lower learning_rate")
+        raise ModelError("the network's scores are NaN: the training diverged; lower learning_rate")
     return stacked
 
 
+def _memory_ran_out(error: BaseException) -> bool:
+    if isinstance(error, MemoryError | torch.OutOfMemoryError):
+        return True
+    message = str(error).lower()
+    return any(phrase in message for phrase in _OUT_OF_MEMORY)
+
+
+# --- updates ----------------------------------------------------------------------------------------------------------
+
+
 @dataclass(frozen=True, slots=True)
-class _Plan:
+class _UpdatePlan:
     total: int
-    """What shares are taken of, and when the learning rate reaches 0."""
+    """What evaluation intervals are shares of, and the update at which the learning rate reaches 0."""
     updates: int
+    """How many updates are made. With ``reference`` this is one more than ``total`` (FewNLU counts from 0 and stops
+    after the update that exceeds the maximum)."""
     warmup: int
 
     @classmethod
-    def of(cls, n: int, hyper: Hyper) -> _Plan:
-        for name, least in (("batch_size", 1), ("micro_batch", 1), ("eval_batch", 1), ("epochs", 1), ("patience", 1)):
-            if getattr(hyper, name) < least:
-                raise ConfigError(f"{name}: must be at least {least}, got {getattr(hyper, name)}")
+    def of(cls, n: int, hyper: Hyperparameters) -> _UpdatePlan:
+        """The plan for ``n`` training examples."""
+        counts = {
+            "batch_size": hyper.batch_size,
+            "micro_batch": hyper.micro_batch,
+            "eval_batch": hyper.eval_batch,
+            "epochs": hyper.epochs,
+            "patience": hyper.patience,
+        }
+        for name, count in counts.items():
+            if count < 1:
+                raise ConfigError(f"{name}: must be at least 1, got {count}")
         if hyper.max_steps is not None and hyper.max_steps < 1:
             raise ConfigError(f"max_steps: must be at least 1, got {hyper.max_steps}; leave it out to use epochs")
         if hyper.reference:
-            parts, gathered = rhythm(n, hyper)
-            total = hyper.max_steps or parts // gathered * hyper.epochs
-            # So many epochs would do if each ended with an update; with few examples they do not.
-            epochs = hyper.max_steps // max(1, parts // gathered) + 1 if hyper.max_steps else hyper.epochs
-            updates = parts * epochs // gathered
-            updates = min(updates, hyper.max_steps + 1) if hyper.max_steps else updates
+            total, updates = cls._reference_counts(n, hyper)
+        elif hyper.max_steps is not None:
+            total = updates = hyper.max_steps
         else:
-            total = updates = hyper.max_steps or -(-n // hyper.batch_size) * hyper.epochs
+            total = updates = math.ceil(n / hyper.batch_size) * hyper.epochs
         if total < 1 or updates < 1:
             raise ConfigError(f"{n} examples are less than one update of {hyper.batch_size}; lower batch_size")
         return cls(total, updates, int(total * hyper.warmup_ratio))
 
+    @staticmethod
+    def _reference_counts(n: int, hyper: Hyperparameters) -> tuple[int, int]:
+        """FewNLU's numbers: updates that the schedule is made for, and updates that happen."""
+        per_epoch, per_update = micro_batch_counts(n, hyper)
+        updates_per_epoch = per_epoch // per_update
+        if not hyper.max_steps:
+            return updates_per_epoch * hyper.epochs, per_epoch * hyper.epochs // per_update
+        # FewNLU computes the number of epochs as if each ended with an update; with few examples that is too few, and
+        # the training ends before max_steps.
+        epochs = hyper.max_steps // max(1, updates_per_epoch) + 1
+        return hyper.max_steps, min(per_epoch * epochs // per_update, hyper.max_steps + 1)
 
-def rhythm(n: int, hyper: Hyper) -> tuple[int, int]:
-    """FewNLU's micro-batches an epoch, and how many of them make an update."""
+
+def micro_batch_counts(n: int, hyper: Hyperparameters) -> tuple[int, int]:
+    """FewNLU's micro-batches per epoch of ``n`` examples, and how many of them make an update."""
     size = min(hyper.micro_batch, hyper.batch_size)
-    return -(-n // size), hyper.batch_size // size
+    return math.ceil(n / size), hyper.batch_size // size
 
 
-def _updates(learner: Learner, items: Sequence[Item], hyper: Hyper, seed: int) -> Iterator[list[list[Item]]]:
-    """The micro-batches of one update after the other."""
-    n, size = len(items), min(hyper.micro_batch, hyper.batch_size)
+def _updates(
+    learner: Learner, items: Sequence[EncodedItem], hyper: Hyperparameters, seed: int
+) -> Iterator[list[list[EncodedItem]]]:
+    """The micro-batches of one update after the other, without end."""
+    size = min(hyper.micro_batch, hyper.batch_size)
     if hyper.reference:
-        drawn, (_, gathered) = batches(n, size, seed), rhythm(n, hyper)
+        drawn = batches(len(items), size, seed)
+        _, per_update = micro_batch_counts(len(items), hyper)
         while True:
-            yield [[items[place] for place in next(drawn)] for _ in range(gathered)]
-    for places in batches(n, hyper.batch_size, seed):
-        update = [items[place] for place in places]
-        groups = by_length(update, size) if learner.regroups else _in_order(len(update), size)
-        yield [[update[place] for place in group] for group in groups]
+            # Accumulated across the end of an epoch, as in FewNLU.
+            yield [_selected(items, next(drawn)) for _ in range(per_update)]
+    for indices in batches(len(items), hyper.batch_size, seed):
+        update = _selected(items, indices)
+        if learner.regroups:
+            groups = by_length(update, size)
+        else:
+            groups = [list(range(start, min(start + size, len(update)))) for start in range(0, len(update), size)]
+        yield [_selected(update, group) for group in groups]
 
 
-def _parts(learner: Learner, groups: Sequence[Sequence[Item]]) -> Iterator[torch.Tensor]:
-    """As FewNLU has it: every micro-batch counts alike."""
-    for group in groups:
-        yield learner.loss(group) / len(groups)
+def _selected(items: Sequence[EncodedItem], indices: Sequence[int]) -> list[EncodedItem]:
+    return [items[index] for index in indices]
 
 
-def _in_order(n: int, size: int) -> list[list[int]]:
-    return [list(range(start, min(start + size, n))) for start in range(0, n, size)]
+def _equally_weighted_losses(
+    learner: Learner, micro_batches: Sequence[Sequence[EncodedItem]]
+) -> Iterator[torch.Tensor]:
+    """The loss of an update as FewNLU computes it: every micro-batch counts the same, whatever its size."""
+    for items in micro_batches:
+        yield learner.loss(items) / len(micro_batches)
 
 
-def _step(
+def _update_weights(
     losses: Iterator[torch.Tensor], optimiser: Any, parameters: list[torch.nn.Parameter], max_norm: float, update: int
 ) -> float:
+    """One update from the losses of its micro-batches; returns their sum."""
     optimiser.zero_grad(set_to_none=True)
     total: torch.Tensor | None = None
     for loss in losses:
         loss.backward()
+        # Summed as a tensor: reading a number after every micro-batch would make the device wait.
         total = loss.detach() if total is None else total + loss.detach()
     assert total is not None
     value = float(total)
     if not math.isfinite(value):
-        what = "NaN" if math.isnan(value) else "infinite"
-        raise ModelError(f"the loss became {what} at update {update}; lower learning_rate (or max_grad_norm)")
+        kind = "NaN" if math.isnan(value) else "infinite"
+        raise ModelError(f"the loss became {kind} at update {update}; lower learning_rate (or max_grad_norm)")
     if max_norm > 0:
         torch.nn.utils.clip_grad_norm_(parameters, max_norm)
     optimiser.step()
     return value
 
 
-def _keep(
-    looking: Sequence[Watch], update: int, dev: dict[str, float], parameters: Mapping[str, torch.nn.Parameter]
+# --- the weights that are kept ----------------------------------------------------------------------------------------
+
+
+def _keep_best(
+    due: Sequence[EarlyStopping], update: int, dev: dict[str, float], parameters: Mapping[str, torch.nn.Parameter]
 ) -> None:
+    """Tell the intervals that are due the dev metrics, and copy the weights for those that choose them."""
     weights: Weights | None = None
-    for watch in looking:
-        if watch.look(update, dev):
-            weights = copied(parameters) if weights is None else weights
-            watch.weights = weights
+    for rule in due:
+        if rule.record(update, dev):
+            # Intervals that choose the same update share one copy.
+            if weights is None:
+                weights = copy_weights(parameters)
+            rule.weights = weights
 
 
-def _ended(watched: Sequence[Watch], course: Course, parameters: Mapping[str, torch.nn.Parameter]) -> Taught:
-    choices = [watch.choice(course.updates) for watch in watched]
-    kept: dict[int, Weights] = {w.step: w.weights for w in watched if w.weights is not None}
+def _result(
+    rules: Sequence[EarlyStopping], course: TrainingCourse, parameters: Mapping[str, torch.nn.Parameter]
+) -> TrainingResult:
+    choices = [rule.choice(course.updates) for rule in rules]
+    kept: dict[int, Weights] = {rule.step: rule.weights for rule in rules if rule.weights is not None}
+    # An interval that never chose keeps the last weights; they must be copied before others are loaded.
     if kept and any(choice.step not in kept for choice in choices):
-        kept[course.updates] = copied(parameters)
-    taught = Taught(course, choices, kept, parameters)
-    taught.use(choices[0])
-    return taught
+        kept[course.updates] = copy_weights(parameters)
+    result = TrainingResult(course, choices, kept, parameters)
+    result.use(choices[0])
+    return result
 
 
-def copied(parameters: Mapping[str, torch.nn.Parameter]) -> Weights:
-    """What the parameters are now, on the CPU."""
+def copy_weights(parameters: Mapping[str, torch.nn.Parameter]) -> Weights:
+    """The current values of the parameters, on the CPU."""
     return {name: parameter.detach().to("cpu", copy=True) for name, parameter in parameters.items()}
 
 
-def put(weights: Weights, parameters: Mapping[str, torch.nn.Parameter]) -> None:
-    """Set the parameters to a copy made before."""
+def load_weights(weights: Weights, parameters: Mapping[str, torch.nn.Parameter]) -> None:
+    """Set the parameters to a copy that ``copy_weights`` made."""
     with torch.no_grad():
         for name, parameter in parameters.items():
             parameter.copy_(weights[name])
-
-
-def _memory_ran_out(error: BaseException) -> bool:
-    text = str(error).lower()
-    return isinstance(error, MemoryError | torch.OutOfMemoryError) or any(part in text for part in _MEMORY)
 
 
 # --- FewNLU's early stopping, for several evaluation intervals of one training ----------------------------------------
 
 
 @dataclass(slots=True)
-class Watch:
-    """One evaluation interval: its best weights so far and when it would have stopped."""
+class EarlyStopping:
+    """One evaluation interval: its best weights so far, and when it would have stopped."""
 
     ratio: float | None
-    """The share of the training between two looks; None: the last weights are taken unseen."""
+    """The share of the training between two evaluations; None if the last weights are kept unseen."""
     every: int | None
     """The same in updates."""
     patience: int
@@ -278,52 +336,54 @@ class Watch:
     weights: Weights | None = None
     stopped_at: int | None = None
 
-    def looks_at(self, update: int) -> bool:
+    def is_due(self, update: int) -> bool:
+        """Whether the dev set is evaluated after this update."""
         return self.every is not None and self.stopped_at is None and update % self.every == 0
 
-    def look(self, update: int, dev: dict[str, float]) -> bool:
-        """Whether the weights of now are the best: at least as good as any before, so that of equals the latest wins.
+    def record(self, update: int, dev: dict[str, float]) -> bool:
+        """Take the dev metrics after an update; True if the current weights are now the best.
 
-        Only what is strictly better sets the patience back.
+        As in FewNLU, weights win if they are at least as good as any before, so the latest of equals is kept; but only
+        a strictly better score resets the patience.
         """
         score = sum(dev.values()) / len(dev)
-        chosen = score >= self.best
+        is_chosen = score >= self.best
         self.unimproved = 0 if score > self.best else self.unimproved + 1
-        if chosen:
+        if is_chosen:
             self.best, self.step, self.dev = score, update, dev
         if self.unimproved >= self.patience:
             self.stopped_at = update
-        return chosen
+        return is_chosen
 
     def choice(self, updates: int) -> Choice:
-        """What was chosen when the training has ended after ``updates``."""
-        return Choice(
-            self.ratio, self.step or updates, self.dev, self.stopped_at if self.stopped_at is not None else updates
-        )
+        """The choice of a training that has ended after ``updates``."""
+        stopped_at = updates if self.stopped_at is None else self.stopped_at
+        return Choice(self.ratio, self.step or updates, self.dev, stopped_at)
 
 
-def watches(ratios: Sequence[float], total: int, patience: int, *, has_dev: bool) -> list[Watch]:
-    """One watch a ratio. Without a dev set, or with ratio 1, the last weights are taken."""
+def stopping_rules(ratios: Sequence[float], total: int, patience: int, *, has_dev: bool) -> list[EarlyStopping]:
+    """One rule per ratio. Without a dev set, or with ratio 1, the last weights are kept."""
     if not has_dev:
-        return [Watch(None, None, patience)]
+        return [EarlyStopping(None, None, patience)]
     if len(set(ratios)) != len(ratios):
-        raise ConfigError(f"eval_ratios: a ratio stands there twice: {', '.join(f'{ratio:g}' for ratio in ratios)}")
-    made = []
+        given = ", ".join(f"{ratio:g}" for ratio in ratios)
+        raise ConfigError(f"eval_ratios: a ratio is given twice: {given}")
+    rules = []
     for ratio in ratios:
         if not 0 < ratio <= 1:
-            raise ConfigError(f"eval_ratios: {ratio} is no share of a training; write a number above 0, at most 1")
+            raise ConfigError(f"eval_ratios: {ratio} is not a share of a training; use a number above 0 and up to 1")
         every = int(ratio * total)
         if every == 0:
             raise ConfigError(
                 f"eval_ratios: {ratio} of {total} updates is less than one update, so the dev set would never be "
-                f"looked at; the smallest possible is {_smallest(total)}, or train longer (max_steps)"
+                f"evaluated; the smallest possible is {_smallest_ratio(total)}, or train longer (max_steps)"
             )
-        made.append(Watch(ratio, None if ratio == 1 else every, patience))
-    return made
+        rules.append(EarlyStopping(ratio, None if ratio == 1 else every, patience))
+    return rules
 
 
-def _smallest(total: int) -> float:
-    """The smallest ratio that comes to an update, in four digits or as many as it takes."""
+def _smallest_ratio(total: int) -> float:
+    """The smallest ratio that gives one update, in four digits or as many as it takes."""
     for digits in range(4, 16):
         ratio: float = math.ceil(10**digits / total) / 10**digits
         if int(ratio * total) == 1:
@@ -331,87 +391,100 @@ def _smallest(total: int) -> float:
     return 1 / total
 
 
-# --- AdamW and its schedule: torch's own, or as transformers 4.5.1 had it for the published figures -------------------
+# --- AdamW and its schedule: torch's own, or that of transformers 4.5.1, which gave the published figures -------------
 
 
 @dataclass(slots=True)
-class _State:
+class _AdamState:
     mean: torch.Tensor
     square: torch.Tensor
     step: int = 0
 
 
 class HfAdamW:
-    """Adam whose weights decay after the update, eps added before the bias correction (transformers 4.5.1)."""
+    """AdamW as in transformers 4.5.1: weights decay after the update, and eps is added before the bias correction."""
 
     def __init__(self, groups: list[dict[str, Any]], epsilon: float) -> None:
         self.param_groups = groups
         self._epsilon = epsilon
-        self._state: dict[int, _State] = {}
+        self._state: dict[int, _AdamState] = {}
 
     def zero_grad(self, set_to_none: bool = True) -> None:
+        """Forget the gradients."""
         for group in self.param_groups:
             for parameter in group["params"]:
                 parameter.grad = None
 
     def step(self) -> None:
+        """One update of all parameters that have a gradient."""
         with torch.no_grad():
             for group in self.param_groups:
                 self._step(group)
 
     def _step(self, group: dict[str, Any]) -> None:
-        parameters = [p for p in group["params"] if p.grad is not None]
+        parameters = [parameter for parameter in group["params"] if parameter.grad is not None]
         if not parameters:
             return
-        states = [self._state_of(parameter) for parameter in parameters]
-        gradients = [p.grad for p in parameters]
-        means, squares = [state.mean for state in states], [state.square for state in states]
-        first, second = _BETAS
-        torch._foreach_mul_(means, first)
-        torch._foreach_add_(means, gradients, alpha=1 - first)
-        torch._foreach_mul_(squares, second)
-        torch._foreach_addcmul_(squares, gradients, gradients, value=1 - second)
-        roots = torch._foreach_sqrt(squares)
-        torch._foreach_add_(roots, self._epsilon)
-        sizes = [-group["lr"] * math.sqrt(1 - second**state.step) / (1 - first**state.step) for state in states]
-        torch._foreach_addcdiv_(parameters, means, roots, sizes)
+        states = [self._next_state(parameter) for parameter in parameters]
+        gradients = [parameter.grad for parameter in parameters]
+        means = [state.mean for state in states]
+        squares = [state.square for state in states]
+        beta1, beta2 = _BETAS
+        # m = β1·m + (1 - β1)·g and v = β2·v + (1 - β2)·g², for all tensors of the group in one call each.
+        torch._foreach_mul_(means, beta1)
+        torch._foreach_add_(means, gradients, alpha=1 - beta1)
+        torch._foreach_mul_(squares, beta2)
+        torch._foreach_addcmul_(squares, gradients, gradients, value=1 - beta2)
+        # θ = θ - lr · sqrt(1 - β2^t) / (1 - β1^t) · m / (sqrt(v) + eps); torch corrects v before it adds eps.
+        denominators = torch._foreach_sqrt(squares)
+        torch._foreach_add_(denominators, self._epsilon)
+        step_sizes = []
+        for state in states:
+            correction = math.sqrt(1 - beta2**state.step) / (1 - beta1**state.step)
+            step_sizes.append(-group["lr"] * correction)
+        torch._foreach_addcdiv_(parameters, means, denominators, step_sizes)
         if group["weight_decay"]:
             torch._foreach_mul_(parameters, 1 - group["lr"] * group["weight_decay"])
 
-    def _state_of(self, parameter: torch.nn.Parameter) -> _State:
+    def _next_state(self, parameter: torch.nn.Parameter) -> _AdamState:
         state = self._state.get(id(parameter))
         if state is None:
-            state = self._state[id(parameter)] = _State(torch.zeros_like(parameter), torch.zeros_like(parameter))
+            state = _AdamState(torch.zeros_like(parameter), torch.zeros_like(parameter))
+            self._state[id(parameter)] = state
         state.step += 1
         return state
 
 
 def make_optimiser(
     kind: Optimiser,
-    optimised: Iterable[tuple[str, torch.nn.Parameter, float | None]],
+    trained: Iterable[tuple[str, torch.nn.Parameter, float | None]],
     learning_rate: float,
     weight_decay: float,
     epsilon: float,
 ) -> Any:
-    """Groups by learning rate and decay; the group's full rate is kept under ``full_lr`` for the schedule."""
+    """An optimiser with one group per learning rate and decay.
+
+    ``trained`` are (name, parameter, own learning rate or None). The full learning rate of a group is kept under
+    ``full_lr`` for the schedule.
+    """
     groups: dict[tuple[float, float], list[torch.nn.Parameter]] = {}
-    for name, parameter, own_rate in optimised:
-        free = own_rate is not None or any(piece in name for piece in _NOT_DECAYED)
-        key = (learning_rate if own_rate is None else own_rate, 0.0 if free else weight_decay)
+    for name, parameter, own_rate in trained:
+        is_decayed = own_rate is None and not any(piece in name for piece in _NOT_DECAYED)
+        rate = learning_rate if own_rate is None else own_rate
+        key = (rate, weight_decay if is_decayed else 0.0)
         groups.setdefault(key, []).append(parameter)
-    listed = [
-        {"params": parameters, "lr": rate, "full_lr": rate, "weight_decay": decay}
-        for (rate, decay), parameters in groups.items()
-    ]
+    param_groups = []
+    for (rate, decay), parameters in groups.items():
+        param_groups.append({"params": parameters, "lr": rate, "full_lr": rate, "weight_decay": decay})
     if kind == "hf_adamw":
-        return HfAdamW(listed, epsilon)
-    return torch.optim.AdamW(listed, lr=learning_rate, eps=epsilon, fused=True)
+        return HfAdamW(param_groups, epsilon)
+    return torch.optim.AdamW(param_groups, lr=learning_rate, eps=epsilon, fused=True)
 
 
 def linear(update: int, total: int, warmup: int, *, from_zero: bool = True) -> float:
-    """The share of the learning rate at an update (counted from 0): up in ``warmup`` updates, then down to 0.
+    """The share of the learning rate at an update (counted from 0): up during ``warmup`` updates, then down to 0.
 
-    ``from_zero`` is how transformers has it: the first update of a warm-up has no effect.
+    ``from_zero`` is the schedule of transformers: the first update of a warm-up has no effect.
 
     >>> [linear(update, total=4, warmup=2) for update in range(5)]
     [0.0, 0.5, 1.0, 0.5, 0.0]
@@ -424,27 +497,29 @@ def linear(update: int, total: int, warmup: int, *, from_zero: bool = True) -> f
 
 
 def set_rate(optimiser: Any, share: float) -> None:
+    """Set every group to this share of its full learning rate."""
     for group in optimiser.param_groups:
         group["lr"] = group["full_lr"] * share
 
 
-# --- the order of the training examples: FewNLU's sampler, whose seed is apart from all other randomness --------------
+# --- the order of the training examples: FewNLU's sampler, whose seed is separate from all other randomness -----------
 
 
 def epochs(n: int, seed: int) -> Iterator[list[int]]:
     """One permutation of ``range(n)`` after the other, without end.
 
-    Python's generator draws the seed of each epoch, torch's the permutation.
+    As in FewNLU, Python's generator draws the seed of each epoch, and torch's generator the permutation.
     """
     if n < 1:
         raise ModelError("there are no examples to draw from")
-    draws = random.Random(seed)
+    epoch_seeds = random.Random(seed)
     while True:
-        generator = torch.Generator().manual_seed(draws.randint(0, _EPOCH_SEEDS))
+        generator = torch.Generator().manual_seed(epoch_seeds.randint(0, _EPOCH_SEEDS))
         yield torch.randperm(n, generator=generator).tolist()
 
 
 def batches(n: int, size: int, seed: int) -> Iterator[list[int]]:
-    """Places in batches of ``size``; the last of an epoch may be smaller. Without end."""
+    """Indices in batches of ``size``, without end; the last batch of an epoch may be smaller."""
     for order in epochs(n, seed):
-        yield from (order[start : start + size] for start in range(0, n, size))
+        for start in range(0, n, size):
+            yield order[start : start + size]

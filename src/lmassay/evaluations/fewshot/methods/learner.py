@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(slots=True)
-class Item:
+class EncodedItem:
     """One example as the network reads it, without padding: made once, used in every epoch and evaluation."""
 
     ids: list[int]
@@ -57,14 +57,14 @@ class Learner(ABC):
     for a whole micro-batch) says no."""
 
     @abstractmethod
-    def encode(self, examples: Sequence[InputExample], *, training: bool) -> list[Item]:
+    def encode(self, examples: Sequence[InputExample], *, training: bool) -> list[EncodedItem]:
         """Token ids, once for all. What cannot be trained on (a false referent) may be left out of training."""
 
     @abstractmethod
-    def loss(self, items: Sequence[Item]) -> torch.Tensor:
+    def loss(self, items: Sequence[EncodedItem]) -> torch.Tensor:
         """The mean loss of a micro-batch over its items, each with its weight; ready for ``backward``."""
 
-    def losses(self, groups: Sequence[Sequence[Item]]) -> Iterator[torch.Tensor]:
+    def losses(self, groups: Sequence[Sequence[EncodedItem]]) -> Iterator[torch.Tensor]:
         """The loss of a whole update in parts that add up to it, one for each micro-batch, made when it is asked for.
 
         However the update is cut, the sum is the same. Who draws or counts anything beyond the items does so for the
@@ -75,7 +75,7 @@ class Learner(ABC):
             yield self.loss(group) * (weight_of(group) / whole)
 
     @abstractmethod
-    def logits(self, items: Sequence[Item]) -> torch.Tensor:
+    def logits(self, items: Sequence[EncodedItem]) -> torch.Tensor:
         """Label scores, one row an item; called without gradients and in evaluation mode."""
 
     def optimised(self) -> Iterable[tuple[str, torch.nn.Parameter, float | None]]:
@@ -88,7 +88,7 @@ class Learner(ABC):
                 yield name, parameter, None
 
 
-def weight_of(items: Iterable[Item]) -> float:
+def weight_of(items: Iterable[EncodedItem]) -> float:
     """What the items count together in a mean loss."""
     return sum(item.weight for item in items)
 
@@ -105,10 +105,10 @@ class Batch:
     attention: torch.Tensor
 
 
-def collate(items: Sequence[Item], pad_id: int, device: torch.device) -> Batch:
+def collate(items: Sequence[EncodedItem], pad_id: int, device: torch.device) -> Batch:
     """A batch as long as its longest item.
 
-    >>> batch = collate([Item([5, 6, 7], [0, 0, 1]), Item([8], [0])], 0, torch.device("cpu"))
+    >>> batch = collate([EncodedItem([5, 6, 7], [0, 0, 1]), EncodedItem([8], [0])], 0, torch.device("cpu"))
     >>> batch.ids.tolist(), batch.attention.tolist()
     ([[5, 6, 7], [8, 0, 0]], [[1, 1, 1], [1, 0, 0]])
     """
@@ -121,7 +121,7 @@ def collate(items: Sequence[Item], pad_id: int, device: torch.device) -> Batch:
     return Batch(ids_types_attention[0], ids_types_attention[1], ids_types_attention[2])
 
 
-def by_length(items: Sequence[Item], size: int) -> list[list[int]]:
+def by_length(items: Sequence[EncodedItem], size: int) -> list[list[int]]:
     """Places of the items in groups of at most ``size``, the longest first: little padding, and what is too large
     for the memory shows at once."""
     order = sorted(range(len(items)), key=lambda place: -len(items[place]))
@@ -138,7 +138,7 @@ def distillation_loss(predicted: torch.Tensor, taught: torch.Tensor, temperature
     return functional.kl_div(log_p, q, reduction="sum") * temperature**2 / len(predicted)
 
 
-def label_loss(logits: torch.Tensor, items: Sequence[Item], temperature: float) -> torch.Tensor:
+def label_loss(logits: torch.Tensor, items: Sequence[EncodedItem], temperature: float) -> torch.Tensor:
     """Mean over items: cross-entropy with the label, or distillation where an item carries soft labels."""
     soft = [place for place, item in enumerate(items) if item.logits is not None]
     hard = [place for place, item in enumerate(items) if item.logits is None]

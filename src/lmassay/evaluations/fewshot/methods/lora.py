@@ -10,7 +10,7 @@ from pydantic import Field
 
 from lmassay.errors import ConfigError, MissingExtra
 from lmassay.evaluations.fewshot.methods.classifier import Classifier
-from lmassay.evaluations.fewshot.methods.contract import Lesson
+from lmassay.evaluations.fewshot.methods.contract import TrainingInputs
 from lmassay.evaluations.fewshot.methods.learner import Learner
 from lmassay.evaluations.fewshot.methods.network import Network, open_network
 from lmassay.evaluations.fewshot.methods.pet import pet_learner
@@ -41,16 +41,16 @@ class Lora(Training):
     learning_rate: Annotated[float, Field(gt=0)] = 5e-4
     decoding_strategy: Literal["default", "ltr", "parallel"] = "default"
 
-    def learner(self, lesson: Lesson) -> Learner:
+    def learner(self, inputs: TrainingInputs) -> Learner:
         if self.head == "classifier":
-            net = open_network(lesson.model, "classifier", len(lesson.task.labels), reference=self.reference)
+            net = open_network(inputs.model, "classifier", len(inputs.task.labels), reference=self.reference)
             self.adapt(net)
-            reading = self.reading(lesson, pattern=0, mode="cls")
-            return Classifier(net, lesson.task, reading, temperature=self.temperature)
-        net = open_network(lesson.model, reference=self.reference)
+            reading = self.reading(inputs, pattern=0, mode="cls")
+            return Classifier(net, inputs.task, reading, temperature=self.temperature)
+        net = open_network(inputs.model, reference=self.reference)
         self.adapt(net)
-        reading = self.reading(lesson, pattern=self.pattern, mode="cloze")
-        return pet_learner(self, lesson, net, reading, self.decoding_strategy)
+        reading = self.reading(inputs, pattern=self.pattern, mode="cloze")
+        return pet_learner(self, inputs, net, reading, self.decoding_strategy)
 
     def adapt(self, net: Network) -> None:
         """Put the matrices into the network; everything else is frozen (but a new classifier, and what was drawn)."""

@@ -11,7 +11,7 @@ from torch.nn import functional
 
 from lmassay.evaluations.fewshot.methods import deberta
 from lmassay.evaluations.fewshot.methods.engine import batches, epochs
-from lmassay.evaluations.fewshot.methods.learner import Batch, Item, Learner, collate
+from lmassay.evaluations.fewshot.methods.learner import Batch, EncodedItem, Learner, collate
 from lmassay.evaluations.fewshot.methods.network import Network
 from lmassay.evaluations.fewshot.tasks.examples import InputExample
 from lmassay.evaluations.fewshot.tokens import special_ids
@@ -40,7 +40,7 @@ class MlmBatch:
         return MlmBatch(batch, self.rows[asked] - start, self.columns[asked], self.targets[asked])
 
 
-class MlmBeside(Learner):
+class WithMlmLoss(Learner):
     """A learner whose loss has masked language modelling added to it: each update takes the next batch, in
     parts no larger than its micro-batches. In FewNLU's loop (``loss``) each micro-batch takes one.
 
@@ -63,14 +63,14 @@ class MlmBeside(Learner):
         # As the learner beside which it stands.
         self.regroups = inner.regroups  # type: ignore[misc]
 
-    def encode(self, examples: Sequence[InputExample], *, training: bool) -> list[Item]:
+    def encode(self, examples: Sequence[InputExample], *, training: bool) -> list[EncodedItem]:
         return self.inner.encode(examples, training=training)
 
-    def loss(self, items: Sequence[Item]) -> torch.Tensor:
+    def loss(self, items: Sequence[EncodedItem]) -> torch.Tensor:
         own, language = self._weights
         return own * self.inner.loss(items) + language * self.language_loss(next(self._batches))
 
-    def losses(self, groups: Sequence[Sequence[Item]]) -> Iterator[torch.Tensor]:
+    def losses(self, groups: Sequence[Sequence[EncodedItem]]) -> Iterator[torch.Tensor]:
         own, language = self._weights
         for loss in self.inner.losses(groups):
             yield own * loss
@@ -80,7 +80,7 @@ class MlmBeside(Learner):
             if len(part.targets):
                 yield language * len(part.targets) / len(batch.targets) * self.language_loss(part)
 
-    def logits(self, items: Sequence[Item]) -> torch.Tensor:
+    def logits(self, items: Sequence[EncodedItem]) -> torch.Tensor:
         return self.inner.logits(items)
 
     def optimised(self) -> Iterable[tuple[str, torch.nn.Parameter, float | None]]:
@@ -97,7 +97,9 @@ class MlmBeside(Learner):
         return functional.cross_entropy(logits, batch.targets)
 
 
-def mlm_batches(items: Sequence[Item], net: Network, size: int, *, seed: int, sampler_seed: int) -> Iterator[MlmBatch]:
+def mlm_batches(
+    items: Sequence[EncodedItem], net: Network, size: int, *, seed: int, sampler_seed: int
+) -> Iterator[MlmBatch]:
     """Unlabeled items in batches of ``size``, without end. A causal network is asked for every next token instead."""
     generator = torch.Generator().manual_seed(seed)
     for places in batches(len(items), size, sampler_seed):
@@ -105,14 +107,14 @@ def mlm_batches(items: Sequence[Item], net: Network, size: int, *, seed: int, sa
         yield next_tokens(drawn, net) if net.kind == "causal" else masked_tokens(drawn, net, generator)
 
 
-def masked_tokens(items: Sequence[Item], net: Network, generator: torch.Generator) -> MlmBatch:
+def masked_tokens(items: Sequence[EncodedItem], net: Network, generator: torch.Generator) -> MlmBatch:
     """15 % of the tokens are to be predicted; of these 80 % are masked, 10 % are another token, 10 % stay.
 
     Special tokens, the pattern's own mask and continuous prompt tokens are left alone.
     """
     tokenizer: Any = net.tokenizer
     special = special_ids(tokenizer)
-    changed: list[Item] = []
+    changed: list[EncodedItem] = []
     asked: list[tuple[int, int, int]] = []
     for row, item in enumerate(items):
         chosen, masked, random = torch.rand(3, len(item), generator=generator).tolist()
@@ -130,13 +132,13 @@ def masked_tokens(items: Sequence[Item], net: Network, generator: torch.Generato
     return _mlm_batch(changed, asked, net)
 
 
-def next_tokens(items: Sequence[Item], net: Network) -> MlmBatch:
+def next_tokens(items: Sequence[EncodedItem], net: Network) -> MlmBatch:
     """Every token but the first is to be predicted from those before it."""
     asked = [(row, column, token) for row, item in enumerate(items) for column, token in enumerate(item.ids[1:])]
     return _mlm_batch(items, asked, net)
 
 
-def _mlm_batch(items: Sequence[Item], asked: Sequence[tuple[int, int, int]], net: Network) -> MlmBatch:
+def _mlm_batch(items: Sequence[EncodedItem], asked: Sequence[tuple[int, int, int]], net: Network) -> MlmBatch:
     found = torch.tensor(asked, dtype=torch.long, device=net.device).view(-1, 3)
     return MlmBatch(collate(items, net.pad_id, net.device), found[:, 0], found[:, 1], found[:, 2])
 
@@ -151,7 +153,7 @@ def _mlm_batch(items: Sequence[Item], asked: Sequence[tuple[int, int, int]], net
 
 
 @dataclass(frozen=True, slots=True)
-class Rhythm:
+class LoaderSchedule:
     """After how many micro-batches FewNLU starts its loaders anew."""
 
     epoch: int
@@ -161,10 +163,10 @@ class Rhythm:
 
 
 def reference_mlm_batches(
-    items: Sequence[Item],
+    items: Sequence[EncodedItem],
     net: Network,
     size: int,
-    rhythm: Rhythm,
+    rhythm: LoaderSchedule,
     *,
     max_seq_length: int,
     seed: int,
@@ -194,7 +196,7 @@ def _loader_starts(generator: torch.Generator) -> None:
     torch.empty((), dtype=torch.int64).random_(generator=generator)
 
 
-def _drawn(items: Sequence[Item], net: Network, length: int, generator: torch.Generator) -> MlmBatch:
+def _drawn(items: Sequence[EncodedItem], net: Network, length: int, generator: torch.Generator) -> MlmBatch:
     tokenizer = net.tokenizer
     ids = torch.full((len(items), length), net.pad_id)
     types, attention = torch.zeros_like(ids), torch.zeros_like(ids)

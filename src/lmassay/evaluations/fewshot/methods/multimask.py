@@ -1,7 +1,7 @@
 """PET and P-tuning where the answer is a text of several tokens: COPA's choices, WSC's referent, ReCoRD's entities.
 
 The three tasks share how a network reads a gap (``decoding``). What each of them trains, and how a score becomes a
-label, is a rule of its own: ``Choices``, ``Referent``, ``Entities``.
+label, is a rule of its own: ``ChoiceRule``, ``ReferentRule``, ``EntityRule``.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any, Protocol
 import torch
 
 from lmassay.errors import ConfigError, DataError
-from lmassay.evaluations.fewshot.methods.cloze import CausalCloze, Cloze, Reading, place_of
+from lmassay.evaluations.fewshot.methods.cloze import CausalCloze, Cloze, Reading, label_index
 from lmassay.evaluations.fewshot.methods.decoding import CausalGaps, Gaps, MaskedGaps, Positions, known_decoding
-from lmassay.evaluations.fewshot.methods.learner import Item, Learner, collate
+from lmassay.evaluations.fewshot.methods.learner import EncodedItem, Learner, collate
 from lmassay.evaluations.fewshot.methods.network import Network
 from lmassay.evaluations.fewshot.tasks.examples import InputExample
 from lmassay.evaluations.fewshot.tokens import special_ids
@@ -32,16 +32,16 @@ MOST_WRONG = 9
 """So many wrong entities at most are trained against a right one (ReCoRD)."""
 
 
-class Rule(Protocol):
+class AnswerRule(Protocol):
     """What a task does with its gap."""
 
-    def encode(self, example: InputExample, training: bool) -> Item | None:
+    def encode(self, example: InputExample, training: bool) -> EncodedItem | None:
         """The example as an item; None for one that cannot be trained on."""
 
-    def loss(self, gaps: Gaps, items: Sequence[Item]) -> torch.Tensor:
+    def loss(self, gaps: Gaps, items: Sequence[EncodedItem]) -> torch.Tensor:
         """The loss of a micro-batch."""
 
-    def logits(self, gaps: Gaps, items: Sequence[Item]) -> torch.Tensor:
+    def logits(self, gaps: Gaps, items: Sequence[EncodedItem]) -> torch.Tensor:
         """One row an item, one column a label."""
 
 
@@ -51,7 +51,9 @@ class MultiMask(Learner):
     Continuous prompt slots keep their places when masks are trimmed: their ids travel with the item.
     """
 
-    def __init__(self, net: Network, pvp: Any, rule: Rule, *, decoding: str = "default", batch_size: int = 32) -> None:
+    def __init__(
+        self, net: Network, pvp: Any, rule: AnswerRule, *, decoding: str = "default", batch_size: int = 32
+    ) -> None:
         self.net, self.pvp, self.rule = net, pvp, rule
         self.network: torch.nn.Module = net.module
         self.gaps: Gaps
@@ -62,22 +64,22 @@ class MultiMask(Learner):
         else:
             self.gaps = MaskedGaps(self.read, known_decoding(decoding), batch_size)
 
-    def encode(self, examples: Sequence[InputExample], *, training: bool) -> list[Item]:
+    def encode(self, examples: Sequence[InputExample], *, training: bool) -> list[EncodedItem]:
         items = (self.rule.encode(example, training) for example in examples)
         return [item for item in items if item is not None]
 
-    def loss(self, items: Sequence[Item]) -> torch.Tensor:
+    def loss(self, items: Sequence[EncodedItem]) -> torch.Tensor:
         return self.rule.loss(self.gaps, items)
 
-    def logits(self, items: Sequence[Item]) -> torch.Tensor:
+    def logits(self, items: Sequence[EncodedItem]) -> torch.Tensor:
         return self.rule.logits(self.gaps, items)
 
-    def read(self, items: Sequence[Item], positions: Positions) -> torch.Tensor:
+    def read(self, items: Sequence[EncodedItem], positions: Positions) -> torch.Tensor:
         """Logits over the tokenizer's vocabulary for what stands at the positions; the head is run nowhere else."""
         return read_at(self.net, items, positions)
 
 
-def read_at(net: Network, items: Sequence[Item], positions: Positions) -> torch.Tensor:
+def read_at(net: Network, items: Sequence[EncodedItem], positions: Positions) -> torch.Tensor:
     """Full-vocabulary logits for what stands at each item's positions, one row a position.
 
     A causal network says at one place what stands at the next.
@@ -122,14 +124,16 @@ def learner_for(
 
 def rule_for(
     task: NluTask, pvp: Any, net: Network, *, reference: bool = False, count_padding: bool | None = None
-) -> Choices | Referent | Entities:
+) -> ChoiceRule | ReferentRule | EntityRule:
     if task.kind == "choices":
-        return Choices(pvp, task.labels, per_batch=reference)
+        return ChoiceRule(pvp, task.labels, per_batch=reference)
     if task.kind == "entities":
-        return Entities(pvp, task.labels, per_batch=reference)
+        return EntityRule(pvp, task.labels, per_batch=reference)
     if task.kind == "referent":
         counted = net.family != "deberta-v2" if count_padding is None else count_padding
-        return Referent(pvp, task.labels, net.tokenizer, pad_id=net.pad_id, count_padding=counted, by_file=reference)
+        return ReferentRule(
+            pvp, task.labels, net.tokenizer, pad_id=net.pad_id, count_padding=counted, by_file=reference
+        )
     raise ConfigError(f"{task.name}: no way is known to learn a task of kind '{task.kind}'")
 
 
@@ -160,7 +164,7 @@ def _joined(costs: Costs) -> list[list[torch.Tensor]]:
 # --- COPA -------------------------------------------------------------------------------------------------------------
 
 
-class Choices:
+class ChoiceRule:
     """COPA: which of two texts belongs into the gap.
 
     A hinge between the two choices; at evaluation the likelier one, with as many masks as it has tokens.
@@ -172,7 +176,7 @@ class Choices:
     def __init__(self, pvp: Any, labels: Sequence[str], *, per_batch: bool = False) -> None:
         self._pvp, self._labels, self._per_batch = pvp, labels, per_batch
 
-    def encode(self, example: InputExample, training: bool) -> Item:
+    def encode(self, example: InputExample, training: bool) -> EncodedItem:
         item = gap_item(self._pvp, example, self._labels, training)
         choices = self._pvp.choices(example)
         if len(choices) != len(self._labels):
@@ -180,26 +184,28 @@ class Choices:
         item.extra["texts"] = nonempty(choices, example)
         return item
 
-    def loss(self, gaps: Gaps, items: Sequence[Item]) -> torch.Tensor:
+    def loss(self, gaps: Gaps, items: Sequence[EncodedItem]) -> torch.Tensor:
         return hinge(gaps, gaps.costs(items, [right_choice_first(item) for item in items]), per_batch=self._per_batch)
 
-    def logits(self, gaps: Gaps, items: Sequence[Item]) -> torch.Tensor:
+    def logits(self, gaps: Gaps, items: Sequence[EncodedItem]) -> torch.Tensor:
         return torch.tensor(gaps.scores(items, [item.extra["texts"] for item in items]), dtype=torch.float64)
 
 
-def right_choice_first(item: Item) -> list[list[int]]:
+def right_choice_first(item: EncodedItem) -> list[list[int]]:
     """The right choice, then the others in their order."""
     texts: list[list[int]] = item.extra["texts"]
     return [texts[item.label], *texts[: item.label], *texts[item.label + 1 :]]
 
 
-def gap_item(pvp: Any, example: InputExample, labels: Sequence[str], training: bool, *, by_file: bool = False) -> Item:
+def gap_item(
+    pvp: Any, example: InputExample, labels: Sequence[str], training: bool, *, by_file: bool = False
+) -> EncodedItem:
     """The example in its pattern, without what stands in the gap; ``by_file`` lets its file say what it is for."""
     encoded = pvp.encode(example, training=None if by_file else training)
-    label = place_of(example.label, labels)
+    label = label_index(example.label, labels)
     if training and label < 0:
         raise DataError(f"{example.guid}: an example without label cannot be trained on")
-    return Item(
+    return EncodedItem(
         list(encoded.ids), list(encoded.types), list(encoded.masks), list(encoded.prompts), label, example.logits
     )
 
@@ -213,7 +219,7 @@ def nonempty(texts: Sequence[Sequence[int]], example: InputExample) -> list[list
 # --- WSC --------------------------------------------------------------------------------------------------------------
 
 
-class Referent:
+class ReferentRule:
     """WSC: does the pronoun refer to the candidate? The network says whom it means, and the words are compared.
 
     It is trained to write the true referent; at evaluation what it writes is compared with the candidate (T5's way).
@@ -244,7 +250,7 @@ class Referent:
         self._by_file = by_file
         self._masked = tokenizer.mask_token_id is not None
 
-    def encode(self, example: InputExample, training: bool) -> Item | None:
+    def encode(self, example: InputExample, training: bool) -> EncodedItem | None:
         if training and example.label is not None and example.label != TRUE:
             return None
         item = gap_item(self._pvp, example, self._labels, training, by_file=self._by_file)
@@ -256,11 +262,11 @@ class Referent:
         item.weight = len(item.extra["target"])
         return item
 
-    def loss(self, gaps: Gaps, items: Sequence[Item]) -> torch.Tensor:
+    def loss(self, gaps: Gaps, items: Sequence[EncodedItem]) -> torch.Tensor:
         """Cross-entropy, mean over all tokens of the micro-batch."""
         return torch.cat([cost for (cost,) in gaps.costs(items, [[item.extra["target"]] for item in items])]).mean()
 
-    def logits(self, gaps: Gaps, items: Sequence[Item]) -> torch.Tensor:
+    def logits(self, gaps: Gaps, items: Sequence[EncodedItem]) -> torch.Tensor:
         """1 for the label that the comparison gives, 0 for the other."""
         rows = torch.zeros(len(items), len(self._labels), dtype=torch.float64)
         for number, (item, tokens) in enumerate(zip(items, gaps.write(items), strict=True)):
@@ -291,7 +297,7 @@ def _words(text: str) -> list[str]:
 # --- ReCoRD -----------------------------------------------------------------------------------------------------------
 
 
-class Entities:
+class EntityRule:
     """ReCoRD: which entity of the passage belongs into the gap of a query. FewNLU never ran it; this is PET's way.
 
     Hinges between an answer and up to nine wrong entities, summed; at evaluation the likeliest entity is the answer.
@@ -304,7 +310,7 @@ class Entities:
     def __init__(self, pvp: Any, labels: Sequence[str], *, per_batch: bool = False) -> None:
         self._pvp, self._labels, self._per_batch = pvp, labels, per_batch
 
-    def encode(self, example: InputExample, training: bool) -> Item:
+    def encode(self, example: InputExample, training: bool) -> EncodedItem:
         item = gap_item(self._pvp, example, self._labels, training)
         names = self._pvp.choice_texts(example)
         answers = set(example.meta.get("answers", ()))
@@ -317,10 +323,10 @@ class Entities:
             raise DataError(f"{example.guid}: none of its entities is an answer, so nothing can be learned from it")
         return item
 
-    def loss(self, gaps: Gaps, items: Sequence[Item]) -> torch.Tensor:
+    def loss(self, gaps: Gaps, items: Sequence[EncodedItem]) -> torch.Tensor:
         return hinge(gaps, gaps.costs(items, [right_entity_first(item) for item in items]), per_batch=self._per_batch)
 
-    def logits(self, gaps: Gaps, items: Sequence[Item]) -> torch.Tensor:
+    def logits(self, gaps: Gaps, items: Sequence[EncodedItem]) -> torch.Tensor:
         rows = []
         for item, scores in zip(items, gaps.scores(items, [item.extra["texts"] for item in items]), strict=True):
             item.extra["answer"] = item.extra["names"][scores.index(max(scores))]
@@ -331,7 +337,7 @@ class Entities:
         return torch.tensor(rows, dtype=torch.float64)
 
 
-def right_entity_first(item: Item) -> list[list[int]]:
+def right_entity_first(item: EncodedItem) -> list[list[int]]:
     """The first answer, then the wrong entities in their order."""
     marked = list(zip(item.extra["texts"], item.extra["right"], strict=True))
     right = next(text for text, is_right in marked if is_right)

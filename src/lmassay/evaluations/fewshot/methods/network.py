@@ -22,7 +22,7 @@ from transformers import AutoConfig, AutoModelForCausalLM, AutoModelForMaskedLM,
 
 from lmassay.errors import ConfigError, DataError, error_with_location
 from lmassay.evaluations.fewshot.methods import deberta
-from lmassay.evaluations.fewshot.methods.learner import Batch, Item, collate
+from lmassay.evaluations.fewshot.methods.learner import Batch, EncodedItem, collate
 from lmassay.evaluations.fewshot.tasks.examples import InputExample
 from lmassay.models.hf.load import choose_device, read_tokenizer, window_of
 
@@ -93,7 +93,7 @@ class Network:
             self._head = masked_head(self.module) if self.kind == "masked" else causal_head(self.module)
         return self._head
 
-    def check_lengths(self, items: Sequence[Item]) -> None:
+    def check_lengths(self, items: Sequence[EncodedItem]) -> None:
         longest = max(map(len, items), default=0)
         if self.window is not None and longest > self.window:
             raise ConfigError(
@@ -444,7 +444,7 @@ def features_of(model: Any, task: NluTask, examples: Sequence[InputExample]) -> 
     net.module.eval()
     with torch.no_grad(), seeded(0, net.device, net.threads):
         for start in range(0, len(ids), _AT_ONCE):
-            items = [Item(found, [0] * len(found)) for found in ids[start : start + _AT_ONCE]]
+            items = [EncodedItem(found, [0] * len(found)) for found in ids[start : start + _AT_ONCE]]
             batch = collate(items, net.pad_id, net.device)
             states = net.backbone(**net.inputs(batch)).last_hidden_state
             weights = batch.attention.unsqueeze(-1).to(states.dtype)

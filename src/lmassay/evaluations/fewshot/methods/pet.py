@@ -10,10 +10,10 @@ from pydantic import Field
 from lmassay.errors import ConfigError
 from lmassay.evaluations.fewshot.methods import deberta
 from lmassay.evaluations.fewshot.methods.cloze import Reading
-from lmassay.evaluations.fewshot.methods.contract import Lesson
-from lmassay.evaluations.fewshot.methods.engine import rhythm
+from lmassay.evaluations.fewshot.methods.contract import TrainingInputs
+from lmassay.evaluations.fewshot.methods.engine import micro_batch_counts
 from lmassay.evaluations.fewshot.methods.learner import Learner
-from lmassay.evaluations.fewshot.methods.mlm import MlmBeside, Rhythm, mlm_batches, reference_mlm_batches
+from lmassay.evaluations.fewshot.methods.mlm import LoaderSchedule, WithMlmLoss, mlm_batches, reference_mlm_batches
 from lmassay.evaluations.fewshot.methods.multimask import learner_for
 from lmassay.evaluations.fewshot.methods.network import Network, open_network
 from lmassay.evaluations.fewshot.methods.training import Training
@@ -23,10 +23,10 @@ from lmassay.evaluations.fewshot.methods.training import Training
 class Pet(Training):
     """Cross-entropy over the label words at the mask of ``pattern``.
 
-    ``lm_training`` adds masked language modelling of ``unlabeled_batch_size`` unlabeled examples an update (with
-    ``reference`` a micro-batch, as in FewNLU); left out, as many as there are labelled ones.
+    ``lm_training`` adds masked language modelling of ``unlabeled_batch_size`` unlabeled examples per update (with
+    ``reference`` per micro-batch, as in FewNLU); by default as many as there are labelled ones.
     ``alpha`` weighs the two as PET does, alpha · PET + (1 - alpha) · MLM; ``sum`` is FewNLU's plain sum, whose alpha
-    had no effect. ``decoding_strategy``: in which order a text of several tokens is read (COPA, WSC, ReCoRD).
+    had no effect. ``decoding_strategy`` is the order in which answers of several tokens are read (COPA, WSC, ReCoRD).
     """
 
     pattern: Annotated[int, Field(ge=0)] = 0
@@ -35,50 +35,53 @@ class Pet(Training):
     unlabeled_batch_size: Annotated[int, Field(ge=1)] | None = None
     decoding_strategy: Literal["default", "ltr", "parallel"] = "default"
 
-    @property
-    def uses_unlabeled(self) -> bool:
-        return self.lm_training
+    def __post_init__(self) -> None:
+        self.uses_unlabeled = self.lm_training
 
-    def learner(self, lesson: Lesson) -> Learner:
-        net = open_network(lesson.model, reference=self.reference)
-        reading = self.reading(lesson, pattern=self.pattern, mode="cloze")
-        inner = pet_learner(self, lesson, net, reading, self.decoding_strategy)
+    def learner(self, inputs: TrainingInputs) -> Learner:
+        """PET's learner, with the language-model loss added if that is wanted."""
+        net = open_network(inputs.model, reference=self.reference)
+        reading = self.reading(inputs, pattern=self.pattern, mode="cloze")
+        learner = pet_learner(self, inputs, net, reading, self.decoding_strategy)
         if not self.lm_training:
-            return inner
-        if not lesson.unlabeled:
-            raise ConfigError(
-                f"lm_training: {lesson.task.name} has no unlabeled examples here; give them, or leave it out"
-            )
-        return self._beside(inner, net, reading, lesson)
+            return learner
+        if not inputs.unlabeled:
+            raise ConfigError(f"lm_training: {inputs.task.name} has no unlabeled examples; add them, or leave it out")
+        return self._with_mlm_loss(learner, net, reading, inputs)
 
-    def _beside(self, inner: Learner, net: Network, reading: Reading, lesson: Lesson) -> MlmBeside:
-        items = inner.encode(lesson.unlabeled, training=False)
+    def _with_mlm_loss(self, learner: Learner, net: Network, reading: Reading, inputs: TrainingInputs) -> WithMlmLoss:
+        items = learner.encode(inputs.unlabeled, training=False)
         net.check_lengths(items)
-        seeds = {"seed": lesson.seed, "sampler_seed": lesson.sampler_seed}
+        # FewNLU takes one batch of unlabeled examples per micro-batch, we take one per update.
         labelled = min(self.micro_batch, self.batch_size) if self.reference else self.batch_size
-        size, length = self.unlabeled_batch_size or labelled, reading.max_seq_length
+        size = self.unlabeled_batch_size or labelled
+        seeds = {"seed": inputs.seed, "sampler_seed": inputs.sampler_seed}
         if self.reference:
-            rhythm = self._rhythm(len(lesson.train), has_dev=bool(lesson.dev))
-            drawn = reference_mlm_batches(items, net, size, rhythm, max_seq_length=length, **seeds)
+            schedule = self._loader_schedule(len(inputs.train), has_dev=bool(inputs.dev))
+            batches = reference_mlm_batches(items, net, size, schedule, max_seq_length=reading.max_seq_length, **seeds)
         else:
-            drawn = mlm_batches(items, net, size, **seeds)
+            batches = mlm_batches(items, net, size, **seeds)
         weights = (1.0, 1.0) if self.alpha == "sum" else (self.alpha, 1 - self.alpha)
-        return MlmBeside(inner, net, drawn, weights, summed=self.reference and net.family == deberta.FAMILY)
+        is_summed = self.reference and net.family == deberta.FAMILY
+        return WithMlmLoss(learner, net, batches, weights, summed=is_summed)
 
-    def _rhythm(self, n_train: int, *, has_dev: bool) -> Rhythm:
-        hyper = self.hyper()
-        parts, gathered = rhythm(n_train, hyper)
-        total = hyper.max_steps or parts // gathered * hyper.epochs
-        look = int(hyper.eval_ratios[0] * total) * gathered
-        return Rhythm(parts, look if has_dev and look else None)
+    def _loader_schedule(self, n_train: int, *, has_dev: bool) -> LoaderSchedule:
+        """When FewNLU restarts its data loaders, each of which takes a number from the shared random generator."""
+        hyper = self.hyperparameters()
+        per_epoch, per_update = micro_batch_counts(n_train, hyper)
+        total_updates = hyper.max_steps or per_epoch // per_update * hyper.epochs
+        between_evaluations = int(hyper.eval_ratios[0] * total_updates) * per_update
+        if not has_dev or not between_evaluations:
+            return LoaderSchedule(per_epoch, None)
+        return LoaderSchedule(per_epoch, between_evaluations)
 
 
 def pet_learner(
-    method: Training, lesson: Lesson, net: Network, reading: Reading, decoding_strategy: str = "default"
+    method: Training, inputs: TrainingInputs, net: Network, reading: Reading, decoding_strategy: str = "default"
 ) -> Learner:
-    """PET's learner for the lesson's task, for PET and the methods that are built upon it."""
+    """PET's learner for a task, for PET and the methods that are built upon it."""
     return learner_for(
-        lesson.task,
+        inputs.task,
         net,
         reading,
         decoding_strategy=decoding_strategy,

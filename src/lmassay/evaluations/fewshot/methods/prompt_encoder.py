@@ -11,8 +11,8 @@ import torch
 
 from lmassay.errors import ConfigError, did_you_mean
 
-Head = Literal["raw", "lstm", "mlp"]
-HEADS: tuple[str, ...] = get_args(Head)
+EncoderHead = Literal["raw", "lstm", "mlp"]
+HEADS: tuple[str, ...] = get_args(EncoderHead)
 NAME = "prompt_encoder"
 """What the encoder is called inside a network."""
 SLOT = -2

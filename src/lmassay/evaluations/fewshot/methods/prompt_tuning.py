@@ -1,7 +1,7 @@
-"""Prompt tuning: the network stays as it is, only a prompt before the text is learned (Lester et al. 2021)."""
+"""Prompt tuning: the network is frozen, only a prompt before the text is learned (Lester et al. 2021)."""
 
-# Annotations here are evaluated at once: options are read from the ``__init__`` of subclasses, whose modules need not
-# know these names.
+# No ``from __future__ import annotations`` here: options are read from the ``__init__`` of subclasses, and the modules
+# of these subclasses need not import the names that the annotations use.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -10,11 +10,11 @@ from typing import Annotated, Any, ClassVar, Literal
 from pydantic import Field
 
 from lmassay.errors import ConfigError
-from lmassay.evaluations.fewshot.methods.contract import Lesson
+from lmassay.evaluations.fewshot.methods.contract import TrainingInputs
 from lmassay.evaluations.fewshot.methods.network import open_network
 from lmassay.evaluations.fewshot.methods.pet import pet_learner
 from lmassay.evaluations.fewshot.methods.prompt_encoder import PromptEncoder, drawn_words
-from lmassay.evaluations.fewshot.methods.ptuning import Prompted, shortened
+from lmassay.evaluations.fewshot.methods.ptuning import PromptedLearner, shortened
 from lmassay.evaluations.fewshot.methods.training import Training
 
 
@@ -22,9 +22,9 @@ from lmassay.evaluations.fewshot.methods.training import Training
 class PromptTuning(Training):
     """Prompt tuning with a frozen model: ``n_tokens`` vectors are learned, and nothing else.
 
-    They stand before the text (``place: front``), or in the slots of P-tuning's patterns (``slots``, as many as the
+    They are before the text (``place: front``), or in the slots of P-tuning's patterns (``slots``, as many as the
     pattern's number says). They start as words of the vocabulary, or (``start: labels``) as the words of the labels
-    followed by words of the vocabulary. Such a prompt wants a higher learning rate than the weights of a network.
+    followed by words of the vocabulary. Such a prompt needs a higher learning rate than the weights of a network.
     """
 
     reads_patterns: ClassVar[bool] = False
@@ -36,28 +36,29 @@ class PromptTuning(Training):
     learning_rate: Annotated[float, Field(gt=0)] = 1e-2
     decoding_strategy: Literal["default", "ltr", "parallel"] = "default"
 
-    def learner(self, lesson: Lesson) -> Prompted:
-        net = open_network(lesson.model, reference=self.reference)
+    def learner(self, inputs: TrainingInputs) -> PromptedLearner:
+        """PET's learner on a frozen network, with a trained prompt."""
+        net = open_network(inputs.model, reference=self.reference)
         net.module.requires_grad_(False)
-        before_text = self.place == "front"
-        if self.place == "slots" and net.kind == "causal" and lesson.task.kind == "labels":
-            raise ConfigError("place: a causal model reads no slots behind its prompt; take front")
-        reading = self.reading(lesson, pattern=self.pattern, mode="cloze" if before_text else "ptuning")
-        if before_text:
+        is_in_front = self.place == "front"
+        if not is_in_front and net.kind == "causal" and inputs.task.kind == "labels":
+            raise ConfigError("place: a causal model does not read slots after its prompt; use front")
+        reading = self.reading(inputs, pattern=self.pattern, mode="cloze" if is_in_front else "ptuning")
+        if is_in_front:
             reading = shortened(reading, self.n_tokens)
-        inner: Any = pet_learner(self, lesson, net, reading, self.decoding_strategy)
-        slots = self.n_tokens if before_text else inner.pvp.prompt_length
-        words = net.words.weight
-        encoder = PromptEncoder(slots, "raw", words, seed=lesson.seed)
+        inner: Any = pet_learner(self, inputs, net, reading, self.decoding_strategy)
+        slots = self.n_tokens if is_in_front else inner.pvp.prompt_length
+        embeddings = net.words.weight
+        encoder = PromptEncoder(slots, "raw", embeddings, seed=inputs.seed)
         if self.start == "labels":
-            spoken = inner.verbalizer.rows.tolist() if lesson.task.kind == "labels" else []
-            encoder.start_from(words, labels_first(spoken, len(words), slots, lesson.seed))
-        front = slots if before_text else 0
-        return Prompted(inner, net, encoder, learning_rate=self.learning_rate, front=front)
+            label_words = inner.verbalizer.rows.tolist() if inputs.task.kind == "labels" else []
+            encoder.start_from(embeddings, labels_first(label_words, len(embeddings), slots, inputs.seed))
+        front = slots if is_in_front else 0
+        return PromptedLearner(inner, net, encoder, learning_rate=self.learning_rate, front=front)
 
 
 def labels_first(label_words: Sequence[int], vocabulary: int, slots: int, seed: int) -> list[int]:
-    """The labels' words, then drawn ones.
+    """The tokens that the slots start from: the words of the labels, then words drawn from the vocabulary.
 
     >>> labels_first([7, 9], vocabulary=10, slots=1, seed=0)
     [7]

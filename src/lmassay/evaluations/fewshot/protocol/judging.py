@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from lmassay.evaluations.fewshot.protocol.estimates import (
     NO_ESTIMATE,
-    Estimate,
+    ProtocolEstimate,
     SplitScores,
     mean_over_splits,
     rank_correlation,
@@ -75,9 +75,9 @@ class Configuration:
     name: str
     """The hyper-parameters that differ from other configurations: ``learning_rate=1e-05, pattern=2``."""
     params: Mapping[str, Any]
-    dev: Estimate
-    test: Estimate
-    test_metrics: Mapping[str, Estimate]
+    dev: ProtocolEstimate
+    test: ProtocolEstimate
+    test_metrics: Mapping[str, ProtocolEstimate]
     splits: tuple[int, ...]
     """Those whose trainings have a result."""
     missing: tuple[int, ...]
@@ -85,14 +85,14 @@ class Configuration:
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class ProtocolVerdict:
     """What one strategy concludes about one task: the selected configuration, and how far dev scores can be trusted."""
 
     configurations: tuple[Configuration, ...]
     selected: Configuration | None
     tied: tuple[str, ...]
     """Configurations with the same mean dev score as the selected one, which came first."""
-    correlation: Estimate
+    correlation: ProtocolEstimate
     """Of mean dev with mean test, over the configurations that have all their splits."""
     splits: tuple[int, ...]
     """Those that every configuration should have."""
@@ -107,17 +107,17 @@ class Verdict:
         return len(self.splits)
 
     @property
-    def dev(self) -> Estimate:
+    def dev(self) -> ProtocolEstimate:
         """The selected configuration's dev score."""
         return NO_ESTIMATE if self.selected is None else self.selected.dev
 
     @property
-    def test(self) -> Estimate:
+    def test(self) -> ProtocolEstimate:
         """The selected configuration's test score."""
         return NO_ESTIMATE if self.selected is None else self.selected.test
 
     @property
-    def test_metrics(self) -> Mapping[str, Estimate]:
+    def test_metrics(self) -> Mapping[str, ProtocolEstimate]:
         """The selected configuration's test score by metric."""
         return {} if self.selected is None else self.selected.test_metrics
 
@@ -178,7 +178,7 @@ def judge(
     settings: Settings = DEFAULT,
     splits: Iterable[int] | None = None,
     warnings: Iterable[str] = (),
-) -> Verdict:
+) -> ProtocolVerdict:
     """The verdict over the trials of one task under one strategy.
 
     ``splits`` are those that every configuration should have; without, all that any configuration was tried on.
@@ -188,7 +188,7 @@ def judge(
     judged_trials = tuple(trial for trial in trials if trial.split in expected)
     configurations = _configurations(judged_trials, expected, settings)
     selected, tied, notes = _select(configurations)
-    return Verdict(
+    return ProtocolVerdict(
         configurations=tuple(configurations),
         selected=selected,
         tied=tied,
@@ -200,7 +200,7 @@ def judge(
     )
 
 
-def stability(trials: Sequence[Trial], settings: Settings = DEFAULT) -> list[Verdict]:
+def stability(trials: Sequence[Trial], settings: Settings = DEFAULT) -> list[ProtocolVerdict]:
     """The verdicts with the first 1, 2 … K splits of one strategy: the third criterion, flat curves are stable.
 
     For strategies that draw each split anew these are the verdicts of smaller K. The folds of cross-validation and MDL
@@ -224,7 +224,7 @@ def _configurations(trials: Sequence[Trial], expected: Sequence[int], settings: 
 def _configuration(trials: Sequence[Trial], expected: Sequence[int], settings: Settings) -> Configuration:
     with_result = [trial for trial in trials if trial.has_result]
     done = sorted({trial.split for trial in with_result})
-    test_metrics: dict[str, Estimate] = {}
+    test_metrics: dict[str, ProtocolEstimate] = {}
     for trial in with_result:
         for metric in trial.test_metrics:
             if metric not in test_metrics:
@@ -241,7 +241,7 @@ def _configuration(trials: Sequence[Trial], expected: Sequence[int], settings: S
     )
 
 
-def _over_splits(scores: Sequence[tuple[Trial, float | None]], metric: str, settings: Settings) -> Estimate:
+def _over_splits(scores: Sequence[tuple[Trial, float | None]], metric: str, settings: Settings) -> ProtocolEstimate:
     """The mean over splits of (trial, score); several trainings on one split are repetitions and averaged first."""
     by_split: dict[int, list[float]] = {}
     scored_trials = []
@@ -274,7 +274,7 @@ def _on_tests(trials: Sequence[Trial], metric: str) -> tuple[NDArray[np.float64]
     return np.stack(rows), np.asarray(groups, dtype=np.int64) if groups else None
 
 
-def _correlation(configurations: Sequence[Configuration], settings: Settings) -> Estimate:
+def _correlation(configurations: Sequence[Configuration], settings: Settings) -> ProtocolEstimate:
     dev, test = [], []
     for configuration in configurations:
         # A mean over fewer splits cannot be ranked among means over all of them.

@@ -1,11 +1,11 @@
-"""How the trainings of one split hang together: each for itself, as an ensemble, as teachers of later generations.
+"""Regimes: how the trainings of one split depend on each other, from single trainings to teachers of generations.
 
-A regime only says which trainings are wanted and which come before which, not who does them or where.
+A regime says which trainings are wanted and which of them come first; it does not say who does them or where.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
@@ -18,17 +18,18 @@ from lmassay.types import Train
 Name = Literal["default", "ensemble", "distillation", "self_training", "ipet", "noisy_student"]
 GENERATIONS = ("self_training", "ipet", "noisy_student")
 PREVIOUS = "previous"
-"""In a training's spec: the last training it builds upon is no teacher, its random draws are gone on with."""
+"""In a training's spec: the last training that it builds upon is not a teacher; its random draws are continued."""
 
 
 class Regime(BaseModel):
     """FewNLU's second axis (``--arch_method``), and what it left out of PET.
 
-    ``default``: every training stands for itself. ``ensemble``: those of a split (patterns, repetitions) answer
-    together, by the mean of their logits. ``distillation``: they label the unlabeled examples softly, and a ``student``
-    learns from those at a ``temperature``. ``self_training``: each labels the unlabeled examples for its own next
-    generation. ``ipet``: the others of its split (``cross``: of all splits) do, and each generation learns from
-    ``scale_factor`` times as many. ``noisy_student``: the same with whole words dropped from the second generation on.
+    ``default``: every training is independent. ``ensemble``: the trainings of a split (patterns, repetitions) answer
+    together, by the mean of their logits. ``distillation``: they give soft labels to the unlabeled examples, and a
+    ``student`` learns these at a ``temperature`` (PET). ``self_training``: each training labels the unlabeled examples
+    for its own next generation. ``ipet``: the others of its split (``cross``: of all splits) do, and each generation
+    learns from ``scale_factor`` times as many examples. ``noisy_student``: the same, with dropout of word embeddings
+    from the second generation on.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -51,8 +52,8 @@ class Regime(BaseModel):
 
 
 @dataclass(frozen=True, slots=True)
-class Seat:
-    """Who learns: a split, a pattern, a repetition."""
+class TrainingKey:
+    """Identifies a training within a generation: split, pattern (None if the method has none) and repetition."""
 
     split: int
     pattern: int | None
@@ -60,21 +61,22 @@ class Seat:
 
 
 @dataclass(frozen=True, slots=True)
-class Unit:
-    """What is judged together: the trainings whose logits are averaged (mostly one)."""
+class TrainingGroup:
+    """Trainings that are scored together because their logits are averaged; in most regimes a single one."""
 
-    seat: Seat
+    key: TrainingKey
     members: tuple[Train, ...]
 
     @property
     def id(self) -> str:
-        pattern = "" if self.seat.pattern is None else f"-p{self.seat.pattern}"
-        repetition = f"-r{self.seat.repetition}" if self.seat.repetition else ""
-        return f"split-{self.seat.split}{pattern}{repetition}"
+        """The id of the group's example in a run, such as ``split-0-p1-r2``."""
+        pattern = "" if self.key.pattern is None else f"-p{self.key.pattern}"
+        repetition = f"-r{self.key.repetition}" if self.key.repetition else ""
+        return f"split-{self.key.split}{pattern}{repetition}"
 
 
-Ask = Callable[[Seat, Mapping[str, Any], Sequence[Train]], Train]
-"""Makes the request for a seat: what is special about it, and the trainings it builds upon."""
+MakeTraining = Callable[[TrainingKey, Mapping[str, Any], Sequence[Train]], Train]
+"""Makes the request for a training, from its key, what is special about it, and the trainings it builds upon."""
 
 
 def teachers_of(training: Train) -> tuple[Train, ...]:
@@ -82,112 +84,127 @@ def teachers_of(training: Train) -> tuple[Train, ...]:
     return training.after[:-1] if training.spec.get(PREVIOUS) else training.after
 
 
-def units(regime: Regime, splits: int, own_pattern: int | None, ask: Ask, *, chained: bool = False) -> list[Unit]:
-    """Everything that a run wants, split by split.
+def training_groups(
+    regime: Regime, splits: int, own_pattern: int | None, make: MakeTraining, *, chained: bool = False
+) -> list[TrainingGroup]:
+    """All trainings that a run wants, split by split.
 
-    ``chained``: each training goes on with the random draws of the one before, in the order in which FewNLU trains. It
+    ``chained``: each training continues the random draws of the one before, in the order in which FewNLU trains. It
     seeds its generators once per generation, not once per training.
     """
-    regime = _checked(regime, splits)
+    _check(regime, splits)
     patterns: list[int | None] = [*regime.patterns] or [own_pattern]
-    seats = [Seat(s, p, r) for s in range(splits) for p in patterns for r in range(regime.repetitions)]
-    if regime.name in GENERATIONS:
-        return [Unit(seat, (training,)) for seat, training in _generations(regime, seats, ask, chained).items()]
-    if regime.name == "default":
-        trainings = _trainings(seats, ask, lambda seat: ({}, []), chained)
-        return [Unit(seat, (training,)) for seat, training in trainings.items()]
-    return list(_together(regime, splits, seats, ask))
-
-
-def _together(regime: Regime, splits: int, seats: Sequence[Seat], ask: Ask) -> Iterator[Unit]:
-    teach = regime.name == "distillation"
+    keys = []
     for split in range(splits):
-        own = [seat for seat in seats if seat.split == split]
-        members = tuple(ask(seat, {"label_unlabeled": True} if teach else {}, ()) for seat in own)
-        whole = Seat(split, None, 0)
-        if not teach:
-            yield Unit(whole, members)
-            continue
-        special = {"method": regime.student, "soft": {"temperature": regime.temperature}}
-        yield Unit(whole, (ask(whole, special, members),))
+        for pattern in patterns:
+            for repetition in range(regime.repetitions):
+                keys.append(TrainingKey(split, pattern, repetition))
+    if regime.name in ("ensemble", "distillation"):
+        return _joint_groups(regime, splits, keys, make)
+    if regime.name in GENERATIONS:
+        trainings = _last_generation(regime, keys, make, chained)
+    else:
+        trainings = _generation(keys, make, {key: _Request({}, []) for key in keys}, chained)
+    return [TrainingGroup(key, (training,)) for key, training in trainings.items()]
 
 
-Wanted = Callable[[Seat], tuple[dict[str, Any], list[Train]]]
-"""What is special about a seat's training, and its teachers."""
-
-
-def _trainings(seats: Sequence[Seat], ask: Ask, wanted: Wanted, chained: bool) -> dict[Seat, Train]:
-    """The trainings of one generation, in the order of the seats."""
-    order = list(seats)
-    if chained:
-        # FewNLU's loops: patterns, in them splits, in them repetitions.
-        patterns = list(dict.fromkeys(seat.pattern for seat in seats))
-        order.sort(key=lambda seat: (patterns.index(seat.pattern), seat.split, seat.repetition))
-    found: dict[Seat, Train] = {}
-    previous: Train | None = None
-    for seat in order:
-        special, after = wanted(seat)
-        if chained and previous is not None:
-            special[PREVIOUS] = True
-            after.append(previous)
-        previous = found[seat] = ask(seat, special, after)
-    return {seat: found[seat] for seat in seats}
-
-
-def _generations(regime: Regime, seats: Sequence[Seat], ask: Ask, chained: bool) -> dict[Seat, Train]:
-    now: dict[Seat, Train] = {}
-    for generation in range(regime.generations):
-        now = _trainings(seats, ask, _Generation(regime, generation, seats, now).wanted, chained)
-    return now
+def _joint_groups(regime: Regime, splits: int, keys: Sequence[TrainingKey], make: MakeTraining) -> list[TrainingGroup]:
+    """One group per split: the ensemble itself, or the student that learns from it."""
+    groups = []
+    for split in range(splits):
+        group_key = TrainingKey(split, None, 0)
+        special = {"label_unlabeled": True} if regime.name == "distillation" else {}
+        members = tuple(make(key, special, ()) for key in keys if key.split == split)
+        if regime.name == "distillation":
+            student = {"method": regime.student, "soft": {"temperature": regime.temperature}}
+            members = (make(group_key, student, members),)
+        groups.append(TrainingGroup(group_key, members))
+    return groups
 
 
 @dataclass(frozen=True, slots=True)
-class _Generation:
-    """One generation of trainings; ``before`` is the one that teaches it."""
+class _Request:
+    """What is special about a training, and the trainings whose labels it learns from."""
 
-    regime: Regime
-    number: int
-    seats: Sequence[Seat]
-    before: Mapping[Seat, Train]
-
-    def wanted(self, seat: Seat) -> tuple[dict[str, Any], list[Train]]:
-        regime = self.regime
-        special: dict[str, Any] = {"label_unlabeled": True} if self.number + 1 < regime.generations else {}
-        if not self.before:
-            return special, []
-        special["pseudo"] = _draw(regime, self.number, self.seats.index(seat))
-        if regime.name == "noisy_student":
-            special["noise"] = regime.dropout_rate
-        return special, [self.before[other] for other in _teachers(regime, seat, self.seats)]
+    special: dict[str, Any]
+    teachers: list[Train]
 
 
-def _draw(regime: Regime, generation: int, place: int) -> dict[str, Any]:
-    """How the teachers' labels become examples. The n most likely are FewNLU's way for the first generation only."""
+def _generation(
+    keys: Sequence[TrainingKey], make: MakeTraining, requests: Mapping[TrainingKey, _Request], chained: bool
+) -> dict[TrainingKey, Train]:
+    """The trainings of one generation, in the order of the keys."""
+    order = list(keys)
+    if chained:
+        # FewNLU loops over patterns, within these over splits, within these over repetitions.
+        patterns = list(dict.fromkeys(key.pattern for key in keys))
+        order.sort(key=lambda key: (patterns.index(key.pattern), key.split, key.repetition))
+    trainings: dict[TrainingKey, Train] = {}
+    previous: Train | None = None
+    for key in order:
+        request = requests[key]
+        special, after = dict(request.special), list(request.teachers)
+        if chained and previous is not None:
+            special[PREVIOUS] = True
+            after.append(previous)
+        previous = trainings[key] = make(key, special, after)
+    return {key: trainings[key] for key in keys}
+
+
+def _last_generation(
+    regime: Regime, keys: Sequence[TrainingKey], make: MakeTraining, chained: bool
+) -> dict[TrainingKey, Train]:
+    """The trainings of the last generation; those before are reached through their teachers."""
+    trainings: dict[TrainingKey, Train] = {}
+    for generation in range(regime.generations):
+        requests = {}
+        for position, key in enumerate(keys):
+            special: dict[str, Any] = {}
+            teachers: list[Train] = []
+            if generation + 1 < regime.generations:
+                special["label_unlabeled"] = True
+            if generation > 0:
+                special["pseudo"] = _pseudo_labels(regime, generation, position)
+                teachers = [trainings[teacher] for teacher in _teacher_keys(regime, key, keys)]
+                if regime.name == "noisy_student":
+                    special["noise"] = regime.dropout_rate
+            requests[key] = _Request(special, teachers)
+        trainings = _generation(keys, make, requests, chained)
+    return trainings
+
+
+def _pseudo_labels(regime: Regime, generation: int, position: int) -> dict[str, Any]:
+    """How the teachers' labels become training examples."""
     return {
-        # A learner that is its own only teacher has all of its labels.
+        # A learner that is its own only teacher uses all of its labels.
         "logits_percentage": 1.0 if regime.name == "self_training" else regime.logits_percentage,
+        # As in FewNLU, the n most likely examples are used for the second generation only.
         "n_most_likely": regime.n_most_likely if generation == 1 else -1,
         "scale": regime.scale_factor**generation,
-        "draw": place,
+        # Added to the seed, so that learners draw different examples.
+        "draw": position,
     }
 
 
-def _teachers(regime: Regime, seat: Seat, seats: Sequence[Seat]) -> list[Seat]:
+def _teacher_keys(regime: Regime, learner: TrainingKey, keys: Sequence[TrainingKey]) -> list[TrainingKey]:
     if regime.name == "self_training":
-        return [seat]
-    return [other for other in seats if other != seat and (regime.cross or other.split == seat.split)]
+        return [learner]
+    return [key for key in keys if key != learner and (regime.cross or key.split == learner.split)]
 
 
-def _checked(regime: Regime, splits: int) -> Regime:
-    many = max(1, len(regime.patterns)) * regime.repetitions
+def _check(regime: Regime, splits: int) -> None:
+    """Raise a ConfigError for patterns that are given twice, and for learners without a teacher."""
     if len(set(regime.patterns)) != len(regime.patterns):
-        raise ConfigError("task.regime.patterns: a pattern stands there twice")
-    if regime.name in ("ipet", "noisy_student") and regime.generations > 1:
-        if many == 1 and not regime.cross:
-            raise ConfigError(
-                f"task.regime: {regime.name} needs teachers besides the learner itself; give several patterns or "
-                "repetitions, or cross: true to be taught by the other splits"
-            )
-        if many == 1 and splits == 1:
-            raise ConfigError("task.regime.cross: there is one split only, so nobody else to be taught by")
-    return regime
+        raise ConfigError("task.regime.patterns: a pattern is given twice")
+    if regime.name not in ("ipet", "noisy_student") or regime.generations == 1:
+        return
+    per_split = max(1, len(regime.patterns)) * regime.repetitions
+    if per_split > 1:
+        return
+    if not regime.cross:
+        raise ConfigError(
+            f"task.regime: {regime.name} needs teachers other than the learner itself; give several patterns or "
+            "repetitions, or cross: true to learn from the other splits"
+        )
+    if splits == 1:
+        raise ConfigError("task.regime.cross: there is only one split, so there is no other to learn from")

@@ -47,7 +47,7 @@ _PURPOSE = {"train": "train on", "dev": "validate on"}
 
 
 @dataclass(frozen=True, slots=True)
-class Unit:
+class SplitUnit:
     """What a split must know of an example."""
 
     group: str
@@ -75,7 +75,7 @@ def units_of(
     group: Callable[[InputExample], str] | None = None,
     label: Callable[[InputExample], str | None] = _label,
     pair: Callable[[InputExample], str] | None = None,
-) -> list[Unit]:
+) -> list[SplitUnit]:
     """The units of examples. Without ``group`` each stands alone, as FewNLU has it for ReCoRD, where questions leak."""
     units = []
     for place, example in enumerate(examples):
@@ -83,7 +83,7 @@ def units_of(
         if found is None:
             raise DataError(f"example '{example.guid}' has no label: only labelled examples can be split")
         together = f"#{place}" if group is None else group(example)
-        units.append(Unit(together, found, "" if pair is None else pair(example)))
+        units.append(SplitUnit(together, found, "" if pair is None else pair(example)))
     return units
 
 
@@ -112,7 +112,7 @@ def split_seeds(seed: int, k: int) -> list[int]:
 
 def make_splits(
     strategy: str,
-    units: Sequence[Unit],
+    units: Sequence[SplitUnit],
     *,
     k: int = 4,
     ratio: float = 0.5,
@@ -178,7 +178,7 @@ def _check_groups(name: str, k: int, ratio: float, n: int, n_examples: int) -> N
         )
 
 
-def _groups(units: Sequence[Unit]) -> list[tuple[int, ...]]:
+def _groups(units: Sequence[SplitUnit]) -> list[tuple[int, ...]]:
     """Places of each group's examples, groups in the order in which they begin."""
     found: dict[str, list[int]] = {}
     for place, unit in enumerate(units):
@@ -186,7 +186,7 @@ def _groups(units: Sequence[Unit]) -> list[tuple[int, ...]]:
     return [tuple(places) for places in found.values()]
 
 
-def _stratum(units: Sequence[Unit], members: Sequence[int]) -> str:
+def _stratum(units: Sequence[SplitUnit], members: Sequence[int]) -> str:
     # most_common keeps the order of appearance among equals.
     return Counter(units[place].label for place in members).most_common(1)[0][0]
 
@@ -209,7 +209,7 @@ def _group_features(
 
 
 def _members(
-    parts: Parts, units: Sequence[Unit], groups: Sequence[tuple[int, ...]], pairs: Pairs, rng: random.Random
+    parts: Parts, units: Sequence[SplitUnit], groups: Sequence[tuple[int, ...]], pairs: Pairs, rng: random.Random
 ) -> tuple[tuple[int, ...], tuple[int, ...]]:
     if pairs == "all":
         return tuple(i for g in parts.train for i in groups[g]), tuple(i for g in parts.dev for i in groups[g])
@@ -233,7 +233,7 @@ def _members(
 # --- what to know of splits before trusting them ----------------------------------------------------------------------
 
 
-def leaks(splits: Sequence[Split], units: Sequence[Unit]) -> list[int]:
+def leaks(splits: Sequence[Split], units: Sequence[SplitUnit]) -> list[int]:
     """For each split, how many groups have examples in both parts."""
     counts = []
     for split in splits:
@@ -245,7 +245,7 @@ def leaks(splits: Sequence[Split], units: Sequence[Unit]) -> list[int]:
 
 def gaps(
     splits: Sequence[Split],
-    units: Sequence[Unit],
+    units: Sequence[SplitUnit],
     *,
     labels: Sequence[str] | None = None,
     parts: Sequence[str] = ("train", "dev"),

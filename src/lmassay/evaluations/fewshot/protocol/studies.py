@@ -13,7 +13,7 @@ from typing import Any
 
 from lmassay.evaluations.fewshot.outcomes import plain
 from lmassay.evaluations.fewshot.protocol import overlap
-from lmassay.evaluations.fewshot.protocol.judging import Trial, Verdict, judge, stability
+from lmassay.evaluations.fewshot.protocol.judging import ProtocolVerdict, Trial, judge, stability
 from lmassay.evaluations.fewshot.protocol.regimes import Regime
 from lmassay.evaluations.fewshot.protocol.splits import strategy_name
 from lmassay.evaluations.fewshot.protocol.strategies import ABBREVIATIONS, SINGLE
@@ -47,9 +47,9 @@ class Strategy:
     label: str
     """Tells it from the other strategies of its study: ``multi_splits``, or ``MS, K=4`` where several K were run."""
     options: Splits
-    verdicts: Mapping[str, Verdict]
+    verdicts: Mapping[str, ProtocolVerdict]
     """By task."""
-    curves: Mapping[str, Sequence[Verdict]]
+    curves: Mapping[str, Sequence[ProtocolVerdict]]
     """By task: the verdicts with other numbers of splits, K ascending."""
     ran_every_k: bool
     """True where the verdicts of the curves come from runs with that K, else from the first splits of the largest."""
@@ -82,7 +82,7 @@ class Study:
         return list(dict.fromkeys(task for strategy in self.strategies for task in strategy.verdicts))
 
     @property
-    def verdicts(self) -> dict[str, Mapping[str, Verdict]]:
+    def verdicts(self) -> dict[str, Mapping[str, ProtocolVerdict]]:
         """By strategy and task."""
         return {strategy.label: strategy.verdicts for strategy in self.strategies}
 
@@ -106,10 +106,10 @@ def read_studies(store: Store, records: Iterable[RunRecord]) -> list[Study]:
 
 def studies(runs: Iterable[tuple[RunRecord, Sequence[Row]]]) -> list[Study]:
     """Few-shot runs with their rows, sorted into studies and judged, in the order of the runs."""
-    by_study: dict[str, list[_Run]] = {}
+    by_study: dict[str, list[_FewShotRun]] = {}
     settings: Settings | None = None
     for record, rows in runs:
-        run = _Run(record, rows)
+        run = _FewShotRun(record, rows)
         by_study.setdefault(run.study_key, []).append(run)
         # One page has one confidence level: that of its first run.
         settings = settings or record.settings
@@ -118,7 +118,7 @@ def studies(runs: Iterable[tuple[RunRecord, Sequence[Row]]]) -> list[Study]:
     return _titled([_study(members, settings) for members in by_study.values()])
 
 
-class _Run:
+class _FewShotRun:
     """A few-shot run, with the parts of its configuration that the protocol needs."""
 
     def __init__(self, record: RunRecord, rows: Sequence[Row]) -> None:
@@ -220,10 +220,10 @@ def _number(text: str) -> int | float | str:
 # --- studies ----------------------------------------------------------------------------------------------------------
 
 
-def _study(runs: Sequence[_Run], settings: Settings) -> Study:
+def _study(runs: Sequence[_FewShotRun], settings: Settings) -> Study:
     configuration_names = _configuration_names(runs)
     task_names = _task_names(runs)
-    by_strategy: dict[str, list[_Run]] = {}
+    by_strategy: dict[str, list[_FewShotRun]] = {}
     for run in runs:
         by_strategy.setdefault(run.strategy_key, []).append(run)
     labels = _strategy_labels([members[0].splits for members in by_strategy.values()])
@@ -258,7 +258,7 @@ def _with_curves(strategy: Strategy, strategies: Sequence[Strategy], settings: S
     options = _options_without_k(strategy.options)
     same_but_k = [other for other in strategies if _options_without_k(other.options) == options]
     same_but_k.sort(key=lambda other: other.k)
-    curves: dict[str, Sequence[Verdict]] = {}
+    curves: dict[str, Sequence[ProtocolVerdict]] = {}
     for task, verdict in strategy.verdicts.items():
         if len(same_but_k) > 1:
             curves[task] = [other.verdicts[task] for other in same_but_k if task in other.verdicts]
@@ -321,7 +321,7 @@ def _strategy_labels(options: Sequence[Splits]) -> list[str]:
     return labels
 
 
-def _task_names(runs: Sequence[_Run]) -> dict[str, str]:
+def _task_names(runs: Sequence[_FewShotRun]) -> dict[str, str]:
     """Run id → task, with the digest of its data only where data of the same name differ."""
     full_names: dict[str, str] = {}
     short_names: dict[str, str] = {}
@@ -339,7 +339,7 @@ def _task_names(runs: Sequence[_Run]) -> dict[str, str]:
     return names
 
 
-def _configuration_names(runs: Sequence[_Run]) -> dict[str, str]:
+def _configuration_names(runs: Sequence[_FewShotRun]) -> dict[str, str]:
     """A name for each set of hyper-parameters (as canonical JSON): those of them that differ."""
     sets = [params for run in runs for params, _, _ in run.configurations()]
     varying = _varying_keys(sets)
@@ -375,10 +375,13 @@ def _value_text(value: Any) -> str:
 
 
 def _verdicts(
-    runs: Sequence[_Run], task_names: Mapping[str, str], configuration_names: Mapping[str, str], settings: Settings
-) -> dict[str, Verdict]:
+    runs: Sequence[_FewShotRun],
+    task_names: Mapping[str, str],
+    configuration_names: Mapping[str, str],
+    settings: Settings,
+) -> dict[str, ProtocolVerdict]:
     """The verdict on each task, over runs of one strategy."""
-    by_task: dict[str, list[_Run]] = {}
+    by_task: dict[str, list[_FewShotRun]] = {}
     for run in runs:
         by_task.setdefault(task_names[run.record.id], []).append(run)
     verdicts = {}
@@ -389,7 +392,7 @@ def _verdicts(
     return verdicts
 
 
-def _expected_splits(runs: Sequence[_Run]) -> list[int]:
+def _expected_splits(runs: Sequence[_FewShotRun]) -> list[int]:
     """The splits that every configuration should have; of limited runs those that were reached."""
     if any(run.record.config.get("limit") is not None for run in runs):
         return sorted({_split(row) for run in runs for row in run.rows})
@@ -397,14 +400,14 @@ def _expected_splits(runs: Sequence[_Run]) -> list[int]:
     return [0] if strategy_name(options.strategy) in SINGLE else list(range(options.k))
 
 
-def _warnings(runs: Sequence[_Run]) -> list[str]:
+def _warnings(runs: Sequence[_FewShotRun]) -> list[str]:
     warnings = list(dict.fromkeys(note for run in runs for note in run.record.provenance.notes))
     if not runs[0].splits.grouped:
         warnings.append("examples of one question or passage may stand in both train and dev (grouped: false)")
     return warnings
 
 
-def _trials(runs: Sequence[_Run], splits: Sequence[int], configuration_names: Mapping[str, str]) -> list[Trial]:
+def _trials(runs: Sequence[_FewShotRun], splits: Sequence[int], configuration_names: Mapping[str, str]) -> list[Trial]:
     """The trials of one task under one strategy. Of a training that several runs did, the latest result counts."""
     trials: dict[str, Trial] = {}
     attempted: set[str] = set()
@@ -424,7 +427,7 @@ def _trials(runs: Sequence[_Run], splits: Sequence[int], configuration_names: Ma
     return [trial for key, trial in trials.items() if key not in attempted]
 
 
-def _trials_of_run(run: _Run, splits: Sequence[int], configuration_names: Mapping[str, str]) -> Iterable[Trial]:
+def _trials_of_run(run: _FewShotRun, splits: Sequence[int], configuration_names: Mapping[str, str]) -> Iterable[Trial]:
     """The run's trials by configuration, followed by a trial without result for each split that was not reached."""
     for params, pattern, interval in run.configurations():
         name = configuration_names[canonical(params)]
@@ -443,7 +446,7 @@ def _trials_of_run(run: _Run, splits: Sequence[int], configuration_names: Mappin
             )
 
 
-def _trial(run: _Run, name: str, params: Mapping[str, Any], row: Row) -> Trial:
+def _trial(run: _FewShotRun, name: str, params: Mapping[str, Any], row: Row) -> Trial:
     if row.state != "scored":
         return Trial(
             configuration=name,

@@ -6,8 +6,8 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Literal
 
-from lmassay.evaluations.fewshot.protocol.estimates import Estimate
-from lmassay.evaluations.fewshot.protocol.judging import Trial, Verdict, selection_score
+from lmassay.evaluations.fewshot.protocol.estimates import ProtocolEstimate
+from lmassay.evaluations.fewshot.protocol.judging import ProtocolVerdict, Trial, selection_score
 from lmassay.evaluations.fewshot.protocol.studies import Strategy, Study
 from lmassay.evaluations.fewshot.report import plots
 from lmassay.evaluations.fewshot.report.tables import estimate_text, task_title
@@ -89,8 +89,8 @@ def _dot(split: int, name: str, score: float) -> tuple[str, float]:
     return f"split {split}: {name} {100 * score:.1f}", 100 * score
 
 
-def _brief(found: Estimate) -> str:
-    return estimate_text(Estimate(found.value, found.std, n=found.n), 1)
+def _brief(found: ProtocolEstimate) -> str:
+    return estimate_text(ProtocolEstimate(found.value, found.std, n=found.n), 1)
 
 
 # --- dev against test -------------------------------------------------------------------------------------------------
@@ -125,7 +125,7 @@ def _scatter(judged: Study, task: str) -> Figure | None:
     return Figure(chart.svg(), caption)
 
 
-def _correlation(verdict: Verdict) -> str:
+def _correlation(verdict: ProtocolVerdict) -> str:
     found = verdict.correlation
     if found.value is None:
         return f"none ({found.reason})"
@@ -158,7 +158,7 @@ def _stability(judged: Study, task: str, of: Literal["test", "correlation"]) -> 
     return Figure(chart.svg(), f"{task_title(task)}: {what} with K splits; upright lines: {lines}.")
 
 
-def _tests(points: Sequence[Verdict]) -> list[plots.Point]:
+def _tests(points: Sequence[ProtocolVerdict]) -> list[plots.Point]:
     marks = []
     for point in points:
         found = point.test
@@ -171,11 +171,11 @@ def _tests(points: Sequence[Verdict]) -> list[plots.Point]:
     return marks
 
 
-def _name_of(verdict: Verdict) -> str | None:
+def _name_of(verdict: ProtocolVerdict) -> str | None:
     return None if verdict.selected is None else verdict.selected.name
 
 
-def _ranks(points: Sequence[Verdict]) -> list[plots.Point]:
+def _ranks(points: Sequence[ProtocolVerdict]) -> list[plots.Point]:
     return [
         plots.Point(
             float(point.k),

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from lmassay.evaluations.fewshot.protocol.estimates import NO_ESTIMATE, Estimate
-from lmassay.evaluations.fewshot.protocol.judging import Configuration, Verdict
+from lmassay.evaluations.fewshot.protocol.estimates import NO_ESTIMATE, ProtocolEstimate
+from lmassay.evaluations.fewshot.protocol.judging import Configuration, ProtocolVerdict
 from lmassay.evaluations.fewshot.protocol.studies import Strategy, Study
 from lmassay.evaluations.fewshot.report.shown import selected_table, shown_table
 from lmassay.evaluations.fewshot.report.tables import (
@@ -87,7 +87,7 @@ def csv_text(studies: Sequence[Study]) -> str:
     return spreadsheet.csv_text(_COLUMNS, rows)
 
 
-def _csv_rows(verdict: Verdict) -> list[list[Any]]:
+def _csv_rows(verdict: ProtocolVerdict) -> list[list[Any]]:
     """The numbers of a verdict, from the column ``criterion`` on."""
     if verdict.selected is None:
         rows = [["test", verdict.k, "mean", *_csv_estimate(NO_ESTIMATE), "", "nothing was selected"]]
@@ -97,13 +97,13 @@ def _csv_rows(verdict: Verdict) -> list[list[Any]]:
     return [*rows, _csv_correlation_row(verdict)]
 
 
-def _csv_rows_over_k(verdict: Verdict) -> list[list[Any]]:
+def _csv_rows_over_k(verdict: ProtocolVerdict) -> list[list[Any]]:
     """The numbers of one point of a stability curve."""
     rows = [*_csv_test_rows(verdict), _csv_correlation_row(verdict)]
     return [[f"stability of {criterion}", *rest] for criterion, *rest in rows]
 
 
-def _csv_test_rows(verdict: Verdict) -> list[list[Any]]:
+def _csv_test_rows(verdict: ProtocolVerdict) -> list[list[Any]]:
     """One row for each metric; with several, one for their mean as well."""
     estimates = dict(verdict.test_metrics)
     if len(estimates) != 1:
@@ -115,12 +115,12 @@ def _csv_test_rows(verdict: Verdict) -> list[list[Any]]:
     return rows
 
 
-def _csv_correlation_row(verdict: Verdict) -> list[Any]:
+def _csv_correlation_row(verdict: ProtocolVerdict) -> list[Any]:
     correlation = verdict.correlation
     return ["correlation", verdict.k, "spearman", *_csv_estimate(correlation), "", correlation.reason]
 
 
-def _csv_estimate(estimate: Estimate) -> list[Any]:
+def _csv_estimate(estimate: ProtocolEstimate) -> list[Any]:
     return [estimate.value, estimate.std, estimate.low, estimate.high, estimate.n]
 
 
@@ -156,7 +156,7 @@ def _json_strategy(strategy: Strategy) -> dict[str, Any]:
     }
 
 
-def _json_verdict(strategy: Strategy, task: str, verdict: Verdict) -> dict[str, Any]:
+def _json_verdict(strategy: Strategy, task: str, verdict: ProtocolVerdict) -> dict[str, Any]:
     return {
         "selected": None if verdict.selected is None else _json_configuration(verdict.selected),
         "tied": list(verdict.tied),
@@ -182,7 +182,7 @@ def _json_verdict(strategy: Strategy, task: str, verdict: Verdict) -> dict[str, 
     }
 
 
-def _json_point(verdict: Verdict) -> dict[str, Any]:
+def _json_point(verdict: ProtocolVerdict) -> dict[str, Any]:
     """One point of a stability curve."""
     return {
         "k": verdict.k,
@@ -205,7 +205,7 @@ def _json_configuration(configuration: Configuration) -> dict[str, Any]:
     }
 
 
-def _json_mean(estimate: Estimate) -> dict[str, Any]:
+def _json_mean(estimate: ProtocolEstimate) -> dict[str, Any]:
     return {
         "value": estimate.value,
         "std": estimate.std,
@@ -215,7 +215,7 @@ def _json_mean(estimate: Estimate) -> dict[str, Any]:
     }
 
 
-def _json_correlation(estimate: Estimate) -> dict[str, Any]:
+def _json_correlation(estimate: ProtocolEstimate) -> dict[str, Any]:
     return {
         "value": estimate.value,
         "low": estimate.low,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from lmassay.evaluations.fewshot.protocol.judging import Configuration, Verdict
+from lmassay.evaluations.fewshot.protocol.judging import Configuration, ProtocolVerdict
 from lmassay.evaluations.fewshot.protocol.studies import Strategy, Study, read_studies
 from lmassay.evaluations.fewshot.report import figures
 from lmassay.evaluations.fewshot.report.figures import short_name
@@ -102,7 +102,7 @@ def _methods_table(studies: Sequence[Study]) -> Table:
     return Table(caption, [head], [Body(lines)], dense=len(tasks) > _MANY_TASKS)
 
 
-def _method_cell(verdict: Verdict | None, cell: ProtocolCell) -> Cell:
+def _method_cell(verdict: ProtocolVerdict | None, cell: ProtocolCell) -> Cell:
     if verdict is None:
         return Cell("", ("not run",))
     below = []
@@ -120,7 +120,7 @@ def _method_cell(verdict: Verdict | None, cell: ProtocolCell) -> Cell:
 # --- all configurations and trainings ---------------------------------------------------------------------------------
 
 
-def _configurations(strategy: Strategy, task: str, verdict: Verdict) -> Folded:
+def _configurations(strategy: Strategy, task: str, verdict: ProtocolVerdict) -> Folded:
     """All configurations of a task, those with all their splits first, by mean dev score."""
     metrics = list(dict.fromkeys(metric for c in verdict.configurations for metric in c.test_metrics))
     shown_metrics = metrics if len(metrics) > 1 else []
@@ -149,7 +149,7 @@ def _complete_and_best_first(configuration: Configuration) -> tuple[bool, float]
     return bool(configuration.missing), -dev
 
 
-def _configuration_name(configuration: Configuration, verdict: Verdict) -> Cell:
+def _configuration_name(configuration: Configuration, verdict: ProtocolVerdict) -> Cell:
     if configuration is verdict.selected:
         return name(configuration.name, "selected")
     if configuration.name in verdict.tied:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from lmassay.evaluations.fewshot.protocol.estimates import Estimate
+from lmassay.evaluations.fewshot.protocol.estimates import ProtocolEstimate
 from lmassay.evaluations.fewshot.protocol.judging import Configuration
 from lmassay.evaluations.fewshot.protocol.studies import Strategy
 from lmassay.evaluations.fewshot.report.tables import (
@@ -69,7 +69,7 @@ def _shared_options(selected: Configuration | None) -> str:
     return f"for all: {', '.join(shared)}" if shared else ""
 
 
-def estimate_cell(estimate: Estimate) -> Cell:
+def estimate_cell(estimate: ProtocolEstimate) -> Cell:
     """The number, its interval below."""
     number, has_interval, interval = estimate_text(estimate).partition(" [")
     return Cell(number, [f"[{interval}"] if has_interval else [])

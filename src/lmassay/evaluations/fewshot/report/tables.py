@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from lmassay.evaluations.fewshot.protocol.estimates import Estimate, stability_by_chance
-from lmassay.evaluations.fewshot.protocol.judging import Verdict
+from lmassay.evaluations.fewshot.protocol.estimates import ProtocolEstimate, stability_by_chance
+from lmassay.evaluations.fewshot.protocol.judging import ProtocolVerdict
 from lmassay.evaluations.fewshot.protocol.strategies import ABBREVIATIONS, DEALT_BY_FOLD, SINGLE
 from lmassay.evaluations.fewshot.protocol.studies import Strategy, Study
 
@@ -62,7 +62,7 @@ def explanation(study: Study) -> str:
 class ProtocolCell:
     """One number, or two where a task has two metrics; ``note`` says why there is none."""
 
-    parts: tuple[Estimate, ...]
+    parts: tuple[ProtocolEstimate, ...]
     note: str = ""
 
     @property
@@ -140,9 +140,9 @@ def strategy_title(strategy: Strategy) -> str:
     return ", ".join(parts)
 
 
-def _verdicts_by_k(strategy: Strategy, tasks: Sequence[str]) -> dict[int, dict[str, Verdict]]:
+def _verdicts_by_k(strategy: Strategy, tasks: Sequence[str]) -> dict[int, dict[str, ProtocolVerdict]]:
     """The verdicts of the stability curves by K and task, without the strategy's own K, which has rows already."""
-    by_k: dict[int, dict[str, Verdict]] = {}
+    by_k: dict[int, dict[str, ProtocolVerdict]] = {}
     for task in tasks:
         others = [verdict for verdict in strategy.curves.get(task, ()) if verdict.k != strategy.k]
         for verdict in others:
@@ -193,7 +193,7 @@ def comparison_tables(study: Study) -> list[ProtocolTable]:
     return tables
 
 
-def performance_table(verdicts: Mapping[str, Mapping[str, Verdict]]) -> ProtocolTable:
+def performance_table(verdicts: Mapping[str, Mapping[str, ProtocolVerdict]]) -> ProtocolTable:
     """Test mean ± std of the selected configuration, verdicts by strategy and task (Table 2 of the paper)."""
     tasks = in_papers_order(_tasks_of(verdicts))
     rows = []
@@ -203,7 +203,7 @@ def performance_table(verdicts: Mapping[str, Mapping[str, Verdict]]) -> Protocol
     return ProtocolTable("Test performance of the selected configuration, percent", columns, tuple(rows))
 
 
-def correlation_table(verdicts: Mapping[str, Mapping[str, Verdict]]) -> ProtocolTable:
+def correlation_table(verdicts: Mapping[str, Mapping[str, ProtocolVerdict]]) -> ProtocolTable:
     """Rank correlation of dev and test over configurations, verdicts by strategy and task (Table 3 of the paper)."""
     tasks = in_papers_order(_tasks_of(verdicts))
     rows = []
@@ -236,19 +236,19 @@ def _points_row(name: str, cells: Sequence[ProtocolCell]) -> ProtocolRow:
     return ProtocolRow(name, (*cells, average(cells)))
 
 
-def _points_cell(value: float | None, curve: Sequence[Verdict]) -> ProtocolCell:
+def _points_cell(value: float | None, curve: Sequence[ProtocolVerdict]) -> ProtocolCell:
     if value is None:
         return ProtocolCell((), "fewer than two K with a result")
-    return ProtocolCell((Estimate(value, n=len(curve)),))
+    return ProtocolCell((ProtocolEstimate(value, n=len(curve)),))
 
 
-def range_over_k(curve: Sequence[Verdict]) -> float | None:
+def range_over_k(curve: Sequence[ProtocolVerdict]) -> float | None:
     """Highest less lowest test mean; None with fewer than two of them."""
     values = [verdict.test.value for verdict in curve if verdict.test.value is not None]
     return None if len(values) < 2 else max(values) - min(values)
 
 
-def range_over_k_by_chance(curve: Sequence[Verdict]) -> float | None:
+def range_over_k_by_chance(curve: Sequence[ProtocolVerdict]) -> float | None:
     """What the range would be if splits differed by chance alone; None unless all were tested on as many examples."""
     judged = [verdict for verdict in curve if verdict.test.value is not None]
     sizes = {size for verdict in judged for size in verdict.sizes("n_test")}
@@ -257,7 +257,7 @@ def range_over_k_by_chance(curve: Sequence[Verdict]) -> float | None:
     return stability_by_chance([verdict.k for verdict in judged], judged[-1].test.value, sizes.pop())
 
 
-def _tasks_of(verdicts: Mapping[str, Mapping[str, Verdict]]) -> list[str]:
+def _tasks_of(verdicts: Mapping[str, Mapping[str, ProtocolVerdict]]) -> list[str]:
     return [task for of_strategy in verdicts.values() for task in of_strategy]
 
 
@@ -276,8 +276,8 @@ def _abbreviated(strategy: str) -> str:
 def _row(
     name: str,
     tasks: Sequence[str],
-    verdicts: Mapping[str, Verdict],
-    cell: Callable[[str, Verdict], ProtocolCell],
+    verdicts: Mapping[str, ProtocolVerdict],
+    cell: Callable[[str, ProtocolVerdict], ProtocolCell],
     *,
     percent: bool = True,
 ) -> ProtocolRow:
@@ -287,7 +287,7 @@ def _row(
     return ProtocolRow(name, (*cells, average(cells)), percent)
 
 
-def performance_cell(task: str, verdict: Verdict) -> ProtocolCell:
+def performance_cell(task: str, verdict: ProtocolVerdict) -> ProtocolCell:
     """Test mean ± std of the selected configuration, one part for each metric that the paper shows."""
     if verdict.selected is None:
         return ProtocolCell((), "; ".join(verdict.notes) or "nothing was selected")
@@ -300,7 +300,7 @@ def performance_cell(task: str, verdict: Verdict) -> ProtocolCell:
     return ProtocolCell((verdict.test,))
 
 
-def correlation_cell(task: str, verdict: Verdict) -> ProtocolCell:
+def correlation_cell(task: str, verdict: ProtocolVerdict) -> ProtocolCell:
     """The correlation with its interval, or the reason why there is none."""
     if verdict.correlation.value is None:
         return ProtocolCell((), verdict.correlation.reason)
@@ -312,10 +312,10 @@ def average(cells: Sequence[ProtocolCell]) -> ProtocolCell:
     values = [cell.value for cell in cells if cell.value is not None]
     if not values or len(values) < len(cells):
         return ProtocolCell((), f"{len(values)} of {len(cells)} tasks have a number")
-    return ProtocolCell((Estimate(sum(values) / len(values), n=len(values)),))
+    return ProtocolCell((ProtocolEstimate(sum(values) / len(values), n=len(values)),))
 
 
-def _columns(tasks: Sequence[str], verdicts: Sequence[Mapping[str, Verdict]]) -> tuple[str, ...]:
+def _columns(tasks: Sequence[str], verdicts: Sequence[Mapping[str, ProtocolVerdict]]) -> tuple[str, ...]:
     """The tasks' titles with the metrics that their cells hold, such as ``CB acc/F1``."""
     columns = []
     for task in tasks:
@@ -331,7 +331,7 @@ def _columns(tasks: Sequence[str], verdicts: Sequence[Mapping[str, Verdict]]) ->
     return (*columns, AVERAGE)
 
 
-def _shown_metrics(task: str, metrics: Mapping[str, Estimate]) -> list[str]:
+def _shown_metrics(task: str, metrics: Mapping[str, ProtocolEstimate]) -> list[str]:
     """The metrics that tables show for a task: the paper's for its tasks, else all."""
     shown = _SHOWN_METRICS.get(_paper_name(task), tuple(metrics))
     return [metric for metric in shown if metric in metrics]
@@ -404,12 +404,12 @@ def _tasks_text(number: str) -> str:
     return "1 task" if number == "1" else f"{number} tasks"
 
 
-def estimate_text(estimate: Estimate, digits: int = 2) -> str:
+def estimate_text(estimate: ProtocolEstimate, digits: int = 2) -> str:
     """In percent, such as ``72.66±3.13 [67.7, 77.6]``."""
     return f"{_mean_and_std(estimate, 100.0, digits)} {_interval(estimate, 100.0, digits)}".rstrip()
 
 
-def _mean_and_std(estimate: Estimate, scale: float, digits: int) -> str:
+def _mean_and_std(estimate: ProtocolEstimate, scale: float, digits: int) -> str:
     if estimate.value is None:
         return "–"
     text = f"{estimate.value * scale:.{digits}f}"
@@ -418,7 +418,7 @@ def _mean_and_std(estimate: Estimate, scale: float, digits: int) -> str:
     return text
 
 
-def _interval(estimate: Estimate, scale: float, digits: int) -> str:
+def _interval(estimate: ProtocolEstimate, scale: float, digits: int) -> str:
     """With one digit less than the number; empty where there is none."""
     if estimate.low is None or estimate.high is None:
         return ""
@@ -428,17 +428,17 @@ def _interval(estimate: Estimate, scale: float, digits: int) -> str:
 # --- what the numbers rest on -----------------------------------------------------------------------------------------
 
 
-def selected_name(verdict: Verdict) -> str:
+def selected_name(verdict: ProtocolVerdict) -> str:
     return "none" if verdict.selected is None else verdict.selected.name
 
 
-def splits_text(verdict: Verdict) -> str:
+def splits_text(verdict: ProtocolVerdict) -> str:
     """On how many splits the selected configuration has a result, such as ``3 of 4``."""
     done = 0 if verdict.selected is None else len(verdict.selected.splits)
     return f"{done} of {verdict.k}"
 
 
-def examples_text(verdict: Verdict) -> str:
+def examples_text(verdict: ProtocolVerdict) -> str:
     """The numbers of train, dev and test examples, such as ``32/32/277``."""
     return "/".join(_range_text(verdict.sizes(part)) for part in ("n_train", "n_dev", "n_test"))
 

@@ -31,7 +31,7 @@ from lmassay.evaluations.fewshot.tasks.nlu import NluTask
 from lmassay.evaluations.fewshot.tasks.patterns import TablePVP, notation, pattern
 from lmassay.evaluations.fewshot.tasks.processors import Part, RowProcessor
 from lmassay.evaluations.fewshot.tasks.pvp import Mode
-from lmassay.evaluations.fewshot.tasks.rows import ENDINGS, Row
+from lmassay.evaluations.fewshot.tasks.rows import ENDINGS, DataRow
 from lmassay.plugins.yaml_models import Mistakes, YamlModel, folder_of, listed, read_model
 
 # Without the key "ptuning", the first pattern gets so many prompt tokens.
@@ -266,7 +266,7 @@ class YamlProcessor(RowProcessor):
     def file(self, data_dir: str | Path, part: Part) -> Path | None:
         return self._files.get(part) if self._files else super().file(data_dir, part)
 
-    def examples_of(self, row: Row, set_type: str) -> Iterator[InputExample]:
+    def examples_of(self, row: DataRow, set_type: str) -> Iterator[InputExample]:
         columns = self._described
         texts = {name: _text(row, column) for name, column in columns.fields.items()}
         first, second = (*texts.values(), None)[:2]
@@ -283,7 +283,7 @@ class YamlProcessor(RowProcessor):
         yield InputExample(guid=guid, text_a=str(first), text_b=second, label=label, meta=meta, idx=number)
 
 
-def _text(row: Row, column: str) -> str:
+def _text(row: DataRow, column: str) -> str:
     value = row.get(column)
     if isinstance(value, bool) or not isinstance(value, str | int | float):
         raise DataError(f"{row.where}: '{column}' is {value!r}; it must be text")

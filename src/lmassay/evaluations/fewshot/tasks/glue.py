@@ -15,7 +15,7 @@ from lmassay.evaluations.fewshot.tasks.examples import InputExample
 from lmassay.evaluations.fewshot.tasks.patterns import TablePVP, Words, slotted
 from lmassay.evaluations.fewshot.tasks.processors import Part, RowProcessor
 from lmassay.evaluations.fewshot.tasks.pvp import Mode
-from lmassay.evaluations.fewshot.tasks.rows import Row, read_rows
+from lmassay.evaluations.fewshot.tasks.rows import DataRow, read_rows
 
 _COLA = ("source", "label", "annotation", "sentence")
 
@@ -29,11 +29,11 @@ class GlueProcessor(RowProcessor):
     HEADERLESS: ClassVar[Sequence[str] | None] = None
     """The columns of the published .tsv files if they have no header."""
 
-    def rows(self, path: str, set_type: str) -> Iterator[Row]:
+    def rows(self, path: str, set_type: str) -> Iterator[DataRow]:
         bare = self.HEADERLESS if path.endswith(".tsv") and set_type != "test" else None
         return read_rows(path, bare)
 
-    def examples_of(self, row: Row, set_type: str) -> Iterator[InputExample]:
+    def examples_of(self, row: DataRow, set_type: str) -> Iterator[InputExample]:
         texts = [row.text(_first(row, names)) for names in self.TEXTS]
         idx = row.number("idx") if row.has("idx") else row.line - 1
         label_name = _first(row, self.LABEL_NAMES)
@@ -45,7 +45,7 @@ class GlueProcessor(RowProcessor):
             idx=idx,
         )
 
-    def label(self, row: Row, set_type: str, name: str = "label") -> str | None:
+    def label(self, row: DataRow, set_type: str, name: str = "label") -> str | None:
         value = row.fields.get(name)
         # JSON files of the hub count the labels from 0, the published tables name them; -1 stands for none.
         if isinstance(value, int) and not isinstance(value, bool) and set_type != "unlabeled":
@@ -60,7 +60,7 @@ class GlueProcessor(RowProcessor):
         return super().label(row, set_type, name)
 
 
-def _first(row: Row, names: Sequence[str]) -> str:
+def _first(row: DataRow, names: Sequence[str]) -> str:
     return next((name for name in names if name in row.fields), names[0])
 
 
@@ -114,7 +114,7 @@ class ColaProcessor(GlueProcessor):
     TEXTS: ClassVar[tuple[tuple[str, ...], ...]] = (("sentence",),)
     HEADERLESS: ClassVar[Sequence[str] | None] = _COLA
 
-    def rows(self, path: str, set_type: str) -> Iterator[Row]:
+    def rows(self, path: str, set_type: str) -> Iterator[DataRow]:
         # The published files have no header; a table that begins with one is the user's own.
         if path.endswith(".tsv") and Path(path).is_file():
             with Path(path).open(encoding="utf-8-sig", errors="replace") as stream:

@@ -19,7 +19,7 @@ from typing import ClassVar, Literal
 
 from lmassay.errors import DataError
 from lmassay.evaluations.fewshot.tasks.examples import InputExample
-from lmassay.evaluations.fewshot.tasks.rows import ENDINGS, Row, read_rows
+from lmassay.evaluations.fewshot.tasks.rows import ENDINGS, DataRow, read_rows
 
 Part = Literal["train", "dev32", "dev", "test", "unlabeled"]
 PARTS: tuple[Part, ...] = ("train", "dev32", "dev", "test", "unlabeled")
@@ -89,10 +89,10 @@ class RowProcessor(DataProcessor):
         return list(self.LABELS)
 
     @abstractmethod
-    def examples_of(self, row: Row, set_type: str) -> Iterator[InputExample]:
+    def examples_of(self, row: DataRow, set_type: str) -> Iterator[InputExample]:
         """The examples of one row."""
 
-    def rows(self, path: str, set_type: str) -> Iterator[Row]:
+    def rows(self, path: str, set_type: str) -> Iterator[DataRow]:
         return read_rows(path)
 
     def _create_examples(self, path: str, set_type: str) -> list[InputExample]:
@@ -109,19 +109,19 @@ class RowProcessor(DataProcessor):
                 found.append(example)
         return found
 
-    def label(self, row: Row, set_type: str, name: str = "label") -> str | None:
+    def label(self, row: DataRow, set_type: str, name: str = "label") -> str | None:
         """The label of a row: None in unlabeled data and in a test set without labels."""
         if set_type == "unlabeled" or (set_type == "test" and not row.has(name)):
             return None
         return known_label(row, name, row.get(name), self.get_labels())
 
     @staticmethod
-    def idx(row: Row) -> int:
+    def idx(row: DataRow) -> int:
         """The number a file gives to an example, else its line."""
         return row.number("idx") if row.has("idx") else row.line - 1
 
 
-def known_label(row: Row, name: str, value: object, labels: Sequence[str]) -> str:
+def known_label(row: DataRow, name: str, value: object, labels: Sequence[str]) -> str:
     """A label as text, checked against those of the task."""
     text = str(value)
     if text not in labels:

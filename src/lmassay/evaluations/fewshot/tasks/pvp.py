@@ -26,7 +26,7 @@ from typing import Any, ClassVar, Literal, TypeAlias, TypeVar
 
 from lmassay.errors import ConfigError, DataError
 from lmassay.evaluations.fewshot.tasks.examples import InputExample
-from lmassay.evaluations.fewshot.tokens import Frame, Piece, Words, shorten, special_ids
+from lmassay.evaluations.fewshot.tokens import CachedTokenizer, Piece, SpecialTokens, shorten, special_ids
 
 Mode = Literal["cls", "cloze", "ptuning"]
 Kind = Literal["labels", "choices", "referent", "entities"]
@@ -41,7 +41,7 @@ NO_MASK = -1
 
 
 @dataclass(frozen=True, slots=True)
-class Encoded:
+class EncodedText:
     """An example as token ids without padding."""
 
     ids: list[int]
@@ -84,8 +84,8 @@ class PVP(ABC):
         self.rng = random.Random(seed)
         self.training = False
         """Whether ``encode`` was asked for a training example; WSC then adds masks to the referent's."""
-        self._words: Words | None = None
-        self._frames: dict[bool, Frame] = {}
+        self._words: CachedTokenizer | None = None
+        self._frames: dict[bool, SpecialTokens] = {}
         self._prompt_id: int | None = None
         self._label_ids: list[list[int]] | None = None
 
@@ -150,7 +150,7 @@ class PVP(ABC):
             return text[0][:1].lower() + text[0][1:], text[1]
         return text[:1].lower() + text[1:]
 
-    def encode(self, example: InputExample, *, training: bool | None = None) -> Encoded:
+    def encode(self, example: InputExample, *, training: bool | None = None) -> EncodedText:
         """Token ids of the example in this pattern, cut to ``max_seq_length``.
 
         ``training`` matters to WSC only; where it is not said, examples of a training file count as such (FewNLU).
@@ -168,7 +168,7 @@ class PVP(ABC):
                     f"example"
                 )
         ids, types = frame.around(*([token for piece in side for token in piece.ids] for side in (first, second)))
-        return Encoded(ids, types, self._mask_positions(ids, example), self._slots(frame, first, second))
+        return EncodedText(ids, types, self._mask_positions(ids, example), self._slots(frame, first, second))
 
     def label_token_ids(self) -> list[list[int]]:
         """The token ids of each label's words, in the order of the labels; empty lists where a task has no words."""
@@ -203,7 +203,7 @@ class PVP(ABC):
     def text_ids(self, text: str) -> list[int]:
         """The tokens of a text as they stand inside a pattern."""
         if self._words is None:
-            self._words = Words.of(self.tokenizer)
+            self._words = CachedTokenizer.of(self.tokenizer)
         return self._words.ids(text)
 
     def _parts(self, example: InputExample) -> PVPOutputPattern:
@@ -235,9 +235,9 @@ class PVP(ABC):
             f"text, list of token ids or number of prompt tokens"
         )
 
-    def _frame(self, *, pair: bool) -> Frame:
+    def _frame(self, *, pair: bool) -> SpecialTokens:
         if pair not in self._frames:
-            self._frames[pair] = Frame.of(self.tokenizer, pair=pair)
+            self._frames[pair] = SpecialTokens.of(self.tokenizer, pair=pair)
         return self._frames[pair]
 
     def _mask_positions(self, ids: Sequence[int], example: InputExample) -> list[int]:
@@ -255,7 +255,7 @@ class PVP(ABC):
         return masks
 
     @staticmethod
-    def _slots(frame: Frame, first: Sequence[Piece], second: Sequence[Piece]) -> list[int]:
+    def _slots(frame: SpecialTokens, first: Sequence[Piece], second: Sequence[Piece]) -> list[int]:
         found: list[int] = []
         place = len(frame.before)
         for side in (first, second):

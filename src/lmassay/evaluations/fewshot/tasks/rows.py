@@ -17,7 +17,7 @@ _MISSING = object()
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class DataRow:
     """Named fields; ``line`` counts from 1."""
 
     fields: Mapping[str, Any]
@@ -52,28 +52,28 @@ class Row:
         except ValueError:
             raise DataError(f"{self.where}: '{name}' is {value!r}; it must be a whole number") from None
 
-    def inner(self, name: str) -> Row:
+    def inner(self, name: str) -> DataRow:
         """A field that holds an object."""
         return self._row(self.get(name), name)
 
-    def inners(self, name: str) -> list[Row]:
+    def inners(self, name: str) -> list[DataRow]:
         """A field that holds a list of objects."""
         values = self.get(name)
         if not isinstance(values, list):
             raise DataError(f"{self.where}: '{name}' must be a list of objects, not {type(values).__name__}")
         return [self._row(value, name) for value in values]
 
-    def _row(self, value: Any, name: str) -> Row:
+    def _row(self, value: Any, name: str) -> DataRow:
         if not isinstance(value, dict):
             raise DataError(f"{self.where}: '{name}' must be an object with fields, not {type(value).__name__}")
-        return Row(value, self.path, self.line)
+        return DataRow(value, self.path, self.line)
 
 
 def _no_number() -> int:
     raise ValueError
 
 
-def read_rows(path: str | Path, columns: Sequence[str] | None = None) -> Iterator[Row]:
+def read_rows(path: str | Path, columns: Sequence[str] | None = None) -> Iterator[DataRow]:
     """The rows of a file, by its ending; ``columns`` names those of a table without a header."""
     path = Path(path)
     open_text(path, "data")  # it is there, is UTF-8 and not empty
@@ -87,7 +87,7 @@ def read_rows(path: str | Path, columns: Sequence[str] | None = None) -> Iterato
     yield from rows
 
 
-def _json_lines(path: Path) -> Iterator[Row]:
+def _json_lines(path: Path) -> Iterator[DataRow]:
     with path.open(encoding="utf-8-sig") as stream:
         for number, line in enumerate(stream, 1):
             if not line.strip():
@@ -98,10 +98,10 @@ def _json_lines(path: Path) -> Iterator[Row]:
                 raise DataError(f"{path}, line {number}: this is no JSON ({error})") from None
             if not isinstance(fields, dict):
                 raise DataError(f"{path}, line {number}: it must be an object with named fields")
-            yield Row(fields, path, number)
+            yield DataRow(fields, path, number)
 
 
-def _table(path: Path, columns: Sequence[str] | None) -> Iterator[Row]:
+def _table(path: Path, columns: Sequence[str] | None) -> Iterator[DataRow]:
     tabs = path.suffix == ".tsv"
     with path.open(encoding="utf-8-sig", newline="") as stream:
         cells = csv.reader(
@@ -119,7 +119,7 @@ def _table(path: Path, columns: Sequence[str] | None) -> Iterator[Row]:
                 elif row:
                     if len(row) != len(header):
                         raise DataError(f"{path}, line {line}: {len(row)} cells, but there are {len(header)} columns")
-                    yield Row(dict(zip(header, row, strict=True)), path, line)
+                    yield DataRow(dict(zip(header, row, strict=True)), path, line)
                 line = cells.line_num + 1
         except csv.Error as error:
             raise DataError(f"{path}, line {cells.line_num}: {error}") from None

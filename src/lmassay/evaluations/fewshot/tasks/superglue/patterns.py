@@ -8,7 +8,7 @@ from typing import ClassVar
 from lmassay.errors import DataError
 from lmassay.evaluations.fewshot.tasks.examples import InputExample
 from lmassay.evaluations.fewshot.tasks.patterns import TablePVP, Words, slotted
-from lmassay.evaluations.fewshot.tasks.pvp import PVP, Encoded, Kind, Mode
+from lmassay.evaluations.fewshot.tasks.pvp import PVP, EncodedText, Kind, Mode
 
 PLACEHOLDER = "@placeholder"
 _HALVES = {1: (0, 1), 2: (1, 1), 3: (1, 2), 4: (2, 2), 5: (2, 3), 6: (3, 3), 8: (4, 4), 10: (5, 5)}
@@ -280,7 +280,7 @@ class RecordPVP(TablePVP):
     def mask_count(self, example: InputExample) -> int:
         return max(map(len, self.choices(example)))
 
-    def filled(self, example: InputExample, candidate: str) -> Encoded:
+    def filled(self, example: InputExample, candidate: str) -> EncodedText:
         """The passage and the query with a candidate in place, for a classifier that says whether it fits."""
         meta = {**example.meta, "candidate": candidate}
         return self.encode(InputExample(example.guid, example.text_a, example.text_b, example.label, meta=meta))

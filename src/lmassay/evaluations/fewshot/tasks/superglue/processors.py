@@ -11,7 +11,7 @@ from typing import ClassVar
 from lmassay.errors import DataError
 from lmassay.evaluations.fewshot.tasks.examples import InputExample
 from lmassay.evaluations.fewshot.tasks.processors import RowProcessor
-from lmassay.evaluations.fewshot.tasks.rows import Row
+from lmassay.evaluations.fewshot.tasks.rows import DataRow
 
 # ReCoRD: what stands for the entity in a query, how many entities a training example has, and the seed of their draw.
 _PLACEHOLDER = "@placeholder"
@@ -22,7 +22,7 @@ _SEED = 42
 class RteProcessor(RowProcessor):
     LABELS: ClassVar[tuple[str, ...]] = ("entailment", "not_entailment")
 
-    def examples_of(self, row: Row, set_type: str) -> Iterator[InputExample]:
+    def examples_of(self, row: DataRow, set_type: str) -> Iterator[InputExample]:
         idx = self.idx(row)
         premise = row.text("premise")
         yield InputExample(
@@ -42,7 +42,7 @@ class CbProcessor(RteProcessor):
 class BoolQProcessor(RowProcessor):
     LABELS: ClassVar[tuple[str, ...]] = ("False", "True")
 
-    def examples_of(self, row: Row, set_type: str) -> Iterator[InputExample]:
+    def examples_of(self, row: DataRow, set_type: str) -> Iterator[InputExample]:
         idx = self.idx(row)
         passage = row.text("passage")
         yield InputExample(
@@ -58,7 +58,7 @@ class BoolQProcessor(RowProcessor):
 class WicProcessor(RowProcessor):
     LABELS: ClassVar[tuple[str, ...]] = ("F", "T")
 
-    def examples_of(self, row: Row, set_type: str) -> Iterator[InputExample]:
+    def examples_of(self, row: DataRow, set_type: str) -> Iterator[InputExample]:
         idx = self.idx(row)
         yield InputExample(
             guid=f"{set_type}-{idx}",
@@ -69,7 +69,7 @@ class WicProcessor(RowProcessor):
             idx=idx,
         )
 
-    def label(self, row: Row, set_type: str, name: str = "label") -> str | None:
+    def label(self, row: DataRow, set_type: str, name: str = "label") -> str | None:
         if isinstance(row.fields.get(name), bool) and set_type != "unlabeled":
             return "T" if row.fields[name] else "F"
         return super().label(row, set_type, name)
@@ -80,7 +80,7 @@ class CopaProcessor(RowProcessor):
 
     LABELS: ClassVar[tuple[str, ...]] = ("0", "1")
 
-    def examples_of(self, row: Row, set_type: str) -> Iterator[InputExample]:
+    def examples_of(self, row: DataRow, set_type: str) -> Iterator[InputExample]:
         idx = self.idx(row)
         question = row.text("question")
         if question not in ("cause", "effect"):
@@ -118,7 +118,7 @@ class MultiRcProcessor(RowProcessor):
 
     LABELS: ClassVar[tuple[str, ...]] = ("0", "1")
 
-    def examples_of(self, row: Row, set_type: str) -> Iterator[InputExample]:
+    def examples_of(self, row: DataRow, set_type: str) -> Iterator[InputExample]:
         passage_idx = self.idx(row)
         passage = row.inner("passage")
         text = passage.text("text")
@@ -142,7 +142,7 @@ class MultiRcProcessor(RowProcessor):
                 )
 
 
-def _answer(row: Row) -> str:
+def _answer(row: DataRow) -> str:
     # Some answers of the published files are empty: they stay so.
     value = row.get("text")
     if not isinstance(value, str):
@@ -160,7 +160,7 @@ class WscProcessor(RowProcessor):
 
     LABELS: ClassVar[tuple[str, ...]] = ("False", "True")
 
-    def examples_of(self, row: Row, set_type: str) -> Iterator[InputExample]:
+    def examples_of(self, row: DataRow, set_type: str) -> Iterator[InputExample]:
         idx = self.idx(row)
         if "true_target" in row.fields or "false_target" in row.fields:
             for name in ("true_target", "false_target"):
@@ -173,7 +173,7 @@ class WscProcessor(RowProcessor):
         else:
             yield self._example(row, row.inner("target"), f"{set_type}-{idx}", self.label(row, set_type), idx)
 
-    def _example(self, row: Row, target: Row, guid: str, label: str | None, idx: int) -> InputExample:
+    def _example(self, row: DataRow, target: DataRow, guid: str, label: str | None, idx: int) -> InputExample:
         text = row.text("text")
         words = text.split()
         pronoun, candidate = target.text("span2_text"), target.text("span1_text")
@@ -198,7 +198,7 @@ def _candidate(words: list[str], place: int, candidate: str) -> int:
     return place
 
 
-def _pronoun(words: list[str], place: int, pronoun: str, row: Row) -> int:
+def _pronoun(words: list[str], place: int, pronoun: str, row: DataRow) -> int:
     """Where the pronoun stands, with punctuation that hangs on it made a word of its own in ``words``."""
     for near in (place, place - 1, place + 1):
         if 0 <= near < len(words) and words[near] == pronoun:
@@ -227,7 +227,7 @@ class RecordProcessor(RowProcessor):
         self._rng = random.Random(_SEED)
         return super()._create_examples(path, set_type)
 
-    def examples_of(self, row: Row, set_type: str) -> Iterator[InputExample]:
+    def examples_of(self, row: DataRow, set_type: str) -> Iterator[InputExample]:
         passage_idx = self.idx(row)
         passage = row.inner("passage")
         text = passage.text("text")
@@ -266,7 +266,7 @@ class RecordProcessor(RowProcessor):
                 )
 
     @staticmethod
-    def _answers(question: Row, set_type: str) -> list[Row]:
+    def _answers(question: DataRow, set_type: str) -> list[DataRow]:
         if set_type == "unlabeled" or (set_type == "test" and "answers" not in question.fields):
             return []
         answers = question.inners("answers")
@@ -275,7 +275,7 @@ class RecordProcessor(RowProcessor):
         return answers
 
 
-def _span(entity: Row, text: str) -> str:
+def _span(entity: DataRow, text: str) -> str:
     start, end = entity.number("start"), entity.number("end")
     if not 0 <= start <= end < len(text):
         raise DataError(f"{entity.where}: the entity {start}–{end} lies outside the passage ({len(text)} characters)")
