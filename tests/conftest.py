@@ -10,14 +10,15 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, settings
 
-from tests import shared_answers
-from tests.browser.chromium import browser, chromium  # noqa: F401 - fixtures
-
-# pytest rewrites the assertions of all test files, which takes longer than a thousand tests: the result is kept in
-# __pycache__, as it is by default, even where PYTHONDONTWRITEBYTECODE is set.
+# pytest rewrites the assertions of all test files and of hypothesis, which takes longer than a thousand tests: the
+# result is kept in __pycache__, as it is by default, even where PYTHONDONTWRITEBYTECODE is set.
 sys.dont_write_bytecode = False
+
+from hypothesis import HealthCheck, settings  # noqa: E402
+
+from tests import shared_answers  # noqa: E402
+from tests.browser.chromium import browser, chromium  # noqa: E402, F401 - fixtures
 
 # On a busy machine everything takes its time, and the same examples are tried in each run. More bugs are found, now and
 # then, with other ones: pytest --hypothesis-profile=explore.

@@ -41,7 +41,7 @@ def test_the_small_model_knows_the_agreement_of_the_shipped_grammar(smollm2, tmp
 @pytest.mark.slow
 def test_the_whole_grammar_is_asked_under_three_conventions(smollm2, tmp_path):
     done = lmassay(
-        "run", EXAMPLES / "minimal_pairs.yaml", "--results", tmp_path, "--json", "--set", "task.max_per_file=6"
+        "run", EXAMPLES / "minimal_pairs.yaml", "--results", tmp_path, "--json", "--set", "task.max_per_file=2"
     )
     assert done.returncode == 0, done.stderr
     runs = json.loads(done.stdout)["runs"]

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
-import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
 
+from tests.forked import CommandServer, command_server
 from tests.helpers import ROOT, write_config, write_lines
+
+Command = Callable[..., subprocess.CompletedProcess[str]]
 
 EXTRAS = [
     "numba",
@@ -36,21 +39,27 @@ class Blocked(PathFinder):
         return None if name.partition(".")[0] in {EXTRAS!r} else PathFinder.find_spec(name, path, target)
 
 sys.meta_path[sys.meta_path.index(PathFinder)] = Blocked
-from lmassay.cli import main
+import lmassay.api
+import numpy
+import regex
 """
 
 
-def without_extras(*arguments: object, cwd, **environment: str) -> subprocess.CompletedProcess[str]:
+@pytest.fixture(scope="module")
+def server() -> Iterator[CommandServer]:
+    """Runs commands in processes where none of the extras can be imported."""
+    with command_server(BLOCKED) as running:
+        yield running
+
+
+@pytest.fixture
+def without_extras(server: CommandServer) -> Command:
     """The command where none of the extras can be imported."""
-    code = BLOCKED + f"main({[str(a) for a in arguments]!r})"
-    return subprocess.run(
-        [sys.executable, "-c", code],
-        cwd=cwd,
-        env={**os.environ, **environment},
-        capture_output=True,
-        encoding="utf-8",
-        check=False,
-    )
+
+    def run(*arguments: object, cwd: Path, **environment: str) -> subprocess.CompletedProcess[str]:
+        return server.run(arguments, cwd, environment)
+
+    return run
 
 
 @pytest.fixture
@@ -62,7 +71,7 @@ def folder(tmp_path):
 SIDES = ["teapot", "--src", "src", "--adv-src", "src", "--terse"]
 
 
-def test_the_syntax_tasks_work_with_a_model_of_ones_own(folder):
+def test_the_syntax_tasks_work_with_a_model_of_ones_own(without_extras, folder):
     write_lines(folder / "corpus.txt", ["The nurse sings. The nurses sing."])
     model = {"name": f"{ROOT / 'examples' / 'my_slot_model.py'}:Bigrams", "text": "corpus.txt"}
     write_config(folder / "c.yaml", {"task": {"name": "syntax", "data": "english:simple"}, "model": model})
@@ -73,7 +82,7 @@ def test_the_syntax_tasks_work_with_a_model_of_ones_own(folder):
 
 
 @pytest.mark.parametrize("model", ["smollm2", {"name": "hf", "model": "bert-base-cased"}])
-def test_a_local_model_is_one_line_with_the_pip_command(folder, model, tmp_path):
+def test_a_local_model_is_one_line_with_the_pip_command(without_extras, folder, model, tmp_path):
     write_config(folder / "c.yaml", {"task": {"name": "syntax", "data": "english:simple"}, "model": model})
     for verb in ("check", "run"):
         done = without_extras(verb, "c.yaml", cwd=folder, LMASSAY_CACHE=str(tmp_path / "cache"))
@@ -82,13 +91,13 @@ def test_a_local_model_is_one_line_with_the_pip_command(folder, model, tmp_path)
         assert "pip install 'lmassay[hf]'" in done.stderr or "lmassay models get smollm2" in done.stderr
 
 
-def test_fetching_a_model_is_one_line_with_the_pip_command(folder, tmp_path):
+def test_fetching_a_model_is_one_line_with_the_pip_command(without_extras, folder, tmp_path):
     done = without_extras("models", "get", "smollm2", cwd=folder, LMASSAY_CACHE=str(tmp_path / "cache"))
     assert (done.returncode, "Traceback" in done.stderr) == (2, False)
     assert "pip install 'lmassay[hf]'" in done.stderr
 
 
-def test_figures_are_one_line_with_the_pip_command(folder):
+def test_figures_are_one_line_with_the_pip_command(without_extras, folder):
     metrics = folder / "results/model/blimp/mw/run/metrics"
     metrics.mkdir(parents=True)
     write_lines(metrics / "main.txt", ["Cutoffs (top-k): 0.5, 1.0", "Overall scores (top-k): 0.4, 0.6"])
@@ -100,7 +109,7 @@ def test_figures_are_one_line_with_the_pip_command(folder):
     assert done.returncode == 0, done.stderr
 
 
-def test_the_core_scores_without_them(folder):
+def test_the_core_scores_without_them(without_extras, folder):
     for scorer in ("chrf", "bleu", "zero_one"):
         done = without_extras(*SIDES, "--s-src", scorer, cwd=folder)
         assert done.stdout.splitlines()[-1] == "100.000", done.stderr
@@ -117,7 +126,7 @@ def test_the_core_scores_without_them(folder):
         (["run", ROOT / "examples" / "robustness.yaml", "--set", "task.s_tgt=semantic"], {}),
     ],
 )
-def test_what_needs_one_says_how_to_get_it(folder, arguments, environment):
+def test_what_needs_one_says_how_to_get_it(without_extras, folder, arguments, environment):
     done = without_extras(*arguments, cwd=folder, **environment)
     assert done.returncode == 2
     assert "pip install 'lmassay[" in done.stderr
@@ -126,7 +135,7 @@ def test_what_needs_one_says_how_to_get_it(folder, arguments, environment):
 
 
 @pytest.mark.parametrize("name", ["openai", "claude", "azure", "clova"])
-def test_a_model_behind_an_api_needs_no_extra(folder, name):
+def test_a_model_behind_an_api_needs_no_extra(without_extras, folder, name):
     model = {"name": name, "model": "m", "base_url": "http://127.0.0.1:9/v1"}
     if name == "azure":
         model = {"name": name, "model": "m", "endpoint": "http://127.0.0.1:9", "api_version": "2024-10-21"}
@@ -136,7 +145,7 @@ def test_a_model_behind_an_api_needs_no_extra(folder, name):
     assert done.returncode == 0, done.stderr
 
 
-def test_kobbqs_steps_on_files_need_no_extra(folder):
+def test_kobbqs_steps_on_files_need_no_extra(without_extras, folder):
     own = ROOT / "examples" / "bias"
     done = without_extras(
         *("kobbq", "preprocess", "--samples-tsv-path", own / "korean.tsv", "--prompt-tsv-path", own / "prompts.tsv"),
@@ -147,7 +156,7 @@ def test_kobbqs_steps_on_files_need_no_extra(folder):
     assert (folder / "e.json").is_file()
 
 
-def test_doctor_and_the_listings_work_without_them(folder):
+def test_doctor_and_the_listings_work_without_them(without_extras, folder):
     assert without_extras("doctor", cwd=folder).returncode == 0
     assert "semantic" in without_extras("scorers", cwd=folder).stdout
 
@@ -155,7 +164,7 @@ def test_doctor_and_the_listings_work_without_them(folder):
 FEW_SHOT = {"name": "fewshot", "data": str(ROOT / "examples" / "fewshot" / "reviews.yaml"), "labelled": ["train"]}
 
 
-def test_few_shot_baselines_run_without_any_extra(tmp_path):
+def test_few_shot_baselines_run_without_any_extra(without_extras, tmp_path):
     config = write_config(tmp_path / "c.yaml", {"task": {**FEW_SHOT, "method": ["majority", "random"]}})
     done = without_extras("run", config, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
@@ -170,7 +179,7 @@ def test_few_shot_baselines_run_without_any_extra(tmp_path):
         (("search", "majority.yaml"), "search"),
     ],
 )
-def test_a_missing_part_of_few_shot_is_one_line_with_the_pip_command(tmp_path, arguments, extra):
+def test_a_missing_part_of_few_shot_is_one_line_with_the_pip_command(without_extras, tmp_path, arguments, extra):
     for method in ("pet", "majority"):
         write_config(tmp_path / f"{method}.yaml", {"task": {**FEW_SHOT, "method": method}})
     done = without_extras(*arguments, cwd=tmp_path)
@@ -179,5 +188,5 @@ def test_a_missing_part_of_few_shot_is_one_line_with_the_pip_command(tmp_path, a
     assert "Traceback" not in done.stderr
 
 
-def test_the_methods_are_listed_without_any_extra(tmp_path):
+def test_the_methods_are_listed_without_any_extra(without_extras, tmp_path):
     assert "adapet" in without_extras("methods", cwd=tmp_path).stdout

@@ -347,15 +347,17 @@ def test_two_threads_convert_once_and_standard_error_stays(tmp_path):
 
 def test_two_processes_convert_the_same_file_at_once(tmp_path):
     path = write_gguf(tmp_path / "small.gguf")
+    # Two forks of one process: importing torch and transformers takes longer than the conversion.
     code = (
-        "import sys\nfrom pathlib import Path\nfrom lmassay.models.hf.gguf import converted\n"
-        "print(converted(Path(sys.argv[1])))"
+        "import os, sys\nimport torch, transformers\nfrom pathlib import Path\n"
+        "from lmassay.models.hf.gguf import converted\n"
+        "other = os.fork()\n"
+        "print(converted(Path(sys.argv[1])), flush=True)\n"
+        "assert other == 0 or os.waitpid(other, 0)[1] == 0"
     )
-    processes = [
-        subprocess.Popen([sys.executable, "-c", code, str(path)], stdout=subprocess.PIPE, text=True) for _ in range(2)
-    ]
-    folders = {process.communicate()[0].strip() for process in processes}
-    assert [process.returncode for process in processes] == [0, 0]
+    done = subprocess.run([sys.executable, "-c", code, str(path)], stdout=subprocess.PIPE, text=True, check=True)
+    folders = set(done.stdout.splitlines())
+    assert len(done.stdout.splitlines()) == 2
     assert folders == {str(cache.gguf_folder(sha256(path)))}
     assert len(os.listdir(tmp_path / "cache" / "gguf")) == 1
     assert json.loads((Path(folders.pop()) / "config.json").read_text(encoding="utf-8"))["model_type"] == "llama"

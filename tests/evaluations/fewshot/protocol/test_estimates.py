@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scipy.stats import spearmanr, t
 
 from lmassay.evaluations.fewshot.protocol.estimates import SplitScores, mean_and_std, mean_over_splits, rank_correlation
 from lmassay.statistics.intervals import Settings
@@ -18,6 +17,9 @@ SCORES = st.lists(st.integers(0, 32), min_size=4, max_size=40)
 
 
 def test_the_interval_is_students_and_stays_among_shares():
+    # Imported here because it takes a second, which collecting the tests would wait for.
+    from scipy.stats import t
+
     values = [0.7, 0.8, 0.75, 0.9]
     found = mean_over_splits(SplitScores(values))
     half = t.ppf(0.975, 3) * statistics.stdev(values) / 2
@@ -38,6 +40,8 @@ def test_floats_have_numpys_digits_and_fractions_exact_ones(scores):
 @settings(max_examples=50, deadline=None)
 @given(SCORES, st.data())
 def test_it_is_spearmans_coefficient_with_ties(dev, data):
+    from scipy.stats import spearmanr
+
     test = data.draw(st.lists(st.integers(0, 99), min_size=len(dev), max_size=len(dev)))
     found = rank_correlation(dev, test, Settings(resamples=100))
     if len(set(dev)) == 1 or len(set(test)) == 1:

@@ -1,0 +1,97 @@
+"""Commands in new processes that do not have to import lmassay again.
+
+A server process imports the command line once and forks for each command. The fork is a real process with its own
+environment, working folder, streams and exit code, and it has loaded nothing but the command line. Variables that
+Python reads when it starts (``PYTHON…``, ``LANG``, ``LC_…``) come too late for it; ``helpers.lmassay_process`` starts
+Python again and has no such limit.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+# The last line is reached only in a fork: the server leaves the loop when its input ends.
+_SERVER = """
+import json, os, sys
+from lmassay.cli import main
+
+for line in sys.stdin:
+    command = json.loads(line)
+    process = os.fork()
+    if process:
+        print(os.waitstatus_to_exitcode(os.waitpid(process, 0)[1]), flush=True)
+        continue
+    for number, (name, flags) in enumerate(command["streams"]):
+        stream = os.open(name, flags)
+        os.dup2(stream, number)
+        os.close(stream)
+    os.chdir(command["cwd"])
+    os.environ.clear()
+    os.environ.update(command["environment"])
+    sys.argv = ["lmassay", *command["arguments"]]
+    main()
+    sys.exit()
+"""
+_READ_AT_START = ("PYTHON", "LANG", "LC_")
+
+
+class CommandServer:
+    """Runs one command after the other, each in a fork of the server process."""
+
+    def __init__(self, preparation: str = "") -> None:
+        """Start the server; ``preparation`` is Python that it executes before it imports lmassay."""
+        self.process = subprocess.Popen(
+            [sys.executable, "-c", preparation + _SERVER],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            encoding="utf-8",
+        )
+
+    def run(
+        self, arguments: Sequence[object], cwd: Path | None = None, env: Mapping[str, str] | None = None
+    ) -> subprocess.CompletedProcess[str]:
+        """Run ``lmassay ARGUMENTS``; ``env`` is added to the environment."""
+        late = [name for name in env or {} if name.startswith(_READ_AT_START)]
+        if late:
+            raise ValueError(f"{', '.join(late)}: read when Python starts; use lmassay_process")
+        words = [str(argument) for argument in arguments]
+        with tempfile.TemporaryDirectory() as folder:
+            out, err = Path(folder) / "out", Path(folder) / "err"
+            writing = os.O_WRONLY | os.O_CREAT | os.O_APPEND
+            command = {
+                "arguments": words,
+                "cwd": str(cwd or Path.cwd()),
+                "environment": {**os.environ, **(env or {})},
+                "streams": [(os.devnull, os.O_RDONLY), (str(out), writing), (str(err), writing)],
+            }
+            assert self.process.stdin is not None
+            assert self.process.stdout is not None
+            self.process.stdin.write(json.dumps(command) + "\n")
+            self.process.stdin.flush()
+            code = self.process.stdout.readline()
+            if not code:
+                raise RuntimeError(f"the server process ended with exit code {self.process.wait()}")
+            return subprocess.CompletedProcess(
+                ["lmassay", *words], int(code), out.read_text(encoding="utf-8"), err.read_text(encoding="utf-8")
+            )
+
+    def close(self) -> None:
+        """End the server, which waits for no input then."""
+        self.process.communicate()
+
+
+@contextmanager
+def command_server(preparation: str = "") -> Iterator[CommandServer]:
+    """A server that ends with the block."""
+    server = CommandServer(preparation)
+    try:
+        yield server
+    finally:
+        server.close()
