@@ -9,6 +9,7 @@ import subprocess
 import sys
 import threading
 import zipfile
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -18,7 +19,8 @@ import pytest
 from lmassay.errors import DataError, MissingExtra, UserError
 from lmassay.models import cache, embedded
 from lmassay.storage.files import sha256
-from tests.helpers import lmassay, lmassay_process
+from tests.forked import CommandServer, command_server
+from tests.helpers import lmassay
 from tests.models.hf.test_gguf import write_gguf
 
 
@@ -28,6 +30,22 @@ def setup_module() -> None:
     global torch, transformers
     torch = pytest.importorskip("torch", reason="needs lmassay[hf]")
     transformers = pytest.importorskip("transformers", reason="needs lmassay[hf]")
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[CommandServer]:
+    with command_server() as running:
+        yield running
+
+
+@pytest.fixture
+def lmassay_process(server: CommandServer) -> Callable[..., subprocess.CompletedProcess[str]]:
+    """The command in a process of its own: a library of the hub reads ``HF_…`` variables when it is imported."""
+
+    def run(*arguments: object, env: dict[str, str] | None = None) -> subprocess.CompletedProcess[str]:
+        return server.run(arguments, env=env)
+
+    return run
 
 
 MEMBER = "tiny_model/tiny.gguf"
@@ -221,7 +239,7 @@ def test_models_without_a_verb_lists_the_kinds_of_model():
     assert "echo" in lmassay("models").stdout
 
 
-def test_get_prints_the_folder_of_what_is_there_and_ls_lists_it(monkeypatch, tmp_path):
+def test_get_prints_the_folder_of_what_is_there_and_ls_lists_it(lmassay_process, monkeypatch, tmp_path):
     monkeypatch.setenv("LMASSAY_CACHE", str(tmp_path / "cache"))
     monkeypatch.setenv("HF_HOME", str(tmp_path / "hub"))
     empty = lmassay_process("models", "ls")
@@ -311,7 +329,7 @@ def hub_environment(tmp_path: Path, endpoint: str) -> dict[str, str]:
     }
 
 
-def test_a_hub_model_is_fetched_without_weights_that_can_run_code(tmp_path):
+def test_a_hub_model_is_fetched_without_weights_that_can_run_code(lmassay_process, tmp_path):
     files = {"config.json": b"{}", "model.safetensors": b"weights", "tokenizer.json": b"{}", "vocab.txt": b"a"}
     others = {"pytorch_model.bin": b"code", "README.md": b"# mine", "onnx/config.json": b"{}"}
     with hub(files | others) as endpoint:
@@ -334,14 +352,14 @@ def test_a_hub_model_is_fetched_without_weights_that_can_run_code(tmp_path):
     assert Path(again.stdout.strip()) == folder
 
 
-def test_a_hub_model_with_pickled_weights_only_is_refused(tmp_path):
+def test_a_hub_model_with_pickled_weights_only_is_refused(lmassay_process, tmp_path):
     with hub({"config.json": b"{}", "pytorch_model.bin": b"code"}) as endpoint:
         done = lmassay_process("models", "get", "me/mine", env=hub_environment(tmp_path, endpoint))
     assert done.returncode == 2
     assert "has no weights in safetensors files" in done.stderr
 
 
-def test_a_name_that_the_hub_does_not_know_is_one_line_with_a_suggestion(tmp_path):
+def test_a_name_that_the_hub_does_not_know_is_one_line_with_a_suggestion(lmassay_process, tmp_path):
     with hub({}) as endpoint:
         done = lmassay_process("models", "get", "smollm", env=hub_environment(tmp_path, endpoint))
     assert done.returncode == 2
@@ -351,7 +369,7 @@ def test_a_name_that_the_hub_does_not_know_is_one_line_with_a_suggestion(tmp_pat
     assert "Traceback" not in done.stderr
 
 
-def test_without_a_network_a_hub_name_is_one_line(tmp_path):
+def test_without_a_network_a_hub_name_is_one_line(lmassay_process, tmp_path):
     done = lmassay_process("models", "get", "me/mine", env=hub_environment(tmp_path, "http://127.0.0.1:9"))
     assert done.returncode == 2
     (line,) = [line for line in done.stderr.splitlines() if line.startswith("error:")]
@@ -359,7 +377,7 @@ def test_without_a_network_a_hub_name_is_one_line(tmp_path):
     assert "Traceback" not in done.stderr
 
 
-def test_what_cannot_be_a_name_is_refused_without_asking_the_hub(tmp_path):
+def test_what_cannot_be_a_name_is_refused_without_asking_the_hub(lmassay_process, tmp_path):
     done = lmassay_process("models", "get", "not/a/name", env=hub_environment(tmp_path, "http://127.0.0.1:9"))
     assert done.returncode == 2
     assert "'not/a/name' is neither smollm2 nor a hub name like owner/name" in done.stderr
