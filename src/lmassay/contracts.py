@@ -1,9 +1,9 @@
-"""What a task, a model and an evaluation offer: everything that the core reads from a plug-in is declared here.
+"""The classes that plug-ins inherit from or fill in: everything that lmassay reads from a plug-in is declared here.
 
-``Task`` and ``Model`` are base classes. The members without a default must be written; all others have a default that
-suits most plug-ins. The options of a plug-in are the parameters of its ``__init__``: names, types and defaults are
-read from there, and a configuration is checked against them. Creating a task or a model must be cheap and touch
-neither network nor weights; load on the first request.
+:class:`Task` and :class:`Model` are base classes. A plug-in must define the members without a default; the defaults of
+all others suit most plug-ins. The options of a plug-in are the parameters of its ``__init__``: lmassay reads their
+names, types and defaults, and checks the configuration against them. Creating a task or a model must be cheap, so load
+weights and open connections on the first request.
 """
 
 from __future__ import annotations
@@ -34,52 +34,64 @@ if TYPE_CHECKING:
     from lmassay.statistics.table import ScoreTable
 
 ModelReplies = Iterable[Response | str | Continuation | Candidates | tuple[int, Response]]
+"""What a method of a model may return: answers in order, or pairs of request number and response in any order."""
 Hook = str | Callable[..., Any]
-"""A function, or where to import it from when it is first needed: ``package.module:name``."""
+"""A function, or its import path ``package.module:name``; the path is imported when the function is first needed."""
+
+
+# --- tasks ------------------------------------------------------------------------------------------------------------
 
 
 class Task:
-    """What is asked, and how the answers are scored.
+    """Defines what a model is asked and how its answers are scored.
 
-    Required: ``name``, ``examples``, ``requests`` and ``score``. A task whose results are means over its examples
-    needs no ``aggregate``: it lists its metrics in ``metrics``.
+    A task must define ``name``, ``examples``, ``requests`` and ``score``. If all results are means over examples, it
+    lists its metrics in ``metrics`` and does not need its own ``aggregate``.
     """
 
     name: str
+    """The name in configurations and results."""
     version: int = 1
-    """Raise it when the same inputs may score differently than before."""
+    """Increase it when the same inputs may get other scores than before; it is part of the signature."""
     needs: frozenset[str] = frozenset()
-    """What the model must be able to do: generate, logprobs, slot, train, choices; empty if no model is asked."""
+    """What the model must be able to do: generate, logprobs, slot, train, choices. Empty if no model is needed."""
     evaluation: Evaluation | None = None
-    """The evaluation that the task belongs to. A subclass inherits it, and with it report, headline and card."""
+    """The evaluation that the task belongs to. Subclasses inherit it, and with it the report, headline and card."""
     label: str = ""
-    """The short name in tables for what is asked; the task's name if empty."""
+    """A short name for tables; the task's name if empty."""
     metrics: Sequence[Metric] = ()
-    """The metrics that the task reports. What is not declared here is looked up in the evaluation's metrics."""
+    """The metrics that the task reports. Metrics that are not declared here are looked up in the evaluation."""
     design: Design = Design()
-    """What statistics need to know: clusters, headline metrics, weights, combined metrics, how runs are paired, what
-    examples are crossed with."""
+    """What the statistics need to know, such as clusters, headline metrics and how runs are paired."""
     requests_each: int | None = None
-    """Requests per example at most, where the task knows."""
+    """The maximum number of requests per example, if the task knows it. ``lmassay check`` uses it for its estimate."""
     chunk: int = 1024
-    """How many examples are processed at a time, at least."""
+    """The minimum number of examples to process at a time."""
     trains: bool = False
-    """True if the task requests trainings, which the runs of a sweep share."""
+    """Whether the task requests trainings. The runs of a sweep share trainings and run them in parallel."""
 
     def examples(self) -> Iterator[Example]:
-        """All examples, in a stable order, with unique ids. May be called more than once."""
+        """Yield all examples with unique ids, always in the same order. It may be called more than once."""
         raise NotImplementedError
 
     def requests(self, example: Example) -> Sequence[Request]:
-        """What to ask about it."""
+        """Return the requests that an example needs; the answers are passed to ``score`` in this order."""
         raise NotImplementedError
 
     def score(self, examples: Sequence[Example], responses: Sequence[Sequence[Response]]) -> Sequence[Score]:
-        """Score a batch; each example comes with one usable response per request, in the order of its requests."""
+        """Return the scores of a batch of examples.
+
+        Each example comes with one usable response per request, in the order of its requests. Examples that a model
+        failed to answer are not passed on.
+        """
         raise NotImplementedError
 
     def aggregate(self, table: ScoreTable, settings: Settings) -> list[Result]:
-        """The results of a run, overall first. By default the mean of each metric that some example has a score of."""
+        """Return the results of a run, overall results first.
+
+        By default, these are the means of the declared metrics that at least one example has a score for. If no metrics
+        are declared, all scores are averaged.
+        """
         from lmassay.statistics.intervals import mean_results
 
         declared = list(self.metrics)
@@ -87,75 +99,84 @@ class Task:
             declared = list(self.evaluation.metrics)
         names = [metric.name for metric in declared if table.has(metric.name)]
         if not names:
-            # A column that only says how much an example weighs is no metric.
-            weights = set(self.design.weights.values())
-            names = [name for name in table.metrics if name not in weights]
+            # A column that only says how much an example weighs is not a metric.
+            weight_columns = set(self.design.weights.values())
+            names = [name for name in table.metrics if name not in weight_columns]
         bounds = {metric.name: metric.bounds for metric in declared if metric.bounds is not None}
-        design = self.design
         return mean_results(
             table,
             names,
             settings,
-            cluster=design.clusters,
-            weights=design.weights,
+            cluster=self.design.clusters,
+            weights=self.design.weights,
             bounds=bounds,
-            crossed=design.crossed,
+            crossed=self.design.crossed,
         )
 
     def signature(self) -> Mapping[str, Any]:
-        """What the scores depend on (digests of the data, scorers, options), for the signature line."""
+        """Return everything that the scores depend on, such as digests of data files, scorers and options.
+
+        The entries become part of the run's signature. A run can only be resumed while they stay the same.
+        """
         return {}
 
     def size(self) -> int | None:
-        """How many examples there are, where that is known without reading them all."""
+        """Return the number of examples, or None if it is unknown without reading them all."""
         return None
 
     def notes(self) -> Sequence[str]:
-        """What a user should know before the run."""
+        """Return notes that the user sees before the run, such as possible problems with the data."""
         return ()
 
     def check(self) -> None:
-        """Raise a UserError for what can be known to be wrong before anything is asked."""
+        """Raise a UserError if something is wrong that can be detected before the first request."""
 
     def check_examples(self, limit: int | None) -> None:
-        """Raise a UserError if the examples (with ``limit``, the first so many) cannot give a meaningful result.
+        """Raise a UserError if the examples (only the first ``limit``, if given) cannot give a meaningful result.
 
-        Called last, after ``check`` and ``check_model``. It must be quick however many examples there are.
+        It is called after ``check`` and ``check_model``. It must be fast, however many examples there are.
         """
 
     def check_model(self, model: Model) -> None:
         """Raise a UserError if this model cannot be used with this task."""
 
 
-class Model:
-    """Who answers. It has one method for each thing it ``can`` do: generate, logprobs, slot.
+# --- models -----------------------------------------------------------------------------------------------------------
 
-    Each takes a sequence of requests and returns the answers in order (a bare answer will do: a string, a
-    Continuation, Candidates), or pairs of position and Response in the order of their arrival, which loses least when
-    a run is killed. ``can`` may also hold "choices": the model keeps to the choices of a Generate request; and
-    "train": a trainer can use its weights. A trainer is another plug-in (see ``Train``), so there is no such method.
+
+class Model:
+    """Answers requests. A model implements one method for each kind of request in ``can``.
+
+    The methods ``generate``, ``logprobs`` and ``slot`` take a sequence of requests. They return the answers in order,
+    either as :class:`~lmassay.types.Response` objects or directly as a string, ``Continuation`` or ``Candidates``.
+    Alternatively, they yield pairs of request number and response as the answers arrive; then nothing that has arrived
+    is lost if the run is killed.
+
+    Besides the names of these methods, ``can`` may contain ``choices`` (the model chooses among the ``choices`` of a
+    Generate request) and ``train`` (a trainer can use its weights; the trainer itself is another plug-in).
     """
 
     name: str
+    """The name in results and messages."""
     can: frozenset[str]
     """What it can do: generate, logprobs, slot, choices, train."""
     label: str = ""
-    """The short name in tables; the model's name if empty."""
+    """A short name for tables; the model's name if empty."""
     cached: bool = True
-    """False for a model whose answers cost nothing and are looked up by place."""
+    """Whether to cache answers. Set it to False for a model that only looks up stored answers."""
     sees_right: bool = True
-    """False for a model that does not see what follows a blank."""
+    """Whether the model uses the text to the right of a blank; False for causal models."""
     chunk: int = 0
-    """How many examples it should be asked about at a time, at least."""
+    """The minimum number of examples to request at a time."""
     metered: bool = False
-    """True for a model whose tokens are counted and may cost money."""
+    """Whether to count tokens, which may cost money."""
     prices: Prices | None = None
-    """What the tokens of a metered model cost; None if that is unknown."""
+    """The prices of the tokens of a metered model; None if they are unknown."""
 
     def identity(self) -> Mapping[str, Any]:
-        """All that makes its answers its own: name, revision, digest of the weights or endpoint, parameters.
+        """Return everything that determines the model's answers: name, revision, digest of the weights, parameters.
 
-        No secrets: it is stored with the results.
+        It is part of the cache key and is stored with the results, so it must not contain secrets.
         """
         raise NotImplementedError
 
@@ -172,53 +193,63 @@ class Model:
         raise NotImplementedError
 
     def notes(self) -> Sequence[str]:
-        """What a user should know before the run."""
+        """Return notes that the user sees before the run."""
         return ()
 
     def check(self) -> None:
-        """Raise a UserError for what can be known to be wrong before the first request."""
+        """Raise a UserError if something is wrong that can be detected before the first request."""
 
     def use_budget(self, budget: Budget) -> None:
-        """Called before the first request. When ``budget.allows`` says no, request nothing more, yield what is in
-        flight, then raise BudgetReached."""
+        """Receive the budget; called once before the first request.
+
+        Ask ``budget.allows`` before each request. When it returns False, send nothing more, yield the answers that are
+        still on their way, then raise BudgetReached.
+        """
 
     def use_folder(self, folder: Path) -> None:
-        """Called before the first request: where the model may note what it must find again after a crash."""
+        """Receive a folder for files that must survive a crash, such as the ids of open batches.
+
+        It is called once before the first request.
+        """
 
     def close(self) -> None:
-        """Called after the last request."""
+        """Release resources; called after the last request."""
 
 
 class StoredAnswers(Model):
-    """A model that looks up answers which are already there, by role and line or id."""
+    """A model that looks up stored answers by role and line number or id, see ``Generate.location``."""
 
     cached = False
     lines: int | None = None
-    """How many lines of answers there are, where answers are looked up by line."""
+    """The number of lines, if answers are looked up by line."""
     roles: frozenset[str] = frozenset()
-    """The roles that answers are there for."""
+    """The roles for which there are answers."""
 
     def check_ids(self, ids: Sequence[str]) -> None:
-        """Raise a UserError if an example of these ids has no answer; called before the run."""
+        """Raise a UserError if an example with one of these ids has no answer; called before the run."""
 
 
 def ask(model: Model, verb: str, requests: Sequence[Request]) -> Iterator[tuple[int, Response]]:
-    """Put requests of one verb to a model; yield (position, response) as they arrive, exactly one for each."""
-    seen: set[int] = set()
-    for count, item in enumerate(_answers_of(model, verb, requests)):
-        place, response = item if _is_placed(item) else (count, item)
+    """Send requests of one kind to a model and yield (request number, response) as the answers arrive.
+
+    Each request gets exactly one response. A model that returns anything else is reported with a PluginError.
+    """
+    answered: set[int] = set()
+    for count, reply in enumerate(_replies(model, verb, requests)):
+        number, response = reply if _has_number(reply) else (count, reply)
         if isinstance(response, str | Continuation | Candidates):
             response = Response(response)
-        if place in seen or not 0 <= place < len(requests) or not isinstance(response, Response):
-            raise PluginError(f"the model {model.name} answered {item!r}, which answers no request that is open")
-        seen.add(place)
-        yield place, response
-    if len(seen) != len(requests):
-        raise PluginError(f"the model {model.name} gave {len(seen)} answers to {len(requests)} requests")
+        is_open = 0 <= number < len(requests) and number not in answered
+        if not is_open or not isinstance(response, Response):
+            raise PluginError(f"the model {model.name} returned {reply!r}, which does not answer an open request")
+        answered.add(number)
+        yield number, response
+    if len(answered) != len(requests):
+        raise PluginError(f"the model {model.name} gave {len(answered)} answers to {len(requests)} requests")
 
 
-def _answers_of(model: Model, verb: str, requests: Sequence[Request]) -> Iterator[Any]:
-    """What the model returns; a failure in a user's class is reported by name, one of ours is a bug and shown whole."""
+def _replies(model: Model, verb: str, requests: Sequence[Request]) -> Iterator[Any]:
+    """Call the model's method. An exception in a user's class is reported as a PluginError with the model's name."""
     methods: dict[str, Callable[[Sequence[Request]], ModelReplies]] = {
         "generate": model.generate,
         "logprobs": model.logprobs,
@@ -229,44 +260,54 @@ def _answers_of(model: Model, verb: str, requests: Sequence[Request]) -> Iterato
     except LmassayError:
         raise
     except Exception as error:
+        # An exception in lmassay's own model is a bug and keeps its traceback.
         if type(model).__module__.startswith("lmassay."):
             raise
         raise PluginError(f"the model {model.name} failed: {error_with_location(error)}") from error
 
 
-def _is_placed(item: Any) -> bool:
-    return isinstance(item, tuple) and len(item) == 2 and isinstance(item[0], int)
+def _has_number(reply: Any) -> bool:
+    return isinstance(reply, tuple) and len(reply) == 2 and isinstance(reply[0], int)
 
 
-def label_of(part: Task | Model) -> str:
-    """The short name that tables show for a task or model."""
-    return part.label or part.name
+def label_of(plugin: Task | Model) -> str:
+    """Return the short name that tables show for a task or model."""
+    return plugin.label or plugin.name
+
+
+# --- evaluations ------------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
 class Component:
-    """A plug-in by name: where it lives and what it is. Listing components imports none of them."""
+    """A plug-in that an evaluation brings, such as a scorer. Listing components does not import them."""
 
     path: str
-    """``package.module:Name``"""
+    """The import path, ``package.module:Name``."""
     summary: str
+    """One line for listings."""
     extra: str = ""
-    """The extra of lmassay that it needs, if any."""
+    """The optional dependency group (extra) of lmassay that it needs, if any."""
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One thing that ``lmassay doctor`` looked for: ok, missing (nothing else needs it), low, or broken."""
+    """One line of ``lmassay doctor``: what was checked and in which state it is."""
 
     what: str
+    """What was checked."""
     state: str
+    """``ok``; ``missing`` (optional and not installed); ``low`` (usable, but not enough); or ``broken``."""
     found: str
+    """What was found, such as a version or a path."""
     remedy: str = ""
+    """What to do about it, such as a command to type."""
 
     @staticmethod
     def of_package(package: str, purpose: str, extra: str, of: str = "lmassay") -> Finding:
-        """Whether an optional package is installed. ``extra`` of the package ``of`` brings it; if the extra is empty,
-        the package is installed by itself.
+        """Return whether an optional package is installed.
+
+        The remedy installs the ``extra`` of the package ``of``, or the package itself if ``extra`` is empty.
 
         >>> Finding.of_package("not-there", "a detector", extra="detect", of="lmassay-toxicity").remedy
         "pip install 'lmassay-toxicity[detect]'"
@@ -282,25 +323,30 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """What ``lmassay init`` writes: the template ``config.yaml`` of a folder, and the other files there as data.
+    """What ``lmassay init`` writes: the template ``config.yaml`` in a folder, and the other files there as data.
 
-    In the template, ``@DATA@/name`` is the path of a data file, ``@MODEL@`` the model, ``@FILE@`` and ``@NAME@`` the
-    configuration's file and name; ``marks`` adds further marks that depend on the model.
+    In the template, ``@DATA@/name`` stands for the path of a data file, ``@MODEL@`` for the model, ``@FILE@`` and
+    ``@NAME@`` for the file and the name of the configuration.
     """
 
     folder: Path
+    """The folder with the template and the data."""
     model: str = "smollm2"
-    """The model if the user names none; ``@DATA@/file.py:Name`` is a class among the data."""
+    """The model if the user does not name one; ``@DATA@/file.py:Name`` is a class among the data."""
     marks: Hook | None = None
+    """(model) → mapping of further placeholders, without the @ signs, to their values."""
 
 
 @dataclass(frozen=True, slots=True)
 class Command:
-    """A command of the command line: name, one line of help, and where it is defined (``module:name``)."""
+    """A command of the command line that an evaluation brings. Listing commands does not import them."""
 
     name: str
+    """What the user types after ``lmassay``."""
     help: str
+    """One line for ``lmassay --help``."""
     path: str
+    """The import path of the click command, ``package.module:name``."""
     section: str = "Evaluations"
     """The heading under which ``lmassay --help`` lists it."""
 
@@ -344,20 +390,23 @@ class ReproducedFigure:
 
 @dataclass(frozen=True, slots=True)
 class Variation:
-    """Which parts of a run's signature say how the question is asked. Runs are often compared over these parts."""
+    """Which parts of a run's signature say how the question is asked, such as the prompt or the attack.
+
+    Reports and comparisons use it to decide which runs ask the same question in different ways.
+    """
 
     pooled: str = ""
     """Runs of one model that differ only in this part are variants of one question; the headline pools them."""
     identity: str = ""
-    """The part that tells runs of one sweep apart better than their labels do."""
+    """The part that distinguishes the runs of a sweep better than their labels do."""
     named: tuple[str, ...] = ()
-    """Parts that a run's label shows, so that different labels already say that they differ."""
+    """Parts that are visible in a run's label, so a difference needs no further note."""
     hidden: tuple[str, ...] = ("prompt", "method")
-    """Parts that the label does not show."""
+    """Parts that are not visible in the label."""
     free: tuple[str, ...] = ()
     """Further parts that may differ between two models that are asked the same question."""
     data: tuple[str, ...] = ("data",)
-    """Parts that say what the questions are. Only runs on the same data are marked if their settings differ."""
+    """Parts that identify the data. Only runs on the same data are marked if their settings differ."""
 
     @property
     def question_parts(self) -> tuple[str, ...]:
@@ -367,20 +416,22 @@ class Variation:
 
 @dataclass(frozen=True, slots=True)
 class CardVariant:
-    """One way in which the card can ask: what the model must be able to do, and the configuration without the model."""
+    """One way in which ``lmassay card`` can run an evaluation; the first variant that fits the model is used."""
 
     needs: frozenset[str]
+    """What the model must be able to do."""
     config: Mapping[str, Any]
+    """The configuration, without the model."""
     folder: Path
-    """Where relative paths in the configuration start."""
+    """The folder that relative paths in the configuration start from."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class View:
-    """How the runs of a task are shown. Every member is optional; what is missing gets the generic form."""
+    """How the runs of a task are shown. All members are optional; missing ones are replaced by a generic form."""
 
     section: Hook | None = None
-    """(store, records) → the Section of the report for runs that share a task."""
+    """(store, records) → the Section of the report for runs of one task."""
     texts: Hook | None = None
     """(row, requests) → (name, text) pairs that the example browser shows, in reading order."""
     headline: Hook | None = None
@@ -393,45 +444,54 @@ class View:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskEntry(View):
-    """A task of an evaluation: where it lives, what it is, and where it is shown unlike the evaluation's others."""
+    """A task of an evaluation. Members of the view override those of the evaluation for this task."""
 
     path: str
+    """The import path of the task's class, ``package.module:Name``."""
     summary: str
+    """One line for ``lmassay tasks``."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Evaluation(View):
-    """A question about a model, with everything that answers and shows it. Only name, question and tasks are required.
+    """A question about a model, with the tasks that answer it and everything that shows the answers.
 
-    Evaluations are found through the entry-point group ``lmassay.evaluations``. The object should be cheap to import:
-    give ``"package.module:name"`` instead of a function, and lmassay imports it when it is needed.
+    Only name, question and tasks are required. lmassay finds evaluations through the entry-point group
+    ``lmassay.evaluations``. The object should be cheap to import: instead of a function, give its import path
+    ``"package.module:name"``, and lmassay imports it when it is needed.
     """
 
     name: str
+    """The name in options and results."""
     question: str
+    """The question that the evaluation answers, in a few words for readers of the card."""
     tasks: Mapping[str, TaskEntry]
+    """Task name → entry."""
     metrics: tuple[Metric, ...] = ()
+    """The metrics that its tasks report."""
     components: Mapping[str, Mapping[str, Component]] = field(default_factory=dict)
     """Further plug-ins that come with it: kind → name → component."""
     variation: Variation = Variation()
+    """Which parts of a signature say how the question is asked."""
     card: Hook | None = None
-    """(size) → the ways in which the card can ask, the most informative first; size is quick, standard or full."""
+    """(size) → the variants in which the card can ask, the most informative first; size is quick, standard or full."""
     commands: tuple[Command, ...] = ()
+    """Commands that it adds to the command line."""
     reproductions: tuple[Reproduction, ...] = ()
     """Published numbers that can be computed again."""
     checks: Hook | None = None
     """() → Findings for ``lmassay doctor``."""
     after_run: Hook | None = None
-    """(store, records) → print what the runs of a command show together."""
+    """(store, records) → prints what the runs of one command show together."""
     log_reader: Hook | None = None
     """() → a LogReader, which recognises logs of other harnesses that one of the tasks can score."""
-    datasets: Path | None = None
-    """A folder of YAML files, one for each published data set that its tasks read by name."""
     order: int = 100
-    """Where it stands among the evaluations on the card and in reports: the smaller, the earlier."""
+    """The position on the card and in reports; smaller numbers come first."""
+    datasets: Path | None = None
+    """A folder with YAML files that describe published data sets, one file each; see ``lmassay data``."""
 
     def view(self, base_task: str) -> View:
-        """How runs of a task are shown: as its entry says, else as all of the evaluation."""
+        """Return how runs of a task are shown: as its entry says, otherwise as the evaluation says."""
         entry = self.tasks.get(base_task)
         if entry is None:
             return self
@@ -445,24 +505,25 @@ class Evaluation(View):
 
 
 def resolve(hook: Hook) -> Callable[..., Any]:
-    """The function behind a hook; imports it if the hook says where it is."""
+    """Return the function behind a hook, importing it if the hook is an import path."""
     if not isinstance(hook, str):
         return hook
-    module, colon, name = hook.partition(":")
-    if not colon or not module or not name:
+    module_name, colon, name = hook.partition(":")
+    if not colon or not module_name or not name:
         raise PluginError(f"'{hook}' is not an import path; write package.module:name")
-    is_own = module.startswith("lmassay.")
     try:
-        found = importlib.import_module(module)
+        module = importlib.import_module(module_name)
     except (Exception, SystemExit) as error:
-        # A failure in lmassay itself is a bug and shown whole; our own errors say what to do.
-        if is_own or isinstance(error, LmassayError):
+        # A failure in lmassay itself is a bug and keeps its traceback; our own errors already say what to do.
+        if module_name.startswith("lmassay.") or isinstance(error, LmassayError):
             raise
-        is_missing = isinstance(error, ModuleNotFoundError) and f"{module}.".startswith(f"{error.name}.")
-        why = f"there is no module {module}" if is_missing else error_with_location(error)
-        raise PluginError(f"{hook} cannot be imported: {why}") from error
+        reason = error_with_location(error)
+        # The module may exist and import another one that does not.
+        if isinstance(error, ModuleNotFoundError) and f"{module_name}.".startswith(f"{error.name}."):
+            reason = f"there is no module {module_name}"
+        raise PluginError(f"{hook} cannot be imported: {reason}") from error
     try:
-        function: Callable[..., Any] = getattr(found, name)
+        function: Callable[..., Any] = getattr(module, name)
     except AttributeError:
-        raise PluginError(f"{hook} cannot be imported: the module {module} has no '{name}'") from None
+        raise PluginError(f"{hook} cannot be imported: the module {module_name} has no '{name}'") from None
     return function
