@@ -201,7 +201,7 @@ def own(tmp_path, name):
 def test_a_server_that_tells_no_tokens_cannot_keep_a_budget_and_costs_are_unknown(plug_ins, tmp_path):
     pair = (plug_ins[0], own(tmp_path, "Silent"))
     with Store(tmp_path / "r", create=True) as store:
-        with pytest.raises(FatalModelError, match="does not say how many tokens"):
+        with pytest.raises(FatalModelError, match="does not report how many tokens"):
             runner.start(runner.plan(config(pair, budget={"tokens": 100})), store)
         assert len(Paid.asked) == 1
         record = runner.start(runner.plan(config(pair, seed=1)), store)

@@ -27,7 +27,7 @@ def test_an_old_path_hands_on_to_the_new_one_with_a_warning(fresh, old):
         warnings.simplefilter("always")
         module = importlib.import_module(old)
     messages = [str(warning.message) for warning in shown if issubclass(warning.category, DeprecationWarning)]
-    assert f"{old} has moved to {MOVED[old]}; the old path will go in 1.0" in messages
+    assert f"{old} has moved to {MOVED[old]}; the old path will be removed in 1.0" in messages
     new = importlib.import_module(MOVED[old])
     public = [name for name in vars(new) if not name.startswith("_")]
     assert public or new.__file__.endswith("__init__.py")

@@ -1,4 +1,4 @@
-"""lmassay puts language models and NLP systems to the test.
+"""lmassay evaluates language models and NLP systems: robustness, syntax, bias and few-shot learning.
 
 >>> import lmassay
 >>> lmassay.ChrF().score(["the cat sat"], ["the cat sat"])
@@ -48,7 +48,7 @@ if TYPE_CHECKING:
         Slot,
     )
 
-# Where each public name lives; imported when first used, so that `import lmassay` costs next to nothing.
+# The module of each public name. It is imported when the name is first used, so `import lmassay` is fast.
 _HOMES = {
     "BLEU": "lmassay.evaluations.robustness.scorers.bleu",
     "Candidates": "lmassay.types",
@@ -142,7 +142,7 @@ __all__ = [
 ]
 
 
-# Paths of earlier versions keep working.
+# Import paths of earlier versions keep working.
 if not any(isinstance(finder, MovedModules) for finder in sys.meta_path):
     sys.meta_path.append(MovedModules())
 

@@ -1,4 +1,4 @@
-"""What a command may spend, and what it has spent: tokens always, money where the prices are known."""
+"""The budget of a command: what it may spend and what it has spent, in tokens and, if prices are known, in USD."""
 
 from __future__ import annotations
 
@@ -13,53 +13,77 @@ _MILLION = 1_000_000
 
 @dataclass(frozen=True, slots=True)
 class Prices:
-    """Money for a million tokens."""
+    """The prices of a model in USD per million tokens."""
 
     input: float
+    """Per million input tokens."""
     output: float
+    """Per million generated tokens."""
 
     def of(self, tokens_in: int, tokens_out: int) -> float:
+        """Return the cost of a request in USD.
+
+        >>> Prices(input=1.0, output=4.0).of(500_000, 250_000)
+        1.5
+        """
         return (self.input * tokens_in + self.output * tokens_out) / _MILLION
 
 
 @dataclass(slots=True)
 class Budget:
-    """Limits for all runs of a command; none given means no limit. Safe to share between threads."""
+    """The limits that all runs of a command share. Threads may share an object."""
 
     usd: float | None = None
+    """The limit in USD; None for no limit."""
     tokens: int | None = None
+    """The limit in tokens; None for no limit."""
     spent_usd: float = 0.0
+    """The cost so far."""
     spent_tokens: int = 0
+    """The number of input and output tokens so far."""
     answers: int = 0
+    """The number of answers that used tokens."""
     _lock: threading.Lock = field(default_factory=threading.Lock, repr=False, compare=False)
 
     def spend(self, response: Response, prices: Prices | None) -> None:
-        """Count an answer, be it a good one or not; a failure that took no tokens says nothing of what others cost."""
-        tokens_in, tokens_out = response.tokens_in or 0, response.tokens_out or 0
+        """Count the tokens of a response, whether it is usable or not."""
+        tokens_in = response.tokens_in or 0
+        tokens_out = response.tokens_out or 0
         with self._lock:
-            self.answers += 1 if tokens_in or tokens_out else 0
+            # A failure that used no tokens says nothing about the cost of other answers.
+            if tokens_in or tokens_out:
+                self.answers += 1
             self.spent_tokens += tokens_in + tokens_out
-            self.spent_usd += prices.of(tokens_in, tokens_out) if prices else 0.0
+            if prices is not None:
+                self.spent_usd += prices.of(tokens_in, tokens_out)
 
     @property
     def limited(self) -> bool:
+        """Whether there is a limit."""
         return self.usd is not None or self.tokens is not None
 
     def allows(self, in_flight: int) -> bool:
-        """Whether one more question may go out while some are unanswered; these are taken to cost as much as usual."""
+        """Return whether another request may be sent while ``in_flight`` requests are unanswered.
+
+        Unanswered requests are assumed to cost as much as the average answer so far.
+        """
         with self._lock:
+            # The expected further cost, as a share of what was spent.
             share = (in_flight + 1) / self.answers if self.answers else 0.0
-            return _fits(self.spent_usd, self.usd, share) and _fits(self.spent_tokens, self.tokens, share)
+            fits_usd = _fits(self.spent_usd, self.usd, share)
+            fits_tokens = _fits(self.spent_tokens, self.tokens, share)
+            return fits_usd and fits_tokens
 
     def require_usage(self, response: Response) -> None:
-        """Raise if there is a limit and an answer does not say how many tokens it took."""
+        """Raise FatalModelError if there is a limit and the response does not report its tokens."""
         if self.limited and lacks_usage(response):
             raise FatalModelError(
-                "the server does not say how many tokens it took, so the budget cannot be kept; leave the budget out"
+                "the server does not report how many tokens it used, so the budget cannot be enforced; "
+                "remove the budget"
             )
 
     def describe(self) -> str:
-        """Which limit there is and how much of it is gone."""
+        """Return the limits and how much of them is spent, such as ``0.1800 of 1 USD``."""
         parts = []
         if self.usd is not None:
             parts.append(f"{self.spent_usd:.4f} of {self.usd:g} USD")
@@ -73,5 +97,5 @@ def _fits(spent: float, limit: float | None, share: float) -> bool:
 
 
 def lacks_usage(response: Response) -> bool:
-    """True for an answer that does not say how many tokens it took."""
+    """Return whether a response with an answer does not report how many tokens it used."""
     return response.error is None and response.tokens_in is None and response.tokens_out is None

@@ -1,17 +1,17 @@
-"""Every error that lmassay raises on purpose; each message says what to do next.
+"""The errors that lmassay raises on purpose; each message says what to do next.
 
 LmassayError
-├── UserError            the user can mend it: one line on standard error, exit code 2
-│   ├── ConfigError      a configuration key or value
-│   ├── DataError        an input file: names file and line
-│   ├── PluginError      a scorer, perturbation, task or model that cannot be found, loaded or trusted
-│   ├── MissingExtra     an optional dependency: names the pip command
-│   ├── StoreError       the results folder
-│   └── BudgetReached    nothing more may be spent: the run stops after what is in flight
-└── ModelError           one request failed for good: recorded with its example, the run goes on
-    └── FatalModelError  every further request would fail too (wrong key): the run stops at once
+├── UserError            the user can fix it: one line on standard error, exit code 2
+│   ├── ConfigError      a configuration key or value is wrong
+│   ├── DataError        an input file is missing or wrong; the message names file and line
+│   ├── PluginError      a scorer, perturbation, task or model cannot be found or used
+│   ├── MissingExtra     an optional dependency is not installed; the message names the pip command
+│   ├── StoreError       the results folder cannot be used
+│   └── BudgetReached    the budget is used up: the run stops after the requests that are on their way
+└── ModelError           one request failed permanently: it is recorded with its example, and the run goes on
+    └── FatalModelError  every further request would fail, too (wrong key): the run stops at once
 
-Two warnings are shown by the command line, each once: OldPluginWarning and HookWarning.
+The command line also shows two warnings, each once: OldPluginWarning and HookWarning.
 """
 
 from __future__ import annotations
@@ -20,16 +20,17 @@ import difflib
 import traceback
 from collections.abc import Iterable
 
-_LEAST_BEGINNING = 3
-_MOST_KNOWN = 20
+# The beginning of a name must have this many letters to be completed.
+_MIN_PREFIX = 3
+_MAX_LISTED_NAMES = 20
 
 
 class LmassayError(Exception):
-    """Base of all errors raised on purpose."""
+    """The base class of all errors that lmassay raises on purpose."""
 
 
 class UserError(LmassayError):
-    """Something the user can mend; shown as one line, exit code 2."""
+    """Something that the user can fix; the command line prints it as one line and exits with code 2."""
 
 
 class ConfigError(UserError):
@@ -41,83 +42,89 @@ class DataError(UserError):
 
 
 class PluginError(UserError):
-    """A plug-in cannot be found, loaded or trusted."""
+    """A plug-in cannot be found, loaded or used."""
 
 
-class MissingExtra(UserError):  # noqa: N818 - reads as what it is
+class MissingExtra(UserError):  # noqa: N818 - the name reads better without "Error"
     """An optional dependency is not installed."""
 
     def __init__(self, what: str, extra: str) -> None:
-        super().__init__(f"{what} needs an optional part: pip install 'lmassay[{extra}]'")
+        super().__init__(f"{what} needs an optional dependency: pip install 'lmassay[{extra}]'")
 
 
 class StoreError(UserError):
     """The results folder cannot be used."""
 
 
-class BudgetReached(UserError):  # noqa: N818 - reads as what it is
-    """The budget is used up; what was answered is kept."""
+class BudgetReached(UserError):  # noqa: N818 - the name reads better without "Error"
+    """The budget is used up; answers that have arrived are stored."""
 
 
 class ModelError(LmassayError):
-    """One request failed for good."""
+    """One request failed permanently; the run records it and goes on."""
 
 
 class FatalModelError(ModelError):
-    """No request can succeed; stop before more is asked or paid for."""
+    """No request can succeed; the run stops before more is requested or paid for."""
 
 
 class OldPluginWarning(DeprecationWarning):
-    """A plug-in is written for an earlier version; it works, but not for ever."""
+    """A plug-in or an import uses a name of an earlier version. It works, but will be removed."""
 
 
 class HookWarning(UserWarning):
-    """A part of an evaluation failed, and the command went on without it."""
+    """A hook of an evaluation failed, and the command continued without it."""
 
     def __init__(self, part: str, message: str) -> None:
         super().__init__(message)
         self.part = part
-        """Which part of which evaluation: it is reported once, however often it fails."""
+        """The hook and its evaluation. A hook is reported once, however often it fails."""
 
 
 def error_with_location(error: BaseException) -> str:
-    """An error of somebody else's code in one line: what it was, and the file and line it came from."""
-    # Not the lines of Python's own import machinery.
-    frames = [frame for frame in traceback.extract_tb(error.__traceback__) if not frame.filename.startswith("<frozen")]
-    place = f" ({frames[-1].filename}, line {frames[-1].lineno})" if frames else ""
-    return f"{error!r}{place}"
+    """Describe an error in somebody else's code in one line, with the file and line it came from."""
+    frames = traceback.extract_tb(error.__traceback__)
+    # Frames of Python's import machinery would only hide the line that failed.
+    code_frames = [frame for frame in frames if not frame.filename.startswith("<frozen")]
+    if not code_frames:
+        return repr(error)
+    last = code_frames[-1]
+    return f"{error!r} ({last.filename}, line {last.lineno})"
 
 
 def error_message(error: BaseException) -> str:
-    """Why somebody else's code failed: our own errors say it themselves."""
+    """Describe why code of a plug-in failed; the messages of lmassay's own errors are already complete."""
     return str(error) if isinstance(error, LmassayError) else error_with_location(error)
 
 
 def closest(name: str, known: Iterable[str]) -> str | None:
-    """The one of ``known`` that was probably meant, if there is one.
+    """Return the known name that was probably meant, or None.
 
     >>> closest("chfr", ["chrf", "bleu"]), closest("acc", ["accuracy_amb", "bleu"]), closest("x", ["chrf"])
     ('chrf', 'accuracy_amb', None)
     """
     by_lower = {text.lower(): text for text in sorted(known, reverse=True)}
     lower = name.lower()
-    near = difflib.get_close_matches(lower, sorted(by_lower), n=1, cutoff=0.6)
-    longer = [text for text in sorted(by_lower) if len(lower) >= _LEAST_BEGINNING and text.startswith(lower)]
-    found = [*near, *longer]
-    return by_lower[found[0]] if found else None
+    matches = difflib.get_close_matches(lower, sorted(by_lower), n=1, cutoff=0.6)
+    if not matches and len(lower) >= _MIN_PREFIX:
+        matches = [text for text in sorted(by_lower) if text.startswith(lower)]
+    return by_lower[matches[0]] if matches else None
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:
-    """A hint such as ``; did you mean 'chrf'?``, or what there is.
+    """Return a hint such as ``; did you mean 'chrf'?``, or the list of known names.
 
     >>> did_you_mean("chfr", ["chrf", "bleu"])
     "; did you mean 'chrf'?"
     >>> did_you_mean("x", ["chrf", "bleu"])
     '; known: bleu, chrf'
     """
-    known = sorted(known)
-    meant = closest(name, known)
+    names = sorted(known)
+    meant = closest(name, names)
     if meant is not None:
         return f"; did you mean '{meant}'?"
-    more = f" and {len(known) - _MOST_KNOWN} more" if len(known) > _MOST_KNOWN else ""
-    return f"; known: {', '.join(known[:_MOST_KNOWN])}{more}" if known else ""
+    if not names:
+        return ""
+    listed = ", ".join(names[:_MAX_LISTED_NAMES])
+    not_listed = len(names) - _MAX_LISTED_NAMES
+    return f"; known: {listed} and {not_listed} more" if not_listed > 0 else f"; known: {listed}"

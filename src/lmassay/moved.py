@@ -9,7 +9,7 @@ from importlib.machinery import ModuleSpec
 from types import ModuleType
 from typing import Any
 
-# Old path → new path. The packages above an old module are listed, too, for Python imports them first.
+# Old path → new path. The packages above an old module are listed, too, because Python imports them first.
 MOVED = {
     "lmassay.cli.common": "lmassay.cli.options",
     "lmassay.combination": "lmassay.statistics.combination",
@@ -29,39 +29,42 @@ MOVED = {
 
 
 class MovedModules:
-    """Finds a module under its old path; it is asked only after Python has found nothing there itself."""
+    """An import finder for old paths. Python asks it only if no real module is found."""
 
     def find_spec(
         self, fullname: str, path: Sequence[str] | None = None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
-        new = MOVED.get(fullname)
-        if new is None:
+        """Return how to load the module that an old path stands for; None for any other path."""
+        new_path = MOVED.get(fullname)
+        if new_path is None:
             return None
         is_package = any(other.startswith(f"{fullname}.") for other in MOVED)
-        return ModuleSpec(fullname, _Alias(new), is_package=is_package)  # type: ignore[arg-type]  # no base class: its import is slow
+        loader = _AliasLoader(new_path)
+        # The loader has no base class, because importing importlib.abc is slow.
+        return ModuleSpec(fullname, loader, is_package=is_package)  # type: ignore[arg-type]
 
 
-class _Alias:
-    """Loads a module that hands on whatever is asked of it to the module at the new path."""
+class _AliasLoader:
+    """Loads a module that forwards all names to the module at the new path."""
 
-    def __init__(self, new: str) -> None:
-        self._new = new
+    def __init__(self, new_path: str) -> None:
+        self._new_path = new_path
 
     def create_module(self, spec: ModuleSpec) -> ModuleType:
-        return ModuleType(spec.name, f"Moved to {self._new}.")
+        return ModuleType(spec.name, f"Moved to {self._new_path}.")
 
     def exec_module(self, module: ModuleType) -> None:
-        old, new = module.__name__, self._new
-        real = importlib.import_module(new)
-        # Only who uses an old path pays for these imports.
+        new_module = importlib.import_module(self._new_path)
+        # Imported here, so that only users of an old path pay for it.
         from lmassay.errors import OldPluginWarning
 
-        warnings.warn(f"{old} has moved to {new}; the old path will go in 1.0", OldPluginWarning, stacklevel=2)
+        message = f"{module.__name__} has moved to {self._new_path}; the old path will be removed in 1.0"
+        warnings.warn(message, OldPluginWarning, stacklevel=2)
 
-        def hand_on(name: str) -> Any:
-            return getattr(real, name)
+        def forward(name: str) -> Any:
+            return getattr(new_module, name)
 
-        module.__getattr__ = hand_on  # type: ignore[method-assign]
-        public = [name for name in dir(real) if not name.startswith("_")]
-        # What `from … import *` brings.
-        vars(module)["__all__"] = getattr(real, "__all__", public)
+        module.__getattr__ = forward  # type: ignore[method-assign]
+        # `from … import *` reads __all__.
+        public_names = [name for name in dir(new_module) if not name.startswith("_")]
+        vars(module)["__all__"] = getattr(new_module, "__all__", public_names)

@@ -1,4 +1,4 @@
-"""Keeps secrets out of everything that is stored or shown."""
+"""Keeps secrets, such as API keys, out of everything that is stored or shown."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ import os
 import re
 from urllib.parse import quote
 
-# The last three are what KoBBQ's own programs call their keys.
+# Environment variables whose values are secrets. The last three are the names that KoBBQ's own programs use.
 _SECRET_NAME = re.compile(r"KEY|TOKEN|SECRET|PASSW|CREDENTIAL|^(CLAUDE|OPENAI|CLOVA)$", re.IGNORECASE)
-# An option is more often called like a secret without being one: tokens are words too, and keys belong to columns.
+# Options need a narrower pattern than variables: in options, tokens are often words, and keys are names of columns.
 _SECRET_OPTION = re.compile(
     r"(^|_)((api|access|auth|private|secret|openai|anthropic|claude|azure|google|subscription|service|signing)_?keys?"
     r"|(api|access|auth|bearer|hf|hub|huggingface|github|gitlab|bot|user|login|refresh|session)_?tokens?"
@@ -16,12 +16,13 @@ _SECRET_OPTION = re.compile(
 )
 _BETWEEN_WORDS = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|[^A-Za-z0-9]+")
 _SECRET_SHAPE = re.compile(r"\b(sk-[A-Za-z0-9_\-]{8,})|(?<=Bearer )\S+|(?<=://)[^/\s:@]+:[^/\s@]+(?=@)")
-_SHORTEST_SECRET = 8
+# A shorter value, such as "none", would be blanked out of ordinary text.
+_MIN_SECRET_LENGTH = 8
 _in_use: set[str] = set()
 
 
 def as_variable(option: str) -> str:
-    """What an environment variable for an option would be called.
+    """Return the usual name of an environment variable for an option.
 
     >>> as_variable("x-apiKey")
     'X_API_KEY'
@@ -30,7 +31,7 @@ def as_variable(option: str) -> str:
 
 
 def is_secret_option(name: str) -> bool:
-    """Whether an option of this name holds a secret, rather than say where one is found.
+    """Return whether an option with this name contains a secret, rather than say where to find one.
 
     >>> [is_secret_option(name) for name in ("api_key", "token", "api_key_env", "pad_token", "max_tokens")]
     [True, True, False, False, False]
@@ -39,19 +40,30 @@ def is_secret_option(name: str) -> bool:
 
 
 def remember_secret(value: str) -> None:
-    """A key that is in use: from now on it is blanked out wherever text is kept or shown."""
+    """Remember a key that is in use, so that it is blanked out of all text that is stored or shown from now on."""
     _in_use.add(value)
 
 
 def is_remembered(value: str) -> bool:
-    """Whether it is a key in use."""
+    """Return whether a value is a key in use."""
     return value in _in_use
 
 
 def redact(text: str) -> str:
-    """Blank out keys in use, values of environment variables named like a secret, and what is shaped like a key."""
-    named = {value for name, value in os.environ.items() if _SECRET_NAME.search(name)}
-    for value in sorted(_in_use | named, key=len, reverse=True):
-        if len(value) >= _SHORTEST_SECRET:
-            text = text.replace(value, "[redacted]").replace(quote(value, safe=""), "[redacted]")
+    """Blank out secrets in a text.
+
+    These are keys in use, values of environment variables with a name like ``…_API_KEY``, and anything that looks like
+    a key.
+    """
+    secrets = set(_in_use)
+    for name, value in os.environ.items():
+        if _SECRET_NAME.search(name):
+            secrets.add(value)
+    # The longest first, in case one secret is part of another.
+    for secret in sorted(secrets, key=len, reverse=True):
+        if len(secret) < _MIN_SECRET_LENGTH:
+            continue
+        text = text.replace(secret, "[redacted]")
+        # In an address, the secret is percent-encoded.
+        text = text.replace(quote(secret, safe=""), "[redacted]")
     return _SECRET_SHAPE.sub("[redacted]", text)

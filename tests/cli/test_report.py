@@ -128,5 +128,5 @@ def test_a_missing_part_is_one_line(results, tmp_path):
     options = ["--figures", "drawn", "--figure-format", "png", "--results", results]
     done = lmassay_process("report", *options, cwd=tmp_path, env={"PYTHONPATH": str(tmp_path)})
     assert (done.returncode, done.stdout) == (2, "")
-    assert done.stderr == "error: a figure as PNG or PDF needs an optional part: pip install 'lmassay[figures]'\n"
+    assert done.stderr == "error: a figure as PNG or PDF needs an optional dependency: pip install 'lmassay[figures]'\n"
     assert not (tmp_path / "drawn").exists()

@@ -323,7 +323,7 @@ def test_the_command_line_shows_deprecations_once_in_one_line(tmp_path):
     assert len(json.loads(done.stdout)["runs"]) == 2
     warned = [line for line in done.stderr.splitlines() if "warning" in line.lower()]
     assert warned == [
-        "warning: lmassay.stats has moved to lmassay.statistics.intervals; the old path will go in 1.0",
+        "warning: lmassay.stats has moved to lmassay.statistics.intervals; the old path will be removed in 1.0",
         "warning: Mine.headline is deprecated; declare design = Design(clusters=…, headline=…) instead",
     ]
     sys.modules.pop("lmassay.stats", None)

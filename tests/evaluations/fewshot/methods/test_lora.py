@@ -111,5 +111,5 @@ def test_only_what_was_trained_is_saved(tmp_path, head):
 
 def test_without_peft_the_command_that_brings_it_is_named(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "peft", None)
-    with pytest.raises(MissingExtra, match=r"LoRA needs an optional part: pip install 'lmassay\[fewshot\]'"):
+    with pytest.raises(MissingExtra, match=r"LoRA needs an optional dependency: pip install 'lmassay\[fewshot\]'"):
         Lora(**QUICK).learner(inputs_of(tmp_path, model_of("bert")))
