@@ -42,7 +42,7 @@ def test_a_limit_needs_answers_that_say_what_they_took():
     limited = Budget(tokens=1000)
     limited.require_usage(ANSWER)
     limited.require_usage(Response(error="down"))
-    with pytest.raises(FatalModelError, match="leave the budget out"):
+    with pytest.raises(FatalModelError, match="remove the budget"):
         limited.require_usage(silent)
 
 
