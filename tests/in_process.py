@@ -222,7 +222,7 @@ def _lmassay_as_in_a_new_process() -> Iterator[None]:
 def _forget_files() -> None:
     """Empty the caches that are keyed by the name of a file, which a test may write again under another content."""
     for module, names in {
-        "lmassay.running.executors": ["_model"],
+        "lmassay.running.executors": ["_build_model"],
         "lmassay.interchange.lm_eval.sample_logs": ["_read_log"],
     }.items():
         loaded = sys.modules.get(module)

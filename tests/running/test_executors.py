@@ -93,7 +93,7 @@ def test_a_failed_training_fails_those_that_build_upon_it_and_no_others():
     bad = training("bad", fail=True)
     found = dict(run_jobs(orders(training("last", bad), training("fine")), {}, InProcessExecutor()))
     errors = [response.error for response in found.values() if response.error]
-    assert errors == ["it cannot be learned", "a training that this one builds upon failed: it cannot be learned"]
+    assert errors == ["it cannot be learned", "a training that this one needs failed: it cannot be learned"]
     assert outcomes(found) == {"fine": []}
 
 
@@ -171,7 +171,7 @@ def test_only_the_training_that_kills_its_process_is_given_up():
     found = dict(run_jobs(orders(training("a"), training("deadly"), training("b"), training("last")), {}, executor))
     assert set(outcomes(found)) == {"a", "b", "last"}
     assert [r.error for r in found.values() if r.error] == [
-        "the process that did this training died 2 times: was it out of memory?"
+        "the process that ran this training died 2 times: was it out of memory?"
     ]
     assert executor.renewed == 2
 
@@ -199,7 +199,7 @@ def test_a_pool_that_breaks_between_two_trainings_is_renewed():
 
 def test_a_cluster_whose_workers_are_all_gone_says_so_once(monkeypatch):
     distributed = pytest.importorskip("distributed", reason="distributed is not installed")
-    monkeypatch.setattr("lmassay.running.executors._PATIENCE", 0.0)
+    monkeypatch.setattr("lmassay.running.executors._SECONDS_WITHOUT_WORKERS", 0.0)
     told: list[str] = []
     options = {"processes": False, "threads_per_worker": 1, "dashboard_address": ":0", "protocol": "tcp://"}
     with distributed.LocalCluster(n_workers=1, **options) as found:

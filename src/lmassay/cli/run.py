@@ -1,11 +1,10 @@
-"""``lmassay run``"""
+"""``lmassay run``, and the functions that other commands use to plan, carry out and print runs."""
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, redirect_stdout
-from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -23,16 +22,16 @@ from lmassay.running import runner
 from lmassay.running.config import read_config
 from lmassay.running.executors import Executor
 from lmassay.running.labels import swept_keys, with_distinct_labels, with_sweep_labels
-from lmassay.running.runner import Plan
-from lmassay.running.sweep import PrefetchedTrainings, SweepRun, prefetch_trainings, record_runs, trains
+from lmassay.running.planning import Plan
+from lmassay.running.sweep import PrefetchedTrainings, SweepRun, prefetch_trainings, record_runs
 from lmassay.storage.provenance import command_line
 from lmassay.storage.store import Store
 from lmassay.types import RunRecord
 
 EXIT_WITH_ERRORS = 1
 EXIT_FAILED = 2
-_MOST_TOLD = 3
-_MOST_NOTES = 12
+_MAX_UNFINISHED_RUNS = 3
+_MAX_NOTES = 12
 _ONE_RUN_EACH = "lists start one run per value"
 
 
@@ -41,9 +40,9 @@ _ONE_RUN_EACH = "lists start one run per value"
     short_help="Run a configuration.",
 )
 @click.argument("configs", metavar="CONFIG...", nargs=-1, required=True, type=click.Path(path_type=Path))
-@click.option("--limit", type=click.IntRange(min=1), help="Use the first N examples only.")
+@click.option("--limit", type=click.IntRange(min=1), help="Use only the first N examples.")
 @click.option("--set", "overrides", metavar="KEY=VALUE", multiple=True, help="Override a key; repeatable.")
-@click.option("--dry-run", is_flag=True, help="Check and show the plan; ask nothing, write nothing.")
+@click.option("--dry-run", is_flag=True, help="Check the configuration and show the plan, but do not run it.")
 @executor_options
 @results_option
 @json_option
@@ -56,94 +55,151 @@ def run(
     results: Path,
     as_json: bool,
 ) -> int:
-    """Run every combination of a configuration's lists; answers already in the results folder are not asked again."""
+    """Run one or more configurations and print the results.
+
+    If a configuration gives a list where a single value is expected, lmassay runs every combination. Answers that are
+    already in the results folder are not requested again.
+    """
     with plugin_output_to_stderr():
-        planned = plan_all(configs, overrides, limit)
+        plans = plan_all(configs, overrides, limit)
     if dry_run:
-        show_plan(planned, as_json)
+        show_plan(plans, as_json)
         return 0
-    for lists in swept_keys(planned):
-        say(f"{_ONE_RUN_EACH}: {lists}")
+    for keys in swept_keys(plans):
+        say(f"{_ONE_RUN_EACH}: {keys}")
     sweep = runner.new_sweep()
-    with Store(results, create=True) as store, execution.executor_for(planned) as executor, store.lock_sweep(sweep):
-        entries = record_runs(planned, store, sweep)
-        worst = work_through(entries, store, executor)
-        return max(worst, print_records([r for r in store.runs() if r.sweep == sweep], store, as_json))
+    with Store(results, create=True) as store, execution.executor_for(plans) as executor, store.lock_sweep(sweep):
+        runs = record_runs(plans, store, sweep)
+        exit_code = work_through(runs, store, executor)
+        records = [record for record in store.runs() if record.sweep == sweep]
+        return max(exit_code, print_records(records, store, as_json))
 
 
-def work_through(
-    entries: Sequence[SweepRun], store: Store, executor: Executor, display: ProgressDisplay | None = None
-) -> int:
-    """Do the runs of a sweep, or what is left of them: trainings first, side by side, then run after run."""
-    display = display or LineDisplay()
-    ahead = _train(entries, store, executor, display)
-    for run in ahead.begun:
-        display.ended(run)
-    left = [entry for entry in entries if entry.record.id not in ahead.begun]
-    worst = 0
-    for number, entry in enumerate(left, 1):
-        code, stopped = _run_one(entry, store, ahead, f"[{number}/{len(left)}]", display)
-        worst = max(worst, code)
-        if stopped and number < len(left):
-            warn(f"the budget is used up: {len(left) - number} further runs were not begun")
-            break
-    return worst
-
-
-def _train(
-    entries: Sequence[SweepRun], store: Store, executor: Executor, display: ProgressDisplay
-) -> PrefetchedTrainings:
-    training = [entry for entry in entries if trains(entry.plan)]
-    if not training:
-        return PrefetchedTrainings()
-    _warn_of(note for entry in training for note in entry.plan.notes)
-    try:
-        with display.work("", "trainings") as advance, plugin_output_to_stderr():
-            return prefetch_trainings(training, store, executor, advance)
-    except BaseException as error:
-        for entry in training if isinstance(error, KeyboardInterrupt) else []:
-            if store.run(entry.record.id).status in ("waiting", "running"):
-                store.set_status(entry.record.id, "cancelled", "stopped by the user")
-        error.add_note(f"trainings that were finished are kept; go on with: {_resume(store)}")
-        raise
-
-
-def _warn_of(notes: Iterable[str]) -> None:
-    """Show each note once, and not more than a screen of them."""
-    different = list(dict.fromkeys(notes))
-    for note in different[:_MOST_NOTES]:
-        warn(note)
-    if len(different) > _MOST_NOTES:
-        warn(f"and {len(different) - _MOST_NOTES} more of this kind; the report lists them all")
+# --- planning ---------------------------------------------------------------------------------------------------------
 
 
 def plan_all(configs: Sequence[Path], overrides: Sequence[str], limit: int | None = None) -> list[Plan]:
-    """Check every run of every configuration; a mistake is shown with file and line."""
-    planned: list[Plan] = []
+    """Check and plan every run of every configuration. Errors name the file and line."""
+    plans: list[Plan] = []
     for path in configs:
         file = read_config(path, overrides, limit)
-        of_file = []
+        plans_of_file = []
         for config in file.runs():
             try:
-                of_file.append(runner.plan(config))
+                plans_of_file.append(runner.plan(config))
             except UserError as error:
                 raise UserError(file.locate(str(error))) from error
-        planned += with_sweep_labels(of_file)
-    return with_distinct_labels(planned)
+        plans += with_sweep_labels(plans_of_file)
+    return with_distinct_labels(plans)
+
+
+def show_plan(plans: Sequence[Plan], as_json: bool, further: Mapping[str, Any] | None = None) -> None:
+    """Print planned runs with the number of their examples and requests; ``further`` is added to the JSON document."""
+    rows: list[dict[str, Any]] = []
+    for plan in plans:
+        # A user's own task or model may print something while it is asked for its notes.
+        with plugin_output_to_stderr():
+            notes = plan.notes
+        rows.append(
+            {
+                "task": plan.task.name,
+                "label": plan.label,
+                "model": plan.model_label,
+                "examples": plan.size,
+                "requests": _max_requests(plan),
+                "notes": notes,
+                "signature": plan.signature,
+            }
+        )
+    all_notes: list[str] = []
+    for row in rows:
+        all_notes += row["notes"]
+    _print_notes(all_notes)
+    if as_json:
+        print_json({"runs": rows, **(further or {})})
+        return
+    columns = ("task", "label", "model", "examples", "requests")
+    table = []
+    for row in rows:
+        table.append(["unknown" if row[column] is None else row[column] for column in columns])
+    count = "1 run" if len(rows) == 1 else f"{len(rows)} runs"
+    title = f"{count}; request counts are upper bounds, cached answers are not subtracted"
+    print_table(title, columns, table, right=(3, 4))
+    for keys in swept_keys(plans):
+        print_sentence(f"{_ONE_RUN_EACH}: {keys}")
+
+
+def _max_requests(plan: Plan) -> int | None:
+    """Return how many requests a run sends at most; None if that is unknown."""
+    looks_up_answers = plan.model is not None and not plan.model.cached
+    if not plan.task.needs or looks_up_answers:
+        return 0
+    if plan.task.requests_each is None or plan.size is None:
+        return None
+    return plan.task.requests_each * plan.size
+
+
+# --- running ----------------------------------------------------------------------------------------------------------
+
+
+def work_through(
+    runs: Sequence[SweepRun], store: Store, executor: Executor, display: ProgressDisplay | None = None
+) -> int:
+    """Carry out the runs of a sweep and return the exit code.
+
+    Trainings are done first, in parallel; then the runs are finished one after the other. If a run fails, the others
+    continue. If the budget is used up, the remaining runs are not started.
+    """
+    display = display or LineDisplay()
+    prefetched = _train(runs, store, executor, display)
+    for run_id in prefetched.begun:
+        display.ended(run_id)
+    remaining = [run for run in runs if run.record.id not in prefetched.begun]
+    exit_code = 0
+    for number, run in enumerate(remaining, 1):
+        code, stopped = _run_one(run, store, prefetched, f"[{number}/{len(remaining)}]", display)
+        exit_code = max(exit_code, code)
+        not_started = len(remaining) - number
+        if stopped and not_started:
+            what = "1 further run was" if not_started == 1 else f"{not_started} further runs were"
+            warn(f"the budget is used up: {what} not started")
+            break
+    return exit_code
+
+
+def _train(runs: Sequence[SweepRun], store: Store, executor: Executor, display: ProgressDisplay) -> PrefetchedTrainings:
+    training_runs = [run for run in runs if run.plan.task.trains]
+    if not training_runs:
+        return PrefetchedTrainings()
+    notes: list[str] = []
+    for run in training_runs:
+        notes += run.plan.notes
+    _print_notes(notes)
+    try:
+        with display.work("", "trainings") as advance, plugin_output_to_stderr():
+            return prefetch_trainings(training_runs, store, executor, advance)
+    except BaseException as error:
+        if isinstance(error, KeyboardInterrupt):
+            for run in training_runs:
+                if store.run(run.record.id).status in ("waiting", "running"):
+                    store.set_status(run.record.id, "cancelled", "stopped by the user")
+        error.add_note(f"finished trainings are stored; continue with: {_resume_command(store)}")
+        raise
 
 
 def _run_one(
-    entry: SweepRun, store: Store, ahead: PrefetchedTrainings, count: str, display: ProgressDisplay
+    run: SweepRun, store: Store, prefetched: PrefetchedTrainings, count: str, display: ProgressDisplay
 ) -> tuple[int, bool]:
-    """One run of a sweep: its exit code, and whether the budget stopped it. If it fails, the others go on."""
-    # A run that is resumed is planned by itself; only its record knows what it is called among those of its sweep.
-    planned, record = entry.plan, entry.record
-    what = f"{count} {record.task}: {record.label} on {record.model}"
-    for note in planned.notes:
+    """Carry out one run; return its exit code and whether the budget stopped it."""
+    # The names come from the record: a run that is resumed is planned without the other runs of its sweep, so its plan
+    # does not know the options that the sweep varies.
+    record = run.record
+    description = f"{count} {record.task}: {record.label} on {record.model}"
+    for note in run.plan.notes:
         warn(note)
     try:
-        with display.work(entry.record.id, what) as advance, plugin_output_to_stderr():
-            record = runner.begin(planned, record, store, advance, ahead.failed)
+        with display.work(record.id, description) as advance, plugin_output_to_stderr():
+            record = runner.begin(run.plan, record, store, advance, prefetched.failed)
     except LmassayError as error:
         print_error(str(error), getattr(error, "__notes__", []))
         return EXIT_FAILED, False
@@ -152,102 +208,89 @@ def _run_one(
 
 @contextmanager
 def plugin_output_to_stderr() -> Iterator[None]:
-    """What a user's own code prints goes to standard error: standard output is for results."""
+    """Redirect what a user's code prints to standard error, because standard output is for results."""
     with redirect_stdout(sys.stderr):
         yield
 
 
+def _print_notes(notes: Iterable[str]) -> None:
+    """Print each note once, and at most a screenful of them."""
+    distinct = list(dict.fromkeys(notes))
+    for note in distinct[:_MAX_NOTES]:
+        warn(note)
+    if len(distinct) > _MAX_NOTES:
+        warn(f"and {len(distinct) - _MAX_NOTES} more notes; the report lists all of them")
+
+
+# --- printing ---------------------------------------------------------------------------------------------------------
+
+
 def print_records(records: Sequence[RunRecord], store: Store, as_json: bool) -> int:
-    """Print runs; the exit code tells whether examples were left in error."""
+    """Print the results of runs and return the exit code, which says whether any run is incomplete."""
     if as_json:
-        # One run or many: programs read the same keys.
+        # The document has the same keys for one run and for many.
         print_json({"runs": [record.as_json() for record in records]})
     elif len(records) == 1:
         print_run(records[0], store)
     else:
         print_runs(records, store)
         _print_summaries(records, store)
-    for note in dict.fromkeys(note for record in records for note in few_label_notes(record)):
+    notes: dict[str, None] = {}
+    for record in records:
+        notes |= dict.fromkeys(few_label_notes(record))
+    for note in notes:
         warn(note)
     return report_unfinished(records, store)
 
 
 def _print_summaries(records: Sequence[RunRecord], store: Store) -> None:
-    """What the runs of an evaluation show together, where the evaluation has something to add."""
+    """Print what an evaluation has to add about its runs as a whole, such as the results of a protocol."""
     for evaluation in evaluations():
-        own = [record for record in records if evaluation_of(record) is evaluation and record.results]
-        if evaluation.after_run is not None and own:
+        if evaluation.after_run is None:
+            continue
+        own_records = [record for record in records if evaluation_of(record) is evaluation and record.results]
+        if own_records:
             call_hook(
-                evaluation, "after_run", evaluation.after_run, store, own, reads=any_value, otherwise=lambda: None
+                evaluation,
+                "after_run",
+                evaluation.after_run,
+                store,
+                own_records,
+                reads=any_value,
+                otherwise=lambda: None,
             )
 
 
 def report_unfinished(records: Sequence[RunRecord], store: Store) -> int:
-    """Tell which runs left examples in error or were stopped; the exit code says whether any did."""
-    left = [record for record in records if record.status in ("incomplete", "stopped")]
-    for record in left[:_MOST_TOLD]:
+    """Print which runs have examples in error or were stopped, and return the exit code."""
+    unfinished = [record for record in records if record.status in ("incomplete", "stopped")]
+    if not unfinished:
+        return 0
+    for record in unfinished[:_MAX_UNFINISHED_RUNS]:
         print_error(f"{record.id}: {record.note}; {_remedy(record, store)}")
         for text, number in store.errors(record.id):
             say(f"  {number} × {text}")
-    more = left[_MOST_TOLD:]
-    if more:
-        again = "" if all(map(_is_imported, more)) else f"; try all again with: {_resume(store)}"
-        print_error(f"{len(more)} more runs are not complete{again}")
-    return EXIT_WITH_ERRORS if left else 0
+    not_listed = unfinished[_MAX_UNFINISHED_RUNS:]
+    if not_listed:
+        remedy = "" if all(map(_is_imported, not_listed)) else f"; try all again with: {_resume_command(store)}"
+        what = "1 more run is" if len(not_listed) == 1 else f"{len(not_listed)} more runs are"
+        print_error(f"{what} not complete{remedy}")
+    return EXIT_WITH_ERRORS
 
 
 def _remedy(record: RunRecord, store: Store) -> str:
     if _is_imported(record):
-        # Nothing can be asked here: the same log would be read again.
+        # Resuming would only read the same log again.
         return (
-            "the log does not hold the whole run: finish that with lmassay resume where it was made, "
-            "export it and import it again"
+            "the log does not contain the whole run: finish it with lmassay resume where it was made, "
+            "then export and import it again"
         )
-    return f"try again with: {_resume(store, record.id)}"
+    return f"try again with: {_resume_command(store, record.id)}"
 
 
 def _is_imported(record: RunRecord) -> bool:
     return "imported" in record.depends_on
 
 
-def _resume(store: Store, *runs: str) -> str:
+def _resume_command(store: Store, *runs: str) -> str:
     return command_line("resume", *runs, "--results", store.folder)
-
-
-def show_plan(planned: Sequence[Plan], as_json: bool, more: Mapping[str, Any] | None = None) -> None:
-    """Print the runs of a plan; ``more`` goes into the JSON document."""
-    with plugin_output_to_stderr():
-        notes = [plan.notes for plan in planned]
-    _warn_of(chain.from_iterable(notes))
-    rows = [
-        {
-            "task": plan.task.name,
-            "label": plan.label,
-            "model": plan.model_label,
-            "examples": plan.size,
-            "requests": _requests(plan),
-            "notes": own_notes,
-            "signature": plan.signature,
-        }
-        for plan, own_notes in zip(planned, notes, strict=True)
-    ]
-    if as_json:
-        print_json({"runs": rows, **(more or {})})
-        return
-    columns = ("task", "label", "model", "examples", "requests")
-    print_table(
-        f"{len(rows)} run{'' if len(rows) == 1 else 's'}; requests are the most that would be asked, before answers in "
-        "the cache are taken off",
-        columns,
-        [[row[column] if row[column] is not None else "unknown" for column in columns] for row in rows],
-        right=(3, 4),
-    )
-    for lists in swept_keys(planned):
-        print_sentence(f"{_ONE_RUN_EACH}: {lists}")
-
-
-def _requests(plan: Plan) -> int | None:
-    if not plan.task.needs or (plan.model is not None and not plan.model.cached):
-        return 0
-    each, size = plan.task.requests_each, plan.size
-    return None if each is None or size is None else each * size

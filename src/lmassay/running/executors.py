@@ -1,7 +1,7 @@
-"""Where trainings are done: in this process, in several processes here, or on a Dask cluster elsewhere.
+"""Where trainings run: in this process, in several processes on this machine, or on a Dask cluster.
 
-A training is plain data, so any process that has lmassay can take it up; its outcome is plain data, too. Whoever asks
-for it keeps the outcome: the store has one writer.
+A training job is plain data, so any process that has lmassay installed can run it, and its outcome is plain data, too.
+The process that requested the training stores the outcome, because only one process may write to a results folder.
 """
 
 from __future__ import annotations
@@ -27,16 +27,22 @@ from lmassay.plugins.registry import current_registry
 from lmassay.types import Response, Train, TrainingOutcome, canonical, response_as_dict, response_from_dict
 
 MAX_WORKER_DEATHS = 2
-_ONE_AT_A_TIME = threading.Lock()
-_LOOK_FOR_PARENT_EVERY = 1.0
-_LOOK_AFTER_CREW_EVERY = 2.0
-_PATIENCE = 5.0
+"""How often a training may kill its worker process before it is given up."""
+_TRAINING_LOCK = threading.Lock()
+_SECONDS_BETWEEN_PARENT_CHECKS = 1.0
+_SECONDS_BETWEEN_WORKER_CHECKS = 2.0
+_SECONDS_WITHOUT_WORKERS = 5.0
 _SECONDS_TO_REACH_SCHEDULER = 10.0
+# Stands for an outcome that is stored and that no other training needs, see run_jobs.
+_DONE = Response(TrainingOutcome({}))
+
+OnProgress = Callable[[float], None]
+"""Called with the share of a training that is done, from 0 to 1."""
 
 
 @dataclass(frozen=True, slots=True)
 class TrainingJob:
-    """A training that is wanted, with the keys of those that come before it."""
+    """A training to run, with the keys of the trainings that must be done before it."""
 
     key: str
     request: Train
@@ -44,10 +50,18 @@ class TrainingJob:
     base_dir: Path
     after: tuple[str, ...] = ()
     model_source: str = ""
-    """The digest of the model's file and of what it imports, if it is a user's own."""
+    """The digest of the model's Python file and the modules it imports, if the model is a user's own class."""
 
-    def payload(self, known: Mapping[str, Response]) -> dict[str, Any]:
-        """What the process that does it needs, as plain data."""
+    def payload(self, outcomes: Mapping[str, Response]) -> dict[str, Any]:
+        """Return what a worker process needs to run the job, as plain data.
+
+        ``outcomes`` must contain the responses of all jobs that come before it.
+        """
+        earlier: list[dict[str, Any]] = []
+        for key in self.after:
+            answer = outcomes[key].answer
+            assert isinstance(answer, TrainingOutcome)
+            earlier.append(dict(answer.outcome))
         return {
             "model": self.model if isinstance(self.model, str | None) else dict(self.model),
             "model_source": self.model_source,
@@ -55,148 +69,194 @@ class TrainingJob:
             "trainer": self.request.trainer,
             "spec": dict(self.request.spec),
             "data_paths": dict(self.request.data_paths),
-            "earlier": [dict(_outcome(known[key])) for key in self.after],
+            "earlier": earlier,
         }
 
 
 class Executor(Protocol):
-    """Those who do the work."""
+    """Runs training jobs, possibly several at a time."""
 
     @property
     def capacity(self) -> int:
-        """How many trainings are taken at a time."""
+        """The number of jobs that run at the same time."""
 
-    def submit(self, job: dict[str, Any]) -> Future[dict[str, Any]]: ...
+    def submit(self, job: dict[str, Any]) -> Future[dict[str, Any]]:
+        """Start a job, given as the payload of a :class:`TrainingJob`."""
 
     def restart(self) -> None:
-        """Start afresh after a process died."""
+        """Replace all worker processes after one of them has died."""
 
     def check_workers(self) -> None:
-        """Called now and then while trainings are under way: is anybody there to do them?"""
+        """Warn the user if there is nobody to run the jobs; called every few seconds while jobs are running."""
 
-    def close(self) -> None: ...
+    def close(self) -> None:
+        """Stop all workers."""
 
 
-def run_training(job: Mapping[str, Any], told: Callable[[float], None] | None = None) -> dict[str, Any]:
-    """Do one training; what goes wrong with it is its answer, so that the others go on."""
-    # The state of random numbers belongs to the whole process: two trainings in one would disturb each other.
-    with _ONE_AT_A_TIME:
+# --- one training -----------------------------------------------------------------------------------------------------
+
+
+def run_training(job: Mapping[str, Any], on_progress: OnProgress | None = None) -> dict[str, Any]:
+    """Run one training and return the response as plain JSON.
+
+    A training that fails returns a response with an error, so that other trainings can continue.
+    """
+    # The state of random number generators is global, so two trainings in one process would influence each other.
+    with _TRAINING_LOCK:
         started = time.monotonic()
         try:
-            outcome = _trained(job, told or (lambda share: None))
+            outcome = _outcome_of(job, on_progress or (lambda share: None))
         except LmassayError as error:
-            return response_as_dict(Response(error=str(error)))
+            return _failure(str(error))
         except OSError as error:
-            return response_as_dict(Response(error=f"{error.strerror or error}: {error.filename or 'a file'}"))
+            return _failure(f"{error.strerror or error}: {error.filename or 'a file'}")
         except SystemExit:
-            return response_as_dict(Response(error="the method asked to end the program (sys.exit)"))
+            return _failure("the method tried to exit the program (sys.exit)")
         except KeyboardInterrupt:
-            # Ctrl-C reaches the main thread of the parent only; elsewhere somebody's code has raised it.
-            if not _in_worker():
+            # Ctrl-C only reaches the main thread of the parent process. Anywhere else, the method has raised it.
+            if not _is_worker():
                 raise
-            return response_as_dict(Response(error="the method raised KeyboardInterrupt"))
+            return _failure("the method raised KeyboardInterrupt")
         except Exception as error:
-            # Whatever it is, it costs this training and not the sweep.
-            return response_as_dict(Response(error=f"the training failed: {error_with_location(error)}"))
-        return response_as_dict(Response(TrainingOutcome(outcome), seconds=round(time.monotonic() - started, 3)))
+            return _failure(f"the training failed: {error_with_location(error)}")
+        seconds = round(time.monotonic() - started, 3)
+        return response_as_dict(Response(TrainingOutcome(outcome), seconds=seconds))
 
 
-def _trained(job: Mapping[str, Any], told: Callable[[float], None]) -> Mapping[str, Any]:
-    base = Path(job["base_dir"])
-    train = current_registry().get("trainer", job["trainer"], base)
-    model = None if job["model"] is None else _current_model(job, base)
+def _failure(message: str) -> dict[str, Any]:
+    return response_as_dict(Response(error=message))
+
+
+def _outcome_of(job: Mapping[str, Any], on_progress: OnProgress) -> Mapping[str, Any]:
+    base_dir = Path(job["base_dir"])
+    train = current_registry().get("trainer", job["trainer"], base_dir)
+    model = None if job["model"] is None else _model_of(job, base_dir)
     outcome: Mapping[str, Any] = train(
-        model, job["spec"], data_paths=job["data_paths"], earlier=job["earlier"], on_progress=told
+        model,
+        job["spec"],
+        data_paths=job["data_paths"],
+        earlier=job["earlier"],
+        on_progress=on_progress,
     )
+    # Raises an error here, and not when it is stored, if the outcome is not plain JSON.
     canonical(outcome)
     return outcome
 
 
-def _in_worker() -> bool:
+def _is_worker() -> bool:
+    """Return whether this is a worker process, or a worker thread of Dask."""
     return multiprocessing.parent_process() is not None or threading.current_thread() is not threading.main_thread()
 
 
-def _current_model(job: Mapping[str, Any], base: Path) -> Any:
-    """The model, if its code is that of the run: a worker may live longer than a file stays as it is."""
+def _model_of(job: Mapping[str, Any], base_dir: Path) -> Any:
+    """Return the model of a job, after checking that its code is the code that the run was planned with.
+
+    A worker of a cluster may have loaded an older version of a file, or the file may have changed since.
+    """
     name, _ = split_spec(job["model"], "model")
-    current_registry().get("model", name, base)
-    source = current_registry().source_of(name, base)
+    current_registry().get("model", name, base_dir)
+    source = current_registry().source_of(name, base_dir)
     if source != job["model_source"]:
         raise PluginError(f"{name}, or a module that it imports, has changed since the run began; start a new run")
-    return _model(canonical(job["model"]), base, source)
+    return _build_model(canonical(job["model"]), base_dir, source)
 
 
+# Loading a model takes long and most jobs of a sweep use the same one. The source is an argument only so that a changed
+# file is loaded again.
 @lru_cache(maxsize=1)
-def _model(spec: str, base: Path, source: str) -> Any:
-    return build("model", json.loads(spec), base)
+def _build_model(spec: str, base_dir: Path, source: str) -> Any:
+    return build("model", json.loads(spec), base_dir)
+
+
+# --- all trainings ----------------------------------------------------------------------------------------------------
 
 
 def run_jobs(
-    orders: Mapping[str, TrainingJob], known: dict[str, Response], executor: Executor
+    jobs: Mapping[str, TrainingJob], outcomes: dict[str, Response], executor: Executor
 ) -> Iterator[tuple[str, Response]]:
-    """Do what is wanted and not known, earlier trainings first; each answer as it comes. It is also put in ``known``.
+    """Run all jobs that have no outcome yet, in the order of their dependencies, and yield each outcome as it arrives.
 
-    If a process dies, those that it may have died of are done again one by one, so that only the one that kills its
-    process is given up.
+    Outcomes are also added to ``outcomes``. If a worker process dies, the jobs that were running are repeated one by
+    one, so that only the job that kills its process is given up.
     """
-    waiting = {key: order for key, order in orders.items() if key not in known}
-    handed_on = {earlier for order in waiting.values() for earlier in order.after}
+    waiting = {key: job for key, job in jobs.items() if key not in outcomes}
+    needed_later: set[str] = set()
+    for job in waiting.values():
+        needed_later.update(job.after)
     running: dict[Future[dict[str, Any]], TrainingJob] = {}
+    # Key of a job that was running when a worker died → how often it was the only one running.
     deaths: dict[str, int] = {}
     while waiting or running:
-        for order, response in _hand_out(waiting, running, known, executor, deaths):
-            known[order.key] = response
-            yield order.key, response
+        for job, response in _submit_ready_jobs(waiting, running, outcomes, executor, deaths):
+            outcomes[job.key] = response
+            yield job.key, response
         if not running:
             continue
-        while not (done := wait(running, timeout=_LOOK_AFTER_CREW_EVERY, return_when=FIRST_COMPLETED).done):
-            executor.check_workers()
-        if any(future.cancelled() for future in done):
+        finished = _wait_for_any(running, executor)
+        if any(future.cancelled() for future in finished):
             raise StoreError("the scheduler is gone, and with it the trainings it had; start it again, then resume")
-        for future in [future for future in done if not isinstance(future.exception(), BrokenExecutor)]:
-            order = running.pop(future)
+        worker_died = False
+        for future in finished:
+            if isinstance(future.exception(), BrokenExecutor):
+                worker_died = True
+                continue
+            job = running.pop(future)
             response = _response(future)
-            # Outcomes may be large: only what others build upon stays in memory.
-            known[order.key] = response if order.key in handed_on or not response.usable else _DONE
-            yield order.key, response
-            done.discard(future)
-        if done:
-            guilty = 1 if len(running) == 1 else 0
-            for order in running.values():
-                deaths[order.key] = deaths.get(order.key, 0) + guilty
-                waiting[order.key] = order
+            # Outcomes can be large. Keep only those in memory that later jobs need; failures are needed for messages.
+            is_needed = job.key in needed_later or not response.usable
+            outcomes[job.key] = response if is_needed else _DONE
+            yield job.key, response
+        if worker_died:
+            # A pool that breaks loses all its jobs. Only a job that was alone is known to be the cause.
+            was_alone = len(running) == 1
+            for job in running.values():
+                deaths[job.key] = deaths.get(job.key, 0) + (1 if was_alone else 0)
+                waiting[job.key] = job
             running.clear()
             executor.restart()
 
 
-def _hand_out(
+def _wait_for_any(
+    running: Mapping[Future[dict[str, Any]], TrainingJob], executor: Executor
+) -> set[Future[dict[str, Any]]]:
+    """Wait until at least one job is finished."""
+    while True:
+        finished, _ = wait(running, timeout=_SECONDS_BETWEEN_WORKER_CHECKS, return_when=FIRST_COMPLETED)
+        if finished:
+            return finished
+        executor.check_workers()
+
+
+def _submit_ready_jobs(
     waiting: dict[str, TrainingJob],
     running: dict[Future[dict[str, Any]], TrainingJob],
-    known: Mapping[str, Response],
+    outcomes: Mapping[str, Response],
     executor: Executor,
     deaths: Mapping[str, int],
 ) -> Iterator[tuple[TrainingJob, Response]]:
-    """Submit what can start; yield those that cannot be done at all."""
-    for key in [key for key, order in waiting.items() if all(earlier in known for earlier in order.after)]:
-        order = waiting[key]
-        # Whoever was in a process that died is watched alone.
-        alone = key in deaths or any(other.key in deaths for other in running.values())
-        if len(running) >= (1 if alone else executor.capacity):
+    """Submit the jobs that can start now; yield those that cannot be run at all, with the reason."""
+    ready = [key for key, job in waiting.items() if all(earlier in outcomes for earlier in job.after)]
+    for key in ready:
+        job = waiting[key]
+        # A job that was in a process that died runs alone, to find out whether it is the cause.
+        must_be_alone = key in deaths or any(other.key in deaths for other in running.values())
+        capacity = 1 if must_be_alone else executor.capacity
+        if len(running) >= capacity:
             continue
         del waiting[key]
         if deaths.get(key, 0) >= MAX_WORKER_DEATHS:
-            many = f"{MAX_WORKER_DEATHS} times"
-            yield order, Response(error=f"the process that did this training died {many}: was it out of memory?")
+            message = f"the process that ran this training died {MAX_WORKER_DEATHS} times: was it out of memory?"
+            yield job, Response(error=message)
             continue
-        failed = next((known[earlier] for earlier in order.after if not known[earlier].usable), None)
-        if failed is not None:
-            yield order, Response(error=f"a training that this one builds upon failed: {failed.error}")
+        failed = [outcomes[earlier] for earlier in job.after if not outcomes[earlier].usable]
+        if failed:
+            yield job, Response(error=f"a training that this one needs failed: {failed[0].error}")
             continue
         try:
-            running[executor.submit(order.payload(known))] = order
+            running[executor.submit(job.payload(outcomes))] = job
         except BrokenExecutor:
-            # A process died just now: those that run in the others will say so, and this one has its turn later.
-            waiting[key] = order
+            # A process has just died. The jobs that are running will report it; this one is submitted again later.
+            waiting[key] = job
             if not running:
                 executor.restart()
             return
@@ -204,31 +264,27 @@ def _hand_out(
 
 def _response(future: Future[dict[str, Any]]) -> Response:
     error = future.exception()
+    # Dask's exception is recognised by its name, because Dask is optional.
     if error is not None and type(error).__name__ == "KilledWorker":
-        return Response(error="the workers that did this training died, one after the other: out of memory?")
+        return Response(error="several workers that ran this training died: out of memory?")
     return response_from_dict(future.result())
 
 
-_DONE = Response(TrainingOutcome({}))
-
-
-def _outcome(response: Response) -> Mapping[str, Any]:
-    assert isinstance(response.answer, TrainingOutcome)
-    return response.answer.outcome
+# --- executors --------------------------------------------------------------------------------------------------------
 
 
 class InProcessExecutor:
-    """This process, one training after the other."""
+    """Runs trainings in this process, one after the other."""
 
     capacity = 1
 
-    def __init__(self, told: Callable[[float], None] | None = None) -> None:
-        self._told = told
+    def __init__(self, on_progress: OnProgress | None = None) -> None:
+        self._on_progress = on_progress
 
     def submit(self, job: dict[str, Any]) -> Future[dict[str, Any]]:
-        done: Future[dict[str, Any]] = Future()
-        done.set_result(run_training(job, self._told))
-        return done
+        future: Future[dict[str, Any]] = Future()
+        future.set_result(run_training(job, self._on_progress))
+        return future
 
     def restart(self) -> None: ...
 
@@ -238,7 +294,7 @@ class InProcessExecutor:
 
 
 class ProcessExecutor:
-    """Several processes on this machine; one that dies is replaced."""
+    """Runs trainings in several processes on this machine."""
 
     def __init__(self, workers: int) -> None:
         self.capacity = workers
@@ -246,46 +302,56 @@ class ProcessExecutor:
 
     def submit(self, job: dict[str, Any]) -> Future[dict[str, Any]]:
         if self._pool is None:
-            # A forked process would inherit the threads of torch and SQLite half alive.
+            # A forked process would inherit the threads of torch and SQLite in an undefined state.
             context = multiprocessing.get_context("spawn")
-            self._pool = ProcessPoolExecutor(self.capacity, context, initializer=_settle, initargs=(os.getpid(),))
+            self._pool = ProcessPoolExecutor(
+                self.capacity, context, initializer=_prepare_worker, initargs=(os.getpid(),)
+            )
         return self._pool.submit(run_training, job)
 
     def restart(self) -> None:
+        # The next call of submit starts new processes.
         self.close()
 
     def check_workers(self) -> None: ...
 
     def close(self) -> None:
-        if self._pool is not None:
-            for process in list((getattr(self._pool, "_processes", None) or {}).values()):
-                with suppress(OSError, ValueError):
-                    process.terminate()
-            self._pool.shutdown(wait=True, cancel_futures=True)
-            self._pool = None
+        if self._pool is None:
+            return
+        # shutdown() would wait for trainings that may take hours, and the pool has no public way to stop them.
+        processes = getattr(self._pool, "_processes", None) or {}
+        for process in list(processes.values()):
+            with suppress(OSError, ValueError):
+                process.terminate()
+        self._pool.shutdown(wait=True, cancel_futures=True)
+        self._pool = None
 
 
-def _settle(parent: int) -> None:
-    """Ctrl-C is the parent's to heed, standard output its own; a worker whose parent is gone would train for nobody."""
+def _prepare_worker(parent: int) -> None:
+    """Prepare a new worker process."""
+    # Ctrl-C is sent to all processes of the terminal; the parent decides what to do.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    # Standard output belongs to the parent, which prints results there.
     os.dup2(2, 1)
 
-    def watch() -> None:
+    def exit_with_parent() -> None:
+        # If the parent was killed, nobody would store the outcome.
         while os.getppid() == parent:
-            time.sleep(_LOOK_FOR_PARENT_EVERY)
+            time.sleep(_SECONDS_BETWEEN_PARENT_CHECKS)
         os._exit(1)
 
-    threading.Thread(target=watch, daemon=True).start()
+    threading.Thread(target=exit_with_parent, daemon=True).start()
 
 
 class DaskExecutor:
-    """The workers of a Dask scheduler. The scheduler does a training again whose worker died."""
+    """Runs trainings on the workers of a Dask scheduler, which repeats a training whose worker died."""
 
-    def __init__(self, scheduler: str, tell: Callable[[str], None] | None = None) -> None:
-        """``tell`` is called with what the user should know while trainings wait."""
-        self._scheduler, self._tell = scheduler, tell or (lambda text: None)
-        self._deserted_since: float | None = None
-        self._told_deserted = False
+    def __init__(self, scheduler: str, on_warning: Callable[[str], None] | None = None) -> None:
+        """Connect to the scheduler. ``on_warning`` is called with messages for the user while trainings wait."""
+        self._scheduler = scheduler
+        self._on_warning = on_warning or (lambda text: None)
+        self._without_workers_since: float | None = None
+        self._has_warned = False
         try:
             from distributed import Client
         except ImportError as error:
@@ -295,7 +361,7 @@ class DaskExecutor:
         except (OSError, ValueError, TimeoutError) as error:
             raise ConfigError(f"--scheduler: there is no Dask scheduler at {scheduler}") from error
         try:
-            self._check()
+            self._check_versions()
             self._executor = self._client.get_executor(pure=False)
         except BaseException:
             self._client.close()
@@ -303,8 +369,10 @@ class DaskExecutor:
 
     @property
     def capacity(self) -> int:
-        """As many as there are workers, each of which does one training at a time: a training that is handed out early
-        might wait for a busy worker while another is idle. New workers are taken on."""
+        """The present number of workers, each of which runs one training at a time.
+
+        If more jobs were submitted, one might wait for a busy worker while another worker is idle.
+        """
         return max(1, len(self._client.nthreads()))
 
     def submit(self, job: dict[str, Any]) -> Future[dict[str, Any]]:
@@ -314,20 +382,23 @@ class DaskExecutor:
     def restart(self) -> None: ...
 
     def check_workers(self) -> None:
-        """Say once when all workers are gone: trainings wait for new ones, however long that takes."""
+        """Warn once if all workers are gone. Trainings wait for new workers, however long that takes."""
         try:
             workers = self._client.nthreads()
-        except OSError:  # the scheduler is gone, which the trainings themselves will say
+        except OSError:
+            # The scheduler is gone, too; the running trainings report that.
             return
         if workers:
-            self._deserted_since, self._told_deserted = None, False
+            self._without_workers_since = None
+            self._has_warned = False
             return
         now = time.monotonic()
-        self._deserted_since = self._deserted_since or now
-        if now - self._deserted_since >= _PATIENCE and not self._told_deserted:
-            self._told_deserted = True
-            self._tell(
-                f"the cluster at {self._scheduler} has no workers any more, so that trainings wait; start some: "
+        if self._without_workers_since is None:
+            self._without_workers_since = now
+        if now - self._without_workers_since >= _SECONDS_WITHOUT_WORKERS and not self._has_warned:
+            self._has_warned = True
+            self._on_warning(
+                f"the cluster at {self._scheduler} has no workers left, so trainings are waiting; start some: "
                 f"dask worker {self._scheduler} --nthreads 1 (or stop with Ctrl-C and resume later)"
             )
 
@@ -335,16 +406,18 @@ class DaskExecutor:
         self._executor.shutdown(wait=False)
         self._client.close()
 
-    def _check(self) -> None:
+    def _check_versions(self) -> None:
+        """Refuse workers with another version of lmassay, which might train differently."""
         versions = self._client.run(version)
         if not versions:
             raise ConfigError("--scheduler: the cluster has no workers; start some: dask worker SCHEDULER --nthreads 1")
-        other = {address: found for address, found in versions.items() if found != lmassay.__version__}
-        if other:
-            address, found = next(iter(other.items()))
-            raise ConfigError(f"--scheduler: the worker {address} has lmassay {found}, this is {lmassay.__version__}")
+        for address, worker_version in versions.items():
+            if worker_version != lmassay.__version__:
+                raise ConfigError(
+                    f"--scheduler: the worker {address} has lmassay {worker_version}, this is {lmassay.__version__}"
+                )
 
 
 def version() -> str:
-    """The lmassay of the process that is asked."""
+    """Return the version of lmassay in this process; Dask calls it on every worker."""
     return lmassay.__version__

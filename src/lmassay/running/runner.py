@@ -1,4 +1,8 @@
-"""Plan, ask, judge, aggregate. Everything is kept as it comes; a run can be taken up where it stopped."""
+"""Runs a plan: sends the requests of each example, scores the answers, and aggregates the scores.
+
+Answers are stored as they arrive and scores after each chunk of examples, so an interrupted run can be resumed where it
+stopped.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +10,7 @@ import math
 import secrets
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import islice
 from typing import Any, TypeVar
 
@@ -43,25 +47,29 @@ from lmassay.types import (
 
 Item = TypeVar("Item")
 Progress = Callable[[float, int | None], None]
-"""Called with examples done (a fraction counts) and examples in all, if known."""
+"""Called with the number of examples done (a fraction counts) and the total number, if known."""
+_MAX_NOTE_LENGTH = 500
+
+
+# --- runs -------------------------------------------------------------------------------------------------------------
 
 
 def start(planned: Plan, store: Store, sweep: str = "", progress: Progress | None = None) -> RunRecord:
-    """Run a plan from the beginning."""
-    new = _new_run(planned, store, sweep or new_sweep())
-    with store.lock(new.id):
-        store.add_run(new)
-        return _work(planned, store, new.id, progress)
+    """Record a new run and carry it out."""
+    new_run = _new_run(planned, store, sweep or new_sweep())
+    with store.lock(new_run.id):
+        store.add_run(new_run)
+        return _carry_out(planned, store, new_run.id, progress)
 
 
 def record_waiting_runs(
     planned: Sequence[Plan], store: Store, sweep: str, card: CardPart | None = None
 ) -> list[RunRecord]:
     """Record runs that wait for their turn, so that they can be finished even if this process dies first."""
-    new = [_new_run(plan, store, sweep, card) for plan in planned]
-    store.add_waiting(new)
+    new_runs = [_new_run(plan, store, sweep, card) for plan in planned]
+    store.add_waiting(new_runs)
     records = {record.id: record for record in store.runs()}
-    return [records[run.id] for run in new]
+    return [records[new_run.id] for new_run in new_runs]
 
 
 def begin(
@@ -71,34 +79,34 @@ def begin(
     progress: Progress | None = None,
     failed: Mapping[str, Response] | None = None,
 ) -> RunRecord:
-    """Do a run that waits, or what is left of one that was broken off; ``failed`` trainings are not tried again."""
+    """Carry out a recorded run, or what is left of it. Trainings in ``failed`` are not tried again."""
     with store.lock(record.id):
         if record.signature != planned.signature:
-            # An earlier version began it, which had another rule for intervals: the signature says what is done now.
+            # An earlier version with another rule for intervals began the run. The signature names the present rule.
             store.set_signature(record.id, planned.signature, planned.depends_on)
-        return _work(planned, store, record.id, progress, failed)
+        return _carry_out(planned, store, record.id, progress, failed)
 
 
 def resume(record: RunRecord, store: Store, progress: Progress | None = None) -> RunRecord:
-    """Finish a run that was interrupted, cancelled, failed or left examples in error."""
+    """Finish a run that was interrupted or cancelled, that failed, or that has examples in error."""
     return begin(replan(record), record, store, progress)
 
 
 def replan(record: RunRecord) -> Plan:
-    """The plan of a run in the store, if its inputs are what they were."""
+    """Plan a stored run again. Raises StoreError if its inputs have changed since it began."""
     if record.status == DAMAGED and not record.config:
         raise StoreError(f"the run {record.id} cannot be resumed: {record.note}")
     planned = plan(RunConfig.model_validate(record.config))
     if _without_interval_rule(planned.depends_on) != _without_interval_rule(record.depends_on):
         raise StoreError(
-            f"the inputs of {record.id} have changed since it began, so its parts would not fit; start a new run\n"
-            f"  then: {record.signature}\n  now:  {planned.signature}"
+            f"the inputs of {record.id} have changed since it began, so old and new scores would not match; "
+            f"start a new run\n  then: {record.signature}\n  now:  {planned.signature}"
         )
     return planned
 
 
 def _without_interval_rule(depends_on: Mapping[str, str]) -> dict[str, str]:
-    """What the scores depend on. Intervals are computed from all of them at the end, by the rule of that time."""
+    """Return what the scores depend on. Intervals are computed at the end, so their rule may change before."""
     return {name: value for name, value in depends_on.items() if name != "ci"}
 
 
@@ -118,47 +126,50 @@ def _new_run(planned: Plan, store: Store, sweep: str, card: CardPart | None = No
 
 
 def new_sweep() -> str:
-    """A name that the runs of one command share."""
+    """Return a new id that the runs of one command share."""
     return secrets.token_hex(4)
 
 
-def _work(
+def _carry_out(
     planned: Plan,
     store: Store,
     run: str,
     progress: Progress | None,
     failed: Mapping[str, Response] | None = None,
 ) -> RunRecord:
+    """Process the open examples of a run, compute its results and set its status."""
     with ExitStack() as stack:
         if planned.model is not None:
             stack.callback(planned.model.close)
         store.set_status(run, "running")
-        over = ""
+        stopped_by_budget = ""
         try:
             try:
                 Worker(planned, store, run, progress, failed).work()
             except BudgetReached as reached:
-                over = str(reached)
-            on_tests = planned.task.design.replicates is not None
-            table = ScoreTable(store.score_rows(run, with_test_scores=on_tests))
+                # Results are computed from the examples that could be paid for.
+                stopped_by_budget = str(reached)
+            with_test_scores = planned.task.design.replicates is not None
+            table = ScoreTable(store.score_rows(run, with_test_scores=with_test_scores))
             results = _results(planned, table) if len(table) else []
             store.set_results(run, results)
         except BaseException as error:
-            stopped = isinstance(error, KeyboardInterrupt)
-            why = "stopped by the user" if stopped else redact(str(error))[:500]
-            # The disk may be full: then even this cannot be written, and the first error is the one to show.
+            cancelled = isinstance(error, KeyboardInterrupt)
+            note = "stopped by the user" if cancelled else redact(str(error))[:_MAX_NOTE_LENGTH]
+            # If the disk is full, not even the status can be written; the original error is the one to show.
             with suppress(StoreError):
-                store.set_status(run, "cancelled" if stopped else "failed", why)
-            again = provenance.command_line("resume", run, "--results", store.folder)
-            error.add_note(f"what was answered is kept; go on with: {again}")
+                store.set_status(run, "cancelled" if cancelled else "failed", note)
+            command = provenance.command_line("resume", run, "--results", store.folder)
+            error.add_note(f"all answers so far are stored; continue with: {command}")
             raise
-        _finish(store, run, over)
+        _set_final_status(store, run, stopped_by_budget)
     return store.run(run)
 
 
 def _results(planned: Plan, table: ScoreTable) -> list[Result]:
-    """What the task makes of the scores, and the mean of each metric that it declares but does not report."""
-    task, settings = planned.task, planned.config.settings
+    """Return the results that the task computes, and the means of metrics that it declares but does not report."""
+    task = planned.task
+    settings = planned.config.settings
     results = _list_of(Result, task.aggregate(table, settings), f"the task {task.name}: aggregate")
     reported = {result.metric for result in results}
     for metric in task.metrics:
@@ -168,7 +179,7 @@ def _results(planned: Plan, table: ScoreTable) -> list[Result]:
 
 
 def _list_of(kind: type[Item], value: Any, source: str) -> list[Item]:
-    """What a method of a task returns, if it is what it should be."""
+    """Return what a task's method returned as a list, after checking its type."""
     if not isinstance(value, Iterable) or isinstance(value, str | Mapping):
         raise PluginError(f"{source} must return a list of {kind.__name__} objects, not {describe_value(value)}")
     items = list(value)
@@ -178,10 +189,10 @@ def _list_of(kind: type[Item], value: Any, source: str) -> list[Item]:
     return items
 
 
-def _finish(store: Store, run: str, over: str) -> None:
+def _set_final_status(store: Store, run: str, stopped_by_budget: str) -> None:
     counts = store.count(run)
-    if over:
-        store.set_status(run, "stopped", over)
+    if stopped_by_budget:
+        store.set_status(run, "stopped", stopped_by_budget)
     elif counts["error"]:
         store.set_status(run, "incomplete", f"{counts['error']} examples in error")
     elif not counts["scored"]:
@@ -191,8 +202,23 @@ def _finish(store: Store, run: str, over: str) -> None:
         store.forget_lock(run)
 
 
+# --- the examples of a run --------------------------------------------------------------------------------------------
+
+
+@dataclass(slots=True)
+class _Item:
+    """An example that is being processed, with its requests, their cache keys and the responses."""
+
+    position: int
+    example: Example
+    requests: list[Request]
+    keys: list[str]
+    responses: list[Response] | None = None
+    """None if the budget did not allow all requests."""
+
+
 class Worker:
-    """The loop of one run."""
+    """Processes the examples of one run."""
 
     def __init__(
         self,
@@ -202,118 +228,137 @@ class Worker:
         progress: Progress | None = None,
         failed: Mapping[str, Response] | None = None,
     ) -> None:
-        self.task, self.model, self.config = planned.task, planned.model, planned.config
-        self.store, self.run = store, run
+        self.task = planned.task
+        self.model = planned.model
+        self.config = planned.config
+        self.store = store
+        self.run = run
         self.total = planned.size
         self.progress = progress or (lambda done, total: None)
         self.done = 0
         self.model_inputs = planned.model_inputs
-        identity = {} if self.model is None else model_identity(self.config, self.model, self.model_inputs)
+        identity: dict[str, Any] = {}
+        self.cached = True
+        self.metered = False
+        self.prices: Prices | None = None
+        if self.model is not None:
+            identity = model_identity(self.config, self.model, self.model_inputs)
+            self.cached = self.model.cached
+            # Only models behind an API count their tokens; their prices may be unknown.
+            self.metered = self.model.metered
+            self.prices = self.model.prices
         self.identity_digest = digest(identity)
-        self.cached = self.model is None or self.model.cached
-        # Models behind an API say what they cost, or that it is unknown; what others take is not counted.
-        self.metered = self.model is not None and self.model.metered
-        self.prices: Prices | None = None if self.model is None else self.model.prices
-        self.budget = self._budget()
-        self.stopped: BudgetReached | None = None
+        self.budget = self._remaining_budget()
+        self.budget_reached: BudgetReached | None = None
         self.failed = failed or {}
         self.executor: Executor = InProcessExecutor()
 
-    def _budget(self) -> Budget:
-        """The command's budget, less what its other runs and earlier tries have spent."""
-        spent = self.store.spending(sweep=self.store.run(self.run).sweep)
+    def _remaining_budget(self) -> Budget:
+        """Return the command's budget, with what its other runs and earlier attempts have spent."""
         limits = self.config.budget
         budget = Budget(limits.usd, limits.tokens) if limits and self.metered else Budget()
-        if spent is not None:
-            budget.spent_usd, budget.answers = spent.usd or 0.0, spent.answers
-            budget.spent_tokens = spent.tokens_in + spent.tokens_out
+        spending = self.store.spending(sweep=self.store.run(self.run).sweep)
+        if spending is not None:
+            budget.spent_usd = spending.usd or 0.0
+            budget.spent_tokens = spending.tokens_in + spending.tokens_out
+            budget.answers = spending.answers
         return budget
 
     def work(self) -> None:
+        """Process all examples that are not finished yet. Raises BudgetReached when the budget is used up."""
         if self.model is not None:
             self.model.use_budget(self.budget)
             self.model.use_folder(self.store.folder / "open")
-        # Examples whose rows were changed from outside are judged again.
+        # Examples whose rows were changed from outside are scored again.
         self.store.drop_damaged_rows(self.run)
         finished = self.store.finished_ids(self.run)
         for chunk in self.chunks():
-            todo = [(position, example) for position, example in chunk if example.id not in finished]
-            self.done += len(chunk) - len(todo)
+            unfinished = [(position, example) for position, example in chunk if example.id not in finished]
+            self.done += len(chunk) - len(unfinished)
             self.progress(self.done, self.total)
-            if todo:
-                self._process(todo)
+            if unfinished:
+                self._process(unfinished)
         if self.done == 0:
             raise DataError(f"the task {self.task.name} has no examples; check its data")
 
     def chunks(self) -> Iterator[list[tuple[int, Example]]]:
+        """Yield the examples in chunks, each example with its position; ids must be unique."""
         size = max(self.task.chunk, 0 if self.model is None else self.model.chunk)
-        seen: set[str] = set()
+        seen_ids: set[str] = set()
         examples = enumerate(islice(self.task.examples(), self.config.limit))
-        while chunk := list(islice(examples, size)):
+        while True:
+            chunk = list(islice(examples, size))
+            if not chunk:
+                return
             for _, example in chunk:
-                if example.id in seen:
+                if example.id in seen_ids:
                     raise DataError(f"two examples have the id '{example.id}'; ids must be unique")
-                seen.add(example.id)
+                seen_ids.add(example.id)
             yield chunk
 
-    def _process(self, todo: Sequence[tuple[int, Example]]) -> None:
-        asked = [self._requests(example) for _, example in todo]
-        keys = [
-            [self.key(request, e, n) for n, request in enumerate(rs)] for (_, e), rs in zip(todo, asked, strict=True)
-        ]
-        answers = self._answers(keys, asked)
+    def _process(self, examples: Sequence[tuple[int, Example]]) -> None:
+        """Request, score and store a chunk of examples."""
+        items: list[_Item] = []
+        for position, example in examples:
+            requests = self._requests(example)
+            keys = [self.key(request, example, number) for number, request in enumerate(requests)]
+            items.append(_Item(position, example, requests, keys))
+        self._fill_in_responses(items)
         rows: list[tuple[int, Row]] = []
-        judged: list[tuple[int, Example, list[Response]]] = []
-        for (position, example), responses in zip(todo, answers, strict=True):
-            if responses is None:
+        answered: list[_Item] = []
+        for item in items:
+            if item.responses is None:
                 continue
-            failed = next((r for r in responses if not r.usable), None)
-            if failed is None:
-                judged.append((position, example, responses))
-            elif failed.error is not None:
-                rows.append((position, Row(example, "error", error=failed.error)))
+            unusable = next((response for response in item.responses if not response.usable), None)
+            if unusable is None:
+                answered.append(item)
+            elif unusable.error is not None:
+                rows.append((item.position, Row(item.example, "error", error=unusable.error)))
             else:
-                reason = {"answer": f"no answer: {failed.finish}"}
-                rows.append((position, Row(example, "unscored", Score(unscored=reason))))
-        rows += self._judge(judged)
-        self.store.add_rows(self.run, rows, self._trace([example for _, example in todo], keys, asked, answers))
+                score = Score(unscored={"answer": f"no answer: {unusable.finish}"})
+                rows.append((item.position, Row(item.example, "unscored", score)))
+        rows += self._scored_rows(answered)
+        self.store.add_rows(self.run, rows, self._response_keys(items))
         self.done += len(rows)
         self.progress(self.done, self.total)
-        if self.stopped is not None:
-            raise self.stopped
+        if self.budget_reached is not None:
+            raise self.budget_reached
 
-    def _trace(
-        self,
-        examples: Sequence[Example],
-        keys: Sequence[Sequence[str]],
-        asked: Sequence[Sequence[Request]],
-        answers: Sequence[Sequence[Response] | None],
-    ) -> dict[str, list[str]]:
-        """Under which keys the answers to each example are kept: readers want to see them."""
-        return {
-            example.id: [
-                key if is_cacheable_response(response) else self._own(key)
-                for key, request, response in zip(ks, requests, responses, strict=True)
-                if is_cacheable_request(request) and not isinstance(request, Train)
-            ]
-            for example, ks, requests, responses in zip(examples, keys, asked, answers, strict=True)
-            if responses is not None and self.cached
-        }
+    def _response_keys(self, items: Sequence[_Item]) -> dict[str, list[str]]:
+        """Return the keys under which the responses to each example are stored, so that reports can show them."""
+        keys_by_id: dict[str, list[str]] = {}
+        if not self.cached:
+            return keys_by_id
+        for item in items:
+            if item.responses is None:
+                continue
+            stored_keys = []
+            for key, request, response in zip(item.keys, item.requests, item.responses, strict=True):
+                if is_cacheable_request(request) and not isinstance(request, Train):
+                    stored_keys.append(self._storage_key(key, response))
+            keys_by_id[item.example.id] = stored_keys
+        return keys_by_id
 
-    def _judge(self, judged: Sequence[tuple[int, Example, list[Response]]]) -> Iterable[tuple[int, Row]]:
-        if not judged:
-            return
-        given_scores = self.task.score([e for _, e, _ in judged], [r for _, _, r in judged])
-        scores = _list_of(Score, given_scores, f"the task {self.task.name}: score")
-        if len(scores) != len(judged):
-            raise PluginError(f"the task {self.task.name} gave {len(scores)} scores for {len(judged)} examples")
-        for (position, example, _), score in zip(judged, scores, strict=True):
-            checked = replace(score, values=self._checked(score.values, example))
-            self._check_outcomes(checked, example)
-            yield position, Row(example, "scored" if checked.values else "unscored", checked)
+    # --- scores -------------------------------------------------------------------------------------------------------
 
-    def _checked(self, values: Mapping[str, Any], example: Example) -> dict[str, float]:
-        """Plain finite floats: anything else could not be stored, averaged or trusted."""
+    def _scored_rows(self, items: Sequence[_Item]) -> list[tuple[int, Row]]:
+        """Let the task score examples whose requests were all answered."""
+        if not items:
+            return []
+        examples = [item.example for item in items]
+        responses = [item.responses or [] for item in items]
+        scores = _list_of(Score, self.task.score(examples, responses), f"the task {self.task.name}: score")
+        if len(scores) != len(items):
+            raise PluginError(f"the task {self.task.name} gave {len(scores)} scores for {len(items)} examples")
+        rows = []
+        for item, score in zip(items, scores, strict=True):
+            checked = replace(score, values=self._checked_values(score.values, item.example))
+            self._check_outcomes(checked, item.example)
+            rows.append((item.position, Row(item.example, "scored" if checked.values else "unscored", checked)))
+        return rows
+
+    def _checked_values(self, values: Mapping[str, Any], example: Example) -> dict[str, float]:
+        """Return the scores as finite floats; anything else could not be stored or averaged."""
         checked = {}
         for metric, value in values.items():
             try:
@@ -323,12 +368,12 @@ class Worker:
             if not math.isfinite(checked[metric]):
                 raise PluginError(
                     f"the task {self.task.name} gave {value!r} as {metric} of the example {example.id}; "
-                    "a score is a finite number, or left out with a reason in `unscored`"
+                    "a score must be a finite number, or be left out with a reason in `unscored`"
                 )
         return checked
 
     def _check_outcomes(self, score: Score, example: Example) -> None:
-        """Outcomes are the value of a metric apart for each label, so together they must give it."""
+        """Check that the outcomes by label average to the value of their metric."""
         for metric, outcomes in score.outcomes.items():
             source = f"the task {self.task.name} gave outcomes of {metric} for the example {example.id}"
             if metric not in self.task.design.crossed:
@@ -339,112 +384,136 @@ class Worker:
             if value is None or not rows > 0 or not math.isclose(total / rows, value, rel_tol=1e-9, abs_tol=1e-9):
                 raise PluginError(f"{source} whose mean is not the value of the metric, {value}")
 
-    def _answers(
-        self, keys: Sequence[Sequence[str]], asked: Sequence[Sequence[Request]]
-    ) -> list[list[Response] | None]:
-        """The responses to each example's requests: from the cache where known, each distinct question asked once.
+    # --- requests and responses ---------------------------------------------------------------------------------------
 
-        None for an example whose questions could not all be paid for.
+    def _requests(self, example: Example) -> list[Request]:
+        """Return the task's requests; those that are sampled get the seed of their draw."""
+        requests = list(self.task.requests(example))
+        for number, request in enumerate(requests):
+            if isinstance(request, Generate) and request.temperature > 0:
+                draw = digest(self.config.seed, self.run, example.id, number)
+                requests[number] = replace(request, draw=draw)
+        return requests
+
+    def _fill_in_responses(self, items: Sequence[_Item]) -> None:
+        """Fill in the responses: from the cache where possible, otherwise from the model.
+
+        Equal requests are sent once. The responses of an item stay None if the budget did not allow all its requests.
         """
-        flat = {key: request for ks, rs in zip(keys, asked, strict=True) for key, request in zip(ks, rs, strict=True)}
-        known = self.store.cached(flat) if self.cached else {}
+        requests: dict[str, Request] = {}
+        for item in items:
+            requests.update(zip(item.keys, item.requests, strict=True))
+        responses: dict[str, Response] = {}
         if self.cached:
-            # What this run was told and no other is to be told: a refusal, an empty answer.
-            own = {self._own(key): key for key in flat if key not in known}
-            known |= {own[key]: response for key, response in self.store.cached(own).items()}
-        known |= {key: self.failed[key] for key in flat if key in self.failed}
+            responses.update(self.store.cached(requests))
+            # Responses that only this run may use, such as a refusal, are stored under a key of their own.
+            private_keys = {self._private_key(key): key for key in requests if key not in responses}
+            for private_key, response in self.store.cached(private_keys).items():
+                responses[private_keys[private_key]] = response
+        for key in requests:
+            if key in self.failed:
+                responses[key] = self.failed[key]
+        open_requests = {key: request for key, request in requests.items() if key not in responses}
         try:
-            self._ask({key: request for key, request in flat.items() if key not in known}, known, len(asked))
+            self._send(open_requests, responses, len(items))
         except BudgetReached as reached:
-            self.stopped = reached
-        return [[known[key] for key in ks] if all(key in known for key in ks) else None for ks in keys]
+            # First the examples that are fully answered are scored and stored.
+            self.budget_reached = reached
+        for item in items:
+            if all(key in responses for key in item.keys):
+                item.responses = [responses[key] for key in item.keys]
 
-    def _ask(self, open_requests: dict[str, Request], known: dict[str, Response], examples: int) -> None:
+    def _send(self, open_requests: Mapping[str, Request], responses: dict[str, Response], examples: int) -> None:
+        """Send requests to the model, store each response as it arrives, and add it to ``responses``."""
         if not open_requests:
             return
         if self.model is None and any(not isinstance(request, Train) for request in open_requests.values()):
-            raise ConfigError(f"the task {self.task.name} asks a question, but the configuration names no model")
+            raise ConfigError(f"the task {self.task.name} sends requests, but the configuration names no model")
         answered = 0
         for verb in sorted({request.verb for request in open_requests.values()}):
             batch = {key: request for key, request in open_requests.items() if request.verb == verb}
-            for key, request, response in self._asked(verb, batch):
-                known[key] = response
+            for key, request, response in self._responses_to(verb, batch):
+                responses[key] = response
                 if self.metered:
-                    self._spend(response)
+                    self._count_spending(response)
                 if self.cached and response.error is None and is_cacheable_request(request):
-                    self.keep(key, request, response)
+                    self.store_response(key, request, response)
                 if self.metered:
+                    # After storing: the answer has been paid for, whatever it says about its tokens.
                     self.budget.require_usage(response)
+                # Trainings that others depend on are not among the open requests and do not count.
                 answered += key in open_requests
                 self.progress(self.done + examples * answered / len(open_requests), self.total)
 
-    def _asked(self, verb: str, batch: Mapping[str, Request]) -> Iterator[tuple[str, Request, Response]]:
-        """Each request with its key and answer; of trainings also those that had to come before."""
+    def _responses_to(self, verb: str, batch: Mapping[str, Request]) -> Iterator[tuple[str, Request, Response]]:
+        """Yield each request of a batch with its key and response; for trainings, also those they depend on."""
         if verb == "train":
-            orders = self.training_jobs(batch)
-            known = {**self.store.cached(orders), **{key: self.failed[key] for key in orders if key in self.failed}}
-            for key, response in run_jobs(orders, known, self.executor):
-                yield key, orders[key].request, response
+            jobs = self.training_jobs(batch)
+            outcomes = self.store.cached(jobs)
+            outcomes.update({key: self.failed[key] for key in jobs if key in self.failed})
+            for key, response in run_jobs(jobs, outcomes, self.executor):
+                yield key, jobs[key].request, response
             return
         assert self.model is not None
         keys = list(batch)
-        for place, response in ask(self.model, verb, [batch[key] for key in keys]):
-            yield keys[place], batch[keys[place]], response
+        for number, response in ask(self.model, verb, list(batch.values())):
+            key = keys[number]
+            yield key, batch[key], response
 
-    def keep(self, key: str, request: Request, response: Response) -> None:
-        """Remember an answer: for all, or for this run alone."""
-        name = "" if self.model is None else self.model.name
+    def store_response(self, key: str, request: Request, response: Response) -> None:
+        """Store a response, either for all runs or for this run only."""
+        model_name = "" if self.model is None else self.model.name
         self.store.add_response(
-            key if is_cacheable_response(response) else self._own(key),
-            self.run,
-            name,
-            request_as_dict(request),
-            response,
+            self._storage_key(key, response), self.run, model_name, request_as_dict(request), response
         )
 
     def training_jobs(self, batch: Mapping[str, Request]) -> dict[str, TrainingJob]:
-        """Trainings and all that must come before them, by key."""
-        orders: dict[str, TrainingJob] = {}
+        """Return the jobs for trainings and for all trainings they depend on, by key."""
+        jobs: dict[str, TrainingJob] = {}
 
         def add(key: str, request: Train) -> None:
-            if key in orders:
+            if key in jobs:
                 return
-            earlier = {self._key_of(training): training for training in request.after}
-            for other, training in earlier.items():
-                add(other, training)
-            after = tuple(self._key_of(training) for training in request.after)
-            source = self.model_inputs.sources.get("model", "")
-            orders[key] = TrainingJob(key, request, self.config.model, self.config.base_dir, after, source)
+            earlier_keys = []
+            for earlier in request.after:
+                earlier_key = self._shared_key(earlier)
+                add(earlier_key, earlier)
+                earlier_keys.append(earlier_key)
+            model_source = self.model_inputs.sources.get("model", "")
+            jobs[key] = TrainingJob(
+                key, request, self.config.model, self.config.base_dir, tuple(earlier_keys), model_source
+            )
 
         for key, request in batch.items():
             assert isinstance(request, Train)
             add(key, request)
-        return orders
+        return jobs
 
-    def _own(self, key: str) -> str:
+    def _count_spending(self, response: Response) -> None:
+        self.budget.spend(response, self.prices)
+        cost: float | None = None
+        if self.prices is not None and not lacks_usage(response):
+            cost = self.prices.of(response.tokens_in or 0, response.tokens_out or 0)
+        self.store.spend(self.run, response, cost)
+
+    # --- cache keys ---------------------------------------------------------------------------------------------------
+
+    def key(self, request: Request, example: Example, number: int) -> str:
+        """Return the cache key of an example's request; ``number`` is its position among the example's requests."""
+        if not self.cached:
+            return f"{example.id}/{number}"
+        if isinstance(request, Generate) and request.temperature > 0:
+            # A sampled answer belongs to one run, example and request; any other must draw its own sample.
+            return self._shared_key(request, self.run, example.id, number)
+        return self._shared_key(request)
+
+    def _shared_key(self, request: Request, *further: Any) -> str:
+        """Return a key that is the same in all runs that ask the same model the same question."""
+        return digest(self.identity_digest, request_key(request), self.config.seed, *further)
+
+    def _private_key(self, key: str) -> str:
+        """Return the key for a response that only this run may use."""
         return digest(key, self.run)
 
-    def _spend(self, response: Response) -> None:
-        self.budget.spend(response, self.prices)
-        tokens = (response.tokens_in or 0, response.tokens_out or 0)
-        unknown = self.prices is None or lacks_usage(response)
-        self.store.spend(self.run, response, None if unknown or self.prices is None else self.prices.of(*tokens))
-
-    def _requests(self, example: Example) -> list[Request]:
-        """The task's requests; those that are sampled are told which draw they are."""
-        asked = list(self.task.requests(example))
-        for place, request in enumerate(asked):
-            if isinstance(request, Generate) and request.temperature > 0:
-                asked[place] = replace(request, draw=digest(self.config.seed, self.run, example.id, place))
-        return asked
-
-    def key(self, request: Request, example: Example, place: int) -> str:
-        if not self.cached:
-            return f"{example.id}/{place}"
-        if isinstance(request, Generate) and request.temperature > 0:
-            # A sampled answer belongs to this run, example and place alone: a repeat must be asked afresh.
-            return self._key_of(request, self.run, example.id, place)
-        return self._key_of(request)
-
-    def _key_of(self, request: Request, *more: Any) -> str:
-        return digest(self.identity_digest, request_key(request), self.config.seed, *more)
+    def _storage_key(self, key: str, response: Response) -> str:
+        return key if is_cacheable_response(response) else self._private_key(key)

@@ -1,20 +1,20 @@
-"""All runs of one command: recorded before the first begins, their trainings done side by side."""
+"""The runs of one command: they are recorded before the first one starts, and share their trainings."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 from lmassay.running.executors import Executor, TrainingJob, run_jobs
-from lmassay.running.runner import Plan, Progress, Worker, begin, record_waiting_runs
+from lmassay.running.planning import Plan
+from lmassay.running.runner import Progress, Worker, begin, record_waiting_runs
 from lmassay.storage.store import Store
 from lmassay.types import CardPart, Request, Response, RunRecord, Train, TrainingOutcome
 
 
 @dataclass(frozen=True, slots=True)
 class SweepRun:
-    """A run of the sweep, planned and recorded."""
+    """A run of a sweep, planned and recorded."""
 
     plan: Plan
     record: RunRecord
@@ -22,86 +22,93 @@ class SweepRun:
 
 @dataclass(slots=True)
 class PrefetchedTrainings:
-    """What came of the trainings that were done before the runs were taken up one by one."""
+    """What :func:`prefetch_trainings` did before the runs are processed one by one."""
 
     done: int = 0
+    """The number of trainings that were run."""
     failed: dict[str, Response] = field(default_factory=dict)
+    """The trainings that failed, by key; they are not tried again in this command."""
     begun: set[str] = field(default_factory=set)
-    """The runs that are done or failed by now: all their trainings were known."""
+    """The ids of the runs that are finished or failed already, because all their trainings were available."""
 
 
 def record_runs(plans: Sequence[Plan], store: Store, sweep: str, card: CardPart | None = None) -> list[SweepRun]:
-    """Record every run, so that a sweep that is killed can be finished from the store alone."""
-    return [
-        SweepRun(plan, record)
-        for plan, record in zip(plans, record_waiting_runs(plans, store, sweep, card), strict=True)
-    ]
-
-
-def trains(plan: Plan) -> bool:
-    """Whether a run asks for trainings."""
-    return plan.task.trains
+    """Record every run of a command, so that a command that is killed can be finished from the store alone."""
+    records = record_waiting_runs(plans, store, sweep, card)
+    return [SweepRun(plan, record) for plan, record in zip(plans, records, strict=True)]
 
 
 def prefetch_trainings(
-    entries: Sequence[SweepRun], store: Store, executor: Executor, progress: Progress | None = None
+    runs: Sequence[SweepRun], store: Store, executor: Executor, progress: Progress | None = None
 ) -> PrefetchedTrainings:
-    """Do all open trainings of all runs, as many side by side as the executor has room for.
+    """Run all open trainings of all runs, as many at a time as the executor can.
 
-    A training that several runs ask for is done once. Outcomes are kept as they come, and a run is judged as soon as
-    all of its trainings are there.
+    A training that several runs need is done once. Outcomes are stored as they arrive, and a run is scored as soon as
+    all its trainings are there.
     """
-    orders: dict[str, TrainingJob] = {}
+    jobs: dict[str, TrainingJob] = {}
+    # The worker of the first run that needs a training stores its outcome.
     workers: dict[str, Worker] = {}
     open_keys: dict[str, set[str]] = {}
-    for entry in entries:
-        if trains(entry.plan):
-            worker = Worker(entry.plan, store, entry.record.id)
-            found = worker.training_jobs(_open_trainings(worker))
-            open_keys[entry.record.id] = set(found)
-            for key, order in found.items():
-                orders.setdefault(key, order)
-                workers.setdefault(key, worker)
-    known = _known(store, orders)
-    ahead, total = PrefetchedTrainings(), len(orders) - len(known)
-    by_run = {entry.record.id: entry for entry in entries}
+    for run in runs:
+        if not run.plan.task.trains:
+            continue
+        worker = Worker(run.plan, store, run.record.id)
+        jobs_of_run = worker.training_jobs(_open_trainings(worker))
+        open_keys[run.record.id] = set(jobs_of_run)
+        for key, job in jobs_of_run.items():
+            jobs.setdefault(key, job)
+            workers.setdefault(key, worker)
+    outcomes = _stored_outcomes(store, jobs)
+    total = len(jobs) - len(outcomes)
+    prefetched = PrefetchedTrainings()
+    by_id = {run.record.id: run for run in runs}
 
-    def judge(settled: set[str]) -> None:
-        for run, keys in list(open_keys.items()):
-            keys -= settled
+    def begin_complete_runs(finished_keys: set[str]) -> None:
+        for run_id, keys in list(open_keys.items()):
+            keys -= finished_keys
             if not keys:
-                del open_keys[run]
-                ahead.begun.add(run)
-                begin(by_run[run].plan, by_run[run].record, store, failed=ahead.failed)
+                del open_keys[run_id]
+                prefetched.begun.add(run_id)
+                begin(by_id[run_id].plan, by_id[run_id].record, store, failed=prefetched.failed)
 
-    judge(set(known))
-    for key, response in run_jobs(orders, known, executor):
-        ahead.done += 1
+    begin_complete_runs(set(outcomes))
+    for key, response in run_jobs(jobs, outcomes, executor):
+        prefetched.done += 1
         if response.usable:
-            workers[key].keep(key, orders[key].request, response)
+            workers[key].store_response(key, jobs[key].request, response)
         else:
-            ahead.failed[key] = response
-        judge({key})
+            prefetched.failed[key] = response
+        begin_complete_runs({key})
         if progress is not None:
-            progress(ahead.done, total)
-    return ahead
+            progress(prefetched.done, total)
+    return prefetched
 
 
-def _known(store: Store, orders: Mapping[str, TrainingJob]) -> dict[str, Response]:
-    """The outcomes that are there; of those that nothing is built upon, only that they are."""
-    there = store.cached_keys(orders)
-    handed_on = {key for order in orders.values() if order.key not in there for key in order.after}
-    nothing: dict[str, Any] = {}
-    return {key: Response(TrainingOutcome(nothing)) for key in there} | store.cached(there & handed_on)
+def _stored_outcomes(store: Store, jobs: Mapping[str, TrainingJob]) -> dict[str, Response]:
+    """Return the outcomes that are already stored.
+
+    Outcomes can be large, so only those that an open job needs are read; the others are replaced by an empty one.
+    """
+    stored_keys = store.cached_keys(jobs)
+    needed_keys: set[str] = set()
+    for job in jobs.values():
+        if job.key not in stored_keys:
+            needed_keys.update(job.after)
+    outcomes = {key: Response(TrainingOutcome({})) for key in stored_keys}
+    outcomes.update(store.cached(stored_keys & needed_keys))
+    return outcomes
 
 
 def _open_trainings(worker: Worker) -> Mapping[str, Request]:
+    """Return the trainings that the unfinished examples of a run request, by key."""
     finished = worker.store.finished_ids(worker.run)
-    return {
-        worker.key(request, example, place): request
-        for chunk in worker.chunks()
-        for _, example in chunk
-        if example.id not in finished
-        for place, request in enumerate(worker.task.requests(example))
-        if isinstance(request, Train)
-    }
+    trainings: dict[str, Request] = {}
+    for chunk in worker.chunks():
+        for _, example in chunk:
+            if example.id in finished:
+                continue
+            for number, request in enumerate(worker.task.requests(example)):
+                if isinstance(request, Train):
+                    trainings[worker.key(request, example, number)] = request
+    return trainings

@@ -270,7 +270,7 @@ def test_an_interrupted_run_goes_on_where_it_stopped(tmp_path, shared, monkeypat
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr(runner, "_finish", stop)
+        patch.setattr(runner, "_set_final_status", stop)
         assert tse(tmp_path, "run", path) == 130
     assert not (tmp_path / "results/gpt2-tiny").exists()
     assert tse(tmp_path, "run", path) == 0

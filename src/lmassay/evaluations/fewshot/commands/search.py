@@ -24,7 +24,7 @@ from lmassay.running.differences import KeyPath, varied_keys
 from lmassay.running.executors import Executor
 from lmassay.running.labels import with_values_in_label
 from lmassay.running.runner import Plan
-from lmassay.running.sweep import prefetch_trainings, record_runs, trains
+from lmassay.running.sweep import prefetch_trainings, record_runs
 from lmassay.storage.provenance import command_line
 from lmassay.storage.store import Store
 from lmassay.types import RunRecord
@@ -145,7 +145,7 @@ class _Search:
         self.runs[plan.signature] = entries[0].record.id
         try:
             with progress_bar(what) as advance, plugin_output_to_stderr():
-                if trains(plan):
+                if plan.task.trains:
                     prefetch_trainings(entries, self.store, self.executor, advance)
                     record = self.store.run(entries[0].record.id)
                 else:
