@@ -25,7 +25,8 @@ import numpy as np
 import torch
 
 from lmassay.contracts import ask
-from lmassay.evaluations.syntax.pairs import open_pairs, read_pairs, split_at_difference, text_around
+from lmassay.evaluations.syntax.pair_files import BLIMP_FORMAT, read_pair_file
+from lmassay.evaluations.syntax.pairs import open_pairs, split_at_difference, text_around
 from lmassay.evaluations.syntax.task import BOTTOM, TOP, Syntax
 from lmassay.models.hf.model import SmolLM2
 from lmassay.statistics.intervals import Settings
@@ -77,7 +78,10 @@ def blimp_sentences(pairs: int) -> list[str]:
     files = [file for file in files if file.stem != "models_summary"]
     chosen = files[:: max(len(files) // PARADIGMS, 1)][:PARADIGMS]
     each = -(-pairs // len(chosen))
-    sentences = [s for file in chosen for pair in read_pairs(open_pairs(file), each) for s in (pair.good, pair.bad)]
+    sentences: list[str] = []
+    for file in chosen:
+        for pair in read_pair_file(open_pairs(file), BLIMP_FORMAT, each):
+            sentences += [pair.good, pair.bad]
     return sentences[: 2 * pairs]
 
 
@@ -256,7 +260,7 @@ class Procedure:
 
 def rows_of(name: str, most: int) -> list[tuple[str, str, str, bool]]:
     found = []
-    for pair in read_pairs(open_pairs(shared() / "data" / "tse" / f"{name}.jsonl"), most):
+    for pair in read_pair_file(open_pairs(shared() / "data" / "tse" / f"{name}.jsonl"), BLIMP_FORMAT, most):
         blank = split_at_difference(pair.good, pair.bad)
         found.append((text_around(blank, True, True)[0], blank.good, blank.bad, pair.number == "plural"))
     return found

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import json
 import string
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
@@ -48,22 +47,6 @@ class BlankedPair:
     right: tuple[str, ...]
 
 
-def read_pairs(file: TextFile, most: int | None = None) -> Iterator[MinimalPair]:
-    """The pairs of a ``.jsonl`` file: ``sentence_good``, ``sentence_bad`` and, for agreement, ``label`` −1 or −2."""
-    count = 0
-    for number, text in enumerate(file.read(), 1):
-        if not text.strip():
-            continue
-        if most is not None and count >= most:
-            return
-        count += 1
-        yield pair_of(_row(file.path, number, text), str(file.path), number)
-    if count == 0:
-        raise DataError(
-            f"{file.path} holds no pairs; each line must be a JSON object with sentence_good and sentence_bad"
-        )
-
-
 def open_pairs(path: Path) -> TextFile:
     return open_text(path, "pairs")
 
@@ -82,16 +65,6 @@ def pair_of(row: Mapping[str, Any], file: str, line: int) -> MinimalPair:
     rest = {k: v for k, v in row.items() if k not in ("sentence_good", "sentence_bad", "label")}
     number = None if label is None else NUMBER_OF_LABEL[label]
     return MinimalPair(row["sentence_good"], row["sentence_bad"], number, file, line, rest)
-
-
-def _row(path: Path, number: int, text: str) -> Mapping[str, Any]:
-    try:
-        row = json.loads(text)
-    except (ValueError, RecursionError) as error:
-        raise DataError(f"{path}, line {number}: this is no JSON ({error})") from None
-    if not isinstance(row, dict):
-        raise DataError(f"{path}, line {number}: a pair must be a JSON object with sentence_good and sentence_bad")
-    return row
 
 
 def _require_text(text: str, where: str) -> None:

@@ -15,6 +15,7 @@ from pydantic import Field
 from lmassay.contracts import Task
 from lmassay.errors import DataError
 from lmassay.evaluations.syntax import evaluation, sources
+from lmassay.evaluations.syntax.pair_files import BLIMP_FORMAT, PairFormat
 from lmassay.evaluations.syntax.pairs import MinimalPair
 from lmassay.statistics import intervals
 from lmassay.statistics.intervals import Settings
@@ -37,6 +38,9 @@ class MinimalPairs(Task):
     ``method: one_prefix`` compares two words after one beginning, ``two_prefix`` one word after two, for the BLiMP
     pairs that allow it. ``clusters`` says what was sampled, if not single pairs: ``paradigm``, ``phenomenon``, or a
     field of the data whose members are not independent of each other.
+
+    ``data`` is a file, a folder, a pattern, a grammar or a published data set (``blimp``, ``clams/de``). ``columns``
+    names the columns of other files: ``{right: good, wrong: bad, group: construction}``.
     """
 
     name = "minimal_pairs"
@@ -52,14 +56,15 @@ class MinimalPairs(Task):
         method: Method = "sentence",
         max_per_file: Annotated[int, Field(ge=1)] | None = None,
         clusters: str = "none",
+        columns: PairFormat = BLIMP_FORMAT,
         label: str = "",
         base_dir: Path = Path(),
     ) -> None:
         self._data, self._base, self._method = data, base_dir, method
-        self._most, self._clusters = max_per_file, clusters
+        self._most, self._clusters, self._pair_format = max_per_file, clusters, columns
         if clusters != "none":
             self.design = replace(self.design, clusters=(clusters if clusters in _GROUPED else CLUSTER,))
-        self.label = label or (Path(data).stem if isinstance(data, str) else f"{len(data)} constructions")
+        self.label = label or sources.label_of(data)
 
     def check(self) -> None:
         if self._clusters == "none":
@@ -124,7 +129,7 @@ class MinimalPairs(Task):
 
     @cached_property
     def _constructions(self) -> list[sources.PairSet]:
-        return sources.constructions(self._data, self._base)
+        return sources.constructions(self._data, self._base, self._pair_format)
 
     def _groups(self, construction: str, pair: MinimalPair) -> dict[str, str]:
         fields = pair.fields

@@ -8,13 +8,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from lmassay.datasets import catalogue
 from lmassay.errors import DataError
 from lmassay.evaluations.syntax.grammar.grammar import Grammar, load_grammar, shipped_grammars
-from lmassay.evaluations.syntax.pairs import MinimalPair, open_pairs, pair_of, read_pairs
+from lmassay.evaluations.syntax.pair_files import BLIMP_FORMAT, SUFFIXES, PairFormat, read_pair_file
+from lmassay.evaluations.syntax.pairs import MinimalPair, open_pairs, pair_of
 from lmassay.storage.files import TextFile
 from lmassay.types import digest
 
 DataSpec = str | dict[str, str | list[str]]
+"""A place, constructions with their places, or a part of a published data set."""
 
 # Rows that grammars wrote, by the grammar's digest, construction and size of the sample. Both limits bound the memory.
 _written: dict[tuple[str, str, int | None], list[dict[str, Any]]] = {}
@@ -27,17 +30,21 @@ class FilePairs:
     """The pairs of one file."""
 
     file: TextFile
+    pair_format: PairFormat = BLIMP_FORMAT
 
     @property
     def sha256(self) -> str:
-        return self.file.sha256
+        if self.pair_format == BLIMP_FORMAT:
+            return self.file.sha256
+        # The same file read by other columns is other data.
+        return digest(self.file.sha256, self.pair_format.model_dump(mode="json"))
 
     @property
     def name_with_folder(self) -> str:
         return f"{self.file.path.parent.name}/{self.file.path.stem}"
 
     def pairs(self, most: int | None) -> Iterator[MinimalPair]:
-        return read_pairs(self.file, most)
+        return read_pair_file(self.file, self.pair_format, most)
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,14 +90,21 @@ class PairSet:
     parts: Sequence[FilePairs | GrammarPairs]
 
 
-def constructions(data: DataSpec, base: Path) -> list[PairSet]:
-    """``where``, or ``{name: where or [where, …]}``.
+def constructions(data: DataSpec, base: Path, pair_format: PairFormat = BLIMP_FORMAT) -> list[PairSet]:
+    """The sets of pairs that ``data`` names: one place, ``{construction: place or places}``, or a published data set.
 
-    A place is a .jsonl file, a folder of them, a pattern, a grammar (a shipped name or a .yaml file), or one
-    construction of a grammar: ``english:simple``.
+    A place is a file, a folder, a pattern, a grammar (a shipped name or a .yaml file), one construction of a grammar
+    (``english:simple``), or a data set of the catalogue (``blimp``, ``clams/de``). A mapping with the key ``name``
+    selects a part of a data set: ``{name: clams, language: de}``. ``pair_format`` says how files are read.
     """
+    if _is_part_of_data_set(data):
+        assert isinstance(data, dict)
+        return _published({key: str(value) for key, value in data.items()}) or []
     if isinstance(data, str):
-        parts = _parts(data, base)
+        published = None if _exists(data, base) else _published(data)
+        if published is not None:
+            return published
+        parts = _parts(data, base, pair_format)
         names = [_name_of(part) for part in parts]
         if len(set(names)) < len(names):
             # Files of one name in several folders.
@@ -100,11 +114,30 @@ def constructions(data: DataSpec, base: Path) -> list[PairSet]:
         raise DataError("task.data: no construction is named; write {name: file.jsonl}")
     found = []
     for name, places in data.items():
-        parts = [part for place in ([places] if isinstance(places, str) else places) for part in _parts(place, base)]
-        if not parts:
+        pooled: list[FilePairs | GrammarPairs] = []
+        for place in [places] if isinstance(places, str) else places:
+            pooled.extend(_parts(place, base, pair_format))
+        if not pooled:
             raise DataError(f"task.data.{name}: no file is given")
-        found.append(PairSet(str(name), parts))
+        found.append(PairSet(str(name), pooled))
     return found
+
+
+def label_of(data: DataSpec) -> str:
+    """A short name for the data, for the labels of runs."""
+    if isinstance(data, str):
+        name, _, part = data.partition("/")
+        if name in catalogue.catalogue().entries and "/" not in part:
+            return data
+        return Path(data).stem
+    if _is_part_of_data_set(data):
+        return " ".join(str(value) for value in data.values())
+    return f"{len(data)} constructions"
+
+
+def _is_part_of_data_set(data: DataSpec) -> bool:
+    """Whether a mapping selects a part of a published data set rather than naming constructions."""
+    return isinstance(data, dict) and data.get("name") in catalogue.catalogue().entries
 
 
 def signature_of(found: Sequence[PairSet]) -> str:
@@ -126,17 +159,39 @@ def numbered(
                 number += 1
 
 
+def _published(spec: str | dict[str, str]) -> list[PairSet] | None:
+    """The constructions of a data set in the catalogue; None if the text does not name one."""
+    selection = catalogue.select(spec)
+    if selection is None:
+        return None
+    pair_format = PairFormat.model_validate(selection.entry.reading)
+    sets: list[PairSet] = []
+    for path, file in selection.files:
+        # Files of several languages have the same names, so the language becomes part of the construction's name.
+        name = path.stem
+        language = file.labels.get("language")
+        if language is not None:
+            name = f"{language}/{name}"
+        sets.append(PairSet(name, [FilePairs(open_pairs(path), pair_format)]))
+    return sets
+
+
+def _exists(place: str, base: Path) -> bool:
+    """Whether there is such a file or folder, which then takes precedence over a data set of that name."""
+    return any((root / Path(place).expanduser()).exists() for root in (base, Path()))
+
+
 def _name_of(part: FilePairs | GrammarPairs) -> str:
     return part.file.path.stem if isinstance(part, FilePairs) else part.construction
 
 
-def _parts(place: str, base: Path) -> Sequence[FilePairs | GrammarPairs]:
+def _parts(place: str, base: Path, pair_format: PairFormat) -> Sequence[FilePairs | GrammarPairs]:
     if not place.strip():
-        raise DataError("task.data: the path is empty; give a .jsonl file, a folder, a pattern or a grammar")
+        raise DataError("task.data: the path is empty; give a file, a folder, a pattern, a grammar or a data set")
     name, colon, construction = place.rpartition(":")
     source = _grammar(name if colon else place, base)
     if source is None:
-        return [FilePairs(file) for file in _files(place, base)]
+        return [FilePairs(file, pair_format) for file in _files(place, base)]
     grammar = load_grammar(source)
     if colon:
         return [GrammarPairs(grammar, grammar.construction(construction).name)]
@@ -154,9 +209,9 @@ def _files(place: str, base: Path) -> list[TextFile]:
     for root in (base, Path()):
         path = root / Path(place).expanduser()
         if path.is_dir():
-            found = sorted(path.glob("*.jsonl"))
+            found = sorted(file for file in path.iterdir() if file.suffix.lower() in SUFFIXES)
             if not found:
-                raise DataError(f"task.data: the folder {path} holds no .jsonl file")
+                raise DataError(f"task.data: the folder {path} has no file of pairs ({', '.join(SUFFIXES)})")
             return [open_pairs(file.resolve()) for file in found]
         if path.is_file():
             return [open_pairs(path.resolve())]
@@ -164,6 +219,6 @@ def _files(place: str, base: Path) -> list[TextFile]:
         if matches:
             return [open_pairs(Path(match).resolve()) for match in matches]
     raise DataError(
-        f"task.data: there is nothing at {base / place}; give a .jsonl file, a folder, a pattern, or a grammar "
-        f"({', '.join(shipped_grammars())} or a .yaml file)"
+        f"task.data: there is nothing at {base / place}; give a file of pairs, a folder, a pattern, a grammar "
+        f"({', '.join(shipped_grammars())} or a .yaml file), or a data set that lmassay data lists"
     )

@@ -88,7 +88,7 @@ class Syntax(Task):
         self._multi_token, self._compat = multi_token, compat
         self.requests_each = 2 if multi_token else 1
         self._manner = ContextOptions(capitalize, period, True, bad_rows == "stop", clusters)
-        self.label = label or (Path(data).stem if isinstance(data, str) else f"{len(data)} constructions")
+        self.label = label or sources.label_of(data)
         self._names = {side: self._curve_names(side, cuts) for side, cuts in self._curves().items()}
 
     # --- what the runner asks -----------------------------------------------------------------------------------------

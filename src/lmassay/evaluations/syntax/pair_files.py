@@ -1,0 +1,165 @@
+"""Files of minimal pairs in any common format: JSON lines, CSV, TSV, or rows that alternate as in CLAMS.
+
+A ``PairFormat`` says which columns hold the two sentences and what the pairs are grouped by. Whatever the format, the
+rows that come out have the names of BLiMP's fields, which is what the tasks read.
+"""
+
+from __future__ import annotations
+
+import csv
+import json
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict
+
+from lmassay.errors import DataError, did_you_mean
+from lmassay.evaluations.syntax.pairs import MinimalPair, pair_of
+from lmassay.storage.files import TextFile
+
+Format = Literal["auto", "jsonl", "csv", "tsv", "alternating"]
+_BY_SUFFIX: Mapping[str, Format] = {".jsonl": "jsonl", ".json": "jsonl", ".csv": "csv", ".tsv": "tsv"}
+SUFFIXES = tuple(_BY_SUFFIX)
+"""The endings of files whose format is recognised by their name."""
+
+_RIGHT, _WRONG = "sentence_good", "sentence_bad"
+# Our name of a group → BLiMP's name of the field.
+_GROUP_FIELDS = {"field": "field", "phenomenon": "linguistics_term", "paradigm": "UID"}
+_NUMBERS = {"-1": -1, "-2": -2}
+_MARKS = {"true": True, "false": False}
+# A sentence is short; a longer field is a quotation mark that was never closed.
+_LONGEST_FIELD = 1 << 20
+
+
+class PairFormat(BaseModel):
+    """How files of minimal pairs are read.
+
+    ``right`` and ``wrong`` are the columns of the grammatical and the ungrammatical sentence. ``group`` is the column
+    that says which paradigm a pair belongs to; ``groups`` names the columns of field, phenomenon and paradigm.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    format: Format = "auto"
+    right: str = _RIGHT
+    wrong: str = _WRONG
+    group: str | None = None
+    groups: Mapping[Literal["field", "phenomenon", "paradigm"], str] = {}
+
+    def format_of(self, path: Path) -> Format:
+        """The format of a file: the given one, or the one that its name tells."""
+        if self.format != "auto":
+            return self.format
+        return _BY_SUFFIX.get(path.suffix.lower(), "alternating" if path.suffix.lower() == ".txt" else "jsonl")
+
+    def columns(self) -> dict[str, str]:
+        """The field that tasks read → the column of the file."""
+        columns = {_RIGHT: self.right, _WRONG: self.wrong}
+        if self.group is not None:
+            columns[_GROUP_FIELDS["paradigm"]] = self.group
+        for name, column in self.groups.items():
+            columns[_GROUP_FIELDS[name]] = column
+        return columns
+
+
+BLIMP_FORMAT = PairFormat()
+"""JSON lines with BLiMP's own names."""
+
+
+def read_pair_file(file: TextFile, pair_format: PairFormat, limit: int | None = None) -> Iterator[MinimalPair]:
+    """The pairs of a file, at most ``limit`` of them; an error if there are none."""
+    count = 0
+    for line, row in _rows(file, pair_format):
+        if limit is not None and count >= limit:
+            return
+        count += 1
+        yield pair_of(row, str(file.path), line)
+    if count == 0:
+        raise DataError(
+            f"{file.path} has no pairs; every pair needs the columns {pair_format.right}, {pair_format.wrong}"
+        )
+
+
+def _rows(file: TextFile, pair_format: PairFormat) -> Iterator[tuple[int, Mapping[str, Any]]]:
+    """(line number, row with BLiMP's names of fields) for every pair."""
+    kind = pair_format.format_of(file.path)
+    if kind == "alternating":
+        yield from _alternating_rows(file)
+        return
+    is_table = kind != "jsonl"
+    rows = _table_rows(file, "," if kind == "csv" else "\t") if is_table else _json_rows(file)
+    renamed_columns = {field: column for field, column in pair_format.columns().items() if field != column}
+    for line, row in rows:
+        fields = dict(row)
+        for field, column in renamed_columns.items():
+            if column not in row:
+                raise DataError(
+                    f"{file.path}, line {line}: there is no column '{column}'{did_you_mean(column, row)}; "
+                    "task.columns names the columns: {right: …, wrong: …}"
+                )
+            fields.pop(column, None)
+            fields[field] = row[column]
+        if is_table and "label" in fields:
+            # In a table all cells are texts. Other labels than those of agreement data are of no use here.
+            fields["label"] = _NUMBERS.get(str(fields["label"]).strip())
+        yield line, fields
+
+
+def _json_rows(file: TextFile) -> Iterator[tuple[int, Mapping[str, Any]]]:
+    for number, text in enumerate(file.read(), 1):
+        if not text.strip():
+            continue
+        try:
+            row = json.loads(text)
+        except (ValueError, RecursionError) as error:
+            raise DataError(f"{file.path}, line {number}: this is not JSON ({error})") from None
+        if not isinstance(row, dict):
+            raise DataError(f"{file.path}, line {number}: a pair must be a JSON object with both sentences")
+        yield number, row
+
+
+def _table_rows(file: TextFile, delimiter: str) -> Iterator[tuple[int, Mapping[str, str]]]:
+    """Rows of a CSV or TSV file with a header. A quoted field may contain line breaks."""
+    csv.field_size_limit(_LONGEST_FIELD)
+    with file.path.open(encoding="utf-8-sig", newline="") as stream:
+        reader = csv.reader(stream, delimiter=delimiter)
+        try:
+            header = next(reader, None)
+            if header is None:
+                return
+            if len(set(header)) < len(header):
+                raise DataError(f"{file.path}, line 1: two columns have the same name; rename one")
+            for cells in reader:
+                if not cells:
+                    continue
+                if len(cells) != len(header):
+                    raise DataError(
+                        f"{file.path}, line {reader.line_num}: {len(cells)} cells, but the header has {len(header)}"
+                    )
+                yield reader.line_num, dict(zip(header, cells, strict=True))
+        except csv.Error as error:
+            raise DataError(f"{file.path}, line {reader.line_num}: {error}") from None
+
+
+def _alternating_rows(file: TextFile) -> Iterator[tuple[int, Mapping[str, Any]]]:
+    """``True<TAB>sentence`` and ``False<TAB>sentence`` in turn, the grammatical sentence first."""
+    right: str | None = None
+    right_line = 0
+    for number, text in enumerate(file.read(), 1):
+        if not text.strip():
+            continue
+        mark, tab, sentence = text.partition("\t")
+        is_right = _MARKS.get(mark.strip().lower())
+        if is_right is None or not tab:
+            raise DataError(f"{file.path}, line {number}: a row must be True or False, a tab and a sentence")
+        expected = right is None
+        if is_right is not expected:
+            raise DataError(f"{file.path}, line {number}: rows must alternate, True first; this one is {mark.strip()}")
+        if right is None:
+            right, right_line = sentence.strip(), number
+        else:
+            yield right_line, {_RIGHT: right, _WRONG: sentence.strip()}
+            right = None
+    if right is not None:
+        raise DataError(f"{file.path}, line {right_line}: the last sentence has no ungrammatical partner")

@@ -1,0 +1,88 @@
+"""Published data sets by name: ``data: blimp``, ``data: clams/de``."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from lmassay.errors import DataError
+from lmassay.evaluations.syntax import sources
+from lmassay.evaluations.syntax.sentences import MinimalPairs
+from lmassay.evaluations.syntax.task import Syntax
+from tests.helpers import lmassay, write_lines
+
+
+@pytest.fixture
+def fetched(shared: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """Fetches data sets into an empty cache, with the published data as a mirror."""
+    monkeypatch.setenv("LMASSAY_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setenv("LMASSAY_DATA_MIRROR", str(shared / "data"))
+
+    def fetch(*names: str) -> None:
+        assert lmassay("data", "get", *names).returncode == 0
+
+    return fetch
+
+
+def test_a_whole_data_set_has_a_construction_for_each_file(fetched):
+    fetched("blimp")
+    task = MinimalPairs("blimp", max_per_file=2)
+    assert task.size() == 134
+    assert task.label == "blimp"
+    # BLiMP's published results are part of the data set, but they are not pairs.
+    assert {example.groups["phenomenon"] for example in task.examples()} >= {"island_effects", "binding"}
+
+
+def test_a_part_is_selected_by_its_name_or_by_labels(fetched):
+    fetched("clams")
+    by_name = sources.constructions("clams/de", Path())
+    assert len(by_name) == 7
+    assert by_name[0].name == "de/long_vp_coord"
+    by_label = sources.constructions({"name": "clams", "language": "de"}, Path())
+    assert sources.signature_of(by_name) == sources.signature_of(by_label)
+    both = sources.constructions({"name": "clams", "language": "de", "construction": "simple_agrmt"}, Path())
+    assert [construction.name for construction in both] == ["de/simple_agrmt"]
+    assert len(sources.constructions("clams", Path())) == 28
+
+
+@pytest.mark.parametrize(("name", "paradigms", "first_phenomenon"), [("rublimp", 45, "Word Formation")])
+def test_a_table_brings_its_groups(fetched, name, paradigms, first_phenomenon):
+    fetched(name)
+    examples = list(MinimalPairs(name, max_per_file=1).examples())
+    assert len({example.groups["paradigm"] for example in examples}) == paradigms
+    assert examples[0].groups["phenomenon"] == first_phenomenon
+
+
+def test_pairs_of_one_file_keep_their_paradigms(fetched):
+    fetched("jblimp")
+    examples = list(MinimalPairs("jblimp").examples())
+    assert len(examples) == 331
+    assert len({example.groups["paradigm"] for example in examples}) > 10
+
+
+def test_blanks_are_read_by_name_too(fetched):
+    fetched("tse")
+    task = Syntax({"name": "tse", "set": "ML", "construction": "simple_agrmt"})
+    assert task.label == "tse ML simple_agrmt"
+    assert task.size() > 0
+
+
+def test_a_data_set_that_was_not_fetched_is_one_line_with_the_command(fetched):
+    with pytest.raises(DataError, match="run lmassay data get blimp"):
+        sources.constructions("blimp", Path())
+
+
+def test_a_folder_of_the_same_name_takes_precedence(tmp_path):
+    (tmp_path / "blimp").mkdir()
+    pair = {"sentence_good": "Cats sleep.", "sentence_bad": "Cats sleeps."}
+    write_lines(tmp_path / "blimp" / "own.jsonl", [json.dumps(pair)])
+    assert [construction.name for construction in sources.constructions("blimp", tmp_path)] == ["own"]
+
+
+def test_a_construction_may_be_called_name(tmp_path):
+    """Only the name of a data set makes a mapping a selection."""
+    pair = {"sentence_good": "Cats sleep.", "sentence_bad": "Cats sleeps."}
+    write_lines(tmp_path / "own.jsonl", [json.dumps(pair)])
+    assert [construction.name for construction in sources.constructions({"name": "own.jsonl"}, tmp_path)] == ["name"]
