@@ -47,7 +47,7 @@ def render(store: Store, records: Sequence[RunRecord]) -> str:
             heading=heading,
             written=datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
             models=models,
-            overview_blocks=overview_blocks(store, originals),
+            overview=overview_blocks(store, originals),
             sections=[_section(store, [r for r in records if r.task == task], found.notes_on(task)) for task in tasks],
             browser=examples,
             records=records,
