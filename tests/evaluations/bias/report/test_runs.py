@@ -104,7 +104,7 @@ def test_answers_that_differ_only_in_the_choice_are_shown_once_with_their_count(
     for letter, choice in zip("ABC", ["the man", "the woman", "unknown"], strict=True):
         seen.add(row(f"[{letter}] {choice}", None, letter))
     seen.add(row("Surely (B)", None, "B"))
-    assert [(kept.row.score.details["raw"], kept.times) for kept in seen.shown(["robust"], 5)] == [
+    assert [(kept.row.score.details["raw"], kept.times) for kept in seen.examples(["robust"], 5)] == [
         ("[A] the man", 3),
         ("Surely (B)", 1),
     ]
@@ -115,7 +115,7 @@ def test_each_way_of_disagreeing_has_its_turn():
     for number in range(5):
         seen.add(row(f"number {number}", None, "B"))
     seen.add(row("Answer: B", "A", "B"))
-    assert [kept.row.score.details["raw"] for kept in seen.shown(["different", "robust"], 3)] == [
+    assert [kept.row.score.details["raw"] for kept in seen.examples(["different", "robust"], 3)] == [
         "Answer: B",
         "number 0",
         "number 1",
@@ -145,9 +145,9 @@ def test_what_was_seen_of_several_prompts_is_added_up():
     two.add(row("[B]", None, "B"))
     two.add(row("C", "C", "C", question="q9", role="biased"))
     for seen in (one, two):
-        both.take_in(seen)
+        both.merge(seen)
     assert both.readings == {"robust": 2, "agree": 1}
     assert both.by_rotation == {"0": [2, 3]}
-    assert [kept.times for kept in both.shown(["robust"], 9)] == [2]
-    assert one.shown(["robust"], 9)[0].times == 1, "the parts stay as they were"
+    assert [kept.times for kept in both.examples(["robust"], 9)] == [2]
+    assert one.examples(["robust"], 9)[0].times == 1, "the parts stay as they were"
     assert list(both.stereotypes) == ["age"]

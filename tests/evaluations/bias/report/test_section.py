@@ -169,7 +169,7 @@ def test_families_beyond_the_most_that_are_drawn_are_counted(tmp_path, monkeypat
     run(tmp_path, SOME, {"label": "two"}, {"label": "three"})
     found = section(tmp_path)
     assert len(drawings(under(found, "By category"))) == 2
-    assert "2 more are not drawn; report them by themselves." in notes(found.blocks)
+    assert "2 more are not drawn; make a report of these runs alone to see them." in notes(found.blocks)
 
 
 # --- over prompts -----------------------------------------------------------------------------------------------------
@@ -269,7 +269,7 @@ def test_contrasts_beyond_the_most_are_left_to_the_command(debiased, monkeypatch
     monkeypatch.setattr(comparisons, "MOST_PAIRS", 1)
     found = section(debiased)
     assert under(found, "Default against debiased") == []
-    assert "2 further pairs of runs are not tested here; see `lmassay compare`." in notes(found.blocks)
+    assert "2 more pairs of runs are not tested here; use `lmassay compare`." in notes(found.blocks)
 
 
 def test_the_mean_over_the_rows_of_a_table_is_that_of_the_published_comparison(tmp_path, shared):

@@ -1,64 +1,81 @@
-"""How answers were read: both parsers, letters and order, how answers ended; and an example's texts for the browser."""
+"""How answers were read: parsers, letters, order, endings; and the texts of an example in the browser."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from string import ascii_uppercase
 from typing import Any
 
 from lmassay.evaluations.bias.items import LETTERS
 from lmassay.evaluations.bias.report.runs import AnswerExample, BiasRun, PromptFamily, Reading
-from lmassay.evaluations.bias.report.tables import DIGITS, lines_by_family, measure
+from lmassay.evaluations.bias.report.tables import DIGITS, measure, rows_by_family
 from lmassay.reporting.blocks import Block, Cell, DisplayedExample, Examples, Heading, Table, count
 from lmassay.reporting.example_texts import Exchanges, NamedValues, answer_at, prompt_text
 from lmassay.reporting.numbers import number_text
 from lmassay.storage.store import Spending, Store
 from lmassay.types import Row
 
-_LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
+_OUT_OF_CHOICE = "out of choice"
+_PARSERS = ("reference", "robust")
+
+# --- an example in the browser ----------------------------------------------------------------------------------------
 
 
-def texts(row: Row, asked: Exchanges) -> NamedValues:
-    """The question with its choices, the answer, and how it was read."""
+def texts(row: Row, exchanges: Exchanges) -> NamedValues:
+    """Return the texts of an example: the question with its choices, the answer, and how it was read."""
     inputs, details = row.example.inputs, row.score.details
-    choices = dict(zip(_LETTERS, inputs.get("choices", ()), strict=False))
-    prompt = prompt_text(asked[0][0]) if asked else ""
-    question = [
-        ("context", inputs.get("context")),
-        ("question", inputs.get("question")),
-        ("choices", "\n".join(f"{letter}: {choice}" for letter, choice in choices.items())),
-    ]
-    logprobs = zip(choices, details.get("logprobs", ()), strict=False)
-    # The log of another tool need not have asked for every choice.
-    by_choice = ", ".join(f"{letter} {value:.2f}" for letter, value in logprobs if value is not None)
+    choices = dict(zip(ascii_uppercase, inputs.get("choices", ()), strict=False))
+    prompt = prompt_text(exchanges[0][0]) if exchanges else ""
+    values: NamedValues = []
+    if prompt:
+        values.append(("prompt", prompt))
+    else:
+        listed_choices = "\n".join(f"{letter}: {choice}" for letter, choice in choices.items())
+        values.append(("context", inputs.get("context")))
+        values.append(("question", inputs.get("question")))
+        values.append(("choices", listed_choices))
     finish = details.get("finish", "stop")
-    return [
-        *([("prompt", prompt)] if prompt else question),
-        (f"answer ({finish})" if finish != "stop" else "answer", details.get("raw", answer_at(asked, 0))),
-        ("log-probability", by_choice),
-        ("read as", _read(details, choices)),
-        ("reference", _reference(row.example.reference, choices)),
-    ]
+    answer_title = "answer" if finish == "stop" else f"answer ({finish})"
+    values.append((answer_title, details.get("raw", answer_at(exchanges, 0))))
+    values.append(("log-probability", _logprobs_text(choices, details)))
+    values.append(("read as", _reading_text(details, choices)))
+    values.append(("reference", _reference_text(row.example.reference, choices)))
+    return values
 
 
-def _read(details: Mapping[str, Any], choices: Mapping[str, str]) -> str:
+def _logprobs_text(letters: Sequence[str] | Mapping[str, str] | str, details: Mapping[str, Any]) -> str:
+    parts = []
+    for letter, logprob in zip(letters, details.get("logprobs", ()), strict=False):
+        # A log of another tool may lack the log-probability of a choice.
+        if logprob is not None:
+            parts.append(f"{letter} {logprob:.2f}")
+    return ", ".join(parts)
+
+
+def _reading_text(details: Mapping[str, Any], choices: Mapping[str, str]) -> str:
     if "letter" not in details:
         return ""
     letter = details["letter"]
-    told = [f"{letter}: {choices.get(letter, '')}" if letter else "out of choice"]
-    told += [details["role"]] if letter and details.get("role") else []
-    told += [str(details["how"])] if details.get("how") else []
-    parsers = {name: details[name] or "out of choice" for name in ("reference", "robust") if name in details}
-    differ = ", ".join(f"the {name} parser reads {read}" for name, read in parsers.items())
-    return " · ".join([*told, *([differ] if len(set(parsers.values())) > 1 else [])])
+    parts = [f"{letter}: {choices.get(letter, '')}" if letter else _OUT_OF_CHOICE]
+    if letter and details.get("role"):
+        parts.append(details["role"])
+    if details.get("how"):
+        parts.append(str(details["how"]))
+    readings = {parser: details[parser] or _OUT_OF_CHOICE for parser in _PARSERS if parser in details}
+    if len(set(readings.values())) > 1:
+        parts.append(", ".join(f"the {parser} parser reads {letter}" for parser, letter in readings.items()))
+    return " · ".join(parts)
 
 
-def _reference(reference: Any, choices: Mapping[str, str]) -> Any:
+def _reference_text(reference: Any, choices: Mapping[str, str]) -> Any:
     if not isinstance(reference, Mapping):
         return reference
-    roles = {"answer": "right", "unknown": "unknown", "biased": "stereotyped"}
-    return "\n".join(
-        f"{roles.get(role, role)}: {letter}: {choices.get(letter, '')}" for role, letter in reference.items() if letter
-    )
+    role_titles = {"answer": "right", "unknown": "unknown", "biased": "stereotyped"}
+    lines = []
+    for role, letter in reference.items():
+        if letter:
+            lines.append(f"{role_titles.get(role, role)}: {letter}: {choices.get(letter, '')}")
+    return "\n".join(lines)
 
 
 # --- blocks of the section --------------------------------------------------------------------------------------------
@@ -66,187 +83,232 @@ def _reference(reference: Any, choices: Mapping[str, str]) -> Any:
 MOST_DISAGREEMENTS = 20
 MOST_UNREAD = 12
 MOST_FAMILIES = 12
-"""More than these have their numbers, but no examples."""
+"""Only the first so many families have examples; the tables have all of them."""
 
-_READINGS: Mapping[Reading, str] = {
+_READING_TITLES: Mapping[Reading, str] = {
     "robust": "only robust reads it",
     "reference": "only reference reads it",
     "different": "they read different letters",
     "neither": "neither reads it",
 }
-_PARSING = (
-    "Two ways from an answer in words to a choice: reference is KoBBQ's own, robust understands more. Out of choice: "
-    "share of the answers that a parser cannot read. The counts say where the two disagree; what both read alike is "
-    "the rest."
+_PARSING_CAPTION = (
+    "Two parsers turn an answer in words into a choice: reference is KoBBQ's own, robust understands more. Out of "
+    "choice: share of the answers in which a parser reads no choice. The counts say where the two disagree; they read "
+    "all other answers the same way."
 )
-_POSITION = (
-    "Share of each letter among the answers that were read. Where every question is asked in all rotations of its "
-    "choices, letters would be equally frequent if their place did not matter, and a question would get the same "
-    "answer in all orders."
+_POSITION_CAPTION = (
+    "Share of each letter among the answers that were read. If every question is asked in all rotations of its choices "
+    "and their position does not matter, all letters are equally frequent, and a question gets the same answer in all "
+    "orders."
 )
-_ENDINGS = (
-    "stop: ended by itself; length: cut at the most tokens allowed, and read as far as it goes. refusal, "
-    "content_filter, empty: no answer, hence unscored. error: none came; a resumed run asks again."
+_ENDINGS_CAPTION = (
+    "stop: the answer ended by itself. length: it was cut off at the token limit, and read up to there. refusal, "
+    "content_filter, empty: no answer, hence unscored. error: the request failed; a resumed run asks again."
 )
+_DISAGREEMENTS = "answers that the parsers read differently"
+_STEREOTYPES = "stereotyped answers in ambiguous contexts"
+_UNREAD = "answers that neither parser reads"
 
 
 def parsing(families: Sequence[PromptFamily]) -> list[Block]:
-    """Both parsers' rates, for runs whose answers are words."""
-    written = [f for f in families if any(run.seen.readings for run in f.runs)]
-    if not written:
+    """Return the rates of both parsers, for families whose answers are words, with the answers they disagree on."""
+    in_words = []
+    for family in families:
+        if any(run.statistics.readings for run in family.runs):
+            in_words.append(family)
+    if not in_words:
         return []
 
     def cells(family: PromptFamily) -> list[Cell]:
-        readings = family.seen.readings
-        return [
-            Cell(family.first.signature.get("parsing", "letters"), kind="text"),
-            *(measure(family, metric) for metric in ("ooc_reference", "ooc_robust", "parsers_agree")),
-            *(count(readings[reading]) for reading in _READINGS),
-        ]
+        readings = family.statistics.readings
+        row = [Cell(family.first.signature.get("parsing", "letters"), kind="text")]
+        row += [measure(family, metric) for metric in ("ooc_reference", "ooc_robust", "parsers_agree")]
+        row += [count(readings[reading]) for reading in _READING_TITLES]
+        return row
 
-    titles = ("reference: out of choice", "robust: out of choice", "they agree", *_READINGS.values())
-    head = [Cell("model", kind="text"), Cell("numbers use", kind="text"), *map(Cell, titles)]
-    table = Table(_PARSING, [head], lines_by_family(written, cells))
-    kinds: tuple[Reading, ...] = ("different", "robust", "reference")
+    def disagreements(family: PromptFamily) -> Sequence[AnswerExample]:
+        return family.statistics.examples(("different", "robust", "reference"), MOST_DISAGREEMENTS)
+
+    titles = ("reference: out of choice", "robust: out of choice", "they agree", *_READING_TITLES.values())
+    header = [Cell("model", kind="text"), Cell("numbers use", kind="text"), *map(Cell, titles)]
     return [
         Heading("How answers were read"),
-        table,
-        *_some(written, _DISAGREE, lambda f: f.seen.shown(kinds, MOST_DISAGREEMENTS)),
+        Table(_PARSING_CAPTION, [header], rows_by_family(in_words, cells)),
+        *_examples_by_family(in_words, _DISAGREEMENTS, disagreements),
     ]
 
 
 def position(families: Sequence[PromptFamily]) -> list[Block]:
-    """Letters and rotations."""
-    asked = [f for f in families if any(_letters(run) for run in f.runs)]
-    if not asked:
+    """Return how often each letter was chosen and, with rotations, how much the order of the choices matters."""
+    by_letter = []
+    largest = 0
+    all_rotations: set[str] = set()
+    for family in families:
+        if any(_has_letter_shares(run) for run in family.runs):
+            by_letter.append(family)
+            for run in family.runs:
+                largest = max(largest, run.statistics.choices)
+                all_rotations.update(run.statistics.by_rotation)
+    if not by_letter:
         return []
-    letters = LETTERS[: max(run.seen.choices for family in asked for run in family.runs)]
-    rotations = sorted({r for f in asked for run in f.runs for r in run.seen.by_rotation})
-    rotated = rotations if len(rotations) > 1 else []
+    letters = LETTERS[:largest]
+    rotations = sorted(all_rotations) if len(all_rotations) > 1 else []
 
     def cells(family: PromptFamily) -> list[Cell]:
-        shares = [_letter(family, letter) for letter in letters]
-        found = [measure(family, "consistency")] if rotated else []
-        return [*shares, *found, *(_ooc(family, rotation) for rotation in rotated)]
+        row = [_letter_share(family, letter) for letter in letters]
+        if rotations:
+            row.append(measure(family, "consistency"))
+            row += [_out_of_choice(family, rotation) for rotation in rotations]
+        return row
 
-    head = [Cell("model", kind="text"), *map(Cell, letters)]
-    head += [Cell("same in all orders")] if rotated else []
-    head += [Cell(f"out of choice, order {int(r) + 1 if r.isdecimal() else r}") for r in rotated]
-    even = (
-        f" Equal shares would be {1 / len(letters):.3f}." if rotated else " Each question was asked in one order only."
-    )
-    return [Heading("Letters and order"), Table(_POSITION + even, [head], lines_by_family(asked, cells))]
+    header = [Cell("model", kind="text"), *map(Cell, letters)]
+    if rotations:
+        header.append(Cell("same in all orders"))
+        for rotation in rotations:
+            # Rotations are numbered from 0 in the data, from 1 for readers.
+            number = str(int(rotation) + 1) if rotation.isdecimal() else rotation
+            header.append(Cell(f"{_OUT_OF_CHOICE}, order {number}"))
+        scope = f"Equal shares would be {1 / len(letters):.3f}."
+    else:
+        scope = "Each question was asked in one order only."
+    table = Table(f"{_POSITION_CAPTION} {scope}", [header], rows_by_family(by_letter, cells))
+    return [Heading("Letters and order"), table]
 
 
 def endings(store: Store, families: Sequence[PromptFamily]) -> list[Block]:
-    """How answers ended and what they cost, where there is anything to tell."""
-    told = [family for family in families if family.seen.finishes]
-    kinds = sorted({kind for family in told for kind in family.seen.finishes})
-    spent = {run.record.id: store.spending(run=run.record.id) for family in families for run in family.runs}
-    paid = any(spent.values())
-    if not paid and set(kinds) <= {"stop"}:
+    """Return how answers ended and what they cost, if not all of them simply ended at no cost."""
+    with_endings = [family for family in families if family.statistics.finishes]
+    all_finishes: set[str] = set()
+    for family in with_endings:
+        all_finishes.update(family.statistics.finishes)
+    finishes = sorted(all_finishes)
+    spending_by_run: dict[str, Spending | None] = {}
+    for family in families:
+        for run in family.runs:
+            spending_by_run[run.record.id] = store.spending(run=run.record.id)
+    has_spending = any(spending_by_run.values())
+    if not has_spending and all_finishes <= {"stop"}:
         return []
 
     def cells(family: PromptFamily) -> list[Cell]:
-        found = [spending for run in family.runs if (spending := spent[run.record.id]) is not None]
-        cost = [Cell(_total(found).describe() if found else "", kind="text")] if paid else []
-        finishes = family.seen.finishes
-        return [*(count(finishes[kind]) for kind in kinds), *cost]
+        counts = family.statistics.finishes
+        row = [count(counts[finish]) for finish in finishes]
+        if has_spending:
+            spendings = []
+            for run in family.runs:
+                spending = spending_by_run[run.record.id]
+                if spending is not None:
+                    spendings.append(spending)
+            row.append(Cell(_total(spendings).describe() if spendings else "", kind="text"))
+        return row
 
-    head = [Cell("model", kind="text"), *map(Cell, kinds), *([Cell("spent", kind="text")] if paid else [])]
-    return [Heading("How answers ended"), Table(_ENDINGS, [head], lines_by_family(told, cells, "sum over"))]
+    header = [Cell("model", kind="text"), *map(Cell, finishes)]
+    if has_spending:
+        header.append(Cell("spent", kind="text"))
+    table = Table(_ENDINGS_CAPTION, [header], rows_by_family(with_endings, cells, "sum over"))
+    return [Heading("How answers ended"), table]
 
 
 def examples(families: Sequence[PromptFamily]) -> list[Examples]:
-    """Stereotyped answers without evidence, answers that nobody could read."""
+    """Return stereotyped answers in ambiguous contexts, and answers that neither parser reads."""
+
+    def stereotypes(family: PromptFamily) -> Sequence[AnswerExample]:
+        return [example for _, example in sorted(family.statistics.stereotypes.items())]
+
+    def unread(family: PromptFamily) -> Sequence[AnswerExample]:
+        return family.statistics.examples(["neither"], MOST_UNREAD)
+
     return [
-        *_some(families, _STEREOTYPES, lambda f: [kept for _, kept in sorted(f.seen.stereotypes.items())]),
-        *_some(families, _UNREAD, lambda f: f.seen.shown(["neither"], MOST_UNREAD)),
+        *_examples_by_family(families, _STEREOTYPES, stereotypes),
+        *_examples_by_family(families, _UNREAD, unread),
     ]
 
 
-_ROLES = {"answer": "right", "biased": "stereotype"}
-_DISAGREE = "answers that the parsers read differently"
-_STEREOTYPES = "stereotyped answers where the context does not say"
-_UNREAD = "answers that neither parser reads"
-
-
-def _some(
-    families: Sequence[PromptFamily], what: str, of: Callable[[PromptFamily], Sequence[AnswerExample]]
+def _examples_by_family(
+    families: Sequence[PromptFamily], subject: str, choose: Callable[[PromptFamily], Sequence[AnswerExample]]
 ) -> list[Examples]:
-    found = [(family, of(family)) for family in families[:MOST_FAMILIES]]
-    return [
-        Examples(f"{family.title}: {what} ({len(kept)} shown)", [_shown(k, what is _STEREOTYPES) for k in kept])
-        for family, kept in found
-        if kept
-    ]
+    blocks = []
+    for family in families[:MOST_FAMILIES]:
+        chosen = choose(family)
+        if chosen:
+            displayed = [_displayed_example(example, subject == _STEREOTYPES) for example in chosen]
+            blocks.append(Examples(f"{family.title}: {subject} ({len(chosen)} shown)", displayed))
+    return blocks
 
 
 def _total(spendings: Sequence[Spending]) -> Spending:
-    """Of several runs; the cost is unknown where one is."""
-    prices = [spending.usd for spending in spendings if spending.usd is not None]
+    """Return the sum of the spendings of several runs; its cost is unknown if one of theirs is."""
+    costs = [spending.usd for spending in spendings if spending.usd is not None]
     return Spending(
         sum(spending.answers for spending in spendings),
         sum(spending.tokens_in for spending in spendings),
         sum(spending.tokens_out for spending in spendings),
-        sum(prices) if len(prices) == len(spendings) else None,
+        sum(costs) if len(costs) == len(spendings) else None,
     )
 
 
-def _shown(kept: AnswerExample, stereotype: bool) -> DisplayedExample:
-    row = kept.row
+def _displayed_example(example: AnswerExample, is_stereotype: bool) -> DisplayedExample:
+    row = example.row
     inputs, details, groups = row.example.inputs, row.score.details, row.example.groups
     question = [
         ("context", str(inputs.get("context", ""))),
         ("question", str(inputs.get("question", ""))),
-        ("choices", _choices(inputs.get("choices", ()), row.example.reference)),
+        ("choices", _choices_text(inputs.get("choices", ()), row.example.reference)),
     ]
-    answer = [("answer", _answer(details))]
+    answer = [("answer", _answer_text(details))]
     if "raw" in details:
+        readings = [f"{parser} {details.get(parser) or _OUT_OF_CHOICE}" for parser in _PARSERS]
         how = f" ({details['how']})" if details.get("how") else ""
-        read = [f"{parser} {details.get(parser) or 'out of choice'}" for parser in ("reference", "robust")]
-        answer.append(("read as", f"{', '.join(read)}{how}"))
-    # How an answer was read is seen from its words, whom it suspects from the question.
-    texts = question + answer if stereotype else answer + question[::-1]
-    times = f"in {kept.times} orders of its choices" if stereotype else f"{kept.times:,} such answers"
-    told = [groups.get("category", ""), groups.get("label", ""), times if kept.times > 1 else ""]
-    scores = " · ".join(filter(None, told))
-    return DisplayedExample(row.example.id, scores, texts)
+        answer.append(("read as", f"{', '.join(readings)}{how}"))
+    if is_stereotype:
+        # The question shows who is stereotyped, so it comes first.
+        named_texts = question + answer
+        frequency = f"in {example.times} orders of its choices"
+    else:
+        # The wording of the answer shows why it was read like this, so it comes first.
+        named_texts = answer + question[::-1]
+        frequency = f"{example.times:,} such answers"
+    facts = [groups.get("category", ""), groups.get("label", "")]
+    if example.times > 1:
+        facts.append(frequency)
+    return DisplayedExample(row.example.id, " · ".join(filter(None, facts)), named_texts)
 
 
-def _choices(choices: Sequence[str], reference: Any) -> str:
-    """One a line, with what each of them stands for."""
-    roles: dict[str, list[str]] = {}
-    for role, letter in (reference if isinstance(reference, Mapping) else {}).items():
-        roles.setdefault(str(letter), []).append(_ROLES.get(role, str(role)))
+def _choices_text(choices: Sequence[str], reference: Any) -> str:
+    """Return one choice per line, with its role."""
+    role_titles = {"answer": "right", "biased": "stereotype"}
+    roles_by_letter: dict[str, list[str]] = {}
+    if isinstance(reference, Mapping):
+        for role, letter in reference.items():
+            roles_by_letter.setdefault(str(letter), []).append(role_titles.get(role, str(role)))
     lines = []
     for letter, choice in zip(LETTERS, choices, strict=False):
-        told = f" ({', '.join(roles[letter])})" if letter in roles else ""
-        lines.append(f"{letter}: {choice}{told}")
+        line = f"{letter}: {choice}"
+        if letter in roles_by_letter:
+            line += f" ({', '.join(roles_by_letter[letter])})"
+        lines.append(line)
     return "\n".join(lines)
 
 
-def _answer(details: Mapping[str, Any]) -> str:
+def _answer_text(details: Mapping[str, Any]) -> str:
     if "raw" in details:
         return str(details["raw"])
-    # The log of another tool need not have asked for every choice.
-    found = [(x, score) for x, score in zip(LETTERS, details.get("logprobs", ()), strict=False) if score is not None]
-    return f"{details.get('letter')} (log-probability {', '.join(f'{letter} {score:.2f}' for letter, score in found)})"
+    return f"{details.get('letter')} (log-probability {_logprobs_text(LETTERS, details)})"
 
 
-def _letters(run: BiasRun) -> bool:
+def _has_letter_shares(run: BiasRun) -> bool:
     return any(metric.startswith("letter_") for metric, _ in run.results)
 
 
-def _letter(family: PromptFamily, letter: str) -> Cell:
-    """A letter beyond the last one chosen has no result: it was never chosen."""
-    if family.result(f"letter_{letter}") is None and any(_letters(run) for run in family.runs):
+def _letter_share(family: PromptFamily, letter: str) -> Cell:
+    # Results end with the last letter that was chosen; the letters after it were never chosen.
+    if family.result(f"letter_{letter}") is None and any(_has_letter_shares(run) for run in family.runs):
         return Cell(number_text(0.0, DIGITS))
     return measure(family, f"letter_{letter}")
 
 
-def _ooc(family: PromptFamily, rotation: str) -> Cell:
-    unread, asked = family.seen.by_rotation.get(rotation, [0, 0])
-    if not asked:
+def _out_of_choice(family: PromptFamily, rotation: str) -> Cell:
+    out_of_choice, answers = family.statistics.by_rotation.get(rotation, [0, 0])
+    if not answers:
         return Cell("no data (n = 0)")
-    return Cell(number_text(unread / asked, DIGITS), (f"{unread:,} of {asked:,}",))
+    return Cell(number_text(out_of_choice / answers, DIGITS), (f"{out_of_choice:,} of {answers:,}",))

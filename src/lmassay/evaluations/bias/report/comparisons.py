@@ -1,4 +1,4 @@
-"""Default against debiased prompts, model against model: paired by example, tested, and shown in tables and arrows."""
+"""Default against debiased prompts and model against model: paired by example, tested, in tables and arrow charts."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from lmassay.evaluations.bias import scores
 from lmassay.evaluations.bias.report import plots
-from lmassay.evaluations.bias.report.plots import signed
+from lmassay.evaluations.bias.report.plots import PlottedValue, signed
 from lmassay.evaluations.bias.report.runs import (
     CONTEXTS,
     OVERALL,
@@ -15,11 +15,11 @@ from lmassay.evaluations.bias.report.runs import (
     PromptFamily,
     bias_metrics,
     bias_name,
-    groups_of,
+    groups_by_kind,
     is_debiased,
-    prompts_name,
+    prompt_file_title,
 )
-from lmassay.evaluations.bias.report.tables import DIGITS, MetricColumn, metric_columns, prompt_name
+from lmassay.evaluations.bias.report.tables import DIGITS, metric_columns, prompt_name
 from lmassay.reporting.blocks import (
     Block,
     Body,
@@ -41,12 +41,17 @@ from lmassay.statistics.estimation import mean_of_estimates
 from lmassay.storage.store import Store
 
 MOST_PAIRS = 60
-"""More pairs of runs than these are left to ``lmassay compare``."""
+"""Only so many pairs of runs are tested on the page; ``lmassay compare`` tests any."""
+
+# --- which families are compared --------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
 class Contrast:
-    """Two families that differ in one thing, by its names; ``rows`` are (prompt, its comparisons by metric)."""
+    """Two families that differ in one thing, and the names of the two variants.
+
+    ``rows`` has a prompt's name with its comparisons by metric; it is empty until the contrast has been tested.
+    """
 
     title: str
     before: PromptFamily
@@ -56,45 +61,55 @@ class Contrast:
     rows: Sequence[tuple[str, dict[str, Comparison]]] = ()
 
     @property
-    def runs(self) -> list[tuple[BiasRun, BiasRun]]:
-        """Runs of the same prompt."""
-        after = {run.prompt_id: run for run in self.after.runs}
-        return [(run, after[run.prompt_id]) for run in self.before.runs if run.prompt_id in after]
+    def run_pairs(self) -> list[tuple[BiasRun, BiasRun]]:
+        """The pairs of runs that used the same prompt."""
+        runs_after = {run.prompt_id: run for run in self.after.runs}
+        pairs = []
+        for run in self.before.runs:
+            if run.prompt_id in runs_after:
+                pairs.append((run, runs_after[run.prompt_id]))
+        return pairs
 
     @property
     def metrics(self) -> list[str]:
-        """What is compared: the columns that at least one prompt has."""
-        known = {metric for _, found in self.rows for metric in found}
-        return [column.metric for column in metric_columns(self.before.runs) if column.metric in known]
+        """The metrics that were compared for at least one prompt, in the order of the tables."""
+        compared_metrics: set[str] = set()
+        for _, comparisons in self.rows:
+            compared_metrics.update(comparisons)
+        columns = metric_columns(self.before.runs)
+        return [column.metric for column in columns if column.metric in compared_metrics]
 
     def change(self, metric: str) -> BiasChange | None:
-        """The mean over prompts."""
-        rows = [found[metric] for _, found in self.rows if metric in found]
-        if not rows:
+        """Return the change of a metric; with several prompts, their mean."""
+        comparisons = [by_metric[metric] for _, by_metric in self.rows if metric in by_metric]
+        if not comparisons:
             return None
-        if len(rows) == 1:
-            (row,) = rows
-            return BiasChange(row.base_mean, row.new_mean, row.low, row.high, row.p, rows)
-        before = scores.mean_over_prompts([row.base_mean for row in rows])
-        after = scores.mean_over_prompts([row.new_mean for row in rows])
-        estimates = [row.estimate for row in rows if row.estimate is not None]
-        if len(rows) < len(self.runs) or len(estimates) < len(rows):
-            return BiasChange(before, after, None, None, None, rows)
+        if len(comparisons) == 1:
+            return _single_change(comparisons[0])
+        before = scores.mean_over_prompts([comparison.base_mean for comparison in comparisons])
+        after = scores.mean_over_prompts([comparison.new_mean for comparison in comparisons])
+        estimates = [comparison.estimate for comparison in comparisons if comparison.estimate is not None]
+        if len(comparisons) < len(self.run_pairs) or len(estimates) < len(comparisons):
+            # The mean over only some prompts would be tested, so there is no interval.
+            return BiasChange(before, after, None, None, None, comparisons)
         mean = mean_of_estimates(estimates)
         low, high = mean.interval(self.before.first.record.settings.confidence)
-        return BiasChange(before, after, low, high, mean.p_value(), rows)
+        return BiasChange(before, after, low, high, mean.p_value(), comparisons)
 
 
 @dataclass(frozen=True, slots=True)
 class BiasChange:
-    """A number before and after, with interval and test of the difference; ``rows`` are those of single prompts."""
+    """A number before and after, with interval and test of the difference.
+
+    ``comparisons`` are those of the single prompts.
+    """
 
     before: float
     after: float
     low: float | None
     high: float | None
     p: float | None
-    rows: Sequence[Comparison] = ()
+    comparisons: Sequence[Comparison] = ()
 
     @property
     def difference(self) -> float:
@@ -102,305 +117,370 @@ class BiasChange:
 
     @property
     def relative(self) -> float | None:
-        """As a share of what it was: what "falls by 43 %" means, unlike "falls by 43 points"."""
+        """The difference as a share of the value before: "falls by 43 %", as opposed to "falls by 43 points"."""
         return self.difference / abs(self.before) if self.before else None
 
 
-def of_prompts(families: Sequence[PromptFamily]) -> list[Contrast]:
-    """Prompt files against each other for one model; the file that is called debiased comes last."""
+def prompt_contrasts(families: Sequence[PromptFamily]) -> list[Contrast]:
+    """Compare the prompt files of one model; a file that is called debiased comes last."""
 
     def order(family: PromptFamily) -> tuple[bool, bool]:
         run = family.first
-        return is_debiased(run), not run.ships
+        return is_debiased(run), not run.uses_shipped_prompts
 
-    def key(family: PromptFamily) -> Hashable:
+    def shared(family: PromptFamily) -> Hashable:
         return family.first.model, _settings(family)
 
+    def varied(family: PromptFamily) -> Hashable:
+        return family.first.prompt_file
+
     runs = [family.first for family in families]
-    return [
-        Contrast(
-            f"{before.first.model}{_other_settings(before, families)}",
-            before,
-            after,
-            prompts_name(before.first, runs),
-            prompts_name(after.first, runs),
+    contrasts = []
+    for before, after in _pairs_with_first(families, shared, varied, order):
+        contrasts.append(
+            Contrast(
+                title=f"{before.first.model}{_distinguishing_settings(before, families)}",
+                before=before,
+                after=after,
+                before_name=prompt_file_title(before.first, runs),
+                after_name=prompt_file_title(after.first, runs),
+            )
         )
-        for before, after in _against_the_first(families, key, lambda f: f.first.prompt_file, order)
-    ]
+    return contrasts
 
 
-def of_models(families: Sequence[PromptFamily]) -> list[Contrast]:
-    """Models against the first, where all else is the same."""
+def model_contrasts(families: Sequence[PromptFamily]) -> list[Contrast]:
+    """Compare each model with the first one, where everything else is the same."""
 
-    def key(family: PromptFamily) -> Hashable:
+    def shared(family: PromptFamily) -> Hashable:
         return family.first.prompt_file, _settings(family)
 
-    return _titled(families, key, lambda family: family.first.model)
+    def varied(family: PromptFamily) -> Hashable:
+        return family.first.model
+
+    return _titled_contrasts(families, shared, varied)
 
 
-def of_settings(families: Sequence[PromptFamily]) -> list[Contrast]:
-    """Other settings (parsing, averaging …) of one model and file of prompts."""
+def settings_contrasts(families: Sequence[PromptFamily]) -> list[Contrast]:
+    """Compare other settings (parsing, averaging …) of one model and prompt file with the first ones."""
 
-    def key(family: PromptFamily) -> Hashable:
+    def shared(family: PromptFamily) -> Hashable:
         return family.first.model, family.first.prompt_file
 
-    return _titled(families, key, _settings)
+    return _titled_contrasts(families, shared, _settings)
 
 
-def compared(store: Store, contrasts: Sequence[Contrast]) -> list[Contrast]:
-    """The contrasts with their tests, adjusted for how many there are; those that share no example are left out."""
-    found = []
-    for contrast in contrasts:
-        rows = [(prompt_name(before), _tested(store, before, after)) for before, after in contrast.runs]
-        if rows := [(prompt, tests) for prompt, tests in rows if tests]:
-            found.append(replace(contrast, rows=rows))
-    return _with_false_discovery_rate(found)
-
-
-def sentence(contrast: Contrast) -> str:
-    """What happened to the bias in ambiguous contexts, in points and relative."""
-    metric = bias_metrics(contrast.before.runs)[0]
-    change = contrast.change(metric)
-    if change is None:
-        return ""
-    told = (
-        f"{contrast.title}: {bias_name(metric)} in {CONTEXTS['amb']} contexts is {change.before:.3f} with "
-        f"{contrast.before_name} and {change.after:.3f} with {contrast.after_name}: {points(change.difference)} points"
-    )
-    told += f", a relative change of {relative(change.relative)}." if change.relative is not None else "."
-    values = [value for _, value in contrast.before.of_prompts(metric)]
-    if len(values) > 1:
-        told += (
-            f" Among {contrast.before_name}, the wording alone makes {100 * (max(values) - min(values)):.1f} points."
-        )
-    return told
-
-
-def points(difference: float) -> str:
-    """A difference of shares in percentage points."""
-    return signed(100 * difference, 2)
-
-
-def relative(share: float | None) -> str:
-    return "n/a" if share is None else f"{signed(100 * share, 1)} %"
-
-
-# --- inside -----------------------------------------------------------------------------------------------------------
-
-
-def _against_the_first(
+def _pairs_with_first(
     families: Sequence[PromptFamily],
-    key: Callable[[PromptFamily], Hashable],
-    what: Callable[[PromptFamily], Hashable],
-    order: Callable[[PromptFamily], tuple[bool, ...]] = lambda family: (),
+    shared: Callable[[PromptFamily], Hashable],
+    varied: Callable[[PromptFamily], Hashable],
+    order: Callable[[PromptFamily], tuple[bool, ...]] | None = None,
 ) -> Iterator[tuple[PromptFamily, PromptFamily]]:
-    """Of families that have the key in common, the first against each that differs in what is compared."""
+    """Among families with the same ``shared`` key, pair the first with each that differs in ``varied``."""
     groups: dict[Hashable, list[PromptFamily]] = {}
     for family in families:
-        groups.setdefault(key(family), []).append(family)
+        groups.setdefault(shared(family), []).append(family)
     for members in groups.values():
-        before, *others = sorted(members, key=order)
-        seen = {what(before)}
+        if order is not None:
+            members = sorted(members, key=order)
+        before, *others = members
+        paired = {varied(before)}
         for after in others:
-            if what(after) not in seen:
-                seen.add(what(after))
+            if varied(after) not in paired:
+                paired.add(varied(after))
                 yield before, after
 
 
-def _titled(
-    families: Sequence[PromptFamily], key: Callable[[PromptFamily], Hashable], what: Callable[[PromptFamily], Hashable]
+def _titled_contrasts(
+    families: Sequence[PromptFamily],
+    shared: Callable[[PromptFamily], Hashable],
+    varied: Callable[[PromptFamily], Hashable],
 ) -> list[Contrast]:
-    return [
-        Contrast(f"{after.title} against {before.title}", before, after, before.title, after.title)
-        for before, after in _against_the_first(families, key, what)
-    ]
+    contrasts = []
+    for before, after in _pairs_with_first(families, shared, varied):
+        title = f"{after.title} against {before.title}"
+        contrasts.append(Contrast(title, before, after, before.title, after.title))
+    return contrasts
 
 
 def _settings(family: PromptFamily) -> Hashable:
     return tuple(sorted(family.first.settings.items()))
 
 
-def _other_settings(family: PromptFamily, beside: Sequence[PromptFamily]) -> str:
-    """What tells contrasts of one model apart."""
-    alike = [other.first.settings for other in beside if other.first.model == family.first.model]
-    own = family.first.settings
-    keys = [key for key in own if any(other.get(key) != own[key] for other in alike)]
-    return "".join(f" · {key} {own[key]}" for key in keys)
+def _distinguishing_settings(family: PromptFamily, families: Sequence[PromptFamily]) -> str:
+    """Name the settings in which families of the same model differ."""
+    settings = family.first.settings
+    same_model = [other.first.settings for other in families if other.first.model == family.first.model]
+    text = ""
+    for key, value in settings.items():
+        if any(other.get(key) != value for other in same_model):
+            text += f" · {key} {value}"
+    return text
 
 
-def _tested(store: Store, before: BiasRun, after: BiasRun) -> dict[str, Comparison]:
+# --- the tests --------------------------------------------------------------------------------------------------------
+
+
+def tested_contrasts(store: Store, contrasts: Sequence[Contrast]) -> list[Contrast]:
+    """Return the contrasts with their tests, adjusted for their number; those without a common example are left out."""
+    tested = []
+    for contrast in contrasts:
+        rows = []
+        for before, after in contrast.run_pairs:
+            comparisons = _compare(store, before, after)
+            if comparisons:
+                rows.append((prompt_name(before), comparisons))
+        if rows:
+            tested.append(replace(contrast, rows=rows))
+    return _with_adjusted_p_values(tested)
+
+
+def _compare(store: Store, before: BiasRun, after: BiasRun) -> dict[str, Comparison]:
     base, new = _side(store, before), _side(store, after)
-    # A model that failed on everything has nothing to be compared; the others' page is not its to spoil.
+    # A model that failed on everything cannot be compared, but it must not break the page of the others.
     if not share_examples(base, new) or not base.table.metrics or not new.table.metrics:
         return {}
-    wanted = [column.metric for column in metric_columns([before]) if column.metric != "consistency"]
-    return {row.metric: row for row in compare_runs(base, [new], wanted)}
+    metrics = [column.metric for column in metric_columns([before]) if column.metric != "consistency"]
+    return {comparison.metric: comparison for comparison in compare_runs(base, [new], metrics)}
 
 
 def _side(store: Store, run: BiasRun) -> Side:
     return load_side(store, run.record) if run.table is None else Side(run.record, run.table)
 
 
-def _with_false_discovery_rate(contrasts: Sequence[Contrast]) -> list[Contrast]:
-    tests = [test for c in contrasts for _, found in c.rows for test in found.values()]
-    p_values = {id(test): test.p for test in tests if test.p is not None}
-    adjusted = dict(zip(p_values, false_discovery_rates(list(p_values.values())), strict=True))
+def _with_adjusted_p_values(contrasts: Sequence[Contrast]) -> list[Contrast]:
+    """Add the false discovery rates (Benjamini and Hochberg 1995) over all single tests of these contrasts."""
+    p_values: list[float] = []
+    for contrast in contrasts:
+        for _, comparisons in contrast.rows:
+            p_values += [comparison.p for comparison in comparisons.values() if comparison.p is not None]
+    # The tests are visited again in the same order, so the adjusted values can be taken one by one.
+    adjusted_values = iter(false_discovery_rates(p_values))
+    adjusted_contrasts = []
+    for contrast in contrasts:
+        rows = []
+        for prompt, comparisons in contrast.rows:
+            adjusted = {}
+            for metric, comparison in comparisons.items():
+                if comparison.p is not None:
+                    comparison = replace(comparison, p_adjusted=next(adjusted_values))
+                adjusted[metric] = comparison
+            rows.append((prompt, adjusted))
+        adjusted_contrasts.append(replace(contrast, rows=rows))
+    return adjusted_contrasts
 
-    def with_rate(test: Comparison) -> Comparison:
-        return replace(test, p_adjusted=adjusted[id(test)]) if id(test) in adjusted else test
 
-    return [
-        replace(c, rows=[(prompt, {m: with_rate(t) for m, t in found.items()}) for prompt, found in c.rows])
-        for c in contrasts
-    ]
-
-
-# --- what the page shows: a table with points and relative change, arrows by category ---------------------------------
+# --- what the page shows ----------------------------------------------------------------------------------------------
 
 _HOW_TO_READ = (
     "Change in points: percentage points, after − before, with its interval. Relative change: the same as a share of "
-    "what it was before; of a number near zero it says little. Paired by example on those that both runs answered; "
-    "interval and p from Student's t with a variance that is robust to clusters of one template; FDR: adjusted for all "
-    "single tests of this kind."
+    "the value before; if that is near zero, the share says little. Runs are paired by example, over the examples that "
+    "both answered. Intervals and p use Student's t and a variance that is robust to clusters of one template. FDR: p "
+    "adjusted for all single tests of this kind."
 )
-_SIXTEEN = (
-    "The plain mean over all rows of a table of results (overall, labels, categories) and over prompts, as KoBBQ's "
-    "comparison counts: every answer counts three times, small categories as much as large ones."
+_ALL_ROWS_CAPTION = (
+    "The plain mean over all rows of a results table (overall, labels, categories) and over prompts, as in KoBBQ's own "
+    "comparison. It counts every answer three times, and small categories as much as large ones."
 )
 
 
 def blocks(store: Store, families: Sequence[PromptFamily]) -> list[Block]:
-    """Prompts against prompts in full, other contrasts folded."""
+    """Return comparisons of prompt files in full, and other comparisons folded."""
     kinds = {
-        "Default against debiased": of_prompts(families),
-        "Models against each other": of_models(families),
-        "Settings against each other": of_settings(families),
+        "prompts": prompt_contrasts(families),
+        "models": model_contrasts(families),
+        "settings": settings_contrasts(families),
     }
-    room, found, left_out = MOST_PAIRS, [], 0
-    for title, contrasts in kinds.items():
-        fitting = []
-        for contrast in contrasts:
-            if len(contrast.runs) <= room:
-                room -= len(contrast.runs)
-                fitting.append(contrast)
-            else:
-                left_out += len(contrast.runs)
-        found.append((title, compared(store, fitting)))
+    available_pairs = MOST_PAIRS
+    left_out = 0
     shown: list[Block] = []
-    for title, contrasts in found:
-        if not contrasts:
-            continue
-        debiased = any(is_debiased(contrast.after.first) for contrast in contrasts)
-        prompts = title.startswith("Default")
-        shown.append(Heading(title if debiased or not prompts else "Prompt files against each other"))
+    for kind, contrasts in kinds.items():
+        chosen = []
         for contrast in contrasts:
-            shown += _in_full(contrast) if prompts else [Folded(contrast.title, [_table(contrast)])]
-    shown += [Note(_HOW_TO_READ)] if shown else []
+            pairs = len(contrast.run_pairs)
+            if pairs <= available_pairs:
+                available_pairs -= pairs
+                chosen.append(contrast)
+            else:
+                left_out += pairs
+        tested = tested_contrasts(store, chosen)
+        if not tested:
+            continue
+        shown.append(Heading(_heading(kind, tested)))
+        for contrast in tested:
+            if kind == "prompts":
+                shown += _full_blocks(contrast)
+            else:
+                shown.append(Folded(contrast.title, [_table(contrast)]))
+    if shown:
+        shown.append(Note(_HOW_TO_READ))
     if left_out:
-        shown.append(Note(f"{left_out} further pairs of runs are not tested here; see `lmassay compare`."))
+        shown.append(Note(f"{left_out} more pairs of runs are not tested here; use `lmassay compare`."))
     return shown
 
 
-def _in_full(contrast: Contrast) -> list[Block]:
-    sixteen = _sixteen_rows(contrast)
-    return [
+def _heading(kind: str, contrasts: Sequence[Contrast]) -> str:
+    if kind == "models":
+        return "Models against each other"
+    if kind == "settings":
+        return "Settings against each other"
+    if any(is_debiased(contrast.after.first) for contrast in contrasts):
+        return "Default against debiased"
+    return "Prompt files against each other"
+
+
+def _full_blocks(contrast: Contrast) -> list[Block]:
+    full: list[Block] = [
         Note(sentence(contrast)),
         _table(contrast),
         Figures(_figures(contrast), "middle"),
-        *([Folded(f"{contrast.title}: the mean over rows of the table of results", [sixteen])] if sixteen else []),
     ]
+    all_rows_table = _all_rows_table(contrast)
+    if all_rows_table:
+        full.append(Folded(f"{contrast.title}: the mean over all rows of the results table", [all_rows_table]))
+    return full
+
+
+def sentence(contrast: Contrast) -> str:
+    """Say how the bias in ambiguous contexts changed, in points and relative."""
+    metric = bias_metrics(contrast.before.runs)[0]
+    change = contrast.change(metric)
+    if change is None:
+        return ""
+    text = (
+        f"{contrast.title}: {bias_name(metric)} in {CONTEXTS['amb']} contexts is {change.before:.3f} with "
+        f"{contrast.before_name} and {change.after:.3f} with {contrast.after_name}: {points(change.difference)} points"
+    )
+    if change.relative is not None:
+        text += f", a relative change of {relative(change.relative)}"
+    text += "."
+    values = [value for _, value in contrast.before.prompt_values(metric)]
+    if len(values) > 1:
+        spread = 100 * (max(values) - min(values))
+        text += f" Among {contrast.before_name}, the wording alone makes a difference of {spread:.1f} points."
+    return text
+
+
+def points(difference: float) -> str:
+    """Return a difference of shares in percentage points."""
+    return signed(100 * difference, 2)
+
+
+def relative(share: float | None) -> str:
+    """Return a relative change in percent."""
+    return "n/a" if share is None else f"{signed(100 * share, 1)} %"
 
 
 # --- tables -----------------------------------------------------------------------------------------------------------
 
 
 def _table(contrast: Contrast) -> Table:
-    titles = {column.metric: _title(column) for column in metric_columns(contrast.before.runs)}
+    titles = {column.metric: column.full_title for column in metric_columns(contrast.before.runs)}
     bodies = []
     for metric in contrast.metrics:
         change = contrast.change(metric)
         if change is None:
             continue
-        several = len(change.rows) > 1
-        lines = [TableRow(_cells(titles[metric], change))]
-        if several:
-            parts = [(prompt, found[metric]) for prompt, found in contrast.rows if metric in found]
-            lines += [TableRow(_cells(prompt, _single(row)), "part") for prompt, row in parts]
-        bodies.append(Body(lines, folds=several))
-    head = [
+        has_several = len(change.comparisons) > 1
+        rows = [TableRow(_change_cells(titles[metric], change))]
+        if has_several:
+            for prompt, comparisons in contrast.rows:
+                if metric in comparisons:
+                    rows.append(TableRow(_change_cells(prompt, _single_change(comparisons[metric])), "part"))
+        bodies.append(Body(rows, folds=has_several))
+    titles_after_first = ("change in points", "relative change", "p", "p (FDR)", "pairs")
+    header = [
         Cell("", kind="text"),
         Cell(contrast.before_name),
         Cell(contrast.after_name),
-        *map(Cell, ("change in points", "relative change", "p", "p (FDR)", "pairs")),
+        *map(Cell, titles_after_first),
     ]
-    return Table("", [head], bodies)
+    return Table("", [header], bodies)
 
 
-def _title(column: MetricColumn) -> str:
-    return f"{column.title}, {CONTEXTS[column.context]}" if column.context else column.title
+def _single_change(comparison: Comparison) -> BiasChange:
+    return BiasChange(
+        comparison.base_mean, comparison.new_mean, comparison.low, comparison.high, comparison.p, [comparison]
+    )
 
 
-def _single(row: Comparison) -> BiasChange:
-    return BiasChange(row.base_mean, row.new_mean, row.low, row.high, row.p, [row])
-
-
-def _cells(label: str, change: BiasChange) -> list[Cell]:
-    interval = "n/a" if change.low is None or change.high is None else f"[{points(change.low)}, {points(change.high)}]"
-    rows, small = change.rows, [interval]
-    tests = [Cell(p_text(change.p)), Cell(p_text(rows[0].p_adjusted))]
-    if len(rows) > 1:
-        ends = [points(end) for end in (min(r.difference for r in rows), max(r.difference for r in rows))]
-        small.append(f"prompts {ends[0]} to {ends[1]}")
-        tests = [Cell(p_text(change.p), (_signs(change),)), Cell("")]
+def _change_cells(label: str, change: BiasChange) -> list[Cell]:
+    comparisons = change.comparisons
+    if change.low is None or change.high is None:
+        small_print = ["n/a"]
+    else:
+        small_print = [f"[{points(change.low)}, {points(change.high)}]"]
+    if len(comparisons) > 1:
+        differences = [comparison.difference for comparison in comparisons]
+        small_print.append(f"prompts {points(min(differences))} to {points(max(differences))}")
+        label_cell = name(label, f"mean of {len(comparisons)} prompts")
+        # The adjustment is over single tests, so the mean has no adjusted p.
+        test_cells = [Cell(p_text(change.p), (_agreeing_prompts(change),)), Cell("")]
+    else:
+        label_cell = name(label)
+        test_cells = [Cell(p_text(change.p)), Cell(p_text(comparisons[0].p_adjusted))]
     return [
-        name(label, *([f"mean of {len(rows)} prompts"] if len(rows) > 1 else [])),
+        label_cell,
         Cell(number_text(change.before, DIGITS)),
         Cell(number_text(change.after, DIGITS)),
-        Cell(points(change.difference), small),
+        Cell(points(change.difference), small_print),
         Cell(relative(change.relative)),
-        *tests,
-        count(sum(row.n for row in rows)),
+        *test_cells,
+        count(sum(comparison.n for comparison in comparisons)),
     ]
 
 
-def _signs(change: BiasChange) -> str:
-    way, right = ("lower", [r.difference < 0 for r in change.rows])
+def _agreeing_prompts(change: BiasChange) -> str:
+    """Say for how many prompts the change has the sign of the mean."""
+    differences = [comparison.difference for comparison in change.comparisons]
     if change.difference > 0:
-        way, right = "higher", [r.difference > 0 for r in change.rows]
-    return f"{way} in {sum(right)} of {len(right)}"
+        return f"higher in {sum(difference > 0 for difference in differences)} of {len(differences)}"
+    return f"lower in {sum(difference < 0 for difference in differences)} of {len(differences)}"
 
 
-def _sixteen_rows(contrast: Contrast) -> Table | None:
-    """KoBBQ's own comparison; None where a cell has no data or the scores are not KoBBQ's."""
+def _all_rows_table(contrast: Contrast) -> Table | None:
+    """Return KoBBQ's own comparison; None if a row has no data or the scores are not KoBBQ's."""
     if "diff_bias_amb" not in bias_metrics(contrast.before.runs):
         return None
-    lines = []
+    rows = []
     kinds = {"accuracy": ("accuracy_amb", "accuracy_dis"), "diff-bias": ("diff_bias_amb", "diff_bias_dis")}
-    for kind, both in kinds.items():
-        means: list[list[float]] = []
-        for metric in both:
-            sides = [_mean_of_rows(side, metric) for side in zip(*contrast.runs, strict=True)]
-            known = [mean for mean in sides if mean is not None]
-            if len(known) < len(sides):
+    runs_before = [before for before, _ in contrast.run_pairs]
+    runs_after = [after for _, after in contrast.run_pairs]
+    for kind, metrics in kinds.items():
+        means_before: list[float] = []
+        means_after: list[float] = []
+        for metric in metrics:
+            before, after = _mean_over_rows(runs_before, metric), _mean_over_rows(runs_after, metric)
+            if before is None or after is None:
                 return None
-            lines.append(TableRow(_plain_cells(f"{kind}, {CONTEXTS[metric[-3:]]}", *known)))
-            means.append(known)
-        lines.append(TableRow(_plain_cells(f"{kind}, both", *map(scores.mean_over_contexts, *means)), "total"))
-    names = (contrast.before_name, contrast.after_name)
-    head = [Cell("", kind="text"), *map(Cell, (*names, "change in points", "relative change"))]
-    return Table(_SIXTEEN, [head], [Body(lines)])
+            context = CONTEXTS[scores.CONTEXTS[metric]]
+            rows.append(TableRow(_plain_cells(f"{kind}, {context}", before, after)))
+            means_before.append(before)
+            means_after.append(after)
+        both_before = scores.mean_over_contexts(*means_before)
+        both_after = scores.mean_over_contexts(*means_after)
+        rows.append(TableRow(_plain_cells(f"{kind}, both", both_before, both_after), "total"))
+    titles = (contrast.before_name, contrast.after_name, "change in points", "relative change")
+    header = [Cell("", kind="text"), *map(Cell, titles)]
+    return Table(_ALL_ROWS_CAPTION, [header], [Body(rows)])
 
 
 def _plain_cells(label: str, before: float, after: float) -> list[Cell]:
     change = BiasChange(before, after, None, None, None)
-    numbers = [Cell(number_text(value, 4)) for value in (before, after)]
-    return [name(label), *numbers, Cell(points(change.difference)), Cell(relative(change.relative))]
+    return [
+        name(label),
+        Cell(number_text(before, 4)),
+        Cell(number_text(after, 4)),
+        Cell(points(change.difference)),
+        Cell(relative(change.relative)),
+    ]
 
 
-def _mean_of_rows(runs: Sequence[BiasRun], metric: str) -> float | None:
+def _mean_over_rows(runs: Sequence[BiasRun], metric: str) -> float | None:
+    """Return the mean over the rows of KoBBQ's results tables: overall, every label, every category."""
     values = []
     for run in runs:
-        kinds = groups_of([run])
+        kinds = groups_by_kind([run])
         for group in (OVERALL, *kinds.get("label", []), *kinds.get("category", [])):
             result = run.result(metric, group)
             if result is None or result.value is None:
@@ -413,37 +493,52 @@ def _mean_of_rows(runs: Sequence[BiasRun], metric: str) -> float | None:
 
 
 def _figures(contrast: Contrast) -> list[Figure]:
-    before, after = (PromptFamily(list(side)) for side in zip(*contrast.runs, strict=True))
+    """Return an arrow chart for each kind of context; both have the same scale of bias."""
+    before = PromptFamily([run for run, _ in contrast.run_pairs])
+    after = PromptFamily([run for _, run in contrast.run_pairs])
     biases = bias_metrics(before.runs)
-    groups = groups_of([*before.runs, *after.runs])
-    names = [OVERALL, *(group for found in groups.values() for group in found)]
-    estimates = [e for metric in biases for group in names for e in _estimates(before, after, metric, group) or ()]
-    limit = plots.limit_of(estimates)
+    kinds = groups_by_kind([*before.runs, *after.runs])
+    all_groups = [OVERALL]
+    for groups in kinds.values():
+        all_groups += groups
+    all_values: list[PlottedValue] = []
+    for bias in biases:
+        for group in all_groups:
+            all_values += _before_and_after(before, after, bias, group) or ()
+    limit = plots.limit_of(all_values)
     figures = []
-    for (context, what), bias in zip(CONTEXTS.items(), biases, strict=True):
-
-        def row(group: str, metrics: tuple[str, str] = (f"accuracy_{context}", bias)) -> plots.ArrowRow:
-            label = group.partition("=")[2] or group
-            return plots.ArrowRow(label, *(_estimates(before, after, metric, group) for metric in metrics))
-
-        rows = [row(OVERALL)]
-        for kind, found in groups.items():
-            rows += [plots.ArrowRow(f"by {kind}"), *map(row, found)]
+    for (context, context_title), bias in zip(CONTEXTS.items(), biases, strict=True):
+        metrics = (f"accuracy_{context}", bias)
+        rows = [_arrow_row(before, after, OVERALL, metrics)]
+        for kind, groups in kinds.items():
+            rows.append(plots.ArrowRow(f"by {kind}"))
+            rows += [_arrow_row(before, after, group, metrics) for group in groups]
         description = (
-            f"{contrast.title}, {what} contexts: from {contrast.before_name} (○) to {contrast.after_name} (arrow)"
+            f"{contrast.title}, {context_title} contexts: from {contrast.before_name} (○) to "
+            f"{contrast.after_name} (arrow)"
         )
-        chart = plots.arrow_chart(rows, (f"{what} contexts", bias_name(bias)), limit, description)
-        figures.append(Figure(chart.svg(), f"{description}; beside it the change in points."))
+        chart = plots.arrow_chart(rows, (f"{context_title} contexts", bias_name(bias)), limit, description)
+        figures.append(Figure(chart.svg(), f"{description}, with the change in points."))
     return figures
 
 
-def _estimates(
+def _arrow_row(before: PromptFamily, after: PromptFamily, group: str, metrics: tuple[str, str]) -> plots.ArrowRow:
+    accuracy, bias = metrics
+    return plots.ArrowRow(
+        group.partition("=")[2] or group,
+        _before_and_after(before, after, accuracy, group),
+        _before_and_after(before, after, bias, group),
+    )
+
+
+def _before_and_after(
     before: PromptFamily, after: PromptFamily, metric: str, group: str
-) -> tuple[plots.PlottedValue, plots.PlottedValue] | None:
-    found = [side.result(metric, group) for side in (before, after)]
-    if found[0] is None or found[1] is None:
+) -> tuple[PlottedValue, PlottedValue] | None:
+    result_before, result_after = before.result(metric, group), after.result(metric, group)
+    if result_before is None or result_after is None:
         return None
-    values = [result.value for result in found if result is not None]
-    title = f"{metric}, {group}: from {number_text(values[0], DIGITS)} to {number_text(values[1], DIGITS)}"
-    first, second = (plots.PlottedValue(value, title="" if None in values else title) for value in values)
-    return first, second
+    title = ""
+    if result_before.value is not None and result_after.value is not None:
+        values = f"from {number_text(result_before.value, DIGITS)} to {number_text(result_after.value, DIGITS)}"
+        title = f"{metric}, {group}: {values}"
+    return PlottedValue(result_before.value, title=title), PlottedValue(result_after.value, title=title)

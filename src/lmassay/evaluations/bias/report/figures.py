@@ -1,4 +1,4 @@
-"""Figures of the bias section: categories, and how much the prompt alone moves a number."""
+"""Figures of the bias section: bias by category, and how much the prompt alone changes a number."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from statistics import stdev
 
 from lmassay.evaluations.bias import scores
 from lmassay.evaluations.bias.report import plots
+from lmassay.evaluations.bias.report.plots import PlottedValue
 from lmassay.evaluations.bias.report.runs import (
     CONTEXTS,
     OVERALL,
@@ -14,113 +15,133 @@ from lmassay.evaluations.bias.report.runs import (
     PromptFamily,
     bias_metrics,
     bias_name,
-    groups_of,
+    groups_by_kind,
 )
 from lmassay.evaluations.bias.report.tables import DIGITS, by_group, metric_columns, prompt_name
 from lmassay.reporting.blocks import Block, Body, Cell, Figure, Figures, Folded, Heading, Note, Table, TableRow, name
 from lmassay.reporting.numbers import interval_text, number_text, value_text
 
 MOST_FAMILIES = 12
-
-
-def categories(families: Sequence[PromptFamily]) -> list[Block]:
-    """For each family a figure a context, one scale of bias for all of them, and the numbers folded below."""
-    runs = [run for family in families for run in family.runs]
-    biases = bias_metrics(runs)
-    drawn = families[:MOST_FAMILIES]
-    limit = plots.limit_of(
-        [e for f in drawn for metric in biases for group in _groups(f) if (e := _estimate(f, metric, group))]
-    )
-    blocks: list[Block] = []
-    for number, family in enumerate(drawn):
-        figures = []
-        for (context, what), bias in zip(CONTEXTS.items(), biases, strict=True):
-            rows = _rows(family, f"accuracy_{context}", bias)
-            heads = (f"{what} contexts", bias_name(bias))
-            chart = plots.bar_chart(rows, heads, limit, f"{family.title}: {what} contexts by category")
-            figures.append(Figure(chart.svg(), f"{family.title}, {what} contexts."))
-        blocks.append(Heading(f"By category: {family.title}" if len(drawn) > 1 else "By category"))
-        blocks += [Note(_legend(families))] if number == 0 else []
-        blocks.append(Figures(figures, "middle"))
-        blocks.append(Folded(f"All numbers of {family.title} by label and category", [by_group(family)]))
-    if left_out := len(families) - len(drawn):
-        blocks.append(Note(f"{left_out} more are not drawn; report them by themselves."))
-    return blocks
-
-
-def spread(families: Sequence[PromptFamily]) -> list[Block]:
-    """How far apart the prompts of one family are."""
-    several = [family for family in families if len(family.runs) > 1]
-    if not several:
-        return []
-    shown = [c for c in metric_columns([run for f in several for run in f.runs]) if c.context]
-    biases = [column.metric for column in shown if not column.metric.startswith("accuracy")]
-    limit = plots.limit_of(
-        [plots.PlottedValue(v) for f in several for metric in biases for _, v in f.of_prompts(metric)]
-    )
-    figures = []
-    for column in shown:
-        title = f"{column.title}, {CONTEXTS[column.context]} contexts"
-        strips = [_strip(family, column.metric) for family in several[:MOST_FAMILIES]]
-        low = -limit if column.metric in biases else 0.0
-        chart = plots.strip_chart(strips, low, title, f"{title}: each prompt a dot")
-        figures.append(Figure(chart.svg(), ""))
-    return [
-        Heading("What the prompt alone changes"),
-        Note(_moved(several, (biases[0], "accuracy_amb"))),
-        Figures(figures, "middle"),
-        _spread_table(several),
-    ]
-
+"""Only the first so many families are drawn."""
 
 # --- categories -------------------------------------------------------------------------------------------------------
 
 
-def _legend(families: Sequence[PromptFamily]) -> str:
-    """What the bars mean."""
-    several = any(len(family.runs) > 1 for family in families)
-    ticks = " The bar is the mean over prompts, ticks below it are the prompts." if several else ""
-    return (
-        "The line across a bar is its interval, which ends where its bound does. The shaded room around zero is what "
-        "the accuracy leaves to the bias: strong at the accuracy found, faint as far as its interval allows." + ticks
+def categories(families: Sequence[PromptFamily]) -> list[Block]:
+    """Return, for each family, a figure per kind of context and the numbers folded below.
+
+    All figures have the same scale of bias.
+    """
+    biases = bias_metrics([run for family in families for run in family.runs])
+    drawn_families = families[:MOST_FAMILIES]
+    all_values = []
+    for family in drawn_families:
+        for bias in biases:
+            for group in _groups(family):
+                value = _plotted_value(family, bias, group)
+                if value is not None:
+                    all_values.append(value)
+    limit = plots.limit_of(all_values)
+    blocks: list[Block] = []
+    for number, family in enumerate(drawn_families):
+        figures = []
+        for (context, context_title), bias in zip(CONTEXTS.items(), biases, strict=True):
+            rows = _bar_rows(family, f"accuracy_{context}", bias)
+            titles = (f"{context_title} contexts", bias_name(bias))
+            chart = plots.bar_chart(rows, titles, limit, f"{family.title}: {context_title} contexts by category")
+            figures.append(Figure(chart.svg(), f"{family.title}, {context_title} contexts."))
+        blocks.append(Heading(f"By category: {family.title}" if len(drawn_families) > 1 else "By category"))
+        if number == 0:
+            blocks.append(Note(_how_to_read(families)))
+        blocks.append(Figures(figures, "middle"))
+        blocks.append(Folded(f"All numbers of {family.title} by label and category", [by_group(family)]))
+    left_out = len(families) - len(drawn_families)
+    if left_out:
+        blocks.append(Note(f"{left_out} more are not drawn; make a report of these runs alone to see them."))
+    return blocks
+
+
+def _how_to_read(families: Sequence[PromptFamily]) -> str:
+    text = (
+        "The line across a bar is its interval, cut off at the bound. The shaded area around zero is the bias that the "
+        "accuracy leaves room for: dark at the measured accuracy, light within its interval."
     )
+    if any(len(family.runs) > 1 for family in families):
+        text += " The bar is the mean over prompts; the ticks below it are the prompts."
+    return text
 
 
 def _groups(family: PromptFamily) -> list[str]:
-    return [OVERALL, *(group for groups in groups_of(family.runs).values() for group in groups)]
+    groups = [OVERALL]
+    for members in groups_by_kind(family.runs).values():
+        groups += members
+    return groups
 
 
-def _rows(family: PromptFamily, accuracy: str, bias: str) -> list[plots.BarRow]:
-    rows = [plots.BarRow(OVERALL, _estimate(family, accuracy, OVERALL), _estimate(family, bias, OVERALL))]
-    for kind, groups in groups_of(family.runs).items():
+def _bar_rows(family: PromptFamily, accuracy: str, bias: str) -> list[plots.BarRow]:
+    def row(label: str, group: str) -> plots.BarRow:
+        return plots.BarRow(label, _plotted_value(family, accuracy, group), _plotted_value(family, bias, group))
+
+    rows = [row(OVERALL, OVERALL)]
+    for kind, groups in groups_by_kind(family.runs).items():
         rows.append(plots.BarRow(f"by {kind}"))
-        rows += [
-            plots.BarRow(group.partition("=")[2], _estimate(family, accuracy, group), _estimate(family, bias, group))
-            for group in groups
-        ]
+        rows += [row(group.partition("=")[2], group) for group in groups]
     return rows
 
 
-def _estimate(family: PromptFamily, metric: str, group: str) -> plots.PlottedValue | None:
+def _plotted_value(family: PromptFamily, metric: str, group: str) -> PlottedValue | None:
     result = family.result(metric, group)
     if result is None:
         return None
     if result.value is None:
-        return plots.PlottedValue(None, title=value_text(result))
-    prompts = [value for _, value in family.of_prompts(metric, group)] if len(family.runs) > 1 else []
-    bound = None if metric.startswith("accuracy") else family.bound(metric, group)
+        return PlottedValue(None, title=value_text(result))
+    prompt_values = []
+    if len(family.runs) > 1:
+        prompt_values = [value for _, value in family.prompt_values(metric, group)]
     title = f"{metric}, {group}: {number_text(result.value, DIGITS)} {interval_text(result, DIGITS)}, n {result.n:,}"
-    title += f"; bound ±{bound[0]:.{DIGITS}f}" if bound else ""
-    return plots.PlottedValue(result.value, result.low, result.high, prompts, bound, title)
+    bound = None if metric.startswith("accuracy") else family.bound(metric, group)
+    if bound:
+        title += f"; bound ±{bound[0]:.{DIGITS}f}"
+    return PlottedValue(result.value, result.low, result.high, prompt_values, bound, title)
 
 
 # --- spread over prompts ----------------------------------------------------------------------------------------------
 
 
+def spread(families: Sequence[PromptFamily]) -> list[Block]:
+    """Return how far apart the prompts of one family are, if any family has several."""
+    with_several = [family for family in families if len(family.runs) > 1]
+    if not with_several:
+        return []
+    runs = [run for family in with_several for run in family.runs]
+    columns = [column for column in metric_columns(runs) if column.context]
+    biases = [column.metric for column in columns if not column.metric.startswith("accuracy")]
+    bias_values = []
+    for family in with_several:
+        for bias in biases:
+            bias_values += [PlottedValue(value) for _, value in family.prompt_values(bias)]
+    limit = plots.limit_of(bias_values)
+    figures = []
+    for column in columns:
+        title = f"{column.full_title} contexts"
+        strips = [_strip(family, column.metric) for family in with_several[:MOST_FAMILIES]]
+        low = -limit if column.metric in biases else 0.0
+        chart = plots.strip_chart(strips, low, title, f"{title}: each prompt a dot")
+        figures.append(Figure(chart.svg(), ""))
+    return [
+        Heading("What the prompt alone changes"),
+        Note(_largest_effects(with_several, (biases[0], "accuracy_amb"))),
+        Figures(figures, "middle"),
+        _spread_table(with_several),
+    ]
+
+
 def _strip(family: PromptFamily, metric: str) -> plots.Strip:
-    found = [(f"{prompt_name(run)}: {number_text(value, DIGITS)}", value) for run, value in family.of_prompts(metric)]
-    values = [value for _, value in found]
-    return plots.Strip(family.title, found, _mean_and_spread(values) if values else plots.NO_DATA)
+    dots = []
+    for run, value in family.prompt_values(metric):
+        dots.append((f"{prompt_name(run)}: {number_text(value, DIGITS)}", value))
+    values = [value for _, value in dots]
+    return plots.Strip(family.title, dots, _mean_and_spread(values) if values else plots.NO_DATA)
 
 
 def _mean_and_spread(values: Sequence[float]) -> str:
@@ -129,45 +150,55 @@ def _mean_and_spread(values: Sequence[float]) -> str:
 
 
 def _spread_table(families: Sequence[PromptFamily]) -> Table:
-    found = metric_columns([run for family in families for run in family.runs])
-    titles = [f"{c.title}, {CONTEXTS[c.context]}" if c.context else c.title for c in found]
-    lines = []
+    columns = metric_columns([run for family in families for run in family.runs])
+    rows = []
     for family in families:
-        small = [family.variant] if family.variant else []
-        cells = [_spread_cell(family.of_prompts(column.metric)) for column in found]
-        lines.append(TableRow([name(family.first.model, *small, f"{len(family.runs)} prompts"), *cells]))
+        small_print = [family.variant] if family.variant else []
+        small_print.append(f"{len(family.runs)} prompts")
+        cells = [_spread_cell(family.prompt_values(column.metric)) for column in columns]
+        rows.append(TableRow([name(family.first.model, *small_print), *cells]))
     caption = (
-        "Highest less lowest prompt in points; which they are, their mean and standard deviation. The prompts of one "
-        "file ask the same of the same questions: only the wording differs."
+        "The highest minus the lowest prompt in points; which prompts they are, and mean and standard deviation over "
+        "prompts. The prompts of one file ask the same questions; only the wording differs."
     )
-    return Table(caption, [[Cell("model", kind="text"), *map(Cell, titles)]], [Body(lines)], dense=True)
+    header = [Cell("model", kind="text"), *(Cell(column.full_title) for column in columns)]
+    return Table(caption, [header], [Body(rows)], dense=True)
 
 
-def _spread_cell(found: Sequence[tuple[BiasRun, float]]) -> Cell:
-    if not found:
+def _spread_cell(prompt_values: Sequence[tuple[BiasRun, float]]) -> Cell:
+    if not prompt_values:
         return Cell(plots.NO_DATA)
-    (low, least), (high, most) = (end(found, key=lambda pair: pair[1]) for end in (min, max))
-    small = [
-        f"lowest {number_text(least, DIGITS)} ({prompt_name(low)})",
-        f"highest {number_text(most, DIGITS)} ({prompt_name(high)})",
-        f"mean {_mean_and_spread([value for _, value in found])}",
+    by_value = sorted(prompt_values, key=lambda pair: pair[1])
+    lowest_run, lowest = by_value[0]
+    highest = by_value[-1][1]
+    # Of several prompts with the highest value, the first one is named, as for the lowest.
+    highest_run = next(run for run, value in by_value if value == highest)
+    small_print = [
+        f"lowest {number_text(lowest, DIGITS)} ({prompt_name(lowest_run)})",
+        f"highest {number_text(highest, DIGITS)} ({prompt_name(highest_run)})",
+        f"mean {_mean_and_spread([value for _, value in prompt_values])}",
     ]
-    return Cell(f"{100 * (most - least):.1f} points", small)
+    return Cell(f"{100 * (highest - lowest):.1f} points", small_print)
 
 
-def _moved(families: Sequence[PromptFamily], metrics: Sequence[str]) -> str:
-    """The sentence: how far the prompt alone moves bias and accuracy, at most."""
-    told = []
+def _largest_effects(families: Sequence[PromptFamily], metrics: Sequence[str]) -> str:
+    """Say how much the prompt alone changes bias and accuracy at most."""
+    effects = []
     for metric in metrics:
-        ranges = [
-            (max(values) - min(values), family, values)
-            for family in families
-            if (values := [value for _, value in family.of_prompts(metric)])
-        ]
-        if ranges:
-            width, family, values = max(ranges, key=lambda found: found[0])
-            whose = f"{family.title}, " if len(families) > 1 else ""
-            ends = f"{number_text(min(values), DIGITS)} to {number_text(max(values), DIGITS)}"
-            what = "accuracy" if metric.startswith("accuracy") else bias_name(metric)
-            told.append(f"{what} by {'up to ' if whose else ''}{100 * width:.1f} points ({whose}{ends})")
-    return f"In ambiguous contexts the wording of the prompt alone moves {' and '.join(told)}." if told else ""
+        widest: tuple[float, PromptFamily, list[float]] | None = None
+        for family in families:
+            values = [value for _, value in family.prompt_values(metric)]
+            if values and (widest is None or max(values) - min(values) > widest[0]):
+                widest = (max(values) - min(values), family, values)
+        if widest is None:
+            continue
+        width, family, values = widest
+        metric_title = "accuracy" if metric.startswith("accuracy") else bias_name(metric)
+        span = f"{number_text(min(values), DIGITS)} to {number_text(max(values), DIGITS)}"
+        if len(families) > 1:
+            effects.append(f"{metric_title} by up to {100 * width:.1f} points ({family.title}, {span})")
+        else:
+            effects.append(f"{metric_title} by {100 * width:.1f} points ({span})")
+    if not effects:
+        return ""
+    return f"In ambiguous contexts the wording of the prompt alone changes {' and '.join(effects)}."

@@ -1,6 +1,6 @@
-"""Figures of the bias section: accuracy and bias side by side, a row a category; arrows between two; prompts as dots.
+"""Charts of the bias section: accuracy and bias side by side with a row per category, arrows, and prompts as dots.
 
-What a colour says, a position says, too.
+Whatever a colour shows is also shown by a position, so the charts can be read without colour.
 """
 
 from __future__ import annotations
@@ -26,8 +26,11 @@ from lmassay.reporting.chart import (
 )
 
 NO_DATA = "no data (n = 0)"
+# The possible ends of the bias scale; the smallest that fits is taken, so that figures are easy to compare.
 _LIMITS = (0.1, 0.2, 0.3, 0.4, 0.6, 0.8, 1.0)
+# Relative widths of the two panels.
 _ACCURACY_SHARE, _BIAS_SHARE = 5.0, 7.0
+# Heights in pixels.
 _BAR = 9.0
 _LANE = 14.0
 _LANE_WITH_PROMPTS = 20.0
@@ -36,9 +39,9 @@ _PROMPT_LENGTH = 5.0
 
 @dataclass(frozen=True, slots=True)
 class PlottedValue:
-    """A value with its interval, those of single prompts, and how far from zero it could be.
+    """A value with its interval, the values of single prompts, and the bound of how far from zero it can be.
 
-    ``title`` is shown on pointing at it, or written where there is no value.
+    ``title`` is shown as a tooltip, or as text in place of a missing value.
     """
 
     value: float | None
@@ -77,7 +80,7 @@ class ArrowRow:
 
 @dataclass(frozen=True, slots=True)
 class Strip:
-    """The values of single prompts, each with its title, and what sums them up."""
+    """The values of single prompts, each with its tooltip, and a text that summarises them."""
 
     label: str
     values: Sequence[tuple[str, float]]
@@ -86,52 +89,58 @@ class Strip:
 
 @dataclass(frozen=True, slots=True)
 class _PlottedMark:
-    """The marks of a value, and the text beside them."""
+    """The marks of a value, and the text next to them."""
 
     mark: Mark
     note: str = ""
 
 
-def limit_of(estimates: Sequence[PlottedValue]) -> float:
-    """Half the width of a scale around zero: as little as holds all values, intervals and bounds."""
+def limit_of(values: Sequence[PlottedValue]) -> float:
+    """Return the end of a scale around zero that fits all values, intervals and bounds."""
     largest = 0.0
-    for estimate in estimates:
-        ends = [estimate.value, estimate.low, estimate.high, *estimate.prompts]
-        if estimate.bound is not None:
-            ends.append(estimate.bound[0])
+    for plotted in values:
+        ends = [plotted.value, plotted.low, plotted.high, *plotted.prompts]
+        if plotted.bound is not None:
+            ends.append(plotted.bound[0])
         for end in ends:
             largest = max(largest, abs(end or 0.0))
-    return next((limit for limit in _LIMITS if largest <= limit), 1.0)
+    for limit in _LIMITS:
+        if largest <= limit:
+            return limit
+    return _LIMITS[-1]
 
 
-def bar_chart(rows: Sequence[BarRow], heads: tuple[str, str], limit: float, description: str) -> Chart:
-    """Accuracy to the left, bias to the right with the room that its bound leaves shaded.
+def bar_chart(rows: Sequence[BarRow], titles: tuple[str, str], limit: float, description: str) -> Chart:
+    """Draw bars: accuracy on the left, bias on the right, with the area within its bound shaded.
 
-    ``heads`` are what the figure is about, and what its bias is called.
+    ``titles`` are the title of the chart and the name of the bias score.
     """
-    has_prompts = any(value is not None and value.prompts for row in rows for value in (row.accuracy, row.bias))
+    has_prompts = False
+    for row in rows:
+        for plotted in (row.accuracy, row.bias):
+            has_prompts = has_prompts or (plotted is not None and bool(plotted.prompts))
     axis = _categories(rows, _LANE_WITH_PROMPTS if has_prompts else _LANE)
     accuracies: list[_PlottedMark | None] = []
     biases: list[_PlottedMark | None] = []
     for number, row in enumerate(rows):
         accuracies.append(None if row.accuracy is None else _accuracy_bar(row.accuracy, number))
         biases.append(None if row.bias is None else _bias_bar(row.bias, number, limit))
-    return _side_by_side(axis, accuracies, biases, heads, limit, description)
+    return _side_by_side(axis, accuracies, biases, titles, limit, description)
 
 
-def arrow_chart(rows: Sequence[ArrowRow], heads: tuple[str, str], limit: float, description: str) -> Chart:
-    """From a hollow dot (before) to an arrowhead (after)."""
+def arrow_chart(rows: Sequence[ArrowRow], titles: tuple[str, str], limit: float, description: str) -> Chart:
+    """Draw arrows from a hollow dot (before) to an arrowhead (after)."""
     axis = _categories(rows, _LANE)
     accuracies: list[_PlottedMark | None] = []
     biases: list[_PlottedMark | None] = []
     for number, row in enumerate(rows):
         accuracies.append(None if row.accuracy is None else _arrow(*row.accuracy, number, 0.0))
         biases.append(None if row.bias is None else _arrow(*row.bias, number, -limit))
-    return _side_by_side(axis, accuracies, biases, heads, limit, description)
+    return _side_by_side(axis, accuracies, biases, titles, limit, description)
 
 
 def strip_chart(strips: Sequence[Strip], low: float, title: str, description: str) -> Chart:
-    """A row of dots for each series, with their range and their mean; ``low`` is 0, or the lower end around zero."""
+    """Draw a row of dots per strip, with range and mean; ``low`` is 0, or the lower end of a scale around zero."""
     axis = CategoryAxis([Category(strip.label, note=strip.summary) for strip in strips])
     marks = [_strip(strip, number) for number, strip in enumerate(strips) if strip.values]
     x = LinearAxis(low=low, high=1.0 if low == 0 else -low)
@@ -139,7 +148,7 @@ def strip_chart(strips: Sequence[Strip], low: float, title: str, description: st
 
 
 def signed(value: float, digits: int = 3) -> str:
-    """A number with its sign; a zero has none.
+    """Return a number with its sign; zero has none.
 
     >>> signed(0.25), signed(-0.25), signed(-0.0001)
     ('+0.250', '−0.250', '0.000')
@@ -160,11 +169,11 @@ def _side_by_side(
     axis: CategoryAxis,
     accuracies: Sequence[_PlottedMark | None],
     biases: Sequence[_PlottedMark | None],
-    heads: tuple[str, str],
+    titles: tuple[str, str],
     limit: float,
     description: str,
 ) -> Chart:
-    title, bias_title = heads
+    title, bias_title = titles
     around_zero = LinearAxis(
         low=-limit,
         high=limit,
@@ -197,51 +206,51 @@ def _notes(column: Sequence[_PlottedMark | None]) -> list[PanelNote]:
 # --- the marks of a row -----------------------------------------------------------------------------------------------
 
 
-def _accuracy_bar(estimate: PlottedValue, row: int) -> _PlottedMark:
-    if estimate.value is None:
-        return _no_value(estimate, row, 0.0)
-    bar = Bar(0.0, estimate.value, row, thickness=_BAR, style="share")
-    return _PlottedMark(_with_prompts([bar, *_interval(estimate, row)], estimate, row), f"{estimate.value:.3f}")
+def _accuracy_bar(plotted: PlottedValue, row: int) -> _PlottedMark:
+    if plotted.value is None:
+        return _no_value(plotted, row, 0.0)
+    bar = Bar(0.0, plotted.value, row, thickness=_BAR, style="share")
+    return _PlottedMark(_with_prompts([bar, *_interval(plotted, row)], plotted, row), f"{plotted.value:.3f}")
 
 
-def _bias_bar(estimate: PlottedValue, row: int, limit: float) -> _PlottedMark:
-    if estimate.value is None:
-        return _no_value(estimate, row, -limit)
+def _bias_bar(plotted: PlottedValue, row: int, limit: float) -> _PlottedMark:
+    if plotted.value is None:
+        return _no_value(plotted, row, -limit)
     marks: list[Mark] = []
-    for style, end in zip(("band", "reach"), estimate.bound or (), strict=False):
+    for style, end in zip(("band", "reach"), plotted.bound or (), strict=False):
         marks.append(Bar(-end, end, row, thickness=_BAR + 2, style=style))
-    style = "toward" if estimate.value > 0 else "against"
-    marks.append(Bar(0.0, estimate.value, row, thickness=_BAR, style=style))
-    marks += _interval(_within_bound(estimate), row)
-    return _PlottedMark(_with_prompts(marks, estimate, row), signed(estimate.value))
+    style = "toward" if plotted.value > 0 else "against"
+    marks.append(Bar(0.0, plotted.value, row, thickness=_BAR, style=style))
+    marks += _interval(_within_bound(plotted), row)
+    return _PlottedMark(_with_prompts(marks, plotted, row), signed(plotted.value))
 
 
-def _within_bound(estimate: PlottedValue) -> PlottedValue:
-    """What the accuracy leaves no room for cannot be, whatever an interval made of few templates says."""
-    if estimate.value is None or estimate.bound is None or estimate.low is None or estimate.high is None:
-        return estimate
-    most = max(estimate.bound[1], abs(estimate.value))
-    return replace(estimate, low=max(estimate.low, -most), high=min(estimate.high, most))
+def _within_bound(plotted: PlottedValue) -> PlottedValue:
+    """Cut off the interval at the bound: with few templates it can reach values that the accuracy rules out."""
+    if plotted.value is None or plotted.bound is None or plotted.low is None or plotted.high is None:
+        return plotted
+    limit = max(plotted.bound[1], abs(plotted.value))
+    return replace(plotted, low=max(plotted.low, -limit), high=min(plotted.high, limit))
 
 
-def _interval(estimate: PlottedValue, row: int) -> list[Mark]:
-    """The interval across the bar."""
-    if estimate.low is None or estimate.high is None:
+def _interval(plotted: PlottedValue, row: int) -> list[Mark]:
+    """Return the line across the bar."""
+    if plotted.low is None or plotted.high is None:
         return []
-    return [Interval(estimate.low, estimate.high, row, style="interval", caps=True)]
+    return [Interval(plotted.low, plotted.high, row, style="interval", caps=True)]
 
 
-def _with_prompts(marks: Sequence[Mark], estimate: PlottedValue, row: int) -> Group:
-    """Single prompts are strokes below the bar, which moves up to make room for them."""
-    if not estimate.prompts:
-        return Group(marks, series=0, title=estimate.title)
+def _with_prompts(marks: Sequence[Mark], plotted: PlottedValue, row: int) -> Group:
+    """Add the values of single prompts as strokes below the bar, which moves up to make room for them."""
+    if not plotted.prompts:
+        return Group(marks, series=0, title=plotted.title)
     bar_and_strokes: list[Mark] = [Group(marks, shift=(0.0, -_PROMPT_LENGTH / 2))]
     top_of_strokes = _BAR / 2 - _PROMPT_LENGTH / 2 + 1
-    for value in estimate.prompts:
+    for value in plotted.prompts:
         bar_and_strokes.append(
             Stroke(value, row, above=-top_of_strokes, below=top_of_strokes + _PROMPT_LENGTH, style="prompt")
         )
-    return Group(bar_and_strokes, series=0, title=estimate.title)
+    return Group(bar_and_strokes, series=0, title=plotted.title)
 
 
 def _arrow(before: PlottedValue, after: PlottedValue, row: int, left: float) -> _PlottedMark:
@@ -251,8 +260,8 @@ def _arrow(before: PlottedValue, after: PlottedValue, row: int, left: float) -> 
     return _PlottedMark(Group([Arrow(before.value, after.value, row)], series=0, title=after.title), change)
 
 
-def _no_value(estimate: PlottedValue, row: int, left: float) -> _PlottedMark:
-    return _PlottedMark(Label(left, row, estimate.title or NO_DATA))
+def _no_value(plotted: PlottedValue, row: int, left: float) -> _PlottedMark:
+    return _PlottedMark(Label(left, row, plotted.title or NO_DATA))
 
 
 def _strip(strip: Strip, row: int) -> Group:

@@ -1,6 +1,6 @@
-"""Runs of the bias evaluation as the report needs them.
+"""The runs that the bias section reports: statistics of their answers, and families of runs.
 
-What their rows show, runs that differ only in the prompt (a family), and the mean over a family.
+A family is one model asked under several prompts of one file; its runs differ in nothing but the prompt.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ import re
 from collections import Counter, deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 from lmassay.evaluations.bias import scores
 from lmassay.evaluations.bias.items import LETTERS
@@ -20,24 +20,24 @@ from lmassay.statistics.table import ScoreTable
 from lmassay.storage.store import Store
 from lmassay.types import Combination, Result, Row, RunRecord
 
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
-    Floats = NDArray[np.float64]
-
 Reading = Literal["agree", "neither", "robust", "reference", "different"]
-"""How the two parsers read an answer: alike, not at all, only one of them, or as different choices."""
+"""How the two parsers read an answer: the same, not at all, only one of them, or as different choices."""
 
+OVERALL = "overall"
 MOST_SHAPES = 400
-_BOUNDING = frozenset({"accuracy_amb", "accuracy_dis", "diff_bias_amb", "correct_biased", "correct_counter"})
+"""How many different forms of answers are kept as examples; the counts include all of them."""
+
+# The scores that the bounds of the bias scores depend on.
+_BOUNDING_SCORES = frozenset({"accuracy_amb", "accuracy_dis", "diff_bias_amb", "correct_biased", "correct_counter"})
 _LONGEST_SHAPE = 80
-_LETTER = re.compile(rf"(?<![A-Za-z])[{LETTERS}{LETTERS.lower()}](?![A-Za-z])")
+_SINGLE_LETTER = re.compile(rf"(?<![A-Za-z])[{LETTERS}{LETTERS.lower()}](?![A-Za-z])")
+
+# --- statistics of the answers of a run -------------------------------------------------------------------------------
 
 
 @dataclass(slots=True)
 class AnswerExample:
-    """The first answer of a shape, and how many there are of it."""
+    """An answer that stands for others like it, and how many there are."""
 
     row: Row
     times: int = 1
@@ -45,68 +45,78 @@ class AnswerExample:
 
 @dataclass(slots=True)
 class AnswerStatistics:
-    """Counts over all rows, and a few rows to show, however many there are."""
+    """Counts over all answers of a run, and a few answers to show. Its size does not grow with the number of rows."""
 
     choices: int = 0
+    """The largest number of choices of a question."""
     finishes: Counter[str] = field(default_factory=Counter)
     readings: Counter[Reading] = field(default_factory=Counter)
     by_rotation: dict[str, list[int]] = field(default_factory=dict)
-    """Rotation → (answers out of choice, answers)."""
+    """Rotation → [answers out of choice, answers]."""
     shapes: dict[tuple[Reading, str], AnswerExample] = field(default_factory=dict)
-    """Answers that the parsers read differently, or neither reads; those that differ only in the choice are one."""
+    """Answers on which the parsers disagree, or that neither reads; those that differ only in the choice are one."""
     stereotypes: dict[str, AnswerExample] = field(default_factory=dict)
-    """Category → a stereotyped answer where the context does not say, the one that stays in most orders of choices."""
+    """Category → a stereotyped answer in an ambiguous context, the one given in most orders of the choices."""
     scored: dict[str, Counter[str]] = field(default_factory=dict)
-    """Group → how many answers have each score: what the bounds of the bias scores depend on."""
-    _streak: AnswerExample | None = None
+    """Group → how many answers have each of the scores that the bounds of the bias scores depend on."""
+    _current_stereotype: AnswerExample | None = None
 
     def add(self, row: Row) -> None:
+        """Count a row of the run."""
         self.choices = max(self.choices, len(row.example.inputs.get("choices", ())))
-        self._note_finish(row)
+        self._count_finish(row)
         if row.state != "scored":
             return
         details, groups = row.score.details, row.example.groups
-        for group in (OVERALL, *(f"{kind}={groups[kind]}" for kind in ("label", "category") if kind in groups)):
-            self.scored.setdefault(group, Counter()).update(row.score.values.keys() & _BOUNDING)
-        asked = self.by_rotation.setdefault(groups.get("rotation", ""), [0, 0])
-        asked[0] += details.get("letter") is None
-        asked[1] += 1
+        group_names = [OVERALL]
+        for kind in ("label", "category"):
+            if kind in groups:
+                group_names.append(f"{kind}={groups[kind]}")
+        for group in group_names:
+            self.scored.setdefault(group, Counter()).update(row.score.values.keys() & _BOUNDING_SCORES)
+        rotation_counts = self.by_rotation.setdefault(groups.get("rotation", ""), [0, 0])
+        rotation_counts[0] += details.get("letter") is None
+        rotation_counts[1] += 1
         if "raw" in details:
-            self._note_reading(row, details)
+            self._count_reading(row, details)
         if groups.get("context") == "amb" and details.get("role") == "biased":
-            self._note_stereotype(row, groups)
+            self._add_stereotype(row, groups)
 
-    def take_in(self, other: AnswerStatistics) -> None:
-        """Add what was seen of another prompt."""
+    def merge(self, other: AnswerStatistics) -> None:
+        """Add the statistics of another prompt."""
         self.choices = max(self.choices, other.choices)
         self.finishes += other.finishes
         self.readings += other.readings
         for group, counts in other.scored.items():
             self.scored.setdefault(group, Counter()).update(counts)
-        for rotation, (unread, asked) in other.by_rotation.items():
-            known = self.by_rotation.get(rotation, [0, 0])
-            self.by_rotation[rotation] = [known[0] + unread, known[1] + asked]
-        for key, kept in other.shapes.items():
-            times = self.shapes[key].times if key in self.shapes else 0
-            self.shapes[key] = AnswerExample(self.shapes[key].row if times else kept.row, times + kept.times)
-        for category, kept in other.stereotypes.items():
-            if category not in self.stereotypes or kept.times > self.stereotypes[category].times:
-                self.stereotypes[category] = kept
+        for rotation, (out_of_choice, answers) in other.by_rotation.items():
+            before = self.by_rotation.get(rotation, [0, 0])
+            self.by_rotation[rotation] = [before[0] + out_of_choice, before[1] + answers]
+        for key, example in other.shapes.items():
+            # New objects: those of `other` belong to its run and must not change.
+            if key in self.shapes:
+                known = self.shapes[key]
+                self.shapes[key] = AnswerExample(known.row, known.times + example.times)
+            else:
+                self.shapes[key] = AnswerExample(example.row, example.times)
+        for category, example in other.stereotypes.items():
+            if category not in self.stereotypes or example.times > self.stereotypes[category].times:
+                self.stereotypes[category] = example
 
-    def shown(self, readings: Sequence[Reading], most: int) -> list[AnswerExample]:
-        """The most frequent shapes of each of these readings in turn."""
+    def examples(self, readings: Sequence[Reading], limit: int) -> list[AnswerExample]:
+        """Return up to ``limit`` examples: the most frequent ones of each reading, taken in turn."""
         by_reading: list[list[AnswerExample]] = []
         for reading in readings:
-            shapes = [kept for (kind, _), kept in self.shapes.items() if kind == reading]
-            by_reading.append(sorted(shapes, key=lambda kept: -kept.times))
+            shapes = [example for (kind, _), example in self.shapes.items() if kind == reading]
+            by_reading.append(sorted(shapes, key=lambda example: -example.times))
         chosen: list[AnswerExample] = []
-        for place in range(most):
+        for rank in range(limit):
             for shapes in by_reading:
-                if place < len(shapes) and len(chosen) < most:
-                    chosen.append(shapes[place])
+                if rank < len(shapes) and len(chosen) < limit:
+                    chosen.append(shapes[rank])
         return chosen
 
-    def _note_finish(self, row: Row) -> None:
+    def _count_finish(self, row: Row) -> None:
         if row.state == "error":
             self.finishes["error"] += 1
             return
@@ -115,7 +125,7 @@ class AnswerStatistics:
         if finish:
             self.finishes[str(finish)] += 1
 
-    def _note_reading(self, row: Row, details: Mapping[str, Any]) -> None:
+    def _count_reading(self, row: Row, details: Mapping[str, Any]) -> None:
         reading = _reading(details.get("reference"), details.get("robust"))
         self.readings[reading] += 1
         if reading == "agree":
@@ -126,35 +136,18 @@ class AnswerStatistics:
         elif len(self.shapes) < MOST_SHAPES:
             self.shapes[key] = AnswerExample(row)
 
-    def _note_stereotype(self, row: Row, groups: Mapping[str, str]) -> None:
-        """Rows of one question follow each other; of those answered so in as many orders the first is kept."""
-        streak = self._streak
-        if streak is not None and streak.row.example.groups.get("question") == groups.get("question"):
-            streak.times += 1
+    def _add_stereotype(self, row: Row, groups: Mapping[str, str]) -> None:
+        """Keep the question that gets the stereotyped answer in most orders of its choices; the first of equals."""
+        # The rows of one question follow each other, so only the current question must be remembered.
+        current = self._current_stereotype
+        if current is not None and current.row.example.groups.get("question") == groups.get("question"):
+            current.times += 1
         else:
-            self._streak = streak = AnswerExample(row)
+            self._current_stereotype = current = AnswerExample(row)
         category = groups.get("category", "")
         best = self.stereotypes.get(category)
-        if best is None or streak.times > best.times:
-            self.stereotypes[category] = streak
-
-
-def _answered(counts: Mapping[str, int], context: str) -> scores.AnsweredQuestions:
-    """Which questions were answered in ambiguous (amb) or disambiguated (dis) contexts."""
-    answers = counts.get(f"accuracy_{context}", 0)
-    if not answers:
-        return scores.AnsweredQuestions()
-    biased, counter = counts.get("correct_biased", 0), counts.get("correct_counter", 0)
-    named = counts.get("diff_bias_amb", 0) if context == "amb" else biased + counter
-    share = biased / (biased + counter) if biased + counter else 0.5
-    return scores.AnsweredQuestions(named / answers, share)
-
-
-def noted(rows: Iterable[Row], seen: AnswerStatistics) -> Iterator[Row]:
-    """The rows, noted as they pass."""
-    for row in rows:
-        seen.add(row)
-        yield row
+        if best is None or current.times > best.times:
+            self.stereotypes[category] = current
 
 
 def _reading(reference: str | None, robust: str | None) -> Reading:
@@ -166,11 +159,25 @@ def _reading(reference: str | None, robust: str | None) -> Reading:
 
 
 def _shape(raw: str, choices: Sequence[str]) -> str:
-    """What answers have in common that differ only in the choice they name."""
+    """Return an answer without the choice that it names, so that answers of the same form count as one."""
     text = raw[: 4 * _LONGEST_SHAPE]
+    # Longest first: a choice may contain another one.
     for choice in sorted(filter(None, choices), key=len, reverse=True):
         text = text.replace(choice, "…")
-    return _LETTER.sub("□", text)[:_LONGEST_SHAPE]
+    return _SINGLE_LETTER.sub("□", text)[:_LONGEST_SHAPE]
+
+
+def _answered_questions(counts: Mapping[str, int], context: str) -> scores.AnsweredQuestions:
+    """Return which questions were answered in ambiguous (amb) or disambiguated (dis) contexts."""
+    answers = counts.get(f"accuracy_{context}", 0)
+    if not answers:
+        return scores.AnsweredQuestions()
+    confirming = counts.get("correct_biased", 0)
+    contradicting = counts.get("correct_counter", 0)
+    disambiguated = confirming + contradicting
+    with_biased_answer = counts.get("diff_bias_amb", 0) if context == "amb" else disambiguated
+    confirming_share = confirming / disambiguated if disambiguated else 0.5
+    return scores.AnsweredQuestions(with_biased_answer / answers, confirming_share)
 
 
 # --- the mean over prompts, with an interval that knows that all of them asked about the same templates ---------------
@@ -181,14 +188,16 @@ TEMPLATE = "template"
 def estimates_by_group(
     table: ScoreTable, combinations: Mapping[str, Combination], groups: Sequence[str]
 ) -> dict[tuple[str, str], Estimate]:
-    """(metric, group) → its estimate, overall and for every label of the groups; those without data are left out."""
+    """Return (metric, group) → estimate, overall and for every label of the groups; those without data are left out."""
     import numpy as np
 
-    names: list[str] = table.codes(TEMPLATE)[0] if TEMPLATE in table.groups else []
-    clusters = [TEMPLATE] if names else []
-    masks = {"overall": np.ones(len(table), dtype=bool)}
+    templates: list[str] = table.codes(TEMPLATE)[0] if TEMPLATE in table.groups else []
+    clusters = [TEMPLATE] if templates else []
+    masks = {OVERALL: np.ones(len(table), dtype=bool)}
     for group in groups:
-        masks |= {f"{group}={label}": where for label, where in table.parts(group) if label}
+        for label, where in table.parts(group):
+            if label:
+                masks[f"{group}={label}"] = where
     estimates = {}
     for metric, combination in combinations.items():
         for group, where in masks.items():
@@ -198,54 +207,60 @@ def estimates_by_group(
             if combination.each is not None:
                 estimates[metric, group] = estimate_over_labels(table, combination, where)
                 continue
-            estimated = combination_estimate(table, combination, where, clusters)
-            # By name, because another run numbers its templates differently.
-            by_name: dict[str | int, float] = {names[int(code)]: u for code, u in estimated.contributions.items()}
-            estimates[metric, group] = replace(estimated, contributions=by_name)
+            estimate = combination_estimate(table, combination, where, clusters)
+            # Contributions are kept by the template's name, because another run numbers its templates differently.
+            by_name: dict[str | int, float] = {}
+            for code, contribution in estimate.contributions.items():
+                by_name[templates[int(code)]] = contribution
+            estimates[metric, group] = replace(estimate, contributions=by_name)
     return estimates
 
 
-# --- runs, and families of runs: one model asked under several prompts ------------------------------------------------
+# --- runs, and families of runs ---------------------------------------------------------------------------------------
 
 MOST_ROWS_KEPT = 400_000
-OVERALL = "overall"
+"""Up to so many rows, the scores of all runs stay in memory, so that comparisons need not read them again."""
 DEFAULT = "default prompts"
 CONTEXTS = {"amb": "ambiguous", "dis": "disambiguated"}
 
 _DEBIASED = "debias"
-# What says neither what was asked nor how.
-_NO_SETTING = frozenset({"lmassay", "task", "data", "prompt", "model", "seed", "ci"})
+# Keys of a signature that do not say how the questions were asked.
+_NOT_SETTINGS = frozenset({"lmassay", "task", "data", "prompt", "model", "seed", "ci"})
 
 
 @dataclass(frozen=True, slots=True)
 class BiasRun:
-    """One model, one prompt.
+    """One model under one prompt.
 
-    ``estimates`` are there only where a mean over prompts needs it, ``table`` only where all runs together are small.
+    ``estimates`` are computed only where a mean over prompts needs them; ``table`` is kept only if all runs together
+    are small enough.
     """
 
     record: RunRecord
     results: Mapping[tuple[str, str], Result]
-    seen: AnswerStatistics
+    statistics: AnswerStatistics
     estimates: Mapping[tuple[str, str], Estimate] = field(default_factory=dict)
     table: ScoreTable | None = None
 
     @property
     def signature(self) -> Mapping[str, str]:
-        found: Mapping[str, str] = self.record.depends_on
-        return found
+        """The parts of the run's signature."""
+        signature: Mapping[str, str] = self.record.depends_on
+        return signature
 
     @property
     def data(self) -> str:
+        """The name and digest of the data."""
         return self.signature.get("data", "")
 
     @property
     def model(self) -> str:
-        """By its label alone: answers read from a file for each prompt are one model's."""
+        """The label of the model; stored answers of several prompts belong to one model if their labels are equal."""
         return self.record.model
 
     @property
     def prompt_file(self) -> str:
+        """The name and digest of the prompt file."""
         return self.signature.get("prompt", "").rpartition(".")[0]
 
     @property
@@ -254,26 +269,28 @@ class BiasRun:
 
     @property
     def settings(self) -> dict[str, str]:
-        return {key: value for key, value in self.signature.items() if key not in _NO_SETTING}
+        """The parts of the signature that say how the questions were asked and scored."""
+        return {key: value for key, value in self.signature.items() if key not in _NOT_SETTINGS}
 
     @property
-    def ships(self) -> bool:
+    def uses_shipped_prompts(self) -> bool:
         """True if the prompts are those that come with lmassay."""
         task = self.record.config.get("task")
         return isinstance(task, Mapping) and not task.get("prompts")
 
     def result(self, metric: str, group: str = OVERALL) -> Result | None:
+        """Return the result of a metric for a group, or None."""
         return self.results.get((metric, group))
 
 
 @dataclass(slots=True)
 class PromptFamily:
-    """A model with a file of prompts: runs that differ in nothing but the prompt."""
+    """A model with a prompt file: runs that differ in nothing but the prompt."""
 
     runs: list[BiasRun]
     variant: str = ""
-    """What tells it from other families of the same model."""
-    _known: dict[tuple[str, str], Result | None] = field(default_factory=dict, repr=False)
+    """What distinguishes the family from others of the same model."""
+    _cached_results: dict[tuple[str, str], Result | None] = field(default_factory=dict, repr=False)
 
     @property
     def first(self) -> BiasRun:
@@ -281,132 +298,188 @@ class PromptFamily:
 
     @property
     def title(self) -> str:
+        """The model and, if there are several families of it, the variant."""
         return f"{self.first.model} · {self.variant}" if self.variant else self.first.model
 
     @property
-    def seen(self) -> AnswerStatistics:
-        """What was seen of all prompts."""
-        found = AnswerStatistics()
+    def statistics(self) -> AnswerStatistics:
+        """The statistics of the answers under all prompts."""
+        merged = AnswerStatistics()
         for run in self.runs:
-            found.take_in(run.seen)
-        return found
+            merged.merge(run.statistics)
+        return merged
 
     def result(self, metric: str, group: str = OVERALL) -> Result | None:
-        """Of the only prompt, or the mean over those that have a value."""
-        if (metric, group) not in self._known:
-            self._known[metric, group] = self._result(metric, group)
-        return self._known[metric, group]
+        """Return the result of the only prompt, or the mean over the prompts that have a value."""
+        if (metric, group) not in self._cached_results:
+            self._cached_results[metric, group] = self._compute_result(metric, group)
+        return self._cached_results[metric, group]
 
-    def _result(self, metric: str, group: str) -> Result | None:
-        found = [result for run in self.runs if (result := run.result(metric, group)) is not None]
-        if len(self.runs) == 1 or not found:
-            return found[0] if found else None
-        known = [result for result in found if result.value is not None]
-        n = sum(result.n for result in found)
-        n_error = sum(result.n_error for result in found)
-        n_unscored = sum(result.n_unscored for result in found)
-        if not known:
-            return Result(metric, group, None, None, None, n, n_error, n_unscored)
+    def _compute_result(self, metric: str, group: str) -> Result | None:
+        results = []
+        for run in self.runs:
+            result = run.result(metric, group)
+            if result is not None:
+                results.append(result)
+        if not results:
+            return None
+        if len(self.runs) == 1:
+            return results[0]
+        values = [result.value for result in results if result.value is not None]
+        counts = (
+            sum(result.n for result in results),
+            sum(result.n_error for result in results),
+            sum(result.n_unscored for result in results),
+        )
+        if not values:
+            return Result(metric, group, None, None, None, *counts)
+        mean = scores.mean_over_prompts(values)
         estimates = [run.estimates[metric, group] for run in self.runs if (metric, group) in run.estimates]
-        value = scores.mean_over_prompts([result.value for result in known if result.value is not None])
-        counts = (n, n_error, n_unscored)
-        if len(estimates) < len(known):
-            return Result(metric, group, value, None, None, *counts, method="none: not estimated for every prompt")
-        # The prompts are taken as given, templates as a sample.
-        mean = replace(mean_of_estimates(estimates), value=value)
-        return result_of(mean, metric, group, counts, self.first.record.settings, (TEMPLATE,))
+        if len(estimates) < len(values):
+            return Result(metric, group, mean, None, None, *counts, method="none: not estimated for every prompt")
+        # The interval takes the prompts as given and the templates as a sample.
+        estimate = replace(mean_of_estimates(estimates), value=mean)
+        return result_of(estimate, metric, group, counts, self.first.record.settings, (TEMPLATE,))
 
-    def of_prompts(self, metric: str, group: str = OVERALL) -> list[tuple[BiasRun, float]]:
-        """The value of each prompt that has one."""
-        found = [(run, run.result(metric, group)) for run in self.runs]
-        return [(run, r.value) for run, r in found if r is not None and r.value is not None]
+    def prompt_values(self, metric: str, group: str = OVERALL) -> list[tuple[BiasRun, float]]:
+        """Return each prompt that has a value, with its value."""
+        values = []
+        for run in self.runs:
+            result = run.result(metric, group)
+            if result is not None and result.value is not None:
+                values.append((run, result.value))
+        return values
 
     def bound(self, metric: str, group: str = OVERALL) -> tuple[float, float] | None:
-        """How far from zero a bias score can be at the accuracy found, and at the most favourable end of its interval.
+        """Return how far from zero a bias score can be.
 
-        BBQ's score of disambiguated contexts leaves out answers that are unknown, so that accuracy does not bound it.
+        The first number is the bound at the measured accuracy, the second the widest bound within the accuracy's
+        interval. None for BBQ's score of disambiguated contexts: it leaves out unknown answers, so accuracy does not
+        bound it.
         """
-        accuracy = self.result(f"accuracy_{scores.CONTEXTS[metric]}", group)
+        context = scores.CONTEXTS[metric]
+        accuracy = self.result(f"accuracy_{context}", group)
         if metric == "s_dis" or accuracy is None or accuracy.value is None:
             return None
-        ends = [end for end in (accuracy.low, accuracy.high) if end is not None]
         counts: Counter[str] = Counter()
         for run in self.runs:
-            counts.update(run.seen.scored.get(group, {}))
-        answered = _answered(counts, scores.CONTEXTS[metric])
-        # In disambiguated contexts the bound is widest at an accuracy that may lie inside the interval.
-        widest = (answered.biased_contexts, 1 - answered.biased_contexts)
-        if len(ends) == 2:
-            ends += [accuracy_at for accuracy_at in widest if ends[0] < accuracy_at < ends[1]]
-        at = scores.bound(metric, accuracy.value, answered)
-        return at, max([at, *(scores.bound(metric, end, answered) for end in ends)])
+            counts.update(run.statistics.scored.get(group, {}))
+        answered = _answered_questions(counts, context)
+        accuracies = [end for end in (accuracy.low, accuracy.high) if end is not None]
+        if len(accuracies) == 2:
+            low, high = accuracies
+            # In disambiguated contexts the bound is widest at an accuracy that may be inside the interval.
+            for widest_at in (answered.biased_contexts, 1 - answered.biased_contexts):
+                if low < widest_at < high:
+                    accuracies.append(widest_at)
+        measured = scores.bound(metric, accuracy.value, answered)
+        within_interval = [scores.bound(metric, value, answered) for value in accuracies]
+        return measured, max([measured, *within_interval])
 
 
 def bias_metrics(runs: Sequence[BiasRun]) -> tuple[str, str]:
-    """The bias scores that the task puts first: KoBBQ's, or BBQ's."""
+    """Return the bias scores of both contexts that the task puts first: KoBBQ's, or BBQ's."""
     headline = runs[0].record.design.headline
     return ("s_amb", "s_dis") if "s_amb" in headline else ("diff_bias_amb", "diff_bias_dis")
 
 
 def bias_name(metric: str) -> str:
+    """Return what tables and figures call a bias score."""
     return metric if metric.startswith("s_") else "diff-bias"
 
 
-def groups_of(runs: Iterable[BiasRun]) -> dict[str, list[str]]:
-    """Kind of group → the groups, sorted; labels before categories before others."""
+def groups_by_kind(runs: Iterable[BiasRun]) -> dict[str, list[str]]:
+    """Return kind of group → its groups, sorted; labels come first, then categories, then others."""
     kinds: dict[str, dict[str, None]] = {"label": {}, "category": {}}
     for run in runs:
         for _, group in run.results:
-            kind, sign, _ = group.partition("=")
-            if sign:
+            kind, equals, _ = group.partition("=")
+            if equals:
                 kinds.setdefault(kind, {})[group] = None
     return {kind: sorted(groups) for kind, groups in kinds.items() if groups}
 
 
-def read_all(store: Store, records: Sequence[RunRecord]) -> list[BiasRun]:
-    """Every row is read once; scores are kept where they are few enough to be compared without reading them again."""
-    bare = [BiasRun(record, {}, AnswerStatistics()) for record in records]
-    alike = {run.record.id for family in families(bare) if len(family.runs) > 1 for run in family.runs}
-    rows = sum(sum(store.count(record.id).values()) for record in records)
-    keep = len(records) > 1 and rows <= MOST_ROWS_KEPT
-    return [_read(store, record, parts=record.id in alike, keep=keep) for record in records]
+def read_runs(store: Store, records: Sequence[RunRecord]) -> list[BiasRun]:
+    """Read the rows of all runs once; keep their scores in memory if they are few enough."""
+    # Only runs that share a family with others need estimates for a mean over prompts.
+    in_family: set[str] = set()
+    for family in prompt_families([BiasRun(record, {}, AnswerStatistics()) for record in records]):
+        if len(family.runs) > 1:
+            in_family.update(run.record.id for run in family.runs)
+    row_count = sum(sum(store.count(record.id).values()) for record in records)
+    keep_tables = len(records) > 1 and row_count <= MOST_ROWS_KEPT
+    return [_read_run(store, record, estimate=record.id in in_family, keep=keep_tables) for record in records]
 
 
-def families(runs: Iterable[BiasRun]) -> list[PromptFamily]:
-    """Runs that differ in the prompt alone, in order of appearance; a repeated run begins a family of its own."""
-    found: list[tuple[tuple[Any, ...], PromptFamily]] = []
+def _read_run(store: Store, record: RunRecord, *, estimate: bool, keep: bool) -> BiasRun:
+    statistics = AnswerStatistics()
+    rows = _counted_rows(store.rows(record.id), statistics)
+    results = {(result.metric, result.group): result for result in record.results}
+    if not estimate and not keep:
+        # Rows are counted as they pass; nothing else is needed of them.
+        deque(rows, maxlen=0)
+        return BiasRun(record, results, statistics)
+    table = ScoreTable(rows)
+    estimates = {}
+    if estimate:
+        kinds = {group.partition("=")[0] for _, group in results if "=" in group}
+        estimates = estimates_by_group(table, record.design.combinations, sorted(kinds))
+    return BiasRun(record, results, statistics, estimates, table if keep else None)
+
+
+def _counted_rows(rows: Iterable[Row], statistics: AnswerStatistics) -> Iterator[Row]:
+    for row in rows:
+        statistics.add(row)
+        yield row
+
+
+def prompt_families(runs: Iterable[BiasRun]) -> list[PromptFamily]:
+    """Group runs that differ in the prompt alone, in order of appearance; a repeated run begins its own family."""
+    families: list[PromptFamily] = []
+    families_by_key: dict[str, list[PromptFamily]] = {}
     for run in runs:
-        key = (run.data, run.model, run.prompt_file, sorted(run.settings.items()))
-        home = next((f for k, f in found if k == key and run.prompt_id not in {r.prompt_id for r in f.runs}), None)
-        if home is None:
-            found.append((key, PromptFamily([run])))
+        key = repr((run.data, run.model, run.prompt_file, sorted(run.settings.items())))
+        same_key = families_by_key.setdefault(key, [])
+        for family in same_key:
+            if all(member.prompt_id != run.prompt_id for member in family.runs):
+                family.runs.append(run)
+                break
         else:
-            home.runs.append(run)
-    for _, family in found:
+            family = PromptFamily([run])
+            same_key.append(family)
+            families.append(family)
+    for family in families:
+        # By length first, so that prompt 10 follows prompt 9.
         family.runs.sort(key=lambda run: (len(run.prompt_id), run.prompt_id))
-    members = [family for _, family in found]
-    for family, variant in zip(members, _variants([family.first for family in members]), strict=True):
+    variants = _variants([family.first for family in families])
+    for family, variant in zip(families, variants, strict=True):
         # A mark says that other families were measured differently, also those of other models.
         family.variant = " ".join(filter(None, [variant, family.first.record.mark]))
-    return members
+    return families
 
 
-def prompts_name(run: BiasRun, beside: Sequence[BiasRun]) -> str:
-    """What a prompt file is: the default one, the debiased one, else its name, with its digest if two have the same."""
-    if run.ships:
+def prompt_file_title(run: BiasRun, all_runs: Sequence[BiasRun]) -> str:
+    """Return "default prompts", "debiased prompts" or the name of the prompt file of a run.
+
+    The name has its digest if another file of ``all_runs`` has the same name.
+    """
+    if run.uses_shipped_prompts:
         return DEFAULT
-    files = {other.prompt_file for other in beside if not other.ships}
+    files = {other.prompt_file for other in all_runs if not other.uses_shipped_prompts}
     debiased = {file for file in files if _DEBIASED in file.lower()}
-    # Of two files, one of which is called debiased, the other is the default, unless ours is.
-    usual = files - debiased if debiased and not any(other.ships for other in beside) else set()
-    for kind, title in ((debiased, "debiased prompts"), (usual, DEFAULT)):
-        if kind == {run.prompt_file}:
-            return title
+    if debiased == {run.prompt_file}:
+        return "debiased prompts"
+    any_shipped = any(other.uses_shipped_prompts for other in all_runs)
+    # If one of two files is called debiased, the other one is the default, unless the shipped prompts are.
+    if debiased and not any_shipped and files - debiased == {run.prompt_file}:
+        return DEFAULT
     stem = _stem(run.prompt_file)
-    return run.prompt_file if sum(_stem(file) == stem for file in files) > 1 else stem
+    same_stem = sum(_stem(file) == stem for file in files)
+    return run.prompt_file if same_stem > 1 else stem
 
 
 def is_debiased(run: BiasRun) -> bool:
+    """Return True if the name of the prompt file says that its prompts are debiased."""
     return _DEBIASED in run.prompt_file.lower()
 
 
@@ -415,10 +488,13 @@ def _stem(prompt_file: str) -> str:
 
 
 def _variants(runs: Sequence[BiasRun]) -> list[str]:
-    """Prompt file, settings and id, as far as they tell runs of one model apart."""
+    """Name prompt file, settings and id of each run, as far as they distinguish runs of one model."""
     # What may distinguish runs, one text for each run, in the order in which it is tried.
-    distinctions = [[prompts_name(run, runs) for run in runs]]
-    for key in dict.fromkeys(key for run in runs for key in run.settings):
+    distinctions = [[prompt_file_title(run, runs) for run in runs]]
+    setting_names: dict[str, None] = {}
+    for run in runs:
+        setting_names |= dict.fromkeys(run.settings)
+    for key in setting_names:
         distinctions.append([f"{key} {run.settings.get(key, 'unset')}" for run in runs])
     distinctions.append([run.record.id.rpartition("-")[2] for run in runs])
     names: list[tuple[str, ...]] = [(run.model,) for run in runs]
@@ -426,22 +502,9 @@ def _variants(runs: Sequence[BiasRun]) -> list[str]:
         texts_of_name: dict[tuple[str, ...], set[str]] = {}
         for name, text in zip(names, texts, strict=True):
             texts_of_name.setdefault(name, set()).add(text)
-        longer: list[tuple[str, ...]] = []
+        longer_names: list[tuple[str, ...]] = []
         for name, text in zip(names, texts, strict=True):
-            # A text that all runs of this name share says nothing.
-            longer.append((*name, text) if len(texts_of_name[name]) > 1 else name)
-        names = longer
+            # A text that all runs of this name share distinguishes nothing.
+            longer_names.append((*name, text) if len(texts_of_name[name]) > 1 else name)
+        names = longer_names
     return [" · ".join(name[1:]) for name in names]
-
-
-def _read(store: Store, record: RunRecord, *, parts: bool, keep: bool) -> BiasRun:
-    seen = AnswerStatistics()
-    rows = noted(store.rows(record.id), seen)
-    results = {(r.metric, r.group): r for r in record.results}
-    if not parts and not keep:
-        deque(rows, maxlen=0)
-        return BiasRun(record, results, seen)
-    table = ScoreTable(rows)
-    kinds = {group.partition("=")[0] for _, group in results if "=" in group}
-    estimates = estimates_by_group(table, record.design.combinations, sorted(kinds)) if parts else {}
-    return BiasRun(record, results, seen, estimates, table if keep else None)

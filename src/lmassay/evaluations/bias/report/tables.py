@@ -1,4 +1,4 @@
-"""Tables of the bias section: a line a model with its prompts folded below, and a line a category."""
+"""Tables of the bias section: a row per model with its prompts folded below, and a row per category."""
 
 from __future__ import annotations
 
@@ -13,115 +13,137 @@ from lmassay.evaluations.bias.report.runs import (
     PromptFamily,
     bias_metrics,
     bias_name,
-    groups_of,
+    groups_by_kind,
 )
 from lmassay.reporting.blocks import ABSENT, Body, Cell, Table, TableRow, count, name
 from lmassay.reporting.numbers import interval_text, number_text, value_text
 
 DIGITS = 3
 _COUNTS = ("answers", "errors", "unscored")
-_WHAT_IT_IS = (
-    "Below each value its interval, which holds templates together, for questions made from one are alike. bound: how "
-    "far from zero the bias can be at that accuracy. answers: those that came; they count as out of choice where no "
-    "choice could be read, and nowhere else. errors, unscored (refused, filtered, empty) are left out, never wrong."
+_HEADLINE_CAPTION = (
+    "Below each value is its interval, clustered by template, because questions made from one template are similar. "
+    "bound: how far from zero the bias can be at that accuracy. answers: all answers that came; an answer in which no "
+    "choice can be read counts as out of choice and nowhere else. errors and unscored answers (refused, filtered, "
+    "empty) are left out; they do not count as wrong."
 )
-_MEANS = (
-    "A mean over prompts takes the prompts as given: how far other prompts might be off is told by SD, their spread."
+_MEANS_CAPTION = (
+    "A mean over prompts takes the prompts as given; their spread (SD) shows how much other prompts may differ."
 )
 
 
 @dataclass(frozen=True, slots=True)
 class MetricColumn:
-    """A metric under its title; ``context`` stands above those of ambiguous and of disambiguated contexts."""
+    """A metric under its title; ``context`` is the heading above it, if it is about one kind of context."""
 
     metric: str
     title: str
     context: str = ""
 
+    @property
+    def full_title(self) -> str:
+        """The title with the kind of context."""
+        return f"{self.title}, {CONTEXTS[self.context]}" if self.context else self.title
+
 
 def metric_columns(runs: Sequence[BiasRun]) -> list[MetricColumn]:
-    """What all tables of these runs show."""
-    found = []
+    """Return the columns that all tables of these runs show."""
+    columns = []
     for context, bias in zip(CONTEXTS, bias_metrics(runs), strict=True):
-        found += [
-            MetricColumn(f"accuracy_{context}", "accuracy", context),
-            MetricColumn(bias, bias_name(bias), context),
-        ]
-    found.append(MetricColumn("ooc", "out of choice"))
+        columns.append(MetricColumn(f"accuracy_{context}", "accuracy", context))
+        columns.append(MetricColumn(bias, bias_name(bias), context))
+    columns.append(MetricColumn("ooc", "out of choice"))
     # Without rotations there is nothing to be consistent over.
-    rotated = any(run.result("consistency") is not None for run in runs)
-    return found + ([MetricColumn("consistency", "same in all orders")] if rotated else [])
+    if any(run.result("consistency") is not None for run in runs):
+        columns.append(MetricColumn("consistency", "same in all orders"))
+    return columns
 
 
 def headline(families: Sequence[PromptFamily]) -> Table:
-    """One line a family; where it has several prompts, their mean, and one line for each that opens below."""
+    """Return one row per family; a family with several prompts shows their mean, with each prompt folded below."""
     runs = [run for family in families for run in family.runs]
-    found = metric_columns(runs)
-    bodies = lines_by_family(families, lambda family: [*_measures(family, OVERALL, found), *_counts(family, OVERALL)])
-    several = any(len(family.runs) > 1 for family in families)
-    return Table(f"{_WHAT_IT_IS} {_MEANS}" if several else _WHAT_IT_IS, _heads("model", found), bodies, dense=True)
+    columns = metric_columns(runs)
+
+    def cells(family: PromptFamily) -> list[Cell]:
+        return [*_measures(family, OVERALL, columns), *_counts(family, OVERALL)]
+
+    caption = _HEADLINE_CAPTION
+    if any(len(family.runs) > 1 for family in families):
+        caption = f"{_HEADLINE_CAPTION} {_MEANS_CAPTION}"
+    return Table(caption, _headers("model", columns), rows_by_family(families, cells), dense=True)
 
 
 def by_group(family: PromptFamily) -> Table:
-    """Overall, labels, categories with every number."""
-    found = metric_columns(family.runs)
-    lines = [TableRow(_line(family, OVERALL, OVERALL, found), "total")]
-    for kind, groups in groups_of(family.runs).items():
-        lines.append(TableRow([name(f"by {kind}"), *[Cell("")] * (len(found) + len(_COUNTS))], "head"))
-        lines += [TableRow(_line(family, group, group.partition("=")[2], found)) for group in groups]
-    caption = _MEANS if len(family.runs) > 1 else ""
-    return Table(caption, _heads("", found), [Body(lines)], dense=True)
+    """Return a row for all data, for each label and for each category."""
+    columns = metric_columns(family.runs)
+    rows = [TableRow(_group_cells(family, OVERALL, OVERALL, columns), "total")]
+    for kind, groups in groups_by_kind(family.runs).items():
+        blank_cells = [Cell("")] * (len(columns) + len(_COUNTS))
+        rows.append(TableRow([name(f"by {kind}"), *blank_cells], "head"))
+        for group in groups:
+            label = group.partition("=")[2]
+            rows.append(TableRow(_group_cells(family, group, label, columns)))
+    caption = _MEANS_CAPTION if len(family.runs) > 1 else ""
+    return Table(caption, _headers("", columns), [Body(rows)], dense=True)
 
 
-def lines_by_family(
-    families: Sequence[PromptFamily], cells: Callable[[PromptFamily], Sequence[Cell]], how: str = "mean of"
+def rows_by_family(
+    families: Sequence[PromptFamily], cells: Callable[[PromptFamily], Sequence[Cell]], summary: str = "mean of"
 ) -> list[Body]:
-    """A line a family that sums its prompts up, and one for each of them folded below."""
+    """Return a row per family, and its prompts folded below; ``summary`` says how the row combines the prompts."""
     bodies = []
     for family in families:
-        several = len(family.runs) > 1
-        which = f"{how} {len(family.runs)} prompts" if several else prompt_name(family.first)
-        small = [family.variant, which] if family.variant else [which]
-        lines = [TableRow([name(family.first.model, *small), *cells(family)])]
-        lines += [
-            TableRow([name(prompt_name(run)), *cells(PromptFamily([run]))], "part") for run in family.runs if several
-        ]
-        bodies.append(Body(lines, folds=several))
+        has_several = len(family.runs) > 1
+        scope = f"{summary} {len(family.runs)} prompts" if has_several else prompt_name(family.first)
+        small_print = [family.variant, scope] if family.variant else [scope]
+        rows = [TableRow([name(family.first.model, *small_print), *cells(family)])]
+        if has_several:
+            for run in family.runs:
+                rows.append(TableRow([name(prompt_name(run)), *cells(PromptFamily([run]))], "part"))
+        bodies.append(Body(rows, folds=has_several))
     return bodies
 
 
 def prompt_name(run: BiasRun) -> str:
+    """Return the prompt's number, or the label of a run that has none."""
     return f"prompt {run.prompt_id}" if run.prompt_id else run.record.label
 
 
 def measure(family: PromptFamily, metric: str, group: str = OVERALL, edge: bool = False) -> Cell:
-    """A value with interval, bound, range over prompts and coverage, as far as there are any."""
+    """Return the cell of a value, with interval, bound, spread over prompts and coverage in small print."""
     result = family.result(metric, group)
     if result is None:
         return Cell("", (ABSENT,), edge=edge)
     if result.value is None:
         return Cell(value_text(result), edge=edge)
-    several = len(family.runs) > 1
-    small = [] if several and result.low is None else [interval_text(result, DIGITS)]
-    if metric in bias_metrics(family.runs) and (bound := family.bound(metric, group)):
-        small.append(f"bound ±{bound[0]:.{DIGITS}f}")
-    if several:
-        small.append(_spread([value for _, value in family.of_prompts(metric, group)], len(family.runs)))
-    small += _coverage(family, metric, group)
-    return Cell(number_text(result.value, DIGITS), small, edge=edge)
+    has_several = len(family.runs) > 1
+    small_print = []
+    if not has_several or result.low is not None:
+        small_print.append(interval_text(result, DIGITS))
+    if metric in bias_metrics(family.runs):
+        bound = family.bound(metric, group)
+        if bound:
+            small_print.append(f"bound ±{bound[0]:.{DIGITS}f}")
+    if has_several:
+        values = [value for _, value in family.prompt_values(metric, group)]
+        small_print.append(_spread(values, len(family.runs)))
+    small_print += _coverage(family, metric, group)
+    return Cell(number_text(result.value, DIGITS), small_print, edge=edge)
 
 
-def _line(family: PromptFamily, group: str, label: str, found: Sequence[MetricColumn]) -> list[Cell]:
-    return [name(label), *_measures(family, group, found), *_counts(family, group)]
+def _group_cells(family: PromptFamily, group: str, label: str, columns: Sequence[MetricColumn]) -> list[Cell]:
+    return [name(label), *_measures(family, group, columns), *_counts(family, group)]
 
 
-def _measures(family: PromptFamily, group: str, found: Sequence[MetricColumn]) -> list[Cell]:
-    return [measure(family, c.metric, group, edge=_begins(found, place)) for place, c in enumerate(found)]
+def _measures(family: PromptFamily, group: str, columns: Sequence[MetricColumn]) -> list[Cell]:
+    cells = []
+    for index, column in enumerate(columns):
+        cells.append(measure(family, column.metric, group, edge=_begins_group(columns, index)))
+    return cells
 
 
-def _begins(found: Sequence[MetricColumn], place: int) -> bool:
-    """True where a group of columns begins."""
-    return place == 0 or found[place].context != found[place - 1].context
+def _begins_group(columns: Sequence[MetricColumn], index: int) -> bool:
+    """Return True where a group of columns begins."""
+    return index == 0 or columns[index].context != columns[index - 1].context
 
 
 def _counts(family: PromptFamily, group: str) -> list[Cell]:
@@ -131,25 +153,31 @@ def _counts(family: PromptFamily, group: str) -> list[Cell]:
     return [count(result.n), count(result.n_error), count(result.n_unscored)]
 
 
-def _heads(first: str, found: Sequence[MetricColumn]) -> list[list[Cell]]:
-    above = [Cell(f"{what} contexts", span=2, edge=True) for what in CONTEXTS.values()]
-    rest = len(found) - 2 * len(CONTEXTS) + len(_COUNTS)
-    titles = [Cell(column.title, edge=_begins(found, place)) for place, column in enumerate(found)]
+def _headers(first: str, columns: Sequence[MetricColumn]) -> list[list[Cell]]:
+    contexts = [Cell(f"{title} contexts", span=2, edge=True) for title in CONTEXTS.values()]
+    remaining = len(columns) - 2 * len(CONTEXTS) + len(_COUNTS)
+    titles = [Cell(column.title, edge=_begins_group(columns, index)) for index, column in enumerate(columns)]
     return [
-        [Cell("", kind="text"), *above, Cell("", span=rest, edge=True)],
+        [Cell("", kind="text"), *contexts, Cell("", span=remaining, edge=True)],
         [Cell(first, kind="text"), *titles, *map(Cell, _COUNTS)],
     ]
 
 
 def _spread(values: Sequence[float], prompts: int) -> str:
-    found = f"SD {stdev(values):.{DIGITS}f}" if len(values) > 1 else "one prompt"
-    return found if len(values) == prompts else f"{found} ({len(values)} of {prompts} prompts)"
+    text = f"SD {stdev(values):.{DIGITS}f}" if len(values) > 1 else "one prompt"
+    if len(values) < prompts:
+        text += f" ({len(values)} of {prompts} prompts)"
+    return text
 
 
 def _coverage(family: PromptFamily, metric: str, group: str) -> list[str]:
-    """Where some templates have no data: how many have."""
-    found = [result for run in family.runs if (result := run.result(f"coverage_{metric}", group)) is not None]
-    if not found:
+    """Say how many templates have data, if some have none."""
+    coverages = []
+    for run in family.runs:
+        result = run.result(f"coverage_{metric}", group)
+        if result is not None:
+            coverages.append((result.value or 0.0, result.n))
+    if not coverages:
         return []
-    share, templates = min((result.value or 0.0, result.n) for result in found)
+    share, templates = min(coverages)
     return [f"{round(share * templates):,} of {templates:,} templates"]
