@@ -35,7 +35,7 @@ Better = Literal["higher", "lower", "zero"]
 OVERALL = "overall"
 """The group of results that cover all examples."""
 
-INTERVAL_RULE = "cr2.1"
+INTERVAL_RULE = "cr2.2"
 """The version of the rules for intervals, which is part of every signature. ``Result.method`` says which rule a single
 result used."""
 

@@ -51,9 +51,10 @@ def test_clusters_of_one_row_are_not_clusters():
     assert clustered.interval() == pytest.approx(estimate([Term(values)], bounds=(0.0, 1.0)).interval())
 
 
-def test_clusters_that_are_all_right_count_as_one_answer_each():
+def test_clusters_that_are_all_right_may_still_be_as_similar_as_a_correlation_of_one_half_makes_them():
     low, high = bounds_of([12] * 24, [12] * 24)
-    quantile = (24 / low - 24) ** 0.5
+    rows = 24 * 12 / (1 + 11 * 0.5)
+    quantile = (rows / low - rows) ** 0.5
     # Student's t with 23 · (12 / 11)² degrees of freedom.
     assert quantile == pytest.approx(2.0505, abs=0.0005)
     assert high == 1.0
@@ -278,8 +279,9 @@ def test_two_ways_of_clustering_do_not_inflate_beyond_what_one_could():
     """Rows that are the same within every noun and within every verb are all the same."""
     nouns, verbs = (part.ravel() for part in np.indices((12, 8)))
     all_right = mean_estimate(np.ones(96), [nouns, verbs])
-    # Eight verbs, each counting as one answer; both inflations at their largest would leave less than five.
-    assert all_right.floor == pytest.approx(8)
+    # Each at a correlation of one half: less than eight verbs, each counting as one answer, is impossible.
+    assert all_right.floor == pytest.approx(96 / (1 + 11 * 0.5 + 7 * 0.5))
+    assert all_right.floor >= 8
     assert all_right.effective >= all_right.floor
     assert all_right.clusters == (12, 8)
 
@@ -311,6 +313,73 @@ def test_forty_perfect_scores_and_one_that_is_nearly_perfect_say_the_same():
     perfect = estimate([Term(np.ones(40))], bounds=(0.0, 1.0)).interval()
     nearly = estimate([Term(np.array([0.99, *[1.0] * 39]))], bounds=(0.0, 1.0)).interval()
     assert nearly[0] == pytest.approx(perfect[0], abs=0.02)
+
+
+@pytest.mark.parametrize(("rows", "clusters"), [(12, 3), (40, 10), (144, 12), (240, 24), (40, 40)])
+def test_a_score_that_is_a_little_less_than_perfect_never_raises_the_lower_bound(rows, clusters):
+    """Perfect scores in ten clusters of four gave a lower bound of .690; one score of .99 raised it to .812."""
+    labels = [np.repeat(np.arange(clusters), rows // clusters)]
+    lower_bounds = []
+    for score in (1.0, 0.9999, 0.99, 0.9, 0.5, 0.1, 0.01):
+        values = np.ones(rows)
+        values[0] = score
+        low, _ = estimate([Term(values, 1.0, labels)], bounds=(0.0, 1.0)).interval()
+        lower_bounds.append(low)
+    assert lower_bounds == sorted(lower_bounds, reverse=True)
+
+
+@pytest.mark.parametrize("mean", [0.95, 0.05])
+@pytest.mark.parametrize("rows", [50, 200])
+def test_concentrated_scores_close_to_a_bound_have_students_interval(mean, rows):
+    """With a standard deviation of .03, none of them is close to the other bound; the interval was 2.5 times as wide."""
+    total = mean * (1 - mean) / 0.03**2 - 1
+    rng = np.random.default_rng(11)
+    for _ in range(20):
+        values = rng.beta(mean * total, (1 - mean) * total, rows)
+        low, high = estimate([Term(values)], bounds=(0.0, 1.0)).interval()
+        theirs = ttest_1samp(values, 0).confidence_interval()
+        assert high - low == pytest.approx(theirs.high - theirs.low, rel=0.1)
+
+
+@pytest.mark.parametrize("rows", [10, 30, 100])
+@pytest.mark.parametrize("share", [0.02, 0.05])
+def test_a_few_zeros_that_were_not_seen_are_allowed_for(rows, share):
+    """Scores within .001 of 1, and now and then a 0: most samples show nothing but the former."""
+    rng = np.random.default_rng(12)
+    mean = (1 - share) * 0.9995
+    covered = 0
+    for _ in range(300):
+        values = np.where(rng.random(rows) < share, 0.0, 1 - 0.001 * rng.random(rows))
+        low, high = estimate([Term(values)], bounds=(0.0, 1.0)).interval()
+        covered += low <= mean <= high
+    assert covered > 0.9 * 300
+
+
+def test_a_spread_that_comes_from_a_single_score_is_not_believed():
+    same = estimate([Term(np.full(40, 0.5))], bounds=(0.0, 1.0)).interval()
+    nearly = estimate([Term(np.array([0.51, *[0.5] * 39]))], bounds=(0.0, 1.0)).interval()
+    assert nearly[0] == pytest.approx(same[0], abs=0.01)
+    assert nearly[1] == pytest.approx(same[1], abs=0.01)
+
+
+def test_scores_beyond_their_declared_bounds_have_students_interval():
+    """It said that all values are the same."""
+    values = np.array([1.1, 1.3, 1.2, 1.25, 1.15])
+    found = estimate([Term(values)], bounds=(0.0, 1.0))
+    theirs = ttest_1samp(values, 0).confidence_interval()
+    assert found.method == "t"
+    assert found.interval() == pytest.approx((theirs.low, theirs.high))
+
+
+def test_rows_of_weight_0_do_not_count():
+    some = estimate([Term(np.array([1.0, 0.0, 1.0, 1.0]), 1.0, (), np.array([1.0, 1.0, 1.0, 0.0]))], bounds=(0.0, 1.0))
+    assert (
+        some.interval()
+        == estimate([Term(np.array([1.0, 0.0, 1.0]), 1.0, (), np.ones(3))], bounds=(0.0, 1.0)).interval()
+    )
+    none = estimate([Term(np.array([1.0, 0.0]), 1.0, (), np.zeros(2))], bounds=(0.0, 1.0))
+    assert none.interval() == (None, None)
+    assert none.method == "none: no example counts: all weights are 0"
 
 
 @pytest.mark.parametrize(("clusters", "size"), [(10, 6), (24, 4)])

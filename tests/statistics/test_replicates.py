@@ -45,6 +45,19 @@ def test_splits_that_answer_alike_have_the_interval_of_one(errors):
     assert interval(wrong([errors] * 4)) == pytest.approx(interval(wrong([errors])))
 
 
+def test_two_splits_that_are_as_accurate_by_chance_are_not_taken_for_the_same():
+    """They are right on different tests; with one more error in one of them, the interval was twice as wide."""
+    equal = np.ones((2, 60))
+    equal[0, :12] = 0
+    equal[1, 6:18] = 0
+    differing = equal.copy()
+    differing[1, 18:20] = 0
+    low, high = interval(equal)
+    other_low, other_high = interval(differing)
+    assert high - low > 0.8 * (other_high - other_low)
+    assert high - low > 1.2 * (interval(equal[:1])[1] - interval(equal[:1])[0])
+
+
 def test_perfect_and_nearly_perfect_splits_differ_little():
     perfect, nearly = interval(wrong([0, 0, 0, 0])), interval(wrong([0, 0, 0, 1]))
     assert perfect == pytest.approx((0.963, 1.0), abs=1e-3)

@@ -23,7 +23,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal
 
 from lmassay.statistics.distributions import normal_quantile, t_quantile, t_upper_tail
-from lmassay.statistics.variance import Clusters, clusters_of, degrees_of_freedom, design_effect
+from lmassay.statistics.variance import Clusters, clusters_of, degrees_of_freedom, design_effect, largest_effect
 
 if TYPE_CHECKING:
     import numpy as np
@@ -42,8 +42,18 @@ _PSEUDO_OBSERVATIONS = 2.0
 # Differences below this are rounding.
 _ROUNDING = 1e-12
 _NO_SPREAD = "all {rows:,} values are the same"
+_NOTHING_COUNTS = "no example counts: all weights are 0"
 # Even in the middle of its range, scores that are all the same do not prove that all scores are.
 _LEAST_CLOSENESS = 0.05
+# Scores pile up at a bound if their distances from it vary much. The squared coefficient of variation of the distances
+# is 1 if they are exponentially distributed, and larger if most scores are at the bound and a few far from it. Between
+# these values, protection fades in.
+_CLEARLY_AWAY, _PILED_UP = 0.75, 1.5
+# Distances that add up to less than this many errors hardly differ from no error at all; from the other number on, they
+# do. In between, protection fades out.
+_NO_ERROR, _AN_ERROR = 0.25, 0.75
+# Few scores do not show how much distances vary: with this many, twice as much as observed is allowed for.
+_FEW_SCORES = 8.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +72,8 @@ class Term:
     are_counts: bool = False
     step: float | None = None
     """How far a value would be from 0 if one were: known for rates, where nothing else tells if all values are 0."""
+    unchanged: NDArray[np.bool_] | None = None
+    """Which rows count as 0 although their values are not: linearised values of a ratio, such as a relative drop."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,10 +94,10 @@ class Estimate:
     effective: float
     """How many independent rows would be as precise."""
     floor: float = 0.0
-    """The effective number of rows if every cluster counted as one row."""
-    hidden: float = 0.0
-    """Of a bounded mean: one over the effective number of rows, times how close the mean is to a bound. As many rows
-    as were seen cannot exclude a few that are at the other bound."""
+    """The effective number of rows if no error had been seen and rows were as similar as intervals must allow for."""
+    unseen: float = 0.0
+    """Of a bounded mean, from 0 to 1: how much its interval must allow for scores at the other bound that were not
+    among as many rows as :attr:`floor` says."""
     bounds: tuple[float, float] | None = None
     clustered_by: tuple[str, ...] = ()
     """The groups that rows are clustered by, for :attr:`method`."""
@@ -116,17 +128,18 @@ class Estimate:
         span = high - low
         quantile = _quantile(tail, self.degrees)
         lower, upper = wilson((self.value - low) / span, self.effective, quantile)
-        if self.floor:
+        if self.kind == "rate" and self.floor:
             # With fewer errors the interval would not end further out than if there were none at all.
             lower = min(lower, self.floor / (self.floor + quantile**2))
             upper = max(upper, quantile**2 / (self.floor + quantile**2))
-        if self.hidden:
+        if self.unseen:
             share = (self.value - low) / span
-            unseen = self.hidden * quantile**2 / (1 + self.hidden * quantile**2)
+            # The end of Wilson's interval of a rate of 0: the share of such scores that would easily go unseen.
+            largest_unseen = self.unseen * quantile**2 / (self.floor + self.unseen * quantile**2)
             if share > 0.5:
-                lower = min(lower, share * (1 - unseen))
+                lower = min(lower, share * (1 - largest_unseen))
             else:
-                upper = max(upper, share + (1 - share) * unseen)
+                upper = max(upper, share + (1 - share) * largest_unseen)
         return low + span * lower, low + span * upper
 
     def p_value(self, null: float = 0.0, alternative: Alternative = "two-sided") -> float | None:
@@ -182,7 +195,7 @@ def rate_intervals(hits: Floats, sizes: Floats, confidence: float = 0.95) -> tup
     degrees = _degrees_of_rate(clusters.degrees_of_freedom(), clusters.size)
     quantile = _quantile(0.5 + confidence / 2, degrees)
     low, high = wilson(rates, total / effect, quantile)
-    floor = clusters.effective
+    floor = total / largest_effect(clusters.size)
     return (
         np.minimum(low, floor / (floor + quantile**2)),
         np.maximum(high, quantile**2 / (floor + quantile**2)),
@@ -197,9 +210,15 @@ def estimate(
     ``bounds`` are the least and the largest possible value. A difference has no interval that leans on its bounds:
     it is a mean that can have either sign, cut where it would leave them.
     """
+    terms = [_counted(term) for term in terms]
+    if any(not len(term.values) for term in terms):
+        return Estimate(math.nan, "mean", math.nan, 0.0, 0.0, 0, 0, 0.0, reason=_NOTHING_COUNTS)
     ends = (bounds[0], bounds[1]) if bounds and bounds[0] is not None and bounds[1] is not None else None
     if ends is not None and not ends[0] < ends[1]:
         ends = None
+    if ends is not None and not is_difference and _leaves(terms, constant, ends):
+        # Bounds that do not hold cannot tell anything about the interval.
+        bounds = ends = None
     parts = []
     for term in terms:
         step = term.step
@@ -230,7 +249,7 @@ def estimate(
             kind,
             value,
             error=abs(part.coefficient) * math.sqrt(part.variance / effective),
-            degrees=_degrees_of_rate(degrees, clustering.largest_effect),
+            degrees=_degrees_of_rate(degrees, clustering.size),
             rows=rows,
             units=units,
             effective=effective,
@@ -242,7 +261,8 @@ def estimate(
         )
 
     if kind == "bounded mean" and ends is not None:
-        bounded = _bounded(value, parts, ends, effect, degrees, rows, units)
+        unseen = 1 - (1 - _pile_up(value, terms, parts, ends)) / clustering.size
+        bounded = _bounded(value, parts, ends, clustering, unseen, rows, units)
         return replace(bounded, clusters=clusters, contributions=clustering.contributions)
 
     center = constant
@@ -310,7 +330,7 @@ def mean_of_estimates(estimates: Sequence[Estimate]) -> Estimate:
             # Variances are averaged, so numbers of rows are by their harmonic mean.
             effective=count / sum(1 / one.effective for one in estimates) / ratio,
             floor=min(one.floor for one in estimates),
-            hidden=max(one.hidden for one in estimates),
+            unseen=max(one.unseen for one in estimates),
             contributions=averaged,
         )
     return Estimate(
@@ -328,42 +348,115 @@ def mean_of_estimates(estimates: Sequence[Estimate]) -> Estimate:
     )
 
 
+def _counted(term: Term) -> Term:
+    """The term without rows of weight 0: a row that counts nothing must not count as one that agrees."""
+    import numpy as np
+
+    if term.weights is None or bool((term.weights > 0).all()):
+        return term
+    counts = np.asarray(term.weights) > 0
+    clusters = [np.asarray(labels)[counts] for labels in term.clusters]
+    return replace(
+        term,
+        values=np.asarray(term.values)[counts],
+        weights=term.weights[counts],
+        clusters=clusters,
+        unchanged=None if term.unchanged is None else term.unchanged[counts],
+    )
+
+
+def _leaves(terms: Sequence[Term], constant: float, ends: tuple[float, float]) -> bool:
+    """True if some values are beyond the bounds that were declared for the estimate."""
+    import numpy as np
+
+    if len(terms) == 1:
+        scores = constant + terms[0].coefficient * np.asarray(terms[0].values, dtype=float)
+        lowest, highest = float(scores.min()), float(scores.max())
+    else:
+        # Bounds of a sum do not say which values each of the means can have.
+        means = [np.average(term.values, weights=term.weights) for term in terms]
+        lowest = highest = constant + sum(term.coefficient * mean for term, mean in zip(terms, means, strict=True))
+    return lowest < ends[0] - _ROUNDING or highest > ends[1] + _ROUNDING
+
+
+def _pile_up(value: float, terms: Sequence[Term], parts: Sequence[_Part], ends: tuple[float, float]) -> float:
+    """How much scores look as if most were at a bound and some far from it: from 0 to 1.
+
+    What matters is how much the distances from the bound vary, relative to their mean. If all scores are 0.95 or so,
+    the next ones will be, too. If most are 1 and a few 0.5, as many as were seen do not exclude a few that are 0. A
+    spread that comes from a single score is not believed either.
+    """
+    import numpy as np
+
+    if len(terms) > 1 or parts[0].is_binary:
+        return 1.0
+    (term,), (part,) = terms, parts
+    deviations = np.asarray(term.values, dtype=float) - part.mean
+    weights = np.ones(part.rows) if term.weights is None else term.weights
+    square = float((weights**2 * deviations**2).sum())
+    if part.variance <= 0 or square <= 0:
+        return 1.0
+    fourth = float((weights**4 * deviations**4).sum())
+    # How many scores of equal deviation would give the same variance.
+    deviating = square**2 / fourth
+    low, high = ends
+    distance = min(abs(value - low), abs(high - value))
+    variation = part.coefficient**2 * part.variance / distance**2 if distance > 0 else math.inf
+    variation *= 1 + _FEW_SCORES / part.equal_rows
+    piled_up = (variation - _CLEARLY_AWAY) / (_PILED_UP - _CLEARLY_AWAY)
+    errors = part.equal_rows * distance / (high - low)
+    too_close = (_AN_ERROR - errors) / (_AN_ERROR - _NO_ERROR)
+    return min(max(piled_up, too_close, 1 / deviating**2), 1.0)
+
+
 def _bounded(
     value: float,
     parts: Sequence[_Part],
     ends: tuple[float, float],
-    effect: float,
-    degrees: float,
+    clustering: _Clustering,
+    unseen: float,
     rows: int,
     units: int,
 ) -> Estimate:
-    """A mean of scores between two bounds, rescaled to 0…1."""
+    """A mean of scores between two bounds, rescaled to 0…1.
+
+    ``unseen`` says from 0 to 1 how much the interval must allow for scores at the other bound that were not seen.
+    """
     low, high = ends
     span = high - low
-    independent = sum(part.coefficient**2 * part.variance / part.equal_rows for part in parts) / span**2
-    spread_rows = sum(part.equal_rows for part in parts) / effect
+    independent = 0.0
+    for part in parts:
+        sample_variance = part.variance * part.rows / max(part.rows - 1, 1)
+        independent += (part.coefficient / span) ** 2 * sample_variance / part.equal_rows
+    equal_rows = sum(part.equal_rows for part in parts)
+    spread_rows = equal_rows / clustering.effect
     share = (value - low) / span
     # Half an observation at either end: at 0 and 1 the largest possible variance would be 0 otherwise.
-    smoothed = (share * spread_rows + 0.5) / (spread_rows + 1)
+    smoothed = (share * spread_rows + unseen / 2) / (spread_rows + unseen)
     largest = smoothed * (1 - smoothed)
     # A mean in the middle of its range needs hardly any protection, one at its end the more, the closer it is.
     closeness = max(abs(2 * smoothed - 1), _LEAST_CLOSENESS)
-    pseudo = _PSEUDO_OBSERVATIONS * largest * closeness / spread_rows
-    variance = (independent * effect * spread_rows + pseudo) / (spread_rows + _PSEUDO_OBSERVATIONS)
+    pseudo = unseen * _PSEUDO_OBSERVATIONS
+    added = pseudo * largest * closeness / spread_rows
+    variance = (independent * clustering.effect * spread_rows + added) / (spread_rows + pseudo)
     if variance <= 0:
         reason = _NO_SPREAD.format(rows=rows)
-        return Estimate(value, "bounded mean", value, 0.0, degrees, rows, units, 0.0, bounds=ends, reason=reason)
+        return Estimate(
+            value, "bounded mean", value, 0.0, clustering.degrees, rows, units, 0.0, bounds=ends, reason=reason
+        )
     return Estimate(
         value,
         "bounded mean",
         value,
         math.sqrt(variance) * span,
-        degrees,
+        clustering.degrees,
         rows,
         units,
         effective=largest / variance,
         bounds=ends,
-        hidden=closeness / spread_rows,
+        floor=equal_rows / clustering.largest_effect,
+        # Flat at the ends: one score that is a little lower must not take protection away.
+        unseen=unseen * max(1 - (2 * min(share, 1 - share)) ** 2, _LEAST_CLOSENESS),
     )
 
 
@@ -439,7 +532,7 @@ def _part_of(term: Term, step: float | None, *, is_signed: bool) -> _Part:
     # Differences that are all 0 or 1 are not a rate: they could have been -1, and the result must not depend on which
     # of two runs comes first.
     is_binary = not is_signed and bool(np.isin(values, (0.0, 1.0)).all())
-    nonzero = np.abs(values) > _ROUNDING
+    nonzero = np.abs(values) > _ROUNDING if term.unchanged is None else ~term.unchanged
     if is_binary:
         events = float(min(nonzero.sum(), (~nonzero).sum()))
         return _Part(term.coefficient, len(values), equal_rows, mean, variance, events, True, (0.0, 1.0), 2.0)
@@ -516,8 +609,10 @@ class _Clustering:
     effect: float
     """The design effect."""
     degrees: float
-    largest_effect: float
+    size: float
     """The design effect if all rows of a cluster were the same."""
+    largest_effect: float
+    """The design effect that intervals allow for where nothing is known: see :func:`largest_effect`."""
     contributions: Mapping[str | int, float]
 
 
@@ -531,17 +626,19 @@ def _clustering(terms: Sequence[Term], parts: Sequence[_Part], ways: Sequence[_W
     """
     if not ways:
         rows = sum(part.rows for part in parts)
-        return _Clustering(1.0, max(float(rows - len(parts)), 1.0), 1.0, {})
-    effect, largest_effect, degrees = 1.0, 1.0, math.inf
+        return _Clustering(1.0, max(float(rows - len(parts)), 1.0), 1.0, 1.0, {})
+    effect, size, degrees = 1.0, 1.0, math.inf
+    largest = 1.0
     contributions: Mapping[str | int, float] = {}
     for place, way in enumerate(ways):
         clusters, own_effect, own_degrees, own_contributions = _one_way(terms, parts, way, of_rate=of_rate)
         effect += own_effect - 1
-        largest_effect = max(largest_effect, clusters.size)
+        largest += largest_effect(clusters.size) - 1
+        size = max(size, clusters.size)
         degrees = min(degrees, own_degrees)
         if place == 0:
             contributions = dict(zip(way.names.tolist(), own_contributions.tolist(), strict=True))
-    return _Clustering(min(effect, largest_effect), degrees, largest_effect, contributions)
+    return _Clustering(min(effect, size), degrees, size, min(largest, size), contributions)
 
 
 def _one_way(

@@ -42,6 +42,8 @@ _AGREEING_TESTS = 1.0
 # The two-sided level at which Cochran's quantile is turned into degrees of freedom.
 _USUAL_TAIL = 0.975
 _LARGEST_CORRELATION = 0.99
+# The variance between repetitions is taken to be at least this share of what the noise of the tests makes it.
+_LEAST_SPREAD = 0.25
 _MANY_DEGREES = 1e6
 
 
@@ -185,9 +187,6 @@ def _between_repetitions(
     if count < 2:
         return NO_REPETITIONS
     results = scores.mean(axis=1)
-    spread = float(results.var(ddof=1))
-    if spread <= 0:
-        return NO_REPETITIONS
     # What is left if neither the repetition nor the test explains it.
     left = scores - results[:, None] - scores.mean(axis=0) + float(scores.mean())
     units = tests
@@ -198,6 +197,11 @@ def _between_repetitions(
     noise = 0.0
     if units > 1:
         noise = float((left**2).sum()) / (count - 1) * units / (units - 1) / tests**2
+    # Two splits, or three, are now and then as accurate by chance although they are right on different tests. The noise
+    # of the tests alone would nearly always make them differ more than this.
+    spread = max(float(results.var(ddof=1)), _LEAST_SPREAD * noise)
+    if spread <= 0:
+        return NO_REPETITIONS
     kept = (spread + noise / 2) / (spread + noise + unseen_noise)
     factor = overlap_factor(count, correlation)
     return _Repetitions(factor * spread * min(kept, 1.0), factor * spread, float(count - 1))

@@ -393,7 +393,10 @@ def _signed_drop(table: ScoreTable, settings: Settings) -> Result:
     shares = drop + (out - adv - drop * out) / float(out.mean())
     # A mean score that cannot be negative can fall by all of it and no more.
     furthest = 1.0 if float(adv.min()) >= 0 else None
-    estimated = estimate([Term(shares, step=1.0)], bounds=(None, furthest), is_difference=True)
+    # A sentence whose score did not change says no more about the next one than in any other difference, although its
+    # linearised value is not 0.
+    term = Term(shares, step=1.0, unchanged=intervals.the_same(out, adv))
+    estimated = estimate([term], bounds=(None, furthest), is_difference=True)
     return intervals.result_of(replace(estimated, value=drop), "signed_drop", "overall", counts, settings)
 
 
