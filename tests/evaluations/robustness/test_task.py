@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from collections import Counter
 
+import numpy as np
 import pytest
 
 import lmassay
 from lmassay.errors import ConfigError, DataError, PluginError
+from lmassay.evaluations.robustness.task import signed_drop
 from lmassay.evaluations.robustness.teapot.program import run as teapot
+from lmassay.statistics.table import ScoreTable
+from lmassay.types import Example, Row, Score, Settings
 from tests.helpers import write_lines
 from tests.published.published_data import TEAPOT
 from tests.published.teapot_scores import scores_of_sacrebleu
@@ -83,6 +87,23 @@ def test_the_published_numbers_come_out_of_the_task(tmp_path):
     assert against.difference == pytest.approx(-0.204)
     assert against.p < 0.001
     assert against.n == 1000
+
+
+def test_the_interval_of_the_signed_drop_allows_for_sentences_that_happened_not_to_change():
+    """One sentence in fifty loses its whole score: the interval covered .83 with 0/1 scores of 200 sentences."""
+    rng = np.random.default_rng(5)
+    covered = 0
+    for _ in range(300):
+        out = (rng.random(200) < 0.8).astype(float)
+        adv = np.where(rng.random(200) < 0.02, 0.0, out)
+        rows = [
+            Row(Example(str(i), {}), "scored", Score({"s_out": before, "s_adv": after}))
+            for i, (before, after) in enumerate(zip(out.tolist(), adv.tolist(), strict=True))
+        ]
+        result = signed_drop(ScoreTable(rows), Settings())
+        assert result.value == pytest.approx(1 - adv.sum() / out.sum())
+        covered += result.low <= 0.02 <= result.high
+    assert covered > 0.92 * 300
 
 
 def test_without_a_reference_the_ratio_decides(tmp_path, files):

@@ -191,7 +191,7 @@ class Robustness(Task):
             if metric != "success":
                 results += _spread(table, metric)
         if self.side != "source" and self._ref is not None:
-            results.append(_signed_drop(table, settings))
+            results.append(signed_drop(table, settings))
         if self._s_tgt is not None and self._s_tgt.is_binary and self._ref is not None:
             results.append(_turned_wrong(table, settings))
         if GROUP in table.groups:
@@ -382,7 +382,7 @@ def _spread(table: ScoreTable, metric: str) -> list[Result]:
 _ROUNDING = 1e-9
 
 
-def _signed_drop(table: ScoreTable, settings: Settings) -> Result:
+def signed_drop(table: ScoreTable, settings: Settings) -> Result:
     """The signed relative drop of the mean score: sentences that improve count too, unlike in d_tgt."""
     out, adv = table.together("s_out", "s_adv")
     counts = table.counts("s_adv")
