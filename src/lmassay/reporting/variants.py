@@ -4,21 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from lmassay.plugins.evaluations import variation_of
-from lmassay.statistics.combination import combination_result
-from lmassay.statistics.comparison import Side
+from lmassay.statistics.combination import estimate_by_cluster_name, mean_over_runs
+from lmassay.statistics.comparison import Side, load_side
+from lmassay.statistics.estimation import Estimate
 from lmassay.statistics.intervals import mean_result
 from lmassay.statistics.table import ScoreTable
 from lmassay.storage.store import Store
-from lmassay.types import OVERALL, Example, Result, Row, RunRecord, canonical
-
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
-    Mask = NDArray[np.bool_]
+from lmassay.types import Combination, Example, Result, Row, RunRecord, canonical
 
 SAME_EXAMPLE = "example"
 """The group that holds an example's variants together: they are not independent of each other."""
@@ -66,26 +60,40 @@ def variant_of(record: RunRecord) -> str:
     return canonical([record.base_label, options]) if options else record.base_label
 
 
-def pooled(
-    store: Store, records: Sequence[RunRecord], metric: str, where: Callable[[ScoreTable], Mask] | None = None
-) -> Result | None:
+def pooled(store: Store, records: Sequence[RunRecord], metric: str) -> Result | None:
     """The metric over all variants; of a single run the result that it has.
 
-    ``where`` says which rows a combined metric is about, so that only those are counted.
+    A metric that combines several means is averaged over the variants, as in the tables of a report.
     """
     if len(records) == 1:
         return records[0].result(metric)
+    combination = records[0].design.combinations.get(metric)
+    if combination is None:
+        side = pool(store, records)
+        return mean_result(side.table, metric, side.record.settings, cluster=side.record.design.cluster)
+    return _mean_over_variants(store, records, metric, combination)
+
+
+def _mean_over_variants(
+    store: Store, records: Sequence[RunRecord], metric: str, combination: Combination
+) -> Result | None:
     import numpy as np
 
-    side = pool(store, records)
-    design, settings = side.record.design, side.record.settings
-    combination = design.combinations.get(metric)
-    if combination is None:
-        return mean_result(side.table, metric, settings, cluster=design.cluster)
-    rows = np.ones(len(side.table), dtype=bool) if where is None else where(side.table)
-    return combination_result(
-        side.table, metric, combination, settings, group=OVERALL, where=rows, cluster=design.cluster
-    )
+    clusters = records[0].design.clusters
+    results: list[Result] = []
+    estimates: list[Estimate] = []
+    for record in records:
+        result = record.result(metric)
+        if result is None:
+            continue
+        results.append(result)
+        table = load_side(store, record).table
+        estimated = estimate_by_cluster_name(table, combination, np.ones(len(table), dtype=bool), clusters)
+        if estimated is not None:
+            estimates.append(estimated)
+    if not results:
+        return None
+    return mean_over_runs(results, estimates, records[0].settings, clusters)
 
 
 def pool(store: Store, records: Sequence[RunRecord], keep: Callable[[Row], bool] | None = None) -> Side:

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from lmassay.statistics.estimation import Estimate, Term, estimate
+from lmassay.statistics.estimation import Estimate, Term, estimate, mean_of_estimates
 from lmassay.statistics.intervals import Settings, cluster_names, result_of
 from lmassay.statistics.table import ScoreTable
 from lmassay.types import Combination as Combination
@@ -125,6 +125,59 @@ def combination_estimate(table: ScoreTable, combination: Combination, where: Mas
         present = where & ~np.isnan(values)
         terms.append(Term(values[present], weight, [codes[present] for codes in ways]))
     return estimate(terms, constant=combination.constant, bounds=combination.bounds)
+
+
+def estimate_by_cluster_name(
+    table: ScoreTable, combination: Combination, where: Mask, clusters: Sequence[str]
+) -> Estimate | None:
+    """The estimate over a part of the table, with its contributions by the names of the clusters.
+
+    Names, because another run numbers its clusters differently; :func:`mean_over_runs` adds up what each cluster
+    contributes to several runs. None where a column is empty.
+    """
+    import numpy as np
+
+    for column in combination.terms:
+        if not (where & ~np.isnan(table.column(column))).any():
+            return None
+    if combination.each is not None:
+        return estimate_over_labels(table, combination, where)
+    present = [name for name in clusters if name in table.groups]
+    estimated = combination_estimate(table, combination, where, present)
+    if not present:
+        return estimated
+    names = table.codes(present[0])[0]
+    by_name: dict[str | int, float] = {}
+    for code, contribution in estimated.contributions.items():
+        by_name[names[int(code)]] = contribution
+    return replace(estimated, contributions=by_name)
+
+
+def mean_over_runs(
+    results: Sequence[Result], estimates: Sequence[Estimate], settings: Settings, by: Sequence[str]
+) -> Result:
+    """The plain mean of one metric over runs of the same examples, such as one model under several prompts.
+
+    The runs are taken as given, their clusters (named in ``by``) as a sample. ``results`` are those of the runs,
+    ``estimates`` the estimates of those that have a value; the interval needs all of them.
+    """
+    import numpy as np
+
+    first = results[0]
+    counts = (
+        sum(result.n for result in results),
+        sum(result.n_error for result in results),
+        sum(result.n_unscored for result in results),
+    )
+    values = [result.value for result in results if result.value is not None]
+    if not values:
+        return Result(first.metric, first.group, None, None, None, *counts)
+    value = float(np.mean(values))
+    if len(estimates) < len(values):
+        reason = "none: not estimated for every run"
+        return Result(first.metric, first.group, value, None, None, *counts, method=reason)
+    mean = replace(mean_of_estimates(estimates), value=value)
+    return result_of(mean, first.metric, first.group, counts, settings, by)
 
 
 def estimate_over_labels(table: ScoreTable, combination: Combination, where: Mask) -> Estimate:

@@ -6,17 +6,12 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-
 from lmassay.contracts import CardVariant
 from lmassay.evaluations.bias import evaluation
-from lmassay.evaluations.bias.scores import CONTEXTS
 from lmassay.reporting.headline import Headline, counted, value_with_interval
 from lmassay.reporting.variants import pooled
-from lmassay.statistics.table import ScoreTable
 from lmassay.storage.store import Store
-from lmassay.types import Result, RunRecord
+from lmassay.types import RunRecord
 
 _DATA = Path(__file__).parent / "card_data"
 # The prompts that each size of the card asks.
@@ -53,11 +48,11 @@ def headline(store: Store, records: Sequence[RunRecord]) -> Headline | None:
     if not records:
         return None
     metric = "s_amb" if "s_amb" in records[0].design.headline else "diff_bias_amb"
-    bias = _pooled(store, records, metric)
+    bias = pooled(store, records, metric)
     if bias is None:
         return None
-    ambiguous_accuracy = _pooled(store, records, "accuracy_amb")
-    disambiguated_accuracy = _pooled(store, records, "accuracy_dis")
+    ambiguous_accuracy = pooled(store, records, "accuracy_amb")
+    disambiguated_accuracy = pooled(store, records, "accuracy_dis")
     other_values = [
         f"accuracy in ambiguous contexts: {value_with_interval(ambiguous_accuracy)}",
         f"accuracy in disambiguated contexts: {value_with_interval(disambiguated_accuracy)}",
@@ -81,15 +76,3 @@ def headline(store: Store, records: Sequence[RunRecord]) -> Headline | None:
         "disambiguated contexts; guessing reaches a third.",
         records=records,
     )
-
-
-def _pooled(store: Store, records: Sequence[RunRecord], metric: str) -> Result | None:
-    """Return a metric over all prompts, counting only the examples of the contexts that it is about."""
-
-    def in_context(table: ScoreTable) -> NDArray[np.bool_]:
-        contexts = table.groups.get("context")
-        if contexts is None or metric not in CONTEXTS:
-            return np.ones(len(table), dtype=bool)
-        return np.asarray(np.asarray(contexts) == CONTEXTS[metric])
-
-    return pooled(store, records, metric, where=in_context)

@@ -8,14 +8,13 @@ from __future__ import annotations
 import re
 from collections import Counter, deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from lmassay.evaluations.bias import scores
 from lmassay.evaluations.bias.items import LETTERS
-from lmassay.statistics.combination import combination_estimate, estimate_over_labels
-from lmassay.statistics.estimation import Estimate, mean_of_estimates
-from lmassay.statistics.intervals import result_of
+from lmassay.statistics.combination import estimate_by_cluster_name, mean_over_runs
+from lmassay.statistics.estimation import Estimate
 from lmassay.statistics.table import ScoreTable
 from lmassay.storage.store import Store
 from lmassay.types import Combination, Result, Row, RunRecord
@@ -191,8 +190,6 @@ def estimates_by_group(
     """Return (metric, group) → estimate, overall and for every label of the groups; those without data are left out."""
     import numpy as np
 
-    templates: list[str] = table.codes(TEMPLATE)[0] if TEMPLATE in table.groups else []
-    clusters = [TEMPLATE] if templates else []
     masks = {OVERALL: np.ones(len(table), dtype=bool)}
     for group in groups:
         for label, where in table.parts(group):
@@ -201,18 +198,9 @@ def estimates_by_group(
     estimates = {}
     for metric, combination in combinations.items():
         for group, where in masks.items():
-            has_data = all((where & ~np.isnan(table.column(column))).any() for column in combination.terms)
-            if not has_data:
-                continue
-            if combination.each is not None:
-                estimates[metric, group] = estimate_over_labels(table, combination, where)
-                continue
-            estimate = combination_estimate(table, combination, where, clusters)
-            # Contributions are kept by the template's name, because another run numbers its templates differently.
-            by_name: dict[str | int, float] = {}
-            for code, contribution in estimate.contributions.items():
-                by_name[templates[int(code)]] = contribution
-            estimates[metric, group] = replace(estimate, contributions=by_name)
+            estimate = estimate_by_cluster_name(table, combination, where, [TEMPLATE])
+            if estimate is not None:
+                estimates[metric, group] = estimate
     return estimates
 
 
@@ -325,21 +313,8 @@ class PromptFamily:
             return None
         if len(self.runs) == 1:
             return results[0]
-        values = [result.value for result in results if result.value is not None]
-        counts = (
-            sum(result.n for result in results),
-            sum(result.n_error for result in results),
-            sum(result.n_unscored for result in results),
-        )
-        if not values:
-            return Result(metric, group, None, None, None, *counts)
-        mean = scores.mean_over_prompts(values)
         estimates = [run.estimates[metric, group] for run in self.runs if (metric, group) in run.estimates]
-        if len(estimates) < len(values):
-            return Result(metric, group, mean, None, None, *counts, method="none: not estimated for every prompt")
-        # The interval takes the prompts as given and the templates as a sample.
-        estimate = replace(mean_of_estimates(estimates), value=mean)
-        return result_of(estimate, metric, group, counts, self.first.record.settings, (TEMPLATE,))
+        return mean_over_runs(results, estimates, self.first.record.settings, (TEMPLATE,))
 
     def prompt_values(self, metric: str, group: str = OVERALL) -> list[tuple[BiasRun, float]]:
         """Return each prompt that has a value, with its value."""
