@@ -124,6 +124,13 @@ class Task:
         """Return the number of examples, or None if it is unknown without reading them all."""
         return None
 
+    def is_about(self, metric: str, example: Example) -> bool:
+        """False if an example never has a score of this metric, whatever the model answers.
+
+        ``lmassay check --fail-if`` counts the examples of a metric with it before anything is run.
+        """
+        return True
+
     def notes(self) -> Sequence[str]:
         """Return notes that the user sees before the run, such as possible problems with the data."""
         return ()

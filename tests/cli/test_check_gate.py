@@ -8,6 +8,7 @@ import pytest
 
 from lmassay.cli import main
 from tests.compare_kit import add, rates
+from tests.evaluations.bias.report.small_bias import write_samples
 from tests.helpers import ROOT
 
 
@@ -77,3 +78,21 @@ def test_a_threshold_that_cannot_be_reached_is_refused_as_by_compare(check):
     code, _, err = check("--fail-if", "success>2")
     assert code == 2
     assert "can never hold: success lies between 0 and 1" in err
+
+
+def test_only_the_examples_that_a_metric_is_about_are_counted(capsys, tmp_path):
+    """Bias in ambiguous contexts is about half of the questions; all were counted."""
+    write_samples(tmp_path / "samples.tsv")
+    config = tmp_path / "bias.yaml"
+    config.write_text(
+        f"task: {{name: bias, data: {tmp_path / 'samples.tsv'}}}\nmodel: {{name: echo}}\n", encoding="utf-8"
+    )
+    counted = []
+    for metric, limit in (("accuracy_amb", ""), ("accuracy_dis", ""), ("ooc", ""), ("accuracy_amb", "limit=8")):
+        options = ["--set", limit] if limit else []
+        with pytest.raises(SystemExit):
+            main(["check", str(config), "--fail-if", f"{metric} worse by 0.02", "--json", *options])
+        counted.append(json.loads(capsys.readouterr().out)["gate"][0]["examples"])
+    both, ambiguous = counted[2], counted[0]
+    assert ambiguous == counted[1] == both / 2
+    assert counted[3] == 6

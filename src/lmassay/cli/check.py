@@ -99,7 +99,7 @@ def _needs(conditions: Sequence[Condition], planned: Sequence[Plan], like: Seque
                 low, high = (float(end or 0.0) for end in metric.bounds)
                 require_reachable(condition.directed(metric), (low, high))
             alpha = ALPHA / tests if condition.reading == "fail if" else ALPHA
-            of_plan = needs(condition, metric, expected(condition.metric, like), plan.size, alpha)
+            of_plan = needs(condition, metric, expected(condition.metric, like), plan.size_of(condition.metric), alpha)
             # Runs of a sweep mostly have the same examples; what holds for all is said once.
             found += [need for need in of_plan if need not in found]
     return found
@@ -122,7 +122,7 @@ def _print_needs(
     adjusted = f"; adjusted for {tests} tests that may fail" if tests > 1 else ""
     print_sentence(f"one-sided tests at {ALPHA:g}, found or shown in 4 of 5 comparisons{adjusted}")
     print_sentence("answers that change: by chance, half of them for the better and half for the worse")
-    print_sentence("in CONFIG: all examples of a run; a metric about some of them only needs as many of those")
+    print_sentence("in CONFIG: the examples of a run that the metric is about")
     if like:
         names = " and ".join(side.record.id for side in like)
         print_sentence(f"clusters and sizes of changes as in {names}")

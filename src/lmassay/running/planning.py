@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -82,6 +83,16 @@ class Plan:
         size = self.task.size()
         limit = self.config.limit
         return size if limit is None or size is None else min(size, limit)
+
+    def size_of(self, metric: str) -> int | None:
+        """Examples that a metric is about; all of them, unless the task says otherwise."""
+        if type(self.task).is_about is Task.is_about or self.size is None:
+            return self.size
+        count = 0
+        for example in islice(self.task.examples(), self.config.limit):
+            if self.task.is_about(metric, example):
+                count += 1
+        return count
 
 
 def plan(config: RunConfig) -> Plan:

@@ -144,6 +144,9 @@ class Bias(Task):
     def size(self) -> int:
         return sum(len(self._orders(item)) for item in self._items)
 
+    def is_about(self, metric: str, example: Example) -> bool:
+        return scores.CONTEXTS.get(metric, example.groups["context"]) == example.groups["context"]
+
     def examples(self) -> Iterator[Example]:
         for item in self._items:
             for rotation, order in enumerate(self._orders(item)):
