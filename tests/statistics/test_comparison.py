@@ -286,3 +286,20 @@ def test_a_comparison_tells_how_many_could_have_moved():
     sides = two([scored(i, a=float(i < 3)) for i in range(10)], [scored(i, a=0.0) for i in range(10)])
     (row,) = compare_runs(sides[0], sides[1:])
     assert (row.units, row.changed, row.can_fall, row.can_rise) == (10, 3, 3, 7)
+
+
+def test_a_mean_over_labels_pairs_each_column_by_itself():
+    """The new run lost one of the right contexts; the base run must not count it either."""
+    template = {"template": "a"}
+    before = [
+        scored(0, template, amb=1.0, dis=1.0),
+        scored(1, template, amb=0.0, dis=0.0),
+        scored(2, {"template": "b"}, amb=1.0, dis=1.0),
+    ]
+    after = [scored(0, template, amb=1.0), scored(1, template, amb=0.0, dis=0.0), before[2]]
+    combination = combined({"amb": 0.5, "dis": 0.5}, each="template")
+    base, new = two(before, after, combinations=combination)
+    (row,) = compare_runs(base, [new], ["m"])
+    # Of template a, the ambiguous contexts are .5 in both runs, the disambiguated one that both have is 0.
+    assert row.base_mean == pytest.approx((0.25 + 1.0) / 2)
+    assert row.difference == pytest.approx(0.0)

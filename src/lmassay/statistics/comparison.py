@@ -374,20 +374,15 @@ def _scored_by_one(base: Side, other: Side, combination: Combination) -> tuple[i
 
 
 def _pairs_by_label(base: Side, other: Side, combination: Combination) -> Pairs | None:
-    """A metric that is a mean over labels: labels are paired, each by the examples that both runs have scored."""
+    """A metric that is a mean over labels: labels are paired, each by the examples that both runs have scored.
+
+    Each column is paired by itself, as for other combinations: an example may have one of them in both runs and another
+    in one run only.
+    """
     import numpy as np
 
     usable = _without_errors(base, other)
-    scored: set[str] = set()
-    for name in combination.terms:
-        scored |= base.table.by_id(name).keys() & other.table.by_id(name).keys() & usable
-    values: list[dict[str, float]] = []
-    for side in (base, other):
-        inside = np.fromiter((example in scored for example in side.table.ids), bool, len(side.table))
-        sums = sums_of(side.table, combination, labels_of(side.table, combination.each), inside)
-        by_label = zip(sums.labels, sums.by_label().tolist(), strict=True)
-        values.append({label: value for label, value in by_label if not np.isnan(value)})
-    before, after = values
+    before, after = (_values_by_label(side, combination, base, other, usable) for side in (base, other))
     shared = [label for label in before if label in after]
     if not shared:
         return None
@@ -401,6 +396,27 @@ def _pairs_by_label(base: Side, other: Side, combination: Combination) -> Pairs 
     )
     only_base, only_new = _scored_by_one(base, other, combination)
     return Pairs([column], 0.0, len(shared), only_base, only_new, combination)
+
+
+def _values_by_label(
+    side: Side, combination: Combination, base: Side, other: Side, usable: set[str]
+) -> dict[str, float]:
+    """The value of one run within each label that has all columns, from the examples that both runs have scored."""
+    import numpy as np
+
+    labels = labels_of(side.table, combination.each)
+    values: dict[str, float] = {}
+    for position, (column, coefficient) in enumerate(combination.terms.items()):
+        shared = base.table.by_id(column).keys() & other.table.by_id(column).keys() & usable
+        is_shared = np.fromiter((example in shared for example in side.table.ids), bool, len(side.table))
+        sums = sums_of(side.table, Combination({column: coefficient}), labels, is_shared)
+        of_column = dict(zip(sums.labels, sums.by_label().tolist(), strict=True))
+        if position == 0:
+            values = {label: combination.constant + value for label, value in of_column.items()}
+        else:
+            # A label without one of the columns has no value.
+            values = {label: values[label] + value for label, value in of_column.items() if label in values}
+    return {label: value for label, value in values.items() if not np.isnan(value)}
 
 
 def _pairs_of_replicates(base: Side, other: Side, metric: str) -> Pairs | None:
