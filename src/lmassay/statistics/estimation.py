@@ -5,14 +5,16 @@ are all ``constant + Σ coefficient · mean``. :func:`estimate` takes the means 
 :class:`Estimate`. There is one interval for each kind of number, over its whole range:
 
 - *rates* (every value 0 or 1): Wilson's interval (1927) with the effective number of examples in place of their number
-  and Student's t in place of the normal quantile. It is never narrower at its end than if all clusters were right.
-- *bounded means*: the same on the score rescaled to 0…1. Two pseudo-observations protect means close to a bound, where
-  the few scores that are far from it decide about the spread.
+  and Student's t in place of the normal quantile. Near 0 and 1 it is never narrower than without a single error.
+- *bounded means*: the same on the score rescaled to 0…1. Scores that pile up at a bound get two pseudo-observations,
+  and their interval allows for a few scores at the other bound that were not seen. Scores that are clearly away from
+  the bound have nearly Student's interval.
 - *everything else*, differences above all: Student's t. Values that are mostly 0, as the differences of two runs that
   seldom disagree, get one pseudo-observation on either side (Bonett and Price 2012; Agresti and Caffo 2000 for
   differences of rates). Interval and p-value come from the same t, so they never contradict each other.
 
-What clusters do to the variance is explained in :mod:`lmassay.statistics.variance`.
+What clusters do to the variance is explained in :mod:`lmassay.statistics.variance`, the references are in
+``docs/uncertainty.md``.
 """
 
 from __future__ import annotations
@@ -60,9 +62,9 @@ _FEW_SCORES = 8.0
 class Term:
     """One mean of an estimate, and how much it counts in it.
 
-    ``clusters`` holds one sequence of labels for each way in which rows belong together: none for independent rows,
-    two for rows that share a noun or a verb. ``weights`` says how much each row counts in the mean. If ``are_counts``,
-    every value is the share of right answers among as many rows as its weight says.
+    ``clusters`` holds one sequence of labels for each grouping of the rows: none for independent rows, two for rows
+    that share a noun or a verb. ``weights`` says how much each row counts in the mean. If ``are_counts``, every value
+    is the share of right answers among as many rows as its weight says.
     """
 
     values: Floats
@@ -90,7 +92,7 @@ class Estimate:
     """Degrees of freedom of the standard error."""
     rows: int
     units: int
-    """Independent units: clusters, or rows if there are none. Of two ways to cluster, the smaller number."""
+    """Independent units: clusters, or rows if there are none. Of two groupings, the smaller number."""
     effective: float
     """How many independent rows would be as precise."""
     floor: float = 0.0
@@ -102,7 +104,7 @@ class Estimate:
     clustered_by: tuple[str, ...] = ()
     """The groups that rows are clustered by, for :attr:`method`."""
     clusters: tuple[int, ...] = ()
-    """How many clusters there are in each way in which rows belong together."""
+    """How many clusters each grouping of the rows has."""
     contributions: Mapping[str | int, float] = field(default_factory=dict, repr=False, compare=False)
     """What each cluster adds to the deviation of the estimate (CR2), by its label; empty without clusters."""
     reason: str = ""
@@ -129,10 +131,10 @@ class Estimate:
         quantile = _quantile(tail, self.degrees)
         lower, upper = wilson((self.value - low) / span, self.effective, quantile)
         if self.kind == "rate" and self.floor:
-            # With fewer errors the interval would not end further out than if there were none at all.
+            # Errors must not move the end towards 1: it is at least as far out as without any error.
             lower = min(lower, self.floor / (self.floor + quantile**2))
             upper = max(upper, quantile**2 / (self.floor + quantile**2))
-        if self.unseen:
+        if self.unseen and self.floor:
             share = (self.value - low) / span
             # The end of Wilson's interval of a rate of 0: the share of such scores that would easily go unseen.
             largest_unseen = self.unseen * quantile**2 / (self.floor + self.unseen * quantile**2)
@@ -163,7 +165,7 @@ class Estimate:
 
 
 def wilson(rate: Floats | float, n: Floats | float, quantile: float) -> tuple[float, float]:
-    """Wilson's interval of a rate in a number of tosses that need not be whole; arrays are taken elementwise."""
+    """Wilson's interval (1927) of a rate in a number of tosses that need not be whole; arrays are taken elementwise."""
     import numpy as np
 
     square = quantile**2
@@ -202,88 +204,176 @@ def rate_intervals(hits: Floats, sizes: Floats, confidence: float = 0.95) -> tup
     )
 
 
+# --- the estimate of a sum of means -----------------------------------------------------------------------------------
+
+
 def estimate(
     terms: Sequence[Term], *, constant: float = 0.0, bounds: Bounds | None = None, is_difference: bool = False
 ) -> Estimate:
-    """``constant + Σ coefficient · mean`` over the terms.
+    """The value of ``constant + Σ coefficient · mean`` over the terms, with all that its interval needs.
 
-    ``bounds`` are the least and the largest possible value. A difference has no interval that leans on its bounds:
+    ``bounds`` are the least and the largest possible value. The interval of a difference does not rest on its bounds:
     it is a mean that can have either sign, cut where it would leave them.
     """
-    terms = [_counted(term) for term in terms]
-    if any(not len(term.values) for term in terms):
-        return Estimate(math.nan, "mean", math.nan, 0.0, 0.0, 0, 0, 0.0, reason=_NOTHING_COUNTS)
-    ends = (bounds[0], bounds[1]) if bounds and bounds[0] is not None and bounds[1] is not None else None
-    if ends is not None and not ends[0] < ends[1]:
-        ends = None
-    if ends is not None and not is_difference and _leaves(terms, constant, ends):
-        # Bounds that do not hold cannot tell anything about the interval.
-        bounds = ends = None
-    parts = []
-    for term in terms:
-        step = term.step
-        if step is None and ends is not None:
-            step = (ends[1] - ends[0]) / 2 / abs(term.coefficient)
-        parts.append(_part_of(term, step, is_signed=is_difference or _is_signed(terms, constant, ends)))
-    value = constant + sum(part.coefficient * part.mean for part in parts)
-    rows = sum(part.rows for part in parts)
-    kind = _kind_of(parts, constant, ends, is_difference)
-    if kind == "bounded mean" and ends is not None:
-        # How many rows at the rarer bound would have this mean: what errors are to a rate.
-        share = min(max((value - ends[0]) / (ends[1] - ends[0]), 0.0), 1.0)
-        rarer = min(share, 1 - share)
-        parts = [part if part.is_binary else replace(part, events=part.rows * rarer) for part in parts]
-    ways = [_numbered(terms, way) for way in range(len(terms[0].clusters))]
-    units, reason = _units_of(parts, ways)
-    clusters = tuple(len(way.names) for way in ways)
-    if reason:
-        return Estimate(value, kind, value, 0.0, 0.0, rows, units, 0.0, bounds=ends, clusters=clusters, reason=reason)
-
-    clustering = _clustering(terms, parts, ways, of_rate=kind != "mean")
-    effect, degrees = clustering.effect, clustering.degrees
-    if kind == "rate":
-        (part,) = parts
-        effective = part.equal_rows / effect
+    terms = [_without_weight_0(term) for term in terms]
+    if any(len(term.values) == 0 for term in terms):
         return Estimate(
-            value,
-            kind,
-            value,
-            error=abs(part.coefficient) * math.sqrt(part.variance / effective),
-            degrees=_degrees_of_rate(degrees, clustering.size),
+            value=math.nan,
+            kind="mean",
+            center=math.nan,
+            error=0.0,
+            degrees=0.0,
+            rows=0,
+            units=0,
+            effective=0.0,
+            reason=_NOTHING_COUNTS,
+        )
+    ends = _both_ends(bounds)
+    if ends is not None and not is_difference and _leave(terms, constant, ends):
+        # Bounds that do not hold say nothing about the interval.
+        bounds = ends = None
+
+    summaries = _summaries(terms, constant, ends, is_difference=is_difference)
+    value = constant + sum(summary.coefficient * summary.mean for summary in summaries)
+    rows = sum(summary.rows for summary in summaries)
+    kind = _kind_of(summaries, constant, ends, is_difference=is_difference)
+    if kind == "bounded mean" and ends is not None:
+        summaries = _with_equivalent_errors(summaries, value, ends)
+    groupings = [_grouping(terms, index) for index in range(len(terms[0].clusters))]
+    units, reason = _units_of(summaries, groupings)
+    cluster_counts = tuple(len(grouping.names) for grouping in groupings)
+    if reason:
+        return Estimate(
+            value=value,
+            kind=kind,
+            center=value,
+            error=0.0,
+            degrees=0.0,
             rows=rows,
             units=units,
-            effective=effective,
-            # Independent rows need no floor: Wilson's interval is monotone by itself.
-            floor=part.equal_rows / clustering.largest_effect if ways else 0.0,
+            effective=0.0,
             bounds=ends,
-            clusters=clusters,
-            contributions=clustering.contributions,
+            clusters=cluster_counts,
+            reason=reason,
         )
 
-    if kind == "bounded mean" and ends is not None:
-        unseen = 1 - (1 - _pile_up(value, terms, parts, ends)) / clustering.size
-        bounded = _bounded(value, parts, ends, clustering, unseen, rows, units)
-        return replace(bounded, clusters=clusters, contributions=clustering.contributions)
+    clustering = _clustering(terms, summaries, groupings, of_rate=kind != "mean")
+    if kind == "rate":
+        estimated = _rate(value, summaries[0], ends, clustering)
+    elif kind == "bounded mean" and ends is not None:
+        pile_up = _pile_up(value, terms, summaries, ends)
+        # The scores of one cluster say little about other clusters: protection fades only if clusters are single rows.
+        unseen = 1 - (1 - pile_up) / clustering.size
+        estimated = _bounded_mean(value, summaries, ends, clustering, unseen)
+    else:
+        cut_at = ends if ends is not None else _half_bounds(bounds)
+        estimated = _mean(value, constant, summaries, cut_at, clustering)
+    return replace(estimated, rows=rows, units=units, clusters=cluster_counts, contributions=clustering.contributions)
 
+
+def _rate(value: float, summary: _TermSummary, ends: tuple[float, float] | None, clustering: _Clustering) -> Estimate:
+    """A share of rows that are 1."""
+    effective = summary.equal_rows / clustering.effect
+    return Estimate(
+        value=value,
+        kind="rate",
+        center=value,
+        error=abs(summary.coefficient) * math.sqrt(summary.variance / effective),
+        degrees=_degrees_of_rate(clustering.degrees, clustering.size),
+        rows=summary.rows,
+        units=0,
+        effective=effective,
+        floor=summary.equal_rows / clustering.largest_effect,
+        bounds=ends,
+    )
+
+
+def _bounded_mean(
+    value: float,
+    summaries: Sequence[_TermSummary],
+    ends: tuple[float, float],
+    clustering: _Clustering,
+    unseen: float,
+) -> Estimate:
+    """A mean of scores between two bounds, rescaled to 0…1.
+
+    ``unseen`` says from 0 to 1 how much the interval must allow for scores at the other bound that were not seen.
+    """
+    low, high = ends
+    span = high - low
+    rows = sum(summary.rows for summary in summaries)
+    equal_rows = sum(summary.equal_rows for summary in summaries)
+    # The variance of the mean if all rows were independent.
+    independent = 0.0
+    for summary in summaries:
+        sample_variance = summary.variance * summary.rows / max(summary.rows - 1, 1)
+        independent += (summary.coefficient / span) ** 2 * sample_variance / summary.equal_rows
+    effective_rows = equal_rows / clustering.effect
+    share = (value - low) / span
+    # Half an observation at either end: at 0 and 1 the largest possible variance would be 0 otherwise.
+    smoothed = (share * effective_rows + unseen / 2) / (effective_rows + unseen)
+    largest = smoothed * (1 - smoothed)
+    # A mean in the middle of its range needs hardly any protection, one at its end the more, the closer it is.
+    closeness = max(abs(2 * smoothed - 1), _LEAST_CLOSENESS)
+    pseudo = unseen * _PSEUDO_OBSERVATIONS
+    added = pseudo * largest * closeness / effective_rows
+    variance = (independent * clustering.effect * effective_rows + added) / (effective_rows + pseudo)
+    if variance <= 0:
+        return Estimate(
+            value=value,
+            kind="bounded mean",
+            center=value,
+            error=0.0,
+            degrees=clustering.degrees,
+            rows=rows,
+            units=0,
+            effective=0.0,
+            bounds=ends,
+            reason=_NO_SPREAD.format(rows=rows),
+        )
+    return Estimate(
+        value=value,
+        kind="bounded mean",
+        center=value,
+        error=math.sqrt(variance) * span,
+        degrees=clustering.degrees,
+        rows=rows,
+        units=0,
+        # So many tosses of a coin with this rate would be as precise: what Wilson's formula takes.
+        effective=largest / variance,
+        bounds=ends,
+        floor=equal_rows / clustering.largest_effect,
+        # Flat at the ends: one score that is a little lower must not take protection away.
+        unseen=unseen * max(1 - (2 * min(share, 1 - share)) ** 2, _LEAST_CLOSENESS),
+    )
+
+
+def _mean(
+    value: float,
+    constant: float,
+    summaries: Sequence[_TermSummary],
+    cut_at: tuple[float, float] | None,
+    clustering: _Clustering,
+) -> Estimate:
+    """Any other mean, or a difference: Student's t."""
+    rows = sum(summary.rows for summary in summaries)
     center = constant
     variance = 0.0
-    for part in parts:
-        mean, part_variance = part.with_pseudo_observations(effect)
-        center += part.coefficient * mean
-        variance += part.coefficient**2 * part_variance
+    for summary in summaries:
+        mean, variance_of_mean = summary.with_pseudo_observations(clustering.effect)
+        center += summary.coefficient * mean
+        variance += summary.coefficient**2 * variance_of_mean
     error = math.sqrt(variance)
     return Estimate(
-        value,
-        kind,
-        center,
-        error,
-        degrees,
-        rows,
-        units,
-        rows / effect,
-        bounds=_half_bounds(bounds) if ends is None else ends,
-        clusters=clusters,
-        contributions=clustering.contributions,
+        value=value,
+        kind="mean",
+        center=center,
+        error=error,
+        degrees=clustering.degrees,
+        rows=rows,
+        units=0,
+        effective=rows / clustering.effect,
+        bounds=cut_at,
         reason="" if error > 0 else _NO_SPREAD.format(rows=rows),
     )
 
@@ -297,75 +387,92 @@ def mean_of_estimates(estimates: Sequence[Estimate]) -> Estimate:
     first = estimates[0]
     count = len(estimates)
     value = sum(one.value for one in estimates) / count
-    reasons = [one.reason for one in estimates if one.reason]
-    if reasons:
-        return replace(first, value=value, center=value, reason=reasons[0])
+    for one in estimates:
+        if one.reason:
+            return replace(first, value=value, center=value, reason=one.reason)
+
+    # Of the clusters: the variance of a single estimate on average, and the variance of the mean.
     averaged: dict[str | int, float] = {}
     of_clusters = 0.0
     for one in estimates:
-        for cluster, share in one.contributions.items():
-            averaged[cluster] = averaged.get(cluster, 0.0) + share / count
-        of_clusters += sum(share**2 for share in one.contributions.values()) / count
+        for cluster, contribution in one.contributions.items():
+            averaged[cluster] = averaged.get(cluster, 0.0) + contribution / count
+        of_clusters += sum(contribution**2 for contribution in one.contributions.values()) / count
+    of_mean = sum(contribution**2 for contribution in averaged.values())
     of_estimates = sum(one.error**2 for one in estimates) / count
-    of_mean = sum(share**2 for share in averaged.values())
     if of_estimates >= of_clusters:
         variance = of_mean + (of_estimates - of_clusters)
     else:
         # The prior correlation made the estimates more precise than their clusters look.
         variance = of_mean * of_estimates / of_clusters
-    center = sum(one.center for one in estimates) / count
-    if all(one.kind != "mean" for one in estimates):
-        # How much more precise the mean is than a single estimate; not at all where no spread is seen.
-        ratio = variance / of_estimates if of_estimates > 0 else 1.0
-        # Independent prompts would be as many times as precise as there are; deviations that cancel are chance.
-        ratio = min(max(ratio, 1 / count), 1.0)
-        return replace(
-            first,
+    rows = sum(one.rows for one in estimates)
+    degrees = min(one.degrees for one in estimates)
+
+    if any(one.kind == "mean" for one in estimates):
+        return Estimate(
             value=value,
-            center=value,
-            kind="rate" if all(one.kind == "rate" for one in estimates) else "bounded mean",
+            kind="mean",
+            center=sum(one.center for one in estimates) / count,
             error=math.sqrt(variance),
-            degrees=min(one.degrees for one in estimates),
-            rows=sum(one.rows for one in estimates),
-            # Variances are averaged, so numbers of rows are by their harmonic mean.
-            effective=count / sum(1 / one.effective for one in estimates) / ratio,
-            floor=min(one.floor for one in estimates),
-            unseen=max(one.unseen for one in estimates),
+            degrees=degrees,
+            rows=rows,
+            units=min(one.units for one in estimates),
+            effective=sum(one.effective for one in estimates) / count,
+            bounds=first.bounds,
+            clusters=first.clusters,
             contributions=averaged,
+            reason="" if variance > 0 else _NO_SPREAD.format(rows=rows),
         )
-    return Estimate(
-        value,
-        "mean",
-        center,
-        math.sqrt(variance),
-        min(one.degrees for one in estimates),
-        sum(one.rows for one in estimates),
-        min(one.units for one in estimates),
-        sum(one.effective for one in estimates) / count,
-        bounds=first.bounds,
-        contributions=averaged,
-        reason="" if variance > 0 else _NO_SPREAD.format(rows=sum(one.rows for one in estimates)),
-    )
-
-
-def _counted(term: Term) -> Term:
-    """The term without rows of weight 0: a row that counts nothing must not count as one that agrees."""
-    import numpy as np
-
-    if term.weights is None or bool((term.weights > 0).all()):
-        return term
-    counts = np.asarray(term.weights) > 0
-    clusters = [np.asarray(labels)[counts] for labels in term.clusters]
+    # How much more precise the mean is than a single estimate; not at all where no spread is seen.
+    ratio = variance / of_estimates if of_estimates > 0 else 1.0
+    # Independent prompts would be as many times as precise as there are; deviations that cancel are chance.
+    ratio = min(max(ratio, 1 / count), 1.0)
+    are_rates = all(one.kind == "rate" for one in estimates)
     return replace(
-        term,
-        values=np.asarray(term.values)[counts],
-        weights=term.weights[counts],
-        clusters=clusters,
-        unchanged=None if term.unchanged is None else term.unchanged[counts],
+        first,
+        value=value,
+        center=value,
+        kind="rate" if are_rates else "bounded mean",
+        error=math.sqrt(variance),
+        degrees=degrees,
+        rows=rows,
+        # Variances are averaged, so numbers of rows are by their harmonic mean.
+        effective=count / sum(1 / one.effective for one in estimates) / ratio,
+        floor=min(one.floor for one in estimates),
+        unseen=max(one.unseen for one in estimates),
+        contributions=averaged,
     )
 
 
-def _leaves(terms: Sequence[Term], constant: float, ends: tuple[float, float]) -> bool:
+# --- bounds -----------------------------------------------------------------------------------------------------------
+
+
+def _both_ends(bounds: Bounds | None) -> tuple[float, float] | None:
+    """The bounds if both are known and leave room between them."""
+    if bounds is None:
+        return None
+    low, high = bounds
+    if low is None or high is None or low >= high:
+        return None
+    return low, high
+
+
+def _half_bounds(bounds: Bounds | None) -> tuple[float, float] | None:
+    """Bounds of which one end may be missing, for cutting an interval."""
+    if bounds is None or bounds == (None, None):
+        return None
+    low, high = bounds
+    return (-math.inf if low is None else low), (math.inf if high is None else high)
+
+
+def _inside(low: float, high: float, bounds: tuple[float, float] | None) -> tuple[float, float]:
+    """The interval, cut where it would leave the bounds."""
+    if bounds is None:
+        return low, high
+    return max(low, bounds[0]), min(high, bounds[1])
+
+
+def _leave(terms: Sequence[Term], constant: float, ends: tuple[float, float]) -> bool:
     """True if some values are beyond the bounds that were declared for the estimate."""
     import numpy as np
 
@@ -373,13 +480,17 @@ def _leaves(terms: Sequence[Term], constant: float, ends: tuple[float, float]) -
         scores = constant + terms[0].coefficient * np.asarray(terms[0].values, dtype=float)
         lowest, highest = float(scores.min()), float(scores.max())
     else:
-        # Bounds of a sum do not say which values each of the means can have.
-        means = [np.average(term.values, weights=term.weights) for term in terms]
-        lowest = highest = constant + sum(term.coefficient * mean for term, mean in zip(terms, means, strict=True))
+        # Bounds of a sum do not say which values each of the means can have, so only the sum can be checked.
+        value = constant
+        for term in terms:
+            value += term.coefficient * float(np.average(term.values, weights=term.weights))
+        lowest = highest = value
     return lowest < ends[0] - _ROUNDING or highest > ends[1] + _ROUNDING
 
 
-def _pile_up(value: float, terms: Sequence[Term], parts: Sequence[_Part], ends: tuple[float, float]) -> float:
+def _pile_up(
+    value: float, terms: Sequence[Term], summaries: Sequence[_TermSummary], ends: tuple[float, float]
+) -> float:
     """How much scores look as if most were at a bound and some far from it: from 0 to 1.
 
     What matters is how much the distances from the bound vary, relative to their mean. If all scores are 0.95 or so,
@@ -388,117 +499,91 @@ def _pile_up(value: float, terms: Sequence[Term], parts: Sequence[_Part], ends: 
     """
     import numpy as np
 
-    if len(terms) > 1 or parts[0].is_binary:
+    if len(terms) > 1 or summaries[0].is_binary:
         return 1.0
-    (term,), (part,) = terms, parts
-    deviations = np.asarray(term.values, dtype=float) - part.mean
-    weights = np.ones(part.rows) if term.weights is None else term.weights
-    square = float((weights**2 * deviations**2).sum())
-    if part.variance <= 0 or square <= 0:
+    term, summary = terms[0], summaries[0]
+    deviations = np.asarray(term.values, dtype=float) - summary.mean
+    weights = np.ones(summary.rows) if term.weights is None else term.weights
+    sum_of_squares = float((weights**2 * deviations**2).sum())
+    if summary.variance <= 0 or sum_of_squares <= 0:
         return 1.0
-    fourth = float((weights**4 * deviations**4).sum())
-    # How many scores of equal deviation would give the same variance.
-    deviating = square**2 / fourth
+    # So many scores of equal deviation would give the same variance: the rows over the kurtosis.
+    deviating = sum_of_squares**2 / float((weights**4 * deviations**4).sum())
+
     low, high = ends
     distance = min(abs(value - low), abs(high - value))
-    variation = part.coefficient**2 * part.variance / distance**2 if distance > 0 else math.inf
-    variation *= 1 + _FEW_SCORES / part.equal_rows
-    piled_up = (variation - _CLEARLY_AWAY) / (_PILED_UP - _CLEARLY_AWAY)
-    errors = part.equal_rows * distance / (high - low)
+    squared_variation = summary.coefficient**2 * summary.variance / distance**2 if distance > 0 else math.inf
+    squared_variation *= 1 + _FEW_SCORES / summary.equal_rows
+    piled_up = (squared_variation - _CLEARLY_AWAY) / (_PILED_UP - _CLEARLY_AWAY)
+
+    # So many rows at the other bound would have the same mean.
+    errors = summary.equal_rows * distance / (high - low)
     too_close = (_AN_ERROR - errors) / (_AN_ERROR - _NO_ERROR)
     return min(max(piled_up, too_close, 1 / deviating**2), 1.0)
 
 
-def _bounded(
-    value: float,
-    parts: Sequence[_Part],
-    ends: tuple[float, float],
-    clustering: _Clustering,
-    unseen: float,
-    rows: int,
-    units: int,
-) -> Estimate:
-    """A mean of scores between two bounds, rescaled to 0…1.
-
-    ``unseen`` says from 0 to 1 how much the interval must allow for scores at the other bound that were not seen.
-    """
-    low, high = ends
-    span = high - low
-    independent = 0.0
-    for part in parts:
-        sample_variance = part.variance * part.rows / max(part.rows - 1, 1)
-        independent += (part.coefficient / span) ** 2 * sample_variance / part.equal_rows
-    equal_rows = sum(part.equal_rows for part in parts)
-    spread_rows = equal_rows / clustering.effect
-    share = (value - low) / span
-    # Half an observation at either end: at 0 and 1 the largest possible variance would be 0 otherwise.
-    smoothed = (share * spread_rows + unseen / 2) / (spread_rows + unseen)
-    largest = smoothed * (1 - smoothed)
-    # A mean in the middle of its range needs hardly any protection, one at its end the more, the closer it is.
-    closeness = max(abs(2 * smoothed - 1), _LEAST_CLOSENESS)
-    pseudo = unseen * _PSEUDO_OBSERVATIONS
-    added = pseudo * largest * closeness / spread_rows
-    variance = (independent * clustering.effect * spread_rows + added) / (spread_rows + pseudo)
-    if variance <= 0:
-        reason = _NO_SPREAD.format(rows=rows)
-        return Estimate(
-            value, "bounded mean", value, 0.0, clustering.degrees, rows, units, 0.0, bounds=ends, reason=reason
-        )
-    return Estimate(
-        value,
-        "bounded mean",
-        value,
-        math.sqrt(variance) * span,
-        clustering.degrees,
-        rows,
-        units,
-        effective=largest / variance,
-        bounds=ends,
-        floor=equal_rows / clustering.largest_effect,
-        # Flat at the ends: one score that is a little lower must not take protection away.
-        unseen=unseen * max(1 - (2 * min(share, 1 - share)) ** 2, _LEAST_CLOSENESS),
-    )
+# --- terms, summed up -------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
-class _Part:
-    """A term, summed up."""
+class _TermSummary:
+    """What an estimate needs to know of a term, except its clusters."""
 
     coefficient: float
     rows: int
     equal_rows: float
-    """The number of rows; with weights, of equally weighted rows that would be as precise."""
+    """The number of rows; with weights, of equally weighted rows that would be as precise (Kish 1965)."""
     mean: float
     variance: float
     events: float
     """Rows that differ from the common value: see :func:`design_effect`."""
     is_binary: bool
-    ends: tuple[float, float] | None
-    """Where pseudo-observations of a difference go; None where it needs none."""
-    pseudo: float
+    pseudo_values: tuple[float, float] | None = None
+    """Where pseudo-observations of a difference are placed; None where it needs none."""
+    pseudo: float = 0.0
+    """The number of pseudo-observations."""
 
     def with_pseudo_observations(self, effect: float) -> tuple[float, float]:
         """The mean and its variance with pseudo-observations at both ends, counted in effective rows."""
         effective = self.equal_rows / effect
-        if self.ends is None or self.pseudo <= 0:
+        if self.pseudo_values is None or self.pseudo <= 0:
             # The sample variance of the values, as in any t-interval.
             sample_variance = self.variance * self.rows / max(self.rows - 1, 1)
             return self.mean, sample_variance / effective
         total = effective + self.pseudo
-        low, high = self.ends
+        low, high = self.pseudo_values
         mean = (self.mean * effective + self.pseudo * (low + high) / 2) / total
-        second = (self.variance + self.mean**2) * effective + self.pseudo * (low**2 + high**2) / 2
-        return mean, max(second / total - mean**2, 0.0) / total
+        second_moment = (self.variance + self.mean**2) * effective + self.pseudo * (low**2 + high**2) / 2
+        return mean, max(second_moment / total - mean**2, 0.0) / total
 
 
-def _blended(events: float, observed: float | None, step: float) -> float:
-    """How far from 0 a pseudo-observation is: as far as the values that differ from it, more surely the more there are.
+def _without_weight_0(term: Term) -> Term:
+    """The term without rows of weight 0: a row that counts nothing must not count as one that agrees."""
+    import numpy as np
 
-    The possible change counts as one more of them.
-    """
-    if observed is None:
-        return step
-    return math.sqrt((events * observed**2 + step**2) / (events + 1))
+    if term.weights is None or bool((term.weights > 0).all()):
+        return term
+    counts = np.asarray(term.weights) > 0
+    return replace(
+        term,
+        values=np.asarray(term.values)[counts],
+        weights=term.weights[counts],
+        clusters=[np.asarray(labels)[counts] for labels in term.clusters],
+        unchanged=None if term.unchanged is None else term.unchanged[counts],
+    )
+
+
+def _summaries(
+    terms: Sequence[Term], constant: float, ends: tuple[float, float] | None, *, is_difference: bool
+) -> list[_TermSummary]:
+    is_signed = is_difference or _is_signed(terms, constant, ends)
+    summaries = []
+    for term in terms:
+        step = term.step
+        if step is None and ends is not None:
+            step = (ends[1] - ends[0]) / 2 / abs(term.coefficient)
+        summaries.append(_summary(term, step, is_signed=is_signed))
+    return summaries
 
 
 def _is_signed(terms: Sequence[Term], constant: float, ends: tuple[float, float] | None) -> bool:
@@ -509,7 +594,8 @@ def _is_signed(terms: Sequence[Term], constant: float, ends: tuple[float, float]
     return ends[0] < 0 < ends[1] and not is_scaled_rate
 
 
-def _part_of(term: Term, step: float | None, *, is_signed: bool) -> _Part:
+def _summary(term: Term, step: float | None, *, is_signed: bool) -> _TermSummary:
+    """A term, summed up; ``step`` is how far a value could be from 0."""
     import numpy as np
 
     values = np.asarray(term.values, dtype=float)
@@ -527,76 +613,126 @@ def _part_of(term: Term, step: float | None, *, is_signed: bool) -> _Part:
         variance = 0.0
     if weights is not None and term.are_counts:
         # Each value stands for many rows, which are right or wrong: sum up the rows, not the values.
-        events = min(mean * total, (1 - mean) * total)
-        return _Part(term.coefficient, len(values), total, mean, mean * (1 - mean), events, True, (0.0, 1.0), 2.0)
+        return _TermSummary(
+            coefficient=term.coefficient,
+            rows=len(values),
+            equal_rows=total,
+            mean=mean,
+            variance=mean * (1 - mean),
+            events=min(mean * total, (1 - mean) * total),
+            is_binary=True,
+            pseudo_values=(0.0, 1.0),
+            pseudo=_PSEUDO_OBSERVATIONS,
+        )
+    nonzero = np.abs(values) > _ROUNDING if term.unchanged is None else ~term.unchanged
+    events = float(nonzero.sum())
+    summary = _TermSummary(
+        coefficient=term.coefficient,
+        rows=len(values),
+        equal_rows=equal_rows,
+        mean=mean,
+        variance=variance,
+        events=events,
+        is_binary=False,
+    )
     # Differences that are all 0 or 1 are not a rate: they could have been -1, and the result must not depend on which
     # of two runs comes first.
-    is_binary = not is_signed and bool(np.isin(values, (0.0, 1.0)).all())
-    nonzero = np.abs(values) > _ROUNDING if term.unchanged is None else ~term.unchanged
-    if is_binary:
-        events = float(min(nonzero.sum(), (~nonzero).sum()))
-        return _Part(term.coefficient, len(values), equal_rows, mean, variance, events, True, (0.0, 1.0), 2.0)
-    events = float(nonzero.sum())
-    zeros = 1 - events / len(values)
-    observed = float(np.sqrt((values[nonzero] ** 2).mean())) if nonzero.any() else None
-    size = observed if step is None else _blended(events, observed, step)
-    if is_signed and variance == 0 and size is not None:
-        # All differences are the same: the spread is unknown, not 0, and so is how alike clusters are.
-        size = size if observed is None else observed
-        return _Part(
-            term.coefficient, len(values), equal_rows, mean, variance, 0.0, False, (-size, size), _PSEUDO_OBSERVATIONS
+    if not is_signed and bool(np.isin(values, (0.0, 1.0)).all()):
+        return replace(
+            summary,
+            events=float(min(nonzero.sum(), (~nonzero).sum())),
+            is_binary=True,
+            # One success and one failure more, if the rate is part of a difference (Agresti and Caffo 2000).
+            pseudo_values=(0.0, 1.0),
+            pseudo=_PSEUDO_OBSERVATIONS,
         )
-    return _Part(
-        term.coefficient,
-        len(values),
-        equal_rows,
-        mean,
-        variance,
-        events,
-        False,
-        (-size, size) if zeros > 0 and size is not None else None,
-        _PSEUDO_OBSERVATIONS * zeros,
-    )
+
+    observed = float(np.sqrt((values[nonzero] ** 2).mean())) if nonzero.any() else None
+    size = observed if step is None else _pseudo_size(events, observed, step)
+    if size is None:
+        return summary
+    if is_signed and variance == 0:
+        # All differences are the same: the spread is unknown, not 0, and so is how similar clusters are.
+        size = size if observed is None else observed
+        return replace(summary, events=0.0, pseudo_values=(-size, size), pseudo=_PSEUDO_OBSERVATIONS)
+    # The share of zeros says how much protection a mean needs: one of graded values, all different, needs none.
+    zeros = 1 - events / len(values)
+    if zeros <= 0:
+        return summary
+    return replace(summary, pseudo_values=(-size, size), pseudo=_PSEUDO_OBSERVATIONS * zeros)
 
 
-def _kind_of(parts: Sequence[_Part], constant: float, ends: tuple[float, float] | None, is_difference: bool) -> Kind:
-    if is_difference or ends is None or any(part.coefficient <= 0 for part in parts):
+def _pseudo_size(events: float, observed: float | None, step: float) -> float:
+    """How far from 0 a pseudo-observation is: as far as the values that differ from it, more surely the more there are.
+
+    The possible change counts as one more of them.
+    """
+    if observed is None:
+        return step
+    return math.sqrt((events * observed**2 + step**2) / (events + 1))
+
+
+def _kind_of(
+    summaries: Sequence[_TermSummary], constant: float, ends: tuple[float, float] | None, *, is_difference: bool
+) -> Kind:
+    if is_difference or ends is None or any(summary.coefficient <= 0 for summary in summaries):
         return "mean"
-    if len(parts) == 1 and parts[0].is_binary and ends == (constant, constant + parts[0].coefficient):
+    if len(summaries) == 1 and summaries[0].is_binary and ends == (constant, constant + summaries[0].coefficient):
         # Also a rate on another scale, such as BBQ's 2 · rate - 1.
         return "rate"
     # A number that can have either sign is a difference of something.
     return "mean" if ends[0] < 0 < ends[1] else "bounded mean"
 
 
+def _with_equivalent_errors(
+    summaries: Sequence[_TermSummary], value: float, ends: tuple[float, float]
+) -> list[_TermSummary]:
+    """Graded terms with as many events as rows at the rarer bound would have this mean: what errors are to a rate."""
+    share = min(max((value - ends[0]) / (ends[1] - ends[0]), 0.0), 1.0)
+    rarer = min(share, 1 - share)
+    adjusted = []
+    for summary in summaries:
+        if not summary.is_binary:
+            summary = replace(summary, events=summary.rows * rarer)
+        adjusted.append(summary)
+    return adjusted
+
+
+# --- clusters ---------------------------------------------------------------------------------------------------------
+
+
 @dataclass(frozen=True, slots=True)
-class _Way:
-    """One way in which rows belong together."""
+class _Grouping:
+    """One grouping of the rows into clusters: by noun, by verb."""
 
     names: NDArray[Any]
     codes: Sequence[NDArray[np.int64]]
     """For each term, the number of the cluster that each row is in."""
 
 
-def _numbered(terms: Sequence[Term], way: int) -> _Way:
+def _grouping(terms: Sequence[Term], index: int) -> _Grouping:
+    """The grouping at this index of every term's ``clusters``, numbered across the terms."""
     import numpy as np
 
-    names, codes = np.unique(np.concatenate([np.asarray(term.clusters[way]) for term in terms]), return_inverse=True)
+    labels = np.concatenate([np.asarray(term.clusters[index]) for term in terms])
+    names, codes = np.unique(labels, return_inverse=True)
     ends = np.cumsum([len(term.values) for term in terms])[:-1]
-    return _Way(names, np.split(codes.astype(np.int64), ends))
+    return _Grouping(names, np.split(codes.astype(np.int64), ends))
 
 
-def _units_of(parts: Sequence[_Part], ways: Sequence[_Way]) -> tuple[int, str]:
+def _units_of(summaries: Sequence[_TermSummary], groupings: Sequence[_Grouping]) -> tuple[int, str]:
     """How many independent units there are, and why no interval can be given if they are too few."""
     import numpy as np
 
-    if not ways:
-        rows = sum(part.rows for part in parts)
-        is_one_rate = len(parts) == 1 and parts[0].is_binary
-        return rows, "one value only" if rows < FEWEST_UNITS and not is_one_rate else ""
-    units = min(len(way.names) for way in ways)
-    for way in ways:
-        for codes in way.codes:
+    if not groupings:
+        rows = sum(summary.rows for summary in summaries)
+        is_one_rate = len(summaries) == 1 and summaries[0].is_binary
+        if rows < FEWEST_UNITS and not is_one_rate:
+            return rows, "one value only"
+        return rows, ""
+    units = min(len(grouping.names) for grouping in groupings)
+    for grouping in groupings:
+        for codes in grouping.codes:
             if len(np.unique(codes)) < FEWEST_UNITS:
                 return units, "all examples belong to one cluster"
     return units, ""
@@ -609,75 +745,87 @@ class _Clustering:
     effect: float
     """The design effect."""
     degrees: float
+    """Degrees of freedom of the cluster-robust variance."""
     size: float
-    """The design effect if all rows of a cluster were the same."""
+    """The design effect if all rows of a cluster were the same; 1 without clusters."""
     largest_effect: float
     """The design effect that intervals allow for where nothing is known: see :func:`largest_effect`."""
-    contributions: Mapping[str | int, float]
+    contributions: Mapping[str | int, float] = field(default_factory=dict)
+    """What each cluster of the first grouping adds to the deviation of the estimate."""
 
 
-def _clustering(terms: Sequence[Term], parts: Sequence[_Part], ways: Sequence[_Way], *, of_rate: bool) -> _Clustering:
-    """Rows that are clustered in two ways, as by noun and by verb, have the sum of both inflations.
+def _clustering(
+    terms: Sequence[Term], summaries: Sequence[_TermSummary], groupings: Sequence[_Grouping], *, of_rate: bool
+) -> _Clustering:
+    """Rows that are grouped twice, as by noun and by verb, have the sum of both inflations.
 
-    That is the two-way variance of Cameron, Gelbach and Miller (2011) with the variance of single rows as the part
-    that both ways count; the degrees of freedom are the smaller ones. Rows that were the same within every noun and
-    within every verb would all be the same, so the two correlations do not exceed 1 together: no inflation exceeds
-    the one that the way with the larger clusters could have by itself.
+    That is the two-way variance of Cameron, Gelbach and Miller (2011, eq. 2.11) with the variance of single rows as the
+    part that both groupings count; the degrees of freedom are the smaller ones. Rows that were the same within every
+    noun and within every verb would all be the same, so the two correlations do not exceed 1 together: no inflation
+    exceeds the one that the grouping with the larger clusters could have by itself.
     """
-    if not ways:
-        rows = sum(part.rows for part in parts)
-        return _Clustering(1.0, max(float(rows - len(parts)), 1.0), 1.0, 1.0, {})
-    effect, size, degrees = 1.0, 1.0, math.inf
-    largest = 1.0
-    contributions: Mapping[str | int, float] = {}
-    for place, way in enumerate(ways):
-        clusters, own_effect, own_degrees, own_contributions = _one_way(terms, parts, way, of_rate=of_rate)
-        effect += own_effect - 1
-        largest += largest_effect(clusters.size) - 1
-        size = max(size, clusters.size)
-        degrees = min(degrees, own_degrees)
-        if place == 0:
-            contributions = dict(zip(way.names.tolist(), own_contributions.tolist(), strict=True))
+    if not groupings:
+        rows = sum(summary.rows for summary in summaries)
+        return _Clustering(effect=1.0, degrees=max(float(rows - len(summaries)), 1.0), size=1.0, largest_effect=1.0)
+    effect, largest, size, degrees = 1.0, 1.0, 1.0, math.inf
+    for grouping in groupings:
+        one_way = _one_way(terms, summaries, grouping, of_rate=of_rate)
+        effect += one_way.effect - 1
+        largest += one_way.largest_effect - 1
+        size = max(size, one_way.size)
+        degrees = min(degrees, one_way.degrees)
+        if grouping is groupings[0]:
+            contributions = one_way.contributions
     return _Clustering(min(effect, size), degrees, size, min(largest, size), contributions)
 
 
 def _one_way(
-    terms: Sequence[Term], parts: Sequence[_Part], way: _Way, *, of_rate: bool
-) -> tuple[Clusters, float, float, Floats]:
+    terms: Sequence[Term], summaries: Sequence[_TermSummary], grouping: _Grouping, *, of_rate: bool
+) -> _Clustering:
+    """What the clusters of one grouping do to the estimate (CR2: Bell and McCaffrey 2002)."""
     import numpy as np
 
-    count = len(way.names)
+    count = len(grouping.names)
     contributions = np.zeros(count)
     shares = np.zeros((len(terms), count))
     sizes = np.zeros(len(terms))
-    for place, (term, part, codes) in enumerate(zip(terms, parts, way.codes, strict=True)):
-        weights = np.ones(part.rows) if term.weights is None else term.weights
+    for index, (term, summary, codes) in enumerate(zip(terms, summaries, grouping.codes, strict=True)):
+        weights = np.ones(summary.rows) if term.weights is None else term.weights
         total = float(weights.sum())
-        in_cluster = np.bincount(codes, weights=weights, minlength=count)
-        residuals = np.bincount(codes, weights=weights * (term.values - part.mean), minlength=count)
-        shares[place] = in_cluster / total
-        squares = total if term.are_counts else float((weights**2).sum())
-        sizes[place] = float((in_cluster**2).sum()) / squares
+        weight_of_cluster = np.bincount(codes, weights=weights, minlength=count)
+        residuals = np.bincount(codes, weights=weights * (term.values - summary.mean), minlength=count)
+        shares[index] = weight_of_cluster / total
+        sum_of_squares = total if term.are_counts else float((weights**2).sum())
+        sizes[index] = float((weight_of_cluster**2).sum()) / sum_of_squares
         # CR2: the residual of a cluster that holds much of the data is too small, because it pulls the mean.
-        contributions += part.coefficient * residuals / total / np.sqrt(1 - shares[place])
-    independent = np.array([part.coefficient**2 * part.variance / part.equal_rows for part in parts])
-    importance = independent if independent.sum() > 0 else np.array([p.coefficient**2 / p.equal_rows for p in parts])
+        contributions += summary.coefficient * residuals / total / np.sqrt(1 - shares[index])
+
+    coefficients = np.array([summary.coefficient for summary in summaries])
+    variances = np.array([summary.variance for summary in summaries])
+    equal_rows = np.array([summary.equal_rows for summary in summaries])
+    independent = coefficients**2 * variances / equal_rows
+    # How much each term matters to the variance; where none has any, by its coefficient and its rows.
+    importance = independent if independent.sum() > 0 else coefficients**2 / equal_rows
     importance = importance / importance.sum()
-    rows = sum(part.equal_rows for part in parts)
     # Means of the same clusters, such as those of constructions with the same nouns, rise and fall together: a cluster
     # is then as large as all its rows. Rows of a difference cancel, so there the size within one mean is what counts.
-    spreads = np.sqrt(importance * np.array([part.equal_rows for part in parts]))
-    signed = np.sign([part.coefficient for part in parts]) * spreads
-    together = float(((signed @ shares) ** 2).sum())
-    clusters = Clusters(importance @ shares, rows, max(float(importance @ sizes), together))
+    signed_spreads = np.sign(coefficients) * np.sqrt(importance * equal_rows)
+    size_together = float(((signed_spreads @ shares) ** 2).sum())
+    clusters = Clusters(
+        importance @ shares,
+        sum(summary.equal_rows for summary in summaries),
+        max(float(importance @ sizes), size_together),
+    )
     effect = design_effect(
         np.array(float((contributions**2).sum())),
         np.array(float(independent.sum())),
-        np.array(sum(part.events for part in parts)),
+        np.array(sum(summary.events for summary in summaries)),
         clusters,
         of_rate=of_rate,
     )
-    return clusters, float(effect), degrees_of_freedom(shares, importance), contributions
+    by_name = dict(zip(grouping.names.tolist(), contributions.tolist(), strict=True))
+    degrees = degrees_of_freedom(shares, importance)
+    return _Clustering(float(effect), degrees, clusters.size, largest_effect(clusters.size), by_name)
 
 
 def _degrees_of_rate(degrees: float, size: float) -> float:
@@ -692,17 +840,3 @@ def _degrees_of_rate(degrees: float, size: float) -> float:
 
 def _quantile(probability: float, degrees: float) -> float:
     return normal_quantile(probability) if math.isinf(degrees) else t_quantile(probability, degrees)
-
-
-def _half_bounds(bounds: Bounds | None) -> tuple[float, float] | None:
-    """Bounds of which one end may be missing, for cutting an interval."""
-    if bounds is None or bounds == (None, None):
-        return None
-    low, high = bounds
-    return (-math.inf if low is None else low), (math.inf if high is None else high)
-
-
-def _inside(low: float, high: float, bounds: tuple[float, float] | None) -> tuple[float, float]:
-    if bounds is None:
-        return low, high
-    return max(low, bounds[0]), min(high, bounds[1])
