@@ -75,7 +75,7 @@ def test_more_requests_than_the_provider_takes_go_in_several_batches(provider, t
 
 @pytest.mark.parametrize("service", [OpenAIBatches, ClaudeBatches])
 def test_more_bytes_than_the_provider_takes_go_in_several_batches(service, monkeypatch):
-    monkeypatch.setattr(service, "most_bytes", 700)
+    monkeypatch.setattr(service, "max_bytes", 700)
     provider = "openai" if service is OpenAIBatches else "claude"
     office = Batches()
     with openai_server(answer_of(provider), office=office) as server:

@@ -49,5 +49,5 @@ def test_a_header_that_cannot_be_sent_is_an_error_of_check(monkeypatch, name):
 
 @pytest.mark.parametrize("name", [".", "..", "a/b"])
 def test_a_deployment_that_would_change_the_path_is_refused(name):
-    with pytest.raises(ConfigError, match="no name of a deployment"):
+    with pytest.raises(ConfigError, match="not a valid name of an Azure deployment"):
         Azure(name, endpoint="http://127.0.0.1:9", api_version="v").check()

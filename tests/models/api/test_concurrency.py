@@ -17,7 +17,7 @@ from lmassay.budget import Budget, Prices
 from lmassay.contracts import ask
 from lmassay.errors import BudgetReached, ConfigError, FatalModelError
 from lmassay.models.api import concurrency
-from lmassay.models.api.concurrency import MOST_FAILURES_IN_A_ROW, Limiter, RequestPolicy, in_words
+from lmassay.models.api.concurrency import MOST_FAILURES_IN_A_ROW, Limiter, RequestPolicy, with_tries
 from lmassay.models.api.failures import Failure
 from lmassay.models.api.openai_models import OpenAICompatible
 from lmassay.types import Generate
@@ -28,29 +28,29 @@ from tests.servers import completion, failure, openai_server, prompt_of
 
 def test_waits_grow_and_end():
     policy = RequestPolicy(8, 60.0, tries=4, wait=1.0)
-    failure = Failure("HTTP 500", passing=True)
+    failure = Failure("HTTP 500", retryable=True)
     waits = [policy.pause(failure, tries) for tries in (1, 2, 3, 4)]
     assert waits[3] is None
     assert 1 <= waits[0] <= 2 <= waits[1] <= 3
     assert 4 <= waits[2] <= 5
     assert policy.pause(Failure("HTTP 400"), 1) is None
-    assert in_words(failure, 4) == "HTTP 500 (tried 4 times)"
-    assert in_words(failure, 1) == "HTTP 500"
+    assert with_tries(failure, 4) == "HTTP 500 (tried 4 times)"
+    assert with_tries(failure, 1) == "HTTP 500"
 
 
 def test_a_servers_own_wait_is_kept_but_not_believed_twice():
     policy = RequestPolicy(8, 60.0, tries=6, wait=1.0)
-    failure = Failure("HTTP 429", passing=True, wait=0.1)
+    failure = Failure("HTTP 429", retryable=True, wait=0.1)
     assert policy.pause(failure, 1) == 0.1
     assert policy.pause(failure, 5) > 7
-    assert policy.pause(Failure("HTTP 429", passing=True, wait=100.0), 3) == 100.0
+    assert policy.pause(Failure("HTTP 429", retryable=True, wait=100.0), 3) == 100.0
 
 
 def test_a_busy_server_is_not_given_up_by_number_of_tries_alone(monkeypatch):
     monkeypatch.setattr(concurrency, "BUSY_PATIENCE", 180.0)
     monkeypatch.setattr(concurrency, "LONGEST_BUSY_PATIENCE", 600.0)
     policy = RequestPolicy(8, 60.0, tries=4, wait=1.0)
-    busy = Failure("HTTP 429", passing=True, busy=True)
+    busy = Failure("HTTP 429", retryable=True, busy=True)
     assert policy.pause(busy, 4, busy_for=179.0) is not None
     assert policy.pause(busy, 4, busy_for=180.0) is None
     assert policy.pause(busy, 9, uncounted=6, busy_for=599.0) is not None
@@ -162,8 +162,8 @@ def simulate(server, requests: int, concurrency: int) -> Outcome:
                 answered += 1
                 continue
             refusals += 1
-            pause = policy.pause(Failure("no", passing=True, wait=server.retry_after), tries[request])
-            limiter.refused(ticket, now, pause or 0.0)
+            pause = policy.pause(Failure("no", retryable=True, wait=server.retry_after), tries[request])
+            limiter.rejected(ticket, now, pause or 0.0)
             if pause is None:
                 failed += 1
             else:
@@ -204,7 +204,7 @@ def test_a_server_that_refuses_everybody_is_left_in_peace_until_the_time_it_aske
     tickets = [limiter.sent() for _ in range(4)]
     assert limiter.wait(0.0) == math.inf
     for wait, ticket in zip([5.0, 9.0, 2.0, 1.0], tickets, strict=True):
-        limiter.refused(ticket, 0.0, wait)
+        limiter.rejected(ticket, 0.0, wait)
     assert limiter.wait(0.0) == 9.0
     assert limiter.wait(9.0) == 0.0
     limiter.sent()
@@ -220,7 +220,7 @@ def test_the_limit_rises_to_the_concurrency_and_falls_to_one_at_the_least():
         limiter.answered()
     assert limiter.limit == 20
     for _ in range(50):
-        limiter.refused(limiter.sent(), 0.0, 0.0)
+        limiter.rejected(limiter.sent(), 0.0, 0.0)
     assert limiter.limit == 1
 
 

@@ -39,12 +39,12 @@ def test_a_wait_is_read_as_seconds_milliseconds_or_a_date(headers, seconds):
         (403, '{"error": {"message": "Your account was flagged"}}', {"fatal": True}),
         (308, "", {"fatal": True}),
         (429, '{"error": {"code": "insufficient_quota"}}', {"fatal": True}),
-        (429, '{"error": {"message": "slow down"}}', {"passing": True, "busy": True}),
-        (503, "", {"passing": True, "busy": True}),
-        (529, '{"error": {"type": "overloaded_error"}}', {"passing": True, "busy": True}),
-        (500, "", {"passing": True}),
-        (408, "", {"passing": True}),
-        (409, "", {"passing": True}),
+        (429, '{"error": {"message": "slow down"}}', {"retryable": True, "busy": True}),
+        (503, "", {"retryable": True, "busy": True}),
+        (529, '{"error": {"type": "overloaded_error"}}', {"retryable": True, "busy": True}),
+        (500, "", {"retryable": True}),
+        (408, "", {"retryable": True}),
+        (409, "", {"retryable": True}),
         (400, '{"error": {"message": "no"}}', {}),
         (422, "", {}),
         (400, '{"error": {"code": "content_filter"}}', {"finish": "content_filter"}),
@@ -54,7 +54,9 @@ def test_a_wait_is_read_as_seconds_milliseconds_or_a_date(headers, seconds):
 )
 def test_each_status_is_what_it_is(status, body, expected):
     failure = failure_of_status(status, {}, body.encode())
-    found = {name: getattr(failure, name) for name in ("passing", "busy", "fatal", "finish") if getattr(failure, name)}
+    found = {
+        name: getattr(failure, name) for name in ("retryable", "busy", "fatal", "finish") if getattr(failure, name)
+    }
     assert found == expected
 
 
@@ -72,22 +74,22 @@ def test_each_status_is_what_it_is(status, body, expected):
 def test_a_parameter_that_a_newer_model_refuses_ends_the_run_and_names_the_option(body, option):
     failure = failure_of_status(400, {}, body.encode())
     assert failure.fatal
-    assert option in failure.told
+    assert option in failure.message
 
 
 def test_a_server_that_says_not_to_retry_is_obeyed():
-    assert not failure_of_status(500, {"x-should-retry": "false"}, b"").passing
+    assert not failure_of_status(500, {"x-should-retry": "false"}, b"").retryable
 
 
 def test_a_bug_is_no_failure():
     assert failure_of(ValueError("ours")) is None
-    assert failure_of(TimeoutError()) == Failure("the server did not answer in time", passing=True)
+    assert failure_of(TimeoutError()) == Failure("the server did not answer in time", retryable=True)
 
 
 @pytest.mark.parametrize(
     ("cause", "expected"),
     [
-        (httpx2.ConnectError("refused"), {"unreached": True}),
+        (httpx2.ConnectError("refused"), {"unreachable": True}),
         (httpx2.ReadTimeout("x"), {}),
         (httpx2.RemoteProtocolError("x"), {}),
         (httpx2.DecodingError("x"), {}),
@@ -95,8 +97,8 @@ def test_a_bug_is_no_failure():
 )
 def test_a_connection_that_fails_may_work_the_next_time(cause, expected):
     failure = failure_of(cause)
-    assert failure.passing
-    assert failure.unreached == expected.get("unreached", False)
+    assert failure.retryable
+    assert failure.unreachable == expected.get("unreachable", False)
 
 
 @pytest.mark.parametrize(
@@ -105,8 +107,8 @@ def test_a_connection_that_fails_may_work_the_next_time(cause, expected):
 def test_a_server_that_asks_to_come_much_later_ends_the_run(wait, told):
     failure = failure_of_status(429, {"retry-after": wait}, b"no")
     assert failure.fatal
-    assert told in failure.told
-    assert "go on later with resume" in failure.told
+    assert told in failure.message
+    assert "continue later with resume" in failure.message
     assert not failure_of_status(429, {"retry-after": "120"}, b"no").fatal
 
 

@@ -1,4 +1,4 @@
-"""Async work behind an ordinary generator: the event loop lives in a thread of its own."""
+"""Run asynchronous work behind an ordinary generator: the event loop has a thread of its own."""
 
 from __future__ import annotations
 
@@ -11,34 +11,54 @@ from typing import Any, Generic, TypeVar
 
 T = TypeVar("T")
 
+# Seconds between two looks at the queue. A bounded wait lets Ctrl-C through on every platform.
+_POLL_INTERVAL = 0.5
+# Seconds that cancelled work has to finish.
+_STOP_TIMEOUT = 10
+
 
 class ResultQueue(Generic[T]):
-    """Where the work puts what it has; ``taken`` is called, in the loop, when the reader has dealt with an item."""
+    """Carries results from the event loop to the thread that consumes them.
+
+    The work sets ``taken``. It is called in the event loop when the consumer has finished with a result, that is when
+    it asks for the next one.
+    """
 
     def __init__(self) -> None:
-        self._items: queue.SimpleQueue[T | BaseException | None] = queue.SimpleQueue()
-        self.taken: Callable[[T], None] = lambda item: None
+        # An exception is raised in the consumer; None marks the end.
+        self.items: queue.SimpleQueue[T | BaseException | None] = queue.SimpleQueue()
+        self.taken: Callable[[T], None] = _ignore
 
     def put(self, item: T) -> None:
-        self._items.put(item)
+        """Hand a result to the consumer."""
+        self.items.put(item)
+
+
+def _ignore(item: Any) -> None:
+    """The callback of work that does not need to know when a result was taken."""
 
 
 Work = Callable[[ResultQueue[T]], Coroutine[Any, Any, None]]
 
 
 def in_background(work: Work[T]) -> Iterator[T]:
-    """Run ``work`` and yield what it puts, as it comes. Closing the generator, as Ctrl-C does, cancels the work."""
-    thread = _Thread(work)
+    """Run ``work`` in another thread and yield its results as they come.
+
+    Closing the generator, as Ctrl-C does, cancels the work.
+    """
+    thread = _LoopThread(work)
     try:
-        yield from thread.items()
+        yield from thread.results()
     finally:
         thread.stop()
 
 
-class _Thread(Generic[T]):
+class _LoopThread(Generic[T]):
+    """A thread with an event loop that runs one piece of work."""
+
     def __init__(self, work: Work[T]) -> None:
         self._work = work
-        self._outbox: ResultQueue[T] = ResultQueue()
+        self._queue: ResultQueue[T] = ResultQueue()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._task: asyncio.Task[None] | None = None
         self._started = threading.Event()
@@ -46,11 +66,10 @@ class _Thread(Generic[T]):
         self._thread.start()
         self._started.wait()
 
-    def items(self) -> Iterator[T]:
+    def results(self) -> Iterator[T]:
         while True:
             try:
-                # A bounded wait lets Ctrl-C through on every platform.
-                item = self._outbox._items.get(timeout=0.5)
+                item = self._queue.items.get(timeout=_POLL_INTERVAL)
             except queue.Empty:
                 continue
             if item is None:
@@ -58,32 +77,36 @@ class _Thread(Generic[T]):
             if isinstance(item, BaseException):
                 raise item
             yield item
-            # The reader came back for more: now, and not before, this item is safe.
-            self._call(self._outbox.taken, item)
+            # The consumer asks for the next result: only now is this one safely stored.
+            self._call_in_loop(self._queue.taken, item)
 
     def stop(self) -> None:
         if self._task is not None:
-            self._call(self._task.cancel)
-        self._thread.join(timeout=10)
+            self._call_in_loop(self._task.cancel)
+        self._thread.join(timeout=_STOP_TIMEOUT)
 
-    def _call(self, what: Callable[..., object], *arguments: Any) -> None:
-        # The loop may have come to its end by itself.
+    def _call_in_loop(self, callback: Callable[..., object], *arguments: Any) -> None:
+        if self._loop is None:
+            return
+        # The loop may have ended by itself, and then refuses callbacks.
         with suppress(RuntimeError):
-            if self._loop is not None:
-                self._loop.call_soon_threadsafe(what, *arguments)
+            self._loop.call_soon_threadsafe(callback, *arguments)
 
     def _run(self) -> None:
         try:
             asyncio.run(self._main())
-            self._outbox._items.put(None)
+            self._queue.items.put(None)
         except asyncio.CancelledError:
-            self._outbox._items.put(None)
-        except BaseException as error:  # handed to the thread that waits for it
-            self._outbox._items.put(error)
+            self._queue.items.put(None)
+        except BaseException as error:
+            # Raised again in the thread that waits for results.
+            self._queue.items.put(error)
         finally:
+            # Also if the loop never started: the constructor must not wait forever.
             self._started.set()
 
     async def _main(self) -> None:
-        self._loop, self._task = asyncio.get_running_loop(), asyncio.current_task()
+        self._loop = asyncio.get_running_loop()
+        self._task = asyncio.current_task()
         self._started.set()
-        await self._work(self._outbox)
+        await self._work(self._queue)

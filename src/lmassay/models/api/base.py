@@ -1,4 +1,4 @@
-"""What all models behind an API share: asking one by one or by batch, prices, budget, and where notes are kept."""
+"""What all models behind an API share: asking one by one or by batch, prices, and the budget."""
 
 from __future__ import annotations
 
@@ -31,34 +31,36 @@ from lmassay.models.api.dialects import Dialect
 from lmassay.models.api.failures import read_json
 from lmassay.types import Generate, Response, digest, request_as_dict
 
-# So many examples are asked about at a time: enough that the last, slow answers of each bulk cost little.
+# Examples per call of the runner: enough that waiting for the last, slow answers of each call costs little.
 _CHUNK = 8192
 _BATCH_CHUNK = 50_000
 
 
 @dataclass(frozen=True, slots=True)
 class Batching:
-    """Whether and how to ask by batch."""
+    """How to ask by batch: where, how often to look (seconds), and requests per batch (0: the provider's maximum)."""
 
     service: BatchService
     poll: float
-    most: int
+    batch_size: int
 
     def check(self) -> None:
-        if not self.poll > 0 or self.most < 0:
+        """Raise a ConfigError for settings that cannot work."""
+        if not self.poll > 0 or self.batch_size < 0:
             raise ConfigError(
-                "model: poll must be above 0 seconds, batch_size at least 1 (or 0 for the provider's own)"
+                "model: poll must be above 0 seconds, and batch_size at least 1 (or 0 for the provider's maximum)"
             )
 
 
 class ApiModel(Model):
-    """A model behind an API. Its class says who is asked, with which key and in which dialect."""
+    """A model behind an API. Subclasses define the provider, its key and its dialect."""
 
     name = ""
     metered = True
     home: ClassVar[str]
-    """The provider's own host, which no one is let into without a key."""
+    """The provider's own host, which requires a key."""
     address_option: ClassVar[str] = "base_url"
+    """The option that sets the address, for error messages."""
 
     def __init__(
         self,
@@ -77,61 +79,67 @@ class ApiModel(Model):
         self.base_url = base_url.rstrip("/")
         self.concurrency = policy.concurrency
         self.dialect = dialect
-        self.chunk = _CHUNK if batching is None else _BATCH_CHUNK
-        # A batch costs half.
-        self.prices = prices if prices is None or batching is None else Prices(prices.input / 2, prices.output / 2)
+        self.chunk = _CHUNK
+        self.prices = prices
+        if batching is not None:
+            self.chunk = _BATCH_CHUNK
+            # Both providers charge half the price for requests in a batch.
+            if prices is not None:
+                self.prices = Prices(prices.input / 2, prices.output / 2)
         self._policy = policy
         self._key = key
         self._batching = batching
         self._budget: Budget | None = None
         self._folder: Path | None = None
-        self._proved = False
+        self._server_answers = False
 
     @property
     def can(self) -> frozenset[str]:  # type: ignore[override]  # depends on the provider
-        return frozenset({"generate", "choices"} if self.dialect.keeps_to_choices else {"generate"})
+        if self.dialect.keeps_to_choices:
+            return frozenset({"generate", "choices"})
+        return frozenset({"generate"})
 
     def endpoint(self) -> Endpoint:
-        """Where requests are sent; the key is read now."""
+        """Where requests are sent. The key is read now."""
         raise NotImplementedError
 
     def identity(self) -> Mapping[str, Any]:
         return {"name": self.name, "model": self.model, "url": self.base_url, **self.dialect.identity()}
 
     def check(self) -> None:
-        """What can be known without a connection."""
+        """Check what can be known without a connection."""
         host = checked_host(self.base_url, self.address_option)
         if host == self.home or host.endswith(f".{self.home}"):
             self._key.require()
-        # What the environment holds is looked at now, not at the first request.
+        # Bad values in the environment are reported now, not at the first request.
         self.endpoint()
         self._policy.check()
         self.dialect.check()
         if self._batching is not None:
             self._batching.check()
         if self.prices is not None:
-            for value in (self.prices.input, self.prices.output):
-                if not 0 <= value < math.inf:
-                    raise ConfigError("model.prices: money for a million tokens, input and output, at least 0")
+            for price in (self.prices.input, self.prices.output):
+                if not 0 <= price < math.inf:
+                    raise ConfigError("model.prices: give input and output in money per million tokens, at least 0")
 
     def use_budget(self, budget: Budget) -> None:
-        """Ask nothing more when the budget does not allow it."""
+        """Send no more requests than the budget allows."""
         self._budget = budget
 
     def use_folder(self, folder: Path) -> None:
-        """Where open batches are noted."""
+        """Keep notes of open batches in this folder."""
         self._folder = folder
 
     def generate(self, requests: Sequence[Generate]) -> Iterator[Answered]:
         if self._batching is not None:
-            yield from answers_by_batch(
-                partial(self._client, MAX_BATCH_BODY), requests, self._batch_options(self._batching)
-            )
+            connect = partial(self._client, MAX_BATCH_BODY)
+            yield from answers_by_batch(connect, requests, self._batch_options(self._batching))
             return
-        options = ExecutorOptions(self._policy, self._budget, self._proved, self.base_url)
-        for answered in answers_as_they_arrive(self._conversation, requests, options):
-            yield answered
-            self._proved = self._proved or answered[1].error is None
+        options = ExecutorOptions(self._policy, self._budget, self._server_answers, self.base_url)
+        for index, response in answers_as_they_arrive(self._conversation, requests, options):
+            yield index, response
+            if response.error is None:
+                self._server_answers = True
 
     def _batch_options(self, batching: Batching) -> BatchOptions:
         return BatchOptions(
@@ -141,32 +149,34 @@ class ApiModel(Model):
             ledger=Ledger(self._folder),
             identity=self.identity(),
             poll=batching.poll,
-            most=batching.most,
+            batch_size=batching.batch_size,
             budget=self._budget,
             prices=self.prices,
-            blanked=self._key.blanked,
+            redacted=self._key.redacted,
         )
 
-    def _client(self, most: int) -> AbstractAsyncContextManager[Client]:
-        return open_client(self.endpoint(), self._policy, most=most)
+    def _client(self, max_body: int) -> AbstractAsyncContextManager[Client]:
+        return open_client(self.endpoint(), self._policy, max_body=max_body)
 
     @asynccontextmanager
     async def _conversation(self) -> AsyncIterator[Ask]:
+        """A function that sends one request, valid while the connections are open."""
         identity = self.identity()
         async with self._client(MAX_BODY) as client:
 
             async def ask(request: Generate) -> Response:
                 headers = {}
                 if request.temperature == 0:
-                    # A server that honours this answers a repeated request, e.g. after a crash, without charging
+                    # A server that supports this answers a repeated request, e.g. after a crash, without charging
                     # again. A sampled answer must be a new draw each time.
                     key = digest(identity, request_as_dict(request))
-                    headers = {"Idempotency-Key": f"lmassay-{key[:32]}"}
-                # Escaped, so that a lone surrogate in a prompt is sent rather than crashing the encoder.
+                    headers["Idempotency-Key"] = f"lmassay-{key[:32]}"
+                # Escaped, so that a lone surrogate in a prompt is sent instead of crashing the encoder.
                 content = json.dumps(self.dialect.body(request)).encode("ascii")
                 started = time.monotonic()
                 raw = await client.post(self.dialect.path, content, headers)
-                response = self.dialect.read(request, read_json(raw), time.monotonic() - started)
-                return self._key.blanked(response)
+                seconds = time.monotonic() - started
+                response = self.dialect.read(request, read_json(raw), seconds)
+                return self._key.redacted(response)
 
             yield ask

@@ -1,6 +1,6 @@
-"""Asking by batch: requests go out in bulk, the answers are fetched when the provider has them.
+"""Ask by batch: requests are submitted in bulk, and the answers are fetched when the provider has them.
 
-Which batches are open is noted before the waiting begins, so that a crash loses none of them.
+Open batches are noted in files before the waiting begins, so that a crash loses none of them.
 """
 
 from __future__ import annotations
@@ -20,20 +20,22 @@ from typing import Any, TypeVar
 from lmassay.budget import Budget, Prices
 from lmassay.errors import BudgetReached, FatalModelError, ModelError
 from lmassay.models.api.background import ResultQueue, in_background
-from lmassay.models.api.batch_services import BatchService, Outcome
+from lmassay.models.api.batch_services import BatchResult, BatchService
 from lmassay.models.api.client import Client
-from lmassay.models.api.concurrency import Answered, RequestPolicy, in_words
+from lmassay.models.api.concurrency import Answered, RequestPolicy, with_tries
 from lmassay.models.api.dialects import Dialect
 from lmassay.models.api.failures import ErrorInAnswerError, Failure, failure_of
 from lmassay.storage.files import atomic_write
 from lmassay.types import Generate, Response, digest, request_as_dict
 
-# Hundreds of megabytes may travel in one call.
+T = TypeVar("T")
+
+# Seconds. One call may carry hundreds of megabytes.
 _TIMEOUT = 600.0
 _NO_RESULTS = "the provider no longer has the results of this batch"
-T = TypeVar("T")
-# Providers keep the results of a batch for about a month.
-_NOTES_KEPT = 31 * 86_400.0
+# Seconds. Providers keep the results of a batch for about a month.
+_NOTE_LIFETIME = 31 * 86_400.0
+# The names of the two kinds of notes begin with these.
 _OPEN = "batch-"
 _INTENT = "intent-"
 
@@ -43,7 +45,7 @@ _INTENT = "intent-"
 
 @dataclass(frozen=True, slots=True)
 class OpenBatch:
-    """One batch: its id with the provider, and the ids of those of its requests that were not yet answered."""
+    """A batch at the provider: its id, and the ids of its requests that are not yet answered."""
 
     batch: str
     requests: tuple[str, ...]
@@ -51,8 +53,8 @@ class OpenBatch:
 
 
 @dataclass(frozen=True, slots=True)
-class Intent:
-    """A batch that is about to be created: how to know it again at the provider's, and the ids of its requests."""
+class BatchIntent:
+    """A batch that is about to be created: what identifies it at the provider, and the ids of its requests."""
 
     mark: str
     requests: tuple[str, ...]
@@ -60,74 +62,88 @@ class Intent:
 
 
 class Ledger:
-    """One small file a batch. Prompts and keys are not in it; without a folder nothing is kept."""
+    """Keeps one small file per batch, without prompts and keys. Without a folder, nothing is kept."""
 
     def __init__(self, folder: Path | None) -> None:
         self._folder = folder
 
     def check(self) -> None:
-        """Raise unless notes can be taken: a batch that cannot be noted must not be paid for."""
-        if self._folder is not None:
-            trial = self._folder / f"{_OPEN}trial"
-            with atomic_write(trial) as stream:
-                stream.write("{}")
-            trial.unlink(missing_ok=True)
-
-    def note(self, entry: OpenBatch) -> None:
-        """Write an entry, or what is left of it."""
+        """Raise unless notes can be written: a batch that cannot be noted must not be paid for."""
         if self._folder is None:
             return
+        trial = self._folder / f"{_OPEN}trial"
+        with atomic_write(trial) as stream:
+            stream.write("{}")
+        trial.unlink(missing_ok=True)
+
+    def note(self, entry: OpenBatch) -> None:
+        """Write an open batch, or replace it by what is left of it."""
+        if self._folder is None:
+            return
+        row = {"batch": entry.batch, "requests": entry.requests, "noted": entry.noted or time.time()}
         with atomic_write(self._path(entry.batch)) as stream:
-            json.dump({"batch": entry.batch, "requests": entry.requests, "noted": entry.noted or time.time()}, stream)
-
-    def intend(self, intent: Intent) -> None:
-        """Written before a batch is created, for the case that nobody is there to note the answer."""
-        if (path := self.path_of(intent)) is not None:
-            with atomic_write(path) as stream:
-                row = {"mark": intent.mark, "requests": intent.requests, "noted": intent.noted or time.time()}
-                json.dump(row, stream)
-
-    def drop(self, intent: Intent) -> None:
-        """It is known what became of it."""
-        if (path := self.path_of(intent)) is not None:
-            path.unlink(missing_ok=True)
-
-    def path_of(self, intent: Intent) -> Path | None:
-        name = f"{_INTENT}{digest(intent.mark, list(intent.requests))[:16]}.json"
-        return None if self._folder is None else self._folder / name
-
-    def intents(self, requests: Collection[str]) -> list[Intent]:
-        """Batches with some of these requests of which it is not known whether they were created."""
-        wanted = set(requests)
-        found = (_intent(row) for row in self._rows(_INTENT))
-        return [intent for intent in found if intent is not None and not wanted.isdisjoint(intent.requests)]
+            json.dump(row, stream)
 
     def forget(self, batch: str) -> None:
+        """Delete the note of a batch."""
         if self._folder is not None:
             self._path(batch).unlink(missing_ok=True)
 
     def holding(self, requests: Collection[str]) -> list[OpenBatch]:
-        """The open batches that hold some of these requests."""
+        """The open batches with some of these requests."""
         wanted = set(requests)
-        return [entry for entry in self._open_batches() if not wanted.isdisjoint(entry.requests)]
+        entries = []
+        for row in self._rows(_OPEN):
+            entry = _open_batch(row)
+            if entry is not None and not wanted.isdisjoint(entry.requests):
+                entries.append(entry)
+        return entries
 
-    def _open_batches(self) -> Iterator[OpenBatch]:
-        return (entry for row in self._rows(_OPEN) if (entry := _open_batch(row)) is not None)
+    def intend(self, intent: BatchIntent) -> None:
+        """Write down that a batch is about to be created, in case the process ends before its id arrives."""
+        path = self.path_of(intent)
+        if path is None:
+            return
+        row = {"mark": intent.mark, "requests": intent.requests, "noted": intent.noted or time.time()}
+        with atomic_write(path) as stream:
+            json.dump(row, stream)
+
+    def drop(self, intent: BatchIntent) -> None:
+        """Delete an intent whose outcome is known."""
+        path = self.path_of(intent)
+        if path is not None:
+            path.unlink(missing_ok=True)
+
+    def path_of(self, intent: BatchIntent) -> Path | None:
+        """The file of an intent."""
+        if self._folder is None:
+            return None
+        return self._folder / f"{_INTENT}{digest(intent.mark, list(intent.requests))[:16]}.json"
+
+    def intents(self, requests: Collection[str]) -> list[BatchIntent]:
+        """Batches with some of these requests of which it is not known whether they were created."""
+        wanted = set(requests)
+        intents = []
+        for row in self._rows(_INTENT):
+            intent = _intent(row)
+            if intent is not None and not wanted.isdisjoint(intent.requests):
+                intents.append(intent)
+        return intents
 
     def _rows(self, prefix: str) -> Iterator[dict[str, Any]]:
-        """What the notes of a kind say. Only one that was read and is old is removed."""
+        """The contents of all notes of a kind. Old notes are deleted, but only if they could be read."""
         if self._folder is None or not self._folder.is_dir():
             return
         for path in sorted(self._folder.glob(f"{prefix}*.json")):
             row = _read_note(path)
             noted = row.get("noted")
-            if isinstance(noted, int | float) and noted + _NOTES_KEPT < time.time():
+            if isinstance(noted, int | float) and noted + _NOTE_LIFETIME < time.time():
                 path.unlink(missing_ok=True)
             else:
                 yield row
 
     def _path(self, batch: str) -> Path:
-        # The id is the provider's and may hold anything; its hash is a safe name everywhere.
+        # The provider chooses the id, which may contain anything; its hash is a safe file name everywhere.
         assert self._folder is not None
         return self._folder / f"{_OPEN}{digest(batch)[:16]}.json"
 
@@ -138,8 +154,10 @@ def _read_note(path: Path) -> dict[str, Any]:
     except FileNotFoundError:
         return {}
     except OSError as error:
-        told = "it may tell of a batch that was paid for: make it readable, or delete it"
-        raise FatalModelError(f"cannot read {path}: {error.strerror or error}; {told}") from None
+        raise FatalModelError(
+            f"cannot read {path}: {error.strerror or error}; it may describe a batch that was paid for: make the file "
+            "readable, or delete it"
+        ) from None
     except (ValueError, RecursionError):
         return {}
     return row if isinstance(row, dict) else {}
@@ -152,19 +170,19 @@ def _open_batch(row: dict[str, Any]) -> OpenBatch | None:
         return None
 
 
-def _intent(row: dict[str, Any]) -> Intent | None:
+def _intent(row: dict[str, Any]) -> BatchIntent | None:
     try:
-        return Intent(str(row["mark"]), tuple(map(str, row["requests"])), float(row["noted"]))
+        return BatchIntent(str(row["mark"]), tuple(map(str, row["requests"])), float(row["noted"]))
     except (ValueError, LookupError, TypeError):
         return None
 
 
-# --- sending and fetching ---------------------------------------------------------------------------------------------
+# --- submitting and fetching ------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
 class BatchOptions:
-    """All that asking by batch needs to know."""
+    """What is needed to ask by batch."""
 
     service: BatchService
     dialect: Dialect
@@ -172,9 +190,11 @@ class BatchOptions:
     ledger: Ledger
     identity: Mapping[str, object]
     poll: float
-    most: int
-    blanked: Callable[[Response], Response]
-    """Takes the key out of an answer that repeats it."""
+    """Seconds between two looks at a batch."""
+    batch_size: int
+    """Requests per batch at most; 0 for as many as the provider takes."""
+    redacted: Callable[[Response], Response]
+    """Removes the key from an answer that repeats it."""
     budget: Budget | None = None
     prices: Prices | None = None
 
@@ -182,247 +202,282 @@ class BatchOptions:
 def answers_by_batch(
     connect: Callable[[], AbstractAsyncContextManager[Client]], requests: Sequence[Generate], options: BatchOptions
 ) -> Iterator[Answered]:
-    """Ask all requests by batch; yield (position, response) when a batch has ended.
+    """Submit all requests in batches; yield (index, response) when a batch has ended.
 
-    Open batches that an earlier attempt left behind are collected first: what they hold is not paid for twice.
+    Open batches that an earlier attempt left behind are collected first, so that their requests are not paid for twice.
     """
 
-    async def work(outbox: ResultQueue[Answered]) -> None:
+    async def work(results: ResultQueue[Answered]) -> None:
         async with connect() as client:
-            await _BatchRun(client, requests, options, outbox).work()
+            await _BatchRun(client, requests, options, results).work()
 
     return in_background(work)
 
 
 class _BatchRun:
+    """One call of :func:`answers_by_batch`; all of its methods run in the event loop."""
+
     def __init__(
-        self, client: Client, requests: Sequence[Generate], options: BatchOptions, outbox: ResultQueue[Answered]
+        self, client: Client, requests: Sequence[Generate], options: BatchOptions, results: ResultQueue[Answered]
     ) -> None:
-        self._client, self._requests, self._options, self._outbox = client, requests, options, outbox
-        self._places = custom_ids(requests, options.identity)
-        self._ids = {place: custom_id for custom_id, place in self._places.items()}
-        # What was not yet answered, and of that what was not yet taken by the reader.
-        self._open = set(self._places)
-        self._untaken = set(self._places)
+        self._client = client
+        self._requests = requests
+        self._options = options
+        self._results = results
+        self._index_of = custom_ids(requests, options.identity)
+        self._id_at = {index: custom_id for custom_id, index in self._index_of.items()}
+        # Requests without an answer, and those whose answer the consumer has not yet taken.
+        self._unanswered = set(self._index_of)
+        self._untaken = set(self._index_of)
         self._all_taken = asyncio.Event()
-        outbox.taken = self._taken
+        results.taken = self._on_taken
 
     async def work(self) -> None:
+        """Collect what an earlier attempt left behind, submit the remaining requests, and collect those."""
         entries = await self._left_behind()
-        held = {custom_id for entry in entries for custom_id in entry.requests}
-        rest = [custom_id for custom_id in self._places if custom_id not in held]
-        affordable = self._affordable(rest)
-        self._untaken -= set(rest[affordable:])
+        submitted_earlier: set[str] = set()
+        for entry in entries:
+            submitted_earlier.update(entry.requests)
+        remaining = [custom_id for custom_id in self._index_of if custom_id not in submitted_earlier]
+        affordable = self._count_affordable(remaining)
+        self._untaken -= set(remaining[affordable:])
         try:
             if affordable:
                 self._options.ledger.check()
-            for part in self._parts(rest[:affordable]):
+            for part in self._parts(remaining[:affordable]):
                 entries.append(await self._submit(part))
             await asyncio.gather(*(self._collect(entry) for entry in entries))
-            # A batch is forgotten when its answers are safe, not when they were fetched.
+            # A batch is forgotten when the consumer has stored its answers, not when they were fetched.
             while self._untaken:
                 await self._all_taken.wait()
         finally:
             for entry in entries:
                 self._settle(entry)
-        if affordable < len(rest):
+        if affordable < len(remaining):
             assert self._options.budget is not None
             raise BudgetReached(
-                f"the budget does not allow for a batch of more requests: {self._options.budget.describe()} are spent"
+                f"the budget does not allow a batch of more requests: {self._options.budget.describe()} are spent"
             )
 
     async def _left_behind(self) -> list[OpenBatch]:
-        """Open batches that hold what is asked now; one that the provider no longer knows is forgotten."""
+        """Open batches with requests of this call. Those that the provider no longer has are forgotten."""
+        ledger = self._options.ledger
         entries = []
-        for entry in self._options.ledger.holding(self._places):
+        for entry in ledger.holding(self._index_of):
             try:
-                await self._patiently(partial(self._options.service.state, self._client, entry.batch))
+                await self._with_retries(partial(self._options.service.state, self._client, entry.batch))
             except _GoneError:
-                self._options.ledger.forget(entry.batch)
+                ledger.forget(entry.batch)
             else:
                 entries.append(entry)
-        for intent in self._options.ledger.intents(self._places):
-            if not any(set(intent.requests) <= set(entry.requests) for entry in entries):
-                entries += await self._begun(intent)
-            self._options.ledger.drop(intent)
+        for intent in ledger.intents(self._index_of):
+            is_open = any(set(intent.requests) <= set(entry.requests) for entry in entries)
+            if not is_open:
+                created = await self._created_by(intent)
+                if created is not None:
+                    entries.append(created)
+            ledger.drop(intent)
         return entries
 
-    async def _begun(self, intent: Intent) -> list[OpenBatch]:
+    async def _created_by(self, intent: BatchIntent) -> OpenBatch | None:
         """The batch that an earlier attempt was about to create when it ended, if it did create it."""
         try:
-            batch = await self._patiently(partial(self._options.service.find, self._client, intent.mark))
+            batch = await self._with_retries(partial(self._options.service.find, self._client, intent.mark))
         except FatalModelError as error:
-            raise self._unknown(str(error), intent) from None
+            raise self._uncertain(str(error), intent) from None
         if batch is None:
-            return []
+            return None
         entry = OpenBatch(batch, intent.requests)
         self._options.ledger.note(entry)
-        return [entry]
+        return entry
 
-    def _unknown(self, why: str, intent: Intent) -> FatalModelError:
-        told = "it is not known whether the provider took the batch; look there before you start again"
+    def _uncertain(self, reason: str, intent: BatchIntent) -> FatalModelError:
+        advice = "it is not known whether the provider took the batch; check there before you start again"
         path = self._options.ledger.path_of(intent)
-        remedy = f", and delete {path} to have its requests sent anew" if path is not None else ""
-        return FatalModelError(f"{why}; {told}{remedy}")
+        if path is not None:
+            advice += f", and delete {path} to send its requests again"
+        return FatalModelError(f"{reason}; {advice}")
 
     def _parts(self, ids: Sequence[str]) -> Iterator[list[str]]:
-        """Requests in bulks that the provider takes."""
+        """The requests in parts that the provider takes as one batch."""
         service = self._options.service
-        most = min(self._options.most or service.most_requests, service.most_requests)
+        max_requests = min(self._options.batch_size or service.max_requests, service.max_requests)
         part: list[str] = []
         size = 0
         for custom_id in ids:
             length = len(self._line_of(custom_id)) + 1
-            if part and (len(part) >= most or size + length > service.most_bytes):
+            if part and (len(part) >= max_requests or size + length > service.max_bytes):
                 yield part
-                part, size = [], 0
+                part = []
+                size = 0
             part.append(custom_id)
             size += length
         if part:
             yield part
 
     def _line_of(self, custom_id: str) -> bytes:
-        request = self._requests[self._places[custom_id]]
+        request = self._requests[self._index_of[custom_id]]
         return self._options.service.line(custom_id, self._options.dialect.body(request))
 
     async def _submit(self, part: Sequence[str]) -> OpenBatch:
         service = self._options.service
+        ledger = self._options.ledger
         lines = [self._line_of(custom_id) for custom_id in part]
-        payload = await self._patiently(partial(service.prepare, self._client, lines))
-        # Whoever dies from here on leaves word that there may be a batch.
-        intent = Intent(service.mark(payload), tuple(part))
-        self._options.ledger.intend(intent)
+        payload = await self._with_retries(partial(service.prepare, self._client, lines))
+        # If the process ends from here on, the intent says that there may be a batch.
+        intent = BatchIntent(service.mark(payload), tuple(part))
+        ledger.intend(intent)
         try:
-            batch = await self._patiently(partial(service.create, self._client, payload), pays=True)
-        except _MaybeTakenError as error:
-            raise self._unknown(str(error), intent) from None
+            batch = await self._with_retries(partial(service.create, self._client, payload), costs_money=True)
+        except _MaybeCreatedError as error:
+            raise self._uncertain(str(error), intent) from None
         except FatalModelError:
-            self._options.ledger.drop(intent)
+            ledger.drop(intent)
             raise
         entry = OpenBatch(batch, tuple(part))
-        self._options.ledger.note(entry)
-        self._options.ledger.drop(intent)
+        ledger.note(entry)
+        ledger.drop(intent)
         return entry
 
     async def _collect(self, entry: OpenBatch) -> None:
+        """Wait for a batch to end, and hand over its answers."""
         service = self._options.service
-        look = partial(service.state, self._client, entry.batch)
-        while not (state := await self._patiently(look)).ended:
+        get_status = partial(service.state, self._client, entry.batch)
+        status = await self._with_retries(get_status)
+        while not status.ended:
             await asyncio.sleep(self._options.poll)
-        reason = state.reason
-        for path in state.files:
+            status = await self._with_retries(get_status)
+        reason = status.reason
+        for path in status.files:
             try:
-                raw = await self._patiently(partial(self._client.get, path))
+                raw = await self._with_retries(partial(self._client.get, path))
             except _GoneError:
                 reason = reason or _NO_RESULTS
                 continue
-            for custom_id, outcome in service.results(raw):
-                self._put(custom_id, outcome)
+            for custom_id, result in service.results(raw):
+                self._put(custom_id, result)
+        # This reaches only the requests that are still unanswered.
         for custom_id in entry.requests:
             self._put(custom_id, Failure(reason or "the batch gave no answer to this request"))
 
-    def _put(self, custom_id: str, outcome: Outcome) -> None:
-        if custom_id not in self._open:
+    def _put(self, custom_id: str, result: BatchResult) -> None:
+        if custom_id not in self._unanswered:
             return
-        self._open.discard(custom_id)
-        place = self._places[custom_id]
-        self._outbox.put((place, self._read(self._requests[place], outcome)))
+        self._unanswered.discard(custom_id)
+        index = self._index_of[custom_id]
+        self._results.put((index, self._read(self._requests[index], result)))
 
-    def _read(self, request: Generate, outcome: Outcome) -> Response:
-        if isinstance(outcome, Failure):
-            return Response(finish=outcome.finish) if outcome.finish else Response(error=outcome.told)
+    def _read(self, request: Generate, result: BatchResult) -> Response:
+        if isinstance(result, Failure):
+            if result.finish:
+                return Response(finish=result.finish)
+            return Response(error=result.message)
         try:
-            return self._options.blanked(self._options.dialect.read(request, outcome, None))
+            return self._options.redacted(self._options.dialect.read(request, result, None))
         except ErrorInAnswerError as error:
             return self._read(request, error.failure)
         except ModelError as error:
             return Response(error=str(error))
 
-    def _taken(self, answered: Answered) -> None:
-        self._untaken.discard(self._ids[answered[0]])
+    def _on_taken(self, answered: Answered) -> None:
+        index, _ = answered
+        self._untaken.discard(self._id_at[index])
         if not self._untaken:
             self._all_taken.set()
 
     def _settle(self, entry: OpenBatch) -> None:
-        """Forget a batch whose answers are all safe; of another, keep what is not."""
-        left = tuple(i for i in entry.requests if i not in self._places or i in self._untaken)
+        """Forget a batch whose answers are all stored; of another one, keep the requests that are not."""
+        # Requests of other calls stay, too: this call has not asked for their answers.
+        left = tuple(i for i in entry.requests if i not in self._index_of or i in self._untaken)
         if not left:
             self._options.ledger.forget(entry.batch)
         elif left != entry.requests:
             self._options.ledger.note(OpenBatch(entry.batch, left, entry.noted))
 
-    async def _patiently(self, call: Callable[[], Awaitable[T]], *, pays: bool = False) -> T:
-        """A call to the provider; failures that may pass are tried again a bounded number of times."""
-        tries = busy_tries = 0
-        busy_since = math.inf
+    async def _with_retries(self, call: Callable[[], Awaitable[T]], *, costs_money: bool = False) -> T:
+        """Call the provider; failures that may pass are retried a bounded number of times.
+
+        A call that costs money is repeated only if the provider certainly did not accept it.
+        """
+        policy = self._options.policy
         clock = asyncio.get_running_loop().time
+        tries = 0
+        busy_tries = 0
+        busy_since = math.inf
         while True:
             tries += 1
             try:
-                async with asyncio.timeout(max(_TIMEOUT, self._options.policy.timeout)):
+                async with asyncio.timeout(max(_TIMEOUT, policy.timeout)):
                     return await call()
             except Exception as error:
                 failure = failure_of(error)
                 if failure is None:
                     raise
             if failure.status == 404:
-                raise _GoneError(failure.told)
+                raise _GoneError(failure.message)
             if failure.busy:
-                busy_tries, busy_since = busy_tries + 1, min(busy_since, clock())
-                pause = self._options.policy.pause(failure, tries, busy_for=clock() - busy_since)
+                busy_tries += 1
+                busy_since = min(busy_since, clock())
+                pause = policy.pause(failure, tries, busy_for=clock() - busy_since)
             else:
-                pause = self._options.policy.pause(failure, tries, uncounted=busy_tries)
-            if pays and not _surely_not_taken(failure):
-                raise _MaybeTakenError(failure.told)
+                pause = policy.pause(failure, tries, uncounted=busy_tries)
+            if costs_money and not _was_surely_rejected(failure):
+                raise _MaybeCreatedError(failure.message)
             if pause is None:
-                raise FatalModelError(in_words(failure, tries))
+                raise FatalModelError(with_tries(failure, tries))
             await asyncio.sleep(max(pause, min(self._options.poll, 1.0)))
 
-    def _affordable(self, ids: Sequence[str]) -> int:
-        """How many of these fit into the budget even if each costs as much as it can."""
-        budget, prices = self._options.budget, self._options.prices
+    def _count_affordable(self, ids: Sequence[str]) -> int:
+        """How many of these requests fit into the budget even if each costs as much as it can."""
+        budget = self._options.budget
+        prices = self._options.prices
         if budget is None:
             return len(ids)
-        usd, tokens = budget.spent_usd, budget.spent_tokens
+        usd = budget.spent_usd
+        tokens = budget.spent_tokens
         for count, custom_id in enumerate(ids):
-            request = self._requests[self._places[custom_id]]
-            tokens_in = _most_tokens(self._options.dialect.body(request))
+            request = self._requests[self._index_of[custom_id]]
+            tokens_in = _upper_bound_of_tokens(self._options.dialect.body(request))
             tokens += tokens_in + request.max_tokens
-            usd += prices.of(tokens_in, request.max_tokens) if prices else 0.0
-            over_usd = budget.usd is not None and usd > budget.usd
-            if over_usd or (budget.tokens is not None and tokens > budget.tokens):
+            if prices:
+                usd += prices.of(tokens_in, request.max_tokens)
+            if budget.usd is not None and usd > budget.usd:
+                return count
+            if budget.tokens is not None and tokens > budget.tokens:
                 return count
         return len(ids)
 
 
-def _most_tokens(body: Mapping[str, Any]) -> int:
-    # In no usual tokenizer is a token shorter than two bytes on the average.
+def _upper_bound_of_tokens(body: Mapping[str, Any]) -> int:
+    # With no usual tokenizer is a token shorter than two bytes on average.
     return len(json.dumps(body, ensure_ascii=False).encode("utf-8", "surrogatepass")) // 2
 
 
-class _MaybeTakenError(FatalModelError):
-    """The provider was asked to create a batch, and its answer does not tell whether it did."""
-
-
-def _surely_not_taken(failure: Failure) -> bool:
-    refused = failure.status is not None and 300 <= failure.status < 500 and not failure.passing
-    return failure.busy or failure.unreached or refused
+class _MaybeCreatedError(FatalModelError):
+    """The provider was asked to create a batch, and it is unknown whether it did."""
 
 
 class _GoneError(FatalModelError):
-    """The provider knows nothing of it."""
+    """The provider does not have what was asked for."""
+
+
+def _was_surely_rejected(failure: Failure) -> bool:
+    rejected = failure.status is not None and 300 <= failure.status < 500 and not failure.retryable
+    return failure.busy or failure.unreachable or rejected
 
 
 def custom_ids(requests: Sequence[Generate], identity: Mapping[str, object]) -> dict[str, int]:
-    """An id for each request that is the same in the next attempt, and its position.
+    """An id for each request that is the same in the next attempt, mapped to the index of the request.
 
-    Equal sampled requests are different draws, told apart by what draw they are.
+    Equal sampled requests are different draws, and the draw is part of the id.
     """
-    seen: Counter[str] = Counter()
-    places = {}
-    for place, request in enumerate(requests):
+    occurrences: Counter[str] = Counter()
+    index_of = {}
+    for index, request in enumerate(requests):
         draw = [request.draw] if request.temperature > 0 else []
         key = digest(dict(identity), request_as_dict(request), *draw)[:32]
-        seen[key] += 1
-        places[key if seen[key] == 1 else f"{key}-{seen[key]}"] = place
-    return places
+        occurrences[key] += 1
+        if occurrences[key] > 1:
+            key = f"{key}-{occurrences[key]}"
+        index_of[key] = index
+    return index_of

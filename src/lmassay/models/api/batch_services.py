@@ -1,4 +1,4 @@
-"""The batch APIs of OpenAI and Anthropic: half the price, an answer within a day."""
+"""The batch APIs of OpenAI and Anthropic: half the price, and an answer within a day."""
 
 from __future__ import annotations
 
@@ -14,75 +14,82 @@ from lmassay.models.api.client import Client
 from lmassay.models.api.failures import Failure, excerpt, failure_of_status, read_json
 from lmassay.redaction import redact
 
-# Of the list of batches, the newest first: a hundred batches each.
-_MOST_PAGES = 100
-Outcome = Any
-"""What became of one request: the body of an answer, or the Failure that stands in its place."""
+# Pages of the list of batches that are searched, newest first; a page has a hundred batches.
+_MAX_PAGES = 100
+# Characters of a provider's reason that are shown.
+_REASON_LENGTH = 200
+
+BatchResult = Any
+"""The result of one request of a batch: the body of its answer, or a Failure."""
 
 
 @dataclass(frozen=True, slots=True)
 class BatchStatus:
-    """How far a batch is. ``reason`` tells why requests may have come to nothing."""
+    """How far a batch is. ``reason`` says why some of its requests may have no answer."""
 
     ended: bool
     reason: str = ""
     files: tuple[str, ...] = ()
+    """The paths of its results."""
 
 
 class BatchService(Protocol):
-    """What a provider of batches must be able to do."""
+    """What the batch API of a provider must be able to do."""
 
-    most_requests: ClassVar[int]
-    most_bytes: ClassVar[int]
+    max_requests: ClassVar[int]
+    max_bytes: ClassVar[int]
 
     def line(self, custom_id: str, body: Mapping[str, Any]) -> bytes:
-        """One request as it stands in the batch."""
+        """One request in the format of the batch."""
 
     async def prepare(self, client: Client, lines: Sequence[bytes]) -> bytes:
-        """Whatever comes before; what is posted to create the batch. May be repeated."""
+        """Do whatever comes before, and return what is posted to create the batch. May be repeated."""
 
     async def create(self, client: Client, payload: bytes) -> str:
-        """Create the batch, which is what costs; its id."""
+        """Create the batch, which costs money, and return its id."""
 
     def mark(self, payload: bytes) -> str:
-        """By what a batch can be found again whose id was never told; empty if it cannot."""
+        """What identifies a batch at the provider if its id never arrived; empty if nothing does."""
 
     async def find(self, client: Client, mark: str) -> str | None:
-        """The id of the batch with this mark; None if there is none. Raises where that cannot be known."""
+        """The id of the batch with this mark; None if there is none. Raises if that cannot be known."""
 
-    async def state(self, client: Client, batch: str) -> BatchStatus: ...
+    async def state(self, client: Client, batch: str) -> BatchStatus:
+        """How far a batch is."""
 
-    def results(self, raw: bytes) -> Iterator[tuple[str, Outcome]]:
-        """What one file of results holds, by custom id."""
+    def results(self, raw: bytes) -> Iterator[tuple[str, BatchResult]]:
+        """The content of one file of results: (custom id, result)."""
 
 
 class OpenAIBatches:
-    """A file of requests, a batch over it, files of answers and of errors."""
+    """A file of requests, a batch over it, and files of answers and of errors."""
 
-    most_requests: ClassVar[int] = 50_000
-    most_bytes: ClassVar[int] = 200_000_000
+    max_requests: ClassVar[int] = 50_000
+    max_bytes: ClassVar[int] = 200_000_000
 
     def __init__(self, path: str) -> None:
         self._endpoint = f"/v1{path}"
 
     def line(self, custom_id: str, body: Mapping[str, Any]) -> bytes:
-        return _ascii({"custom_id": custom_id, "method": "POST", "url": self._endpoint, "body": body})
+        return _as_ascii_json({"custom_id": custom_id, "method": "POST", "url": self._endpoint, "body": body})
 
     async def prepare(self, client: Client, lines: Sequence[bytes]) -> bytes:
         content = b"\n".join(lines) + b"\n"
-        file = _id_of(await client.upload("/files", {"purpose": "batch"}, "requests.jsonl", content))
-        return _ascii({"input_file_id": file, "endpoint": self._endpoint, "completion_window": "24h"})
+        response = await client.upload("/files", {"purpose": "batch"}, "requests.jsonl", content)
+        file_id = _id_of(response)
+        return _as_ascii_json({"input_file_id": file_id, "endpoint": self._endpoint, "completion_window": "24h"})
 
     async def create(self, client: Client, payload: bytes) -> str:
         return _id_of(await client.post("/batches", payload))
 
     def mark(self, payload: bytes) -> str:
+        # The id of the uploaded file: it is used by one batch only.
         return str(json.loads(payload)["input_file_id"])
 
     async def find(self, client: Client, mark: str) -> str | None:
         after = ""
-        for _ in range(_MOST_PAGES):
-            page = _object(await client.get(f"/batches?limit=100{after}"))
+        for _ in range(_MAX_PAGES):
+            page = _json_object(await client.get(f"/batches?limit=100{after}"))
             rows = page.get("data")
             if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
                 break
@@ -97,34 +104,40 @@ class OpenAIBatches:
         raise ModelError("the provider's list of batches cannot be read")
 
     async def state(self, client: Client, batch: str) -> BatchStatus:
-        row = _object(await client.get(f"/batches/{quote(batch, safe='')}"))
+        row = _json_object(await client.get(f"/batches/{quote(batch, safe='')}"))
         status = row.get("status")
         if status not in ("completed", "failed", "expired", "cancelled"):
-            return BatchStatus(False)
-        files = [row.get(name) for name in ("output_file_id", "error_file_id")]
-        paths = tuple(f"/files/{quote(file, safe='')}/content" for file in files if isinstance(file, str) and file)
-        return BatchStatus(True, _reason(status, row.get("errors")), paths)
+            return BatchStatus(ended=False)
+        paths = []
+        for name in ("output_file_id", "error_file_id"):
+            file_id = row.get(name)
+            if isinstance(file_id, str) and file_id:
+                paths.append(f"/files/{quote(file_id, safe='')}/content")
+        return BatchStatus(ended=True, reason=_ending_reason(status, row.get("errors")), files=tuple(paths))
 
-    def results(self, raw: bytes) -> Iterator[tuple[str, Outcome]]:
+    def results(self, raw: bytes) -> Iterator[tuple[str, BatchResult]]:
         for row in _rows(raw):
-            response, error = row.get("response"), row.get("error")
-            if isinstance(response, dict) and response.get("status_code") == 200:
-                yield str(row.get("custom_id")), response.get("body")
-            elif isinstance(response, dict):
-                status, body = response.get("status_code"), _ascii(response.get("body"))
-                yield str(row.get("custom_id")), failure_of_status(status if isinstance(status, int) else 0, {}, body)
+            custom_id = str(row.get("custom_id"))
+            response = row.get("response")
+            if not isinstance(response, dict):
+                yield custom_id, Failure(f"in the batch: {_error_text(row.get('error'))}")
+                continue
+            status = response.get("status_code")
+            if status == 200:
+                yield custom_id, response.get("body")
             else:
-                yield str(row.get("custom_id")), Failure(f"in the batch: {_told(error)}")
+                known_status = status if isinstance(status, int) else 0
+                yield custom_id, failure_of_status(known_status, {}, _as_ascii_json(response.get("body")))
 
 
 class ClaudeBatches:
-    """A batch of requests in one call, its answers in one file."""
+    """A batch of requests in one call, and its answers in one file."""
 
-    most_requests: ClassVar[int] = 100_000
-    most_bytes: ClassVar[int] = 256_000_000
+    max_requests: ClassVar[int] = 100_000
+    max_bytes: ClassVar[int] = 256_000_000
 
     def line(self, custom_id: str, body: Mapping[str, Any]) -> bytes:
-        return _ascii({"custom_id": custom_id, "params": body})
+        return _as_ascii_json({"custom_id": custom_id, "params": body})
 
     async def prepare(self, client: Client, lines: Sequence[bytes]) -> bytes:
         return b'{"requests": [' + b",".join(lines) + b"]}"
@@ -133,70 +146,78 @@ class ClaudeBatches:
         return _id_of(await client.post("/v1/messages/batches", payload))
 
     def mark(self, payload: bytes) -> str:
+        # Requests are part of the call, so there is nothing that could identify the batch later.
         return ""
 
     async def find(self, client: Client, mark: str) -> str | None:
-        raise ModelError("a batch was begun of which the provider never told the id")
+        raise ModelError("a batch was started, but the provider never sent its id")
 
     async def state(self, client: Client, batch: str) -> BatchStatus:
         path = f"/v1/messages/batches/{quote(batch, safe='')}"
-        row = _object(await client.get(path))
-        # The address of the results stands in the row, too, but a key is sent to the known server only.
-        return (
-            BatchStatus(True, "", (f"{path}/results",))
-            if row.get("processing_status") == "ended"
-            else BatchStatus(False)
-        )
+        row = _json_object(await client.get(path))
+        if row.get("processing_status") != "ended":
+            return BatchStatus(ended=False)
+        # The response also has the address of the results, but the key is sent to the configured server only.
+        return BatchStatus(ended=True, files=(f"{path}/results",))
 
-    def results(self, raw: bytes) -> Iterator[tuple[str, Outcome]]:
+    def results(self, raw: bytes) -> Iterator[tuple[str, BatchResult]]:
         for row in _rows(raw):
+            custom_id = str(row.get("custom_id"))
             result = row.get("result")
-            kind = result.get("type") if isinstance(result, dict) else None
-            if isinstance(result, dict) and kind == "succeeded":
-                yield str(row.get("custom_id")), result.get("message")
-            elif isinstance(result, dict) and kind == "errored":
-                yield str(row.get("custom_id")), failure_of_status(400, {}, _ascii(result.get("error")))
+            if not isinstance(result, dict):
+                yield custom_id, Failure("in the batch: no result")
+                continue
+            kind = result.get("type")
+            if kind == "succeeded":
+                yield custom_id, result.get("message")
+            elif kind == "errored":
+                yield custom_id, failure_of_status(400, {}, _as_ascii_json(result.get("error")))
             else:
-                yield str(row.get("custom_id")), Failure(f"in the batch: {kind or 'no result'}")
+                yield custom_id, Failure(f"in the batch: {kind or 'no result'}")
 
 
-def _ascii(value: Any) -> bytes:
-    # Escaped, so that a lone surrogate in a prompt is sent rather than crashing the encoder.
+def _as_ascii_json(value: Any) -> bytes:
+    # Escaped, so that a lone surrogate in a prompt is sent instead of crashing the encoder.
     return json.dumps(value).encode("ascii")
 
 
-def _object(raw: bytes) -> dict[str, Any]:
+def _json_object(raw: bytes) -> dict[str, Any]:
     row = read_json(raw)
     if not isinstance(row, dict):
-        raise ModelError(f"the server's answer has no id in it: {excerpt(raw)}")
+        raise ModelError(f"the server's answer has no id: {excerpt(raw)}")
     return row
 
 
 def _id_of(raw: bytes) -> str:
-    batch = _object(raw).get("id")
-    if not isinstance(batch, str) or not batch:
-        raise ModelError(f"the server's answer has no id in it: {excerpt(raw)}")
-    return batch
+    identifier = _json_object(raw).get("id")
+    if not isinstance(identifier, str) or not identifier:
+        raise ModelError(f"the server's answer has no id: {excerpt(raw)}")
+    return identifier
 
 
 def _rows(raw: bytes) -> Iterator[dict[str, Any]]:
-    for text in raw.splitlines():
-        # A line that cannot be read must not cost those after it; its request is told to have got no answer.
+    for line in raw.splitlines():
+        if not line.strip():
+            continue
+        # A line that cannot be read must not cost those after it; its request is reported as unanswered.
         with suppress(ModelError):
-            if text.strip():
-                yield _object(text)
+            yield _json_object(line)
 
 
-def _reason(status: str, errors: Any) -> str:
+def _ending_reason(status: str, errors: Any) -> str:
     if status == "completed":
         return ""
-    told = errors.get("data") if isinstance(errors, dict) else None
-    first = _told(told[0]) if isinstance(told, list) and told else ""
-    return f"the batch is {status}{': ' if first else ''}{first}"
+    reason = f"the batch is {status}"
+    error_list = errors.get("data") if isinstance(errors, dict) else None
+    if isinstance(error_list, list) and error_list:
+        first_error = _error_text(error_list[0])
+        if first_error:
+            return f"{reason}: {first_error}"
+    return reason
 
 
-def _told(error: Any) -> str:
-    if isinstance(error, dict):
-        parts = [str(error[name]) for name in ("code", "message") if error.get(name)]
-        return redact(": ".join(parts))[:200] or "an error without a reason"
-    return redact(str(error))[:200]
+def _error_text(error: Any) -> str:
+    if not isinstance(error, dict):
+        return redact(str(error))[:_REASON_LENGTH]
+    parts = [str(error[name]) for name in ("code", "message") if error.get(name)]
+    return redact(": ".join(parts))[:_REASON_LENGTH] or "an error without a reason"

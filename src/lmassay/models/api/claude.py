@@ -1,4 +1,4 @@
-"""Claude, through Anthropic's messages."""
+"""Claude, through Anthropic's Messages API."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from lmassay.models.api.concurrency import RequestPolicy
 from lmassay.models.api.dialects import ClaudeDialect, Temperature
 
 ANTHROPIC_URL = "https://api.anthropic.com"
-# The second name is that of KoBBQ's own programs.
+# Environment variables, in the order in which they are tried. The second is that of KoBBQ's own programs.
 _KEYS = ("ANTHROPIC_API_KEY", "CLAUDE")
-# The version of the messages API, which Anthropic wants to be told with every request.
+# The version of the Messages API, which Anthropic requires with every request.
 _VERSION = "2023-06-01"
 
 
 class Claude(ApiModel):
-    """Claude by the name of the model; the key is in ANTHROPIC_API_KEY or CLAUDE."""
+    """A Claude model, by its name. The key is in ANTHROPIC_API_KEY or CLAUDE."""
 
     name, home = "claude", "anthropic.com"
 
@@ -55,6 +55,7 @@ class Claude(ApiModel):
     def endpoint(self) -> Endpoint:
         headers = {"anthropic-version": _VERSION}
         # A gateway may need no key.
-        if key := self._key.value():
+        key = self._key.value()
+        if key:
             headers["x-api-key"] = key
         return Endpoint(self.base_url, headers)

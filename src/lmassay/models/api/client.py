@@ -1,6 +1,6 @@
-"""The connection to one server: an HTTP client that reads no body without end, and the key for it.
+"""The connection to one server: an HTTP client that bounds the size of responses, and the key for the server.
 
-Keys and addresses come from environment variables. A key is read when it is needed and kept nowhere.
+Keys and addresses come from environment variables. A key is read when it is needed and is not stored anywhere.
 """
 
 from __future__ import annotations
@@ -21,62 +21,68 @@ from lmassay.models.api.concurrency import RequestPolicy
 from lmassay.redaction import redact, remember_secret
 from lmassay.types import Response
 
-# A generated text is small; more than this is a broken or hostile server.
 MAX_BODY = 16 << 20
-# The results of a batch are one file.
+"""Bytes. A generated text is small; a larger response comes from a broken or hostile server."""
+
 MAX_BATCH_BODY = 512 << 20
-# Shorter ones are the place-holders of local servers, and words of answers.
+"""Bytes. The results of a batch are one file."""
+
+# Shorter keys are placeholders for local servers, and may be words of an answer.
 _SHORTEST_KEY = 8
 
 
 # --- keys -------------------------------------------------------------------------------------------------------------
 
 
+def first_set(names: Sequence[str]) -> tuple[str, str]:
+    """The first of these environment variables that has a value, and the value; two empty strings if none has."""
+    for name in names:
+        value = os.environ.get(name, "").strip()
+        if value:
+            return name, value
+    return "", ""
+
+
 def header_value(names: Sequence[str]) -> str:
-    """The value of the first variable that is set, which is to be sent in a header; empty if none is."""
+    """The value of the first variable that is set, checked so that it can be sent in a header; empty if none is set."""
     name, value = first_set(names)
     if not (value.isascii() and value.isprintable()):
         raise ConfigError(f"the value of {name} has characters that cannot be sent; copy it again")
     return value
 
 
-def first_set(names: Sequence[str]) -> tuple[str, str]:
-    """The first variable that holds something, and what it holds; two empty strings if none does."""
-    for name in names:
-        if value := os.environ.get(name, "").strip():
-            return name, value
-    return "", ""
-
-
 @dataclass(frozen=True, slots=True)
 class ApiKey:
-    """Where a key is looked for: the first of these variables that is set."""
+    """Where the key of a provider is looked up: in the first of these environment variables that is set."""
 
     variables: tuple[str, ...]
 
     def value(self) -> str:
-        """The key, or an empty string."""
+        """The key, or an empty string. From now on it is redacted in everything that is stored or shown."""
         name, value = first_set(self.variables)
-        if value:
-            remember_secret(value)
-            if not (value.isascii() and value.isprintable() and " " not in value):
-                raise ConfigError(f"the key in {name} has blanks or odd characters in it; copy it again")
+        if not value:
+            return ""
+        remember_secret(value)
+        if not (value.isascii() and value.isprintable() and " " not in value):
+            raise ConfigError(f"the key in {name} contains spaces or unusual characters; copy it again")
         return value
 
-    def blanked(self, response: Response) -> Response:
+    def redacted(self, response: Response) -> Response:
         """The response without the key, which a server may repeat in its answer."""
         _, value = first_set(self.variables)
-        if len(value) < _SHORTEST_KEY or not isinstance(response.answer, str) or value not in response.answer:
+        answer = response.answer
+        if len(value) < _SHORTEST_KEY or not isinstance(answer, str) or value not in answer:
             return response
-        return replace(response, answer=response.answer.replace(value, "[redacted]"))
+        return replace(response, answer=answer.replace(value, "[redacted]"))
 
     def require(self) -> None:
-        if not self.value():
-            names = ", ".join(self.variables)
-            told = f"the environment variable {names} is not set; export your API key in it"
-            if len(self.variables) > 1:
-                told = f"none of the environment variables {names} is set; export your API key in one of them"
-            raise ConfigError(told)
+        """Raise a ConfigError if there is no key."""
+        if self.value():
+            return
+        names = ", ".join(self.variables)
+        if len(self.variables) == 1:
+            raise ConfigError(f"the environment variable {names} is not set; export your API key in it")
+        raise ConfigError(f"none of the environment variables {names} is set; export your API key in one of them")
 
 
 # --- the connection ---------------------------------------------------------------------------------------------------
@@ -84,90 +90,99 @@ class ApiKey:
 
 @dataclass(frozen=True, slots=True)
 class Endpoint:
-    """Where requests are sent, and what is sent with each of them."""
+    """Where requests are sent, and the headers and query parameters that go with each of them."""
 
     url: str
     headers: Mapping[str, str] = field(default_factory=dict)
     query: Mapping[str, str] = field(default_factory=dict)
 
     def at(self, path: str) -> httpx2.URL:
+        """The full address of a path of this endpoint."""
         return httpx2.URL(self.url + path).copy_merge_params(self.query)
 
 
 class Client:
-    """Bytes out, bytes in; an HTTP status that is no success is raised as ``httpx2.HTTPStatusError``."""
+    """Sends and receives bytes. An HTTP status that is not a success is raised as ``httpx2.HTTPStatusError``."""
 
     def __init__(self, http: httpx2.AsyncClient, endpoint: Endpoint) -> None:
         self._http = http
         self._endpoint = endpoint
 
     async def post(self, path: str, content: bytes, headers: Mapping[str, str] | None = None) -> bytes:
-        sent = {"Content-Type": "application/json", **(headers or {})}
-        return _content_of(await self._http.post(self._endpoint.at(path), content=content, headers=sent))
+        """Post a JSON document and return the body of the response."""
+        all_headers = {"Content-Type": "application/json"}
+        all_headers.update(headers or {})
+        response = await self._http.post(self._endpoint.at(path), content=content, headers=all_headers)
+        return _body_of(response)
 
     async def get(self, path: str) -> bytes:
-        return _content_of(await self._http.get(self._endpoint.at(path)))
+        """The body at a path."""
+        response = await self._http.get(self._endpoint.at(path))
+        return _body_of(response)
 
     async def upload(self, path: str, fields: Mapping[str, str], name: str, content: bytes) -> bytes:
-        """Leave a file with the provider."""
-        file = {"file": (name, content)}
-        return _content_of(await self._http.post(self._endpoint.at(path), data=dict(fields), files=file))
+        """Upload a file in a form with these fields, and return the body of the response."""
+        files = {"file": (name, content)}
+        response = await self._http.post(self._endpoint.at(path), data=dict(fields), files=files)
+        return _body_of(response)
 
 
-def _content_of(response: httpx2.Response) -> bytes:
-    # Redirects are not followed, and count as errors here: a key must not travel to another host.
+def _body_of(response: httpx2.Response) -> bytes:
+    # Redirects are not followed and count as errors here: a key must not travel to another host.
     response.raise_for_status()
     return response.content
 
 
 @asynccontextmanager
-async def open_client(endpoint: Endpoint, policy: RequestPolicy, *, most: int = MAX_BODY) -> AsyncIterator[Client]:
-    """Connections for as long as the block lasts."""
+async def open_client(endpoint: Endpoint, policy: RequestPolicy, *, max_body: int = MAX_BODY) -> AsyncIterator[Client]:
+    """A client whose connections stay open for as long as the block lasts."""
     limits = httpx2.Limits(max_connections=policy.concurrency, max_keepalive_connections=policy.concurrency)
-    # A proxy of the environment is for the world outside, not for a server on this machine.
+    # A proxy named in the environment is for the outside world, not for a server on this machine.
     trust_env = not is_loopback(endpoint.url)
     headers = {"User-Agent": f"lmassay/{lmassay.__version__}", "Accept": "application/json", **endpoint.headers}
     async with _BoundedClient(
-        most, timeout=policy.timeout, limits=limits, trust_env=trust_env, headers=headers
+        max_body, timeout=policy.timeout, limits=limits, trust_env=trust_env, headers=headers
     ) as http:
         yield Client(http, endpoint)
 
 
 class _BoundedClient(httpx2.AsyncClient):
-    """Reads whole bodies, but not more than ``most`` bytes of one, however well it was packed."""
+    """Reads whole bodies, but never more than ``max_body`` bytes after decompression."""
 
-    def __init__(self, most: int, **options: Any) -> None:
+    def __init__(self, max_body: int, **options: Any) -> None:
         super().__init__(**options)
-        self._most = most
+        self._max_body = max_body
 
     async def send(self, request: httpx2.Request, *, stream: bool = False, **options: Any) -> httpx2.Response:
         response = await super().send(request, stream=True, **options)
         try:
-            if self._is_short(response.headers):
+            if self._is_known_to_be_small(response.headers):
                 await response.aread()
                 response.encoding = "utf-8"
                 return response
-            raw = bytearray()
+            body = bytearray()
             async for piece in response.aiter_bytes():
-                raw += piece
-                if len(raw) > self._most:
-                    raise ModelError(f"the server's answer is larger than {self._most >> 20} MiB")
+                body += piece
+                if len(body) > self._max_body:
+                    raise ModelError(f"the server's answer is larger than {self._max_body >> 20} MiB")
         finally:
             await response.aclose()
+        # The body is decompressed by now, so the header that announces compression is dropped.
         headers = [(name, value) for name, value in response.headers.multi_items() if name != "content-encoding"]
-        whole = httpx2.Response(response.status_code, headers=headers, content=bytes(raw), request=request)
-        whole.encoding = "utf-8"
-        return whole
+        complete = httpx2.Response(response.status_code, headers=headers, content=bytes(body), request=request)
+        complete.encoding = "utf-8"
+        return complete
 
-    def _is_short(self, headers: httpx2.Headers) -> bool:
-        """A body that is not packed is as long as it says, or the connection breaks."""
+    def _is_known_to_be_small(self, headers: httpx2.Headers) -> bool:
+        """An uncompressed body is as long as its header says, or the connection breaks."""
+        if "content-encoding" in headers or "transfer-encoding" in headers:
+            return False
         length = headers.get("content-length", "")
-        packed = "content-encoding" in headers or "transfer-encoding" in headers
-        return not packed and length.isdecimal() and int(length) <= self._most
+        return length.isdecimal() and int(length) <= self._max_body
 
 
 def is_loopback(url: str) -> bool:
-    """True for a server on this machine."""
+    """Whether the server is on this machine."""
     host = urlsplit(url).hostname or ""
     try:
         return ipaddress.ip_address(host).is_loopback
@@ -176,18 +191,22 @@ def is_loopback(url: str) -> bool:
 
 
 def checked_host(base_url: str, option: str = "base_url") -> str:
-    """The host of an address that can be used; ``option`` is where it came from."""
+    """The host of a usable address. Raises a ConfigError that names ``option``, the setting it came from."""
     try:
         parts = urlsplit(base_url)
-        host, _ = parts.hostname or "", parts.port
+        host = parts.hostname or ""
+        # Reading the port checks it.
+        _ = parts.port
     except ValueError as error:
-        raise ConfigError(f"model.{option}: '{redact(base_url)}' is no address: {error}") from None
+        raise ConfigError(f"model.{option}: '{redact(base_url)}' is not a valid address: {error}") from None
     if parts.scheme not in ("http", "https") or not host:
-        raise ConfigError(f"model.{option}: '{redact(base_url)}' is no http(s) address, e.g. http://127.0.0.1:8000/v1")
+        raise ConfigError(
+            f"model.{option}: '{redact(base_url)}' is not an http(s) address; write e.g. http://127.0.0.1:8000/v1"
+        )
     if parts.username or parts.password or parts.query or parts.fragment:
         raise ConfigError(
-            f"model.{option}: no user, password, query or fragment here; the key goes into an environment variable"
+            f"model.{option}: leave out user, password, query and fragment; put the key into an environment variable"
         )
     if any(character.isspace() or not character.isprintable() for character in base_url):
-        raise ConfigError(f"model.{option}: '{redact(base_url)!r}' has blanks or line breaks in it")
+        raise ConfigError(f"model.{option}: '{redact(base_url)!r}' contains spaces or line breaks")
     return host

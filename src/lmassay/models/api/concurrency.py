@@ -1,7 +1,7 @@
-"""Many requests at once: how often each is tried, how many are out at a time, who goes next, and when to stop.
+"""Send many requests at once: how often each is tried, how many are in flight, which one is next, and when to stop.
 
-:class:`RequestPolicy` says how long a request may take and how often it is tried; the SDKs' own retries are off.
-:class:`Limiter` lowers the number of requests that are out when the server refuses some. The executor sends them.
+:class:`RequestPolicy` says how long a request may take and how often it is tried. :class:`Limiter` lowers the number of
+requests in flight when the server rejects some because it is too busy. The executor sends them.
 """
 
 from __future__ import annotations
@@ -21,21 +21,27 @@ from lmassay.models.api.failures import Failure, failure_of
 from lmassay.types import Generate, Response
 
 Answered = tuple[int, Response]
+"""The index of a request, and the response to it."""
+
 Ask = Callable[[Generate], Awaitable[Response]]
-# Turns of the event loop until a request that was begun is on its way, headers and body.
-_TURNS_TO_GO_OUT = 3
-# Key and address are known to be good once there was an answer: then these are about one request.
+
+# Turns of the event loop until a request that was started is on its way, headers and body.
+_TURNS_TO_SEND = 3
+# Once there was an answer, key and address are known to be good: then these statuses concern one request only.
 _ABOUT_ONE_REQUEST = (403, 404)
+# Seconds.
 _LONGEST_BACKOFF = 60.0
-# A server that answers nobody is not asked thousands of questions, each several times.
+# A server that answers nobody is not sent thousands of requests, each several times.
 MOST_FAILURES_IN_A_ROW = 50
-# Limits are counted by the minute: who is told to come later is not given up before more than one has passed, however
-# often it came, but in any case after the longer time.
+# Seconds. Rate limits are counted per minute, so a request that the server is too busy for is not given up before more
+# than a minute has passed, however often it was tried; after the longer time it is given up in any case.
 BUSY_PATIENCE = 90.0
 LONGEST_BUSY_PATIENCE = 300.0
+# Requests in flight at the start.
 _FIRST_LIMIT = 4
-# So many answers make up for one refusal: where fewer than one request in twenty is refused, the limit rises.
+# This many answers make up for one rejection: the limit rises while fewer than one request in twenty is rejected.
 _ANSWERS_FOR_ONE_MORE = 19
+# How far above the concurrency the limit may rise, so that the first rejections after a good time change nothing.
 _FORGIVEN = 2.0
 
 
@@ -44,7 +50,10 @@ _FORGIVEN = 2.0
 
 @dataclass(frozen=True, slots=True)
 class RequestPolicy:
-    """The one policy for all requests of a model."""
+    """How all requests of a model are sent: requests in flight, timeout, attempts, and first pause between them.
+
+    ``timeout`` and ``wait`` are in seconds.
+    """
 
     concurrency: int
     timeout: float
@@ -52,169 +61,196 @@ class RequestPolicy:
     wait: float
 
     def check(self) -> None:
+        """Raise a ConfigError for settings that cannot work."""
         finite = math.isfinite(self.timeout) and math.isfinite(self.wait)
         if self.concurrency < 1 or self.tries < 1 or not finite or self.timeout <= 0 or self.wait < 0:
-            told = "concurrency and tries must be at least 1, timeout above 0, wait at least 0, and all of them finite"
-            raise ConfigError(f"model: {told}")
+            raise ConfigError(
+                "model: concurrency and tries must be at least 1, timeout above 0 and wait at least 0; all of them "
+                "must be finite"
+            )
 
     def pause(self, failure: Failure, tries: int, *, uncounted: int = 0, busy_for: float | None = None) -> float | None:
-        """Seconds until a request that was tried so often is tried again; None to give it up.
+        """Seconds to wait before a request that failed ``tries`` times is tried again; None to give it up.
 
-        ``uncounted`` tries are no reason to give up; ``busy_for`` is the time since the server was first too busy.
+        ``uncounted`` of the attempts do not count towards the limit. ``busy_for`` is the time in seconds since the
+        server first said that it is too busy.
         """
-        enough = tries - uncounted >= self.tries
+        used_up = tries - uncounted >= self.tries
         if failure.busy and busy_for is not None:
-            enough = busy_for >= LONGEST_BUSY_PATIENCE or (enough and busy_for >= BUSY_PATIENCE)
-        if enough or not failure.passing:
+            used_up = busy_for >= LONGEST_BUSY_PATIENCE or (used_up and busy_for >= BUSY_PATIENCE)
+        if used_up or not failure.retryable:
             return None
-        backoff = min(self.wait * 2.0 ** min(tries - 1, 30), _LONGEST_BACKOFF) + random.uniform(0, self.wait)
+        # Exponential backoff with jitter. The exponent is bounded, for 2.0 ** 1024 is an error.
+        backoff = min(self.wait * 2.0 ** min(tries - 1, 30), _LONGEST_BACKOFF)
+        backoff += random.uniform(0, self.wait)
         if failure.wait is None:
             return backoff
-        # Who did as the server asked and was refused again was told too short a time.
-        return failure.wait if tries == 1 else max(failure.wait, backoff / 2)
+        if tries == 1:
+            return failure.wait
+        # The request waited as long as the server asked and was rejected again: that wait was too short.
+        return max(failure.wait, backoff / 2)
 
 
-def in_words(failure: Failure, tries: int) -> str:
-    """The reason why a request was given up."""
-    return f"{failure.told} (tried {tries} times)" if tries > 1 else failure.told
+def with_tries(failure: Failure, tries: int) -> str:
+    """The message for a request that was given up."""
+    if tries > 1:
+        return f"{failure.message} (tried {tries} times)"
+    return failure.message
 
 
-# --- how many requests are out ----------------------------------------------------------------------------------------
+# --- how many requests are in flight ----------------------------------------------------------------------------------
 
 
 class Limiter:
-    """A limit that adapts, as congestion control does. It knows no clock: the time is told.
+    """A limit on the requests in flight that adapts to the server, like TCP congestion control.
 
-    Each refusal says "one too many" and lowers the limit by one; answers raise it again slowly, but quickly up to half
-    of what it was before. One refusal now and then thus changes nothing, a server that takes three at a time is soon
-    asked three at a time. When as many refusals come in a row as requests may be out, the server refuses everybody:
-    nothing is sent until the latest time that it asked for, and then one request alone, to see.
+    The limiter has no clock; callers pass the time.
+
+    Each rejection means "one too many" and lowers the limit by one. Answers raise it again: quickly up to half of what
+    it was before, then slowly. A rejection now and then thus changes nothing, and a server that takes three requests at
+    a time soon gets three at a time. When as many rejections in a row arrive as requests may be in flight, the server
+    rejects everybody. Then nothing is sent until the latest time that the server asked for, and after that one request
+    alone, as a probe.
     """
 
     def __init__(self, concurrency: int) -> None:
-        self._most = concurrency
-        # May be more than the concurrency: after a long time of peace, the first refusals are forgiven.
+        self._concurrency = concurrency
+        # May be above the concurrency: after a long time without rejections, the first ones are forgiven.
         self._limit = float(min(concurrency, _FIRST_LIMIT))
         self._known_good = float(concurrency)
         self._in_flight = 0
         self._sent = 0
         self._lowered_at = 0
-        self._refused_in_a_row = 0
-        self._asked_to_wait = -math.inf
+        self._rejected_in_a_row = 0
+        self._asked_to_wait_until = -math.inf
         self._held_until = -math.inf
-        self._trying = False
+        self._probing = False
 
     @property
     def limit(self) -> int:
-        return 1 if self._trying else min(self._most, int(self._limit))
+        """How many requests may be in flight now."""
+        if self._probing:
+            return 1
+        return min(self._concurrency, int(self._limit))
 
     @property
-    def trying(self) -> bool:
-        """Everybody was refused; one request goes alone, to see."""
-        return self._trying
+    def probing(self) -> bool:
+        """Whether everybody was rejected, so that one request is sent alone as a probe."""
+        return self._probing
 
     @property
     def in_flight(self) -> int:
+        """How many requests are in flight now."""
         return self._in_flight
 
     def wait(self, now: float) -> float:
-        """Seconds until a request may go out: 0 for at once, infinity for when another one has come back."""
+        """Seconds until a request may be sent: 0 for at once, infinity until another one has come back."""
         if self._in_flight >= self.limit:
             return math.inf
         return max(0.0, self._held_until - now)
 
     def sent(self) -> int:
-        """A request goes out; the ticket is to be given back if it is refused."""
+        """Count a request that is sent. The ticket is passed to :meth:`rejected` if the server rejects it."""
         self._in_flight += 1
         self._sent += 1
         return self._sent
 
     def answered(self) -> None:
+        """Count a request that the server handled."""
         self._in_flight -= 1
-        self._refused_in_a_row = 0
-        self._asked_to_wait = -math.inf
-        self._trying = False
+        self._rejected_in_a_row = 0
+        self._asked_to_wait_until = -math.inf
+        self._probing = False
         step = 1.0 if self._limit < self._known_good else 1 / _ANSWERS_FOR_ONE_MORE
-        self._limit = min(self._most + _FORGIVEN, self._limit + step)
+        self._limit = min(self._concurrency + _FORGIVEN, self._limit + step)
 
     def failed(self) -> None:
-        """A request came to nothing for a reason that has nothing to do with how many are out."""
+        """Count a request that failed for a reason that has nothing to do with how many are in flight."""
         self._in_flight -= 1
 
-    def refused(self, ticket: int, now: float, wait: float) -> None:
-        """The server said that it is too much, and that this request should come again after ``wait`` seconds."""
-        self._refused_in_a_row += 1
-        self._asked_to_wait = max(self._asked_to_wait, now + wait)
-        if self._refused_in_a_row >= self.limit:
-            self._held_until = max(self._held_until, self._asked_to_wait)
-            self._trying = True
+    def rejected(self, ticket: int, now: float, wait: float) -> None:
+        """Count a request that the server was too busy for and that should be sent again after ``wait`` seconds."""
+        self._rejected_in_a_row += 1
+        self._asked_to_wait_until = max(self._asked_to_wait_until, now + wait)
+        if self._rejected_in_a_row >= self.limit:
+            self._held_until = max(self._held_until, self._asked_to_wait_until)
+            self._probing = True
         self._in_flight -= 1
         if ticket > self._lowered_at:
-            # The first refusal among the requests that are out now; the others speak of the same moment.
+            # The first rejection among the requests in flight. The others speak of the same moment.
             self._known_good = self._limit / 2
             self._lowered_at = self._sent
         self._limit = max(1.0, self._limit - 1)
 
 
-# --- who goes next, and when to stop ----------------------------------------------------------------------------------
+# --- which request is next, and when to stop --------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
 class ExecutorOptions:
-    """How requests are sent at once."""
+    """How the executor sends requests."""
 
     policy: RequestPolicy
     budget: Budget | None = None
-    proved: bool = False
-    """The server is known to answer: no request needs to go first alone."""
-    place: str = "the server"
+    server_answers: bool = False
+    """The server has answered before, so no request needs to be sent alone first."""
+    server: str = "the server"
+    """The address, for messages."""
 
 
 def answers_as_they_arrive(
     conversation: Callable[[], AbstractAsyncContextManager[Ask]], requests: Sequence[Generate], options: ExecutorOptions
 ) -> Iterator[Answered]:
-    """Ask all requests, several at a time; yield (position, response) in the order of arrival.
+    """Send all requests, several at a time; yield (index, response) in the order of arrival.
 
-    One request goes first, so that a wrong key or address fails at the first call. At most ``concurrency`` requests
-    are out or answered and not yet taken: what a sudden end can cost at the most. Who is told to come again later
-    waits without keeping others from asking. Whatever ends the work early, what is in flight is still yielded.
+    One request is sent first, so that a wrong key or address fails at the first call. At most ``concurrency`` requests
+    are in flight or answered and not yet taken by the consumer, which bounds what a sudden end can cost. A request that
+    has to wait does not keep others from being sent. If the work ends early, requests in flight are still yielded.
     """
 
-    async def work(outbox: ResultQueue[Answered]) -> None:
+    async def work(results: ResultQueue[Answered]) -> None:
         async with conversation() as ask:
-            await _Executor(ask, requests, options, outbox).work()
+            await _Executor(ask, requests, options, results).work()
 
     return in_background(work)
 
 
 @dataclass(order=True, slots=True)
 class _Job:
-    """A request on its way; those that wait are sorted by when they are due."""
+    """A request that is not answered yet. Jobs that wait are sorted by the time at which they are due."""
 
     due: float
-    place: int
+    index: int
     request: Generate = field(compare=False)
     tries: int = field(default=0, compare=False)
     busy_tries: int = field(default=0, compare=False)
-    """Those to which the server said that it is too busy."""
-    lone_tries: int = field(default=0, compare=False)
-    """Of these, the ones sent alone to see whether it still is."""
+    """Attempts for which the server was too busy."""
+    probe_tries: int = field(default=0, compare=False)
+    """Those of them that were sent alone, as a probe."""
     busy_since: float = field(default=math.inf, compare=False)
 
 
 class _Executor:
+    """Sends the requests of one call; all of its methods run in the event loop."""
+
     def __init__(
-        self, ask: Ask, requests: Sequence[Generate], options: ExecutorOptions, outbox: ResultQueue[Answered]
+        self, ask: Ask, requests: Sequence[Generate], options: ExecutorOptions, results: ResultQueue[Answered]
     ) -> None:
-        self._ask, self._outbox = ask, outbox
-        self._policy, self._budget, self._place = options.policy, options.budget, options.place
-        self._proved = self._reached = self._succeeded = options.proved
+        self._ask = ask
+        self._results = results
+        self._policy = options.policy
+        self._budget = options.budget
+        self._server = options.server
+        # Whether a request was handled, whether the server was reached, and whether there was a good answer.
+        self._proved = options.server_answers
+        self._reached = options.server_answers
+        self._succeeded = options.server_answers
         self._limiter = Limiter(options.policy.concurrency)
-        self._fresh = iter(_Job(0.0, place, request) for place, request in enumerate(requests))
-        self._next: _Job | None = next(self._fresh, None)
+        self._new_jobs = iter(_Job(0.0, index, request) for index, request in enumerate(requests))
+        self._next: _Job | None = next(self._new_jobs, None)
         self._waiting: list[_Job] = []
         self._tasks: set[asyncio.Task[None]] = set()
-        # In flight, or answered and not yet taken.
+        # Requests in flight, or answered and not yet taken by the consumer.
         self._unsaved = 0
         self._failed_in_a_row = 0
         self._broken_in_a_row = 0
@@ -222,17 +258,18 @@ class _Executor:
         self._bug: Exception | None = None
         self._changed = asyncio.Event()
         self._loop = asyncio.get_running_loop()
-        outbox.taken = self._taken
+        results.taken = self._on_taken
 
     async def work(self) -> None:
+        """Send requests until all are answered or something ends the work."""
         try:
             while not self._finished():
                 self._changed.clear()
                 wait = self._send_next()
                 if wait == 0:
-                    # Several requests that are made in turns all go out as late as the last of them. This one is let
-                    # go first; its answer then comes first, too, and finds the others out of its way.
-                    for _ in range(_TURNS_TO_GO_OUT):
+                    # Several requests that are prepared in turns are all sent as late as the last of them. This one is
+                    # sent first; its answer then also comes first, and finds the others out of its way.
+                    for _ in range(_TURNS_TO_SEND):
                         await asyncio.sleep(0)
                 elif not self._finished():
                     await self._until_changed(wait)
@@ -251,15 +288,16 @@ class _Executor:
         return self._ending is not None or (self._next is None and not self._waiting)
 
     def _send_next(self) -> float:
-        """Send a request, or tell in how many seconds to look again: infinity for when something has changed."""
+        """Send a request and return 0, or return the seconds until the next look: infinity until something changes."""
         now = self._loop.time()
         if self._ending is not None or self._unsaved >= self._policy.concurrency:
             return math.inf
         if self._tasks and not self._proved:
             return math.inf
-        if wait := self._limiter.wait(now):
+        wait = self._limiter.wait(now)
+        if wait:
             return wait
-        job = self._due(now)
+        job = self._take_due(now)
         if job is None:
             return self._waiting[0].due - now if self._waiting else math.inf
         if self._budget is not None and not self._budget.allows(self._unsaved):
@@ -270,8 +308,8 @@ class _Executor:
         self._send(job)
         return 0.0
 
-    def _due(self, now: float) -> _Job | None:
-        """Those that were refused before come first, the most often tried at the head."""
+    def _take_due(self, now: float) -> _Job | None:
+        """The next job. Those that failed before come first, and among them the one that was tried most often."""
         due = []
         while self._waiting and self._waiting[0].due <= now:
             due.append(heapq.heappop(self._waiting))
@@ -281,13 +319,17 @@ class _Executor:
                 if job is not chosen:
                     heapq.heappush(self._waiting, job)
             return chosen
-        # Until one request was answered, it goes alone, also when it has to wait.
-        # Nor is a server that fails everybody sent new requests while old ones wait.
-        crowd = len(self._waiting) + len(self._tasks)
-        if self._waiting and (not self._proved or crowd >= self._policy.concurrency <= self._broken_in_a_row):
-            return None
-        fresh, self._next = self._next, next(self._fresh, None)
-        return fresh
+        if self._waiting:
+            # Until one request was answered, it is sent alone, also when it has to wait.
+            if not self._proved:
+                return None
+            # A server that fails everybody gets no new requests while old ones wait.
+            unanswered = len(self._waiting) + len(self._tasks)
+            if unanswered >= self._policy.concurrency <= self._broken_in_a_row:
+                return None
+        new_job = self._next
+        self._next = next(self._new_jobs, None)
+        return new_job
 
     def _put_back(self, job: _Job) -> None:
         heapq.heappush(self._waiting, job)
@@ -295,23 +337,23 @@ class _Executor:
     def _send(self, job: _Job) -> None:
         self._unsaved += 1
         job.tries += 1
-        lone = self._limiter.trying
-        task = self._loop.create_task(self._try(job, self._limiter.sent(), lone))
+        is_probe = self._limiter.probing
+        task = self._loop.create_task(self._try(job, self._limiter.sent(), is_probe))
         self._tasks.add(task)
-        task.add_done_callback(self._returned)
+        task.add_done_callback(self._on_returned)
 
-    async def _try(self, job: _Job, ticket: int, lone: bool) -> None:
+    async def _try(self, job: _Job, ticket: int, is_probe: bool) -> None:
         try:
             failure = await self._attempt(job)
             if failure is not None:
-                self._fail(job, ticket, failure, lone)
+                self._on_failure(job, ticket, failure, is_probe)
         except Exception as bug:
-            # No matter of the network: shown whole. A request must never be lost in silence.
+            # Not a matter of the network, so it is shown with its traceback. No request may be lost in silence.
             self._bug = self._bug or bug
 
     async def _attempt(self, job: _Job) -> Failure | None:
         try:
-            # The clients' own time-outs start anew with every byte, so a server that drips would never be given up.
+            # The client's own timeouts start again with every byte, so a server that drips would never be given up.
             async with asyncio.timeout(self._policy.timeout):
                 response = await self._ask(job.request)
         except Exception as error:
@@ -324,63 +366,73 @@ class _Executor:
         self._answer(job, response)
         return None
 
-    def _fail(self, job: _Job, ticket: int, failure: Failure, lone: bool) -> None:
-        if failure.unreached and not self._reached:
-            # Nothing ever answered there: every further request would fail the same way, slowly.
-            told = f"no server answers at {self._place}: {failure.told}; is it running?"
-            failure = Failure(told, fatal=True)
-        self._reached = self._reached or not failure.unreached
+    def _on_failure(self, job: _Job, ticket: int, failure: Failure, is_probe: bool) -> None:
+        if failure.unreachable and not self._reached:
+            # Nothing ever answered at this address: every further request would fail in the same way, slowly.
+            message = f"no server answers at {self._server}: {failure.message}; is it running?"
+            failure = Failure(message, fatal=True)
+        self._reached = self._reached or not failure.unreachable
         if self._succeeded and failure.status in _ABOUT_ONE_REQUEST:
             failure = replace(failure, fatal=False)
-        pause = self._pause(job, failure, lone)
+        pause = self._pause(job, failure, is_probe)
         if failure.busy:
-            self._limiter.refused(ticket, self._loop.time(), pause or failure.wait or 0.0)
+            self._limiter.rejected(ticket, self._loop.time(), pause or failure.wait or 0.0)
         elif failure.finish is not None:
             self._limiter.answered()
         else:
-            self._broken_in_a_row += failure.passing
+            if failure.retryable:
+                self._broken_in_a_row += 1
             self._limiter.failed()
         if failure.fatal:
             self._unsaved -= 1
-            self._ending = self._ending or FatalModelError(failure.told)
+            self._ending = self._ending or FatalModelError(failure.message)
         elif failure.finish is not None:
             self._answer(job, Response(finish=failure.finish))
         elif pause is None:
-            self._answer(job, Response(error=in_words(failure, job.tries)))
+            self._answer(job, Response(error=with_tries(failure, job.tries)))
         else:
             self._unsaved -= 1
             job.due = self._loop.time() + pause
             self._put_back(job)
 
-    def _pause(self, job: _Job, failure: Failure, lone: bool) -> float | None:
+    def _pause(self, job: _Job, failure: Failure, is_probe: bool) -> float | None:
         if not failure.busy:
+            # Attempts for which the server was too busy say nothing about this request.
             return self._policy.pause(failure, job.tries, uncounted=job.busy_tries)
         now = self._loop.time()
         job.busy_tries += 1
-        job.lone_tries += lone
+        if is_probe:
+            job.probe_tries += 1
         job.busy_since = min(job.busy_since, now)
         busy_for = now - job.busy_since
-        return self._policy.pause(failure, job.tries, uncounted=job.lone_tries, busy_for=busy_for)
+        return self._policy.pause(failure, job.tries, uncounted=job.probe_tries, busy_for=busy_for)
 
     def _answer(self, job: _Job, response: Response) -> None:
-        self._proved = self._reached = True
-        self._succeeded = self._succeeded or response.error is None
-        self._outbox.put((job.place, response))
-        self._failed_in_a_row = 0 if response.error is None else self._failed_in_a_row + 1
+        self._proved = True
+        self._reached = True
+        self._results.put((job.index, response))
+        if response.error is None:
+            self._succeeded = True
+            self._failed_in_a_row = 0
+            return
+        self._failed_in_a_row += 1
         if self._failed_in_a_row >= MOST_FAILURES_IN_A_ROW and self._ending is None:
-            told = f"{self._failed_in_a_row} requests in a row failed, the last one with: {response.error}"
-            self._ending = FatalModelError(told)
+            self._ending = FatalModelError(
+                f"{self._failed_in_a_row} requests in a row failed, the last one with: {response.error}"
+            )
 
-    def _returned(self, task: asyncio.Task[None]) -> None:
+    def _on_returned(self, task: asyncio.Task[None]) -> None:
         self._tasks.discard(task)
         self._changed.set()
 
-    def _taken(self, _: Answered) -> None:
+    def _on_taken(self, _: Answered) -> None:
         self._unsaved -= 1
         self._changed.set()
 
     async def _until_changed(self, seconds: float) -> None:
-        alarm = None if seconds == math.inf else self._loop.call_later(seconds, self._changed.set)
+        alarm = None
+        if seconds != math.inf:
+            alarm = self._loop.call_later(seconds, self._changed.set)
         try:
             await self._changed.wait()
         finally:

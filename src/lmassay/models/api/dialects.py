@@ -1,6 +1,6 @@
-"""How a request is put into JSON and an answer read from it: OpenAI's protocol and Anthropic's.
+"""Write a request as JSON and read the answer from JSON, in OpenAI's protocol and in Anthropic's.
 
-This includes how a server is told that the answer must be one of some texts, for which each has its own parameter.
+This includes the parameter that restricts an answer to given choices, which differs between servers.
 """
 
 from __future__ import annotations
@@ -19,11 +19,15 @@ from lmassay.types import Finish, Generate, Response, canonical, digest
 Temperature = Literal["send", "omit"]
 TokenParameter = Literal["max_tokens", "max_completion_tokens"]
 Constrain = Literal["none", "grammar", "structured_outputs", "guided_choice", "json_schema"]
+
+# Parameters of a request that the task or another option of the model sets.
 _SET_ELSEWHERE = (
     *("model", "messages", "prompt", "system", "temperature"),
     *("max_tokens", "max_completion_tokens", "stop", "stop_sequences", "stream", "n"),
 )
+# Names of parameters that look like secrets.
 _SECRET = re.compile(r"api.?key|secret|passw|credential|authorization|(access|auth).?token", re.IGNORECASE)
+# The provider's reasons why an answer ended, in our terms; any other is a regular stop.
 _OPENAI_FINISHES: Mapping[str, Finish] = {
     "length": "length",
     "max_tokens": "length",
@@ -34,40 +38,42 @@ _CLAUDE_FINISHES: Mapping[str, Finish] = {
     "model_context_window_exceeded": "length",
     "refusal": "refusal",
 }
-# Parts of an answer that are the answer; thinking aloud is not.
+# Types of the parts that make up the answer; a part with the model's reasoning is not one of them.
 _TEXT_PARTS = (None, "text", "output_text")
-# With a JSON schema, the answer is an object with the choice under this key.
+# With a JSON schema, the answer is an object that has the choice under this key …
 _CHOICE_KEY = "answer"
-# What the object around a choice may cost.
+# … and the object around the choice needs up to this many tokens.
 _WRAPPING_TOKENS = 32
 _GBNF_ESCAPES = {'"': r"\"", "\\": r"\\", "\n": r"\n", "\r": r"\r", "\t": r"\t"}
 
 
 class Dialect(Protocol):
-    """What a server wants to hear and how it answers."""
+    """The format of a server's requests and answers."""
 
     @property
-    def path(self) -> str: ...
+    def path(self) -> str:
+        """The path that requests are posted to."""
 
     @property
-    def keeps_to_choices(self) -> bool: ...
+    def keeps_to_choices(self) -> bool:
+        """Whether the server can be made to answer with one of given choices."""
 
     def check(self) -> None:
-        """Raise a ConfigError for what cannot be sent."""
+        """Raise a ConfigError for settings that cannot be sent."""
 
     def identity(self) -> dict[str, Any]:
-        """What of it makes the answers what they are."""
+        """The settings that influence the answers, for the identity of the model."""
 
     def body(self, request: Generate) -> dict[str, Any]:
-        """The JSON that is sent."""
+        """The JSON document that is sent for a request."""
 
     def read(self, request: Generate, data: Any, seconds: float | None) -> Response:
-        """The answer; refused, filtered, cut and empty ones are told apart."""
+        """Read the answer from a response. Refused, filtered, cut-off and empty answers are distinguished."""
 
 
 @dataclass(frozen=True, slots=True)
 class OpenAIDialect:
-    """Chat completions, or the older completions."""
+    """OpenAI's chat completions, or its older completions."""
 
     model: str
     api: Literal["chat", "completions"] = "chat"
@@ -91,45 +97,58 @@ class OpenAIDialect:
             raise ConfigError("model.constrain: json_schema needs `api: chat`")
 
     def identity(self) -> dict[str, Any]:
-        constrain = {} if self.constrain == "none" else {"constrain": self.constrain}
-        return {"api": self.api, **_identity(self.system, self.parameters, self.temperature), **constrain}
+        identity = {"api": self.api, **_identity(self.system, self.parameters, self.temperature)}
+        if self.constrain != "none":
+            identity["constrain"] = self.constrain
+        return identity
 
     def body(self, request: Generate) -> dict[str, Any]:
         if request.choices and self.constrain == "none":
-            raise ConfigError("model.constrain: say how this server keeps to choices: grammar, structured_outputs, …")
-        most = request.max_tokens + (further_tokens(self.constrain) if request.choices else 0)
-        common = {
-            "model": self.model,
-            self.token_parameter: most,
-            **({"temperature": request.temperature} if self.temperature == "send" else {}),
-            **({"stop": list(request.stop)} if request.stop else {}),
-            **(as_parameters(self.constrain, request.choices) if request.choices else {}),
-            **self.parameters,
-        }
+            raise ConfigError(
+                "model.constrain: say how this server restricts answers to choices: grammar, structured_outputs, …"
+            )
+        body: dict[str, Any] = {}
         if self.api == "completions":
             prompt = request.prompt or "\n".join(content for _, content in request.messages)
-            return {"prompt": f"{self.system}{prompt}", **common}
-        turns = request.messages or (("user", request.prompt),)
-        if self.system:
-            turns = (("system", self.system), *turns)
-        return {"messages": [{"role": role, "content": content} for role, content in turns], **common}
+            body["prompt"] = f"{self.system}{prompt}"
+        else:
+            turns = request.messages or (("user", request.prompt),)
+            if self.system:
+                turns = (("system", self.system), *turns)
+            body["messages"] = _messages(turns)
+        body["model"] = self.model
+        body[self.token_parameter] = request.max_tokens
+        if self.temperature == "send":
+            body["temperature"] = request.temperature
+        if request.stop:
+            body["stop"] = list(request.stop)
+        if request.choices:
+            body[self.token_parameter] += further_tokens(self.constrain)
+            body.update(as_parameters(self.constrain, request.choices))
+        # The user's own parameters come last and win.
+        body.update(self.parameters)
+        return body
 
     def read(self, request: Generate, data: Any, seconds: float | None) -> Response:
         refuse_error(data, "choice")
         try:
             choice = data["choices"][0]
             message = choice.get("message") or {}
-            text = _text(message.get("content") if "message" in choice else choice.get("text"))
+            content = message.get("content") if "message" in choice else choice.get("text")
+            text = _text(content)
             finish: Finish = _OPENAI_FINISHES.get(choice.get("finish_reason") or "stop", "stop")
-            refused = bool(message.get("refusal"))
+            if message.get("refusal"):
+                finish = "refusal"
             usage = data.get("usage")
         except (LookupError, TypeError, AttributeError):
-            raise ModelError(f"the server's answer has no choice in it: {_excerpt(data)}") from None
-        tokens = usage if isinstance(usage, dict) else {}
-        counts = _whole(tokens.get("prompt_tokens")), _whole(tokens.get("completion_tokens"))
+            raise ModelError(f"the server's answer has no choice: {_excerpt(data)}") from None
+        if not isinstance(usage, dict):
+            usage = {}
+        tokens_in = _token_count(usage.get("prompt_tokens"))
+        tokens_out = _token_count(usage.get("completion_tokens"))
         if text and request.choices:
             text = unwrapped(self.constrain, text)
-        return _response(text, "refusal" if refused else finish, counts, seconds)
+        return _response(text, finish, tokens_in, tokens_out, seconds)
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,20 +176,28 @@ class ClaudeDialect:
 
     def body(self, request: Generate) -> dict[str, Any]:
         if request.choices:
-            raise ConfigError("model: claude cannot be held to choices; let it answer freely")
+            raise ConfigError("model: Claude cannot be restricted to choices; let it answer freely")
         turns = request.messages or (("user", request.prompt),)
-        # System turns are no messages here.
-        system = "\n\n".join(filter(None, [self.system, *(content for role, content in turns if role == "system")]))
+        # Anthropic's API takes system turns apart from the messages.
+        system_texts = [self.system]
+        system_texts += [content for role, content in turns if role == "system"]
+        system = "\n\n".join(filter(None, system_texts))
+        # It rejects stop sequences of white space alone; `read` cuts the text there.
         stop = [text for text in request.stop if text.strip()]
-        return {
+        body: dict[str, Any] = {
             "model": self.model,
             "max_tokens": request.max_tokens,
-            "messages": [{"role": role, "content": content} for role, content in turns if role != "system"],
-            **({"temperature": request.temperature} if self.temperature == "send" else {}),
-            **({"system": system} if system else {}),
-            **({"stop_sequences": stop} if stop else {}),
-            **self.parameters,
+            "messages": _messages([turn for turn in turns if turn[0] != "system"]),
         }
+        if self.temperature == "send":
+            body["temperature"] = request.temperature
+        if system:
+            body["system"] = system
+        if stop:
+            body["stop_sequences"] = stop
+        # The user's own parameters come last and win.
+        body.update(self.parameters)
+        return body
 
     def read(self, request: Generate, data: Any, seconds: float | None) -> Response:
         refuse_error(data, "content")
@@ -179,43 +206,58 @@ class ClaudeDialect:
             finish: Finish = _CLAUDE_FINISHES.get(data.get("stop_reason") or "end_turn", "stop")
             usage = data.get("usage")
         except (LookupError, TypeError, AttributeError):
-            raise ModelError(f"the server's answer has no content in it: {_excerpt(data)}") from None
-        tokens = usage if isinstance(usage, dict) else {}
-        inputs = [
-            _whole(tokens.get(name))
-            for name in ("input_tokens", "cache_read_input_tokens", "cache_creation_input_tokens")
-        ]
-        tokens_in = None if inputs[0] is None else sum(count or 0 for count in inputs)
-        # White space alone is no stop sequence there, so the text is cut here.
+            raise ModelError(f"the server's answer has no content: {_excerpt(data)}") from None
+        if not isinstance(usage, dict):
+            usage = {}
+        tokens_in = _token_count(usage.get("input_tokens"))
+        if tokens_in is not None:
+            # Tokens that were read from or written to the prompt cache are counted separately.
+            for name in ("cache_read_input_tokens", "cache_creation_input_tokens"):
+                tokens_in += _token_count(usage.get(name)) or 0
+        tokens_out = _token_count(usage.get("output_tokens"))
         for stop in request.stop:
-            if text and not stop.strip() and stop in text:
-                text, finish = text.partition(stop)[0], "stop" if finish == "length" else finish
-        return _response(text, finish, (tokens_in, _whole(tokens.get("output_tokens"))), seconds)
+            is_white_space = not stop.strip()
+            if text and is_white_space and stop in text:
+                text = text.partition(stop)[0]
+                if finish == "length":
+                    finish = "stop"
+        return _response(text, finish, tokens_in, tokens_out, seconds)
+
+
+def _messages(turns: Sequence[tuple[str, str]]) -> list[dict[str, str]]:
+    return [{"role": role, "content": content} for role, content in turns]
 
 
 def _response(
-    text: str | None, finish: Finish, tokens: tuple[int | None, int | None], seconds: float | None
+    text: str | None, finish: Finish, tokens_in: int | None, tokens_out: int | None, seconds: float | None
 ) -> Response:
-    measured: dict[str, Any] = {"tokens_in": tokens[0], "tokens_out": tokens[1], "seconds": seconds}
-    if finish in ("refusal", "content_filter") or (finish == "length" and not text):
-        # Cut before the first word, as happens to models that think first: there is no answer.
-        return Response(finish=finish, **measured)
-    return Response(text, finish=finish if text else "empty", **measured)
+    # A model that reasons first may be cut off before the first word of its answer.
+    cut_before_answer = finish == "length" and not text
+    if finish in ("refusal", "content_filter") or cut_before_answer:
+        return Response(finish=finish, tokens_in=tokens_in, tokens_out=tokens_out, seconds=seconds)
+    if not text:
+        finish = "empty"
+    return Response(text, finish=finish, tokens_in=tokens_in, tokens_out=tokens_out, seconds=seconds)
 
 
 def _text(content: Any) -> str | None:
+    """The text of an answer, which some servers send as a list of parts."""
     if isinstance(content, list):
-        # Some servers send content as parts.
-        parts = [part for part in content if isinstance(part, dict) and part.get("type") in _TEXT_PARTS]
-        return "".join(part["text"] for part in parts if isinstance(part.get("text"), str))
+        texts = []
+        for part in content:
+            if isinstance(part, dict) and part.get("type") in _TEXT_PARTS and isinstance(part.get("text"), str):
+                texts.append(part["text"])
+        return "".join(texts)
     if content is not None and not isinstance(content, str):
-        raise TypeError("content is no text")
+        raise TypeError("content is not text")
     return content
 
 
-def _whole(value: Any) -> int | None:
-    # No server means less than nothing, or more than a database can count.
-    return value if type(value) is int and 0 <= value < 1 << 40 else None
+def _token_count(value: Any) -> int | None:
+    # Negative numbers, and numbers that no database can store, are a server's mistake. A bool is not a count.
+    if type(value) is int and 0 <= value < 1 << 40:
+        return value
+    return None
 
 
 def _excerpt(data: Any) -> str:
@@ -223,31 +265,36 @@ def _excerpt(data: Any) -> str:
 
 
 def _identity(system: str, parameters: Mapping[str, Any], temperature: Temperature) -> dict[str, Any]:
-    return {
-        **({"system": digest(system)[:8]} if system else {}),
-        **({"parameters": digest(parameters)[:8]} if parameters else {}),
-        **({"temperature": temperature} if temperature == "omit" else {}),
-    }
+    identity: dict[str, Any] = {}
+    if system:
+        identity["system"] = digest(system)[:8]
+    if parameters:
+        identity["parameters"] = digest(parameters)[:8]
+    if temperature == "omit":
+        identity["temperature"] = temperature
+    return identity
 
 
 def check_parameters(parameters: Mapping[str, Any]) -> None:
-    """Further parameters of a request: nothing that is set elsewhere, no secret, and JSON."""
+    """Check the user's own parameters of a request: not set elsewhere, not a secret, and valid JSON."""
     for name in parameters:
         if name in _SET_ELSEWHERE:
-            raise ConfigError(f"model.parameters.{name}: this is set by the task or the model's own options")
+            raise ConfigError(
+                f"model.parameters.{name}: the task or another option sets this; leave it out"
+            )
         if _SECRET.search(name):
             raise ConfigError(f"model.parameters.{name}: secrets do not belong in a configuration; use api_key_env")
     try:
         canonical(dict(parameters))
     except (TypeError, ValueError) as error:
-        raise ConfigError(f"model.parameters: only what JSON can hold can be sent: {error}") from None
+        raise ConfigError(f"model.parameters: these values cannot be written as JSON: {error}") from None
 
 
-# --- answers that must be one of some texts ---------------------------------------------------------------------------
+# --- answers that are restricted to choices ---------------------------------------------------------------------------
 
 
 def as_parameters(constrain: Constrain, choices: Sequence[str]) -> dict[str, Any]:
-    """What is added to the request."""
+    """The parameters of a request that restrict the answer to these choices."""
     if constrain == "grammar":
         return {"grammar": gbnf(choices)}
     if constrain == "structured_outputs":
@@ -260,21 +307,32 @@ def as_parameters(constrain: Constrain, choices: Sequence[str]) -> dict[str, Any
 
 
 def further_tokens(constrain: Constrain) -> int:
-    """How much longer than the choice itself the answer may be."""
-    return _WRAPPING_TOKENS if constrain == "json_schema" else 0
+    """By how many tokens the answer may be longer than the choice itself."""
+    if constrain == "json_schema":
+        return _WRAPPING_TOKENS
+    return 0
 
 
 def gbnf(choices: Sequence[str]) -> str:
-    """llama.cpp's grammar for one of these texts.
+    """llama.cpp's grammar (GBNF) for an answer that is one of these texts.
 
     >>> gbnf(["A", 'say "B"'])
     'root ::= "A" | "say \\\\"B\\\\""'
     """
-    return "root ::= " + " | ".join(f'"{_gbnf_escaped(choice)}"' for choice in choices)
+    literals = [f'"{_gbnf_escaped(choice)}"' for choice in choices]
+    return "root ::= " + " | ".join(literals)
 
 
 def _gbnf_escaped(text: str) -> str:
-    return "".join(_GBNF_ESCAPES.get(char) or (char if char.isprintable() else f"\\U{ord(char):08X}") for char in text)
+    escaped = []
+    for character in text:
+        if character in _GBNF_ESCAPES:
+            escaped.append(_GBNF_ESCAPES[character])
+        elif character.isprintable():
+            escaped.append(character)
+        else:
+            escaped.append(f"\\U{ord(character):08X}")
+    return "".join(escaped)
 
 
 def _choice_schema(choices: Sequence[str]) -> dict[str, Any]:
@@ -289,7 +347,7 @@ def _choice_schema(choices: Sequence[str]) -> dict[str, Any]:
 
 
 def unwrapped(constrain: Constrain, text: str) -> str:
-    """The choice itself, where the server answers with an object around it."""
+    """The choice itself, if the server puts a JSON object around it."""
     if constrain != "json_schema":
         return text
     try:

@@ -1,11 +1,11 @@
-"""What went wrong with one try, told in one line."""
+"""Classify what went wrong with one attempt at a request, and describe it in one line."""
 
 from __future__ import annotations
 
 import json
 import math
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from email.utils import parsedate_to_datetime
 from typing import Any
@@ -17,83 +17,108 @@ from lmassay.redaction import redact
 from lmassay.types import Finish
 
 LONGEST_WAIT = 120.0
-"""A server that asks for more seconds is not waited for."""
+"""Seconds. A server that asks for a longer wait is not waited for; the run stops and can be resumed."""
+
 TOO_LATE = "the server did not answer in time"
+
+# Statuses after which every further request would fail as well.
 _FATAL = {
     401: "the key was refused",
     402: "the account is out of credit",
     403: "access was denied",
     404: "there is no such model or address",
 }
+# Statuses of the 4xx range that are worth another attempt.
 _RETRIED = frozenset({408, 409, 425, 429})
 # "Too many requests", "service unavailable" and Anthropic's "overloaded".
 _BUSY = frozenset({429, 503, 529})
+
+# What providers write into the body of an error.
 _OUT_OF_CREDIT = ("insufficient_quota", "billing_hard_limit_reached", "billing_not_active", "credit balance is too low")
 _FILTERED = ("content_filter", "content_policy_violation", "ResponsibleAIPolicyViolation")
 _MODERATED = ("moderation", "flagged", "content policy", "content_policy", "content_filter")
-_BUSY_WORDS = ("rate_limit", "overloaded", "too_many_requests")
-# Of a body: what is shown, and what is looked through for keys before it is cut.
-_SHOWN, _GENEROUS, _WORDS = 200, 20_000, 2_000
+_BUSY_CODES = ("rate_limit", "overloaded", "too_many_requests")
 _TOO_LONG = ("context_length_exceeded", "exceed_context_size_error", "maximum context length", "prompt is too long")
+_UNSUPPORTED = ("unsupported", "not support", "deprecated", "not permitted")
+
+# Bytes of a body that are searched for the signs above.
+_SEARCHED_BYTES = 20_000
+# An excerpt of a body: characters shown, and words and characters that are searched for keys before it is cut.
+_EXCERPT_LENGTH = 200
+_REDACTED_WORDS = 2_000
+_REDACTED_LENGTH = 20_000
 
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """Why a try came to nothing, and what to do about it."""
+    """Why an attempt failed, and what follows from it."""
 
-    told: str
-    passing: bool = False
-    """It may pass: ask again."""
+    message: str
+    retryable: bool = False
+    """Another attempt may succeed."""
     wait: float | None = None
-    """Seconds that the server asked for."""
+    """Seconds that the server asked to wait."""
     busy: bool = False
-    """The server says that it is asked too much."""
+    """The server says that it gets too many requests."""
     fatal: bool = False
-    """Every further request would fail too."""
-    unreached: bool = False
-    """Nothing is known to listen there."""
+    """Every further request would fail as well."""
+    unreachable: bool = False
+    """No server is known to listen at the address."""
     finish: Finish | None = None
-    """No failure of the server: this is how the question ended."""
+    """Not a failure of the server: the request ended in this way, e.g. in a content filter."""
     status: int | None = None
-    """The HTTP status, where there was an answer."""
+    """The HTTP status, if there was a response."""
 
 
 class NotJsonError(ModelError):
-    """A good status with a body that is no JSON: a page of some proxy, or half an answer."""
+    """A successful response whose body is not JSON: the page of a proxy, or half a response."""
 
     def __init__(self, raw: bytes) -> None:
-        super().__init__(f"the server's answer is no JSON: {excerpt(raw)}")
+        super().__init__(f"the server's answer is not JSON: {excerpt(raw)}")
 
 
 class ErrorInAnswerError(ModelError):
-    """A good status with an error in the body, as gateways send it when the server behind them failed."""
+    """A successful response with an error in its body, as gateways send it when the server behind them fails."""
 
     def __init__(self, data: Mapping[str, Any], lacking: str) -> None:
         body = json.dumps(data)
-        told = f"the server's answer has no {lacking} in it but an error: {excerpt(body.encode())}"
-        self.failure = _failure_in_answer(data, body, told)
-        super().__init__(self.failure.told)
+        message = f"the server's answer has no {lacking} but an error: {excerpt(body.encode())}"
+        self.failure = _failure_in_body(data, body, message)
+        super().__init__(self.failure.message)
 
 
-def _failure_in_answer(data: Mapping[str, Any], body: str, told: str) -> Failure:
-    if any(sign in body for sign in _OUT_OF_CREDIT):
-        return Failure(f"the account is out of credit ({told})", fatal=True)
-    if any(sign in body for sign in _FILTERED):
-        return Failure(told, finish="content_filter")
-    error = data.get("error")
-    codes = [str(error.get(name, "")) for name in ("code", "type", "status")] if isinstance(error, dict) else []
-    busy = any(code in map(str, _BUSY) or any(word in code.lower() for word in _BUSY_WORDS) for code in codes)
-    return Failure(told, passing=True, busy=busy)
+def _failure_in_body(data: Mapping[str, Any], body: str, message: str) -> Failure:
+    if _contains_any(body, _OUT_OF_CREDIT):
+        return Failure(f"the account is out of credit ({message})", fatal=True)
+    if _contains_any(body, _FILTERED):
+        return Failure(message, finish="content_filter")
+    return Failure(message, retryable=True, busy=_has_busy_code(data.get("error")))
+
+
+def _has_busy_code(error: Any) -> bool:
+    """Whether an error object says, by a status or by a code of the provider, that the server is too busy."""
+    if not isinstance(error, dict):
+        return False
+    busy_statuses = {str(status) for status in _BUSY}
+    for name in ("code", "type", "status"):
+        code = str(error.get(name, ""))
+        if code in busy_statuses or _contains_any(code.lower(), _BUSY_CODES):
+            return True
+    return False
+
+
+def _contains_any(text: str, signs: Iterable[str]) -> bool:
+    return any(sign in text for sign in signs)
 
 
 def refuse_error(data: Any, lacking: str) -> None:
-    """Raise if what should be an answer is an error; ``lacking`` is what the answer should hold."""
+    """Raise if a body that should hold an answer holds an error; ``lacking`` names what the answer should have."""
     if isinstance(data, dict) and (data.get("error") or data.get("type") == "error"):
         raise ErrorInAnswerError(data, lacking)
 
 
 def read_json(raw: bytes) -> Any:
-    """The body of an answer; what is no JSON may be so the next time."""
+    """Parse the body of a response. A body that is not JSON is a failure that is worth another attempt."""
     try:
         return json.loads(raw)
     except (ValueError, RecursionError):
@@ -101,13 +126,17 @@ def read_json(raw: bytes) -> Any:
 
 
 def failure_of(error: Exception) -> Failure | None:
-    """What an error of a try means; None for one that is no matter of the network but a bug."""
+    """Classify an exception that an attempt raised. None means that it is a bug and not a matter of the network."""
     if isinstance(error, TimeoutError):
-        return Failure(TOO_LATE, passing=True)
+        return Failure(TOO_LATE, retryable=True)
     if isinstance(error, ErrorInAnswerError):
         return error.failure
     if isinstance(error, ModelError):
-        return Failure(str(error), passing=isinstance(error, NotJsonError), fatal=isinstance(error, FatalModelError))
+        return Failure(
+            str(error),
+            retryable=isinstance(error, NotJsonError),
+            fatal=isinstance(error, FatalModelError),
+        )
     if isinstance(error, httpx2.HTTPStatusError):
         response = error.response
         failure = failure_of_status(response.status_code, response.headers, response.content)
@@ -116,72 +145,79 @@ def failure_of(error: Exception) -> Failure | None:
 
 
 def _failure_of_connection(error: Exception) -> Failure | None:
-    told = redact(str(error) or type(error).__name__)
+    reason = redact(str(error) or type(error).__name__)
     if isinstance(error, httpx2.ConnectError | httpx2.ConnectTimeout | httpx2.ProxyError):
-        return Failure(told, passing=True, unreached=True)
+        return Failure(reason, retryable=True, unreachable=True)
     if isinstance(error, httpx2.TimeoutException):
-        return Failure(TOO_LATE, passing=True)
+        return Failure(TOO_LATE, retryable=True)
     if isinstance(error, httpx2.DecodingError):
-        return Failure("the server's answer could not be unpacked", passing=True)
+        return Failure("the server's answer could not be decompressed", retryable=True)
     if isinstance(error, httpx2.TransportError):
-        return Failure(f"the connection broke: {told}", passing=True)
+        return Failure(f"the connection broke: {reason}", retryable=True)
     return None
 
 
 def failure_of_status(status: int, headers: Mapping[str, str], raw: bytes) -> Failure:
-    """What a status other than success means."""
+    """Classify a response whose HTTP status is not a success."""
     if 300 <= status < 400:
-        where = redact(headers.get("location", "nowhere"))
+        location = redact(headers.get("location", "nowhere"))
         return Failure(
-            f"the server redirects to {where} (HTTP {status}); set base_url to the final address", fatal=True
+            f"the server redirects to {location} (HTTP {status}); set base_url to the final address", fatal=True
         )
-    body = raw[:20_000].decode("utf-8", "replace")
-    told = f"HTTP {status}: {excerpt(raw)}"
+    body = raw[:_SEARCHED_BYTES].decode("utf-8", "replace")
+    message = f"HTTP {status}: {excerpt(raw)}"
     if status == 403 and _is_moderated(body.lower()):
-        return Failure(told, finish="content_filter")
+        return Failure(message, finish="content_filter")
     if status in _FATAL:
-        return Failure(f"{_FATAL[status]} ({told})", fatal=True)
-    if any(sign in body for sign in _OUT_OF_CREDIT):
-        return Failure(f"the account is out of credit ({told})", fatal=True)
+        return Failure(f"{_FATAL[status]} ({message})", fatal=True)
+    if _contains_any(body, _OUT_OF_CREDIT):
+        return Failure(f"the account is out of credit ({message})", fatal=True)
     if 400 <= status < 500 and status not in _RETRIED:
-        return _failure_of_question(body, told)
-    passing, busy = headers.get("x-should-retry") != "false", status in _BUSY
+        return _failure_of_request(body, message)
+    busy = status in _BUSY
+    retryable = headers.get("x-should-retry") != "false"
     wait = retry_after(headers)
-    if passing and wait is not None and wait > LONGEST_WAIT:
-        told = f"the server asks to wait {_duration(wait)} ({told}); go on later with resume"
-        return Failure(told, busy=busy, fatal=True)
-    return Failure(told, passing=passing, wait=wait, busy=busy)
+    if retryable and wait is not None and wait > LONGEST_WAIT:
+        message = f"the server asks to wait {_duration(wait)} ({message}); continue later with resume"
+        return Failure(message, busy=busy, fatal=True)
+    return Failure(message, retryable=retryable, wait=wait, busy=busy)
 
 
 def _is_moderated(body: str) -> bool:
-    # An account that was flagged is refused everything.
-    return "account" not in body and any(sign in body for sign in _MODERATED)
+    # An account that was flagged is refused everything: that is fatal, and not a matter of this one prompt.
+    return "account" not in body and _contains_any(body, _MODERATED)
 
 
 def _duration(seconds: float) -> str:
-    return f"{seconds / 3600:.3g} h" if seconds >= 3600 else f"{math.ceil(seconds / 60)} min"
+    if seconds >= 3600:
+        return f"{seconds / 3600:.3g} h"
+    return f"{math.ceil(seconds / 60)} min"
 
 
-def _failure_of_question(body: str, told: str) -> Failure:
-    """The server did not like what it was asked."""
-    if any(sign in body for sign in _FILTERED):
-        return Failure(told, finish="content_filter")
-    if any(sign in body for sign in _TOO_LONG):
-        return Failure(told, finish="too_long")
+def _failure_of_request(body: str, message: str) -> Failure:
+    """The server rejected the request itself."""
+    if _contains_any(body, _FILTERED):
+        return Failure(message, finish="content_filter")
+    if _contains_any(body, _TOO_LONG):
+        return Failure(message, finish="too_long")
     remedy = _remedy(body)
-    return Failure(f"{told}; {remedy}", fatal=True) if remedy else Failure(told)
+    if remedy:
+        return Failure(f"{message}; {remedy}", fatal=True)
+    return Failure(message)
 
 
 def _remedy(body: str) -> str:
-    """Newer models refuse parameters that older ones need; which option helps is told."""
-    if "max_completion_tokens" in body and "max_tokens" in body.replace("max_completion_tokens", ""):
+    """Newer models reject parameters that older ones need. The advice names the option that helps, if there is one."""
+    without_new_name = body.replace("max_completion_tokens", "")
+    if "max_completion_tokens" in body and "max_tokens" in without_new_name:
         return "set `token_parameter: max_completion_tokens` for this model"
-    refused = any(word in body.lower() for word in ("unsupported", "not support", "deprecated", "not permitted"))
-    return "set `temperature: omit` for this model" if refused and "temperature" in body else ""
+    if "temperature" in body and _contains_any(body.lower(), _UNSUPPORTED):
+        return "set `temperature: omit` for this model"
+    return ""
 
 
 def retry_after(headers: Mapping[str, str], now: float | None = None) -> float | None:
-    """The wait in seconds that a server asks for, as seconds, milliseconds or a date."""
+    """The wait in seconds that a server asks for; it may be given in seconds, in milliseconds or as a date."""
     for name, unit in (("retry-after-ms", 0.001), ("retry-after", 1.0)):
         try:
             wait = float(headers[name]) * unit
@@ -193,12 +229,15 @@ def retry_after(headers: Mapping[str, str], now: float | None = None) -> float |
         due = parsedate_to_datetime(headers["retry-after"]).timestamp()
     except (KeyError, TypeError, ValueError, OverflowError, OSError):
         return None
-    return max(0.0, due - (time.time() if now is None else now))
+    if now is None:
+        now = time.time()
+    return max(0.0, due - now)
 
 
 def excerpt(raw: bytes) -> str:
-    """The beginning of a body in one line."""
-    # Blanks go first, however many: what is cut off here is far behind what is shown.
-    text = " ".join(raw.decode("utf-8", "replace").split(maxsplit=_WORDS)[:_WORDS])[:_GENEROUS]
-    # Redacted before it is cut: half a key is still a secret.
-    return redact(text)[:_SHOWN] or "(empty body)"
+    """The beginning of a body in one line, without secrets."""
+    # White space is collapsed first, however much there is, so that the limits below count text.
+    words = raw.decode("utf-8", "replace").split(maxsplit=_REDACTED_WORDS)
+    text = " ".join(words[:_REDACTED_WORDS])[:_REDACTED_LENGTH]
+    # Redacted before it is cut to the length that is shown: half a key is still a secret.
+    return redact(text)[:_EXCERPT_LENGTH] or "(empty body)"

@@ -1,4 +1,4 @@
-"""OpenAI, Azure OpenAI, CLOVA X, and any other server that speaks OpenAI's protocol: vLLM, llama.cpp, Ollama …"""
+"""OpenAI, Azure OpenAI, CLOVA X, and any other server with OpenAI's protocol: vLLM, llama.cpp, Ollama …"""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from lmassay.models.api.dialects import Constrain, OpenAIDialect, Temperature, T
 
 OPENAI_URL = "https://api.openai.com/v1"
 CLOVA_URL = "https://clovastudio.stream.ntruss.com/v1/openai"
-# The second names are those of KoBBQ's own programs.
+# Environment variables, in the order in which they are tried. The second names are those of KoBBQ's own programs.
 _OPENAI_KEYS = ("OPENAI_API_KEY", "OPENAI")
 _ORGANIZATIONS = ("OPENAI_ORG_ID", "OPENAI_ORG")
 _PROJECTS = ("OPENAI_PROJECT_ID",)
@@ -27,10 +27,10 @@ _AZURE_VERSIONS = ("OPENAI_API_VERSION", "API_VERSION")
 
 
 class OpenAICompatible(ApiModel):
-    """A model behind a base URL. The key comes from an environment variable and is kept nowhere.
+    """A model behind a base URL. The key comes from an environment variable and is not stored anywhere.
 
-    ``api: chat`` asks /chat/completions, ``api: completions`` the older /completions. ``constrain`` says how the server
-    keeps to choices: grammar (llama.cpp), structured_outputs or guided_choice (vLLM), json_schema (OpenAI).
+    ``api: chat`` uses /chat/completions, ``api: completions`` the older /completions. ``constrain`` says how the server
+    restricts answers to choices: grammar (llama.cpp), structured_outputs or guided_choice (vLLM), json_schema (OpenAI).
     """
 
     name, home = "openai", "openai.com"
@@ -72,9 +72,11 @@ class OpenAICompatible(ApiModel):
 
     def endpoint(self) -> Endpoint:
         headers = _bearer(self._key)
-        if organization := header_value(self._organizations):
+        organization = header_value(self._organizations)
+        if organization:
             headers["OpenAI-Organization"] = organization
-        if project := header_value(_PROJECTS):
+        project = header_value(_PROJECTS)
+        if project:
             headers["OpenAI-Project"] = project
         return Endpoint(self.base_url, headers)
 
@@ -160,23 +162,28 @@ class Azure(ApiModel):
 
     def check(self) -> None:
         if not self.base_url:
-            raise ConfigError(f"model.endpoint: give Azure's address here or in {' or '.join(_AZURE_ENDPOINTS)}")
+            raise ConfigError(f"model.endpoint: give Azure's address here, or set {' or '.join(_AZURE_ENDPOINTS)}")
         if not self._version:
-            raise ConfigError(f"model.api_version: give it here or in {' or '.join(_AZURE_VERSIONS)}")
+            raise ConfigError(f"model.api_version: give it here, or set {' or '.join(_AZURE_VERSIONS)}")
         if not re.fullmatch(r"[\w.\-]+", self.model) or not self.model.strip("."):
-            raise ConfigError(f"model.model: '{self.model}' is no name of a deployment of Azure")
+            raise ConfigError(f"model.model: '{self.model}' is not a valid name of an Azure deployment")
         super().check()
 
     def endpoint(self) -> Endpoint:
+        headers = {}
         key = self._key.value()
+        if key:
+            headers["api-key"] = key
         return Endpoint(
             url=f"{self.base_url}/openai/deployments/{self.model}",
-            headers={"api-key": key} if key else {},
+            headers=headers,
             query={"api-version": self._version},
         )
 
 
 def _bearer(key: ApiKey) -> dict[str, str]:
-    """The header with the key; a server of one's own may need none."""
+    """The header with the key; a local server may need none."""
     value = key.value()
-    return {"Authorization": f"Bearer {value}"} if value else {}
+    if not value:
+        return {}
+    return {"Authorization": f"Bearer {value}"}
