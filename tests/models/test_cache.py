@@ -71,11 +71,11 @@ def test_a_folder_is_filled_once(tmp_path):
 
 def test_kept_folders_are_found_and_unfinished_ones_are_not(monkeypatch, tmp_path):
     monkeypatch.setenv("LMASSAY_CACHE", str(tmp_path))
-    assert cache.kept() == []
+    assert cache.cached_models() == []
     folder = cache.populated(cache.gguf_folder("ab" * 32), fill)
-    with cache.workplace(folder.parent) as place:
+    with cache.temporary_folder(folder.parent) as place:
         fill(place)
-        assert cache.kept() == [folder]
+        assert cache.cached_models() == [folder]
 
 
 def test_a_folder_is_as_readable_as_other_files(tmp_path):
@@ -116,7 +116,7 @@ def test_a_killed_process_leaves_nothing_that_looks_complete_and_is_tidied_up_af
     assert left.exists(), "it could be at work still"
     long_ago = time.time() - 7 * 24 * 60 * 60
     os.utime(left, (long_ago, long_ago))
-    with cache.workplace(tmp_path):
+    with cache.temporary_folder(tmp_path):
         assert not left.exists()
     assert os.listdir(tmp_path) == ["model"]
 

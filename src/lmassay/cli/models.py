@@ -94,7 +94,7 @@ def _from_hub(name: str, revision: str | None) -> str:
 
 def _converted() -> list[dict[str, Any]]:
     rows = []
-    for folder in cache.kept():
+    for folder in cache.cached_models():
         card = cache.read_card(folder)
         size = sum(path.stat().st_size for path in folder.iterdir())
         rows.append({"name": card.get("name"), "from": card.get("source"), "bytes": size, "folder": str(folder)})

@@ -1,4 +1,4 @@
-"""Where fetched and converted models are kept, and how a folder comes to be there: whole or not at all."""
+"""The cache of downloaded and converted models. A folder in it is complete or absent, never half written."""
 
 from __future__ import annotations
 
@@ -16,38 +16,39 @@ from typing import Any
 from lmassay.errors import DataError, MissingExtra, UserError
 from lmassay.storage.cache import cache_folder as cache_folder
 
-# What is taken of a model on a hub and what is not, by those who fetch it and by those who look it up afterwards.
-# Weights in other files (.bin, .pt) can run code when they are read and stay where they are.
+# The files of a model on a hub that are downloaded, and looked up afterwards. Weights in other formats (.bin, .pt) can
+# run code when they are read, and are not downloaded.
 HUB_FILES = ["*.safetensors", "*.json", "*.txt", "*.model", "*.jinja"]
 NOT_HUB_FILES = ["*/*"]
 _CARD = "lmassay.json"
-# Goes up when the conversion of GGUF files changes what it writes: older folders are then not used any more.
+# The version of the conversion of GGUF files. Folders of an older version are not used any more.
 _CONVERSION = 1
+# Temporary folders begin with this; a folder older than a day was left behind by a killed process.
 _UNFINISHED = ".part-"
 _DAY = 24 * 60 * 60
 
 
 def gguf_folder(sha256: str) -> Path:
-    """Where the conversion of the GGUF file with this digest is kept once it is done."""
+    """The folder of the converted GGUF file with this digest; it exists once the conversion is done."""
     return cache_folder() / "gguf" / f"{sha256[:16]}-{_CONVERSION}"
 
 
-def kept() -> list[Path]:
+def cached_models() -> list[Path]:
     """The folders of all models in the cache."""
     return sorted(card.parent for card in (cache_folder() / "gguf").glob(f"[!.]*/{_CARD}"))
 
 
 def populated(folder: Path, fill: Callable[[Path], None]) -> Path:
-    """``folder``; where it does not exist yet, ``fill`` writes a new one, which then takes its name.
+    """Return ``folder``. If it does not exist, ``fill`` writes a temporary folder, which is then renamed.
 
-    The folder is either absent or complete, whatever happens in between. Of several processes that fill it at the
-    same time one wins, and the others use what that one wrote.
+    The folder is absent or complete, whatever happens in between. If several processes fill it at the same time, one of
+    them wins and the others use its folder.
     """
     if folder.is_dir():
         return folder
-    with workplace(folder.parent) as new:
+    with temporary_folder(folder.parent) as new:
         fill(new)
-        _settle(new)
+        _flush_and_open_up(new)
         try:
             new.rename(folder)
         except OSError:
@@ -57,22 +58,22 @@ def populated(folder: Path, fill: Callable[[Path], None]) -> Path:
 
 
 @contextlib.contextmanager
-def workplace(parent: Path) -> Iterator[Path]:
-    """A temporary folder in ``parent``, which is made if need be; gone at the end unless it was renamed."""
-    place: Path | None = None
+def temporary_folder(parent: Path) -> Iterator[Path]:
+    """A temporary folder in ``parent``, which is created if needed; deleted at the end unless it was renamed."""
+    folder: Path | None = None
     try:
         parent.mkdir(parents=True, exist_ok=True)
-        _sweep(parent)
-        place = Path(tempfile.mkdtemp(prefix=_UNFINISHED, dir=parent))
-        yield place
+        _delete_leftovers(parent)
+        folder = Path(tempfile.mkdtemp(prefix=_UNFINISHED, dir=parent))
+        yield folder
     except OSError as error:
         raise UserError(
             f"the cache folder {parent} cannot be used: {error.strerror or error}; make room or set LMASSAY_CACHE to "
             f"another folder"
         ) from error
     finally:
-        if place is not None:
-            shutil.rmtree(place, ignore_errors=True)
+        if folder is not None:
+            shutil.rmtree(folder, ignore_errors=True)
 
 
 def require_space(folder: Path, needed: int) -> None:
@@ -85,19 +86,20 @@ def require_space(folder: Path, needed: int) -> None:
         )
 
 
-def require_converter(what: str) -> None:
-    """Raise unless the libraries that convert GGUF files are installed."""
-    if any(importlib.util.find_spec(library) is None for library in ("gguf", "torch", "transformers")):
-        raise MissingExtra(what, "hf")
+def require_converter(purpose: str) -> None:
+    """Raise unless the libraries that convert GGUF files are installed; ``purpose`` is what needs them."""
+    for library in ("gguf", "torch", "transformers"):
+        if importlib.util.find_spec(library) is None:
+            raise MissingExtra(purpose, "hf")
 
 
 def write_card(folder: Path, card: Mapping[str, Any]) -> None:
-    """Note in a folder what it holds and where that came from."""
+    """Write down in a model folder what it contains and where that came from."""
     (folder / _CARD).write_text(json.dumps(card, indent=2) + "\n", encoding="utf-8")
 
 
 def read_card(folder: Path) -> dict[str, Any]:
-    """What ``write_card`` noted; empty where that cannot be read."""
+    """What :func:`write_card` wrote; empty if it cannot be read."""
     try:
         card = json.loads((folder / _CARD).read_text(encoding="utf-8"))
     except (OSError, ValueError):
@@ -105,8 +107,13 @@ def read_card(folder: Path) -> dict[str, Any]:
     return card if isinstance(card, dict) else {}
 
 
-def _settle(folder: Path) -> None:
-    # On the disk before the new name is: a machine that stops now must not leave that name on half a model.
+def _flush_and_open_up(folder: Path) -> None:
+    """Write all files to the disk, and give them the permissions of ordinary files.
+
+    The content is on the disk before the folder gets its name: after a power failure, the name must not be on half a
+    model. Temporary folders are private, but a cache may be shared.
+    """
+    # The umask can only be read by setting it.
     umask = os.umask(0)
     os.umask(umask)
     for path in folder.iterdir():
@@ -116,10 +123,9 @@ def _settle(folder: Path) -> None:
     folder.chmod(0o777 & ~umask)
 
 
-def _sweep(parent: Path) -> None:
-    # What a killed process left behind; no conversion takes a day.
+def _delete_leftovers(parent: Path) -> None:
     for path in parent.glob(f"{_UNFINISHED}*"):
-        # Another process may be tidying up as well.
+        # Another process may delete it at the same time.
         with contextlib.suppress(FileNotFoundError):
             if time.time() - path.stat().st_mtime > _DAY:
                 shutil.rmtree(path, ignore_errors=True)

@@ -1,4 +1,4 @@
-"""A model that gives the prompt back."""
+"""A model that returns the prompt."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from lmassay.types import Finish, Generate, Response
 
 
 class Echo(Model):
-    """Deterministic stand-in for a system: repeats the prompt, reversed or upper-cased if asked for."""
+    """A deterministic stand-in for a system: it repeats the prompt, optionally reversed or in upper case."""
 
     name = "echo"
     can = frozenset({"generate"})
@@ -26,11 +26,15 @@ class Echo(Model):
         for request in requests:
             text = request.prompt or "\n".join(content for _, content in request.messages)
             words = text.split(" ")
-            kept = words[: request.max_tokens]
-            finish: Finish = "length" if len(kept) < len(words) else "stop"
-            yield Response(self._changed(" ".join(kept)), finish=finish, tokens_out=len(kept))
+            # A token is a word here.
+            answer_words = words[: request.max_tokens]
+            finish: Finish = "length" if len(answer_words) < len(words) else "stop"
+            answer = self._transformed(" ".join(answer_words))
+            yield Response(answer, finish=finish, tokens_out=len(answer_words))
 
-    def _changed(self, text: str) -> str:
+    def _transformed(self, text: str) -> str:
         if self.transform == "reverse":
             return text[::-1]
-        return text.upper() if self.transform == "upper" else text
+        if self.transform == "upper":
+            return text.upper()
+        return text

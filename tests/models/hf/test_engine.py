@@ -98,7 +98,7 @@ def test_a_masked_model_fills_the_blank_as_a_plain_forward_pass_does(folder_of, 
         expected = plain_logprobs(model, ids, ids.index(tokenizer.mask_token_id))
         scored = 0
         for word, candidate in zip(WORDS, response.answer, strict=True):
-            token = local._words.spell(word)
+            token = local._word_tokenizer.spell(word)
             if candidate.logprob is not None:
                 scored += 1
                 assert candidate.logprob == pytest.approx(float(expected[token[0]]), abs=1e-4)
@@ -152,7 +152,7 @@ def test_a_model_that_computes_no_numbers_is_told_at_once(tmp_path):
         answers(local, verb, [request])
         with torch.no_grad():
             local._engine._loaded.model.get_input_embeddings().weight.fill_(float("nan"))
-        with pytest.raises(FatalModelError, match="no finite numbers"):
+        with pytest.raises(FatalModelError, match="computes NaN or infinity"):
             answers(local, verb, [request])
 
 
@@ -178,7 +178,7 @@ def test_where_one_word_begins_another_a_causal_model_gives_neither_a_score(fold
     local = HuggingFace(str(folder_of("gpt2")))
     words = ("unpopular", "unpopularity", "laughs")
     (answer,) = answers(local, "slot", [Slot("The author ", "", words, ranked=False, multi_token=True)])
-    spelled = [local._words.spell(word) for word in words]
+    spelled = [local._word_tokenizer.spell(word) for word in words]
     assert spelled[1][: len(spelled[0])] == spelled[0]
     assert (answer.answer[0].logprob, answer.answer[1].logprob) == (None, None)
 
@@ -187,7 +187,7 @@ def test_a_blank_at_the_beginning_is_spelled_with_the_space_that_the_model_reads
     local = HuggingFace(str(folder_of("roberta")))
     (answer,) = answers(local, "slot", [Slot("", " the author near.", ("is", "laughs", "the"))])
     for word, candidate in zip(("is", "laughs", "the"), answer.answer, strict=True):
-        assert (candidate.logprob is None) == (len(local._words.spell(word)) != 1)
+        assert (candidate.logprob is None) == (len(local._word_tokenizer.spell(word)) != 1)
 
 
 def test_options_that_do_not_apply_are_refused(folder_of):
@@ -272,8 +272,8 @@ def test_a_word_at_the_beginning_is_read_after_the_separator(folder_of):
 
 def test_a_mask_written_in_the_text_is_not_taken_for_the_blank(folder_of):
     local = HuggingFace(str(folder_of("bert")))
-    ids, place = local._words.blank("The [MASK] author ", " near.", "found")
-    masks = [i for i, token in enumerate(ids) if token == local._words.tokenizer.mask_token_id]
+    ids, place = local._word_tokenizer.blank("The [MASK] author ", " near.", "found")
+    masks = [i for i, token in enumerate(ids) if token == local._word_tokenizer.tokenizer.mask_token_id]
     assert len(masks) == 2
     assert place == masks[1]
 
@@ -281,8 +281,8 @@ def test_a_mask_written_in_the_text_is_not_taken_for_the_blank(folder_of):
 def test_the_blank_of_roberta_is_found_behind_its_leading_space(folder_of):
     local = HuggingFace(str(folder_of("roberta")))
     for left in ("The author ", "unpopularity ", "Zz "):
-        ids, place = local._words.blank(left, ".", "found")
-        assert ids[place] == local._words.tokenizer.mask_token_id
+        ids, place = local._word_tokenizer.blank(left, ".", "found")
+        assert ids[place] == local._word_tokenizer.tokenizer.mask_token_id
 
 
 def test_a_context_beyond_the_window_is_told_and_not_cut(folder_of):
@@ -299,9 +299,9 @@ def test_a_text_that_just_fits_the_window_is_scored(folder_of):
     for family in ("gpt2", "roberta", "bert"):
         local = HuggingFace(str(folder_of(family)), prefix="auto")
         text = "The " * 200
-        tokens = local._words.tokenizer(text, add_special_tokens=False)["input_ids"]
+        tokens = local._word_tokenizer.tokenizer(text, add_special_tokens=False)["input_ids"]
         special = 0 if family == "gpt2" else 2
-        fitting = local._words.tokenizer.decode(tokens[: 64 - special]) if family != "gpt2" else "The " * 10
+        fitting = local._word_tokenizer.tokenizer.decode(tokens[: 64 - special]) if family != "gpt2" else "The " * 10
         response = answers(local, "logprobs", [LogProbs("", fitting)])[0]
         assert response.usable, (family, response)
 
@@ -429,7 +429,7 @@ def test_a_checkpoint_without_its_head_is_refused_and_not_filled_with_noise(tmp_
     ("name", "words"),
     [
         ("./nowhere", "there is no model at"),
-        ("not/a/hub/name", "neither a folder"),
+        ("not/a/hub/name", "is not a folder"),
         ("some-org/never-fetched", "lmassay models get some-org/never-fetched"),
     ],
 )
@@ -460,7 +460,7 @@ def test_a_classifier_is_no_language_model(tmp_path):
     folder = save_model(tmp_path / "model", "bert")
     config = (folder / "config.json").read_text().replace("BertForMaskedLM", "BertForSequenceClassification")
     (folder / "config.json").write_text(config)
-    with pytest.raises(DataError, match="no language model"):
+    with pytest.raises(DataError, match="not a language model"):
         HuggingFace(str(folder)).check()
 
 
@@ -492,5 +492,5 @@ def test_the_command_runs_a_local_model_and_shows_its_manner(folder_of, tmp_path
     ],
 )
 def test_the_number_format_is_what_the_processor_is_good_at(monkeypatch, wanted, saved_as, instructions, chosen):
-    monkeypatch.setattr(load, "_cpu_knows_bfloat16", lambda: instructions)
+    monkeypatch.setattr(load, "_cpu_has_bfloat16", lambda: instructions)
     assert load.choose_dtype(wanted, saved_as, torch.device("cpu")) == chosen

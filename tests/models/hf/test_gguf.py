@@ -246,7 +246,7 @@ def test_llama_3_takes_known_words_whole_and_starts_with_bos_unless_told_otherwi
 def test_numbers_without_a_place_are_said(tmp_path):
     told: list[str] = []
     converted(write_gguf(tmp_path / "more.gguf", extra={"rope_freqs.weight": np.ones(4, "f4")}.items()), told.append)
-    assert "note: 4 numbers of more.gguf have no place in LlamaForCausalLM" in told
+    assert "note: 4 numbers of more.gguf are not used by LlamaForCausalLM" in told
 
 
 def test_a_file_is_converted_once_and_known_by_its_content(tmp_path):
@@ -281,7 +281,7 @@ def test_a_truncated_file_is_refused_and_leaves_nothing(tmp_path, share):
     whole = write_gguf(tmp_path / "small.gguf").read_bytes()
     path = tmp_path / "half.gguf"
     path.write_bytes(whole[: int(len(whole) * share)])
-    with pytest.raises(DataError, match=r"half\.gguf is not a whole GGUF file: .*; fetch it again"):
+    with pytest.raises(DataError, match=r"half\.gguf is not a complete GGUF file: .*; download it again"):
         converted(path, quiet)
     assert os.listdir(tmp_path / "cache" / "gguf") == []
 
@@ -290,7 +290,7 @@ def test_a_truncated_file_is_refused_and_leaves_nothing(tmp_path, share):
 def test_what_is_no_gguf_file_is_refused(tmp_path, content):
     path = tmp_path / "junk.gguf"
     path.write_bytes(content)
-    with pytest.raises(DataError, match="not a whole GGUF file"):
+    with pytest.raises(DataError, match="not a complete GGUF file"):
         converted(path, quiet)
 
 
@@ -316,7 +316,7 @@ def test_an_unknown_architecture_is_refused_with_a_remedy(tmp_path):
 
 def test_missing_weights_are_refused_and_not_made_up(tmp_path):
     path = write_gguf(tmp_path / "less.gguf", without="blk.1.ffn_down.weight")
-    with pytest.raises(DataError, match=r"places without weights: \['model.layers.1.mlp.down_proj.weight'\]"):
+    with pytest.raises(DataError, match=r"missing weights: \['model.layers.1.mlp.down_proj.weight'\]"):
         converted(path, quiet)
 
 

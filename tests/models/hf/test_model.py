@@ -21,7 +21,7 @@ def folder_of(tmp_path_factory):
 
 def test_the_next_run_asks_the_model_that_is_loaded_already(folder_of, monkeypatch):
     opened = []
-    monkeypatch.setattr(HuggingFace, "_opened", lambda self: opened.append(self.label) or object())
+    monkeypatch.setattr(HuggingFace, "_open_engine", lambda self: opened.append(self.label) or object())
     first, again = (HuggingFace(str(folder_of("gpt2"))) for _ in range(2))
     assert first._engine is again._engine
     other = HuggingFace(str(folder_of("bert")))

@@ -19,11 +19,11 @@ from tests.tiny_models import CAUSAL, RECURRENT, SENTENCES, save_model
 def setup_module() -> None:
     """Import torch when the first test runs: collecting the tests does not wait for it."""
     pytest.importorskip("transformers", reason="the hf extra is not installed")
-    global torch, causal, generation, DecodingTree, distinct_tokens, grow
+    global torch, causal, generation, DecodingTree, build_tree, distinct_tokens
     import torch
 
     from lmassay.models.hf import causal, generation
-    from lmassay.models.hf.prefix_tree import DecodingTree, distinct_tokens, grow
+    from lmassay.models.hf.prefix_tree import DecodingTree, build_tree, distinct_tokens
 
 
 INSTRUCTION = "Some dancers that the teacher admires are tall and the surgeons swim near the pilot. "
@@ -95,7 +95,7 @@ def distinct(local: HuggingFace, texts) -> int:
     # Other test modules call this, too, without the setup of this one.
     from lmassay.models.hf.prefix_tree import distinct_tokens
 
-    return distinct_tokens(sorted(tuple(local._words.tokenizer(text)["input_ids"]) for text in texts))
+    return distinct_tokens(sorted(tuple(local._word_tokenizer.tokenizer(text)["input_ids"]) for text in texts))
 
 
 # --- trees --------------------------------------------------------------------------------------------------------
@@ -105,9 +105,9 @@ sequences = st.lists(st.lists(st.integers(0, 2), max_size=6).map(tuple), min_siz
 
 @given(sequences, st.lists(st.integers(0, 2), max_size=6).map(tuple))
 def test_every_sequence_has_its_path_through_the_tree_and_a_node_sees_its_ancestors_only(rows, trunk):
-    tree = grow(rows, trunk)
+    tree = build_tree(rows, trunk)
     read = (*trunk, *tree.tokens)
-    sees = tree.sees()
+    sees = tree.visible()
     for row, path in zip(rows, tree.paths, strict=True):
         assert tuple(read[column] for column in path) == row
         for depth, column in enumerate(path):
@@ -118,7 +118,7 @@ def test_every_sequence_has_its_path_through_the_tree_and_a_node_sees_its_ancest
 @given(sequences)
 def test_a_tree_has_one_node_for_each_distinct_beginning(rows):
     beginnings = {row[:end] for row in rows for end in range(1, len(row) + 1)}
-    assert distinct_tokens(rows) == len(grow(rows).tokens) == len(beginnings)
+    assert distinct_tokens(rows) == len(build_tree(rows).tokens) == len(beginnings)
 
 
 # --- generation ---------------------------------------------------------------------------------------------------
@@ -148,7 +148,7 @@ def test_every_distinct_token_is_read_once(folder_of):
     # Of the answers all tokens but the last are read, which is at most three for each.
     most = distinct(local, PROMPTS) + 3 * len(PROMPTS)
     assert tokens_read(local, "generate", requests) <= most
-    assert most < sum(len(local._words.tokenizer(prompt)["input_ids"]) for prompt in PROMPTS) / 2
+    assert most < sum(len(local._word_tokenizer.tokenizer(prompt)["input_ids"]) for prompt in PROMPTS) / 2
 
 
 def test_a_batch_begins_with_what_the_one_before_has_read(folder_of):
@@ -195,9 +195,9 @@ def test_what_has_ended_is_computed_no_further(folder_of, monkeypatch):
     requests = [Generate(prompt, max_tokens=12) for prompt in PROMPTS]
     lengths = [r.tokens_out for r in answers(local, "generate", requests)]
     grown = []
-    honest = DecodingTree.grow
+    honest = DecodingTree.append
     monkeypatch.setattr(
-        DecodingTree, "grow", lambda self, lines, tokens: (grown.append(len(lines)), honest(self, lines, tokens))[1]
+        DecodingTree, "append", lambda self, lines, tokens: (grown.append(len(lines)), honest(self, lines, tokens))[1]
     )
     answers(local, "generate", requests)
     assert min(lengths) < 12
@@ -209,10 +209,10 @@ def test_prompts_that_have_little_in_common_are_batched_by_length(folder_of):
     generator = HuggingFace(str(folder_of("llama")))._engine._generator
     unlike = sorted((i, *range(20)) for i in range(5))
     alike = sorted((*range(20), i) for i in range(5))
-    assert generator._walk(unlike, 4) is None
-    assert generator._walk(alike, 4) is not None
+    assert generator._prefix_reader(unlike, 4) is None
+    assert generator._prefix_reader(alike, 4) is not None
     # Long answers outweigh what their prompts share.
-    assert generator._walk(alike, 400) is None
+    assert generator._prefix_reader(alike, 400) is None
 
 
 def test_a_batch_that_does_not_fit_into_memory_is_split(folder_of, monkeypatch):
@@ -220,7 +220,7 @@ def test_a_batch_that_does_not_fit_into_memory_is_split(folder_of, monkeypatch):
     requests = [Generate(prompt, max_tokens=6) for prompt in PROMPTS]
     expected = told(answers(local, "generate", requests))
     sizes = []
-    honest = DecodingTree.grow
+    honest = DecodingTree.append
 
     def small_machine(self, lines, tokens):
         sizes.append(len(lines))
@@ -228,7 +228,7 @@ def test_a_batch_that_does_not_fit_into_memory_is_split(folder_of, monkeypatch):
             raise torch.OutOfMemoryError("CUDA out of memory")
         return honest(self, lines, tokens)
 
-    monkeypatch.setattr(DecodingTree, "grow", small_machine)
+    monkeypatch.setattr(DecodingTree, "append", small_machine)
     assert told(answers(local, "generate", requests)) == expected
     assert sizes[0] > 2
 
@@ -240,7 +240,7 @@ def test_a_prompt_that_alone_does_not_fit_into_memory_is_an_error_of_its_own(fol
     honest = DecodingTree.__init__
 
     def tiny_machine(self, walk, model, device, prompts, nodes):
-        if max(map(len, prompts)) > max(len(local._words.tokenizer(p)["input_ids"]) for p in PROMPTS):
+        if max(map(len, prompts)) > max(len(local._word_tokenizer.tokenizer(p)["input_ids"]) for p in PROMPTS):
             raise RuntimeError("DefaultCPUAllocator: can't allocate memory: you tried to allocate 9 bytes")
         honest(self, walk, model, device, prompts, nodes)
 

@@ -279,9 +279,7 @@ def check_parameters(parameters: Mapping[str, Any]) -> None:
     """Check the user's own parameters of a request: not set elsewhere, not a secret, and valid JSON."""
     for name in parameters:
         if name in _SET_ELSEWHERE:
-            raise ConfigError(
-                f"model.parameters.{name}: the task or another option sets this; leave it out"
-            )
+            raise ConfigError(f"model.parameters.{name}: the task or another option sets this; leave it out")
         if _SECRET.search(name):
             raise ConfigError(f"model.parameters.{name}: secrets do not belong in a configuration; use api_key_env")
     try:

@@ -1,4 +1,4 @@
-"""Many sequences through a model at once: batches that fit into memory, padding, and logits only where needed."""
+"""Run many sequences through a model at once: batches that fit into memory, padding, and logits only where needed."""
 
 from __future__ import annotations
 
@@ -14,9 +14,12 @@ Tokens = tuple[int, ...]
 Item = TypeVar("Item")
 Answer = TypeVar("Answer")
 
+# torch has an error class for accelerators only; on a CPU the message is the only sign.
+_OUT_OF_MEMORY_MESSAGES = ("can't allocate memory", "out of memory", "not enough memory")
+
 
 class Batcher:
-    """Cuts a sequence of items into batches and remembers how much this machine could bear."""
+    """Splits items into batches, and halves the batch size when the machine runs out of memory."""
 
     def __init__(self, budget: int) -> None:
         self.budget = budget
@@ -27,23 +30,23 @@ class Batcher:
         take: Callable[[Sequence[Item], int, int], int],
         work: Callable[[Sequence[Item]], Iterator[Answer]],
     ) -> Iterator[Answer | ModelError]:
-        """Answers in the order of the items; one that alone does not fit into memory gets an error instead.
+        """Yield the answers in the order of the items. An item that alone does not fit into memory gets an error.
 
-        ``take(items, start, budget)`` says where the batch that begins at ``start`` ends, at least one item later.
+        ``take(items, start, budget)`` returns where the batch that begins at ``start`` ends, at least one item later.
         """
         start = 0
         while start < len(items):
             end = take(items, start, self.budget)
             try:
+                # A list, so that a batch that fails in the middle yields nothing before it is repeated.
                 yield from list(work(items[start:end]))
             except (RuntimeError, MemoryError) as error:
-                if not _out_of_memory(error):
+                if not _is_out_of_memory(error):
                     raise
-                if end - start == 1:
-                    yield ModelError("out of memory on this text alone; take a smaller model or more memory")
-                else:
+                if end - start > 1:
                     self.budget = max(1, self.budget // 2)
                     continue
+                yield ModelError("out of memory on this text alone; use a smaller model or a machine with more memory")
             start = end
 
 
@@ -51,28 +54,30 @@ def by_padded_size(length: Callable[[Item], int]) -> Callable[[Sequence[Item], i
     """Batches whose padded rectangle stays within the budget; sort the items by length first."""
 
     def take(items: Sequence[Item], start: int, budget: int) -> int:
-        end, longest = start + 1, length(items[start])
-        while end < len(items) and max(longest, length(items[end])) * (end + 1 - start) <= budget:
+        end = start + 1
+        longest = length(items[start])
+        while end < len(items):
             longest = max(longest, length(items[end]))
+            if longest * (end + 1 - start) > budget:
+                break
             end += 1
         return end
 
     return take
 
 
-def _out_of_memory(error: BaseException) -> bool:
-    text = str(error)
+def _is_out_of_memory(error: BaseException) -> bool:
     kinds: tuple[Any, ...] = (MemoryError, torch.OutOfMemoryError)
-    return isinstance(error, kinds) or any(
-        sign in text for sign in ("can't allocate memory", "out of memory", "not enough memory")
-    )
+    if isinstance(error, kinds):
+        return True
+    return any(message in str(error) for message in _OUT_OF_MEMORY_MESSAGES)
 
 
-# --- what goes in, and what comes out ---------------------------------------------------------------------------------
+# --- inputs and outputs -----------------------------------------------------------------------------------------------
 
 
 def padded(rows: Sequence[Tokens], device: torch.device, pad: int = 0) -> dict[str, torch.Tensor]:
-    """Sequences side by side, filled up at the right."""
+    """Sequences as one rectangle, padded on the right."""
     longest = max(map(len, rows))
     ids = np.full((len(rows), longest), pad, dtype=np.int64)
     mask = np.zeros((len(rows), longest), dtype=np.int64)
@@ -83,30 +88,32 @@ def padded(rows: Sequence[Tokens], device: torch.device, pad: int = 0) -> dict[s
 
 
 def padded_at_left(rows: Sequence[Tokens], device: torch.device) -> dict[str, torch.Tensor]:
-    """Sequences side by side with their ends aligned, filled up with their own first token.
+    """Sequences with their ends aligned, padded on the left with their own first token.
 
-    A token that stands for nothing would do for the model; but where its settings punish repetition, the library also
-    counts what is masked, and an answer would depend on how long its neighbours are.
+    The model ignores the padding, so any token would do for it. But if the model's settings penalise repetition, the
+    library also counts masked tokens; with a padding token, an answer would depend on the length of its neighbours.
     """
     longest = max(map(len, rows))
-    ids = torch.tensor([[row[0]] * (longest - len(row)) + list(row) for row in rows], device=device)
+    filled = [[row[0]] * (longest - len(row)) + list(row) for row in rows]
+    ids = torch.tensor(filled, device=device)
     lengths = torch.tensor([len(row) for row in rows], device=device)
     mask = torch.arange(longest, device=device) >= longest - lengths[:, None]
     return {"input_ids": ids, "attention_mask": mask.long()}
 
 
 def logits_at(model: Any, inputs: Mapping[str, Any], cells: Sequence[tuple[int, int]]) -> torch.Tensor:
-    """The logits at each (line, position) of a batch: number of cells × vocabulary.
+    """The logits at each (line, position) of a batch, as a matrix of cells x vocabulary.
 
-    Only the positions that are asked about go through the vocabulary head, which can be a third of a small model.
-    What reaches the last layer, the one as wide as the vocabulary, is narrowed on its way in, whatever the family calls
-    it. A model that computes its logits in another way gives all of them, and the cells are picked afterwards.
+    Only these positions go through the vocabulary head, which can be a third of the work of a small model. A hook on
+    the head, whatever the model family calls it, narrows its input. If a model computes its logits in another way, all
+    of them are computed and the cells are selected afterwards.
     """
     lines, positions = (torch.tensor(part, device=model.device) for part in zip(*cells, strict=True))
     narrowed = False
 
     def narrow(module: Any, arguments: tuple[Any, ...]) -> tuple[Any, ...] | None:
         nonlocal narrowed
+        # Hidden states: lines x positions x width. Anything else is not the usual call of the head.
         if not arguments or arguments[0].dim() != 3:
             return None
         narrowed = True
@@ -120,4 +127,6 @@ def logits_at(model: Any, inputs: Mapping[str, Any], cells: Sequence[tuple[int, 
     finally:
         if hook is not None:
             hook.remove()
-    return logits[0] if narrowed else logits[lines, positions]
+    if narrowed:
+        return logits[0]
+    return logits[lines, positions]

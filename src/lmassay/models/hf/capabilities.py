@@ -1,4 +1,4 @@
-"""What an architecture can do is tried out on a few tokens, not looked up: families are many and their code changes."""
+"""What an architecture can do is tried out on a few tokens, not looked up: there are many and their code changes."""
 
 from __future__ import annotations
 
@@ -12,76 +12,75 @@ from transformers import DynamicCache
 from transformers.cache_utils import DynamicLayer
 
 from lmassay.models.hf.batches import Tokens, logits_at, padded_at_left
-from lmassay.models.hf.prefix_tree import BatchLayout, DecodingTree, PrefixReader, search_along
+from lmassay.models.hf.prefix_tree import BatchLayout, DecodingTree, PrefixReader, greedy_search_in
 
-# Any token does: it is the same in both ways of generating, whatever the logits are.
-_FORCED = 19
 Probe = Callable[[Any, torch.device], bool]
-_REFUSALS = (RuntimeError, ValueError, TypeError, IndexError, KeyError, AttributeError, NotImplementedError)
+
+# Any token will do: it is chosen in both ways of generating, whatever the logits are.
+_FORCED = 19
+# What an architecture raises if it does not support an input.
+_UNSUPPORTED = (RuntimeError, ValueError, TypeError, IndexError, KeyError, AttributeError, NotImplementedError)
 
 
-def _or_not(probe: Probe) -> Probe:
-    """A model that refuses cannot."""
+def _false_if_unsupported(probe: Probe) -> Probe:
+    """A model that raises an error does not have the capability."""
 
     @wraps(probe)
     def tried(model: Any, device: torch.device) -> bool:
         try:
             return probe(model, device)
-        except _REFUSALS:
+        except _UNSUPPORTED:
             return False
 
     return tried
 
 
-@_or_not
-def understands_trees(model: Any, device: torch.device) -> bool:
-    """Two sequences with a common beginning must give the same logits as a tree and each by itself."""
-    rows = _rows(model, (7, 11, 5), (7, 11, 13, 17))
-    laid = PrefixReader(model, device).lay(rows, [0, 0], remember=False)
-    return _alike(model, _last_logits(model, laid, rows), _alone(model, device, rows))
+@_false_if_unsupported
+def can_read_trees(model: Any, device: torch.device) -> bool:
+    """Whether two sequences with a common beginning have the same logits as a tree and each by itself."""
+    rows = _within_vocabulary(model, (7, 11, 5), (7, 11, 13, 17))
+    layout = PrefixReader(model, device).layout(rows, [0, 0], use_cache=False)
+    return _agree(model, _last_logits(model, layout, rows), _logits_one_by_one(model, device, rows))
 
 
-@_or_not
-def remembers_paths(model: Any, device: torch.device) -> bool:
-    """A tree whose trunk was read before must give the same logits as each sequence by itself.
+@_false_if_unsupported
+def can_cache_paths(model: Any, device: torch.device) -> bool:
+    """Whether a tree after a cached prefix has the same logits as each sequence by itself.
 
-    Layers that forget what is far away or fold it into a state cannot be cut and copied.
+    The cache of layers that forget distant tokens or fold them into a state cannot be cut and copied.
     """
-    first, *rows = _rows(model, (7, 11, 5, 3), (7, 11, 13), (7, 11, 13, 17, 2))
+    first, *rows = _within_vocabulary(model, (7, 11, 5, 3), (7, 11, 13), (7, 11, 13, 17, 2))
     with torch.inference_mode():
-        own = model(input_ids=torch.tensor([first], device=device), use_cache=True).past_key_values
-    if type(own) is not DynamicCache or any(type(layer) is not DynamicLayer for layer in own.layers):
+        own_cache = model(input_ids=torch.tensor([first], device=device), use_cache=True).past_key_values
+    if type(own_cache) is not DynamicCache or any(type(layer) is not DynamicLayer for layer in own_cache.layers):
         return False
-    walk = PrefixReader(model, device, worth=1)
-    read = walk.lay([first], [0], remember=True)
-    logits_at(model, read.inputs, [(0, 0)])
-    walk.keep(read, first)
-    laid = walk.lay(rows, [2, 2], remember=True)
-    return (
-        laid.tree is not None
-        and laid.tree.trunk == 2
-        and _alike(model, _last_logits(model, laid, rows), _alone(model, device, rows))
-    )
+    reader = PrefixReader(model, device, min_prefix=1)
+    first_layout = reader.layout([first], [0], use_cache=True)
+    logits_at(model, first_layout.inputs, [(0, 0)])
+    reader.remember(first_layout, first)
+    layout = reader.layout(rows, [2, 2], use_cache=True)
+    if layout.tree is None or layout.tree.cached != 2:
+        return False
+    return _agree(model, _last_logits(model, layout, rows), _logits_one_by_one(model, device, rows))
 
 
-@_or_not
-def grows_branches(model: Any, device: torch.device) -> bool:
-    """Text that grows out of a tree of prompts must have the logits of text behind prompts that are padded."""
-    rows = _rows(model, (7, 11, 5, 3), (7, 11, 13), (7, 11, 13, 17, 2))
+@_false_if_unsupported
+def can_decode_in_trees(model: Any, device: torch.device) -> bool:
+    """Whether text that is generated in a tree of prompts has the same logits as text after padded prompts."""
+    rows = _within_vocabulary(model, (7, 11, 5, 3), (7, 11, 13), (7, 11, 13, 17, 2))
     inputs = padded_at_left(rows, device)
-    branches = DecodingTree(PrefixReader(model, device, worth=1), model, device, rows, nodes=4)
-    usual, ours = (
-        _forced_logits(model, inputs, **given) for given in ({}, {"custom_generate": search_along(branches, 0)})
-    )
-    return _alike(model, ours, usual)
+    tree = DecodingTree(PrefixReader(model, device, min_prefix=1), model, device, rows, nodes=4)
+    usual = _forced_logits(model, inputs)
+    in_tree = _forced_logits(model, inputs, custom_generate=greedy_search_in(tree, 0))
+    return _agree(model, in_tree, usual)
 
 
 def _forced_logits(model: Any, inputs: dict[str, torch.Tensor], **options: Any) -> torch.Tensor:
-    """The logits of three steps, each of which chooses the same token whatever they are."""
-    seen: list[torch.Tensor] = []
+    """The logits of three steps of generation, each of which chooses the same token whatever the logits are."""
+    steps: list[torch.Tensor] = []
 
     def record(ids: torch.Tensor, scores: torch.Tensor) -> torch.Tensor:
-        seen.append(scores)
+        steps.append(scores)
         forced = torch.full_like(scores, -1.0)
         forced[:, _FORCED % scores.shape[1]] = 1.0
         return forced
@@ -97,27 +96,34 @@ def _forced_logits(model: Any, inputs: dict[str, torch.Tensor], **options: Any) 
             eos_token_id=None,
             logits_processor=[record],
         )
-    return torch.stack(seen)
+    return torch.stack(steps)
 
 
-def _rows(model: Any, *rows: Tokens) -> list[Tokens]:
+def _within_vocabulary(model: Any, *rows: Tokens) -> list[Tokens]:
+    """Test sequences, sorted, whose tokens the model has."""
     size = int(model.config.get_text_config().vocab_size)
     return sorted(tuple(token % size for token in row) for row in rows)
 
 
-def _last_logits(model: Any, laid: BatchLayout, rows: Sequence[Tokens]) -> torch.Tensor:
-    return logits_at(model, laid.inputs, [laid.cell(i, len(row) - 1) for i, row in enumerate(rows)])
+def _last_logits(model: Any, layout: BatchLayout, rows: Sequence[Tokens]) -> torch.Tensor:
+    cells = [layout.cell(number, len(row) - 1) for number, row in enumerate(rows)]
+    return logits_at(model, layout.inputs, cells)
 
 
-def _alone(model: Any, device: torch.device, rows: Sequence[Tokens]) -> torch.Tensor:
-    inputs = ({"input_ids": torch.tensor([row], device=device)} for row in rows)
-    return torch.cat([logits_at(model, one, [(0, len(row) - 1)]) for one, row in zip(inputs, rows, strict=True)])
+def _logits_one_by_one(model: Any, device: torch.device, rows: Sequence[Tokens]) -> torch.Tensor:
+    logits = []
+    for row in rows:
+        inputs = {"input_ids": torch.tensor([row], device=device)}
+        logits.append(logits_at(model, inputs, [(0, len(row) - 1)]))
+    return torch.cat(logits)
 
 
-def _alike(model: Any, found: torch.Tensor, expected: torch.Tensor) -> bool:
-    if found.shape != expected.shape:
+def _agree(model: Any, logits: torch.Tensor, expected: torch.Tensor) -> bool:
+    if logits.shape != expected.shape:
         return False
-    # The model's own settings may rule tokens out, in both alike.
-    found, expected = (torch.nan_to_num(x.float(), nan=math.nan, neginf=0.0) for x in (found, expected))
+    # The model's own settings may rule out tokens, with a logit of minus infinity in both.
+    logits = torch.nan_to_num(logits.float(), nan=math.nan, neginf=0.0)
+    expected = torch.nan_to_num(expected.float(), nan=math.nan, neginf=0.0)
     tolerance = 1e-3 if model.dtype == torch.float32 else 0.1
-    return bool((found - expected).abs().max() <= tolerance * max(1.0, float(expected.abs().max())))
+    scale = max(1.0, float(expected.abs().max()))
+    return bool((logits - expected).abs().max() <= tolerance * scale)

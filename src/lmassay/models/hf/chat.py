@@ -1,4 +1,4 @@
-"""Chat turns as the text that a model continues: by its own template, or plainly where it has none."""
+"""Write chat turns as the text that a model continues: with its own template, or as plain text if it has none."""
 
 from __future__ import annotations
 
@@ -11,59 +11,59 @@ from lmassay.errors import ModelError
 ChatPolicy = Literal["auto", "never"]
 Messages = Sequence[tuple[str, str]]
 
+_REMEDY = "use turns that it supports, or set the model's option chat: never"
+
 
 @dataclass(frozen=True, slots=True)
 class RenderedPrompt:
-    """A text to be continued. One from a template brings its special tokens along and gets no others."""
+    """A text to be continued. A text from a template contains its special tokens, so no others are added to it."""
 
     text: str
     templated: bool = False
 
 
 class Chat:
-    """How a tokenizer writes chat turns; ``never`` leaves its template aside."""
+    """Writes chat turns for a tokenizer; the policy ``never`` ignores its template."""
 
     def __init__(self, tokenizer: Any, policy: ChatPolicy) -> None:
-        self._tokenizer, self._policy = tokenizer, policy
+        self._tokenizer = tokenizer
+        self._policy = policy
 
     def prompt(self, messages: Messages) -> RenderedPrompt:
+        """The text that the model continues as the assistant. Raises a ModelError if the template refuses."""
         if self._policy == "never" or self._tokenizer.chat_template is None:
-            return RenderedPrompt(plainly(messages))
-        return RenderedPrompt(self._templated(messages), templated=True)
+            return RenderedPrompt(transcript(messages))
+        return RenderedPrompt(self._from_template(messages), templated=True)
 
-    def _templated(self, messages: Messages) -> str:
+    def _from_template(self, messages: Messages) -> str:
         turns = [{"role": role, "content": content} for role, content in messages]
         try:
             text = str(self._tokenizer.apply_chat_template(turns, tokenize=False, add_generation_prompt=True))
-        except Exception as error:  # a template is a program of the model's makers, and refuses in its own way
+        except Exception as error:
+            # A template is a program that came with the model, and it may raise anything.
             reason = (str(error).strip().splitlines() or [repr(error)])[0]
+            roles = ", ".join(dict.fromkeys(role for role, _ in messages))
             raise ModelError(
-                f"the model's chat template refuses {_roles(messages)}: {reason}; ask in turns that it knows, or set "
-                "the model's option chat: never"
+                f"the model's chat template refuses these messages ({roles}): {reason}; {_REMEDY}"
             ) from error
-        # Some templates skip a role that they do not know. What the assistant said may be cut, e.g. its thoughts.
+        # Some templates silently skip a role that they do not support. They may shorten what the assistant said, e.g.
+        # leave out its reasoning.
         for role, content in messages:
             if role != "assistant" and content.strip() not in text:
-                raise ModelError(
-                    f"the model's chat template leaves the {role} message out; ask in turns that it knows, or set the "
-                    "model's option chat: never"
-                )
+                raise ModelError(f"the model's chat template leaves out the {role} message; {_REMEDY}")
         return text
 
 
-def plainly(messages: Messages) -> str:
-    """A single message as it is, several as a transcript whose next turn is the assistant's.
+def transcript(messages: Messages) -> str:
+    """A single message as it is; several as a transcript whose next turn is the assistant's.
 
-    >>> plainly([("user", "2 + 2 =")])
+    >>> transcript([("user", "2 + 2 =")])
     '2 + 2 ='
-    >>> plainly([("system", "Be brief."), ("user", "Hello")])
+    >>> transcript([("system", "Be brief."), ("user", "Hello")])
     'system: Be brief.\\nuser: Hello\\nassistant:'
     """
     if len(messages) == 1:
         return messages[0][1]
-    return "\n".join([*(f"{role}: {content}" for role, content in messages), "assistant:"])
-
-
-def _roles(messages: Messages) -> str:
-    roles = ", ".join(dict.fromkeys(role for role, _ in messages))
-    return f"these messages ({roles})"
+    lines = [f"{role}: {content}" for role, content in messages]
+    lines.append("assistant:")
+    return "\n".join(lines)

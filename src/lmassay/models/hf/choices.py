@@ -1,4 +1,4 @@
-"""One of several given answers: the one that the model finds most probable, without generating anything."""
+"""Answer with one of several given choices: the one that the model finds most probable, without generating text."""
 
 from __future__ import annotations
 
@@ -19,102 +19,134 @@ from lmassay.models.hf.logits import LEAST
 from lmassay.models.hf.tokenization import WordTokenizer
 from lmassay.types import Generate, Response
 
-# The log-probabilities of the tokens of each (tokens, start), as the causal model gives them.
-Scored = Callable[[Sequence[tuple[Tokens, int]]], Iterator[tuple[int, NDArray[np.float64] | ModelError]]]
+# Computes the log-probabilities of the tokens of each (tokens, start), as the causal model does.
+ScoreFunction = Callable[[Sequence[tuple[Tokens, int]]], Iterator[tuple[int, NDArray[np.float64] | ModelError]]]
 
 
 @dataclass(frozen=True, slots=True)
 class ChoiceQuestion:
-    """A prompt as tokens, and for each choice the ways to spell it behind the prompt."""
+    """A prompt as tokens, and for each choice its spellings (as tokens) after the prompt."""
 
     prompt: Tokens
-    ways: tuple[tuple[Tokens, ...], ...]
+    spellings: tuple[tuple[Tokens, ...], ...]
 
     @property
-    def distinct_ways(self) -> tuple[Tokens, ...]:
-        return tuple(dict.fromkeys(way for ways in self.ways for way in ways))
+    def distinct_spellings(self) -> tuple[Tokens, ...]:
+        """The spellings of all choices, each once."""
+        return tuple(dict.fromkeys(spelling for choice in self.spellings for spelling in choice))
 
     @property
     def length(self) -> int:
-        """Tokens that are read; the last one of a choice is only predicted."""
-        return len(self.prompt) + max(map(len, self.distinct_ways)) - 1
+        """Tokens that the model reads; the last token of a choice is only predicted."""
+        return len(self.prompt) + max(map(len, self.distinct_spellings)) - 1
 
 
 class ChoiceSelector:
-    """Weighs choices as continuations of a prompt.
+    """Compares choices by their probability as a continuation of the prompt.
 
-    A choice weighs as much as the probability that the model goes on with it directly behind the prompt. Behind a
-    prompt that does not end in white space models write "A" or " A": the probabilities of both are added. Nothing is
-    asked about what follows a choice, so "A" would always outweigh "AB" where its tokens begin those of "AB"; there the
-    longer one's probability is taken from the shorter one's, which is left with all other ways to go on.
-    With a temperature one choice is drawn, with probabilities that are renormalised over the choices.
+    After a prompt that does not end in white space, models write "A" or " A": the probabilities of both spellings are
+    added. What follows a choice is not considered, so "A" would always be at least as probable as "AB" if its tokens
+    are the beginning of those of "AB". There the probability of the longer choice is subtracted from the shorter one's,
+    which leaves all other continuations. With a temperature, one choice is sampled; the probabilities are renormalised
+    over the choices.
     """
 
-    def __init__(self, score: Scored, words: WordTokenizer, chat: Chat, window: int | None) -> None:
-        self._score, self._words, self._chat, self._window = score, words, chat, window
+    def __init__(self, score: ScoreFunction, tokenizer: WordTokenizer, chat: Chat, window: int | None) -> None:
+        self._score = score
+        self._word_tokenizer = tokenizer
+        self._chat = chat
+        self._window = window
 
     def choose(self, requests: Mapping[int, Generate]) -> Iterator[tuple[int, Response | ModelError]]:
-        """Answers as they are ready, by the places of the requests."""
+        """Yield (index, answer) for requests by index, as they are ready."""
         questions: dict[int, ChoiceQuestion] = {}
-        for place, request in requests.items():
+        for index, request in requests.items():
             try:
                 question = self._question(request)
             except ModelError as error:
-                yield place, error
+                yield index, error
                 continue
             if self._window is not None and question.length > self._window:
-                yield place, Response(finish="too_long", tokens_in=len(question.prompt))
+                yield index, Response(finish="too_long", tokens_in=len(question.prompt))
             else:
-                questions[place] = question
-        asked = [(place, way) for place, question in questions.items() for way in question.distinct_ways]
-        texts = [((*questions[place].prompt, *way), len(questions[place].prompt)) for place, way in asked]
-        found: dict[int, dict[Tokens, float | ModelError]] = {place: {} for place in questions}
+                questions[index] = question
+
+        # All spellings of all questions are scored together, so that they share batches and prefixes.
+        scored: list[tuple[int, Tokens]] = []
+        texts: list[tuple[Tokens, int]] = []
+        for index, question in questions.items():
+            for spelling in question.distinct_spellings:
+                scored.append((index, spelling))
+                texts.append(((*question.prompt, *spelling), len(question.prompt)))
+        logprobs: dict[int, dict[Tokens, float | ModelError]] = {index: {} for index in questions}
         for entry, values in self._score(texts):
-            place, way = asked[entry]
-            found[place][way] = values if isinstance(values, ModelError) else float(values.sum())
-            if len(found[place]) == len(questions[place].distinct_ways):
-                yield place, _answer(requests[place], questions[place], found.pop(place))
+            index, spelling = scored[entry]
+            logprobs[index][spelling] = values if isinstance(values, ModelError) else float(values.sum())
+            if len(logprobs[index]) == len(questions[index].distinct_spellings):
+                yield index, _answer(requests[index], questions[index], logprobs.pop(index))
 
     def _question(self, request: Generate) -> ChoiceQuestion:
         prompt = self._chat.prompt(request.messages) if request.messages else RenderedPrompt(request.prompt)
         texts = [_texts(prompt.text, choice) for choice in request.choices]
-        spelled = iter(self._words.behind(prompt.text, [text for choice in texts for text in choice]))
-        ways = tuple(tuple(dict.fromkeys(filter(self._words.knows, islice(spelled, len(choice))))) for choice in texts)
-        if () in ways:
-            raise ModelError(f"the model's vocabulary cannot spell the choice {request.choices[ways.index(())]!r}")
-        return ChoiceQuestion(self._words.prompt(prompt), ways)
+        # One call for the texts of all choices: each call tokenises the prompt again.
+        all_texts = [text for choice_texts in texts for text in choice_texts]
+        all_tokens = iter(self._word_tokenizer.tokens_after(prompt.text, all_texts))
+        spellings = []
+        for choice, choice_texts in zip(request.choices, texts, strict=True):
+            choice_tokens = islice(all_tokens, len(choice_texts))
+            known = tuple(dict.fromkeys(filter(self._word_tokenizer.knows, choice_tokens)))
+            if not known:
+                raise ModelError(f"the model's vocabulary cannot spell the choice {choice!r}")
+            spellings.append(known)
+        return ChoiceQuestion(self._word_tokenizer.prompt(prompt), tuple(spellings))
 
 
 def _texts(prompt: str, choice: str) -> tuple[str, ...]:
-    """How a choice may be written: with a blank before it, too, where neither side has one."""
-    joined = prompt[-1:].strip() and choice[:1].strip()
-    return (choice, f" {choice}") if joined else (choice,)
+    """How a choice may be written: also with a space before it, if neither the prompt nor the choice has one."""
+    needs_space = prompt[-1:].strip() and choice[:1].strip()
+    if needs_space:
+        return (choice, f" {choice}")
+    return (choice,)
 
 
 def _answer(
-    request: Generate, question: ChoiceQuestion, found: Mapping[Tokens, float | ModelError]
+    request: Generate, question: ChoiceQuestion, results: Mapping[Tokens, float | ModelError]
 ) -> Response | ModelError:
-    logprobs = {way: value for way, value in found.items() if not isinstance(value, ModelError)}
-    if len(logprobs) < len(found):
-        return next(value for value in found.values() if isinstance(value, ModelError))
-    weights = torch.tensor(_weights(question.ways, logprobs), dtype=torch.float64)
+    logprobs: dict[Tokens, float] = {}
+    for spelling, result in results.items():
+        if isinstance(result, ModelError):
+            return result
+        logprobs[spelling] = result
+    weights = torch.tensor(_weights(question.spellings, logprobs), dtype=torch.float64)
     if request.temperature > 0:
         weights = weights / request.temperature + gumbel(len(weights), generator_of(request))
     best = int(weights.argmax())
-    written = max(question.ways[best], key=logprobs.__getitem__)
-    return Response(request.choices[best], tokens_in=len(question.prompt), tokens_out=len(written))
+    best_spelling = max(question.spellings[best], key=logprobs.__getitem__)
+    return Response(request.choices[best], tokens_in=len(question.prompt), tokens_out=len(best_spelling))
 
 
-def _weights(ways: Sequence[Sequence[Tokens]], logprobs: Mapping[Tokens, float]) -> list[float]:
-    """The log-probability of each choice: its ways added up, without what goes on as a longer choice."""
+def _weights(spellings: Sequence[Sequence[Tokens]], logprobs: Mapping[Tokens, float]) -> list[float]:
+    """The log-probability of each choice: the sum over its spellings, minus what continues as a longer choice."""
+    # Relative to the largest, so that exp does not underflow for long choices.
     top = max(logprobs.values())
-    share = {way: math.exp(logprob - top) for way, logprob in logprobs.items()}
-    alone = {way: share[way] - sum(share[longer] for longer in _next_longer(way, share)) for way in share}
-    totals = [sum(alone[way] for way in choice) for choice in ways]
-    return [top + math.log(total) if total > 0 else LEAST for total in totals]
+    share = {spelling: math.exp(logprob - top) for spelling, logprob in logprobs.items()}
+    exclusive = {}
+    for spelling in share:
+        continued = sum(share[longer] for longer in _next_longer(spelling, share))
+        exclusive[spelling] = share[spelling] - continued
+    weights = []
+    for choice in spellings:
+        total = sum(exclusive[spelling] for spelling in choice)
+        weights.append(top + math.log(total) if total > 0 else LEAST)
+    return weights
 
 
-def _next_longer(way: Tokens, ways: Mapping[Tokens, float]) -> list[Tokens]:
-    """Ways that begin with this one, except those that begin with another of them."""
-    longer = [other for other in ways if len(other) > len(way) and other[: len(way)] == way]
-    return [a for a in longer if not any(len(b) < len(a) and a[: len(b)] == b for b in longer)]
+def _next_longer(spelling: Tokens, spellings: Mapping[Tokens, float]) -> list[Tokens]:
+    """Spellings that begin with this one, except those that begin with another longer one."""
+    longer = [other for other in spellings if len(other) > len(spelling) and other[: len(spelling)] == spelling]
+    direct = []
+    for candidate in longer:
+        is_nested = any(len(other) < len(candidate) and candidate[: len(other)] == other for other in longer)
+        if not is_nested:
+            direct.append(candidate)
+    return direct

@@ -1,4 +1,4 @@
-"""The three verbs on a model in memory."""
+"""Answer the three kinds of request (slot, logprobs, generate) with a model in memory."""
 
 from __future__ import annotations
 
@@ -26,12 +26,15 @@ from lmassay.models.hf.source import Kind, ModelSource
 from lmassay.models.hf.tokenization import Position, WordTokenizer
 from lmassay.types import Candidates, Continuation, Generate, LogProbs, Response, Slot
 
-Answered = Iterator[tuple[int, Response | ModelError]]
+Answers = Iterator[tuple[int, Response | ModelError]]
 Floats = NDArray[np.float64]
 Logits = NDArray[np.float32]
-Outcome = TypeVar("Outcome")
-# Tokens a batch: a tree on a CPU is cheapest when its attention mask is small, padded rows want larger products.
-_TREE_TOKENS, _PADDED_TOKENS, _ACCELERATOR_TOKENS = 192, 512, 4096
+Result = TypeVar("Result")
+
+# Tokens per batch. On a CPU a tree is cheapest when its attention mask is small; padded rows need larger products.
+_TREE_TOKENS = 192
+_PADDED_TOKENS = 512
+_ACCELERATOR_TOKENS = 4096
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,141 +49,164 @@ class EngineOptions:
     threads: int | None
 
 
-def numbers(source: ModelSource, device: str, dtype: str) -> dict[str, str]:
-    """The device and number format that will be used."""
-    chosen = choose_device(device)
-    saved_as = None if source.is_gguf else source.config.get("dtype", source.config.get("torch_dtype"))
-    return {"device": chosen.type, "dtype": choose_dtype(dtype, saved_as, chosen)}
+def device_and_dtype(source: ModelSource, device: str, dtype: str) -> dict[str, str]:
+    """The device and the number format that will be used."""
+    chosen_device = choose_device(device)
+    saved_as = None
+    if not source.is_gguf:
+        # The key was called torch_dtype in older versions of transformers.
+        saved_as = source.config.get("dtype", source.config.get("torch_dtype"))
+    return {"device": chosen_device.type, "dtype": choose_dtype(dtype, saved_as, chosen_device)}
 
 
-def open_words(folder: Path, prefix: str, leading_space: bool | None, trust_remote_code: bool) -> WordTokenizer:
+def open_tokenizer(folder: Path, prefix: str, leading_space: bool | None, trust_remote_code: bool) -> WordTokenizer:
+    """The tokenizer of a model folder, with the model's options."""
     return WordTokenizer(read_tokenizer(folder, trust_remote_code), prefix, leading_space)
 
 
 def open_model(
     folder: Path,
     source: ModelSource,
-    words: WordTokenizer,
+    tokenizer: WordTokenizer,
     kind: Kind,
     device: str,
     dtype: str,
     trust_remote_code: bool,
 ) -> LoadedModel:
-    chosen = numbers(source, device, dtype)
-    return load(folder, words.tokenizer, kind, choose_device(device), chosen["dtype"], trust_remote_code)
+    """Load the model of a folder."""
+    chosen_dtype = device_and_dtype(source, device, dtype)["dtype"]
+    return load(folder, tokenizer.tokenizer, kind, choose_device(device), chosen_dtype, trust_remote_code)
 
 
 class RequestReader(Protocol):
-    """What the engine needs of a kind of model: the causal one reads from the left, the masked one around the blank.
+    """What the engine needs from a kind of model.
 
-    Contexts and texts are opaque to the engine.
+    A causal model reads from the left, a masked model around the blank. Contexts and texts are opaque to the engine.
     """
 
     def context(self, request: Slot) -> Any:
         """What is read for a blank."""
 
     def begins_text(self, request: Slot) -> bool:
-        """Whether a word at the blank is spelled as at the very beginning: nothing, not even a space, before it."""
+        """Whether a word in the blank is spelled as at the very beginning: nothing precedes it, not even a space."""
 
     def text(self, request: LogProbs) -> Any | None:
-        """What is read for a text; None if there is nothing to score. Raises a ModelError for what cannot be read."""
+        """What is read for a text; None if there is nothing to score. Raises a ModelError if it cannot be read."""
 
-    def length(self, read: Any) -> int:
-        """Tokens that go into the model at once."""
+    def length(self, item: Any) -> int:
+        """Tokens of a context or text that the model reads at once."""
 
     def fill(
-        self, contexts: Sequence[Any], reduce: Callable[[int, Logits], Outcome]
-    ) -> Iterator[tuple[int, Outcome | ModelError]]:
-        """What ``reduce`` makes of the logits at each blank."""
+        self, contexts: Sequence[Any], reduce: Callable[[int, Logits], Result]
+    ) -> Iterator[tuple[int, Result | ModelError]]:
+        """What ``reduce`` makes of the logits at each blank, with the index of the context."""
 
     def spell(self, words: Sequence[tuple[Any, Tokens]]) -> Iterator[tuple[int, float | ModelError]]:
-        """The log-probability of each (context, tokens of a word)."""
+        """The log-probability of each (context, tokens of a word), with its index."""
 
     def score(self, texts: Sequence[Any]) -> Iterator[tuple[int, Floats | ModelError]]:
-        """The log-probabilities of each text's tokens."""
+        """The log-probabilities of the tokens of each text, with its index."""
 
 
 class Engine:
-    """A loaded model with its words."""
+    """A loaded model with its tokenizer."""
 
-    def __init__(self, loaded: LoadedModel, words: WordTokenizer, manner: EngineOptions) -> None:
-        self._loaded, self._words, self._manner = loaded, words, manner
-        if manner.threads is not None:
-            torch.set_num_threads(manner.threads)
+    def __init__(self, loaded: LoadedModel, tokenizer: WordTokenizer, options: EngineOptions) -> None:
+        self._loaded = loaded
+        self._word_tokenizer = tokenizer
+        self._options = options
+        if options.threads is not None:
+            torch.set_num_threads(options.threads)
         self._reader = self._make_reader()
 
-    def slot(self, requests: Sequence[Slot]) -> Answered:
-        """Words of one token at once; longer ones, where asked for, when all contexts have been read."""
+    def slot(self, requests: Sequence[Slot]) -> Answers:
+        """Compare candidates for a blank.
+
+        Candidates of one token are answered at once; longer ones, if the request allows them, when all contexts have
+        been read.
+        """
         contexts: list[Any] = []
-        kept: list[int] = []
-        for place, request in enumerate(requests):
+        # The index of the request of each context.
+        indices: list[int] = []
+        for index, request in enumerate(requests):
             try:
                 context = self._reader.context(request)
             except ModelError as error:
-                yield place, error
+                yield index, error
                 continue
-            if self._too_long(context):
-                yield place, Response(finish="too_long")
+            if self._is_too_long(context):
+                yield index, Response(finish="too_long")
                 continue
             contexts.append(context)
-            kept.append(place)
+            indices.append(index)
+
+        def reduce(entry: int, logits: Logits) -> Candidates:
+            return self._candidates(requests[indices[entry]], logits)
+
         waiting: dict[int, Candidates] = {}
-        for entry, answer in self._reader.fill(
-            contexts, lambda entry, logits: self._columns(requests[kept[entry]], logits)
-        ):
-            place = kept[entry]
+        for entry, answer in self._reader.fill(contexts, reduce):
+            index = indices[entry]
             if isinstance(answer, ModelError):
-                yield place, answer
-            elif requests[place].multi_token and self._long_words(requests[place]):
+                yield index, answer
+            elif requests[index].multi_token and self._long_words(requests[index]):
                 waiting[entry] = answer
             else:
-                yield place, Response(answer, tokens_in=self._reader.length(contexts[entry]))
-        for entry, whole in self._with_long_words([requests[place] for place in kept], contexts, waiting):
-            yield kept[entry], whole
+                yield index, Response(answer, tokens_in=self._reader.length(contexts[entry]))
+        requests_read = [requests[index] for index in indices]
+        for entry, response in self._add_long_words(requests_read, contexts, waiting):
+            yield indices[entry], response
 
-    def logprobs(self, requests: Sequence[LogProbs]) -> Answered:
+    def logprobs(self, requests: Sequence[LogProbs]) -> Answers:
+        """Score texts."""
         texts: list[Any] = []
-        kept: list[int] = []
-        for place, request in enumerate(requests):
+        indices: list[int] = []
+        for index, request in enumerate(requests):
             try:
                 text = self._reader.text(request)
             except ModelError as error:
-                yield place, error
+                yield index, error
                 continue
             if text is None:
-                yield place, Response(finish="empty")
-            elif self._too_long(text):
-                yield place, Response(finish="too_long")
+                yield index, Response(finish="empty")
+            elif self._is_too_long(text):
+                yield index, Response(finish="too_long")
             else:
                 texts.append(text)
-                kept.append(place)
+                indices.append(index)
         for entry, values in self._reader.score(texts):
             if isinstance(values, ModelError):
-                yield kept[entry], values
+                yield indices[entry], values
             else:
                 answer = Continuation(float(values.sum()), tuple(map(float, values)))
-                yield kept[entry], Response(answer, tokens_in=self._reader.length(texts[entry]))
+                yield indices[entry], Response(answer, tokens_in=self._reader.length(texts[entry]))
 
-    def generate(self, requests: Sequence[Generate]) -> Answered:
-        """Free answers are written, those among choices weighed."""
-        placed = dict(enumerate(requests))
-        yield from self._chooser.choose({place: request for place, request in placed.items() if request.choices})
-        yield from self._generator.generate(
-            {place: request for place, request in placed.items() if not request.choices}
-        )
+    def generate(self, requests: Sequence[Generate]) -> Answers:
+        """Generate free answers, and select answers among choices."""
+        with_choices: dict[int, Generate] = {}
+        free: dict[int, Generate] = {}
+        for index, request in enumerate(requests):
+            if request.choices:
+                with_choices[index] = request
+            else:
+                free[index] = request
+        yield from self._choice_selector.choose(with_choices)
+        yield from self._generator.generate(free)
 
     # --- inside -------------------------------------------------------------------------------------------------------
 
     def _make_reader(self) -> RequestReader:
-        manner = self._manner
-        if manner.kind == "causal":
-            return CausalReader(self._causal, self._words, self._chat)
-        pad = self._words.tokenizer.pad_token_id or 0
+        if self._options.kind == "causal":
+            return CausalReader(self._causal, self._word_tokenizer, self._chat)
+        pad = self._word_tokenizer.tokenizer.pad_token_id or 0
         masked = MaskedLM(self._loaded.model, self._loaded.device, self._batch_tokens(_PADDED_TOKENS), pad)
-        return MaskedReader(masked, self._words, manner.pll, manner.position)
+        return MaskedReader(masked, self._word_tokenizer, self._options.pll, self._options.position)
 
     def _batch_tokens(self, on_cpu: int) -> int:
-        return self._manner.batch_tokens or (on_cpu if self._loaded.device.type == "cpu" else _ACCELERATOR_TOKENS)
+        if self._options.batch_tokens:
+            return self._options.batch_tokens
+        if self._loaded.device.type == "cpu":
+            return on_cpu
+        return _ACCELERATOR_TOKENS
 
     @cached_property
     def _causal(self) -> CausalLM:
@@ -188,64 +214,83 @@ class Engine:
 
     @cached_property
     def _chat(self) -> Chat:
-        return Chat(self._words.tokenizer, self._manner.chat)
+        return Chat(self._word_tokenizer.tokenizer, self._options.chat)
 
     @cached_property
     def _generator(self) -> TextGenerator:
-        return TextGenerator(self._loaded, self._causal, self._words, self._chat, self._manner.batch_tokens)
+        return TextGenerator(self._loaded, self._causal, self._word_tokenizer, self._chat, self._options.batch_tokens)
 
     @cached_property
-    def _chooser(self) -> ChoiceSelector:
-        return ChoiceSelector(self._causal.score, self._words, self._chat, self._loaded.window)
+    def _choice_selector(self) -> ChoiceSelector:
+        return ChoiceSelector(self._causal.score, self._word_tokenizer, self._chat, self._loaded.window)
 
-    def _columns(self, request: Slot, logits: Logits) -> Candidates:
-        # torch's softmax, as in the published system: numpy's may differ in the last bit, which decides ties.
-        probabilities = torch.softmax(torch.from_numpy(logits), dim=-1).numpy() if request.ranked else None
-        ids = self._words.single_ids(request.candidates, self._reader.begins_text(request))
+    def _candidates(self, request: Slot, logits: Logits) -> Candidates:
+        probabilities = None
+        if request.ranked:
+            # torch's softmax, as in refining-tse: numpy's may differ in the last bit, which decides ties.
+            probabilities = torch.softmax(torch.from_numpy(logits), dim=-1).numpy()
+        ids = self._word_tokenizer.single_ids(request.candidates, self._reader.begins_text(request))
         return candidate_columns(logits, probabilities, ids)
 
-    def _long_words(self, request: Slot) -> list[tuple[int, tuple[int, ...]]]:
-        """The candidates that need more than one token, with those."""
-        spelled = self._words.spell_all(request.candidates, self._reader.begins_text(request))
-        return [(i, ids) for i, ids in enumerate(spelled) if ids is not None and len(ids) > 1]
+    def _spellings(self, request: Slot) -> tuple[Tokens | None, ...]:
+        return self._word_tokenizer.spell_all(request.candidates, self._reader.begins_text(request))
 
-    def _cannot_be_compared(self, request: Slot) -> list[int]:
-        """Where one word's tokens begin another's, a model that reads from the left cannot prefer the longer one."""
-        spelled = self._words.spell_all(request.candidates, self._reader.begins_text(request))
-        return [
-            i
-            for i, ids in enumerate(spelled)
-            if any(ids and other and ids != other and _one_begins_other(ids, other) for other in spelled)
-        ]
+    def _long_words(self, request: Slot) -> list[tuple[int, Tokens]]:
+        """The index and the tokens of each candidate that needs more than one token."""
+        long_words = []
+        for index, ids in enumerate(self._spellings(request)):
+            if ids is not None and len(ids) > 1:
+                long_words.append((index, ids))
+        return long_words
 
-    def _with_long_words(
+    def _not_comparable(self, request: Slot) -> list[int]:
+        """Candidates whose tokens are the beginning of another's, or the other way round.
+
+        A model that reads from the left can never find the longer one more probable.
+        """
+        spellings = self._spellings(request)
+        indices = []
+        for index, ids in enumerate(spellings):
+            if not ids:
+                continue
+            if any(other and other != ids and _one_begins_other(ids, other) for other in spellings):
+                indices.append(index)
+        return indices
+
+    def _add_long_words(
         self, requests: Sequence[Slot], contexts: Sequence[Any], waiting: dict[int, Candidates]
-    ) -> Answered:
-        """Words of several tokens by the chain rule, one token after the other; they have no rank."""
-        columns = {entry: np.array(answer.logprobs, dtype=np.float64) for entry, answer in waiting.items()}
-        asked = [
-            (entry, word, ids)
-            for entry in waiting
-            for word, ids in self._long_words(requests[entry])
-            if self._reader.length(contexts[entry]) + len(ids) - 1 <= (self._loaded.window or math.inf)
-        ]
-        failed: dict[int, ModelError] = {}
-        for number, total in self._reader.spell([(contexts[entry], ids) for entry, _, ids in asked]):
-            entry, word, _ = asked[number]
-            if isinstance(total, ModelError):
-                failed[entry] = total
-            else:
-                columns[entry][word] = total
+    ) -> Answers:
+        """Add the log-probabilities of candidates of several tokens, by the chain rule. These have no rank."""
+        window = self._loaded.window or math.inf
+        logprobs: dict[int, Floats] = {}
+        # (context, candidate, tokens) of every word to be spelled.
+        spelled: list[tuple[int, int, Tokens]] = []
         for entry, answer in waiting.items():
-            if self._manner.kind == "causal":
-                columns[entry][self._cannot_be_compared(requests[entry])] = np.nan
-            whole = Response(replace(answer, logprobs=columns[entry]), tokens_in=self._reader.length(contexts[entry]))
-            yield entry, failed.get(entry, whole)
+            logprobs[entry] = np.array(answer.logprobs, dtype=np.float64)
+            for candidate, ids in self._long_words(requests[entry]):
+                if self._reader.length(contexts[entry]) + len(ids) - 1 <= window:
+                    spelled.append((entry, candidate, ids))
+        errors: dict[int, ModelError] = {}
+        words = [(contexts[entry], ids) for entry, _, ids in spelled]
+        for number, total in self._reader.spell(words):
+            entry, candidate, _ = spelled[number]
+            if isinstance(total, ModelError):
+                errors[entry] = total
+            else:
+                logprobs[entry][candidate] = total
+        for entry, answer in waiting.items():
+            if entry in errors:
+                yield entry, errors[entry]
+                continue
+            if self._options.kind == "causal":
+                logprobs[entry][self._not_comparable(requests[entry])] = np.nan
+            complete = replace(answer, logprobs=logprobs[entry])
+            yield entry, Response(complete, tokens_in=self._reader.length(contexts[entry]))
 
-    def _too_long(self, read: Any) -> bool:
-        return self._loaded.window is not None and self._reader.length(read) > self._loaded.window
+    def _is_too_long(self, item: Any) -> bool:
+        return self._loaded.window is not None and self._reader.length(item) > self._loaded.window
 
 
-def _one_begins_other(a: tuple[int, ...], b: tuple[int, ...]) -> bool:
-    short, long = sorted((a, b), key=len)
-    return long[: len(short)] == short
+def _one_begins_other(a: Tokens, b: Tokens) -> bool:
+    shared = min(len(a), len(b))
+    return a[:shared] == b[:shared]

@@ -1,6 +1,6 @@
-"""GGUF files (llama.cpp's format) as ordinary model folders: unpacked to float32 once, kept in the user's cache.
+"""Convert GGUF files (llama.cpp's format) to ordinary model folders, once, in float32, in the user's cache.
 
-transformers reads such a file too, but unpacks it anew at every load or, for some architectures, at every forward.
+transformers can read a GGUF file, but unpacks it again at every load or, for some architectures, at every forward pass.
 """
 
 from __future__ import annotations
@@ -21,35 +21,37 @@ from lmassay.storage.files import require_file, sha256
 from lmassay.storage.provenance import versions
 
 _FLOAT32_BYTES = 4
-_MARGIN = 50_000_000  # bytes for the tokenizer's files
+# Bytes for the tokenizer's files.
+_MARGIN = 50_000_000
 
-# How a byte-pair tokenizer cuts text before it merges, by llama.cpp's names. The first set single digits apart and go
-# on as GPT-2 does; transformers does not know them and would join a digit to the space before it.
+# How a byte-pair tokenizer splits text before it merges, by llama.cpp's names. The first group splits off single digits
+# and otherwise does as GPT-2; transformers does not know these names and would join a digit to the space before it.
 _SINGLE_DIGITS = frozenset({"smollm", "starcoder", "refact", "command-r", "codeshell", "exaone", "minerva-7b"})
+# These do exactly as GPT-2.
 _AS_GPT2 = frozenset({"gpt-2", "phi-2", "mpt", "olmo", "jais", "jina-es", "jina-de", "jina-v2-es", "jina-v2-de"})
-# These take a word that is in the vocabulary whole, and start a text with BOS unless the file says otherwise.
+# These keep a word whole if it is in the vocabulary, and begin a text with BOS unless the file says otherwise.
 _LLAMA3 = frozenset(
     {"llama3", "llama-v3", "llama-bpe", "falcon3", "falcon-h1", "pixtral", "midm-2.0", "lfm2", "jina-v5-nano"}
 )
 
-# Conversions take memory, and silence standard error for the whole process.
+# Conversions need memory, and silence standard error for the whole process.
 _one_at_a_time = threading.Lock()
 
 
 @dataclass(frozen=True, slots=True)
 class _Header:
-    """What a GGUF file says of itself."""
+    """What a GGUF file says about itself."""
 
     architecture: str
     parameters: int
     tokenizer: str
-    cut: str
+    pre_tokenizer: str
     adds_bos: bool
     adds_eos: bool
 
 
 def converted(path: Path, tell: Callable[[str], None] = lambda _: None, *, name: str = "") -> Path:
-    """The folder with the float32 version of a GGUF file, for ``from_pretrained``; made at the first call."""
+    """The folder with the float32 version of a GGUF file, for ``from_pretrained``; it is made at the first call."""
     require_file(path, "GGUF")
     digest = sha256(path)
     folder = cache.gguf_folder(digest)
@@ -75,26 +77,28 @@ def converted(path: Path, tell: Callable[[str], None] = lambda _: None, *, name:
 
 
 def _convert(path: Path, new: Path, tell: Callable[[str], None]) -> _Header:
-    # Imported before its bars are silenced: it keeps the standard error of that moment for its warnings.
+    # Imported before standard error is silenced: it keeps the stream of that moment for its warnings.
     import transformers  # noqa: F401
     from safetensors import SafetensorError
 
     header = _header(path)
     cache.require_space(new, _FLOAT32_BYTES * header.parameters + _MARGIN)
-    tell(f"unpacking {path.name}, {header.parameters / 1e6:.1f} million parameters, to float32; this is done once")
+    tell(f"converting {path.name}, {header.parameters / 1e6:.1f} million parameters, to float32; this is done once")
     try:
-        with _alone(path) as alone, _quiet():
-            model, used = _model(alone)
-            tokenizer, known = _tokenizer(alone, header)
-    except Exception as error:  # whatever transformers makes of a file that it does not understand
+        with _in_own_folder(path) as file, _quiet():
+            model, used = _model(file)
+            tokenizer, is_known = _tokenizer(file, header)
+    except Exception as error:
+        # transformers may raise anything for a file that it does not understand.
         raise DataError(
-            f"{path} (architecture {header.architecture!r}) cannot be converted: {error_with_location(error)}; "
-            f"take the same model as a folder with safetensors weights"
+            f"{path} (architecture {header.architecture!r}) cannot be converted: {error_with_location(error)}; use the same model "
+            f"as a folder with safetensors weights"
         ) from error
     if used != header.parameters:
-        tell(f"note: {header.parameters - used} numbers of {path.name} have no place in {type(model).__name__}")
-    if not known:
-        tell(f"note: {path.name} does not cut text in a known way ({header.cut or 'unnamed'}); it is cut as for GPT-2")
+        tell(f"note: {header.parameters - used} numbers of {path.name} are not used by {type(model).__name__}")
+    if not is_known:
+        pre_tokenizer = header.pre_tokenizer or "unnamed"
+        tell(f"note: {path.name} splits text in an unknown way ({pre_tokenizer}); it is split as for GPT-2")
     try:
         with _quiet():
             model.save_pretrained(new, max_shard_size="1000GB")
@@ -109,27 +113,30 @@ def _header(path: Path) -> _Header:
 
     try:
         reader = GGUFReader(path)
+        # Single values only: the others are the vocabulary and its merges, which are large.
         fields = {key: field.contents() for key, field in reader.fields.items() if len(field.data) == 1}
         parameters = sum(int(tensor.n_elements) for tensor in reader.tensors)
         architecture = str(fields["general.architecture"])
-    except Exception as error:  # a damaged file can break the reader anywhere
-        raise DataError(f"{path} is not a whole GGUF file: {error_with_location(error)}; fetch it again") from error
+    except Exception as error:
+        # A damaged file can break the reader anywhere.
+        raise DataError(f"{path} is not a complete GGUF file: {error_with_location(error)}; download it again") from error
     if int(fields.get("split.count", 1)) > 1:
         raise DataError(f"{path} is one part of a split model; join the parts with llama-gguf-split --merge")
-    tokenizer, cut = (str(fields.get(f"tokenizer.ggml.{key}", "")) for key in ("model", "pre"))
-    by_default = tokenizer == "llama" or cut in _LLAMA3
+    tokenizer = str(fields.get("tokenizer.ggml.model", ""))
+    pre_tokenizer = str(fields.get("tokenizer.ggml.pre", ""))
+    adds_bos_by_default = tokenizer == "llama" or pre_tokenizer in _LLAMA3
     return _Header(
         architecture=architecture,
         parameters=parameters,
         tokenizer=tokenizer,
-        cut=cut,
-        adds_bos=bool(fields.get("tokenizer.ggml.add_bos_token", by_default)),
+        pre_tokenizer=pre_tokenizer,
+        adds_bos=bool(fields.get("tokenizer.ggml.add_bos_token", adds_bos_by_default)),
         adds_eos=bool(fields.get("tokenizer.ggml.add_eos_token", False)),
     )
 
 
 def _model(path: Path) -> tuple[Any, int]:
-    """The model with its weights, and how many numbers of the file these are."""
+    """The model with its weights, and how many of the file's numbers it uses."""
     import torch
     from transformers import AutoConfig, AutoModelForCausalLM
     from transformers.modeling_gguf_pytorch_utils import load_gguf_checkpoint
@@ -137,20 +144,21 @@ def _model(path: Path) -> tuple[Any, int]:
     auto: Any = AutoModelForCausalLM
     unpack: Any = load_gguf_checkpoint
     config = AutoConfig.from_pretrained(path.parent, gguf_file=path.name, trust_remote_code=False)
+    # Without memory for weights, which are assigned below.
     with torch.device("meta"):
         model = auto.from_config(config, dtype=torch.float32, trust_remote_code=False)
-    found = unpack(str(path), return_tensors=True, model_to_load=model)["tensors"]
-    found = {name: tensor.to(torch.float32).contiguous() for name, tensor in found.items()}
-    odd = model.load_state_dict(found, strict=False, assign=True).unexpected_keys
+    unpacked = unpack(str(path), return_tensors=True, model_to_load=model)["tensors"]
+    weights = {name: tensor.to(torch.float32).contiguous() for name, tensor in unpacked.items()}
+    unexpected = model.load_state_dict(weights, strict=False, assign=True).unexpected_keys
     model.tie_weights()
-    empty = [name for name, tensor in model.state_dict().items() if tensor.is_meta]
-    if odd or empty:
-        raise ValueError(f"weights without a place: {odd[:3]}, places without weights: {empty[:3]}")
-    return model, sum(tensor.numel() for tensor in found.values())
+    missing = [name for name, tensor in model.state_dict().items() if tensor.is_meta]
+    if unexpected or missing:
+        raise ValueError(f"unexpected weights: {unexpected[:3]}, missing weights: {missing[:3]}")
+    return model, sum(tensor.numel() for tensor in weights.values())
 
 
 def _tokenizer(path: Path, header: _Header) -> tuple[Any, bool]:
-    """The tokenizer, and whether it is known to cut text as the file's own does."""
+    """The tokenizer, and whether it is known to split text as the file's own does."""
     from tokenizers import pre_tokenizers
     from transformers import AutoTokenizer
 
@@ -162,31 +170,32 @@ def _tokenizer(path: Path, header: _Header) -> tuple[Any, bool]:
         add_eos_token=header.adds_eos,
     )
     backend = tokenizer.backend_tokenizer
-    if header.tokenizer != "gpt2" or header.cut in _AS_GPT2:
+    if header.tokenizer != "gpt2" or header.pre_tokenizer in _AS_GPT2:
         return tokenizer, True
-    if header.cut in _SINGLE_DIGITS:
+    if header.pre_tokenizer in _SINGLE_DIGITS:
         steps = [pre_tokenizers.Digits(individual_digits=True), pre_tokenizers.ByteLevel(add_prefix_space=False)]
         backend.pre_tokenizer = pre_tokenizers.Sequence(steps)
         return tokenizer, True
-    backend.model.ignore_merges = header.cut in _LLAMA3
-    # transformers puts a sequence of steps where it knows the way, and leaves GPT-2's single one where it does not.
+    backend.model.ignore_merges = header.pre_tokenizer in _LLAMA3
+    # transformers sets a sequence of steps if it knows the name, and leaves GPT-2's single step if it does not.
     return tokenizer, isinstance(backend.pre_tokenizer, pre_tokenizers.Sequence)
 
 
 @contextlib.contextmanager
-def _alone(path: Path) -> Iterator[Path]:
-    """The file in a folder of its own: what lies beside it must not slip into the conversion."""
-    with tempfile.TemporaryDirectory(prefix="lmassay-") as place:
-        file = Path(place) / path.name
+def _in_own_folder(path: Path) -> Iterator[Path]:
+    """The file in a folder of its own, so that files next to it do not influence the conversion."""
+    with tempfile.TemporaryDirectory(prefix="lmassay-") as folder:
+        file = Path(folder) / path.name
         try:
             file.symlink_to(path.resolve())
-        except OSError:  # a system that reserves links for administrators
+        except OSError:
+            # Some systems reserve links for administrators.
             shutil.copyfile(path, file)
         yield file
 
 
 @contextlib.contextmanager
 def _quiet() -> Iterator[None]:
-    """Without transformers' progress bars; ``tell`` says what goes on."""
+    """Without transformers' progress bars; ``tell`` reports progress instead."""
     with contextlib.redirect_stderr(io.StringIO()):
         yield

@@ -1,4 +1,4 @@
-"""Weights and tokenizer into memory: safetensors only, no code from elsewhere, device and number format chosen."""
+"""Load weights and tokenizer into memory: safetensors only, no remote code; choose device and number format."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch
 
 @dataclass(frozen=True, slots=True)
 class LoadedModel:
-    """A model ready to be asked."""
+    """A model in memory, with its tokenizer."""
 
     model: Any
     tokenizer: Any
     device: torch.device
     window: int | None
-    """The longest sequence it was made for, in tokens."""
+    """The longest sequence that the model supports, in tokens; None if it is not known."""
 
 
 def choose_device(wanted: str) -> torch.device:
@@ -35,33 +35,42 @@ def choose_device(wanted: str) -> torch.device:
     if wanted == "auto":
         if torch.cuda.is_available():
             return torch.device("cuda")
-        return torch.device("mps" if torch.backends.mps.is_available() else "cpu")
+        if torch.backends.mps.is_available():
+            return torch.device("mps")
+        return torch.device("cpu")
     try:
         device = torch.device(wanted)
     except RuntimeError:
+        # Not the name of any device; refused below.
         device = torch.device("meta")
     if device.type not in ("cpu", "cuda", "mps", "xpu"):
-        raise ConfigError(f"model.device: '{wanted}' is no device to compute on; write auto, cpu, cuda, cuda:1 or mps")
+        raise ConfigError(f"model.device: '{wanted}' is not a device; write auto, cpu, cuda, cuda:1 or mps")
     if device.type == "cuda" and not torch.cuda.is_available():
         raise ConfigError("model.device: there is no CUDA device here; write auto or cpu")
     return device
 
 
 def choose_dtype(wanted: str, saved_as: str | None, device: torch.device) -> str:
-    """float32 on a CPU, unless the weights are bfloat16 and it has the instructions: without them bfloat16 is many
-    times slower. On an accelerator, what the weights were saved as."""
+    """The number format, by name.
+
+    On a CPU this is float32, unless the weights are bfloat16 and the CPU has instructions for it; without them,
+    bfloat16 is many times slower. On an accelerator it is the format that the weights were saved in.
+    """
     if wanted != "auto":
         return wanted
     if saved_as not in ("bfloat16", "float16"):
         return "float32"
     if device.type == "cpu":
-        return "bfloat16" if saved_as == "bfloat16" and _cpu_knows_bfloat16() else "float32"
+        if saved_as == "bfloat16" and _cpu_has_bfloat16():
+            return "bfloat16"
+        return "float32"
     if saved_as == "bfloat16" and device.type == "cuda" and not torch.cuda.is_bf16_supported():
         return "float32"
     return saved_as
 
 
-def _cpu_knows_bfloat16() -> bool:
+def _cpu_has_bfloat16() -> bool:
+    # Linux only; on other systems float32 is the safe choice.
     try:
         flags = Path("/proc/cpuinfo").read_text(encoding="ascii", errors="replace")
     except OSError:
@@ -72,7 +81,7 @@ def _cpu_knows_bfloat16() -> bool:
 def load(
     folder: Path, tokenizer: Any, kind: Kind, device: torch.device, dtype: str, trust_remote_code: bool
 ) -> LoadedModel:
-    """Read the weights of a folder whose tokenizer is there already."""
+    """Load the weights of a model folder whose tokenizer is already loaded."""
     with _quiet():
         model = _model(folder, kind, dtype, trust_remote_code)
     if kind == "masked" and tokenizer.mask_token_id is None:
@@ -90,7 +99,7 @@ def read_tokenizer(folder: Path, trust_remote_code: bool) -> Any:
             )
     except (OSError, ValueError, KeyError, TypeError, ImportError) as error:
         raise DataError(f"the tokenizer in {folder} cannot be read: {_first_line(error)}") from error
-    # What is too long for the model is counted by us; the library would only say so on the console.
+    # We report texts that are too long ourselves; the library would only print a warning.
     tokenizer.deprecation_warnings["sequence-length-is-longer-than-the-specified-maximum"] = True
     return tokenizer
 
@@ -107,34 +116,41 @@ def _model(folder: Path, kind: Kind, dtype: str, trust_remote_code: bool) -> Any
             output_loading_info=True,
         )
     except Exception as error:
-        # Whatever is wrong with files that somebody else made: a broken archive, sizes that do not fit, a new family.
+        # Anything can be wrong with the files: a broken archive, sizes that do not fit, an unknown architecture.
         raise DataError(f"the model in {folder} cannot be loaded: {_first_line(error)}") from error
     missing = sorted(info.get("missing_keys", ()))
     if missing:
         raise DataError(
             f"the weights in {folder} lack {len(missing)} parts of a {kind} language model ({missing[0]} …), which "
-            "would be filled with random numbers; take a checkpoint that has its language-model head"
+            "would be filled with random numbers; use a checkpoint with its language-model head"
         )
     return model
 
 
 def window_of(model: Any, tokenizer: Any) -> int | None:
+    """The longest sequence that a model supports, in tokens; None if nothing says so."""
     config = model.config.get_text_config()
     longest = getattr(config, "max_position_embeddings", None) or getattr(config, "n_positions", None)
     if longest is not None and config.model_type in ("roberta", "xlm-roberta", "camembert", "longformer", "mpnet"):
-        # These count positions from behind the padding token.
+        # These count positions from the one after the padding token.
         longest -= (config.pad_token_id or 0) + 1
-    limits = [int(n) for n in (longest, tokenizer.model_max_length) if n is not None and 0 < n < 10**9]
+    limits = []
+    for limit in (longest, tokenizer.model_max_length):
+        # A tokenizer without a limit has a huge number there.
+        if limit is not None and 0 < limit < 10**9:
+            limits.append(int(limit))
     return min(limits, default=None)
 
 
 def _first_line(error: BaseException) -> str:
-    return (str(error).strip().splitlines() or [error_with_location(error)])[0][:300]
+    lines = str(error).strip().splitlines()
+    first = lines[0] if lines else error_with_location(error)
+    return first[:300]
 
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """No bars and advice from the library while loading: what matters is told by us."""
+    """Without the library's progress bars and advice while loading; we report what matters."""
     library = logging.getLogger("transformers")
     level = library.level
     bars = transformers.utils.logging.is_progress_bar_enabled()

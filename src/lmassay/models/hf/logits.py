@@ -1,4 +1,4 @@
-"""From logits over the vocabulary to what a Slot asks: no vocabulary-sized array leaves this file."""
+"""Turn logits over the vocabulary into the answer to a Slot request. No vocabulary-sized array leaves this module."""
 
 from __future__ import annotations
 
@@ -9,53 +9,66 @@ from lmassay.errors import FatalModelError
 from lmassay.types import Candidates
 
 Floats = NDArray[np.float64]
-# The logarithm of a probability that a model computes as zero: finite, so that it can be stored and compared.
+
 LEAST = -1e9
-NO_NUMBERS = "the model computes no finite numbers (NaN or infinity); try dtype: float32, or check its weights"
+"""The logarithm of a probability that a model computes as zero: finite, so that it can be stored and compared."""
+
+NO_NUMBERS = "the model computes NaN or infinity; try dtype: float32, or check its weights"
 
 
 def candidate_columns(
     logits: NDArray[np.float32], probabilities: NDArray[np.float32] | None, ids: NDArray[np.int64]
 ) -> Candidates:
-    """Log-probability of the tokens ``ids`` (-1: no token) at one position; with ``probabilities`` rank and masses.
+    """The log-probability of each of the tokens ``ids`` (-1: not a token) at one position.
 
-    The vocabulary is ordered by float32 probability, as the published system does; equals have one rank.
+    With ``probabilities``, also the rank of each token and the probability mass above and below it. The vocabulary is
+    ordered by float32 probability, as in refining-tse; equal probabilities share a rank.
     """
-    known = ids >= 0
-    tokens = ids[known]
+    is_token = ids >= 0
+    tokens = ids[is_token]
+    # log softmax, with the largest logit subtracted so that exp cannot overflow.
     top = finite_top(logits)
     total = np.exp(logits - top).sum(dtype=np.float64)
-    logprobs = _spread(np.maximum(logits[tokens].astype(np.float64) - (top + np.log(total)), LEAST), known)
+    logprobs = np.maximum(logits[tokens].astype(np.float64) - (top + np.log(total)), LEAST)
     if probabilities is None:
-        return Candidates(logprobs)
+        return Candidates(_spread(logprobs, is_token))
     wanted = probabilities[tokens]
     ascending = np.sort(probabilities)
-    # Sums in double precision: the mass below a rare word is far smaller than a float32 sum could tell.
-    up_to = np.concatenate(([0.0], np.cumsum(ascending, dtype=np.float64)))
-    first, end = np.empty(len(wanted), dtype=np.int64), np.empty(len(wanted), dtype=np.int64)
-    # Sorted questions find their places several times faster.
+    # Sums in double precision: the mass below a rare word is far smaller than a float32 sum could resolve.
+    mass_up_to = np.concatenate(([0.0], np.cumsum(ascending, dtype=np.float64)))
+    first = np.empty(len(wanted), dtype=np.int64)
+    end = np.empty(len(wanted), dtype=np.int64)
+    # searchsorted is several times faster when its queries are sorted.
     order = np.argsort(wanted)
     first[order] = np.searchsorted(ascending, wanted[order], side="left")
     end[order] = np.searchsorted(ascending, wanted[order], side="right")
-    above, below = np.maximum(1 - up_to[end] / up_to[-1], 0.0), up_to[first] / up_to[-1]
     ranks = (len(logits) - end).astype(np.float64)
-    return Candidates(logprobs, *(_spread(column, known) for column in (ranks, above, below)))
+    mass_above = np.maximum(1 - mass_up_to[end] / mass_up_to[-1], 0.0)
+    mass_below = mass_up_to[first] / mass_up_to[-1]
+    return Candidates(
+        _spread(logprobs, is_token),
+        _spread(ranks, is_token),
+        _spread(mass_above, is_token),
+        _spread(mass_below, is_token),
+    )
 
 
-def _spread(values: Floats, known: NDArray[np.bool_]) -> Floats:
-    column = np.full(len(known), np.nan)
-    column[known] = values
+def _spread(values: Floats, is_token: NDArray[np.bool_]) -> Floats:
+    """One value per candidate: NaN for those that are not a token."""
+    column = np.full(len(is_token), np.nan)
+    column[is_token] = values
     return column
 
 
 def log_probability(logits: NDArray[np.float32], token: int) -> float:
     """The natural logarithm of one token's probability."""
     top = finite_top(logits)
-    return max(float(logits[token]) - top - float(np.log(np.exp(logits - top).sum(dtype=np.float64))), LEAST)
+    log_total = float(np.log(np.exp(logits - top).sum(dtype=np.float64)))
+    return max(float(logits[token]) - top - log_total, LEAST)
 
 
 def finite_top(logits: NDArray[np.float32]) -> float:
-    """The largest logit; a model that computes no numbers is told at once."""
+    """The largest logit. Raises a FatalModelError if the model does not compute finite numbers."""
     top = float(logits.max())
     if not np.isfinite(top):
         raise FatalModelError(NO_NUMBERS)

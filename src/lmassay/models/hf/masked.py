@@ -1,4 +1,4 @@
-"""Masked models: what fills a blank, in batches of like length, with only the blank going through the head."""
+"""Masked models: the word that fills a blank and the pseudo-log-likelihood of a text, in batches of similar length."""
 
 from __future__ import annotations
 
@@ -18,18 +18,19 @@ from lmassay.types import LogProbs, Slot
 
 Floats = NDArray[np.float64]
 Logits = NDArray[np.float32]
-Outcome = TypeVar("Outcome")
+Result = TypeVar("Result")
 Item = TypeVar("Item")
-# Enough for batches of like length, and some megabytes at most.
+
+# Enough to make batches of similar length, and a few megabytes at most.
 _BLANKS_AT_ONCE = 4096
 
 
 @dataclass(frozen=True, slots=True)
 class MaskedBlank:
-    """A sequence of tokens with a mask in it, and the place that is asked about."""
+    """A sequence of tokens with masks, and the position of the mask whose token is predicted."""
 
     ids: Tokens
-    place: int
+    position: int
 
 
 class MaskedLM:
@@ -42,118 +43,155 @@ class MaskedLM:
         self._batcher = Batcher(tokens)
 
     def fill(
-        self, blanks: Sequence[MaskedBlank], reduce: Callable[[int, Logits], Outcome]
-    ) -> Iterator[tuple[int, Outcome | ModelError]]:
-        """For each blank what ``reduce`` makes of its logits, shortest first; equal blanks are computed once."""
-        first: dict[MaskedBlank, int] = {}
-        twins: dict[int, list[int]] = {}
-        for place, blank in enumerate(blanks):
-            twins.setdefault(first.setdefault(blank, place), []).append(place)
-        order = sorted(twins, key=lambda place: len(blanks[place].ids))
+        self, blanks: Sequence[MaskedBlank], reduce: Callable[[int, Logits], Result]
+    ) -> Iterator[tuple[int, Result | ModelError]]:
+        """Yield, for each blank, its index and what ``reduce`` makes of its logits; the shortest blanks come first.
 
-        def work(places: Sequence[int]) -> Iterator[list[tuple[int, Outcome]]]:
-            values = self._logits([blanks[place] for place in places]).float().cpu().numpy()
-            for place, row in zip(places, values, strict=True):
-                yield [(twin, reduce(twin, row)) for twin in twins[place]]
+        Equal blanks are computed once.
+        """
+        first_index: dict[MaskedBlank, int] = {}
+        # The indices of equal blanks, by the first of them.
+        equal: dict[int, list[int]] = {}
+        for index, blank in enumerate(blanks):
+            first = first_index.setdefault(blank, index)
+            equal.setdefault(first, []).append(index)
 
-        def length(place: int) -> int:
-            return len(blanks[place].ids)
+        def length(index: int) -> int:
+            return len(blanks[index].ids)
 
-        take = by_padded_size(length)
-        for place, outcomes in zip(order, self._batcher.run(order, take, work), strict=True):
-            if isinstance(outcomes, ModelError):
-                yield from ((twin, outcomes) for twin in twins[place])
+        def work(indices: Sequence[int]) -> Iterator[list[tuple[int, Result]]]:
+            logits = self._logits([blanks[index] for index in indices]).float().cpu().numpy()
+            for first, row in zip(indices, logits, strict=True):
+                yield [(index, reduce(index, row)) for index in equal[first]]
+
+        order = sorted(equal, key=length)
+        batches = self._batcher.run(order, by_padded_size(length), work)
+        for first, results in zip(order, batches, strict=True):
+            if isinstance(results, ModelError):
+                for index in equal[first]:
+                    yield index, results
             else:
-                yield from outcomes
+                yield from results
 
     def _logits(self, blanks: Sequence[MaskedBlank]) -> torch.Tensor:
         inputs = padded([blank.ids for blank in blanks], self._device, self._pad)
-        return logits_at(self._model, inputs, [(line, blank.place) for line, blank in enumerate(blanks)])
+        cells = [(line, blank.position) for line, blank in enumerate(blanks)]
+        return logits_at(self._model, inputs, cells)
 
 
 @dataclass(frozen=True, slots=True)
 class PseudoLikelihoodText:
-    """A text as tokens, the places to be scored, and the word that each of them belongs to."""
+    """A text as tokens, the positions to be scored, and the number of the word that each of them belongs to."""
 
     ids: Tokens
-    places: Sequence[int]
+    positions: Sequence[int]
     words: Sequence[int]
 
 
 class MaskedReader:
-    """Hides a token and reads around it; the engine's Reader for masked models."""
+    """Masks tokens and predicts them from both sides: the engine's RequestReader for masked models."""
 
     def __init__(
-        self, masked: MaskedLM, words: WordTokenizer, pll: Literal["within_word_l2r", "original"], position: Position
+        self,
+        masked: MaskedLM,
+        tokenizer: WordTokenizer,
+        pll: Literal["within_word_l2r", "original"],
+        position: Position,
     ) -> None:
-        self._masked, self._words, self._pll, self._position = masked, words, pll, position
+        self._masked = masked
+        self._word_tokenizer = tokenizer
+        self._pll = pll
+        self._position = position
 
     def context(self, request: Slot) -> MaskedBlank:
-        return MaskedBlank(*self._words.blank(request.left, request.right, self._position))
+        ids, position = self._word_tokenizer.blank(request.left, request.right, self._position)
+        return MaskedBlank(ids, position)
 
     def begins_text(self, request: Slot) -> bool:
-        return not request.left.strip() and not self._words.space_before_blanks
+        return not request.left.strip() and not self._word_tokenizer.space_before_blanks
 
     def text(self, request: LogProbs) -> PseudoLikelihoodText | None:
         if request.messages:
-            raise ModelError("a masked model does not chat; give a context, or take a causal model")
-        text = PseudoLikelihoodText(*self._words.masked_text(request.context, request.continuation))
-        return text if text.places else None
+            raise ModelError("a masked model does not chat; give a context, or use a causal model")
+        ids, positions, words = self._word_tokenizer.masked_text(request.context, request.continuation)
+        if not positions:
+            return None
+        return PseudoLikelihoodText(ids, positions, words)
 
-    def length(self, read: MaskedBlank | PseudoLikelihoodText) -> int:
-        return len(read.ids)
+    def length(self, item: MaskedBlank | PseudoLikelihoodText) -> int:
+        return len(item.ids)
 
     def fill(
-        self, contexts: Sequence[MaskedBlank], reduce: Callable[[int, Logits], Outcome]
-    ) -> Iterator[tuple[int, Outcome | ModelError]]:
+        self, contexts: Sequence[MaskedBlank], reduce: Callable[[int, Logits], Result]
+    ) -> Iterator[tuple[int, Result | ModelError]]:
         return self._masked.fill(contexts, reduce)
 
     def spell(self, words: Sequence[tuple[MaskedBlank, Tokens]]) -> Iterator[tuple[int, float | ModelError]]:
-        for place, values in self._sums(words, self._spelled):
-            yield place, values if isinstance(values, ModelError) else float(values.sum())
+        for index, values in self._score_blanks(words, self._blanks_of_word):
+            if isinstance(values, ModelError):
+                yield index, values
+            else:
+                yield index, float(values.sum())
 
     def score(self, texts: Sequence[PseudoLikelihoodText]) -> Iterator[tuple[int, Floats | ModelError]]:
-        return self._sums(texts, self._hidden_in_turn)
+        return self._score_blanks(texts, self._blanks_of_text)
 
-    def _spelled(self, word: tuple[MaskedBlank, Tokens]) -> Iterator[tuple[MaskedBlank, int]]:
-        """A word of several tokens, one after the other: those before it are seen, those behind it hidden."""
+    def _blanks_of_word(self, word: tuple[MaskedBlank, Tokens]) -> Iterator[tuple[MaskedBlank, int]]:
+        """The blanks of a word of several tokens, from left to right: earlier tokens are visible, later ones masked."""
         context, ids = word
-        before, after = context.ids[: context.place], context.ids[context.place + 1 :]
-        for k, token in enumerate(ids):
-            yield MaskedBlank((*before, *ids[:k], *([self._mask] * (len(ids) - k)), *after), context.place + k), token
+        before = context.ids[: context.position]
+        after = context.ids[context.position + 1 :]
+        for number, token in enumerate(ids):
+            masks = (self._mask,) * (len(ids) - number)
+            row = (*before, *ids[:number], *masks, *after)
+            yield MaskedBlank(row, context.position + number), token
 
-    def _hidden_in_turn(self, text: PseudoLikelihoodText) -> Iterator[tuple[MaskedBlank, int]]:
-        """Pseudo-log-likelihood: each token hidden in turn; within_word_l2r also hides the rest of its word."""
-        for k, (at, word) in enumerate(zip(text.places, text.words, strict=True)):
-            hidden = {at}
+    def _blanks_of_text(self, text: PseudoLikelihoodText) -> Iterator[tuple[MaskedBlank, int]]:
+        """The blanks of a text's pseudo-log-likelihood (Salazar et al. 2020): each token is masked in turn.
+
+        ``within_word_l2r`` also masks the later tokens of the same word (Kauf & Ivanova 2023).
+        """
+        for number, (position, word) in enumerate(zip(text.positions, text.words, strict=True)):
+            row = list(text.ids)
+            row[position] = self._mask
             if self._pll == "within_word_l2r":
-                hidden |= {p for p, w in zip(text.places[k:], text.words[k:], strict=True) if w == word}
-            row = tuple(self._mask if i in hidden else token for i, token in enumerate(text.ids))
-            yield MaskedBlank(row, at), text.ids[at]
+                for later, later_word in zip(text.positions[number:], text.words[number:], strict=True):
+                    if later_word == word:
+                        row[later] = self._mask
+            yield MaskedBlank(tuple(row), position), text.ids[position]
 
-    def _sums(
+    def _score_blanks(
         self, items: Sequence[Item], blanks_of: Callable[[Item], Iterator[tuple[MaskedBlank, int]]]
     ) -> Iterator[tuple[int, Floats | ModelError]]:
-        """The scores of each item's blanks, some items at a time: a long text alone makes hundreds of blanks."""
+        """Score the blanks of each item, some items at a time: a long text alone has hundreds of blanks."""
         waiting: list[tuple[int, MaskedBlank, int]] = []
-        for place, item in enumerate(items):
-            waiting += [(place, blank, target) for blank, target in blanks_of(item)]
-            if len(waiting) >= _BLANKS_AT_ONCE or place == len(items) - 1:
-                yield from self._scored(waiting)
+        for index, item in enumerate(items):
+            for blank, target in blanks_of(item):
+                waiting.append((index, blank, target))
+            if len(waiting) >= _BLANKS_AT_ONCE or index == len(items) - 1:
+                yield from self._score_waiting(waiting)
                 waiting = []
 
-    def _scored(self, blanks: Sequence[tuple[int, MaskedBlank, int]]) -> Iterator[tuple[int, Floats | ModelError]]:
-        def reduce(entry: int, logits: Logits) -> float:
-            return log_probability(logits, blanks[entry][2])
+    def _score_waiting(
+        self, waiting: Sequence[tuple[int, MaskedBlank, int]]
+    ) -> Iterator[tuple[int, Floats | ModelError]]:
+        """The log-probabilities of the target tokens in (item, blank, target), collected by item."""
 
-        scores = dict(self._masked.fill([blank for _, blank, _ in blanks], reduce))
-        found: dict[int, list[float | ModelError]] = {}
-        for entry, (place, _, _) in enumerate(blanks):
-            found.setdefault(place, []).append(scores[entry])
-        for place, values in found.items():
-            failed = next((value for value in values if isinstance(value, ModelError)), None)
-            yield place, failed or np.array(values, dtype=np.float64)
+        def reduce(entry: int, logits: Logits) -> float:
+            _, _, target = waiting[entry]
+            return log_probability(logits, target)
+
+        scores = dict(self._masked.fill([blank for _, blank, _ in waiting], reduce))
+        scores_of: dict[int, list[float | ModelError]] = {}
+        for entry, (index, _, _) in enumerate(waiting):
+            scores_of.setdefault(index, []).append(scores[entry])
+        for index, values in scores_of.items():
+            errors = [value for value in values if isinstance(value, ModelError)]
+            if errors:
+                yield index, errors[0]
+            else:
+                yield index, np.array(values, dtype=np.float64)
 
     @property
     def _mask(self) -> int:
-        return int(self._words.tokenizer.mask_token_id)
+        return int(self._word_tokenizer.tokenizer.mask_token_id)

@@ -1,4 +1,4 @@
-"""Any Hugging Face masked or causal language model on this machine: a folder, a GGUF file or a fetched hub name."""
+"""Hugging Face models on this machine, masked or causal: a folder, a GGUF file or a downloaded hub name."""
 
 from __future__ import annotations
 
@@ -14,20 +14,22 @@ from lmassay.errors import ConfigError, MissingExtra, ModelError
 from lmassay.models.hf.source import ModelSource, find_source
 from lmassay.types import Generate, LogProbs, Response, Slot, canonical
 
-Placed = tuple[int, Response]
-# The model that was asked last, for the next run to ask: a sweep loads its weights once, and holds one model at a time.
+IndexedResponse = tuple[int, Response]
+
+# The engine of the model that was used last, by its key. The next run can use it, so a sweep loads the weights once and
+# has one model in memory at a time.
 _LOADED: dict[str, Any] = {}
 
 
 class HuggingFace(Model):
     """A local language model.
 
-    ``prefix`` is what stands before a text: ``auto`` (what the tokenizer itself puts there; before a text that is
-    scored from its first token on, the token between documents), ``none``, ``bos``, ``eos`` or a token.
-    ``leading_space`` puts a space before a text; left out, only before the blanks of RoBERTa-like models.
-    ``chat: auto`` writes messages by the model's own chat template, where it has one; ``never``, or without a template,
-    a single message is the bare text and several are a transcript.
-    ``pll`` is how masked models score a text. ``position: counted`` reads blanks where refining-tse as released does.
+    ``prefix`` is what precedes a text: ``auto``, ``none``, ``bos``, ``eos`` or a token. ``auto`` is what the tokenizer
+    itself puts there; before a text that is scored from its first token, it is the token between documents.
+    ``leading_space`` puts a space before a text; by default this is done only for blanks of RoBERTa-like models.
+    ``chat: auto`` writes messages with the model's own chat template. With ``never``, or without a template, a single
+    message is plain text and several are a transcript.
+    ``pll`` is how masked models score a text. ``position: counted`` reads blanks where the released refining-tse does.
     """
 
     name = "hf"
@@ -50,11 +52,19 @@ class HuggingFace(Model):
         trust_remote_code: bool = False,
         base_dir: Path = Path(),
     ) -> None:
-        self._model, self._revision, self._base = model, revision, base_dir
-        self._kind, self._device, self._dtype = kind, device, dtype
-        self._prefix, self._leading_space = prefix, leading_space
-        self._pll, self._position, self._chat = pll, position, chat
-        self._batch_tokens, self._threads = batch_tokens, threads
+        self._model = model
+        self._revision = revision
+        self._base = base_dir
+        self._kind = kind
+        self._device = device
+        self._dtype = dtype
+        self._prefix = prefix
+        self._leading_space = leading_space
+        self._pll = pll
+        self._position = position
+        self._chat = chat
+        self._batch_tokens = batch_tokens
+        self._threads = threads
         self._trust_remote_code = trust_remote_code
         self.label = label or Path(model).name.removesuffix(".gguf") or self.name
 
@@ -62,61 +72,75 @@ class HuggingFace(Model):
 
     @cached_property
     def source(self) -> ModelSource:
+        """The files of the model."""
         return find_source(self._model, self._revision, self._base)
 
     @property
     def kind(self) -> Literal["masked", "causal"]:
-        return self.source.kind if self._kind == "auto" else self._kind
+        """Whether the model fills in blanks or continues texts."""
+        if self._kind == "auto":
+            return self.source.kind
+        return self._kind
 
     @property
     def can(self) -> frozenset[str]:  # type: ignore[override]  # known from the checkpoint
-        both = {"slot", "logprobs", "train"}
-        return frozenset(both if self.kind == "masked" else both | {"generate", "choices"})
+        if self.kind == "masked":
+            return frozenset({"slot", "logprobs", "train"})
+        return frozenset({"slot", "logprobs", "train", "generate", "choices"})
 
     @property
     def sees_right(self) -> bool:  # type: ignore[override]  # known from the checkpoint
-        """Whether what stands behind a blank has a say in it."""
+        """Whether the text after a blank influences what fills it."""
         return self.kind == "masked"
 
     def check(self) -> None:
         self.source.check()
         if self._position == "counted" and self.kind == "causal":
-            raise ConfigError("model.position: a causal model has no blank to look for; leave it out")
+            raise ConfigError("model.position: a causal model has no mask to look for; leave this option out")
         if self._prefix != "auto" and self.kind == "masked":
-            raise ConfigError("model.prefix: a masked model reads a text between its own marks; leave it out")
+            raise ConfigError("model.prefix: a masked model always uses its own special tokens; leave this option out")
         if self._chat != "auto" and self.kind == "masked":
-            raise ConfigError("model.chat: a masked model does not chat; leave it out")
+            raise ConfigError("model.chat: a masked model does not chat; leave this option out")
         if self.kind == "causal" and self.source.is_encoder:
-            raise ConfigError(f"model.kind: {self.source.name} reads in both directions and cannot be read as causal")
+            raise ConfigError(
+                f"model.kind: {self.source.name} reads in both directions and cannot be used as a causal model"
+            )
 
     def identity(self) -> Mapping[str, Any]:
         engine = self._engine_module()
-        own: dict[str, Any] = {"name": self.name, "model": self.source.name, "weights": self.source.fingerprint}
-        own |= {"revision": self.source.revision[:12]} if self.source.revision else {}
-        own |= engine.numbers(self.source, self._device, self._dtype)
-        own |= self._words.policy(self.kind == "masked")
-        own |= {"pll": self._pll} if self.kind == "masked" else {}
-        own |= {"position": self._position} if self._position != "found" else {}
-        own |= {"chat": self._chat} if self._chat != "auto" else {}
-        own |= {"trust_remote_code": True} if self._trust_remote_code else {}
-        return own
+        source = self.source
+        identity: dict[str, Any] = {"name": self.name, "model": source.name, "weights": source.fingerprint}
+        if source.revision:
+            identity["revision"] = source.revision[:12]
+        identity.update(engine.device_and_dtype(source, self._device, self._dtype))
+        identity.update(self._word_tokenizer.policy(self.kind == "masked"))
+        # Options at their defaults are left out, so that signatures stay short.
+        if self.kind == "masked":
+            identity["pll"] = self._pll
+        if self._position != "found":
+            identity["position"] = self._position
+        if self._chat != "auto":
+            identity["chat"] = self._chat
+        if self._trust_remote_code:
+            identity["trust_remote_code"] = True
+        return identity
 
-    # --- the three verbs ----------------------------------------------------------------------------------------------
+    # --- requests -----------------------------------------------------------------------------------------------------
 
-    def slot(self, requests: Sequence[Slot]) -> Iterator[Placed]:
-        return self._told(self._engine.slot(requests))
+    def slot(self, requests: Sequence[Slot]) -> Iterator[IndexedResponse]:
+        return _errors_as_responses(self._engine.slot(requests))
 
-    def logprobs(self, requests: Sequence[LogProbs]) -> Iterator[Placed]:
-        return self._told(self._engine.logprobs(requests))
+    def logprobs(self, requests: Sequence[LogProbs]) -> Iterator[IndexedResponse]:
+        return _errors_as_responses(self._engine.logprobs(requests))
 
-    def generate(self, requests: Sequence[Generate]) -> Iterator[Placed]:
-        return self._told(self._engine.generate(requests))
+    def generate(self, requests: Sequence[Generate]) -> Iterator[IndexedResponse]:
+        return _errors_as_responses(self._engine.generate(requests))
 
-    # --- for those who train it -------------------------------------------------------------------------------------
+    # --- for training -------------------------------------------------------------------------------------------------
 
     @cached_property
     def folder(self) -> Path:
-        """Config, tokenizer and safetensors weights; of a GGUF file what it was turned into."""
+        """The folder with config, tokenizer and safetensors weights; for a GGUF file, its conversion."""
         if not self.source.is_gguf:
             return self.source.path
         self._engine_module()
@@ -126,25 +150,28 @@ class HuggingFace(Model):
 
     @property
     def device(self) -> str:
-        """As asked for: auto, cpu, cuda:1 …"""
+        """The device as the user wrote it: auto, cpu, cuda:1 …"""
         return self._device
 
     @property
     def dtype(self) -> str:
-        """The number format that was asked for, or is chosen for this machine."""
-        return str(self._engine_module().numbers(self.source, self._device, self._dtype)["dtype"])
+        """The number format: the user's choice, or the one chosen for this machine."""
+        return str(self._engine_module().device_and_dtype(self.source, self._device, self._dtype)["dtype"])
 
     @property
     def threads(self) -> int | None:
+        """The number of threads, if the user set one."""
         return self._threads
 
     @property
     def trust_remote_code(self) -> bool:
+        """Whether code that comes with the model may run."""
         return self._trust_remote_code
 
     # --- inside -----------------------------------------------------------------------------------------------------
 
     def _engine_module(self) -> Any:
+        # Imported late: torch takes seconds to import, and is an optional dependency.
         try:
             from lmassay.models.hf import engine
         except ModuleNotFoundError as error:
@@ -154,41 +181,55 @@ class HuggingFace(Model):
         return engine
 
     @cached_property
-    def _words(self) -> Any:
-        words = self._engine_module().open_words(
-            self.folder, self._prefix, self._leading_space, self._trust_remote_code
-        )
-        return words
+    def _word_tokenizer(self) -> Any:
+        engine = self._engine_module()
+        return engine.open_tokenizer(self.folder, self._prefix, self._leading_space, self._trust_remote_code)
 
     @property
     def _engine(self) -> Any:
         if self._key not in _LOADED:
-            # Another model's weights make room first.
+            # The weights of the other model are freed first.
             _LOADED.clear()
-            _LOADED[self._key] = self._opened()
+            _LOADED[self._key] = self._open_engine()
         return _LOADED[self._key]
 
     @cached_property
     def _key(self) -> str:
         return canonical([dict(self.identity()), str(self.folder), self._batch_tokens, self._threads])
 
-    def _opened(self) -> Any:
+    def _open_engine(self) -> Any:
         engine = self._engine_module()
-        return engine.Engine(
-            engine.open_model(
-                self.folder, self.source, self._words, self.kind, self._device, self._dtype, self._trust_remote_code
-            ),
-            self._words,
-            engine.EngineOptions(self.kind, self._pll, self._position, self._chat, self._batch_tokens, self._threads),
+        loaded = engine.open_model(
+            folder=self.folder,
+            source=self.source,
+            tokenizer=self._word_tokenizer,
+            kind=self.kind,
+            device=self._device,
+            dtype=self._dtype,
+            trust_remote_code=self._trust_remote_code,
         )
+        options = engine.EngineOptions(
+            kind=self.kind,
+            pll=self._pll,
+            position=self._position,
+            chat=self._chat,
+            batch_tokens=self._batch_tokens,
+            threads=self._threads,
+        )
+        return engine.Engine(loaded, self._word_tokenizer, options)
 
-    def _told(self, answers: Iterator[tuple[int, Response | ModelError]]) -> Iterator[Placed]:
-        for place, answer in answers:
-            yield place, Response(error=str(answer)) if isinstance(answer, ModelError) else answer
+
+def _errors_as_responses(answers: Iterator[tuple[int, Response | ModelError]]) -> Iterator[IndexedResponse]:
+    """Report an error that concerns one request as the response to it."""
+    for index, answer in answers:
+        if isinstance(answer, ModelError):
+            yield index, Response(error=str(answer))
+        else:
+            yield index, answer
 
 
 class SmolLM2(HuggingFace):
-    """The default model: SmolLM2-135M-Instruct, a small real causal model of English, from a Python package."""
+    """The default model: SmolLM2-135M-Instruct, a small causal model of English that comes in a Python package."""
 
     def __init__(
         self,

@@ -7,6 +7,8 @@ compute in the node's own sequence.
 A :class:`PrefixReader` reads one tree after another and keeps the keys and values of the path that it read last. Each
 distinct beginning therefore goes through the model once, however small the trees are. A :class:`DecodingTree` generates
 answers that grow out of the tree of their prompts.
+
+Columns are positions in the attention of a row: first those of the cached prefix, then those of the nodes.
 """
 
 from __future__ import annotations
@@ -23,30 +25,33 @@ from transformers import DynamicCache
 from lmassay.models.hf.batches import Tokens, logits_at
 
 Columns = NDArray[np.int64]
-# Keys and values: batch × heads × tokens × width.
-Layer = tuple[torch.Tensor, torch.Tensor]
-# A shared beginning shorter than this is read again: remembering it would cost as much.
-WORTH_REMEMBERING = 32
+
+LayerCache = tuple[torch.Tensor, torch.Tensor]
+"""Keys and values of one layer: batch x heads x tokens x width."""
+
+MIN_CACHED_PREFIX = 32
+"""Tokens. A shorter shared prefix is read again: keeping it would cost as much."""
 
 
 @dataclass(frozen=True, slots=True)
 class PrefixTree:
-    """A row of nodes behind a trunk that was read before; columns count the trunk first, then the nodes."""
+    """The nodes of a tree, in one row after a prefix that was read before."""
 
     tokens: NDArray[np.int64]
     depths: NDArray[np.int64]
     owners: NDArray[np.int64]
-    """For each node the first sequence that it belongs to."""
-    paths: list[NDArray[np.int64]]
+    """For each node the index of the first sequence that contains it."""
+    paths: list[Columns]
     """For each sequence the columns along its path."""
-    trunk: int
+    cached: int
+    """The length of the cached prefix."""
 
-    def sees(self) -> NDArray[np.bool_]:
+    def visible(self) -> NDArray[np.bool_]:
         """Which columns each node attends to: its ancestors and itself."""
-        seen = np.zeros((len(self.tokens), self.trunk + len(self.tokens)), dtype=bool)
+        visible = np.zeros((len(self.tokens), self.cached + len(self.tokens)), dtype=bool)
         for node, (owner, depth) in enumerate(zip(self.owners, self.depths, strict=True)):
-            seen[node, self.paths[owner][: depth + 1]] = True
-        return seen
+            visible[node, self.paths[owner][: depth + 1]] = True
+        return visible
 
 
 def common_prefix(a: Tokens, b: Tokens) -> int:
@@ -60,213 +65,251 @@ def common_prefix(a: Tokens, b: Tokens) -> int:
 
 
 def distinct_tokens(sequences: Sequence[Tokens]) -> int:
-    """How many nodes the tree of sorted sequences has."""
-    before = ((), *sequences)
-    return sum(len(row) - common_prefix(last, row) for last, row in zip(before, sequences, strict=False))
+    """The number of nodes in the tree of sorted sequences."""
+    nodes = 0
+    previous: Tokens = ()
+    for sequence in sequences:
+        nodes += len(sequence) - common_prefix(previous, sequence)
+        previous = sequence
+    return nodes
 
 
 def take_nodes(sequences: Sequence[Tokens], start: int, budget: int) -> int:
-    """Where the row that begins at ``start`` ends, if it may hold ``budget`` nodes; sequences must be sorted."""
+    """Where the row that begins at ``start`` ends if it may have ``budget`` nodes; sequences must be sorted."""
     return _take(sequences, start, budget, len(sequences[start]))
 
 
 def take_new_nodes(sequences: Sequence[Tokens], start: int, budget: int) -> int:
-    """The same where the path of the sequence before is remembered: only what is new counts.
+    """Like :func:`take_nodes` if the path of the sequence before is cached: only new nodes count.
 
-    Behind a long sequence there is always some room: most that follow differ from it in a few tokens only.
+    After a long sequence there is always some room, because most that follow differ from it in a few tokens only.
     """
-    known = common_prefix(sequences[start - 1], sequences[start]) if start else 0
-    return _take(sequences, start, budget, len(sequences[start]) - known, slack=budget // 4)
+    shared = common_prefix(sequences[start - 1], sequences[start]) if start else 0
+    return _take(sequences, start, budget, len(sequences[start]) - shared, slack=budget // 4)
 
 
 def take_branches(sequences: Sequence[Tokens], start: int, budget: int, room: int) -> int:
-    """The same where behind each sequence ``room`` more tokens may grow; all are kept, hence counted."""
+    """Like :func:`take_nodes` if up to ``room`` tokens are generated after each sequence; all are kept and count."""
     return _take(sequences, start, budget, len(sequences[start]) + room, slack=budget // 4, room=room)
 
 
 def _take(sequences: Sequence[Tokens], start: int, budget: int, first: int, slack: int = 0, room: int = 0) -> int:
-    end, nodes, most = start + 1, first, max(budget, first + slack)
+    """The end of a row whose first sequence has ``first`` nodes."""
+    end = start + 1
+    nodes = first
+    max_nodes = max(budget, first + slack)
     while end < len(sequences) and budget > 1:
         added = len(sequences[end]) - common_prefix(sequences[end - 1], sequences[end]) + room
         nodes += added
-        # What adds nothing costs nothing, as long as there is memory for more than one at all.
-        if added and nodes > most:
+        # A sequence that adds no nodes costs nothing, as long as there is memory for more than one at all.
+        if added and nodes > max_nodes:
             break
         end += 1
     return end
 
 
-def grow(sequences: Sequence[Tokens], trunk: Tokens = ()) -> PrefixTree:
-    """The tree of sorted sequences; what the first ones share with the trunk makes no nodes."""
+def build_tree(sequences: Sequence[Tokens], cached: Tokens = ()) -> PrefixTree:
+    """The tree of sorted sequences. What the first ones share with the cached prefix has no nodes."""
     tokens: list[int] = []
     depths: list[int] = []
     owners: list[int] = []
-    paths: list[NDArray[np.int64]] = []
-    before, path = trunk, list(range(len(trunk)))
+    paths: list[Columns] = []
+    previous = cached
+    path = list(range(len(cached)))
     for owner, sequence in enumerate(sequences):
-        del path[common_prefix(before, sequence) :]
+        del path[common_prefix(previous, sequence) :]
         for depth in range(len(path), len(sequence)):
-            path.append(len(trunk) + len(tokens))
+            path.append(len(cached) + len(tokens))
             tokens.append(sequence[depth])
             depths.append(depth)
             owners.append(owner)
         paths.append(_integers(path))
-        before = sequence
-    return PrefixTree(_integers(tokens), _integers(depths), _integers(owners), paths, len(trunk))
+        previous = sequence
+    return PrefixTree(_integers(tokens), _integers(depths), _integers(owners), paths, len(cached))
 
 
 def _integers(values: Sequence[int]) -> NDArray[np.int64]:
     return np.array(values, dtype=np.int64)
 
 
-# --- reading tree after tree ------------------------------------------------------------------------------------------
+# --- reading one tree after another -----------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
 class CachedPath:
-    """A path that was read, and the keys and values that each layer has of it."""
+    """A sequence that the model has read, and each layer's keys and values for it."""
 
     tokens: Tokens = ()
-    layers: tuple[Layer, ...] = ()
+    layers: tuple[LayerCache, ...] = ()
+
+    def up_to(self, length: int) -> CachedPath:
+        """The first ``length`` tokens of the path."""
+        layers = [(keys[:, :, :length], values[:, :, :length]) for keys, values in self.layers]
+        return CachedPath(self.tokens[:length], tuple(layers))
 
 
 @dataclass(frozen=True, slots=True)
 class BatchLayout:
-    """Sequences as a model takes them in, and where in them each token of each sequence lies."""
+    """The model's inputs for some sequences, and where in them each token of each sequence is.
+
+    Without a tree, sequences are the lines of a padded rectangle.
+    """
 
     inputs: dict[str, Any]
     tree: PrefixTree | None = None
 
-    def cell(self, sequence: int, at: int) -> tuple[int, int]:
-        return (sequence, at) if self.tree is None else (0, int(self.tree.paths[sequence][at]) - self.tree.trunk)
+    def cell(self, sequence: int, position: int) -> tuple[int, int]:
+        """The (line, position) in the inputs of a token of a sequence."""
+        if self.tree is None:
+            return sequence, position
+        return 0, int(self.tree.paths[sequence][position]) - self.tree.cached
 
 
 class PrefixReader:
-    """A way through sorted sequences; remembers the last one only."""
+    """Lays sorted sequences out as trees, and caches the path of the last one."""
 
-    def __init__(self, model: Any, device: torch.device, worth: int = WORTH_REMEMBERING) -> None:
-        self._model, self._device, self._worth = model, device, worth
+    def __init__(self, model: Any, device: torch.device, min_prefix: int = MIN_CACHED_PREFIX) -> None:
+        self._model = model
+        self._device = device
+        self._min_prefix = min_prefix
         self._last = CachedPath()
 
-    def lay(self, rows: Sequence[Tokens], asked: Sequence[int], remember: bool) -> BatchLayout:
-        """One row that holds the tree of the sequences; ``asked`` says from which place on each must be read anew."""
-        return BatchLayout(*self._lay(rows, asked, remember))
+    def layout(self, rows: Sequence[Tokens], first_needed: Sequence[int], use_cache: bool) -> BatchLayout:
+        """One row with the tree of the sequences.
 
-    def keep(self, laid: BatchLayout, row: Tokens) -> None:
-        """Remember the last of the sequences that were laid and have been read by now."""
-        if laid.tree is None or "past_key_values" not in laid.inputs:
+        ``first_needed`` is, for each sequence, the first position whose logits are needed: from there on, the sequence
+        is not taken from the cache.
+        """
+        inputs, tree = self._layout(rows, first_needed, use_cache)
+        return BatchLayout(inputs, tree)
+
+    def remember(self, layout: BatchLayout, last_row: Tokens) -> None:
+        """Cache the path of the last sequence of a layout that the model has read by now."""
+        if layout.tree is None or "past_key_values" not in layout.inputs:
             self._last = CachedPath()
         else:
-            self._keep(laid.tree, laid.inputs["past_key_values"], row)
+            self._remember(layout.tree, layout.inputs["past_key_values"], last_row)
 
     def read(self, rows: Sequence[Tokens], nodes: int) -> tuple[list[Columns], Any]:
-        """What the model knows of the sequences, each distinct beginning once, and the columns that each of them has.
+        """Read the sequences, each distinct prefix once: the columns of each sequence, and the cache of them all.
 
         ``nodes`` is how many tokens are read at a time.
         """
         paths: list[Columns] = []
-        pieces: list[list[Layer]] = []
-        columns = start = 0
+        pieces: list[list[LayerCache]] = []
+        columns = 0
+        start = 0
         while start < len(rows):
             end = take_new_nodes(rows, start, nodes)
-            inputs, tree = self._lay(rows[start:end], [len(row) for row in rows[start:end]], remember=True)
-            memory = inputs["past_key_values"]
+            part = rows[start:end]
+            inputs, tree = self._layout(part, [len(row) for row in part], use_cache=True)
+            cache = inputs["past_key_values"]
             if len(tree.tokens):
-                # Nothing is asked yet, so a single node goes through the head.
+                # No logits are needed yet, so a single node goes through the head.
                 logits_at(self._model, inputs, [(0, 0)])
-            # The trunk of the first tree comes from elsewhere; later ones are among the columns already.
-            known = tree.trunk if start else 0
-            new = tree.trunk + len(tree.tokens) - known
-            lies = np.concatenate([*(path[:known] for path in paths[-1:]), np.arange(columns, columns + new)])
-            paths += [lies[path] for path in tree.paths]
+            # The cached prefix of the first tree was read for other rows; that of a later one is among our columns.
+            known = tree.cached if start else 0
+            new = tree.cached + len(tree.tokens) - known
+            # Where the columns of this tree are among the columns of all trees.
+            column_at = np.arange(columns, columns + new)
+            if paths:
+                column_at = np.concatenate([paths[-1][:known], column_at])
+            paths += [column_at[path] for path in tree.paths]
             if new:
-                pieces.append([(layer.keys[:, :, known:], layer.values[:, :, known:]) for layer in memory.layers])
-            self._keep(tree, memory, rows[end - 1])
-            columns, start = columns + new, end
-        layers = (
-            [torch.cat(parts, dim=2) for parts in zip(*layer, strict=True)] for layer in zip(*pieces, strict=True)
-        )
-        return paths, memory_of((keys, values) for keys, values in layers)
+                pieces.append([(layer.keys[:, :, known:], layer.values[:, :, known:]) for layer in cache.layers])
+            self._remember(tree, cache, part[-1])
+            columns += new
+            start = end
+        layers = []
+        for layer_pieces in zip(*pieces, strict=True):
+            keys, values = zip(*layer_pieces, strict=True)
+            layers.append((torch.cat(keys, dim=2), torch.cat(values, dim=2)))
+        return paths, cache_of(layers)
 
-    def _lay(self, rows: Sequence[Tokens], asked: Sequence[int], remember: bool) -> tuple[dict[str, Any], PrefixTree]:
-        trunk = self._trunk(rows, asked) if remember else CachedPath()
-        tree = grow(rows, trunk.tokens)
+    def _layout(
+        self, rows: Sequence[Tokens], first_needed: Sequence[int], use_cache: bool
+    ) -> tuple[dict[str, Any], PrefixTree]:
+        cached = self._shared_path(rows, first_needed) if use_cache else CachedPath()
+        tree = build_tree(rows, cached.tokens)
         inputs = {
             "input_ids": torch.from_numpy(tree.tokens)[None].to(self._device),
             "position_ids": torch.from_numpy(tree.depths)[None].to(self._device),
-            "attention_mask": attention_mask(torch.from_numpy(tree.sees()), self._model, self._device),
-            "use_cache": remember,
+            "attention_mask": attention_mask(torch.from_numpy(tree.visible()), self._model, self._device),
+            "use_cache": use_cache,
         }
-        if remember:
-            inputs["past_key_values"] = memory_of(trunk.layers)
+        if use_cache:
+            inputs["past_key_values"] = cache_of(cached.layers)
         return inputs, tree
 
-    def _keep(self, tree: PrefixTree, memory: Any, row: Tokens) -> None:
+    def _remember(self, tree: PrefixTree, cache: Any, last_row: Tokens) -> None:
         path = torch.from_numpy(tree.paths[-1]).to(self._device)
-        layers = ((layer.keys, layer.values) for layer in memory.layers)
-        self._last = CachedPath(row, tuple((keys[:, :, path], values[:, :, path]) for keys, values in layers))
+        layers = [(layer.keys[:, :, path], layer.values[:, :, path]) for layer in cache.layers]
+        self._last = CachedPath(last_row, tuple(layers))
 
-    def _trunk(self, rows: Sequence[Tokens], asked: Sequence[int]) -> CachedPath:
-        last = self._last
-        shared = min(common_prefix(last.tokens, rows[0]), *asked)
-        if shared < self._worth:
+    def _shared_path(self, rows: Sequence[Tokens], first_needed: Sequence[int]) -> CachedPath:
+        """The part of the cached path that can be used for these rows."""
+        shared = min(common_prefix(self._last.tokens, rows[0]), *first_needed)
+        if shared < self._min_prefix:
             return CachedPath()
-        return CachedPath(last.tokens[:shared], tuple((k[:, :, :shared], v[:, :, :shared]) for k, v in last.layers))
+        return self._last.up_to(shared)
 
 
-def attention_mask(sees: torch.Tensor, model: Any, device: torch.device) -> torch.Tensor:
-    """What is added to attention: nothing where a node sees a column, as much as keeps it out elsewhere."""
-    unseen = torch.finfo(model.dtype).min
-    return torch.zeros(sees.shape, dtype=model.dtype).masked_fill_(~sees, unseen)[None, None].to(device)
+def attention_mask(visible: torch.Tensor, model: Any, device: torch.device) -> torch.Tensor:
+    """The additive attention mask: 0 where a node sees a column, the lowest number elsewhere."""
+    lowest = torch.finfo(model.dtype).min
+    return torch.zeros(visible.shape, dtype=model.dtype).masked_fill_(~visible, lowest)[None, None].to(device)
 
 
-def memory_of(layers: Iterable[Layer]) -> Any:
-    """A cache that begins with these keys and values."""
-    memory = DynamicCache()
+def cache_of(layers: Iterable[LayerCache]) -> Any:
+    """A transformers cache that begins with these keys and values."""
+    cache = DynamicCache()
     for number, (keys, values) in enumerate(layers):
-        memory.update(keys, values, number)
-    return memory
+        cache.update(keys, values, number)
+    return cache
 
 
-# --- answers that grow side by side: their prompts are kept once, not once for each answer ----------------------------
+# --- answers that grow next to each other: their prompts are kept once, not once per answer ---------------------------
 
 
 class DecodingTree:
-    """What a model has read of sorted prompts, all but their last tokens, and of the answers that grow behind them."""
+    """The cache for sorted prompts, all but their last tokens, and for the answers that grow after them."""
 
     def __init__(
-        self, walk: PrefixReader, model: Any, device: torch.device, prompts: Sequence[Tokens], nodes: int
+        self, reader: PrefixReader, model: Any, device: torch.device, prompts: Sequence[Tokens], nodes: int
     ) -> None:
-        paths, self._memory = walk.read([prompt[:-1] for prompt in prompts], nodes)
-        self._model, self._device = model, device
-        self._sees = torch.zeros((len(prompts), self._memory.get_seq_length()), dtype=torch.bool)
+        paths, self._cache = reader.read([prompt[:-1] for prompt in prompts], nodes)
+        self._model = model
+        self._device = device
+        # For each prompt, the columns that its answer attends to.
+        self._visible = torch.zeros((len(prompts), self._cache.get_seq_length()), dtype=torch.bool)
         for line, path in enumerate(paths):
-            self._sees[line, torch.from_numpy(path)] = True
-        self._ends = [len(prompt) - 1 for prompt in prompts]
+            self._visible[line, torch.from_numpy(path)] = True
+        self._lengths = [len(prompt) - 1 for prompt in prompts]
 
-    def grow(self, lines: Sequence[int], tokens: torch.Tensor) -> torch.Tensor:
-        """Put a token at the end of some prompts; the logits of what comes next there."""
-        own = torch.zeros((len(self._sees), len(lines)), dtype=torch.bool)
-        own[lines, range(len(lines))] = True
-        self._sees = torch.cat([self._sees, own], dim=1)
-        places = torch.tensor([self._ends[line] for line in lines], device=self._device)
+    def append(self, lines: Sequence[int], tokens: torch.Tensor) -> torch.Tensor:
+        """Append one token to each of some lines, and return the logits of the next token there."""
+        # Each new token is a column that only its own line sees.
+        new_columns = torch.zeros((len(self._visible), len(lines)), dtype=torch.bool)
+        new_columns[lines, range(len(lines))] = True
+        self._visible = torch.cat([self._visible, new_columns], dim=1)
+        positions = torch.tensor([self._lengths[line] for line in lines], device=self._device)
         with torch.inference_mode():
             logits: torch.Tensor = self._model(
                 input_ids=tokens[None],
-                position_ids=places[None],
-                attention_mask=attention_mask(self._sees[list(lines)], self._model, self._device),
-                past_key_values=self._memory,
+                position_ids=positions[None],
+                attention_mask=attention_mask(self._visible[list(lines)], self._model, self._device),
+                past_key_values=self._cache,
                 use_cache=True,
             ).logits
         for line in lines:
-            self._ends[line] += 1
+            self._lengths[line] += 1
         return logits[0]
 
 
-def search_along(branches: DecodingTree, pad: int) -> Callable[..., torch.Tensor]:
-    """The library's greedy search with another way to compute: a decoding loop for ``generate``.
+def greedy_search_in(tree: DecodingTree, pad: int) -> Callable[..., torch.Tensor]:
+    """A decoding loop for ``generate``: the library's greedy search, computed in a tree.
 
-    What the model's own settings ask for (penalties, tokens that end a text) comes in as processors and criteria.
+    The model's own settings (penalties, tokens that end a text) come in as processors and criteria.
     """
 
     def search(
@@ -274,12 +317,14 @@ def search_along(branches: DecodingTree, pad: int) -> Callable[..., torch.Tensor
     ) -> torch.Tensor:
         unfinished = torch.ones(len(input_ids), dtype=torch.bool, device=input_ids.device)
         while True:
+            # Lines that have ended are not computed any further.
             lines = unfinished.nonzero().flatten()
-            grown = branches.grow(lines.tolist(), input_ids[lines, -1]).float()
-            logits = grown.new_zeros((len(input_ids), grown.shape[-1]))
-            logits[lines] = grown
+            computed = tree.append(lines.tolist(), input_ids[lines, -1]).float()
+            logits = computed.new_zeros((len(input_ids), computed.shape[-1]))
+            logits[lines] = computed
             best = logits_processor(input_ids, logits).argmax(dim=-1)
-            input_ids = torch.cat([input_ids, torch.where(unfinished, best, pad)[:, None]], dim=-1)
+            next_tokens = torch.where(unfinished, best, pad)
+            input_ids = torch.cat([input_ids, next_tokens[:, None]], dim=-1)
             unfinished = unfinished & ~stopping_criteria(input_ids, None)
             if not unfinished.any():
                 return input_ids

@@ -1,4 +1,4 @@
-"""Where a local model's files lie, and what can be known of it without loading anything heavy."""
+"""Find the files of a local model, and what can be known about the model without loading it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from lmassay.storage.files import sha256
 
 Kind = Literal["masked", "causal"]
 
-# Checkpoints that do not say what they were saved as: these families fill in blanks, all others continue a text.
+# For checkpoints that do not name their head: these families fill in blanks, all others continue a text.
 _MASKED_FAMILIES = frozenset(
     {"albert", "bert", "camembert", "convbert", "deberta", "deberta-v2", "distilbert", "electra", "ernie", "esm"}
     | {"fnet", "funnel", "megatron-bert", "mobilebert", "modernbert", "mpnet", "nystromformer", "roberta", "roformer"}
@@ -31,13 +31,13 @@ _TOKENIZER_FILES = (
     "tokenizer.model",
     "sentencepiece.bpe.model",
 )
-# What else has a say in the answers: how chat turns are written, and what ends or steers a generated text.
-_MANNER_FILES = ("chat_template.jinja", "generation_config.json")
+# Files that also influence answers: how chat turns are written, and what ends or steers a generated text.
+_GENERATION_FILES = ("chat_template.jinja", "generation_config.json")
 
 
 @dataclass(frozen=True)
 class ModelSource:
-    """A folder with config, weights and tokenizer, or a GGUF file that will be turned into one."""
+    """A folder with config, weights and tokenizer, or a GGUF file that will be converted into one."""
 
     name: str
     path: Path
@@ -45,19 +45,21 @@ class ModelSource:
 
     @property
     def is_gguf(self) -> bool:
+        """Whether this is a GGUF file and not a folder."""
         return self.path.suffix == ".gguf"
 
     @cached_property
     def config(self) -> dict[str, Any]:
+        """The model's config.json."""
         file = self.path / "config.json"
         try:
             config = json.loads(file.read_text(encoding="utf-8"))
         except OSError as error:
-            raise DataError(f"{self.path} holds no model: there is no readable config.json in it") from error
+            raise DataError(f"{self.path} is not a model folder: it has no readable config.json") from error
         except ValueError as error:
-            raise DataError(f"{file} is no JSON: {error}") from error
+            raise DataError(f"{file} is not valid JSON: {error}") from error
         if not isinstance(config, dict):
-            raise DataError(f"{file} is no model configuration; it must hold a JSON object")
+            raise DataError(f"{file} is not a model configuration; it must contain a JSON object")
         return config
 
     @cached_property
@@ -65,34 +67,37 @@ class ModelSource:
         """Whether the model fills in a blank or continues a text, by the head that its configuration names."""
         if self.is_gguf:
             return "causal"
-        heads = [str(a) for a in self.config.get("architectures") or []]
+        heads = [str(name) for name in self.config.get("architectures") or []]
         for head in heads:
-            if head.endswith(("ForMaskedLM", "ForPreTraining")) and not head.startswith("Electra"):
-                return "masked"
+            # ELECTRA's pre-training head tells real words from replaced ones, which is not a language model.
             if head == "ElectraForMaskedLM":
+                return "masked"
+            if head.endswith(("ForMaskedLM", "ForPreTraining")) and not head.startswith("Electra"):
                 return "masked"
             if head.endswith(("ForCausalLM", "LMHeadModel", "LMHead", "ForConditionalGeneration")):
                 return "causal"
         if heads and not any(head.endswith("Model") for head in heads):
             raise DataError(
-                f"{self.name} is a {heads[0]}, which is no language model; take a masked or a causal one (of ELECTRA "
-                "the generator); to train it as a classifier, say what it reads like (kind: masked, or causal)"
+                f"{self.name} is a {heads[0]}, which is not a language model; use a masked or a causal one (for "
+                "ELECTRA, the generator); to train it as a classifier, set kind: masked or kind: causal"
             )
-        return "masked" if self.config.get("model_type") in _MASKED_FAMILIES else "causal"
+        if self.config.get("model_type") in _MASKED_FAMILIES:
+            return "masked"
+        return "causal"
 
     @property
     def is_encoder(self) -> bool:
-        """True for the families that see both sides unless they were made to decode."""
+        """Whether the model reads in both directions; encoders do, unless they are configured as decoders."""
         if self.is_gguf:
             return False
         return self.config.get("model_type") in _MASKED_FAMILIES and not self.config.get("is_decoder")
 
     def check(self) -> None:
-        """What can be known before anything is loaded."""
+        """Raise a DataError for problems that are visible before anything is loaded."""
         if self.is_gguf:
             return
         if not any((self.path / name).is_file() for name in _TOKENIZER_FILES):
-            raise DataError(f"{self.path} has no tokenizer; put tokenizer.json (or vocab.txt …) beside the weights")
+            raise DataError(f"{self.path} has no tokenizer; put tokenizer.json (or vocab.txt …) next to the weights")
         if not self._weights():
             raise DataError(
                 f"{self.path} has no .safetensors weights; other formats can run code when loaded: convert them with "
@@ -101,16 +106,18 @@ class ModelSource:
 
     @cached_property
     def fingerprint(self) -> str:
-        """A digest of all that has a say in the answers: two folders with the same files are the same model."""
+        """A digest of all files that influence answers: two folders with the same files are the same model."""
         if self.is_gguf:
             return sha256(self.path)[:12]
         converted_from = read_card(self.path).get("sha256")
         if isinstance(converted_from, str):
-            # Unpacked from a GGUF file, whose digest it keeps.
+            # Converted from a GGUF file: it keeps the digest of that file.
             return converted_from[:12]
         state = hashlib.sha256()
-        names = ("config.json", *_TOKENIZER_FILES, *_MANNER_FILES)
-        for file in [*self._weights(), *(self.path / name for name in names)]:
+        files = self._weights()
+        for name in ("config.json", *_TOKENIZER_FILES, *_GENERATION_FILES):
+            files.append(self.path / name)
+        for file in files:
             if file.is_file():
                 state.update(f"{file.name}:{sha256(file)};".encode())
         return state.hexdigest()[:12]
@@ -120,7 +127,11 @@ class ModelSource:
 
 
 def find_source(model: str, revision: str | None, base: Path) -> ModelSource:
-    """A folder or GGUF file beside the configuration or from here, a fetched embedded model, or a fetched hub name."""
+    """Find a model by what the user wrote.
+
+    It is a folder or GGUF file relative to the configuration or to the current folder, or the name of an embedded model
+    or of a model on the hub that was downloaded before.
+    """
     for root in (base, Path()):
         path = (root / Path(model).expanduser()).resolve()
         if path.is_dir():
@@ -135,7 +146,7 @@ def find_source(model: str, revision: str | None, base: Path) -> ModelSource:
             raise DataError(f"the model {model} is not on this machine yet; fetch it: lmassay models get {model}")
         return ModelSource(model, folder)
     if model.startswith((".", "/", "~")) or model.endswith(".gguf"):
-        raise DataError(f"there is no model at {model}; give a folder, a .gguf file or a hub name")
+        raise DataError(f"there is no model at {model}; write a folder, a .gguf file or a hub name")
     return _from_hub_cache(model, revision)
 
 
@@ -156,8 +167,10 @@ def _from_hub_cache(model: str, revision: str | None) -> ModelSource:
             )
         )
     except HFValidationError:
-        raise DataError(f"'{model}' is neither a folder, a .gguf file nor a hub name like org/model") from None
+        raise DataError(f"'{model}' is not a folder, a .gguf file or a hub name like org/model") from None
     except (LocalEntryNotFoundError, OSError):
-        at = f" --revision {revision}" if revision else ""
-        raise DataError(f"the model {model} is not on this machine; fetch it: lmassay models get {model}{at}") from None
+        command = f"lmassay models get {model}"
+        if revision:
+            command += f" --revision {revision}"
+        raise DataError(f"the model {model} is not on this machine; fetch it: {command}") from None
     return ModelSource(model, folder, folder.name)

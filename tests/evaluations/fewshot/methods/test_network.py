@@ -94,7 +94,7 @@ def test_a_saved_classifier_is_taught_on_if_it_is_said_what_it_reads_like(tmp_pa
     saved = open_network(tiny("bert"), "classifier", 2)
     saved.module.save_pretrained(tmp_path)
     saved.tokenizer.save_pretrained(tmp_path)
-    with pytest.raises(DataError, match=r"no language model.*kind: masked"):
+    with pytest.raises(DataError, match=r"not a language model.*kind: masked"):
         open_network(HuggingFace(str(tmp_path)), "classifier", 2)
     opened = open_network(HuggingFace(str(tmp_path), kind="masked"), "classifier", 2)
     assert opened.drawn == ()
