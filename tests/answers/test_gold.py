@@ -137,8 +137,8 @@ _FORMS = {
 @pytest.mark.parametrize("data", ["bbq", "kobbq/KoBBQ_test_samples.tsv"])
 def test_every_choice_of_the_data_is_known_by_its_text_and_a_wrong_letter_beside_it_is_noticed(shared, data):
     dataset = read_dataset(data, shared / "data")
-    question_traits = {item.choices: item.question for item in dataset.items}
-    for choices, question in list(question_traits.items())[::7]:
+    questions = {item.choices: item.question for item in dataset.items}
+    for choices, question in list(questions.items())[::7]:
         for place, text in enumerate(choices):
             right, wrong = "ABC"[place], "ABC"[place - 1]
             for form in _FORMS[dataset.language]:

@@ -12,17 +12,22 @@ from lmassay.answers import patterns
 from lmassay.answers.plain_text import lower, tidy
 
 _ARTICLE = re.compile(r"(?:the|an?) (?=\w)")
+# What follows a letter as a label, up to the end of the line: ": the gran".
 _LABELLED = re.compile(r"[)\]\"'* ]{0,4}[:.)][ \"'*]{0,4}(?:the |an? )?([^\s].{0,80})$")
 _NAMED = re.compile(f" {patterns.TEXT}+")
 _NEXT_WORD = re.compile(r" ([a-z0-9][a-z0-9'-]{0,40})")
+# "got an A": a mark at school, and not a choice.
+_SCHOOL_MARK = re.compile(r"\b(?:got|gets?|earn(?:s|ed)|received|scored|gave|gives?)(?: [a-z]+)? an? $")
+# Characters before a letter that are searched for a name ("Plan B"), and for words that ask for a letter.
 _LONGEST_NAME = 16
-_MARK = re.compile(r"\b(?:got|gets?|earn(?:s|ed)|received|scored|gave|gives?)(?: [a-z]+)? an? $")
-_OPEN, _CLOSE = "([{<\"'*_", ")]}>\"'*_"
+_LONGEST_REQUEST = 40
+_OPENING = "([{<\"'*_"
+_CLOSING = ")]}>\"'*_"
 
 
 @dataclass(frozen=True, slots=True)
 class Mention:
-    """A place in a line that names a choice; more than one where several choices have the same text."""
+    """A part of a line that names a choice; it has several letters if several choices have the same text."""
 
     start: int
     end: int
@@ -32,13 +37,13 @@ class Mention:
 
 @dataclass(frozen=True, slots=True)
 class ChoiceLookup:
-    """The choices of a question as they are looked for: lower-case, the longest first."""
+    """The choices of a question, prepared for the search: in lower case, the longest first."""
 
     letters: str
     texts: Sequence[tuple[str, str]]
     """(text, its letters)"""
     exact: dict[str, str]
-    """text → its letters, also with all blanks left out"""
+    """text → its letters, also with all spaces removed"""
     unknown: str
     """The letter of the only choice that says that it cannot be known, or nothing."""
     unknown_words: tuple[re.Pattern[str], ...]
@@ -47,7 +52,7 @@ class ChoiceLookup:
 
 @dataclass(frozen=True, slots=True)
 class MaskedLine:
-    """A line with its mentions masked: places are those of the line."""
+    """A line in lower case with its mentions masked; positions are those of the original line."""
 
     low: str
     mentions: Sequence[Mention]
@@ -57,171 +62,217 @@ class MaskedLine:
 def look_for(choices: tuple[str, ...], letters: str) -> ChoiceLookup:
     """Prepare the choices of a question."""
     letters = letters[: len(choices)]
-    written = [_normal(choice) for choice in choices]
-    bare = [_ARTICLE.sub("", text, count=1) if _ARTICLE.match(text) else text for text in written]
-    if len(set(bare)) < len(set(written)):
-        bare = written
+    full_texts = [_normalised(choice) for choice in choices]
+    # Answers often leave out the article. It is kept only if two choices differ in nothing else.
+    texts = [_ARTICLE.sub("", text, count=1) if _ARTICLE.match(text) else text for text in full_texts]
+    if len(set(texts)) < len(set(full_texts)):
+        texts = full_texts
+
     by_text: dict[str, str] = {}
-    for text, letter in zip(bare, letters, strict=False):
-        # A choice whose text is itself a letter cannot be told from the letter.
-        if text and not (len(text) == 1 and text.upper() in letters):
+    for text, letter in zip(texts, letters, strict=False):
+        # A choice whose text is itself a letter cannot be distinguished from the letter.
+        is_letter = len(text) == 1 and text.upper() in letters
+        if text and not is_letter:
             by_text[text] = by_text.get(text, "") + letter
+
     exact: dict[str, str] = {}
-    for text, full, letter in zip(bare, written, letters, strict=False):
+    for text, full_text, letter in zip(texts, full_texts, letters, strict=False):
         if text in by_text:
-            for form in {text, full, text.replace(" ", ""), full.replace(" ", "")}:
+            for form in {text, full_text, text.replace(" ", ""), full_text.replace(" ", "")}:
                 exact[form] = exact.get(form, "") + letter
-    unknown, unknown_words = _unknown(bare, letters)
-    some = re.escape(f"{letters}{letters.lower()}")
+
+    unknown, unknown_words = _unknown_choice(texts, letters)
+    both_cases = re.escape(f"{letters}{letters.lower()}")
+    letter_pattern = rf"(?<![A-Za-z0-9])([{both_cases}])(?![A-Za-z0-9])" if both_cases else r"(?!)"
     return ChoiceLookup(
-        letters,
-        sorted(by_text.items(), key=lambda entry: -len(entry[0])),
-        exact,
-        unknown,
-        unknown_words,
-        re.compile(rf"(?<![A-Za-z0-9])([{some}])(?![A-Za-z0-9])" if some else r"(?!)"),
+        letters=letters,
+        texts=sorted(by_text.items(), key=lambda entry: -len(entry[0])),
+        exact=exact,
+        unknown=unknown,
+        unknown_words=unknown_words,
+        letter=re.compile(letter_pattern),
     )
 
 
 def find(line: str, choices: ChoiceLookup) -> MaskedLine:
-    """The mentions in a line, in their order."""
+    """Find the mentions in a line, in their order.
+
+    Longer texts come first, and each mention is masked at once, so that nothing is found inside another mention.
+    """
     low = lower(line)
     mentions: list[Mention] = []
     for text, letters in choices.texts:
         if text in low:
-            low = _mask(low, [Mention(*span, letters, "text") for span in _texts(low, text)], mentions)
-    for pattern in choices.unknown_words if patterns.UNKNOWN_HINT.search(low) else ():
-        found = [Mention(*match.span(), choices.unknown, "unknown") for match in pattern.finditer(low)]
-        low = _mask(low, found, mentions)
+            by_text = [Mention(start, end, letters, "text") for start, end in _occurrences(low, text)]
+            low = _mask(low, by_text, mentions)
+    if patterns.UNKNOWN_HINT.search(low):
+        for pattern in choices.unknown_words:
+            unknowns = [
+                Mention(match.start(), match.end(), choices.unknown, "unknown") for match in pattern.finditer(low)
+            ]
+            low = _mask(low, unknowns, mentions)
     if "/" in low:
         low = patterns.NOT_APPLICABLE.sub(lambda match: "-" * len(match[0]), low)
-    singles = [
-        match
-        for match in choices.letter.finditer(line)
-        if low[match.start()] == match[1].lower() and _is_letter(line, low, match.start())
-    ]
-    low = _mask(low, [Mention(*match.span(), match[1].upper(), "letter") for match in singles], mentions)
+    by_letter = []
+    for match in choices.letter.finditer(line):
+        # A letter that was masked meanwhile belongs to the text of a choice.
+        is_masked = low[match.start()] != match[1].lower()
+        if not is_masked and _is_letter(line, low, match.start()):
+            by_letter.append(Mention(match.start(), match.end(), match[1].upper(), "letter"))
+    low = _mask(low, by_letter, mentions)
     mentions.sort(key=lambda mention: mention.start)
     if mentions and mentions[-1].by == "letter":
-        low = _cut_off(low, choices, mentions)
+        low = _mask_cut_off_text(low, choices, mentions)
     return MaskedLine(low, mentions)
 
 
-def _cut_off(low: str, choices: ChoiceLookup, mentions: list[Mention]) -> str:
-    """An answer of bounded length may end within the text of a choice: ``B: 알 ``."""
-    found = _LABELLED.match(low, mentions[-1].end)
-    if found is None:
+def _mask_cut_off_text(low: str, choices: ChoiceLookup, mentions: list[Mention]) -> str:
+    """An answer of limited length may end within the text of a choice: ``B: 알 ``."""
+    last = mentions[-1]
+    labelled = _LABELLED.match(low, last.end)
+    if labelled is None:
         return low
-    named = "".join(letters for text, letters in choices.texts if text.startswith(found[1]))
-    own = mentions[-1].letters
-    return _mask(low, [Mention(*found.span(1), own if own in named else named, "text")], mentions) if named else low
+    possible = "".join(letters for text, letters in choices.texts if text.startswith(labelled[1]))
+    if not possible:
+        return low
+    # If the beginning fits the choice of the letter, it is that choice, even if it fits others as well.
+    letters = last.letters if last.letters in possible else possible
+    return _mask(low, [Mention(labelled.start(1), labelled.end(1), letters, "text")], mentions)
 
 
-def _normal(choice: str) -> str:
+def _normalised(choice: str) -> str:
     return " ".join(lower(tidy(choice)).split()).strip(" .!?,;:\"'")
 
 
-def _unknown(texts: Sequence[str], letters: str) -> tuple[str, tuple[re.Pattern[str], ...]]:
+def _unknown_choice(texts: Sequence[str], letters: str) -> tuple[str, tuple[re.Pattern[str], ...]]:
+    """The letter of the choice that says that it cannot be known, and the wordings that stand for it.
+
+    Nothing if there is no such choice, or more than one.
+    """
     wordings = (patterns.CANNOT_BE_KNOWN, patterns.IS_NOT_KNOWN_TO_ME, patterns.CANNOT_BE_ANSWERED)
-    kinds = {letter: [p for p in wordings if p.search(text)] for text, letter in zip(texts, letters, strict=False)}
-    found = [letter for letter, kind in kinds.items() if kind]
-    if len(found) != 1:
+    wordings_of: dict[str, list[re.Pattern[str]]] = {}
+    for text, letter in zip(texts, letters, strict=False):
+        matching = [wording for wording in wordings if wording.search(text)]
+        if matching:
+            wordings_of[letter] = matching
+    if len(wordings_of) != 1:
         return "", ()
-    return found[0], tuple(dict.fromkeys([patterns.CANNOT_BE_KNOWN, *kinds[found[0]]]))
+    [(letter, matching)] = wordings_of.items()
+    return letter, tuple(dict.fromkeys([patterns.CANNOT_BE_KNOWN, *matching]))
 
 
-def _mask(low: str, found: Sequence[Mention], mentions: list[Mention]) -> str:
-    """The line with these mentions masked; they are added to the others."""
-    if not found:
+def _mask(low: str, new_mentions: Sequence[Mention], mentions: list[Mention]) -> str:
+    """Return the line with the new mentions masked, and add them to the others."""
+    if not new_mentions:
         return low
-    pieces, place = [], 0
-    for mention in found:
+    pieces = []
+    done = 0
+    for mention in new_mentions:
         mask = patterns.LETTER if mention.by == "letter" else patterns.TEXT
-        pieces += [low[place : mention.start], mask * (mention.end - mention.start)]
-        place = mention.end
-    mentions += found
-    return "".join([*pieces, low[place:]])
+        pieces.append(low[done : mention.start])
+        pieces.append(mask * (mention.end - mention.start))
+        done = mention.end
+    pieces.append(low[done:])
+    mentions += new_mentions
+    return "".join(pieces)
 
 
-def _texts(low: str, text: str) -> list[tuple[int, int]]:
+def _occurrences(low: str, text: str) -> list[tuple[int, int]]:
+    """Start and end of each occurrence of a text that is not part of a longer word."""
     spans = []
     start = low.find(text)
     while start >= 0:
         end = start + len(text)
-        if _begins(low, start, text[0]) and _ends(low, end, text[-1]):
+        if _can_begin(low, start, text[0]) and _can_end(low, end, text[-1]):
             spans.append((start, end))
+            start = low.find(text, end)
         else:
-            end = start + 1
-        start = low.find(text, end)
+            start = low.find(text, start + 1)
     return spans
 
 
-def _latin(character: str) -> bool:
+def _is_latin(character: str) -> bool:
     return "a" <= character <= "z" or "0" <= character <= "9"
 
 
-def _hangul(character: str) -> bool:
+def _is_hangul(character: str) -> bool:
     return "가" <= character <= "힣"
 
 
-def _begins(low: str, start: int, first: str) -> bool:
+def _can_begin(low: str, start: int, first: str) -> bool:
     before = low[start - 1] if start else " "
-    if _latin(before):
-        return not _latin(first) and not _hangul(first)
+    if _is_latin(before):
+        return not _is_latin(first) and not _is_hangul(first)
+    if not (_is_hangul(before) and _is_hangul(first)):
+        return True
     # 정규직 is not named in 비정규직.
-    return not (_hangul(before) and _hangul(first)) or low.endswith(patterns.RUN_ON, 0, start)
+    return low.endswith(patterns.RUN_ON, 0, start)
 
 
-def _ends(low: str, end: int, last: str) -> bool:
+def _can_end(low: str, end: int, last: str) -> bool:
     after = low[end] if end < len(low) else " "
-    if _latin(after):
-        return not _latin(last)
-    return not _hangul(after) or after in patterns.BEHIND_A_TEXT
+    if _is_latin(after):
+        return not _is_latin(last)
+    return not _is_hangul(after) or after in patterns.BEHIND_A_TEXT
 
 
-def _is_letter(line: str, low: str, place: int) -> bool:
-    """Whether the single letter at this place stands for a choice: not an article, not part of a word or a name."""
-    before, after = low[place - 1] if place else " ", low[place + 1] if place + 1 < len(low) else " "
-    if after in "+#&@%" or before in "&@" or (before in "-.'_" and place > 1 and _latin(low[place - 2])):
+def _is_letter(line: str, low: str, position: int) -> bool:
+    """Whether the single letter at this position means a choice: not an article, not part of a word or a name."""
+    before = low[position - 1] if position else " "
+    after = low[position + 1] if position + 1 < len(low) else " "
+    # B+, C#, R&B, A@, "e-b", "co.b"
+    if after in "+#&@%" or before in "&@":
         return False
-    if after in "'-./" and _latin(low[place + 2 : place + 3]):
-        # B's, B-side and a.m. name no choice; B.The grandson does, and A/B names two.
-        a_word = _latin(low[place + 3 : place + 4])
-        return (after == "." and a_word) or (after == "/" and not a_word)
-    if (after == " " and patterns.OF_A_NAME_BEHIND.match(low, place + 1)) or _of_a_name(low, place, before):
+    if before in "-.'_" and position > 1 and _is_latin(low[position - 2]):
         return False
-    if _hangul(after):
+    if after in "'-./" and _is_latin(low[position + 2 : position + 3]):
+        # B's, B-side and a.m. do not name a choice; B.The grandson does, and A/B names two.
+        is_word = _is_latin(low[position + 3 : position + 4])
+        return (after == "." and is_word) or (after == "/" and not is_word)
+    if after == " " and patterns.OF_A_NAME_BEHIND.match(low, position + 1):
+        return False
+    if _is_part_of_name(low, position, before):
+        return False
+    if _is_hangul(after):
         return after in patterns.BEHIND_A_LETTER
-    if line[place].isupper():
-        return low[place] not in "ai" or not _is_word(line, low, place)
-    return _is_meant_in_lower_case(low, place, before, after)
+    if line[position].isupper():
+        # "A" and "I" are also English words.
+        return low[position] not in "ai" or not _is_english_word(line, low, position)
+    return _is_meant_in_lower_case(low, position, before, after)
 
 
-def _of_a_name(low: str, place: int, before: str) -> bool:
-    """Whether the letter belongs to what stands before it, as in Plan B."""
-    if not place or not (before == " " or _hangul(before)):
+def _is_part_of_name(low: str, position: int, before: str) -> bool:
+    """Whether the letter belongs to the word before it, as in Plan B."""
+    if not position or not (before == " " or _is_hangul(before)):
         return False
-    head = low[max(0, place - _LONGEST_NAME) : place]
-    if head.rstrip(" ").rpartition(" ")[2].lstrip("([\"'*") in patterns.OF_A_NAME_BEFORE:
+    head = low[max(0, position - _LONGEST_NAME) : position]
+    last_word = head.rstrip(" ").rpartition(" ")[2].lstrip("([\"'*")
+    if last_word in patterns.OF_A_NAME_BEFORE:
         return True
-    return head.endswith((" a ", " an ")) and _MARK.search(head) is not None
+    return head.endswith((" a ", " an ")) and _SCHOOL_MARK.search(head) is not None
 
 
-def _is_word(line: str, low: str, place: int) -> bool:
-    """Whether the ``A`` or ``I`` at this place is the English word."""
-    named = _NAMED.match(low, place + 1)
+def _is_english_word(line: str, low: str, position: int) -> bool:
+    """Whether the ``A`` or ``I`` at this position is the English word."""
+    named = _NAMED.match(low, position + 1)
     if named:
-        return low[place] == "a" and line[named.start() : named.end()].isascii()
-    found = _NEXT_WORD.match(low, place + 1)
-    return found is not None and len(found[1]) > 1 and found[1] not in patterns.NO_ARTICLE_BEFORE
+        # "A grandson": the article before the text of an English choice.
+        return low[position] == "a" and line[named.start() : named.end()].isascii()
+    next_word = _NEXT_WORD.match(low, position + 1)
+    if next_word is None:
+        return False
+    return len(next_word[1]) > 1 and next_word[1] not in patterns.NO_ARTICLE_BEFORE
 
 
-def _is_meant_in_lower_case(low: str, place: int, before: str, after: str) -> bool:
-    head = low[max(0, place - 40) : place]
-    tail = low[place + 1 : place + 3]
-    if tail.lstrip(" ")[:1] == ")" or (before in _OPEN and after in _CLOSE):
+def _is_meant_in_lower_case(low: str, position: int, before: str, after: str) -> bool:
+    """Whether a lower-case letter means a choice: only if it is marked as one, or is the whole answer."""
+    next_characters = low[position + 1 : position + 3]
+    if next_characters.lstrip(" ")[:1] == ")" or (before in _OPENING and after in _CLOSING):
         return True
-    if not head.strip(patterns.DECORATION) and place < 40:
-        return after in ":.,(])'\"*" or not low[place + 1 :].strip(patterns.DECORATION)
-    question_traits = head.rstrip(patterns.DECORATION).endswith(patterns.ASKS_FOR_A_LETTER)
-    return question_traits and low[place + 1 : place + 3].strip(" ")[:1] in ".,:;!?)]}'\"*"
+    head = low[max(0, position - _LONGEST_REQUEST) : position]
+    at_beginning = position < _LONGEST_REQUEST and not head.strip(patterns.DECORATION)
+    if at_beginning:
+        return after in ":.,(])'\"*" or not low[position + 1 :].strip(patterns.DECORATION)
+    if not head.rstrip(patterns.DECORATION).endswith(patterns.ASKS_FOR_A_LETTER):
+        return False
+    return next_characters.strip(" ")[:1] in ".,:;!?)]}'\"*"

@@ -1,9 +1,12 @@
-"""What a model answered, told from what it wrote: Korean and English, and never a guess.
+"""Which choice a model answered with, read from the text that it wrote (Korean or English). The parser never guesses.
 
-An answer is a letter, the text of a choice, or a statement that it cannot be known. What is said in so many words
-("정답은 B", "the answer is B", a line with nothing but a letter) counts before what a sentence happens to mention; what
-is denied, called a bias or called no more than possible does not count. Two different answers, and a letter beside the
-text of another choice, are no answer. Nor are numbers (a 3 is none of A, B, C), refusals, or a thought that has no end.
+An answer is a letter, the text of a choice, or a statement that it cannot be known. What is explicitly stated ("정답은
+B", "the answer is B", a line with nothing but a letter) counts more than what a sentence merely mentions. A choice that
+is denied, called a bias or called no more than possible does not count. Two different answers, or a letter next to the
+text of another choice, are no answer. Neither are numbers (a 3 is none of A, B, C), refusals, or unfinished reasoning.
+
+The text is split into lines, a line into sentences, and a sentence into clauses. A sentence becomes a
+:class:`Statement`: the choices that it asserts, and how plainly it does so.
 """
 
 from __future__ import annotations
@@ -26,22 +29,23 @@ CONTRADICTION = "letter and text disagree"
 REPEATED = "choices repeated"
 DENIED = "denied only"
 TAKEN_BACK = "taken back"
-# Characters: a longer sentence is taken to say more than the choices that it names.
+# Characters. A longer sentence is assumed to say more than the choices that it names.
 _LONGEST_BARE = 400
+# Characters around an answer that mean nothing.
 _AROUND = " \t\r\n.*()[]\"':"
 _LABELLED = re.compile(r"([A-Za-z])[)\].:*\"' \t]{1,4}(\S[^\r\n]{0,80})")
 
 
 @dataclass(frozen=True, slots=True)
 class Parsed:
-    """The letter of the choice that was answered, None if none was; and how it was told, or why not."""
+    """The letter of the choice that was answered, or None; and how it was recognised, or why it was not."""
 
     letter: str | None
     how: str
 
 
 class Weight(IntEnum):
-    """How plainly something is said to be the answer; the plainest first."""
+    """How plainly something is said to be the answer; the plainest comes first."""
 
     STATED = 1
     STRESSED = 2
@@ -51,9 +55,9 @@ class Weight(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Statement:
-    """A sentence that names choices; ``letters`` are those it asserts, none if it only denies.
+    """A sentence that names choices; ``letters`` are those that it asserts, none if it only denies.
 
-    ``listed`` is the letter that it begins with in the manner of a list of choices.
+    ``listed`` is the letter that it begins with if it looks like an entry in a list of choices.
     """
 
     weight: Weight
@@ -63,12 +67,15 @@ class Statement:
 
 
 _NOTHING = Parsed(None, "no answer found")
+_DENIAL = Statement(Weight.MENTIONED, frozenset(), DENIED)
+_REPETITION = Statement(Weight.MENTIONED, frozenset(), REPEATED)
+_RETRACTION = Statement(Weight.MENTIONED, frozenset(), TAKEN_BACK)
 
 
 def parse(raw: str, choices: Sequence[str], letters: str = "ABC", *, question: str = "") -> Parsed:
     """The choice that an answer names.
 
-    ``question`` helps with answers such as "The grandson was not": they name the grandson if that was asked for.
+    ``question`` helps with answers such as "The grandson was not": they name the grandson if that was the question.
 
     >>> parse("**정답은 B입니다.**", ["손자", "할머니", "알 수 없음"])
     Parsed(letter='B', how='answer stated')
@@ -77,87 +84,111 @@ def parse(raw: str, choices: Sequence[str], letters: str = "ABC", *, question: s
     >>> parse("A or B", ["The grandfather", "The grandson", "Unknown"])
     Parsed(letter=None, how='two different answers')
     """
-    sought = look_for(tuple(choices), letters[: len(choices)])
-    # What most models write most of the time is told at a glance.
+    lookup = look_for(tuple(choices), letters[: len(choices)])
+    at_a_glance = _parse_at_a_glance(raw, lookup)
+    if at_a_glance is not None:
+        return at_a_glance
+    answer = plain(raw)
+    traits = question_traits(question)
+    # A model may go on to write the next question and answer itself. What comes before counts first.
+    own_text = before_next_question(answer.text)
+    parsed = _decide(own_text, lookup, traits)
+    if parsed is _NOTHING and own_text is not answer.text:
+        parsed = _decide(answer.text, lookup, traits)
+    if parsed is _NOTHING and answer.unfinished:
+        return Parsed(None, "unfinished thought")
+    if parsed.letter is not None and answer.held_in:
+        return Parsed(parsed.letter, answer.held_in)
+    return parsed
+
+
+def _parse_at_a_glance(raw: str, lookup: ChoiceLookup) -> Parsed | None:
+    """Recognise what most models write most of the time, without the full analysis."""
     core = raw.strip(_AROUND)
-    if len(core) == 1 and core.upper() in sought.letters:
-        return Parsed(core.upper(), "letter alone")
     if not core:
         return Parsed(None, "empty")
-    named = sought.exact.get(core) or sought.exact.get(core.lower(), "")
+    if len(core) == 1 and core.upper() in lookup.letters:
+        return Parsed(core.upper(), "letter alone")
+    named = lookup.exact.get(core) or lookup.exact.get(core.lower(), "")
     if len(named) == 1:
         return Parsed(named, "choice text")
     labelled = _LABELLED.fullmatch(core)
-    if labelled and sought.exact.get(labelled[2].lower()) == labelled[1].upper():
+    if labelled and lookup.exact.get(labelled[2].lower()) == labelled[1].upper():
         return Parsed(labelled[1].upper(), "letter and text")
-    answer = plain(raw)
-    about = question_traits(question)
-    first = before_next_question(answer.text)
-    found = _decide(first, sought, about)
-    if found is _NOTHING and first is not answer.text:
-        found = _decide(answer.text, sought, about)
-    if found is _NOTHING and answer.unfinished:
-        return Parsed(None, "unfinished thought")
-    if found.letter is not None and answer.held_in:
-        return Parsed(found.letter, answer.held_in)
-    return found
+    return None
 
 
-def _decide(text: str, sought: ChoiceLookup, question: QuestionTraits) -> Parsed:
+def _decide(text: str, lookup: ChoiceLookup, question: QuestionTraits) -> Parsed:
     """Weigh all statements of a text: the plainest decide, if they agree."""
-    said = _said(text, sought, question)
-    if not said:
+    statements = _statements_of_text(text, lookup, question)
+    if not statements:
         return _NOTHING
-    repeated = any(statement.how == REPEATED for statement in said)
-    entries = {statement.listed: place for place, statement in reversed(list(enumerate(said))) if statement.listed}
-    if len(entries) == len(sought.letters) > 1:
-        # The choices were repeated, or gone through one by one: that is no answer yet.
+    repeated = any(statement.how == REPEATED for statement in statements)
+    # The first statement that begins like a list entry, for each letter.
+    first_entry: dict[str, int] = {}
+    for number, statement in enumerate(statements):
+        if statement.listed:
+            first_entry.setdefault(statement.listed, number)
+    if len(first_entry) == len(lookup.letters) > 1:
+        # The choices were repeated, or discussed one by one: that is not yet an answer.
         repeated = True
-        said = [statement for place, statement in enumerate(said) if place not in entries.values()]
-    asserted = [statement for statement in said if statement.letters]
-    if asserted:
-        plainest = min(statement.weight for statement in asserted)
-        return _agreed([statement for statement in asserted if statement.weight == plainest])
+        entries = set(first_entry.values())
+        statements = [statement for number, statement in enumerate(statements) if number not in entries]
+    asserting = [statement for statement in statements if statement.letters]
+    if asserting:
+        plainest = min(statement.weight for statement in asserting)
+        return _agreement([statement for statement in asserting if statement.weight == plainest])
     return Parsed(None, REPEATED if repeated else DENIED)
 
 
-def _agreed(said: Sequence[Statement]) -> Parsed:
-    letters = frozenset().union(*(statement.letters for statement in said))
+def _agreement(statements: Sequence[Statement]) -> Parsed:
+    """The one choice that all of these statements assert, if there is one."""
+    letters: set[str] = set()
+    for statement in statements:
+        letters |= statement.letters
     if len(letters) == 1:
-        return Parsed(next(iter(letters)), said[0].how)
-    return Parsed(None, CONTRADICTION if len(said) == 1 and said[0].how == CONTRADICTION else TWO)
+        return Parsed(letters.pop(), statements[0].how)
+    if len(statements) == 1 and statements[0].how == CONTRADICTION:
+        return Parsed(None, CONTRADICTION)
+    return Parsed(None, TWO)
 
 
-def _said(text: str, sought: ChoiceLookup, question: QuestionTraits) -> list[Statement]:
-    said: list[Statement] = []
-    known: dict[str, list[Statement]] = {}
-    lines = [line for written in text.splitlines() if (line := " ".join(written.split()))]
+def _statements_of_text(text: str, lookup: ChoiceLookup, question: QuestionTraits) -> list[Statement]:
+    lines = []
+    for raw_line in text.splitlines():
+        line = " ".join(raw_line.split())
+        if line:
+            lines.append(line)
+    statements: list[Statement] = []
+    # A model that loops writes the same line thousands of times.
+    cached: dict[str, list[Statement]] = {}
     for line in lines:
-        if not said:
-            said += statements(line, sought, question, first=True, alone=len(lines) == 1)
-        else:
-            if line not in known:
-                known[line] = list(statements(line, sought, question, first=False, alone=False))
-            said += known[line]
-    return _without_what_was_taken_back(said, sought.unknown)
-
-
-def _without_what_was_taken_back(said: list[Statement], unknown: str) -> list[Statement]:
-    """Leave out what the next sentence disowns, wherever it was said before; that it is unknown is never disowned."""
-    if all(statement.how != TAKEN_BACK for statement in said):
-        return said
-    kept: list[Statement] = []
-    disowned: frozenset[str] = frozenset()
-    disowns = False
-    for statement in reversed(said):
-        if statement.how == TAKEN_BACK:
-            disowns = True
+        if not statements:
+            statements += statements_of_line(line, lookup, question, first=True, alone=len(lines) == 1)
             continue
-        if disowns:
+        if line not in cached:
+            cached[line] = list(statements_of_line(line, lookup, question, first=False, alone=False))
+        statements += cached[line]
+    return _without_retracted(statements, lookup.unknown)
+
+
+def _without_retracted(statements: list[Statement], unknown: str) -> list[Statement]:
+    """Remove choices that a later sentence disowns, wherever they were said. "Unknown" is never disowned."""
+    if all(statement.how != TAKEN_BACK for statement in statements):
+        return statements
+    remaining: list[Statement] = []
+    disowned: frozenset[str] = frozenset()
+    # Backwards: a retraction disowns the statement before it.
+    retracts = False
+    for statement in reversed(statements):
+        if statement.how == TAKEN_BACK:
+            retracts = True
+            continue
+        if retracts:
             disowned |= statement.letters - {unknown}
-            disowns = False
-        kept.append(replace(statement, letters=statement.letters - disowned))
-    return kept[::-1]
+            retracts = False
+        remaining.append(replace(statement, letters=statement.letters - disowned))
+    return remaining[::-1]
 
 
 # --- sentences: which choices each asserts, and how plainly -----------------------------------------------------------
@@ -165,107 +196,131 @@ def _without_what_was_taken_back(said: list[Statement], unknown: str) -> list[St
 
 @dataclass(frozen=True, slots=True)
 class _Sentence:
+    """A sentence in lower case, with its mentions masked."""
+
     low: str
     start: int
-    """Where it begins in its line."""
+    """Where it begins in its line; the positions of mentions count from the beginning of the line, too."""
     mentions: Sequence[Mention]
     first: bool
     explains: bool
+    """It comes after "because", "explanation:" and the like."""
 
 
-def statements(
+def statements_of_line(
     text: str, choices: ChoiceLookup, question: QuestionTraits, *, first: bool, alone: bool
 ) -> Iterator[Statement]:
-    """What a line says. ``first``: it is the first to say something; ``alone``: there is no other line."""
+    """The statements of a line. ``first``: no earlier line said anything; ``alone``: there is no other line."""
     line = find(text, choices)
-    if not line.mentions and not hedging.may_doubt(line.low):
+    if not line.mentions and not hedging.may_hedge(line.low):
         return
-    bold = _bold(text)
+    bold = _bold_borders(text)
     for sentence in _sentences(line, first):
         if not sentence.mentions:
             if hedging.takes_back(sentence.low, 0, len(sentence.low), question):
-                yield Statement(Weight.MENTIONED, frozenset(), TAKEN_BACK)
+                yield _RETRACTION
             continue
         bare = _is_bare(sentence.low)
-        asks = sentence.low.rstrip(" \"'*)").endswith("?")
-        if asks and not bare:
+        is_question = sentence.low.rstrip(" \"'*)").endswith("?")
+        if is_question and not bare:
             continue
-        if asks and not (alone and len(sentence.low) == len(line.low)):
-            # "B?" with something behind it only asks.
-            yield Statement(Weight.MENTIONED, frozenset(), DENIED)
+        if is_question and not (alone and len(sentence.low) == len(line.low)):
+            # "B?" with something after it only asks.
+            yield _DENIAL
             continue
         asserted = sentence.mentions if bare else _asserted(sentence, choices.unknown, question)
-        if bare and len(choices.letters) > 2 and set(choices.letters) <= {m.letters for m in asserted}:
-            yield Statement(Weight.MENTIONED, frozenset(), REPEATED)
+        if bare and len(choices.letters) > 2 and set(choices.letters) <= {mention.letters for mention in asserted}:
+            yield _REPETITION
         elif asserted:
-            yield _weigh(sentence, asserted, bold, bare and not asks)
+            yield _weigh(sentence, asserted, bold, bare and not is_question)
         else:
-            yield Statement(Weight.MENTIONED, frozenset(), DENIED)
+            yield _DENIAL
 
 
 def _sentences(line: MaskedLine, first: bool) -> Iterator[_Sentence]:
-    """The sentences; one that goes on to explain is cut there."""
-    explained = patterns.EXPLANATION.search(line.low)
-    turn = explained.start() if explained else len(line.low)
-    place = 0
-    for start, end in pairwise(_ends(line.low, turn)):
-        behind = place
-        while behind < len(line.mentions) and line.mentions[behind].start < end:
-            behind += 1
-        mentions = line.mentions[place:behind]
-        yield _Sentence(line.low[start:end], start, mentions, first and start == 0, start >= turn)
-        place = behind
+    """The sentences of a line. One that goes on to explain is cut there."""
+    explanation = patterns.EXPLANATION.search(line.low)
+    explains_from = explanation.start() if explanation else len(line.low)
+    done = 0
+    for start, end in pairwise(_sentence_borders(line.low, explains_from)):
+        stop = _mentions_before(line.mentions, done, end)
+        yield _Sentence(
+            low=line.low[start:end],
+            start=start,
+            mentions=line.mentions[done:stop],
+            first=first and start == 0,
+            explains=start >= explains_from,
+        )
+        done = stop
 
 
-def _ends(low: str, turn: int) -> list[int]:
-    ends = {0, turn, len(low)}
+def _mentions_before(mentions: Sequence[Mention], done: int, end: int) -> int:
+    """The index after the last mention that starts before ``end``, searched from the index ``done``."""
+    stop = done
+    while stop < len(mentions) and mentions[stop].start < end:
+        stop += 1
+    return stop
+
+
+def _sentence_borders(low: str, explains_from: int) -> list[int]:
+    borders = {0, explains_from, len(low)}
     for end in patterns.SENTENCE_END.finditer(low):
-        after_label = end[0] == "." and low[end.start() - 1 : end.start()] == patterns.LETTER
-        if not (after_label and _names_a_text(low, end.end())):
-            ends.add(end.end())
-    return sorted(ends)
+        follows_letter = end[0] == "." and low[end.start() - 1 : end.start()] == patterns.LETTER
+        # The dot in "B. The grandson" belongs to a label.
+        if not (follows_letter and _names_a_text(low, end.end())):
+            borders.add(end.end())
+    return sorted(borders)
 
 
-def _names_a_text(low: str, place: int) -> bool:
-    """Whether the text of a choice comes next: the dot before it belongs to a label, ``B. The grandson``."""
-    rest = low[place : place + 12].lstrip(patterns.DECORATION)
+def _names_a_text(low: str, position: int) -> bool:
+    """Whether the text of a choice comes next."""
+    following = low[position : position + 12].lstrip(patterns.DECORATION)
     for article in ("the ", "a ", "an "):
-        rest = rest.removeprefix(article)
-    return rest.startswith(patterns.TEXT)
+        following = following.removeprefix(article)
+    return following.startswith(patterns.TEXT)
 
 
-def _bold(text: str) -> list[int]:
-    """Where bold type begins and ends, in turn."""
+def _bold_borders(text: str) -> list[int]:
+    """Where bold type begins and ends, alternately."""
     if "**" not in text and "__" not in text:
         return []
-    return [place for found in patterns.EMPHASIS.finditer(text) for place in found.span()]
+    borders: list[int] = []
+    for bold in patterns.EMPHASIS.finditer(text):
+        borders += bold.span()
+    return borders
 
 
 def _weigh(sentence: _Sentence, asserted: Sequence[Mention], bold: Sequence[int], bare: bool) -> Statement:
-    begins, listed = _beginning(sentence)
+    """The statement of a sentence, by the plainest way in which it names its choices."""
+    begins_with_letter, listed = _beginning(sentence)
     if bare and not sentence.explains:
         return _statement(Weight.STATED, asserted, "", listed)
-    told = _told_behind(sentence, asserted)
-    if told:
-        return _statement(Weight.STATED, [*asserted[:1], *told] if listed else told, "answer stated")
+    stated = _stated_after(sentence, asserted)
+    if stated:
+        if listed:
+            stated = [asserted[0], *stated]
+        return _statement(Weight.STATED, stated, "answer stated")
     if patterns.STATED_BEFORE.search(sentence.low):
         return _statement(Weight.STATED, asserted, "answer stated")
     if listed and not sentence.explains:
         return _statement(Weight.STATED, asserted, "", listed)
     if not sentence.first and hedging.CORRECTION.match(sentence.low):
         return _statement(Weight.STATED, asserted, "correction")
-    if begins and sentence.first:
+    if begins_with_letter and sentence.first:
         return _statement(Weight.STRESSED, asserted, "letter first")
     if patterns.CONCLUSION.match(sentence.low):
         return _statement(Weight.STRESSED, asserted, "conclusion")
-    stressed = [mention for mention in asserted if bisect_right(bold, mention.start) % 2]
-    if stressed:
-        return _statement(Weight.STRESSED, stressed, "bold")
-    return _statement(Weight.EXPLAINED if sentence.explains else Weight.MENTIONED, asserted, "")
+    # An odd number of borders before a mention means that it is inside bold type.
+    in_bold = [mention for mention in asserted if bisect_right(bold, mention.start) % 2]
+    if in_bold:
+        return _statement(Weight.STRESSED, in_bold, "bold")
+    if sentence.explains:
+        return _statement(Weight.EXPLAINED, asserted, "")
+    return _statement(Weight.MENTIONED, asserted, "")
 
 
-def _told_behind(sentence: _Sentence, asserted: Sequence[Mention]) -> list[Mention]:
-    """What is named behind "the answer is"."""
+def _stated_after(sentence: _Sentence, asserted: Sequence[Mention]) -> list[Mention]:
+    """The mentions after "the answer is"."""
     stated = patterns.STATED_BEHIND.search(sentence.low)
     if stated is None:
         return []
@@ -273,41 +328,53 @@ def _told_behind(sentence: _Sentence, asserted: Sequence[Mention]) -> list[Menti
 
 
 def _beginning(sentence: _Sentence) -> tuple[bool, str]:
-    """Whether the sentence begins with a letter, and which if it does so as an entry of a list: ``B) …``."""
+    """Whether the sentence begins with a letter, and which letter if it looks like an entry in a list: ``B) …``."""
     low = sentence.low.lstrip(patterns.DECORATION)
     entry = patterns.ENTRY.match(low)
     if entry is None:
         return False, ""
-    behind = low[entry.end() : entry.end() + 10].lstrip(" \"'*_")[:1]
-    return True, sentence.mentions[0].letters if behind and behind in ").:-]" else ""
+    after = low[entry.end() : entry.end() + 10].lstrip(" \"'*_")[:1]
+    if after and after in ").:-]":
+        return True, sentence.mentions[0].letters
+    return True, ""
 
 
 def _statement(weight: Weight, mentions: Sequence[Mention], how: str, listed: str = "") -> Statement:
-    letters = frozenset("".join(mention.letters for mention in mentions))
-    kinds = {mention.by for mention in mentions}
+    """The statement that these mentions make; an empty ``how`` is filled in from the kinds of mentions."""
+    letters: frozenset[str] = frozenset("".join(mention.letters for mention in mentions))
     if len(letters) > 1:
         by_letter = {mention.letters for mention in mentions if mention.by == "letter"}
         how = CONTRADICTION if len(by_letter) == 1 and len(letters) == 2 else TWO
     elif not how:
-        if kinds == {"letter"}:
-            how = "letter alone" if weight == Weight.STATED else "letter in a sentence"
-        elif kinds == {"unknown"}:
-            how = "unknown in other words"
-        else:
-            how = "letter and text" if "letter" in kinds else "choice text"
+        how = _how(weight, {str(mention.by) for mention in mentions})
     return Statement(weight, letters, how, listed)
+
+
+def _how(weight: Weight, kinds: set[str]) -> str:
+    if kinds == {"letter"}:
+        return "letter alone" if weight == Weight.STATED else "letter in a sentence"
+    if kinds == {"unknown"}:
+        return "unknown in other words"
+    if "letter" in kinds:
+        return "letter and text"
+    return "choice text"
 
 
 def _is_bare(low: str) -> bool:
     """Whether a sentence is nothing but mentions: ``(B)``, ``B: 손자입니다.``, ``A or B``."""
     if len(low) > _LONGEST_BARE:
         return False
-    rest = low.replace(patterns.TEXT, " ").replace(patterns.LETTER, " ")
-    return all(word in patterns.FILLERS for word in patterns.WORD.findall(rest))
+    without_mentions = low.replace(patterns.TEXT, " ").replace(patterns.LETTER, " ")
+    return all(word in patterns.FILLERS for word in patterns.WORD.findall(without_mentions))
+
+
+# --- clauses: which mentions a sentence denies ------------------------------------------------------------------------
 
 
 @dataclass(slots=True)
 class _Clause:
+    """A part of a sentence; ``begin`` and ``end`` count from the beginning of the sentence."""
+
     begin: int
     end: int
     mentions: Sequence[Mention]
@@ -316,73 +383,86 @@ class _Clause:
 
 
 def _asserted(sentence: _Sentence, unknown: str, question: QuestionTraits) -> Sequence[Mention]:
-    """The mentions that stand in no clause which denies them, and are not disowned by the clause next to theirs."""
+    """The mentions that neither their own clause denies nor the clause next to it disowns."""
     low = sentence.low
-    doubtful = hedging.may_doubt(low)
-    if not _denies(low, 0, len(low), question, doubtful):
+    may_hedge = hedging.may_hedge(low)
+    if not _denies(low, 0, len(low), question, may_hedge):
         return sentence.mentions
-    clauses, labelled = _clauses(sentence, unknown, question, doubtful)
-    if doubtful:
+    clauses, has_label = _clauses(sentence, unknown, question, may_hedge)
+    if may_hedge:
         _disown(low, clauses, unknown, question)
-    if labelled and _label_is_denied(low, clauses, unknown):
+    if has_label and _label_is_denied(low, clauses, unknown):
         clauses[0].denied = True
-    kept: list[Mention] = []
+    asserted: list[Mention] = []
     for clause in clauses:
         # "A, but it could be B" leaves open what the answer is; "알 수 없으며, A일 수도 있다" does not.
-        if not clause.denied or (clause.hedged and any(mention.letters != unknown for mention in kept)):
-            kept += clause.mentions
-    return kept
+        leaves_open = clause.hedged and any(mention.letters != unknown for mention in asserted)
+        if not clause.denied or leaves_open:
+            asserted += clause.mentions
+    return asserted
 
 
-def _clauses(sentence: _Sentence, unknown: str, question: QuestionTraits, doubtful: bool) -> tuple[list[_Clause], bool]:
-    """The clauses; and whether the first is the label of the unknown choice: ``C - …`` gives a reason behind it."""
+def _clauses(
+    sentence: _Sentence, unknown: str, question: QuestionTraits, may_hedge: bool
+) -> tuple[list[_Clause], bool]:
+    """The clauses, and whether the first is the label of the unknown choice: in ``C - …`` a reason follows it."""
     low = sentence.low
-    cuts = {0, *(found.end() for found in patterns.CLAUSE.finditer(low)), len(low)}
-    label = patterns.LABEL.match(low) if unknown and sentence.mentions[0].letters == unknown else None
-    if label:
-        cuts = {0, label.end(), *(cut for cut in cuts if cut > label.end())}
+    borders = {0, len(low)}
+    for border in patterns.CLAUSE.finditer(low):
+        borders.add(border.end())
+    label = None
+    if unknown and sentence.mentions[0].letters == unknown:
+        label = patterns.LABEL.match(low)
+    if label is not None:
+        # The label is one clause, whatever punctuation it contains.
+        borders = {0, label.end()} | {border for border in borders if border > label.end()}
     clauses: list[_Clause] = []
-    place = 0
-    for begin, end in pairwise(sorted(cuts)):
-        behind = place
-        while behind < len(sentence.mentions) and sentence.mentions[behind].start < sentence.start + end:
-            behind += 1
-        clause = _Clause(begin, end, sentence.mentions[place:behind], False)
-        if behind > place:
-            clause.denied = _denies(low, begin, end, question, doubtful)
-            clause.hedged = clause.denied and doubtful and hedging.hedges(low, begin, end, question)
+    done = 0
+    for begin, end in pairwise(sorted(borders)):
+        stop = _mentions_before(sentence.mentions, done, sentence.start + end)
+        clause = _Clause(begin, end, sentence.mentions[done:stop], denied=False)
+        if clause.mentions:
+            clause.denied = _denies(low, begin, end, question, may_hedge)
+            clause.hedged = clause.denied and may_hedge and hedging.hedges(low, begin, end, question)
         clauses.append(clause)
-        place = behind
+        done = stop
     return clauses, label is not None
 
 
 def _disown(low: str, clauses: Sequence[_Clause], unknown: str, question: QuestionTraits) -> None:
-    """What is called a bias by a clause without a mention is denied; that it cannot be known is never a bias."""
-    named: _Clause | None = None
-    for place, clause in enumerate(clauses):
+    """Mark what a clause without mentions calls a bias as denied. That it cannot be known is never a bias."""
+    last_with_mentions: _Clause | None = None
+    for number, clause in enumerate(clauses):
         if clause.mentions:
-            named = clause
+            last_with_mentions = clause
             continue
-        if place + 1 < len(clauses) and hedging.disowns_what_follows(low, clause.begin, clause.end, question):
-            target: _Clause | None = clauses[place + 1]
-        elif named is not None and hedging.disowns_what_precedes(low, clause.begin, clause.end, question):
-            target = named
-        else:
-            continue
+        target: _Clause | None = None
+        has_next = number + 1 < len(clauses)
+        if has_next and hedging.disowns_what_follows(low, clause.begin, clause.end, question):
+            target = clauses[number + 1]
+        elif last_with_mentions and hedging.disowns_what_precedes(low, clause.begin, clause.end, question):
+            target = last_with_mentions
         if target is not None and any(mention.letters != unknown for mention in target.mentions):
             target.denied = True
 
 
 def _label_is_denied(low: str, clauses: Sequence[_Clause], unknown: str) -> bool:
-    reasons = clauses[1:]
-    if any(clause.denied and any(mention.letters == unknown for mention in clause.mentions) for clause in reasons):
-        return True
-    return any(not clause.mentions and hedging.REJECTED.search(low, clause.begin, clause.end) for clause in reasons)
+    """Whether what follows the label of the unknown choice rejects that choice."""
+    for clause in clauses[1:]:
+        if clause.mentions:
+            if clause.denied and any(mention.letters == unknown for mention in clause.mentions):
+                return True
+        elif hedging.REJECTED.search(low, clause.begin, clause.end):
+            return True
+    return False
 
 
-def _denies(low: str, begin: int, end: int, question: QuestionTraits, doubtful: bool) -> bool:
+def _denies(low: str, begin: int, end: int, question: QuestionTraits, may_hedge: bool) -> bool:
     if patterns.DENIED.search(low, begin, end):
         return True
-    if not question.negative and any(not found["aside"] for found in patterns.NEGATIVE.finditer(low, begin, end)):
+    # To a negative question, a negative sentence is an answer.
+    if not question.negative and hedging.matches_outright(patterns.NEGATIVE, low, begin, end):
         return True
-    return doubtful and (hedging.hedges(low, begin, end, question) or hedging.disowns(low, begin, end, question))
+    if not may_hedge:
+        return False
+    return hedging.hedges(low, begin, end, question) or hedging.disowns(low, begin, end, question)

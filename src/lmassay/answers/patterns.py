@@ -1,20 +1,22 @@
-"""The words by which an answer is told: Korean and English, written for lower-case text in which mentions are masked.
+"""Wordings of answers in Korean and English, as regular expressions for lower-case text with masked mentions.
 
-A mention of a choice by its text is masked with :data:`TEXT`, one by its letter with :data:`LETTER`.
+Each character of a mention of a choice by its text is replaced by :data:`TEXT`, of one by its letter by :data:`LETTER`.
 """
 
 from __future__ import annotations
 
 import re
 
+# Private-use characters, which do not occur in answers (``plain_text`` removes them).
 TEXT = "\ue000"
 LETTER = "\ue001"
 _MENTION = f"[{TEXT}{LETTER}]"
+# Punctuation and mark-up around an answer.
 DECORATION = " \t\"'*_()[]{}<>#~|$\\-=>→•·,:;.!?/"
 
 
 def either(*alternatives: str) -> re.Pattern[str]:
-    """What matches one of these."""
+    """A pattern that matches one of these alternatives."""
     return re.compile("|".join(alternatives))
 
 
@@ -23,8 +25,8 @@ def _set(text: str) -> frozenset[str]:
 
 
 # --- statements that it cannot be known ------------------------------------------------------------------------------
-# They speak of what the text tells. "I don't know" and "I cannot answer" speak of the model, as a refusal does: they
-# are the unknown choice only where that choice is worded in this way.
+# These are about what the text says. "I don't know" and "I cannot answer" are about the model, as in a refusal: they
+# are the unknown choice only if that choice is worded in this way.
 _KNOWING = "(?:알|찾을|확정할|판단할|결정할|특정할|확인할|파악할|추론할|유추할|단정할|정할|구분할|판별할|짐작할|확신할)"
 _NOT_THERE = "없(?:는 (?:상황|문제|질문|내용|것|부분|경우)|(?!는|이|던|애))"
 _CANNOT = "(?:can ?not|can't|could not|couldn't)"
@@ -46,9 +48,9 @@ CANNOT_BE_ANSWERED = either(
     r"\b(?:can ?not|can't|unable to) (?:be )?(?:answer(?:ed)?|say)\b|\bnot answerable\b|\bunanswerable\b",
 )
 UNKNOWN_HINT = re.compile("없|않|불|미상|부족|모[르릅름른]|몰라|[a-z]{2}")
-"""Something of each of these, so that most lines need not be searched for all of them."""
+"""A piece of each of these wordings, so that most lines need not be searched for all of them."""
 
-# --- what is asserted, what is not -----------------------------------------------------------------------------------
+# --- what is asserted and what is not ---------------------------------------------------------------------------------
 _NOT = "(?:아니|아닌|아닙|아님|아녔)"
 DENIED = either(
     rf"{_MENTION}[\"'*)\].]{{0,4}}(?:번|이|가|은|는|도)? ?{_NOT}|(?:답|것)(?:이|은|도)? ?{_NOT}",
@@ -62,29 +64,31 @@ DENIED = either(
 )
 """The choice is denied, doubted or set aside."""
 NEGATIVE = either(
-    # "The one who does not eat meat is …" and "육식을 하지 않는 사람은 …" deny nothing of what follows.
+    # "The one who does not eat meat is …" and "육식을 하지 않는 사람은 …" do not deny what follows.
     r"(?P<aside>\b(?:who|that|which|person|one)\b(?: [a-z]+){0,1} (?:not|never|no|cannot|[a-z]{1,7}n't)\b)",
     "않(?!는|은|던|았던|았을|을)|(?<!잘)못(?!한 |하는|했던|할 )|아니|아닙|아님",
     "(?<!틀림)(?<!여지 )(?<!여지가 )(?<!견 )(?<!관념 )없(?!는|던)",
     r"\b(?:not|never|cannot|without)\b|n't\b|\bno\b(?! doubt)",
 )
-"""A sentence in the negative: to a question in the negative that is an answer, to another it is a denial."""
+"""A negative sentence: after a negative question it is an answer, after another question a denial."""
 NEGATIVE_QUESTION = either("않|(?<!잘)못|없|아니|아닌|아닙|아님", r"\b(?:not|never|no|cannot|without)\b|n't\b")
 _FOR_AN_ANSWER = "(?:적절|적합|정답|답[이입으]|맞|옳|타당|알맞|선택|가까|가깝|합리)"
+# Borders between clauses.
 CLAUSE = either(
-    # Behind these a new clause begins …
+    # A new clause begins after these …
     "(?:아니라|아니고|아니며|아닌|므로|으니|니까|지만|는데|인데|며|때문에|[해어아]서|[인는은을던]지)(?=[ ,])",
     "(?<!그리)(?<![라다냐자])고(?=[ ,])",
-    # … and with these.
+    # … or before these.
     r"(?=\b(?<!anything )(?<!anyone )(?<!all )but\b)",
     r"(?=\b(?:rather than|instead of|and not|so|therefore|thus|however|while|whereas|although|though|whether)\b)",
     rf"(?<={_MENTION})(?=,? not (?:(?:the|a|an|option|choice) )?[\"'(]?{_MENTION})",
     # "A보다 B가 적절합니다" prefers an answer, "할머니보다 손자가 젊다" compares people.
     rf"{_MENTION}[\"'*)]{{0,3}}(?:보다는?| 대신에?)(?= [^.]{{0,30}}{_FOR_AN_ANSWER})",
     rf"{LETTER}[\"'*)]{{0,3}} 대신에?(?= )",
-    # A comma in a list of choices ends nothing.
+    # A comma in a list of choices is not a border.
     rf";|(?<!{_MENTION}),|,(?! ?[\"'(]{{0,2}}{_MENTION})|\((?! ?{LETTER} ?\))",
 )
+# From here on, a line gives reasons.
 EXPLANATION = re.compile(
     r"(?:^|(?<=[\s.,;(*\"']))(?:왜냐하면|왜냐면|이유는|(?:이유|해설|설명|근거|풀이)(?=[ *]{0,3}:)"
     r"|because\b|since\b|(?:explanation|reason|reasoning|rationale|justification)(?=[ *]{0,3}:)|the reason\b)"
@@ -94,10 +98,11 @@ CONCLUSION = re.compile(
     r"|therefore|thus|hence|so|in conclusion|in summary|overall|consequently)\b"
 )
 
-# --- where the answer is said to be ----------------------------------------------------------------------------------
+# --- where the answer is stated --------------------------------------------------------------------------------------
 _WRAP = r"[\"'*_)\]>} ]{0,6}"
 _HERE = rf"(?=[(\[]?{_MENTION})"
 _THE_RIGHT_ONE = "(?:알맞은|맞는|옳은|적절한|올바른|해당하는) (?:것|답|보기|선택지|사람)"
+# "The answer is": the answer follows.
 STATED_BEHIND = either(
     rf"(?:정답|해답|답안|답변|응답|답|결론|선택|{_THE_RIGHT_ONE}){_WRAP}"
     rf"(?:(?:은|는|이)(?=[ \"'*(\[:{TEXT}{LETTER}])|[:=→-]|{_HERE})",
@@ -107,6 +112,7 @@ STATED_BEHIND = either(
     r"\bi(?:'d| would| will|'ll)? (?:choose|chose|pick|picked|select|selected|say|go with|answer|think|believe)\b",
 )
 _BEHIND = rf"{_MENTION}[\"'*)\].]{{0,4}}"
+# "… is the answer": the answer precedes.
 STATED_BEFORE = either(
     f"{_BEHIND}(?:번|이|가|은|는|을|를|으로|로)? ?(?:가장 )?(?:정답|답(?=[이입으인])|맞|옳|적절|알맞|타당|올바)",
     f"{_BEHIND}(?:번|이|가|은|는|을|를|으로|로)? ?(?:선택|고르|골라|골랐)",
@@ -116,10 +122,11 @@ STATED_BEFORE = either(
 )
 
 # --- around a mention ------------------------------------------------------------------------------------------------
+# The first syllables of particles and endings that Korean attaches to a choice's text and to a letter.
 BEHIND_A_TEXT = frozenset("입이예인임일가은는을를의에와과도만로라요께으랑나부까보처뿐조마네죠지므였한들님다")
 BEHIND_A_LETTER = frozenset("입이예인임일가은는을를의에와과도만로라번요야다란보랑나였며면")
 RUN_ON = ("답은", "답이", "변은", "것은", "정답")
-"""Korean that people write without the blank that belongs behind it."""
+"""Korean words that people write without the space that belongs after them."""
 NO_ARTICLE_BEFORE = _set("""
 is was are were isn't wasn't because since as and or but nor not would could should must might may can will seems seem
 appears looks makes fits for so which in on at based given due over rather instead if that than from here there the a
@@ -135,7 +142,7 @@ OF_A_NAME_BEHIND = re.compile(
     " (?:(?:movies?|side|sections?|flat|major|minor|sharp|cells?|cup|plus|minus|grades?|plan|team|class)(?![a-z])"
     "|(?:플랜|등급|학점|그룹|팀|유형|타입|코스|언어)|(?:형|급|반|씨|군|양)(?=[은는이가을를의도와과입에께]|[^가-힣]|$))"
 )
-"""A letter beside one of these belongs to a name: Plan B, 비타민 C, a B movie, B 등급."""
+"""A letter next to one of these is part of a name: Plan B, 비타민 C, a B movie, B 등급."""
 ASKS_FOR_A_LETTER = ("answer", "answer is", "option", "choice", "letter", "답", "답은", "답이", "보기", "선택지")
 
 FILLERS = _set("""
@@ -143,10 +150,11 @@ FILLERS = _set("""
 이나 나 다 일 것 것입니다 정답 답 답변 보기 선택지 항목 option choice answer the a an it it's its is was and or both
 letter that would be must final correct he she they person one
 """)
-"""Words that may stand beside a mention without making a sentence of it."""
+"""Words that may accompany a mention in an answer that is otherwise nothing but the mention."""
 WORD = re.compile(r"[a-z']*[a-z]|[가-힣]+|\d+|[^\W_]")
 ENTRY = re.compile(rf"(?:(?:option|choice|answer|보기|선택지) ?)?{LETTER}")
 LABEL = re.compile(rf"[^{TEXT}{LETTER}]{{0,60}}{LETTER}[\"'*_)\] ]{{0,6}}[-:.] ")
 EMPHASIS = re.compile(r"\*\*([^*]{1,300})\*\*|__([^_]{1,300})__")
 SENTENCE_END = re.compile(r"[.!?]{1,9}(?=[\s\"'*)\]}]|$)")
+# The A in these is not a letter of a choice.
 NOT_APPLICABLE = re.compile(r"(?<![a-z])(?:n ?/ ?a|a/s)(?![a-z])")

@@ -1,86 +1,144 @@
-"""What a model wrote, made plain: one spelling, no thoughts, answers taken out of JSON and LaTeX."""
+"""Normalise what a model wrote: one spelling, no reasoning, and answers taken out of JSON, LaTeX and tags."""
 
 from __future__ import annotations
 
 import json
 import re
 import unicodedata
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
-# The normal form of a run of combining marks takes quadratic time; no word has more than a few.
-_LONG, _MOST_MARKS = 2000, 8
-_INVISIBLE = [*range(9), 11, 12, *range(14, 28), 127, 0xAD, 0x180E, *range(0x200B, 0x2010), *range(0x202A, 0x202F)]
-_INVISIBLE += [*range(0x2060, 0x2070), *range(0xFE00, 0xFE10), 0xFEFF, *range(0xE000, 0xE010)]
-_REMOVED: dict[int, str] = dict.fromkeys(_INVISIBLE, "")
-# White letters on black squares and discs have no normal form.
-_REMOVED |= {first + n: chr(ord("A") + n) for first in (0x1F150, 0x1F170) for n in range(26)}
-_REMOVED[ord("`")] = "'"
-_PLAIN = {ord(c): plain for group, plain in (("‘’‚‛´′「」『』〈〉《》", "'"), ("“”„‟″«»", '"')) for c in group}
-_PLAIN |= dict(zip(map(ord, "【】〔〕‐‑‒–—―−。"), "[][]-------.", strict=True))
-_ODD, _FANCY = (re.compile(f"[{re.escape(''.join(map(chr, table)))}]") for table in (_REMOVED, _PLAIN))
+# Normalising a run of combining marks takes quadratic time; no word has more than a few of them.
+_LONG = 2000
+_MAX_MARKS = 8
 
+# Control characters, soft hyphens, zero-width characters, variation selectors, and the masks of ``patterns``.
+_INVISIBLE = (
+    *range(9),
+    *(11, 12),
+    *range(14, 28),
+    *(127, 0xAD, 0x180E),
+    *range(0x200B, 0x2010),
+    *range(0x202A, 0x202F),
+    *range(0x2060, 0x2070),
+    *range(0xFE00, 0xFE10),
+    0xFEFF,
+    *range(0xE000, 0xE010),
+)
+
+
+def _replacements() -> dict[int, str]:
+    """What is replaced before normalisation."""
+    table: dict[int, str] = dict.fromkeys(_INVISIBLE, "")
+    # White letters on black discs and squares have no normal form.
+    for first in (0x1F150, 0x1F170):
+        for number in range(26):
+            table[first + number] = chr(ord("A") + number)
+    table[ord("`")] = "'"
+    return table
+
+
+def _plain_punctuation() -> dict[int, str]:
+    """Plain quotes, brackets and dashes for typographic ones."""
+    table = dict.fromkeys(map(ord, "‘’‚‛´′「」『』〈〉《》"), "'")
+    table.update(dict.fromkeys(map(ord, "“”„‟″«»"), '"'))
+    table.update(zip(map(ord, "【】〔〕‐‑‒–—―−。"), "[][]-------.", strict=True))
+    return table
+
+
+def _any_of(table: Iterable[int]) -> re.Pattern[str]:
+    return re.compile(f"[{re.escape(''.join(map(chr, table)))}]")
+
+
+_REPLACED = _replacements()
+_PUNCTUATION = _plain_punctuation()
+# A search is faster than a translation, and most answers need neither.
+_NEEDS_REPLACEMENT = _any_of(_REPLACED)
+_NEEDS_PUNCTUATION = _any_of(_PUNCTUATION)
+
+# The tags around a model's reasoning.
 _THOUGHT = re.compile(
     r"[<\[◁]\s{0,3}(/?)\s{0,3}(?:think(?:ing)?|thoughts?|reasoning|reflection|scratchpad)\s{0,3}[>\]▷]", re.IGNORECASE
 )
+# Special tokens of chat templates.
 _END_OF_TURN = re.compile(r"<\|(?:im_end|eot_id|endoftext|end|return|end_of_text)\|>|</s>|<eos>|<end_of_turn>")
 _TOKEN = re.compile(r"<\|[^|<>]{0,40}\|>|<s>|<bos>|<start_of_turn>|\[/?INST\]")
 _LEADING = re.compile(rf"(?:\s|{_END_OF_TURN.pattern}|{_TOKEN.pattern})*")
+# A LaTeX command with text in it, and the one around a final answer.
 _LATEX = re.compile(r"\\(?!boxed|fbox)[a-zA-Z]{2,12} ?\{([^{}]{0,300})\}")
 _BOXED = re.compile(r"\\(?:boxed|fbox) ?\{([^{}]{0,300})\}")
 _TAG = re.compile(r"<(?:final_?)?answer>([^<>]{0,300})</(?:final_?)?answer>", re.IGNORECASE)
+# A line that begins another question, as in the prompt.
 _NEW_QUESTION = re.compile(
     r"(?:\A|\n)[ \t]{0,8}[#*-]{0,4} ?(?:맥락|지문|내용|글|상황|이야기|질문|물음|문제|context|passage|text|question|q)"
     r"[ \d.]{0,5}\*{0,2} ?:",
     re.IGNORECASE,
 )
 
+# Keys of a JSON object that mean the answer, in lower case without punctuation.
 _KEYS = """
 answer finalanswer correctanswer youranswer choice finalchoice selectedchoice option selectedoption selected selection
 letter prediction result response output 정답 답 답변 최종답변 최종정답 선택 선택지 보기 답안
 """
 _ANSWER_KEYS = frozenset(_KEYS.split())
 _DECODER = json.JSONDecoder(strict=False)
-_MOST_OBJECTS = 4
+# Objects of a text that are looked at.
+_MAX_OBJECTS = 4
 
 
 @dataclass(frozen=True, slots=True)
 class PlainAnswer:
-    """An answer made plain. ``held_in`` says what the answer stood in, ``unfinished`` that a thought has no end."""
+    """A normalised answer."""
 
     text: str
     held_in: str = ""
+    """What the answer was in: json, boxed, or an answer tag."""
     unfinished: bool = False
+    """The answer ends within the model's reasoning."""
 
 
 def tidy(text: str) -> str:
     """One spelling: composed Hangul, plain letters for circled and full-width ones, plain quotes; nothing invisible."""
-    if _ODD.search(text) is not None:
-        text = text.translate(_REMOVED)
-    if not text.isascii() and not unicodedata.is_normalized("NFKC", text := _few_marks(text)):
-        text = unicodedata.normalize("NFKC", text)
-    return text.translate(_PLAIN) if _FANCY.search(text) is not None else text
+    if _NEEDS_REPLACEMENT.search(text) is not None:
+        text = text.translate(_REPLACED)
+    if not text.isascii():
+        text = _with_few_marks(text)
+        if not unicodedata.is_normalized("NFKC", text):
+            text = unicodedata.normalize("NFKC", text)
+    if _NEEDS_PUNCTUATION.search(text) is not None:
+        text = text.translate(_PUNCTUATION)
+    return text
 
 
-def _few_marks(text: str) -> str:
+def _with_few_marks(text: str) -> str:
+    """The text without most of a long run of combining marks."""
     if len(text) < _LONG:
         return text
-    kept, run = [], 0
+    characters = []
+    marks = 0
     for character in text:
-        run = run + 1 if unicodedata.combining(character) else 0
-        if run <= _MOST_MARKS:
-            kept.append(character)
-    return "".join(kept)
+        marks = marks + 1 if unicodedata.combining(character) else 0
+        if marks <= _MAX_MARKS:
+            characters.append(character)
+    return "".join(characters)
 
 
 def lower(text: str) -> str:
-    """Lower case, character by character: places stay the same."""
+    """Lower case, character by character, so that positions stay the same."""
     low = text.lower()
-    return low if len(low) == len(text) else "".join(c.lower() if len(c.lower()) == 1 else c for c in text)
+    if len(low) == len(text):
+        return low
+    # A few letters, such as İ, become two characters in lower case. They stay as they are.
+    characters = []
+    for character in text:
+        low_character = character.lower()
+        characters.append(low_character if len(low_character) == 1 else character)
+    return "".join(characters)
 
 
 def plain(raw: str) -> PlainAnswer:
-    """The answer without thoughts, with what JSON, LaTeX and tags hold written as ``answer: …``."""
+    """The answer without reasoning; what JSON, LaTeX and tags contain is written as ``answer: …``."""
     text = tidy(raw)
     unfinished = False
     if "<" in text or "[" in text or "◁" in text:
@@ -98,76 +156,98 @@ def plain(raw: str) -> PlainAnswer:
 
 
 def before_next_question(text: str) -> str:
-    """What stands before a model begins to write the next question itself; the text if it does not."""
-    found = _NEW_QUESTION.search(text)
-    return text if found is None or not text[: found.start()].strip() else text[: found.start()]
+    """The part before a model begins to write the next question itself; the text itself if it does not."""
+    question = _NEW_QUESTION.search(text)
+    if question is None:
+        return text
+    before = text[: question.start()]
+    return before if before.strip() else text
 
 
 def _last_channel(text: str) -> str:
+    """The final channel of an answer in OpenAI's harmony format; reasoning only, if there is none."""
     if "<|channel|>" not in text:
         return text
-    _, found, final = text.rpartition("<|channel|>final")
-    return final if found else "<think>"
+    _, marker, final = text.rpartition("<|channel|>final")
+    return final if marker else "<think>"
 
 
 def _without_thoughts(text: str) -> tuple[str, bool]:
-    kept: list[str] = []
-    place, inside = 0, False
+    """The text outside reasoning tags, and whether it ends inside one."""
+    pieces: list[str] = []
+    done = 0
+    inside = False
     for tag in _THOUGHT.finditer(text):
-        if tag[1]:
+        is_closing = bool(tag[1])
+        if is_closing:
             if not inside:
-                # The opening tag stood in the prompt: all before this was thought.
-                kept.clear()
+                # The opening tag was in the prompt, so everything before this was reasoning.
+                pieces.clear()
             inside = False
         elif not inside:
-            kept.append(text[place : tag.start()])
+            pieces.append(text[done : tag.start()])
             inside = True
-        place = tag.end()
+        done = tag.end()
     if not inside:
-        kept.append(text[place:])
-    return "\n".join(kept), inside
+        pieces.append(text[done:])
+    return "\n".join(pieces), inside
 
 
 def _this_turn(text: str) -> str:
-    text = text[_LEADING.match(text).end() :]  # type: ignore[union-attr]  # it matches nothing at least
+    """The model's own turn, without special tokens: it may go on to write the user's next turn."""
+    leading = _LEADING.match(text)
+    if leading is not None:
+        text = text[leading.end() :]
     end = _END_OF_TURN.search(text)
-    return _TOKEN.sub("\n", text[: end.start()] if end else text)
+    if end is not None:
+        text = text[: end.start()]
+    return _TOKEN.sub("\n", text)
 
 
 def _stated(pattern: re.Pattern[str], text: str, held_in: str, name: str) -> tuple[str, str]:
-    text, count = pattern.subn(lambda found: f"\nanswer: {_one_line(found[1])}\n", text)
-    return text, held_in or (name if count else "")
+    """Write what a pattern contains as ``answer: …``, and name the pattern if it is the first to contain something."""
+    text, count = pattern.subn(lambda match: f"\nanswer: {_one_line(match[1])}\n", text)
+    if count and not held_in:
+        held_in = name
+    return text, held_in
 
 
 def _out_of_json(text: str, held_in: str) -> tuple[str, str]:
-    place = text.find("{")
-    for _ in range(_MOST_OBJECTS):
-        if place < 0:
+    """Replace JSON objects by the answers in them."""
+    start = text.find("{")
+    for _ in range(_MAX_OBJECTS):
+        if start < 0:
             break
         try:
-            value, end = _DECODER.raw_decode(text, place)
+            value, end = _DECODER.raw_decode(text, start)
         except (ValueError, RecursionError):
-            place = text.find("{", place + 1)
+            start = text.find("{", start + 1)
             continue
         answers = _answers(value)
         if answers:
             stated = "".join(f"\nanswer: {answer}\n" for answer in answers)
-            text, held_in = f"{text[:place]}{stated}{text[end:]}", held_in or "json"
-            end = place + len(stated)
-        place = text.find("{", end)
+            text = f"{text[:start]}{stated}{text[end:]}"
+            held_in = held_in or "json"
+            end = start + len(stated)
+        start = text.find("{", end)
     return text, held_in
 
 
 def _answers(value: Any) -> list[str]:
-    """What the keys that mean the answer say, at any depth."""
-    found = []
-    for key, inner in value.items() if isinstance(value, dict) else ():
+    """The texts under keys that mean the answer, at any depth."""
+    answers: list[str] = []
+    if not isinstance(value, dict):
+        return answers
+    for key, inner in value.items():
         if isinstance(inner, dict):
-            found += _answers(inner)
-        elif "".join(c for c in key.lower() if c.isalnum()) in _ANSWER_KEYS:
-            texts = inner if isinstance(inner, list) else [inner]
-            found += [_one_line(text) for text in texts if isinstance(text, str)]
-    return found
+            answers += _answers(inner)
+            continue
+        bare_key = "".join(character for character in key.lower() if character.isalnum())
+        if bare_key not in _ANSWER_KEYS:
+            continue
+        texts = inner if isinstance(inner, list) else [inner]
+        answers += [_one_line(text) for text in texts if isinstance(text, str)]
+    return answers
 
 
 def _one_line(text: str) -> str:
