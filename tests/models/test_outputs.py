@@ -33,7 +33,7 @@ def test_the_identity_follows_the_contents(model, tmp_path):
 
 @pytest.mark.parametrize(
     ("place", "told"),
-    [(SourceLocation("none", 0), "role 'none'"), (None, "line numbers"), (SourceLocation("out", 9), "no line 10")],
+    [(SourceLocation("none", 0), "role 'none'"), (None, "by line number"), (SourceLocation("out", 9), "no line 10")],
 )
 def test_a_request_that_no_line_answers_is_told(model, place, told):
     with pytest.raises(DataError, match=told):
@@ -43,5 +43,5 @@ def test_a_request_that_no_line_answers_is_told(model, place, told):
 def test_files_of_different_length_and_no_files_are_refused(tmp_path, model):
     with pytest.raises(DataError, match="has no partner"):
         Outputs({"out": tmp_path / "a", "adv_out": write_lines(tmp_path / "c", "x")}).check()
-    with pytest.raises(DataError, match="no files"):
+    with pytest.raises(DataError, match="needs files"):
         Outputs({}).check()

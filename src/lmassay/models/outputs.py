@@ -47,12 +47,12 @@ class Outputs(StoredAnswers):
 
     def generate(self, requests: Sequence[Generate]) -> Iterator[Response]:
         for request in requests:
-            place = request.location
-            if place is None or not isinstance(place.key, int):
+            location = request.location
+            if location is None or not isinstance(location.key, int):
                 raise DataError("outputs from files answer by line number, but the requests of this task have none")
-            if place.role not in self._paths:
-                raise DataError(f"there are no outputs for the role '{place.role}'; add it to the model's files")
-            yield Response(self._reader(place.role).line(place.key))
+            if location.role not in self._paths:
+                raise DataError(f"there are no outputs for the role '{location.role}'; add it to the model's files")
+            yield Response(self._reader(location.role).line(location.key))
 
     def _files(self) -> Mapping[str, TextFile]:
         if self._opened is None:

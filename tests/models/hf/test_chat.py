@@ -122,7 +122,7 @@ def test_a_template_that_skips_a_role_does_not_do_so_silently(folder_of):
     lost, fine = answers(
         local, "generate", [Generate(messages=(("system", "Be brief."), *ASKED)), Generate(messages=TURNS)]
     )
-    assert "leaves the system message out" in lost.error
+    assert "leaves out the system message" in lost.error
     assert fine.usable
 
 

@@ -395,7 +395,7 @@ def test_a_model_fits_the_contract_and_says_what_it_can(folder_of):
     [
         (lambda f: [(f / n).unlink() for n in ("tokenizer.json", "tokenizer_config.json")], "no tokenizer"),
         (lambda f: (f / "config.json").unlink(), "no readable config.json"),
-        (lambda f: (f / "config.json").write_text("{"), "no JSON"),
+        (lambda f: (f / "config.json").write_text("{"), "is not valid JSON"),
         (lambda f: (f / "model.safetensors").rename(f / "pytorch_model.bin"), "no .safetensors weights"),
     ],
 )
@@ -443,7 +443,7 @@ def test_wrong_options_are_told(folder_of):
         HuggingFace(str(folder_of("gpt2")), prefix="<nothing>").identity()
     with pytest.raises(ConfigError, match=r"model\.device"):
         HuggingFace(str(folder_of("gpt2")), device="toaster").identity()
-    with pytest.raises(ConfigError, match="no blank"):
+    with pytest.raises(ConfigError, match="no mask"):
         HuggingFace(str(folder_of("gpt2")), position="counted").check()
 
 

@@ -91,8 +91,8 @@ def _convert(path: Path, new: Path, tell: Callable[[str], None]) -> _Header:
     except Exception as error:
         # transformers may raise anything for a file that it does not understand.
         raise DataError(
-            f"{path} (architecture {header.architecture!r}) cannot be converted: {error_with_location(error)}; use the same model "
-            f"as a folder with safetensors weights"
+            f"{path} (architecture {header.architecture!r}) cannot be converted: {error_with_location(error)}; "
+            f"use the same model as a folder with safetensors weights"
         ) from error
     if used != header.parameters:
         tell(f"note: {header.parameters - used} numbers of {path.name} are not used by {type(model).__name__}")
@@ -119,7 +119,9 @@ def _header(path: Path) -> _Header:
         architecture = str(fields["general.architecture"])
     except Exception as error:
         # A damaged file can break the reader anywhere.
-        raise DataError(f"{path} is not a complete GGUF file: {error_with_location(error)}; download it again") from error
+        raise DataError(
+            f"{path} is not a complete GGUF file: {error_with_location(error)}; download it again"
+        ) from error
     if int(fields.get("split.count", 1)) > 1:
         raise DataError(f"{path} is one part of a split model; join the parts with llama-gguf-split --merge")
     tokenizer = str(fields.get("tokenizer.ggml.model", ""))
