@@ -141,7 +141,7 @@ def test_a_run_that_is_resumed_keeps_the_label_of_its_sweep(tmp_path):
     first, _ = evaluate({"task": task, "model": "echo"}, results=tmp_path / "r")
     assert first.record.label == "charswap, max_tokens=5"
     assert first.record.base_label == "charswap"
-    assert "written" not in first.record.config
+    assert "unresolved" not in first.record.config
     with Store(tmp_path / "r", create=True) as store:
         store.set_status(first.id, "cancelled")
         resumed = lmassay("resume", first.id, "--results", tmp_path / "r")
@@ -149,9 +149,9 @@ def test_a_run_that_is_resumed_keeps_the_label_of_its_sweep(tmp_path):
         assert store.run(first.id).label == "charswap, max_tokens=5"
 
 
-def test_written_is_no_key_of_a_configuration(tmp_path):
-    write_config(tmp_path / "c.yaml", {"task": "robustness", "written": {}})
-    assert "written: unknown key" in lmassay("check", "c.yaml", cwd=tmp_path).stderr
+def test_unresolved_is_no_key_of_a_configuration(tmp_path):
+    write_config(tmp_path / "c.yaml", {"task": "robustness", "unresolved": {}})
+    assert "unresolved: unknown key" in lmassay("check", "c.yaml", cwd=tmp_path).stderr
 
 
 def test_runs_that_were_planned_without_a_file_have_their_own_labels(tmp_path):

@@ -1,12 +1,13 @@
-"""YAML to checked runs. All mistakes are reported at once, each with its key and line; lists expand to runs.
+"""Reads YAML configurations and expands them into checked runs.
 
-A configuration::
+If a list is given where a single value is expected, there is one run per item::
 
-    task: {name: robustness, src: src.fr, attack: [charswap, homoglyph]}   # a list where one value is due: two runs
+    task: {name: robustness, src: src.fr, attack: [charswap, homoglyph]}   # two attacks: two runs
     model: {name: openai, base_url: "http://127.0.0.1:8000/v1", model: nmt}
-    seed: [1, 2]                                                           # times two: four runs
+    seed: [1, 2]                                                           # times two seeds: four runs
 
-``${task.attack.name}`` stands for another value of the same run, ``${NAME}`` for an environment variable.
+``${task.attack.name}`` stands for another value of the same run, ``${NAME}`` for an environment variable. All mistakes
+are reported at once, each with its key and line.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ import itertools
 import re
 import types
 import typing
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from math import isfinite
 from pathlib import Path
 from typing import Any
@@ -38,10 +39,16 @@ from lmassay.statistics.intervals import Settings
 from lmassay.storage.yamlfile import YamlFile, read_brackets, read_mapping
 
 MAX_RUNS = 10_000
+"""The largest number of runs that one configuration may expand to."""
 _TOO_MANY = f"this expands to more than {MAX_RUNS} runs; shorten the lists"
 _ANY_REFERENCE = re.compile(r"\$\{[^}]*\}?")
 _ENVIRONMENT = re.compile(r"\$\{[A-Z][A-Z0-9_]*\}")
 _REFERENCE = re.compile(r"\$\{([a-z_][a-z0-9_]*(?:\.[a-z0-9_]+)*)\}")
+# A reference may point to a value that contains a reference. This many levels are resolved; then it must be a circle.
+_MAX_REFERENCE_DEPTH = 5
+
+Locate = Callable[[str], str]
+"""Puts file and line in front of a message that begins with a key."""
 
 
 class BudgetConfig(BaseModel):
@@ -54,7 +61,7 @@ class BudgetConfig(BaseModel):
 
 
 class RunConfig(BaseModel):
-    """One run, as the store keeps it."""
+    """The configuration of one run, as it is stored with its results."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -67,80 +74,82 @@ class RunConfig(BaseModel):
     resamples: int = Field(default=2000, ge=100, le=1_000_000, strict=True)
     budget: BudgetConfig | None = None
     base_dir: Path = Path()
-    written: dict[str, Any] = Field(default={}, exclude=True, repr=False)
-    """The run as its file has it, before references such as ``${task.attack.name}`` are filled in. Labels compare this,
-    because an option that follows another one is not varied by itself. It is not stored."""
+    unresolved: dict[str, Any] = Field(default={}, exclude=True, repr=False)
+    """The run as written in its file, before references such as ``${task.attack.name}`` are replaced. Labels compare
+    this form, because an option that refers to another one is not varied independently. It is not stored."""
 
     @property
     def settings(self) -> Settings:
+        """How intervals are computed."""
         return Settings(self.confidence, self.resamples, self.seed)
 
     def build_task(self) -> Any:
+        """Create the task."""
         return build("task", self.task, self.base_dir)
 
     def build_model(self) -> Any:
+        """Create the model; None if the configuration names none."""
         return None if self.model is None else build("model", self.model, self.base_dir)
 
 
 class ConfigFile(YamlFile):
-    """A configuration as written; :meth:`locate` shows a mistake in its place."""
+    """A configuration file. The inherited method ``locate`` adds file and line to a message about a key."""
 
     __slots__ = ()
 
     def runs(self) -> list[RunConfig]:
-        """A checked run for every combination of its lists."""
+        """Return a checked run for every combination of the lists in the file."""
         return expand(self.data, self.path.resolve().parent, self.locate, default_name=self.path.stem)
 
 
 def read_config(path: Path, overrides: Sequence[str] = (), limit: int | None = None) -> ConfigFile:
-    """Read a configuration and apply ``key=value`` overrides."""
+    """Read a configuration file and apply overrides of the form ``key=value``."""
     file = ConfigFile(path, *read_mapping(path))
     for override in overrides:
-        _override(file.data, override)
+        _apply_override(file.data, override)
     if limit is not None:
         file.data["limit"] = limit
     return file
 
 
 def load_runs(path: Path, overrides: Sequence[str] = (), limit: int | None = None) -> list[RunConfig]:
-    """The runs of a configuration file."""
+    """Return the checked runs of a configuration file."""
     return read_config(path, overrides, limit).runs()
 
 
-def expand(
-    data: dict[str, Any],
-    base: Path,
-    locate: typing.Callable[[str], str] = str,
-    default_name: str = "",
-) -> list[RunConfig]:
-    """A checked run for every combination of the listed values; all mistakes are reported together."""
+def expand(data: dict[str, Any], base: Path, locate: Locate = str, default_name: str = "") -> list[RunConfig]:
+    """Return a checked run for every combination of the lists in ``data``.
+
+    Relative paths start at ``base``. All mistakes are reported in one ConfigError, one per line.
+    """
     _check_top_level(data, locate)
     data = dict(data)
-    base = _base(data.pop("base_dir", None), base, locate)
-    mistakes: list[str] = []
+    base = _base_dir(data.pop("base_dir", None), base, locate)
+    messages: list[str] = []
     runs: list[RunConfig] = []
-    for count, plain in enumerate(_combinations(data, base, locate)):
+    for count, unresolved in enumerate(_combinations(data, base, locate)):
         if count >= MAX_RUNS:
             raise ConfigError(locate(_TOO_MANY))
         try:
-            referred = _resolve_references(plain, plain)
+            resolved = _resolve_references(unresolved, unresolved)
         except ConfigError as error:
-            mistakes.append(str(error))
+            messages.append(str(error))
             continue
         for kind in ("task", "model"):
-            mistakes += _option_mistakes(kind, referred.get(kind), base)
+            messages += _option_messages(kind, resolved.get(kind), base)
+        fields = {"name": default_name, **resolved, "base_dir": base, "unresolved": unresolved}
         try:
-            known = {"name": default_name, **referred, "base_dir": base, "written": plain}
-            runs.append(RunConfig.model_validate(known))
+            runs.append(RunConfig.model_validate(fields))
         except ValidationError as error:
-            mistakes += validation_messages(error, RunConfig, "")
-    if mistakes:
-        raise ConfigError("\n".join(locate(line) for line in dict.fromkeys(mistakes)))
+            messages += validation_messages(error, RunConfig, "")
+    if messages:
+        # Runs of a sweep share most of their keys, and so their mistakes.
+        raise ConfigError("\n".join(locate(message) for message in dict.fromkeys(messages)))
     return runs
 
 
-def _base(folder: Any, base: Path, locate: typing.Callable[[str], str]) -> Path:
-    """Where relative paths start: at the configuration's own folder unless it names another."""
+def _base_dir(folder: Any, base: Path, locate: Locate) -> Path:
+    """Return the folder that relative paths start from: that of the configuration, unless it names another."""
     if folder is None:
         return base
     if not isinstance(folder, str) or not (base / folder).is_dir():
@@ -148,20 +157,28 @@ def _base(folder: Any, base: Path, locate: typing.Callable[[str], str]) -> Path:
     return (base / folder).resolve()
 
 
-def _check_top_level(data: dict[str, Any], locate: typing.Callable[[str], str]) -> None:
-    known = set(RunConfig.model_fields) - {"written"}
-    unknown = [key for key in data if key not in known]
-    if unknown:
-        raise ConfigError("\n".join(locate(f"{k}: unknown key{did_you_mean(str(k), known)}") for k in unknown))
+def _check_top_level(data: dict[str, Any], locate: Locate) -> None:
+    known = set(RunConfig.model_fields) - {"unresolved"}
+    messages = []
+    for key in data:
+        if key not in known:
+            messages.append(locate(f"{key}: unknown key{did_you_mean(str(key), known)}"))
+    if messages:
+        raise ConfigError("\n".join(messages))
     if "task" not in data:
         raise ConfigError(locate("task: this key is required; see `lmassay tasks`"))
 
 
-def _combinations(data: dict[str, Any], base: Path, locate: typing.Callable[[str], str]) -> Iterator[dict[str, Any]]:
+# --- lists: one run per combination -----------------------------------------------------------------------------------
+
+
+def _combinations(data: dict[str, Any], base: Path, locate: Locate) -> Iterator[dict[str, Any]]:
+    """Yield every combination of the listed values."""
     axes: list[list[tuple[str, Any]]] = []
     for key, value in data.items():
         if key in ("task", "model"):
             try:
+                # One more than allowed, to notice that there are too many.
                 choices = list(itertools.islice(_spec_choices(key, value, base), MAX_RUNS + 1))
             except LmassayError as error:
                 raise ConfigError("\n".join(locate(line) for line in str(error).split("\n"))) from error
@@ -177,7 +194,7 @@ def _combinations(data: dict[str, Any], base: Path, locate: typing.Callable[[str
 
 
 def _spec_choices(kind: str, value: Any, base: Path, key: str = "") -> Iterator[Any]:
-    """Every plug-in that a value stands for: a list of them, and lists among their options."""
+    """Yield every plug-in that a value describes: several in a list, and one per combination of their options."""
     key = key or kind
     for spec in value if isinstance(value, list) else [value]:
         if spec is None or isinstance(spec, str):
@@ -202,26 +219,32 @@ def _plugin(kind: str, name: str, base: Path, key: str = "") -> Any:
 def _dict_choices(
     data: dict[str, Any], model: type[BaseModel], path: str, base: Path, skip: Sequence[str] = ()
 ) -> Iterator[dict[str, Any]]:
+    """Yield every combination of the values of a mapping whose keys are described by a pydantic model."""
     axes = []
     for key, value in data.items():
         field = model.model_fields.get(key)
-        inside = f"{path}.{key}"
-        choices = [value] if key in skip or field is None else list(_choices(value, field, inside, base))
+        if key in skip or field is None:
+            # Unknown keys are reported later, together with other mistakes.
+            axes.append([(key, value)])
+            continue
+        inner_path = f"{path}.{key}"
+        choices = list(_value_choices(value, field, inner_path, base))
         if not choices:
-            raise ConfigError(f"{inside}: the list is empty; give at least one value")
+            raise ConfigError(f"{inner_path}: the list is empty; give at least one value")
         axes.append([(key, choice) for choice in choices])
     for combination in itertools.product(*axes):
         yield dict(combination)
 
 
-def _choices(value: Any, field: Any, path: str, base: Path) -> Iterator[Any]:
-    plug_in = nested_kind(field)
-    if plug_in is not None:
-        yield from _spec_choices(plug_in, value, base, path)
+def _value_choices(value: Any, field: Any, path: str, base: Path) -> Iterator[Any]:
+    """Yield every value that an option takes in turn."""
+    plugin_kind = nested_kind(field)
+    if plugin_kind is not None:
+        yield from _spec_choices(plugin_kind, value, base, path)
         return
     if isinstance(value, list) and not takes_list(field.annotation):
         for item in value:
-            yield from _choices(item, field, path, base)
+            yield from _value_choices(item, field, path, base)
         return
     model = inner_model(field.annotation)
     if isinstance(value, dict) and model is not None:
@@ -231,7 +254,7 @@ def _choices(value: Any, field: Any, path: str, base: Path) -> Iterator[Any]:
 
 
 def takes_list(annotation: Any) -> bool:
-    """Whether a list is one value of such an option, and not a list of values to be tried."""
+    """Return whether a list is a single value of an option with this type, rather than several values to try."""
     if annotation is Any:
         return True
     origin = typing.get_origin(annotation)
@@ -240,10 +263,13 @@ def takes_list(annotation: Any) -> bool:
     if origin is typing.Annotated:
         return takes_list(typing.get_args(annotation)[0])
     kind = origin or annotation
-    return isinstance(kind, type) and issubclass(kind, Sequence | set | frozenset) and not issubclass(kind, str | bytes)
+    if not isinstance(kind, type) or issubclass(kind, str | bytes):
+        return False
+    return issubclass(kind, Sequence | set | frozenset)
 
 
-def _option_mistakes(kind: str, spec: Spec | None, base: Path, key: str = "") -> list[str]:
+def _option_messages(kind: str, spec: Spec | None, base: Path, key: str = "") -> list[str]:
+    """Return the mistakes in the options of a plug-in, and of the plug-ins among its options."""
     if spec is None:
         return []
     key = key or kind
@@ -255,89 +281,113 @@ def _option_mistakes(kind: str, spec: Spec | None, base: Path, key: str = "") ->
         return validation_messages(error, model, key)
     except LmassayError as error:
         return [str(error)]
-    inner = [(n, nested_kind(field)) for n, field in model.model_fields.items() if n in options]
-    return [
-        line for n, plug_in in inner if plug_in for line in _option_mistakes(plug_in, options[n], base, f"{key}.{n}")
-    ]
+    messages: list[str] = []
+    for option, field in model.model_fields.items():
+        inner_kind = nested_kind(field)
+        if option in options and inner_kind:
+            messages += _option_messages(inner_kind, options[option], base, f"{key}.{option}")
+    return messages
+
+
+# --- references -------------------------------------------------------------------------------------------------------
 
 
 def _resolve_references(value: Any, root: Mapping[str, Any], path: str = "") -> Any:
+    """Replace references in all texts of a run; refuse values that cannot be stored as JSON."""
     if isinstance(value, str):
         return _resolved_text(value, root, path)
     if isinstance(value, dict):
-        return {k: _resolve_references(v, root, f"{path}.{k}".strip(".")) for k, v in value.items()}
+        resolved = {}
+        for key, inner in value.items():
+            resolved[key] = _resolve_references(inner, root, f"{path}.{key}".strip("."))
+        return resolved
     if isinstance(value, list | tuple):
-        return [_resolve_references(v, root, path) for v in value]
+        return [_resolve_references(item, root, path) for item in value]
     if type(value).__module__ == "numpy" and getattr(value, "ndim", 1) == 0:
+        # A configuration from Python may contain numpy scalars.
         return _resolve_references(value.item(), root, path)
-    if not isinstance(value, bool | int | float | Path | None) or (isinstance(value, float) and not isfinite(value)):
-        # YAML reads 2026-01-01 as a date; what is no JSON cannot be kept with the results.
-        raise ConfigError(f"{path}: {value} is no text, finite number, list or mapping; if a text, put it in quotes")
+    is_finite = not isinstance(value, float) or isfinite(value)
+    if not isinstance(value, bool | int | float | Path | None) or not is_finite:
+        # For example, YAML reads 2026-01-01 as a date.
+        raise ConfigError(
+            f"{path}: {value} is not a text, finite number, list or mapping; if it is a text, put it in quotes"
+        )
     return value
 
 
 def _resolved_text(text: str, root: Mapping[str, Any], path: str) -> str:
-    # What is referred to may itself refer; a circle ends after a few rounds.
-    for _ in range(5):
+    for _ in range(_MAX_REFERENCE_DEPTH):
         if not _REFERENCE.search(text):
             break
-        text = _REFERENCE.sub(lambda match: _referred(match[1], root, path), text)
-    for left in _ANY_REFERENCE.findall(text):
-        if not _ENVIRONMENT.fullmatch(left):
-            raise ConfigError(f"{path}: '{left}' is neither a key of this configuration nor a variable like ${{NAME}}")
+        text = _REFERENCE.sub(lambda match: _referenced_value(match[1], root, path), text)
+    for unresolved in _ANY_REFERENCE.findall(text):
+        # Environment variables are filled in when the plug-in is built, so that secrets are not stored.
+        if not _ENVIRONMENT.fullmatch(unresolved):
+            raise ConfigError(
+                f"{path}: '{unresolved}' is neither a key of this configuration nor a variable like ${{NAME}}"
+            )
     return text
 
 
-def _referred(target: str, root: Mapping[str, Any], path: str) -> str:
-    found: Any = root
+def _referenced_value(target: str, root: Mapping[str, Any], path: str) -> str:
+    value: Any = root
     for part in target.split("."):
         # `attack: charswap` is short for `attack: {name: charswap}`.
-        if isinstance(found, str) and part == "name":
+        if isinstance(value, str) and part == "name":
             continue
-        if not isinstance(found, Mapping) or part not in found:
+        if not isinstance(value, Mapping) or part not in value:
             raise ConfigError(f"{path}: '${{{target}}}' refers to a key that this configuration does not have")
-        found = found[part]
-    if isinstance(found, Mapping | list):
+        value = value[part]
+    if isinstance(value, Mapping | list):
         raise ConfigError(f"{path}: '${{{target}}}' must refer to a single value")
-    return str(found)
+    return str(value)
 
 
-def _override(data: dict[str, Any], override: str) -> None:
+# --- overrides --------------------------------------------------------------------------------------------------------
+
+
+def _apply_override(data: dict[str, Any], override: str) -> None:
     key, equals, text = override.partition("=")
     if not equals or not key.strip():
         raise ConfigError(f"--set {override}: write key=value, e.g. --set task.success_threshold=1.2")
-    value = set_value(text, override)
-    _put(data, key.strip().split("."), value, override)
+    _set_key(data, key.strip().split("."), set_value(text, override), override)
 
 
 def set_value(text: str, override: str) -> Any:
-    """What stands behind ``key=``: a list or mapping in brackets, a number, true, false or null, else plain text."""
+    """Return the value in ``--set key=value``.
+
+    It can be a list or mapping in brackets, a number, true, false or null. Everything else is plain text.
+    """
     if text.lstrip()[:1] in ("[", "{"):
         return read_brackets(text, f"--set {override.partition('=')[0]}")
     try:
         value = yaml.safe_load(text)
     except (yaml.YAMLError, ValueError, RecursionError):
-        # A sentence; what looks like a date and is none.
+        # A sentence, or something that looks like a date but is not one.
         return text
-    # `Translate: {x}` is a sentence, not a mapping.
+    # `Translate: {x}` is a sentence, although YAML reads it as a mapping.
     return text if isinstance(value, dict | list) else value
 
 
-def _put(data: Any, path: list[str], value: Any, override: str) -> None:
+def _set_key(data: Any, path: list[str], value: Any, override: str) -> None:
+    """Set a key in a configuration; in a list of plug-ins, set it in each of them."""
     if isinstance(data, list):
-        for place, item in enumerate(data):
-            # `robustness` grows into `{name: robustness, …}` when an option is set.
-            data[place] = {"name": item} if isinstance(item, str) else item
-            _put(data[place], path, value, override)
+        for index, item in enumerate(data):
+            if isinstance(item, str):
+                # `robustness` is short for `{name: robustness}`, which has room for options.
+                data[index] = {"name": item}
+            _set_key(data[index], path, value, override)
         return
     if not isinstance(data, dict):
-        raise ConfigError(f"--set {override}: there is no mapping at this place")
-    head, *rest = path
-    if not rest:
-        data[head] = value
+        raise ConfigError(f"--set {override}: the value of the key before the last dot is not a mapping")
+    key, *remaining = path
+    if not remaining:
+        data[key] = value
         return
-    inner = data.get(head)
-    if inner is None or isinstance(inner, str):
-        inner = {} if inner is None else {"name": inner}
-        data[head] = inner
-    _put(inner, rest, value, override)
+    inner = data.get(key)
+    if inner is None:
+        inner = {}
+    elif isinstance(inner, str):
+        inner = {"name": inner}
+    data[key] = inner
+    _set_key(inner, remaining, value, override)

@@ -1,4 +1,4 @@
-"""What configurations differ in, and short texts for the values, with which labels tell runs apart."""
+"""In which keys configurations differ, and short texts for the values, from which labels of runs are made."""
 
 from __future__ import annotations
 
@@ -12,77 +12,88 @@ from typing import Any, Literal
 from lmassay.redaction import redact
 
 KeyPath = tuple[str, ...]
-"""Where a value stands in a configuration: ``("task", "attack", "rate")``."""
+"""The path of a value in a configuration: ``("task", "attack", "rate")``."""
 
 MAX_VALUE_LENGTH = 40
-# How much of two long texts is shown before the place where they part.
-_BEFORE_DIFFERENCE = 8
-# They say what a run is called, where it was read and what it may spend, not what is measured.
-_NOT_COMPARED = ("name", "base_dir", "budget", "written")
-_PLUGINS = ("task", "model")
+# How many characters of two long texts are shown before the first difference.
+_CONTEXT_BEFORE_DIFFERENCE = 8
+# These keys name a run or say where it was read and what it may spend; they do not affect what is measured.
+_NOT_COMPARED = ("name", "base_dir", "budget", "unresolved")
+_PLUGIN_PATHS = {("task",), ("model",)}
 # White space, control characters, and the marks that reorder text.
 _BLANKS = re.compile("[\\s\x00-\x1f\x7f-\x9f\u200b-\u200f\u202a-\u202e\u2066-\u2069\ufeff]+")
 _NEEDS_QUOTES = re.compile(r"[\s,=\[\]\"]|^$")
 
 
 class Absent(Enum):
-    """A key that a configuration leaves out."""
+    """The type of :data:`ABSENT`."""
 
     ABSENT = "absent"
 
 
 ABSENT: Literal[Absent.ABSENT] = Absent.ABSENT
+"""The value of a key that a configuration leaves out; None would be a value like others."""
 
 
 @dataclass(frozen=True, slots=True)
 class VariedKey:
-    """A key whose value is not the same in all configurations: the values by the number of the configuration.
+    """A key whose value is not the same in all configurations.
 
-    The options of a plug-in are compared only between configurations that name the same plug-in, so a key may have
-    values for some of the configurations only.
+    The options of a plug-in are compared only between configurations that name the same plug-in, so ``values`` may
+    cover only some of the configurations.
     """
 
     path: KeyPath
     values: Mapping[int, Any]
+    """The number of a configuration → its value."""
 
     @property
     def shown_path(self) -> KeyPath:
-        """``s_src: bleu`` is short for ``s_src: {name: bleu}``, and is shown so."""
-        return self.path[:-1] if self.path[-1] == "name" and len(self.path) > 1 else self.path
+        """The path without a final ``name``, because ``s_src: bleu`` is short for ``s_src: {name: bleu}``."""
+        if self.path[-1] == "name" and len(self.path) > 1:
+            return self.path[:-1]
+        return self.path
 
 
 def varied_keys(configurations: Sequence[Mapping[str, Any]]) -> list[VariedKey]:
-    """The keys that differ: those of the task first, those of the model last."""
-    keys = dict.fromkeys(str(key) for configuration in configurations for key in configuration)
-    found: list[VariedKey] = []
+    """Return the keys in which configurations differ: those of the task first, those of the model last."""
+    keys: dict[str, None] = {}
+    for configuration in configurations:
+        keys |= dict.fromkeys(str(key) for key in configuration if key not in _NOT_COMPARED)
+    varied: list[VariedKey] = []
     for key in sorted(keys, key=lambda key: (key == "model", key != "task")):
-        if key in _NOT_COMPARED:
-            continue
-        values = {}
-        for number, configuration in enumerate(configurations):
-            values[number] = configuration.get(key, ABSENT)
-        found += _varied((key,), values)
-    return found
+        values = {number: configuration.get(key, ABSENT) for number, configuration in enumerate(configurations)}
+        varied += _varied((key,), values)
+    return varied
 
 
 def _varied(path: KeyPath, values: Mapping[int, Any]) -> Iterator[VariedKey]:
+    """Yield the differences at a key, or at the keys inside it."""
     nodes = _as_mappings(path, values)
     if nodes is None:
-        if len({identity(value) for value in values.values()}) > 1:
+        if _differ(values):
             yield VariedKey(path, values)
         return
     names = {number: node.get("name", ABSENT) for number, node in nodes.items()}
-    if len({identity(name) for name in names.values()}) > 1:
+    if _differ(names):
         yield VariedKey((*path, "name"), names)
-    for members in _scopes(path, nodes):
-        for key in dict.fromkeys(key for node in members.values() for key in node if key != "name"):
-            of_key = {number: node.get(key, ABSENT) for number, node in members.items()}
-            yield from _varied((*path, str(key)), of_key)
+    for members in _comparable_nodes(path, nodes):
+        keys: dict[str, None] = {}
+        for node in members.values():
+            keys |= dict.fromkeys(key for key in node if key != "name")
+        for key in keys:
+            values_of_key = {number: node.get(key, ABSENT) for number, node in members.items()}
+            yield from _varied((*path, str(key)), values_of_key)
+
+
+def _differ(values: Mapping[int, Any]) -> bool:
+    return len({identity(value) for value in values.values()}) > 1
 
 
 def _as_mappings(path: KeyPath, values: Mapping[int, Any]) -> dict[int, Mapping[str, Any]] | None:
-    """The values as mappings, if that is what some of them are: ``chrf`` is short for ``{name: chrf}``."""
-    if not any(isinstance(value, Mapping) for value in values.values()) and path not in {(p,) for p in _PLUGINS}:
+    """Return the values as mappings if some of them are mappings: ``chrf`` is short for ``{name: chrf}``."""
+    has_mapping = any(isinstance(value, Mapping) for value in values.values())
+    if not has_mapping and path not in _PLUGIN_PATHS:
         return None
     nodes: dict[int, Mapping[str, Any]] = {}
     for number, value in values.items():
@@ -97,34 +108,34 @@ def _as_mappings(path: KeyPath, values: Mapping[int, Any]) -> dict[int, Mapping[
     return nodes
 
 
-def _scopes(path: KeyPath, nodes: Mapping[int, Mapping[str, Any]]) -> list[dict[int, Mapping[str, Any]]]:
-    """Configurations whose options are compared: those of one plug-in, and of tasks those of one label."""
-    scopes: dict[str, dict[int, Mapping[str, Any]]] = {}
+def _comparable_nodes(path: KeyPath, nodes: Mapping[int, Mapping[str, Any]]) -> list[dict[int, Mapping[str, Any]]]:
+    """Group the nodes whose options can be compared: those of one plug-in, and of tasks those of one label."""
+    groups: dict[str, dict[int, Mapping[str, Any]]] = {}
     for number, node in nodes.items():
         label = node.get("label") if path == ("task",) else None
-        scopes.setdefault(identity([node.get("name"), label]), {})[number] = node
-    return list(scopes.values())
+        groups.setdefault(identity([node.get("name"), label]), {})[number] = node
+    return list(groups.values())
 
 
 def identity(value: Any) -> str:
-    """The value as JSON: values are the same if this is."""
+    """Return a value as JSON; two values are the same if their JSON is."""
     return json.dumps(value, sort_keys=True, default=str)
 
 
-# --- what tells configurations apart ----------------------------------------------------------------------------------
+# --- texts that distinguish configurations ----------------------------------------------------------------------------
 
 
 def distinguishing_values(groups: Sequence[Sequence[Mapping[str, Any]]]) -> list[str]:
-    """For each group of configurations the values that tell it from the others: ``s_src=bleu, seed=2``.
+    """Return for each group of configurations a text that distinguishes it from the others: ``s_src=bleu, seed=2``.
 
-    Only as many keys are named as are needed. Where a group has several configurations, only keys that they agree in
-    can tell it from the others. The text is empty for a group that cannot be told apart.
+    Only as many keys are named as are needed, and only keys in which all configurations of a group agree. The text is
+    empty for a group that cannot be distinguished.
 
-    >>> telling_apart([[{"task": {"name": "t", "s_src": "chrf"}}], [{"task": {"name": "t", "s_src": "bleu"}}]])
+    >>> distinguishing_values([[{"task": {"name": "t", "s_src": "chrf"}}], [{"task": {"name": "t", "s_src": "bleu"}}]])
     ['s_src=chrf', 's_src=bleu']
     """
-    group_of: list[int] = []
     configurations: list[Mapping[str, Any]] = []
+    group_of: list[int] = []
     for number, members in enumerate(groups):
         configurations += members
         group_of += [number] * len(members)
@@ -133,34 +144,38 @@ def distinguishing_values(groups: Sequence[Sequence[Mapping[str, Any]]]) -> list
         texts = _texts_by_group(key, group_of, len(groups))
         if texts is None:
             continue
-        more = [(*known, text) if text else known for known, text in zip(parts, texts, strict=True)]
-        if len(set(more)) > len(set(parts)):
-            parts = more
+        extended = [(*part, text) if text else part for part, text in zip(parts, texts, strict=True)]
+        # A key that distinguishes no further groups is left out.
+        if len(set(extended)) > len(set(parts)):
+            parts = extended
         if len(set(parts)) == len(groups):
             break
-    return [", ".join(told) for told in parts]
+    return [", ".join(part) for part in parts]
 
 
 def _texts_by_group(key: VariedKey, group_of: Sequence[int], groups: int) -> list[str] | None:
-    """``key=value`` for each group; None if the configurations of a group do not agree in the key."""
+    """Return ``key=value`` for each group; None if the configurations of a group have different values."""
     values: list[Any] = [ABSENT] * groups
-    seen: dict[int, str] = {}
+    identities: dict[int, str] = {}
     for number, group in enumerate(group_of):
         value = key.values.get(number, ABSENT)
-        if seen.setdefault(group, identity(value)) != identity(value):
+        if identities.setdefault(group, identity(value)) != identity(value):
             return None
         values[group] = value
     name = ".".join(key.shown_path).removeprefix("task.")
-    present = [value for value in values if value is not ABSENT]
-    texts = iter(short_texts(present))
-    return ["" if value is ABSENT else f"{name}={next(texts)}" for value in values]
+    short = iter(short_texts([value for value in values if value is not ABSENT]))
+    texts = []
+    for value in values:
+        texts.append("" if value is ABSENT else f"{name}={next(short)}")
+    return texts
 
 
 # --- values as short texts --------------------------------------------------------------------------------------------
 
 
-def short_texts(values: Sequence[Any], longest: int = MAX_VALUE_LENGTH) -> list[str]:
-    """Each value in a few characters, different values by different texts: files by their names, long texts cut.
+def short_texts(values: Sequence[Any], max_length: int = MAX_VALUE_LENGTH) -> list[str]:
+    """Return each value in a few characters. Files are shown by name, long texts are cut; different values get
+    different texts.
 
     >>> short_texts(["data/a.txt", "data/b.txt"])
     ['a.txt', 'b.txt']
@@ -168,39 +183,48 @@ def short_texts(values: Sequence[Any], longest: int = MAX_VALUE_LENGTH) -> list[
     ['0.9', 'true', 'none', '"two words"']
     """
     originals = {identity(value): value for value in values}
-    texts = {key: _cut(_file_name(value_text(value)), longest) for key, value in originals.items()}
-    for alike in _sharing_a_text(texts):
-        texts |= _longer_texts({key: originals[key] for key in alike}, longest)
+    texts: dict[str, str] = {}
+    for key, value in originals.items():
+        texts[key] = _shortened(_file_name(value_text(value)), max_length)
+    for ambiguous in _keys_with_equal_text(texts):
+        texts |= _longer_texts({key: originals[key] for key in ambiguous}, max_length)
     for key, value in originals.items():
         if isinstance(value, str):
             texts[key] = _quoted(texts[key])
-    # Texts that differ in several places, or only in white space, are numbered.
-    for alike in _sharing_a_text(texts):
-        texts |= {key: f"{texts[key]} #{number}" for number, key in enumerate(alike, 1)}
+    # Texts that differ in several places, or only in white space, are still equal: number them.
+    for ambiguous in _keys_with_equal_text(texts):
+        for number, key in enumerate(ambiguous, 1):
+            texts[key] = f"{texts[key]} #{number}"
     return [texts[identity(value)] for value in values]
 
 
-def _sharing_a_text(texts: Mapping[str, str]) -> list[list[str]]:
-    """The keys of values that have one text in common."""
+def _keys_with_equal_text(texts: Mapping[str, str]) -> list[list[str]]:
+    """Return the groups of keys that have the same text."""
     groups: dict[str, list[str]] = {}
     for key, text in texts.items():
         groups.setdefault(text, []).append(key)
     return [members for members in groups.values() if len(members) > 1]
 
 
-def _longer_texts(values: Mapping[str, Any], longest: int) -> dict[str, str]:
-    """Values whose short texts are the same: numbers in full, paths with their folders, texts from where they part."""
-    full = {}
+def _longer_texts(values: Mapping[str, Any], max_length: int) -> dict[str, str]:
+    """Return texts for values whose short texts are equal.
+
+    Numbers get all their digits, paths their folders, and long texts begin shortly before the first difference.
+    """
+    full: dict[str, str] = {}
     for key, value in values.items():
         full[key] = repr(value) if isinstance(value, float) else value_text(value)
-    start = max(0, _common_beginning(list(full.values())) - _BEFORE_DIFFERENCE)
-    if max(map(len, full.values())) <= longest:
+    if max(map(len, full.values())) <= max_length:
         return full
-    return {key: _cut(f"…{text[start:]}" if start else text, longest) for key, text in full.items()}
+    start = max(0, _common_prefix_length(list(full.values())) - _CONTEXT_BEFORE_DIFFERENCE)
+    texts: dict[str, str] = {}
+    for key, text in full.items():
+        texts[key] = _shortened(f"…{text[start:]}" if start else text, max_length)
+    return texts
 
 
 def value_text(value: Any) -> str:
-    """A value on one line, without anything that is a secret."""
+    """Return a value as one line of text, without secrets."""
     if value is None:
         return "none"
     if value is ABSENT:
@@ -213,16 +237,17 @@ def value_text(value: Any) -> str:
         text = json.dumps(value, ensure_ascii=False, default=str)
     else:
         text = str(value)
-    # A lone surrogate has no UTF-8, in which labels are stored.
+    # Labels are stored as UTF-8, which cannot represent a lone surrogate.
     writable = text.encode("utf-8", "backslashreplace").decode()
     return _BLANKS.sub(" ", redact(writable)).strip()
 
 
 def file_names(value: Any) -> list[str]:
-    """How a label may name a value: as it is, by the name of the file, or by that without its ending."""
+    """Return the texts by which a label may name a value: in full, by file name, or by file name without suffix."""
     text = value_text(value)
     name = _file_name(text)
-    return list(dict.fromkeys([text, name, name.rpartition(".")[0] or name]))
+    stem = name.rpartition(".")[0] or name
+    return list(dict.fromkeys([text, name, stem]))
 
 
 def _file_name(text: str) -> str:
@@ -230,19 +255,19 @@ def _file_name(text: str) -> str:
     return text.rstrip("/").rpartition("/")[2] if is_path else text
 
 
-def _common_beginning(texts: Sequence[str]) -> int:
+def _common_prefix_length(texts: Sequence[str]) -> int:
     length = 0
-    for signs in zip(*texts, strict=False):
-        if len(set(signs)) > 1:
+    for characters in zip(*texts, strict=False):
+        if len(set(characters)) > 1:
             break
         length += 1
     return length
 
 
-def _cut(text: str, longest: int) -> str:
-    return text if len(text) <= longest else f"{text[: longest - 1].rstrip()}…"
+def _shortened(text: str, max_length: int) -> str:
+    return text if len(text) <= max_length else f"{text[: max_length - 1].rstrip()}…"
 
 
 def _quoted(text: str) -> str:
-    """In quotes where it would not be seen where the value ends."""
+    """Put a text in quotes if it would otherwise be unclear where the value ends."""
     return f'"{text}"' if _NEEDS_QUOTES.search(text) else text

@@ -1,4 +1,4 @@
-"""A model as it is named on the command line."""
+"""How a model is named on the command line, as in ``lmassay card MODEL``."""
 
 from __future__ import annotations
 
@@ -11,58 +11,72 @@ from lmassay.plugins.registry import current_registry
 from lmassay.storage.yamlfile import read_brackets, read_mapping
 
 DEFAULT_MODEL = "smollm2"
-_FILES = (".yaml", ".yml")
+_YAML_SUFFIXES = (".yaml", ".yml")
 
 
-def model_spec(word: str, base: Path) -> Spec:
-    """What a word stands for; paths become absolute, so that it means the same from everywhere.
+def model_spec(text: str, base: Path) -> Spec:
+    """Return the model that a text describes, with absolute paths so that it means the same from every folder.
 
-    ``smollm2`` and other kinds by name, ``openai:gpt-x`` a kind and its model, ``path/to/folder`` or ``model.gguf`` a
-    local model, ``file.py:Name`` a class of one's own, ``model.yaml`` or ``{name: openai, …}`` with options, anything
-    else a model of the hub that was fetched.
+    The text is one of:
+
+    - the name of a registered model, such as ``smollm2``;
+    - a registered model and its own model name, such as ``openai:gpt-x``;
+    - a folder or GGUF file with a local model;
+    - a user's own class, ``file.py:Name``;
+    - a YAML file, or a mapping in braces such as ``{name: openai, base_url: …}``;
+    - otherwise, the name of a model on the Hugging Face hub.
     """
-    if not word.strip():
+    if not text.strip():
         raise ConfigError("model: the name is empty; see `lmassay card -h`")
-    if word.lstrip().startswith("{"):
-        return _with_paths(read_brackets(word, "model"), base)
-    if word.endswith(_FILES):
-        data, _ = read_mapping(base / word)
-        return _with_paths(data if "name" in data else data.get("model", data), (base / word).resolve().parent, word)
-    file, colon, rest = word.rpartition(":")
+    if text.lstrip().startswith("{"):
+        return _with_absolute_paths(read_brackets(text, "model"), base)
+    if text.endswith(_YAML_SUFFIXES):
+        data, _ = read_mapping(base / text)
+        # The file may be a description of the model or a whole configuration.
+        spec = data if "name" in data else data.get("model", data)
+        return _with_absolute_paths(spec, (base / text).resolve().parent, text)
+    file, colon, class_name = text.rpartition(":")
     if colon and file.endswith(".py"):
-        return f"{(base / file).resolve()}:{rest}"
-    known = current_registry().names("model")
-    if word in known:
-        return word
-    kind, colon, rest = word.partition(":")
-    if colon and kind in known:
-        return {"name": kind, "model": _absolute(rest, base) if kind == "hf" else rest}
-    if word.endswith(".py") and (base / word).is_file():
-        raise ConfigError(f"model: name the class in {word} as well: {word}:NAME")
-    if (base / word).exists():
-        return {"name": "hf", "model": _absolute(word, base)}
-    meant = closest(word, known)
+        return f"{(base / file).resolve()}:{class_name}"
+    registered = current_registry().names("model")
+    if text in registered:
+        return text
+    name, colon, own_name = text.partition(":")
+    if colon and name in registered:
+        return {"name": name, "model": _absolute(own_name, base) if name == "hf" else own_name}
+    if text.endswith(".py") and (base / text).is_file():
+        raise ConfigError(f"model: name the class in {text} as well: {text}:NAME")
+    if (base / text).exists():
+        return {"name": "hf", "model": _absolute(text, base)}
+    meant = closest(text, registered)
     if meant is not None:
-        raise ConfigError(f"model: there is neither a file nor a kind of model '{word}'; did you mean '{meant}'?")
-    return {"name": "hf", "model": word}
+        raise ConfigError(f"model: '{text}' is neither a file nor a known model; did you mean '{meant}'?")
+    return {"name": "hf", "model": text}
 
 
-def _with_paths(spec: Any, base: Path, where: str = "") -> Spec:
-    """A description whose files and folders lie beside it."""
+def _with_absolute_paths(spec: Any, base: Path, source: str = "") -> Spec:
+    """Return a model's description with absolute paths; relative ones start at ``base``."""
     if isinstance(spec, str):
         return model_spec(spec, base)
     if not isinstance(spec, dict) or not isinstance(spec.get("name"), str):
-        told = f"{where}: " if where else ""
-        raise ConfigError(f"{told}model: give a mapping with the key 'name' and options beside it; got {spec!r}")
+        prefix = f"{source}: " if source else ""
+        raise ConfigError(f"{prefix}model: give a mapping with the key 'name' and the options; got {spec!r}")
     name = spec["name"]
-    # Of the kinds that ship, one has an option that may be a path or a name; what others call a path is known as such.
-    # Of a class of one's own, text with a slash in it.
-    texts = {key: value for key, value in spec.items() if isinstance(value, str) and key != "name"}
-    theirs = {k: v for k, v in texts.items() if (k == "model" if name == "hf" else ".py:" in name and "/" in v)}
-    paths = {key: _absolute(value, base) for key, value in theirs.items()}
-    return {**spec, **paths, "name": str(model_spec(name, base)) if ".py:" in name else name}
+    is_users_class = ".py:" in name
+    resolved: dict[str, Any] = {}
+    for key, value in spec.items():
+        # Options with the type Path are resolved later. Two others may be a path: the model of `hf`, which can also be
+        # a name on the hub, and texts with a slash among the options of a user's own class.
+        may_be_path = (key == "model" and name == "hf") or (is_users_class and "/" in str(value))
+        if isinstance(value, str) and key != "name" and may_be_path:
+            value = _absolute(value, base)
+        resolved[key] = value
+    if is_users_class:
+        resolved["name"] = str(model_spec(name, base))
+    return resolved
 
 
-def _absolute(value: str, base: Path) -> str:
-    path = Path(value).expanduser()
-    return str((base / path).resolve()) if value and (base / path).exists() else value
+def _absolute(text: str, base: Path) -> str:
+    """Return the absolute path of a file or folder; a text that is not a path is returned as it is."""
+    path = base / Path(text).expanduser()
+    return str(path.resolve()) if text and path.exists() else text

@@ -1,4 +1,4 @@
-"""What a run needs, built and checked before anything is asked or written."""
+"""Plans a run: builds its task and model and checks them before anything is requested or written."""
 
 from __future__ import annotations
 
@@ -26,34 +26,35 @@ from lmassay.types import CardPart, Provenance, digest
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """A run that was checked and can start."""
+    """A run that has been checked and can start."""
 
     config: RunConfig
     task: Task
     model: Model | None
     depends_on: Mapping[str, str]
-    """What the numbers depend on, by name: the parts of the signature."""
+    """The parts of the signature by name: everything that the numbers depend on."""
     sweep_label: str = ""
-    """The label among the runs of a sweep, where it is more than that of the task."""
+    """The label that distinguishes the run from others of its sweep; empty if that of the task is enough."""
     sweep_model: str = ""
-    """The model's label among the runs of a sweep, where it is more than the model's own."""
+    """The model's label that distinguishes it from others of the sweep; empty if the model's own is enough."""
     model_inputs: PluginInputs = field(default_factory=PluginInputs)
-    """What the model is made from, if it is a user's own."""
+    """The source and files that the model is made from, if it is a user's own class."""
 
     @property
     def signature(self) -> str:
+        """One line with everything that the numbers depend on."""
         return provenance.signature(self.depends_on)
 
     @property
     def notes(self) -> list[str]:
-        """What the task and the model would have the user know before the run."""
+        """The notes of the task and the model for the user."""
         notes = list(checked_notes(f"the task {self.task.name}", self.task.notes()))
         if self.model is not None:
             notes += checked_notes(f"the model {self.model.name}", self.model.notes())
         return notes
 
     def provenance(self, card: CardPart | None = None) -> Provenance:
-        """Where the numbers of a run that starts now come from."""
+        """Return the provenance of a run that starts now."""
         evaluation = self.task.evaluation
         return replace(
             provenance.snapshot(),
@@ -69,20 +70,24 @@ class Plan:
 
     @property
     def label(self) -> str:
+        """The label of the run."""
         return self.sweep_label or label_of(self.task)
 
     @property
     def model_label(self) -> str:
+        """The label of the model; ``none`` for a task without a model."""
         if self.sweep_model:
             return self.sweep_model
         return "none" if self.model is None else label_of(self.model)
 
     @property
     def size(self) -> int | None:
-        """Examples in all, where the task knows without reading them."""
+        """The number of examples; None if the task does not know it without reading them."""
         size = self.task.size()
         limit = self.config.limit
-        return size if limit is None or size is None else min(size, limit)
+        if size is None or limit is None:
+            return size
+        return min(size, limit)
 
     def size_of(self, metric: str) -> int | None:
         """Examples that a metric is about; all of them, unless the task says otherwise."""
@@ -96,7 +101,7 @@ class Plan:
 
 
 def plan(config: RunConfig) -> Plan:
-    """Build task and model and check all that can be checked without asking anything."""
+    """Build the task and the model of a run and check everything that can be checked without sending a request."""
     with record_inputs() as task_inputs:
         task = as_task(config.build_task(), config.task)
     with record_inputs() as model_inputs:
@@ -112,7 +117,7 @@ def plan(config: RunConfig) -> Plan:
     parts = _depends_on(config, task, model, task_inputs, model_inputs)
     planned = Plan(config, task, model, parts, model_inputs=model_inputs)
     if _is_users_own(task) or (model is not None and _is_users_own(model)):
-        # What a run would ask for: a mistake there must be known before.
+        # A run reads these members only later; a mistake in a user's class is reported now.
         _ = planned.notes
         _check_size(task)
     return planned
@@ -129,24 +134,27 @@ def _check_size(task: Task) -> None:
 
 
 def _check_fit(task: Task, model: Model | None) -> None:
+    """Check that the model can do what the task needs, and that it has the methods for what it claims to do."""
     if not task.needs:
         return
     if model is None:
-        can = _list(task.needs)
-        raise ConfigError(f"model: the task {task.name} needs a model that can {can}; see `lmassay models`")
+        needs = _joined(task.needs)
+        raise ConfigError(f"model: the task {task.name} needs a model that can {needs}; see `lmassay models`")
     cls = type(model)
-    written = {
+    is_implemented = {
         "generate": cls.generate is not Model.generate,
         "logprobs": cls.logprobs is not Model.logprobs,
         "slot": cls.slot is not Model.slot,
     }
-    silent = [verb for verb, is_written in written.items() if verb in model.can and not is_written]
-    if silent:
-        raise PluginError(f"the model {model.name} says that it can {_list(silent)}, but has no such method")
-    lacking = task.needs - model.can
-    if lacking:
+    not_implemented = [verb for verb in is_implemented if verb in model.can and not is_implemented[verb]]
+    if not_implemented:
+        verbs = _joined(not_implemented)
+        raise PluginError(f"the model {model.name} says that it can {verbs}, but has no such method")
+    missing = task.needs - model.can
+    if missing:
         raise ConfigError(
-            f"model: {model.name} cannot {_list(lacking)}, which the task {task.name} needs; it can {_list(model.can)}"
+            f"model: {model.name} cannot {_joined(missing)}, which the task {task.name} needs; "
+            f"it can {_joined(model.can)}"
         )
 
 
@@ -156,33 +164,35 @@ def _check_budget(config: RunConfig, model: Model | None) -> None:
     if model.prices is None:
         raise ConfigError(
             f"budget.usd: the prices of {label_of(model)} are unknown; give model.prices: {{input: …, output: …}} in "
-            "USD for a million tokens, or limit budget.tokens"
+            "USD per million tokens, or limit budget.tokens"
         )
 
 
 def _depends_on(
     config: RunConfig, task: Task, model: Model | None, task_inputs: PluginInputs, model_inputs: PluginInputs
 ) -> dict[str, str]:
+    """Return the parts of the signature by name."""
     signature = checked_mapping(f"the task {task.name}", "signature", task.signature())
     parts: dict[str, Any] = {"lmassay": lmassay.__version__, "task": f"{task.name}.{task.version}", **signature}
     parts |= _task_source(config, task, task_inputs)
     if model is not None:
-        identity = ",".join(f"{k}={v}" for k, v in model_identity(config, model, model_inputs).items() if k != "name")
-        parts["model"] = f"{model.name}({identity})"
+        identity = model_identity(config, model, model_inputs)
+        values = ",".join(f"{name}={value}" for name, value in identity.items() if name != "name")
+        parts["model"] = f"{model.name}({values})"
     clusters = dict.fromkeys([*task.design.clusters, *task.design.crossed.values()])
     interval_rule = config.settings.signature(list(clusters))
     if task.design.replicates is not None:
-        # Repetitions that share data: the correlation that their intervals count with, by metric.
-        shared = task.design.replicates.correlation
-        interval_rule += ",replicates=" + "+".join(f"{metric}:{rho:.3g}" for metric, rho in sorted(shared.items()))
+        # The correlation between repetitions that share data widens their intervals.
+        correlations = sorted(task.design.replicates.correlation.items())
+        interval_rule += ",replicates=" + "+".join(f"{metric}:{rho:.3g}" for metric, rho in correlations)
     parts |= {"limit": config.limit, "seed": config.seed, "ci": interval_rule}
     return {name: redact(provenance.signature_value(value)) for name, value in parts.items() if value is not None}
 
 
 def _task_source(config: RunConfig, task: Task, inputs: PluginInputs) -> dict[str, str]:
-    """What the scores of a user's own task or scorer depend on, besides what the task itself names.
+    """Return the digests of the code and files of a user's own task or scorer, which its signature may not contain.
 
-    A run must not be resumed with another scoring than it began with.
+    A run must not be resumed after the code that scores its examples has changed.
     """
     parts: dict[str, str] = {}
     files = list(inputs.files)
@@ -196,42 +206,43 @@ def _task_source(config: RunConfig, task: Task, inputs: PluginInputs) -> dict[st
 
 
 def model_identity(config: RunConfig, model: Model, inputs: PluginInputs) -> dict[str, Any]:
-    """What makes the model's answers its own; of a user's own class also its source, its options and its files.
+    """Return what determines the model's answers; for a user's own class also its source, options and files.
 
-    A class that forgets an option in ``identity``, or names a file there without saying what it holds, must not be
-    served the answers of another setting.
+    The ``identity`` of a user's class may forget an option, or name a file without its contents. Without these digests,
+    such a model would get cached answers of other settings.
     """
     identity = dict(checked_mapping(f"the model {model.name}", "identity", model.identity()))
     named_file = inputs.sources.get("model", "")
     if _is_users_own(model) or named_file:
         _, options = split_spec(config.model or "", "model")
         identity |= {"source": _source_of(model, named_file), "options": digest(options)[:8]}
-        if files := [*_files_in(options, config.base_dir), *inputs.files]:
+        files = [*_files_in(options, config.base_dir), *inputs.files]
+        if files:
             identity["files"] = _digest_of_files(files)
     try:
         digest(identity)
     except (TypeError, ValueError) as error:
-        raise PluginError(f"the identity of the model {model.name} is no plain JSON: {error}") from None
+        raise PluginError(f"the identity of the model {model.name} is not plain JSON: {error}") from None
     return identity
 
 
 def _source_of(plugin: Task | Model, named_file: str) -> str:
-    """The digest of a plug-in's class and of the file that the configuration names.
+    """Return the digest of a plug-in's class and of the file that the configuration names.
 
-    The two are the same unless the file only imports the class, or has a function that makes the plug-in.
+    The two are the same unless the file only imports the class, or has a function that creates the plug-in.
     """
     of_class = provenance.source_digest(type(plugin)) if _is_users_own(plugin) else ""
     return provenance.joint_digest(of_class, named_file)
 
 
 def _digest_of_files(files: Sequence[Path]) -> str:
-    """Eight hex digits that change with the contents of the files; one that is named twice counts once."""
+    """Return eight hexadecimal digits that change with the contents of the files; each file counts once."""
     distinct = dict.fromkeys(file.resolve() for file in files)
     return digest([sha256(file) for file in distinct])[:8]
 
 
 def _files_in(value: Any, base: Path) -> Iterator[Path]:
-    """The files that options name, in the order in which they do."""
+    """Yield the files that are named anywhere in the options."""
     if isinstance(value, Mapping):
         for inner in value.values():
             yield from _files_in(inner, base)
@@ -240,11 +251,11 @@ def _files_in(value: Any, base: Path) -> Iterator[Path]:
             yield from _files_in(inner, base)
     elif isinstance(value, str | Path):
         with contextlib.suppress(OSError, ValueError, RuntimeError):
-            # A long text, one with a zero byte or with the home of nobody is no name of a file, and asking says so.
+            # A text that is too long, contains a zero byte or names an unknown user's home raises one of these.
             path = base / Path(value).expanduser()
             if path.is_file():
                 yield path
 
 
-def _list(verbs: Iterable[str]) -> str:
+def _joined(verbs: Iterable[str]) -> str:
     return " and ".join(sorted(verbs))

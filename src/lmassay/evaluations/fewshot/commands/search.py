@@ -219,7 +219,7 @@ def _optimise(optuna: Any, found: _Search, grid: Sequence[RunConfig], sampler: s
 
     # In memory: what is worth keeping is in the store.
     study = optuna.create_study(direction="maximize", sampler=chosen)
-    found.searched = [key.shown_path for key in varied_keys([config.written for config in grid])]
+    found.searched = [key.shown_path for key in varied_keys([config.unresolved for config in grid])]
     study.optimize(objective, n_trials=found.planned, catch=(_NoScoreError,))
 
 
