@@ -6,7 +6,7 @@ import gc
 import os
 import signal
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -87,6 +87,28 @@ def shared() -> Path:
             "the folder that LMASSAY_SHARED names; make published-data SHARED=../shared brings a part of data/"
         )
     return folder
+
+
+@pytest.fixture(scope="session")
+def data_cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A cache that all tests of this process share, so that each data set is fetched once."""
+    return tmp_path_factory.mktemp("data_cache")
+
+
+@pytest.fixture
+def fetched(shared: Path, data_cache: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
+    """Fetches data sets by name; the published data are the mirror."""
+    from tests.helpers import lmassay
+
+    monkeypatch.setenv("LMASSAY_CACHE", str(data_cache))
+    monkeypatch.setenv("LMASSAY_DATA_MIRROR", str(shared / "data"))
+
+    def fetch(*names: str) -> None:
+        # The mirror lacks some files of BBQ.
+        done = lmassay("data", "get", *names, "--partial")
+        assert done.returncode == 0, done.stderr
+
+    return fetch
 
 
 @pytest.fixture(scope="session")

@@ -41,11 +41,25 @@ CANNOT_BE_KNOWN = either(
     r"\bnot (?:be )?(?:known|determinable|specified|clear|determined)\b",
     r"(?:\bnot|n't)(?: [a-z]+){0,2} enough (?:info(?:rmation)?|context|details?|evidence|data)\b",
     r"\b(?:insufficient|too little|inadequate) (?:info(?:rmation)?|context|details?|evidence|data)\b",
+    # Spanish, Dutch and Turkish; not reviewed by native speakers.
+    r"\b(?:desconocid[oa]|indeterminad[oa])\b",
+    r"\bno (?:se )?(?:puede|podemos|es posible) (?:determinar|saber|inferir)(?:se)?\b",
+    r"\bno se (?:sabe|especifica|menciona)\b|\b(?:información|datos) insuficientes?\b|\bfalta información\b",
+    r"\bno hay (?:suficiente información|información suficiente|suficientes datos)\b",
+    r"\b(?:onbekend|onduidelijk|niet (?:te (?:bepalen|zeggen|achterhalen)|bekend|duidelijk|vast te stellen))\b",
+    r"\b(?:onvoldoende|niet genoeg|te weinig) (?:informatie|context|gegevens)\b|\bkan niet (?:\w+ )?bepaald worden\b",
+    r"\b(?:bilinmiyor|belirsiz|belli değil|bilinemez|belirlenemez|tespit edilemez|anlaşılamaz)\b",
+    r"\b(?:yetersiz|yeterli olmayan) bilgi\b|\byeterli bilgi (?:yok|verilmemiş)\b|\bbelirtilmemiş\b",
 )
-IS_NOT_KNOWN_TO_ME = either("모르겠|모릅니|모름|모른다|몰라", r"\bdo(?: not|n't) know\b|\bnot sure\b|\bno idea\b")
+IS_NOT_KNOWN_TO_ME = either(
+    "모르겠|모릅니|모름|모른다|몰라",
+    r"\bdo(?: not|n't) know\b|\bnot sure\b|\bno idea\b",
+    r"\bno lo sé\b|\bno sé\b|\bweet (?:ik )?(?:het )?niet\b|\bgeen idee\b|\bbilmiyorum\b",
+)
 CANNOT_BE_ANSWERED = either(
     "답(?:변)?(?:을|를)? ?(?:할|드릴|내릴|고를) ?수(?:는|가)? ?없|대답할 ?수(?:는|가)? ?없",
     r"\b(?:can ?not|can't|unable to) (?:be )?(?:answer(?:ed)?|say)\b|\bnot answerable\b|\bunanswerable\b",
+    r"\bno se puede responder\b|\bniet te beantwoorden\b|\bkan niet beantwoord worden\b|\bcevaplanamaz\b",
 )
 UNKNOWN_HINT = re.compile("없|않|불|미상|부족|모[르릅름른]|몰라|[a-z]{2}")
 """A piece of each of these wordings, so that most lines need not be searched for all of them."""

@@ -11,19 +11,7 @@ from lmassay.errors import DataError
 from lmassay.evaluations.syntax import sources
 from lmassay.evaluations.syntax.sentences import MinimalPairs
 from lmassay.evaluations.syntax.task import Syntax
-from tests.helpers import lmassay, write_lines
-
-
-@pytest.fixture
-def fetched(shared: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    """Fetches data sets into an empty cache, with the published data as a mirror."""
-    monkeypatch.setenv("LMASSAY_CACHE", str(tmp_path / "cache"))
-    monkeypatch.setenv("LMASSAY_DATA_MIRROR", str(shared / "data"))
-
-    def fetch(*names: str) -> None:
-        assert lmassay("data", "get", *names).returncode == 0
-
-    return fetch
+from tests.helpers import write_lines
 
 
 def test_a_whole_data_set_has_a_construction_for_each_file(fetched):
@@ -69,7 +57,8 @@ def test_blanks_are_read_by_name_too(fetched):
     assert task.size() > 0
 
 
-def test_a_data_set_that_was_not_fetched_is_one_line_with_the_command(fetched):
+def test_a_data_set_that_was_not_fetched_is_one_line_with_the_command(tmp_path, monkeypatch):
+    monkeypatch.setenv("LMASSAY_CACHE", str(tmp_path))
     with pytest.raises(DataError, match="run lmassay data get blimp"):
         sources.constructions("blimp", Path())
 

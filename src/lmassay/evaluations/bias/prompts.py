@@ -12,7 +12,26 @@ from lmassay.evaluations.bias.items import LETTERS
 from lmassay.evaluations.bias.kobbq.tsv import TsvTable, read_table
 
 _CHOICE_COLUMNS = ("a", "b", "c")
-_SHIPPED = {"en": "english.tsv", "ko": "korean.tsv"}
+# Spanish, Dutch and Turkish were not reviewed by native speakers.
+_SHIPPED = {"en": "english.tsv", "es": "spanish.tsv", "ko": "korean.tsv", "nl": "dutch.tsv", "tr": "turkish.tsv"}
+UNREVIEWED_LANGUAGES = frozenset({"es", "nl", "tr"})
+
+
+def _words(text: str) -> frozenset[str]:
+    return frozenset(text.split())
+
+
+# Words that are frequent in one of these languages and rare in the others.
+_FUNCTION_WORDS = {
+    "en": _words("the and with of is was not question answer which who their this that"),
+    "es": _words("el la los las y con una por es fue pregunta respuesta quién para del"),
+    "nl": _words("het een en van niet vraag antwoord wie was met uit alleen zijn haar"),
+    "tr": _words("ve bir ile soru yanıt kim bu için ya da yalnızca metin değil olan"),
+}
+_HANGUL = re.compile(r"[\uac00-\ud7a3]")
+_LETTERS_OF_ANY_SCRIPT = re.compile(r"[^\W\d_]+")
+# With fewer words a guess would be one; see guess_language.
+_LEAST_FUNCTION_WORDS = 3
 _SINGLE_LETTER = re.compile(r"(?<![A-Za-z])[A-Za-z](?![A-Za-z])")
 _COLUMNS = ("prompt_id", "instruction", "context", "question", *_CHOICE_COLUMNS, "answer", "unknown")
 
@@ -99,8 +118,32 @@ def choose_prompt(
 def shipped_prompts(language: str) -> Path:
     """Return the file of prompts that comes with lmassay for a language."""
     if language not in _SHIPPED:
-        raise DataError(f"lmassay has no prompts for the language '{language}'; give your own file")
+        raise DataError(
+            f"lmassay has no prompts for the language '{language}'; write a file of your own and name it in "
+            "task.prompts (docs/bias.md shows one)"
+        )
     return Path(__file__).parent / "prompts_data" / _SHIPPED[language]
+
+
+def guess_language(text: str) -> str | None:
+    """The language of a text, if it is clearly one that lmassay has prompts for; None otherwise.
+
+    >>> guess_language("Read the passage and answer the question."), guess_language("질문에 답하세요")
+    ('en', 'ko')
+    >>> guess_language("A B C") is None
+    True
+    """
+    words = _LETTERS_OF_ANY_SCRIPT.findall(text.lower())
+    if not words:
+        return None
+    if sum(bool(_HANGUL.search(word)) for word in words) > len(words) / 2:
+        return "ko"
+    counts = {language: sum(word in known for word in words) for language, known in _FUNCTION_WORDS.items()}
+    best = max(counts, key=lambda language: counts[language])
+    others = max(count for language, count in counts.items() if language != best)
+    # A clear majority only: a wrong warning would be worse than none.
+    is_clear = counts[best] >= _LEAST_FUNCTION_WORDS and counts[best] >= 2 * others
+    return best if is_clear else None
 
 
 def _prompt_id(table: TsvTable, row: int, text: str) -> int:

@@ -3,21 +3,63 @@
 from __future__ import annotations
 
 import glob
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
+from lmassay.datasets import catalogue
 from lmassay.errors import DataError
 from lmassay.evaluations.bias.items import BiasDataset
 
 _ALLOWED = (
-    "a .tsv of KoBBQ's samples, BBQ's .jsonl (a file, a folder or a pattern), or a .yaml that describes your own data"
+    "a data set that lmassay data lists, a .tsv of KoBBQ's samples, BBQ's .jsonl (a file, a folder or a pattern), or a "
+    ".yaml that describes your own data"
 )
 
+DataSpec = str | Mapping[str, str]
+"""A path, the name of a published data set, or a part of one: ``{name: bbq, category: Age}``."""
 
-def read_dataset(data: str, base: Path) -> BiasDataset:
-    """Read the questions that a path names, relative to ``base`` or, if nothing is there, to the working folder."""
-    if not data.strip():
+
+def read_dataset(data: DataSpec, base: Path) -> BiasDataset:
+    """Read the questions that a path or a name stands for.
+
+    A path is relative to ``base`` or, if nothing is there, to the working folder. A file or folder takes precedence
+    over a published data set of the same name.
+    """
+    if isinstance(data, str) and not data.strip():
         raise DataError(f"task.data: the path is empty; give {_ALLOWED}")
-    files = _files(data, base)
+    if isinstance(data, str) and _exists(data, base):
+        return _read_files(_files(data, base), data)
+    selection = catalogue.select(data)
+    if selection is None:
+        assert isinstance(data, str)
+        return _read_files(_files(data, base), data)
+    languages = {file.labels.get("language", selection.entry.languages[0]) for _, file in selection.files}
+    if len(languages) > 1:
+        name = selection.entry.name
+        raise DataError(
+            f"task.data: {name} has questions in {', '.join(sorted(languages))}, and prompts have one language; "
+            f"choose one, such as {name}/{min(languages)}"
+        )
+    dataset = _read_files(selection.paths, label_of(data))
+    return replace(dataset, name=selection.entry.name, language=languages.pop())
+
+
+def label_of(data: DataSpec) -> str:
+    """A short name for the data, for the labels of runs."""
+    if not isinstance(data, str):
+        return " ".join(str(value) for value in data.values())
+    name, _, part = data.partition("/")
+    if name in catalogue.catalogue().entries and "/" not in part:
+        return data
+    return Path(data).stem
+
+
+def _exists(data: str, base: Path) -> bool:
+    return any((root / Path(data).expanduser()).exists() for root in (base, Path()))
+
+
+def _read_files(files: Sequence[Path], data: str) -> BiasDataset:
     endings = {file.suffix.lower() for file in files}
     # Each reader is imported only when it is needed: BBQ needs no TSV parser, KoBBQ no YAML models.
     if endings == {".jsonl"}:

@@ -14,10 +14,17 @@ from lmassay.contracts import Model, StoredAnswers, Task
 from lmassay.errors import ConfigError
 from lmassay.evaluations.bias import evaluation, scores
 from lmassay.evaluations.bias.items import LETTERS, BiasDataset, BiasItem, rotations
-from lmassay.evaluations.bias.prompts import PromptTemplate, choose_prompt, read_prompts, shipped_prompts
+from lmassay.evaluations.bias.prompts import (
+    UNREVIEWED_LANGUAGES,
+    PromptTemplate,
+    choose_prompt,
+    guess_language,
+    read_prompts,
+    shipped_prompts,
+)
 from lmassay.evaluations.bias.reference_parser import parse_reference
 from lmassay.evaluations.bias.scores import columns, combinations
-from lmassay.evaluations.bias.sources import read_dataset
+from lmassay.evaluations.bias.sources import label_of, read_dataset
 from lmassay.statistics.intervals import Settings
 from lmassay.statistics.table import ScoreTable
 from lmassay.storage.files import sha256
@@ -48,8 +55,9 @@ _BBQ_HEADLINE = ("accuracy_amb", "s_amb", "accuracy_dis", "s_dis", "ooc")
 class Bias(Task):
     """Question answering about social stereotypes, after KoBBQ (Jin et al. 2024) and BBQ (Parrish et al. 2022).
 
-    ``data`` is a file of KoBBQ samples (.tsv), BBQ's .jsonl files (one, a folder, a pattern), or a .yaml that describes
-    your own data. ``prompts`` is a .tsv with KoBBQ's columns; by default the prompts that come with lmassay are used.
+    ``data`` is a published data set (``kobbq``, ``bbq/Age``, ``mbbq/es``), a file of KoBBQ samples (.tsv), BBQ's .jsonl
+    files (one, a folder, a pattern), or a .yaml that describes your own data. ``prompts`` is a .tsv with KoBBQ's
+    columns; by default the prompts that come with lmassay for the language of the data are used.
     ``rotations: all`` asks each question in every rotation of its choices (the default except for BBQ).
     ``averaging: all`` gives each template the same weight. ``parsing`` is how an answer in words becomes a choice:
     ``reference`` is KoBBQ's own parser and the default for its data, ``robust`` understands more and is the default
@@ -63,7 +71,7 @@ class Bias(Task):
 
     def __init__(
         self,
-        data: str,
+        data: str | dict[str, str],
         prompts: Path | None = None,
         prompt_id: int = 1,
         rotations: Literal["auto", "all", "none"] = "auto",
@@ -89,7 +97,7 @@ class Bias(Task):
         self._by = by
         self.needs = _NEEDS[answer_by]
         prompt_name = f"{prompts.stem} {prompt_id}" if prompts else f"prompt {prompt_id}"
-        self.label = label or f"{Path(data).stem}, {prompt_name}"
+        self.label = label or f"{label_of(data)}, {prompt_name}"
 
     # --- what the runner calls ----------------------------------------------------------------------------------------
 
@@ -133,8 +141,17 @@ class Bias(Task):
             model.check_ids([example.id for example in self.examples()])
 
     def notes(self) -> list[str]:
-        """Return the notes on the data, and one on a prompt whose labels have no letters."""
+        """Return the notes on the data, on the prompt's language, and on a prompt whose labels have no letters."""
         notes = list(self._dataset.notes)
+        language = self._dataset.language
+        prompt_language = guess_language(f"{self._prompt.instruction} {self._prompt.question} {self._prompt.answer}")
+        if prompt_language is not None and prompt_language != language:
+            notes.append(
+                f"the questions are in the language '{language}', but prompt {self._prompt_id} of "
+                f"{self._prompt_path.name} seems to be in '{prompt_language}'"
+            )
+        if self._prompt_file is None and language in UNREVIEWED_LANGUAGES:
+            notes.append(f"the prompts for the language '{language}' were not reviewed by native speakers")
         if self._answer_by == "generate" and not self._prompt.has_letters:
             notes.append(
                 f"the labels of prompt {self._prompt_id} show no letters; answers are read as A, B, C or as texts"
