@@ -308,7 +308,7 @@ def test_the_page_is_written_even_if_the_gate_cannot_judge(folder, compare, tmp_
     assert code == 2
     text = (tmp_path / "c.html").read_text(encoding="utf-8")
     assert "It cannot judge: run-half is interrupted" in text
-    assert "Mind: run-half is interrupted." in text
+    assert "Note: run-half is interrupted." in text
 
 
 def test_everything_on_the_page_is_escaped(compare, tmp_path):

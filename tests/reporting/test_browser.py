@@ -64,7 +64,7 @@ def test_any_text_survives_and_none_is_markup(text):
 
 
 def test_more_rows_than_a_page_bears_are_sampled_and_the_page_says_so(monkeypatch):
-    monkeypatch.setattr(browser_module, "MOST_ROWS", 50)
+    monkeypatch.setattr(browser_module, "MAX_ROWS", 50)
     page = browser(iter(rows(1000)))
     assert "A random sample of 50 of 1,000 examples" in page
     assert "lmassay export RUN --format csv" in page
@@ -76,13 +76,13 @@ def test_more_rows_than_a_page_bears_are_sampled_and_the_page_says_so(monkeypatc
 
 
 def test_texts_longer_than_a_page_bears_are_sampled_too(monkeypatch):
-    monkeypatch.setattr(browser_module, "MOST_CHARACTERS", 10_000)
+    monkeypatch.setattr(browser_module, "MAX_CHARACTERS", 10_000)
     page = browser(iter(rows(100, "w" * 1000)))
     assert "A random sample of 9 of 100 examples" in page
 
 
 def test_one_very_long_text_is_cut_and_says_so(monkeypatch):
-    monkeypatch.setattr(browser_module, "MOST_OF_A_TEXT", 10)
+    monkeypatch.setattr(browser_module, "MAX_TEXT_LENGTH", 10)
     _, _, texts = unpacked(browser([replace(ROW, texts=[("prompt", "x" * 1010)])]))
     assert "xxxxxxxxxx … (1,000 more characters)" in texts
 

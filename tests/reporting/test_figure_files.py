@@ -15,7 +15,7 @@ from PIL import Image
 
 from lmassay.errors import DataError, MissingExtra
 from lmassay.evaluations.robustness.report import success_chart
-from lmassay.reporting.figure_files import DOTS_A_UNIT, ImageWriter, figure_files, write_figures
+from lmassay.reporting.figure_files import DOTS_PER_UNIT, ImageWriter, figure_files, write_figures
 from lmassay.reporting.figure_style import SVG, page_style_sheet, parse_style_sheet, standalone
 from lmassay.reporting.formats.content import chapters
 from lmassay.storage.store import Store
@@ -96,7 +96,7 @@ def test_a_png_has_its_size_and_shows_something(drawn):
     press = ImageWriter()
     for file in drawn[::9]:
         picture = Image.open(io.BytesIO(press.image(file.drawing, "png"))).convert("RGB")
-        wanted = (file.drawing.width * DOTS_A_UNIT, file.drawing.height * DOTS_A_UNIT)
+        wanted = (file.drawing.width * DOTS_PER_UNIT, file.drawing.height * DOTS_PER_UNIT)
         assert picture.size == pytest.approx(wanted, abs=1)
         assert picture.getpixel((0, 0)) == (255, 255, 255)
         assert len(picture.getcolors(1 << 24)) > 10
@@ -105,7 +105,7 @@ def test_a_png_has_its_size_and_shows_something(drawn):
 def ink(label: str) -> int:
     picture = Image.open(io.BytesIO(ImageWriter().image(standalone(bars(label)), "png"))).convert("L")
     # Where labels stand: above the line, to the left.
-    return sum(picture.crop((0, 0, picture.width // 2, 20 * DOTS_A_UNIT)).histogram()[:128])
+    return sum(picture.crop((0, 0, picture.width // 2, 20 * DOTS_PER_UNIT)).histogram()[:128])
 
 
 def test_labels_are_drawn():

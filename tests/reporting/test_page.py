@@ -139,8 +139,8 @@ def test_runs_that_share_no_example_are_not_compared_and_named(tmp_path):
     assert lmassay("report", "-o", "page.html", cwd=tmp_path).returncode == 0
     text = (tmp_path / "page.html").read_text(encoding="utf-8")
     assert (
-        "Not compared with own, task=own1.py:Own [a] on none, for they share no example with it: own, task=own2.py:Own"
-        in text
+        "Not compared with own, task=own1.py:Own [a] on none, because they share no example with it: "
+        "own, task=own2.py:Own" in text
     )
     assert "Paired by example" not in text
 

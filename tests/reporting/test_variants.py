@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from lmassay.reporting.variants import SAME_EXAMPLE, pool, questions
+from lmassay.reporting.variants import SAME_EXAMPLE, group_variants, pool
 from lmassay.statistics.intervals import mean_result
 from lmassay.storage.store import Store
 from lmassay.types import Example, NewRun, Provenance, Result, Row, Score
@@ -63,4 +63,4 @@ def test_a_later_run_without_results_does_not_hide_one_that_has_them(store):
     later = store.new_id("a")
     store.add_run(NewRun(later, "s", "n", "t", "m", "a", {}, "sig", Provenance(), 2))
     records = [store.run(earlier.id), store.run(later)]
-    assert [[record.id for record in members] for members in questions(records)] == [[earlier.id]]
+    assert [[record.id for record in members] for members in group_variants(records)] == [[earlier.id]]

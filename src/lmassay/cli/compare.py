@@ -258,7 +258,7 @@ def _print_differences(found: RunComparison) -> None:
     shown = distinct_labels([source.side.record for source in (*found.bases, *found.others)])
     names = {record.id: f"{record.label} on {record.model}" for record in shown}
     print_table(
-        f"{new}against {against}{part}; {found.manner}",
+        f"{new}against {against}{part}; {found.pairing}",
         heads,
         [_row(row, names[row.new] if several else "", relative=relative, tests=tests) for row in found.rows],
         right=range(2 if several else 1, len(heads)),

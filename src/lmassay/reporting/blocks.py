@@ -1,4 +1,8 @@
-"""What a section of the page is made of: tables, figures, notes, examples. The template knows how each is drawn."""
+"""The blocks of a report: tables, figures, notes, examples, tiles.
+
+An evaluation describes its section of a report in these blocks. The page (``templates/blocks.html``) and the formats
+(`lmassay.reporting.formats`) know how to write each of them.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +21,11 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """A text, lines in small print below it, and how it is set; ``edge`` begins a group of columns."""
+    """A cell of a table: a text with lines of small print below it.
+
+    ``kind`` is what the cell holds: the name of its row, a text, or a number. ``edge`` draws a line to its left, which
+    begins a group of columns.
+    """
 
     text: str
     small: Sequence[str] = ()
@@ -28,7 +36,7 @@ class Cell:
 
 @dataclass(frozen=True, slots=True)
 class TableRow:
-    """A row of a table. A ``part`` stands under the line before it, a ``total`` sums up."""
+    """A row of a table: a ``part`` belongs to the row above it, a ``total`` sums up, a ``head`` begins a group."""
 
     cells: Sequence[Cell]
     kind: Literal["plain", "total", "head", "part"] = "plain"
@@ -38,7 +46,7 @@ class TableRow:
 class Body:
     """Rows that belong together.
 
-    If ``folds``, all but the first are shown when the first is opened; if ``apart``, LaTeX draws a rule above them.
+    If ``folds``, readers of the page open the first row to see the others. If ``apart``, LaTeX draws a rule above them.
     """
 
     lines: Sequence[TableRow]
@@ -48,7 +56,7 @@ class Body:
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """Rows under one or more rows of headings; a ``dense`` one has many columns."""
+    """A table with one or more header rows (``heads``); a ``dense`` table has narrower columns."""
 
     kind: ClassVar[str] = "table"
     caption: str
@@ -67,7 +75,7 @@ class Figure:
 
 @dataclass(frozen=True, slots=True)
 class Figures:
-    """Drawings side by side where there is room: ``small`` ones three in a row, ``middle`` two, ``wide`` one."""
+    """Figures side by side if there is room: three ``small`` ones in a row, two ``middle`` ones or one ``wide`` one."""
 
     kind: ClassVar[str] = "figures"
     figures: Sequence[Figure]
@@ -76,19 +84,23 @@ class Figures:
 
 @dataclass(frozen=True, slots=True)
 class Note:
+    """A paragraph of text."""
+
     kind: ClassVar[str] = "note"
     text: str
 
 
 @dataclass(frozen=True, slots=True)
 class Heading:
+    """A heading within the section."""
+
     kind: ClassVar[str] = "heading"
     text: str
 
 
 @dataclass(frozen=True, slots=True)
 class DisplayedExample:
-    """One example as the page shows it."""
+    """An example with its scores in one line, and its texts as (name, text)."""
 
     id: str
     scores: str
@@ -97,6 +109,8 @@ class DisplayedExample:
 
 @dataclass(frozen=True, slots=True)
 class Examples:
+    """Examples that a reader can open."""
+
     kind: ClassVar[str] = "examples"
     summary: str
     examples: Sequence[DisplayedExample]
@@ -104,7 +118,7 @@ class Examples:
 
 @dataclass(frozen=True, slots=True)
 class Folded:
-    """What only some readers want to see."""
+    """Blocks that are hidden until the reader opens them."""
 
     kind: ClassVar[str] = "folded"
     summary: str
@@ -113,7 +127,7 @@ class Folded:
 
 @dataclass(frozen=True, slots=True)
 class TileEntry:
-    """What a tile says of one model: a number with its interval, or why there is none."""
+    """The number of one model on a tile, with its interval; or the reason why there is none."""
 
     model: str
     value: str = ""
@@ -126,7 +140,7 @@ class TileEntry:
 
 @dataclass(frozen=True, slots=True)
 class Tile:
-    """One question with its answer in short; ``anchor`` is the section that tells more."""
+    """A question with its short answer for each model; ``anchor`` is the id of the section with the details."""
 
     question: str
     title: str
@@ -138,6 +152,8 @@ class Tile:
 
 @dataclass(frozen=True, slots=True)
 class Tiles:
+    """The tiles of an overview."""
+
     kind: ClassVar[str] = "tiles"
     tiles: Sequence[Tile]
 
@@ -147,27 +163,34 @@ Block = Table | Figures | Note | Heading | Examples | Folded | Tiles
 
 @dataclass(frozen=True, slots=True)
 class Section:
-    """All that a task has to show: ``blocks`` before the comparison of runs, ``examples`` behind it."""
+    """The section of a task: ``blocks`` come before the comparison of runs, ``examples`` after it."""
 
     blocks: Sequence[Block]
     examples: Sequence[Examples] = ()
     compared: Sequence[str] | None = None
-    """The metrics that runs are compared by; None leaves it to the task's headline, none at all to the section."""
+    """The metrics by which the report compares runs. None: the task's headline; empty: the section compares them."""
     comparison_note: str = ""
     tells_errors: bool = False
-    """True where the section itself lists the examples in error."""
+    """True if the section lists the examples in error itself."""
 
 
 def name(text: str, *small: str) -> Cell:
+    """The cell that names a row, with lines in small print below the name."""
     return Cell(text, small, "name")
 
 
+def text_cell(text: str, *small: str) -> Cell:
+    """A cell of text; empty lines of small print are left out."""
+    return Cell(text, [line for line in small if line], kind="text")
+
+
 def count(number: int | None) -> Cell:
+    """A cell with a number of things; empty if the number is not known."""
     return Cell("" if number is None else f"{number:,}")
 
 
 def measured(result: Result | None, digits: int = 4, *small: str, edge: bool = False) -> Cell:
-    """A result with its interval below, and more small print where there is any."""
+    """A result with its interval in small print below, followed by more small print if there is any."""
     if result is None:
         return Cell("", (ABSENT,), edge=edge)
     if result.value is None:
@@ -175,19 +198,31 @@ def measured(result: Result | None, digits: int = 4, *small: str, edge: bool = F
     return Cell(value_text(result, digits), (interval_text(result, digits), *small), edge=edge)
 
 
+def header_row(text_titles: Sequence[str], number_titles: Sequence[str] = ()) -> list[Cell]:
+    """The header of a table whose columns of text come before its columns of numbers."""
+    cells = [Cell(title, kind="text") for title in text_titles]
+    cells += [Cell(title) for title in number_titles]
+    return cells
+
+
 def in_short(names: Sequence[str]) -> str:
-    return names[0] if len(names) == 1 else f"{names[0]} and {len(names) - 1} more"
+    """The first of several names, and how many there are besides: ``syntax and 2 more``."""
+    if len(names) == 1:
+        return names[0]
+    return f"{names[0]} and {len(names) - 1} more"
 
 
 def overlapping(items: Sequence[T], names: Callable[[T], Sequence[str]]) -> list[tuple[list[str], list[T]]]:
-    """Items that have names in common, each group with all names of its members in order of appearance."""
-    found: list[tuple[list[str], list[T]]] = []
+    """Group items that have names in common; each group has all names of its members in order of appearance."""
+    groups: list[tuple[list[str], list[T]]] = []
     for item in items:
-        for known, members in found:
-            if not set(known).isdisjoint(names(item)):
-                known += [new for new in names(item) if new not in known]
-                members.append(item)
-                break
+        item_names = names(item)
+        for group_names, members in groups:
+            if set(group_names).isdisjoint(item_names):
+                continue
+            group_names += [new for new in item_names if new not in group_names]
+            members.append(item)
+            break
         else:
-            found.append((list(names(item)), [item]))
-    return found
+            groups.append((list(item_names), [item]))
+    return groups

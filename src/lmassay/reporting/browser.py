@@ -1,4 +1,4 @@
-"""The example browser: every example of the page's runs, to sort, filter and search, in one table of the page."""
+"""The example browser: one table of the page with every example of its runs, to sort, filter and search."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ import random
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import chain
 from typing import Any
 
 from markupsafe import Markup
@@ -21,7 +20,7 @@ from lmassay.types import Response, RunRecord, compact
 
 @dataclass(frozen=True, slots=True)
 class BrowserRow:
-    """One row of the browser: ``run`` as the reader knows it, ``texts`` as (name, text) in reading order."""
+    """One example of one run. ``run`` is the title of the run, ``texts`` are (name, text) in reading order."""
 
     run: str
     task: str
@@ -33,9 +32,9 @@ class BrowserRow:
 
 
 def browser_rows(store: Store, record: RunRecord, title: str) -> Iterator[BrowserRow]:
-    """Every example of a run with what was asked, answered, read and scored."""
-    first = dict.fromkeys([*(record.design.headline), *(r.metric for r in record.results)])
-    asked = _Asked(store, record.id)
+    """Every example of a run with its requests, answers, texts and scores."""
+    metric_order = [*record.design.headline, *(result.metric for result in record.results)]
+    exchanges = _ExchangeReader(store, record.id)
     for row in store.rows(record.id):
         yield BrowserRow(
             run=title,
@@ -43,15 +42,15 @@ def browser_rows(store: Store, record: RunRecord, title: str) -> Iterator[Browse
             id=row.example.id,
             state=row.state,
             groups=row.example.groups,
-            scores=_scores(row.score.values, first),
-            texts=texts_of(record, row, asked.about(row.example.id)),
+            scores=_ordered_scores(row.score.values, metric_order),
+            texts=texts_of(record, row, exchanges.about(row.example.id)),
         )
 
 
 def browser(rows: Iterable[BrowserRow], *, heading: str = "Examples") -> Markup:
-    """Table, controls and data, for use inside ``document(browser=True)``; nothing where there is no row."""
-    kept, total = sample(rows)
-    if not kept:
+    """Table, controls and data as markup for ``document(browser=True)``; empty if there are no rows."""
+    shown, total = sample(rows)
+    if not shown:
         return Markup("")
     text = (
         environment()
@@ -59,117 +58,148 @@ def browser(rows: Iterable[BrowserRow], *, heading: str = "Examples") -> Markup:
         .render(
             heading=heading,
             anchor=re.sub(r"\W+", "-", heading).strip("-").lower() or "examples",
-            shown=len(kept),
+            shown=len(shown),
             total=total,
-            data=Markup(packed(kept)),  # noqa: S704 - base64
+            data=Markup(packed(shown)),  # noqa: S704 - base64
         )
     )
     return Markup(text)  # noqa: S704 - the template escaped it
 
 
-def _scores(values: Mapping[str, float], first: Iterable[str]) -> dict[str, float]:
-    """In the order of the run's results; the points of a curve (``ew@top0.5``) are no columns of their own."""
-    names = dict.fromkeys([*(name for name in first if name in values), *values])
-    return {name: values[name] for name in names if "@" not in name}
+def _ordered_scores(values: Mapping[str, float], metric_order: Iterable[str]) -> dict[str, float]:
+    """Scores in the order of the run's results; the points of a curve (``ew@top0.5``) get no column."""
+    scores: dict[str, float] = {}
+    for metric in [*metric_order, *values]:
+        if metric in values and "@" not in metric:
+            scores[metric] = values[metric]
+    return scores
 
 
-class _Asked:
-    """What was asked of each example, read beside the rows: both come in the order of the data."""
+class _ExchangeReader:
+    """Reads the requests and responses of each example while the rows are read; both are in the order of the data."""
 
     def __init__(self, store: Store, run: str) -> None:
-        self._left = store.requests_and_responses(run)
+        self._remaining = store.requests_and_responses(run)
 
     def about(self, example: str) -> list[tuple[dict[str, Any], Response]]:
-        for found, asked in self._left:
-            if found == example:
-                return asked
+        for example_id, exchanges in self._remaining:
+            if example_id == example:
+                return exchanges
         return []
 
 
 # --- the rows as the page carries them: columns that point into one list of texts, compressed -------------------------
 
-# A text that many rows share (a prompt asked of several models, the name of a run) is written once. What comes out are
-# lines of JSON, so that a page can read them piece by piece without standing still.
+# A text that many rows share (a prompt sent to several models, the title of a run) is stored once. The result is
+# lines of JSON, so that the page can read them piece by piece and stays responsive.
 
-MOST_ROWS = 50_000
-MOST_CHARACTERS = 40_000_000
-"""Of all texts together, which makes a page of some 20 MB."""
-MOST_OF_A_TEXT = 10_000
-_LINE = 250_000
-"""Characters of texts in a line of the data."""
+MAX_ROWS = 50_000
+MAX_CHARACTERS = 40_000_000
+"""Of all texts together. A page with this many has about 20 MB."""
+MAX_TEXT_LENGTH = 10_000
+_CHARACTERS_PER_LINE = 250_000
+"""Characters of text in one line of the data."""
 
 
 def sample(rows: Iterable[BrowserRow]) -> tuple[list[BrowserRow], int]:
-    """All rows, or as many as a page can bear, drawn at random and in their order; and how many there are."""
+    """All rows, or a random sample of as many as a page can hold, in their order; and the number of all rows."""
+    # A fixed seed: the same rows give the same page.
     rng = random.Random(0)
     kept: list[tuple[int, BrowserRow]] = []
     total = 0
     for row in rows:
         total += 1
-        if len(kept) < MOST_ROWS:
+        if len(kept) < MAX_ROWS:
             kept.append((total, row))
-        elif (place := rng.randrange(total)) < MOST_ROWS:
-            kept[place] = (total, row)
-    if total > MOST_ROWS or _characters(row for _, row in kept) > MOST_CHARACTERS:
+            continue
+        # Reservoir sampling: each of the rows so far is in the sample with the same probability.
+        position = rng.randrange(total)
+        if position < MAX_ROWS:
+            kept[position] = (total, row)
+    if total > MAX_ROWS or _count_characters(row for _, row in kept) > MAX_CHARACTERS:
         rng.shuffle(kept)
         kept = sorted(_within_budget(kept), key=lambda entry: entry[0])
     return [row for _, row in kept], total
 
 
 def _within_budget(rows: Sequence[tuple[int, BrowserRow]]) -> Iterator[tuple[int, BrowserRow]]:
-    seen: set[str] = set()
-    left = MOST_CHARACTERS
+    """The first rows whose different texts together have at most MAX_CHARACTERS characters."""
+    counted: set[str] = set()
+    remaining = MAX_CHARACTERS
     for number, row in rows:
-        new = {text for _, text in row.texts} - seen
-        seen |= new
-        left -= sum(min(len(text), MOST_OF_A_TEXT) for text in new)
-        if left < 0:
+        new_texts = {text for _, text in row.texts} - counted
+        counted |= new_texts
+        remaining -= _total_length(new_texts)
+        if remaining < 0:
             return
         yield number, row
 
 
-def _characters(rows: Iterable[BrowserRow]) -> int:
-    return sum(min(len(text), MOST_OF_A_TEXT) for text in {text for row in rows for _, text in row.texts})
+def _count_characters(rows: Iterable[BrowserRow]) -> int:
+    different_texts: set[str] = set()
+    for row in rows:
+        different_texts.update(text for _, text in row.texts)
+    return _total_length(different_texts)
+
+
+def _total_length(texts: Iterable[str]) -> int:
+    return sum(min(len(text), MAX_TEXT_LENGTH) for text in texts)
 
 
 def packed(rows: Sequence[BrowserRow]) -> str:
-    """The rows as gzip in base64: nothing in it can be taken for markup."""
-    lines = "\n".join(_lines(rows))
-    # No time of writing: the same rows give the same page.
-    return base64.b64encode(gzip.compress(lines.encode("utf-8"), compresslevel=6, mtime=0)).decode("ascii")
+    """The rows as gzip in base64, which contains nothing that a browser could take for markup."""
+    lines = "\n".join(_data_lines(rows))
+    # Without the time of writing: the same rows give the same page.
+    compressed = gzip.compress(lines.encode("utf-8"), compresslevel=6, mtime=0)
+    return base64.b64encode(compressed).decode("ascii")
 
 
-class _Texts:
-    """Texts by number, each once."""
+class _NumberedTexts:
+    """Numbers different texts in the order in which they are first used."""
 
     def __init__(self) -> None:
-        self.known: dict[str, int] = {}
+        self.numbers: dict[str, int] = {}
 
     def number(self, text: str) -> int:
-        return self.known.setdefault(text, len(self.known))
+        return self.numbers.setdefault(text, len(self.numbers))
 
 
-def _lines(rows: Sequence[BrowserRow]) -> Iterator[str]:
-    texts, names = _Texts(), _Texts()
-    columns = {
+def _data_lines(rows: Sequence[BrowserRow]) -> Iterator[str]:
+    """A line of columns, a line of texts per row, and the texts themselves in as many lines as they need.
+
+    ``templates/rows.js`` reads this format. A text is given by its number, -1 stands for none.
+    """
+    texts = _NumberedTexts()
+    header: dict[str, Any] = {
+        "rows": len(rows),
         "task": [texts.number(row.task) for row in rows],
         "run": [texts.number(row.run) for row in rows],
         "state": [texts.number(row.state) for row in rows],
         "id": [texts.number(row.id) for row in rows],
     }
-    kinds = dict.fromkeys(chain.from_iterable(row.groups for row in rows))
-    metrics = dict.fromkeys(chain.from_iterable(row.scores for row in rows))
-    groups = [
-        [kind, [texts.number(str(row.groups[kind])) if kind in row.groups else -1 for row in rows]] for kind in kinds
-    ]
-    scores = [[metric, [_number(row.scores.get(metric)) for row in rows]] for metric in metrics]
-    of_rows = [
-        [number for name, text in row.texts for number in (names.number(name), texts.number(_cut(text)))]
-        for row in rows
-    ]
-    yield compact({"rows": len(rows), **columns, "groups": groups, "scores": scores, "names": list(names.known)})
-    yield compact(of_rows)
-    yield from map(compact, _pieces(texts.known))
+    group_names: dict[str, None] = {}
+    metrics: dict[str, None] = {}
+    for row in rows:
+        group_names |= dict.fromkeys(row.groups)
+        metrics |= dict.fromkeys(row.scores)
+    group_columns = []
+    for name in group_names:
+        labels = [texts.number(str(row.groups[name])) if name in row.groups else -1 for row in rows]
+        group_columns.append([name, labels])
+    score_columns = []
+    for metric in metrics:
+        score_columns.append([metric, [_rounded(row.scores.get(metric)) for row in rows]])
+    names = _NumberedTexts()
+    texts_of_rows = []
+    for row in rows:
+        numbers: list[int] = []
+        for name, text in row.texts:
+            numbers += (names.number(name), texts.number(_clipped(text)))
+        texts_of_rows.append(numbers)
+    yield compact({**header, "groups": group_columns, "scores": score_columns, "names": list(names.numbers)})
+    yield compact(texts_of_rows)
+    for piece in _pieces(texts.numbers):
+        yield compact(piece)
 
 
 def _pieces(texts: Iterable[str]) -> Iterator[list[str]]:
@@ -177,19 +207,23 @@ def _pieces(texts: Iterable[str]) -> Iterator[list[str]]:
     size = 0
     for text in texts:
         piece.append(text)
+        # Two quotes and a comma.
         size += len(text) + 3
-        if size > _LINE:
+        if size > _CHARACTERS_PER_LINE:
             yield piece
             piece, size = [], 0
     if piece:
         yield piece
 
 
-def _number(value: float | None) -> float | None:
-    return None if value is None else float(f"{value:.6g}")
+def _rounded(value: float | None) -> float | None:
+    """Six digits are more than the page shows, and make it smaller."""
+    if value is None:
+        return None
+    return float(f"{value:.6g}")
 
 
-def _cut(text: str) -> str:
-    if len(text) <= MOST_OF_A_TEXT:
+def _clipped(text: str) -> str:
+    if len(text) <= MAX_TEXT_LENGTH:
         return text
-    return f"{text[:MOST_OF_A_TEXT]} … ({len(text) - MOST_OF_A_TEXT:,} more characters)"
+    return f"{text[:MAX_TEXT_LENGTH]} … ({len(text) - MAX_TEXT_LENGTH:,} more characters)"

@@ -1,11 +1,12 @@
-"""The card: every evaluation that has a part in it, put to one or more models. All is planned before anything is asked.
+"""The plan of a card: every evaluation that takes part, applied to one or more models.
 
-Each part is an ordinary configuration, so that it can be run by itself and gives the same numbers.
+Everything is planned before the first request is sent. Each part is an ordinary configuration, so it can be run by
+itself and gives the same numbers.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -19,7 +20,8 @@ from lmassay.plugins.registry import current_registry
 from lmassay.running.config import RunConfig, expand
 from lmassay.running.model_spec import model_spec
 
-_VERBS = {
+# What a model can do, in the words of the card.
+_ABILITIES = {
     "generate": "write text",
     "choices": "keep to given choices",
     "logprobs": "give log-probabilities",
@@ -30,19 +32,19 @@ _VERBS = {
 
 @dataclass(frozen=True, slots=True)
 class PlannedEvaluation:
-    """One evaluation of one model: its configuration, or why it is not applicable."""
+    """One evaluation of one model: its configuration, or the reason why it does not apply."""
 
     evaluation: str
     model: str
     config: Mapping[str, Any] | None
     folder: Path = Path()
-    """Where relative paths in the configuration start."""
+    """The folder to which relative paths in the configuration refer."""
     reason: str = ""
     is_broken: bool = False
     """True if the reason is a mistake in the evaluation's package."""
 
     def runs(self) -> list[RunConfig]:
-        """The runs as the store will know them."""
+        """The runs as the store will record them."""
         if self.config is None:
             return []
         return expand(dict(self.config), self.folder, default_name=f"card {self.evaluation}")
@@ -50,7 +52,7 @@ class PlannedEvaluation:
 
 @dataclass(frozen=True, slots=True)
 class CardModel:
-    """A model that was named."""
+    """A model that the user named, with the verbs it can answer."""
 
     spec: Spec
     label: str
@@ -58,26 +60,28 @@ class CardModel:
 
 
 def card_models(words: Sequence[str], base: Path) -> list[CardModel]:
-    """The models behind the words, each once, with labels that tell them apart where they can be given one."""
-    found: dict[str, CardModel] = {}
+    """The models that the user named, each once.
+
+    Models with the same label get a number, if their kind has the option ``label``.
+    """
+    models: dict[str, CardModel] = {}
     for word in words:
         spec = model_spec(word, base)
         name, options = split_spec(spec, "model")
         key = str((name, sorted(options.items(), key=str)))
-        if key in found:
+        if key in models:
             continue
-        model = _made(spec, word, base)
+        model = _build_model(spec, word, base)
         label = label_of(model)
-        alike = [other for other in found.values() if other.label.partition(" (")[0] == label]
-        if alike and _takes_label(spec, base):
-            label = f"{label} ({len(alike) + 1})"
-            found[key] = CardModel({"name": name, **options, "label": label}, label, frozenset(model.can))
-        else:
-            found[key] = CardModel(spec, label, frozenset(model.can))
-    return list(found.values())
+        same_label = [other for other in models.values() if other.label.partition(" (")[0] == label]
+        if same_label and _takes_label(spec, base):
+            label = f"{label} ({len(same_label) + 1})"
+            spec = {"name": name, **options, "label": label}
+        models[key] = CardModel(spec, label, frozenset(model.can))
+    return list(models.values())
 
 
-def _made(spec: Spec, word: str, base: Path) -> Model:
+def _build_model(spec: Spec, word: str, base: Path) -> Model:
     return as_model(build("model", spec, base), word)
 
 
@@ -88,71 +92,85 @@ def _takes_label(spec: Spec, base: Path) -> bool:
 
 
 def card_evaluations() -> list[Evaluation]:
-    """The evaluations that have a part in the card."""
+    """The evaluations that take part in the card."""
     return [evaluation for evaluation in evaluations() if evaluation.card is not None]
 
 
 def plan_card(models: Sequence[CardModel], size: str, only: Sequence[str] = ()) -> list[PlannedEvaluation]:
-    """Every evaluation of every model, evaluation by evaluation; ``only`` those named, if any are."""
+    """Plan every evaluation of every model, evaluation by evaluation; only the named evaluations, if any are named."""
     planned: list[PlannedEvaluation] = []
     for evaluation in card_evaluations():
         if evaluation.card is None or (only and evaluation.name not in only):
             continue
-        variants = call_hook(evaluation, "card", evaluation.card, size, reads=_variants, otherwise=lambda: None)
-        if variants is None:
-            why = "the package's part of the card failed; see lmassay doctor"
-            planned += [
-                PlannedEvaluation(evaluation.name, model.label, None, reason=why, is_broken=True) for model in models
-            ]
-        else:
-            planned += _parts(evaluation.name, models, variants)
+        variants = call_hook(evaluation, "card", evaluation.card, size, reads=_read_variants, otherwise=lambda: None)
+        if variants is not None:
+            planned += _plan_evaluation(evaluation.name, models, variants)
+            continue
+        reason = "the package's part of the card failed; see lmassay doctor"
+        for model in models:
+            planned.append(PlannedEvaluation(evaluation.name, model.label, None, reason=reason, is_broken=True))
     return planned
 
 
-def _variants(value: Any) -> list[CardVariant] | None:
+def _read_variants(value: Any) -> list[CardVariant] | None:
     return list_of(CardVariant)(value)
 
 
-def _parts(evaluation: str, models: Sequence[CardModel], variants: Sequence[CardVariant]) -> list[PlannedEvaluation]:
-    able = [model for model in models if any(variant.needs <= model.can for variant in variants)]
-    # Models are best compared when all are asked in the same way.
-    shared = _first(variant for variant in variants if all(variant.needs <= model.can for model in able))
+def _plan_evaluation(
+    evaluation: str, models: Sequence[CardModel], variants: Sequence[CardVariant]
+) -> list[PlannedEvaluation]:
+    """Choose a variant of an evaluation for each model."""
+    able = [model for model in models if _first_possible(variants, [model])]
+    # Models can be compared if all are evaluated by the same variant.
+    shared = _first_possible(variants, able)
     planned: list[PlannedEvaluation] = []
     for model in models:
-        own = _first(variant for variant in variants if variant.needs <= model.can)
-        chosen = shared if model in able and shared is not None else own
-        if chosen is None:
-            planned.append(PlannedEvaluation(evaluation, model.label, None, reason=_reason(model, variants)))
-        else:
-            config = {**chosen.config, "model": model.spec}
-            planned.append(PlannedEvaluation(evaluation, model.label, config, chosen.folder))
+        variant = _first_possible(variants, [model])
+        if variant is None:
+            reason = _inapplicable_reason(model, variants)
+            planned.append(PlannedEvaluation(evaluation, model.label, None, reason=reason))
+            continue
+        if shared is not None:
+            variant = shared
+        config = {**variant.config, "model": model.spec}
+        planned.append(PlannedEvaluation(evaluation, model.label, config, variant.folder))
     return planned
 
 
-def _first(variants: Iterable[CardVariant]) -> CardVariant | None:
-    return next(iter(variants), None)
+def _first_possible(variants: Sequence[CardVariant], models: Sequence[CardModel]) -> CardVariant | None:
+    """The first variant that all of the models can answer."""
+    for variant in variants:
+        if all(variant.needs <= model.can for model in models):
+            return variant
+    return None
 
 
-def _reason(model: CardModel, variants: Sequence[CardVariant]) -> str:
-    # A variant that needs what another does and more adds nothing to the choice.
+def _inapplicable_reason(model: CardModel, variants: Sequence[CardVariant]) -> str:
     needs = [variant.needs for variant in variants]
-    least = dict.fromkeys(need for need in needs if not any(other < need for other in needs))
-    wanted = ", or ".join(map(_listed, least))
-    can = _listed(model.can) if model.can else "do none of what models are asked"
-    return f"it takes a model that can {wanted}; {model.label} can {can}"
+    least_needs: dict[frozenset[str], None] = {}
+    for need in needs:
+        # A variant that needs more than another one adds nothing to the choice.
+        if not any(other < need for other in needs):
+            least_needs[need] = None
+    wanted = ", or ".join(_abilities_text(need) for need in least_needs)
+    abilities = _abilities_text(model.can) if model.can else "do none of these"
+    return f"needs a model that can {wanted}; {model.label} can {abilities}"
 
 
-def _listed(verbs: frozenset[str]) -> str:
-    told = [words for verb, words in _VERBS.items() if verb in verbs]
-    return " and ".join([", ".join(told[:-1]), told[-1]] if len(told) > 1 else told)
+def _abilities_text(verbs: frozenset[str]) -> str:
+    abilities = [ability for verb, ability in _ABILITIES.items() if verb in verbs]
+    if len(abilities) < 2:
+        return "".join(abilities)
+    return f"{', '.join(abilities[:-1])} and {abilities[-1]}"
 
 
 def as_yaml(part: PlannedEvaluation) -> dict[str, Any]:
-    """The configuration of a part, to be written to a file: its data are named where they lie."""
+    """The configuration of a part as a user would write it to a file, with full paths to its data."""
     assert part.config is not None
-    given = part.config["task"]
-    task = {"name": given} if isinstance(given, str) else dict(given)
+    task_spec = part.config["task"]
+    task = {"name": task_spec} if isinstance(task_spec, str) else dict(task_spec)
     for key, value in task.items():
-        if isinstance(value, str) and "\n" not in value and (part.folder / value).is_file():
+        is_path = isinstance(value, str) and "\n" not in value and (part.folder / value).is_file()
+        if is_path:
             task[key] = str(part.folder / value)
     return {"name": f"card {part.evaluation}", **part.config, "task": task}

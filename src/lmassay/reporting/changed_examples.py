@@ -1,4 +1,4 @@
-"""Examples whose scores changed, with what both runs have to say about them."""
+"""The examples whose scores changed between two runs, with the texts of both runs."""
 
 from __future__ import annotations
 
@@ -10,82 +10,108 @@ from lmassay.reporting.comparison_data import ComparedRun
 from lmassay.statistics.flips import Change, Flips
 
 Texts = Sequence[tuple[str, str]]
-# How texts that a model wrote are called, those that tell most first.
-_ANSWERS = ("answer", "output on perturbed", "output")
+# How texts that a model wrote are named, the most telling first.
+_ANSWER_NAMES = ("answer", "output on perturbed", "output")
 
 
 @dataclass(frozen=True, slots=True)
 class ChangedExamples:
-    """What two runs have to show of some examples, by id."""
+    """The rows of two runs for the same examples, by the id of the example."""
 
     before: Mapping[str, BrowserRow]
     after: Mapping[str, BrowserRow]
 
     def answers(self) -> dict[str, tuple[str, str]]:
-        """What the two runs answered, or else the first text that differs but for the prompt."""
-        return {i: _answer(self.before[i].texts, row.texts) for i, row in self.after.items() if i in self.before}
+        """What each run answered, by example; without an answer, the first text that differs and is not the prompt."""
+        answers: dict[str, tuple[str, str]] = {}
+        for example, row in self.after.items():
+            if example in self.before:
+                answers[example] = _answers(self.before[example].texts, row.texts)
+        return answers
 
-    def merged(self, found: Sequence[Flips]) -> list[BrowserRow]:
-        """One row an example: how much each score changed, texts that both runs share once, others of either run."""
-        by_id: dict[str, dict[str, Change]] = {}
-        for flips in found:
+    def merged(self, all_flips: Sequence[Flips]) -> list[BrowserRow]:
+        """One row per example, with the change of each score. Texts that both runs share appear once."""
+        changes_by_example: dict[str, dict[str, Change]] = {}
+        for flips in all_flips:
             for change in flips.changes:
-                by_id.setdefault(change.id, {})[flips.metric] = change
-        return [
-            _merged(self.before[i], row, by_id[i]) for i, row in self.after.items() if i in self.before and i in by_id
-        ]
+                changes_by_example.setdefault(change.id, {})[flips.metric] = change
+        rows = []
+        for example, row in self.after.items():
+            if example in self.before and example in changes_by_example:
+                rows.append(_merged_row(self.before[example], row, changes_by_example[example]))
+        return rows
 
 
 def read_changed_examples(base: ComparedRun, new: ComparedRun, changes: Iterable[Change]) -> ChangedExamples:
-    """The rows of the changed examples; none where runs are paired by something else than examples."""
+    """Read the rows of changed examples from both runs; none if runs are paired by something other than examples."""
     wanted = {change.id for change in changes}
     if not wanted:
         return ChangedExamples({}, {})
-    before, after = (
-        {row.id: row for row in browser_rows(run.store, run.side.record, run.title) if row.id in wanted}
-        for run in (base, new)
-    )
-    return ChangedExamples(before, after)
+    return ChangedExamples(_rows_by_id(base, wanted), _rows_by_id(new, wanted))
 
 
-def changed_group_rows(base: ComparedRun, new: ComparedRun, found: Sequence[Flips]) -> list[BrowserRow]:
-    """Runs that are paired by something else than the example show the rows that changed as they are."""
-    labels = {flips.paired_by: {change.id for flips in found for change in flips.changes} for flips in found}
-    return [
-        row
-        for run in (base, new)
-        for row in browser_rows(run.store, run.side.record, run.title)
-        if any(row.groups.get(key) in changed for key, changed in labels.items())
-    ]
+def _rows_by_id(run: ComparedRun, wanted: set[str]) -> dict[str, BrowserRow]:
+    rows = browser_rows(run.store, run.side.record, run.title)
+    return {row.id: row for row in rows if row.id in wanted}
 
 
-def _answer(before: Texts, after: Texts) -> tuple[str, str]:
-    ours, theirs = _named(before), _named(after)
-    differ = [name for name in dict.fromkeys([*ours, *theirs]) if ours.get(name) != theirs.get(name)]
-    told = [name for start in _ANSWERS for name in differ if name.startswith(start)]
-    name = next(iter([*told, *(name for name in differ if "prompt" not in name), "answer"]))
-    return ours.get(name, ""), theirs.get(name, "")
+def changed_group_rows(base: ComparedRun, new: ComparedRun, all_flips: Sequence[Flips]) -> list[BrowserRow]:
+    """The rows behind changes of runs that are paired by a group: those of both runs, unmerged."""
+    changed_labels = {change.id for flips in all_flips for change in flips.changes}
+    group_names = {flips.paired_by for flips in all_flips}
+    rows = []
+    for run in (base, new):
+        for row in browser_rows(run.store, run.side.record, run.title):
+            if any(row.groups.get(name) in changed_labels for name in group_names):
+                rows.append(row)
+    return rows
 
 
-def _merged(before: BrowserRow, after: BrowserRow, changes: Mapping[str, Change]) -> BrowserRow:
-    told = ", ".join(f"{metric} {c.before:g} → {c.after:g}" for metric, c in changes.items())
-    texts: list[tuple[str, str]] = [("changed", told)]
-    ours, theirs = _named(before.texts), _named(after.texts)
-    for name in dict.fromkeys([*ours, *theirs]):
-        if ours.get(name) == theirs.get(name):
-            texts.append((name, ours[name]))
+def _answers(before: Texts, after: Texts) -> tuple[str, str]:
+    before_by_name, after_by_name = _numbered(before), _numbered(after)
+    differing = []
+    for name in dict.fromkeys([*before_by_name, *after_by_name]):
+        if before_by_name.get(name) != after_by_name.get(name):
+            differing.append(name)
+    name = _most_telling(differing)
+    return before_by_name.get(name, ""), after_by_name.get(name, "")
+
+
+def _most_telling(names: Sequence[str]) -> str:
+    for beginning in _ANSWER_NAMES:
+        for name in names:
+            if name.startswith(beginning):
+                return name
+    for name in names:
+        if "prompt" not in name:
+            return name
+    return "answer"
+
+
+def _merged_row(before: BrowserRow, after: BrowserRow, changes: Mapping[str, Change]) -> BrowserRow:
+    summary = ", ".join(f"{metric} {change.before:g} → {change.after:g}" for metric, change in changes.items())
+    texts: list[tuple[str, str]] = [("changed", summary)]
+    before_by_name, after_by_name = _numbered(before.texts), _numbered(after.texts)
+    for name in dict.fromkeys([*before_by_name, *after_by_name]):
+        if before_by_name.get(name) == after_by_name.get(name):
+            texts.append((name, before_by_name[name]))
             continue
-        texts += [(f"{name}, base", ours[name])] if name in ours else []
-        texts += [(f"{name}, new", theirs[name])] if name in theirs else []
-    return replace(after, scores={f"Δ {metric}": c.change for metric, c in changes.items()}, texts=texts)
+        if name in before_by_name:
+            texts.append((f"{name}, base", before_by_name[name]))
+        if name in after_by_name:
+            texts.append((f"{name}, new", after_by_name[name]))
+    scores = {f"Δ {metric}": change.change for metric, change in changes.items()}
+    return replace(after, scores=scores, texts=texts)
 
 
-def _named(texts: Texts) -> dict[str, str]:
-    """Texts by name; a name that comes again is numbered."""
-    found: dict[str, str] = {}
+def _numbered(texts: Texts) -> dict[str, str]:
+    """Texts by name; a name that is used again gets a number."""
+    by_name: dict[str, str] = {}
     for name, text in texts:
-        label, number = name, 2
-        while label in found:
-            label, number = f"{name} {number}", number + 1
-        found[label] = text
-    return found
+        unique_name = name
+        number = 2
+        while unique_name in by_name:
+            unique_name = f"{name} {number}"
+            number += 1
+        by_name[unique_name] = text
+    return by_name

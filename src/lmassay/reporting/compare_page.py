@@ -1,15 +1,29 @@
-"""One self-contained page of runs against a base run: differences, flips, and the examples behind them."""
+"""One self-contained page of runs compared with a base run: differences, flips, and the examples behind them."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from markupsafe import Markup
 
 import lmassay
-from lmassay.reporting.blocks import Block, Body, Cell, Figure, Figures, Folded, Note, Table, TableRow, count, name
+from lmassay.reporting.blocks import (
+    Block,
+    Body,
+    Cell,
+    Figure,
+    Figures,
+    Folded,
+    Note,
+    Table,
+    TableRow,
+    count,
+    header_row,
+    name,
+    text_cell,
+)
 from lmassay.reporting.browser import BrowserRow, browser
 from lmassay.reporting.changed_examples import ChangedExamples, changed_group_rows, read_changed_examples
 from lmassay.reporting.chart import Category, CategoryAxis, Chart, Dot, Group, Interval, LinearAxis, Mark, Panel
@@ -18,16 +32,17 @@ from lmassay.reporting.comparison_tables import ranking_table
 from lmassay.reporting.html_document import document, environment
 from lmassay.reporting.numbers import number_text, p_text
 from lmassay.statistics.comparison import Comparison
-from lmassay.statistics.flips import Change, Flips
+from lmassay.statistics.flips import Change
 from lmassay.statistics.gate import Verdict, unpaired_text
 from lmassay.storage.provenance import rerun_command
+from lmassay.types import RunRecord
 
-_MOST_LISTED = 10
-_MOST_CHARACTERS = 300
+_MAX_LISTED_CHANGES = 10
+_MAX_CHARACTERS = 300
 
 
 @dataclass(frozen=True, slots=True)
-class _Section:
+class _PageSection:
     heading: str
     blocks: Sequence[Block]
 
@@ -36,224 +51,260 @@ class _Section:
         return self.heading.lower().replace(" ", "-")
 
 
-def render(found: RunComparison) -> str:
-    """The page as text."""
-    names = ", ".join(source.title for source in found.others)
-    told = f"{names} against {', '.join(source.title for source in found.bases)}"
-    both = [_read(found, base, source) for base, source in found.pairs]
-    sections = [
-        *([_Section("Verdict", _verdict(found.verdict, found))] if found.verdict else []),
-        _Section("What is compared", _runs(found)),
-        _Section("Differences", _differences(found)),
-        _Section("Flips", _flips(found, both)),
-    ]
-    changed = (row for pair, read in zip(found.pairs, both, strict=True) for row in _changed(found, *pair, read))
-    reproduced = [
-        (source.side.record, rerun_command(source.side.record.id, source.store.folder))
-        for source in (*found.bases, *found.others)
-    ]
+def render(comparison: RunComparison) -> str:
+    """Render the page as an HTML document."""
+    new_titles = ", ".join(run.title for run in comparison.others)
+    base_titles = ", ".join(run.title for run in comparison.bases)
+    summary = f"{new_titles} against {base_titles}"
+    changed = []
+    for base, new in comparison.pairs:
+        changed.append(_read_changed(comparison, base, new))
+    sections = []
+    if comparison.verdict:
+        sections.append(_PageSection("Verdict", _verdict(comparison.verdict, comparison)))
+    sections.append(_PageSection("What is compared", _runs(comparison)))
+    sections.append(_PageSection("Differences", _differences(comparison)))
+    sections.append(_PageSection("Flips", _flips(comparison, changed)))
+    reproduced: list[tuple[RunRecord, str]] = []
+    for run in (*comparison.bases, *comparison.others):
+        record = run.side.record
+        reproduced.append((record, rerun_command(record.id, run.store.folder)))
     body = (
         environment()
         .get_template("compare.html")
         .render(
-            told=told,
+            summary=summary,
             written=datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
             version=lmassay.__version__,
             sections=sections,
-            browser=browser(changed, heading="Examples that changed"),
+            browser=browser(_changed_rows(comparison, changed), heading="Examples that changed"),
             reproduced=reproduced,
         )
     )
-    return document(f"lmassay compare: {told}", Markup(body), browser=True)  # noqa: S704 - the template escaped it
+    return document(f"lmassay compare: {summary}", Markup(body), browser=True)  # noqa: S704 - the template escaped it
 
 
-def _read(found: RunComparison, base: ComparedRun, source: ComparedRun) -> ChangedExamples:
-    listed = (change for flips in found.flips_of(source) if flips.paired_by == "example" for change in flips.changes)
-    return read_changed_examples(base, source, listed)
+def _read_changed(comparison: RunComparison, base: ComparedRun, new: ComparedRun) -> ChangedExamples:
+    changes: list[Change] = []
+    for flips in comparison.flips_of(new):
+        if flips.paired_by == "example":
+            changes += flips.changes
+    return read_changed_examples(base, new, changes)
 
 
-def _changed(found: RunComparison, base: ComparedRun, source: ComparedRun, read: ChangedExamples) -> list[BrowserRow]:
-    flips = found.flips_of(source)
-    by_pair = [one for one in flips if one.paired_by != "example"]
-    return changed_group_rows(base, source, by_pair) if by_pair else read.merged(flips)
+def _changed_rows(comparison: RunComparison, changed: Sequence[ChangedExamples]) -> Iterator[BrowserRow]:
+    for (base, new), changed_examples in zip(comparison.pairs, changed, strict=True):
+        all_flips = comparison.flips_of(new)
+        paired_by_group = [flips for flips in all_flips if flips.paired_by != "example"]
+        if paired_by_group:
+            yield from changed_group_rows(base, new, paired_by_group)
+        else:
+            yield from changed_examples.merged(all_flips)
 
 
 # --- sections ---------------------------------------------------------------------------------------------------------
 
 
-def _verdict(verdict: Verdict, found: RunComparison) -> list[Block]:
-    lines = [
-        TableRow(
-            [
-                Cell(check.condition.reading, kind="text"),
-                name(str(check.condition), *([found.title(check.row.new)] if len(found.others) > 1 else [])),
-                Cell(check.state, kind="text"),
-                Cell(check.why, kind="text"),
-            ]
-        )
-        for check in verdict.checks
-    ]
-    head = [Cell(title, kind="text") for title in ("option", "condition", "verdict", "why")]
-    notes = [Note(f"The gate says: {verdict.state}.")]
+def _verdict(verdict: Verdict, comparison: RunComparison) -> list[Block]:
+    blocks: list[Block] = [Note(f"The gate says: {verdict.state}.")]
     if verdict.refused:
-        notes.append(Note(f"It cannot judge: {verdict.refused}."))
+        blocks.append(Note(f"It cannot judge: {verdict.refused}."))
     for text in verdict.how():
-        notes.append(Note(f"{text[0].upper()}{text[1:]}."))
-    return [*notes, Table("", [head], [Body(lines)])]
-
-
-def _runs(found: RunComparison) -> list[Block]:
-    lines = []
-    for role, source in (*(("base", run) for run in found.bases), *(("new", run) for run in found.others)):
-        record, counts = source.side.record, source.store.count(source.side.record.id)
-        lines.append(
+        blocks.append(Note(f"{text[0].upper()}{text[1:]}."))
+    rows = []
+    for check in verdict.checks:
+        run_title = [comparison.title(check.row.new)] if len(comparison.others) > 1 else []
+        rows.append(
             TableRow(
                 [
-                    name(source.title, record.id),
-                    Cell(role, kind="text"),
-                    Cell(record.task, [record.label], kind="text"),
-                    Cell(record.model, kind="text"),
-                    Cell(record.status, [record.note] if record.note else [], kind="text"),
-                    *(count(counts[state]) for state in ("scored", "unscored", "error")),
+                    text_cell(check.condition.reading),
+                    name(str(check.condition), *run_title),
+                    text_cell(check.state),
+                    text_cell(check.why),
                 ]
             )
         )
-    texts, numbers = ("run", "role", "task", "model", "status"), ("scored", "unscored", "errors")
-    head = [*(Cell(title, kind="text") for title in texts), *map(Cell, numbers)]
-    part = [Note(f"Only examples with {found.part} are compared.")] if found.part else []
-    return [Table("", [head], [Body(lines)]), *part, *(Note(f"Mind: {text}.") for text in found.caveats)]
+    header = header_row(["option", "condition", "verdict", "why"])
+    blocks.append(Table("", [header], [Body(rows)]))
+    return blocks
 
 
-def _differences(found: RunComparison) -> list[Block]:
-    several, tests = len(found.others) > 1, len(found.rows) > 1
-    lines = []
-    for row in found.rows:
-        cells = [
-            name(row.metric, *_best(row)),
-            *([Cell(found.title(row.new), kind="text")] if several else []),
-            Cell(number_text(row.base_mean)),
-            Cell(number_text(row.new_mean)),
-            Cell(f"{row.difference:+z.4f}", [interval_text(row, "+")]),
-            Cell("n/a" if row.relative is None else f"{row.relative:+z.1%}"),
-            Cell(p_text(row.p)),
-            *([Cell(p_text(row.p_adjusted))] if tests else []),
-            Cell(f"{row.n:,}", _pair_notes(row)),
-        ]
-        lines.append(TableRow(cells))
-    texts = ["metric", *(["run"] if several else [])]
-    numbers = ["base mean", "new mean", f"difference, {100 * found.confidence:g} % interval", "relative", "p"]
-    numbers += ["p (FDR)"] if tests else []
-    head = [*(Cell(title, kind="text") for title in texts), *map(Cell, [*numbers, "pairs"])]
-    rows = len(found.rows)
-    adjusted = f" FDR: adjusted for {rows} rows (false discovery rate, Benjamini and Hochberg)." if tests else ""
+def _runs(comparison: RunComparison) -> list[Block]:
+    runs = [("base", run) for run in comparison.bases]
+    runs += [("new", run) for run in comparison.others]
+    rows = []
+    for role, run in runs:
+        record = run.side.record
+        counts = run.store.count(record.id)
+        rows.append(
+            TableRow(
+                [
+                    name(run.title, record.id),
+                    text_cell(role),
+                    text_cell(record.task, record.label),
+                    text_cell(record.model),
+                    text_cell(record.status, record.note),
+                    count(counts["scored"]),
+                    count(counts["unscored"]),
+                    count(counts["error"]),
+                ]
+            )
+        )
+    header = header_row(["run", "role", "task", "model", "status"], ["scored", "unscored", "errors"])
+    blocks: list[Block] = [Table("", [header], [Body(rows)])]
+    if comparison.part:
+        blocks.append(Note(f"Only examples with {comparison.part} are compared."))
+    for caveat in comparison.caveats:
+        blocks.append(Note(f"Note: {caveat}."))
+    return blocks
+
+
+def _differences(comparison: RunComparison) -> list[Block]:
+    has_several_runs = len(comparison.others) > 1
+    has_several_rows = len(comparison.rows) > 1
+    rows = []
+    for row in comparison.rows:
+        # Readers expect a rise to be good; the direction is named only where that is wrong.
+        direction = [DIRECTION_TEXTS[row.better]] if row.better != "higher" else []
+        cells = [name(row.metric, *direction)]
+        if has_several_runs:
+            cells.append(text_cell(comparison.title(row.new)))
+        cells.append(Cell(number_text(row.base_mean)))
+        cells.append(Cell(number_text(row.new_mean)))
+        cells.append(Cell(f"{row.difference:+z.4f}", [interval_text(row, "+")]))
+        cells.append(Cell("n/a" if row.relative is None else f"{row.relative:+z.1%}"))
+        cells.append(Cell(p_text(row.p)))
+        if has_several_rows:
+            cells.append(Cell(p_text(row.p_adjusted)))
+        cells.append(Cell(f"{row.n:,}", _pair_notes(row)))
+        rows.append(TableRow(cells))
+    text_headers = ["metric"]
+    number_headers = [
+        "base mean",
+        "new mean",
+        f"difference, {100 * comparison.confidence:g} % interval",
+        "relative",
+        "p",
+    ]
     caption = (
-        f"New less base, on the examples that both runs scored; {found.manner}. Interval and two-sided p from the same "
-        f"paired t-test.{adjusted}"
+        f"New minus base, on the examples that both runs scored; {comparison.pairing}. Interval and two-sided p from "
+        "the same paired t-test."
     )
+    if has_several_runs:
+        text_headers.append("run")
+    if has_several_rows:
+        number_headers.append("p (FDR)")
+        caption += f" FDR: adjusted for {len(rows)} rows (false discovery rate, Benjamini and Hochberg)."
+    number_headers.append("pairs")
+    figures = [_figure(comparison, rows_of_figure) for rows_of_figure in on_one_scale(comparison.rows)]
     return [
-        Table(caption, [head], [Body(lines)]),
-        Figures([_figure(found, part) for part in on_one_scale(found.rows)], "middle"),
-        *ranking_table(found.standings, found.title, found.alpha),
+        Table(caption, [header_row(text_headers, number_headers)], [Body(rows)]),
+        Figures(figures, "middle"),
+        *ranking_table(comparison.standings, comparison.title, comparison.alpha),
     ]
 
 
 def _pair_notes(row: Comparison) -> list[str]:
-    notes = [f"{row.units:,} clusters"] if row.units != row.n else []
+    """The number of clusters, and examples that only one of the runs scored."""
+    notes = []
+    if row.units != row.n:
+        notes.append(f"{row.units:,} clusters")
     unpaired = unpaired_text(row)
-    return [*notes, unpaired] if unpaired else notes
+    if unpaired:
+        notes.append(unpaired)
+    return notes
 
 
-def _best(row: Comparison) -> list[str]:
-    """Said where a rise is not good news."""
-    return [DIRECTION_TEXTS[row.better]] if row.better != "higher" else []
-
-
-def _figure(found: RunComparison, rows: Sequence[Comparison]) -> Figure:
-    several = len(found.others) > 1
-    drawn = []
+def _figure(comparison: RunComparison, rows: Sequence[Comparison]) -> Figure:
+    has_several_runs = len(comparison.others) > 1
+    chart_rows = []
     for row in rows:
-        p = found.p(row)
-        label = f"{row.metric} · {found.title(row.new)}" if several else row.metric
-        drawn.append(DifferenceRow(label, row, p is not None and p < found.alpha))
-    what = "metrics" if len({row.metric for row in rows}) > 1 else rows[0].metric
-    tests = " (FDR)" if len(found.rows) > 1 else ""
+        label = f"{row.metric} · {comparison.title(row.new)}" if has_several_runs else row.metric
+        p = comparison.p(row)
+        chart_rows.append(DifferenceRow(label, row, p is not None and p < comparison.alpha))
+    metrics = {row.metric for row in rows}
+    subject = "metrics" if len(metrics) > 1 else rows[0].metric
+    p_name = "p (FDR)" if len(comparison.rows) > 1 else "p"
+    higher_run = "the new run" if has_several_runs else comparison.others[0].title
     caption = (
-        f"Differences with their {100 * found.confidence:g} % intervals; full: p{tests} below {found.alpha:g}, hollow: "
-        f"not. Right of the line, {found.others[0].title if not several else 'the new run'} is higher."
+        f"Differences with their {100 * comparison.confidence:g} % intervals; full: {p_name} below "
+        f"{comparison.alpha:g}, hollow: not. Right of the line, {higher_run} is higher."
     )
-    chart = difference_chart(drawn, f"difference to {found.base_title}", f"Differences in {what}")
+    chart = difference_chart(chart_rows, f"difference to {comparison.base_title}", f"Differences in {subject}")
     return Figure(chart.svg(), caption)
 
 
-def _flips(found: RunComparison, both: Sequence[ChangedExamples]) -> list[Block]:
-    if not found.flips:
-        return [Note("No score of an example can be followed from one run to the other.")]
-    several = len(found.others) > 1
-    lines = []
-    for flips in found.flips:
-        same = [f"both 1: {flips.both_one:,}, both 0: {flips.both_zero:,}"] if flips.is_rate else []
-        out = flips.left_out
-        lines.append(
-            TableRow(
-                [
-                    name(flips.metric, "0 or 1" if flips.is_rate else "graded"),
-                    *([Cell(found.title(flips.new), kind="text")] if several else []),
-                    count(flips.n),
-                    Cell(f"{len(flips.fallen):,}", ["1 → 0"] if flips.is_rate else []),
-                    Cell(f"{len(flips.risen):,}", ["0 → 1"] if flips.is_rate else []),
-                    Cell(f"{flips.n - len(flips.changes):,}", same),
-                    Cell(f"{out.total:,}", [out.told().partition(" (")[2].rstrip(")")] if out.total else []),
-                ]
-            )
-        )
-    texts = ["score", *(["run"] if several else [])]
-    numbers = ("compared", "fell", "rose", "unchanged", "left out")
-    head = [*(Cell(title, kind="text") for title in texts), *map(Cell, numbers)]
+def _flips(comparison: RunComparison, changed: Sequence[ChangedExamples]) -> list[Block]:
+    if not comparison.flips:
+        return [Note("The two runs have no score that can be compared example by example.")]
+    has_several_runs = len(comparison.others) > 1
+    rows = []
+    for flips in comparison.flips:
+        unchanged_notes, fallen_notes, risen_notes = [], [], []
+        if flips.is_rate:
+            unchanged_notes.append(f"both 1: {flips.both_one:,}, both 0: {flips.both_zero:,}")
+            fallen_notes.append("1 → 0")
+            risen_notes.append("0 → 1")
+        left_out_notes = []
+        if flips.left_out.total:
+            # "3 (2 in error, 1 unscored)": the total is in the cell already.
+            left_out_notes.append(flips.left_out.told().partition(" (")[2].rstrip(")"))
+        cells = [name(flips.metric, "0 or 1" if flips.is_rate else "graded")]
+        if has_several_runs:
+            cells.append(text_cell(comparison.title(flips.new)))
+        cells.append(count(flips.n))
+        cells.append(Cell(f"{len(flips.fallen):,}", fallen_notes))
+        cells.append(Cell(f"{len(flips.risen):,}", risen_notes))
+        cells.append(Cell(f"{flips.n - len(flips.changes):,}", unchanged_notes))
+        cells.append(Cell(f"{flips.left_out.total:,}", left_out_notes))
+        rows.append(TableRow(cells))
+    text_headers = ["score", "run"] if has_several_runs else ["score"]
+    header = header_row(text_headers, ["compared", "fell", "rose", "unchanged", "left out"])
     caption = (
-        "Examples whose score is another one in the new run. Those in error or without a score in either run are left "
-        "out, never counted as flips."
+        "Examples whose score differs between the two runs. Examples in error or without a score in either run are "
+        "left out; they never count as flips."
     )
-    return [Table(caption, [head], [Body(lines)]), *_listed(found, both)]
+    return [Table(caption, [header], [Body(rows)]), *_listed_changes(comparison, changed)]
 
 
-def _listed(found: RunComparison, both: Sequence[ChangedExamples]) -> list[Block]:
-    """The first of each, to read without a script and in print."""
+def _listed_changes(comparison: RunComparison, changed: Sequence[ChangedExamples]) -> list[Block]:
+    """The first changes of each score, which can be read without a script and in print."""
     blocks: list[Block] = []
-    for source, read in zip(found.others, both, strict=True):
-        listed = [(flips, flips.first(_MOST_LISTED)) for flips in found.flips_of(source)]
-        texts = read.answers()
-        for flips, changes in listed:
-            if changes:
-                blocks.append(Folded(_summary(flips, changes, source, found), [_changes(changes, texts)]))
+    for run, changed_examples in zip(comparison.others, changed, strict=True):
+        answers = changed_examples.answers()
+        for flips in comparison.flips_of(run):
+            listed = flips.first(_MAX_LISTED_CHANGES)
+            if not listed:
+                continue
+            summary = f"{flips.metric}, {run.title}: " if len(comparison.others) > 1 else f"{flips.metric}: "
+            if len(listed) < len(flips.changes):
+                which = "first" if flips.is_rate else "largest"
+                summary += f"the {which} {len(listed)} of "
+            summary += f"{len(flips.changes):,} that changed"
+            blocks.append(Folded(summary, [_changes_table(listed, answers)]))
     return blocks
 
 
-def _summary(flips: Flips, changes: Sequence[Change], source: ComparedRun, found: RunComparison) -> str:
-    which = "the first" if flips.is_rate else "the largest"
-    run = f", {source.title}" if len(found.others) > 1 else ""
-    few = f"{which} {len(changes)} of " if len(changes) < len(flips.changes) else ""
-    return f"{flips.metric}{run}: {few}{len(flips.changes):,} that changed"
-
-
-def _changes(changes: Sequence[Change], texts: dict[str, tuple[str, str]]) -> Table:
-    lines = [
-        TableRow(
-            [
-                name(change.id),
-                Cell(f"{change.before:g}"),
-                Cell(f"{change.after:g}"),
-                *(Cell(_clipped(text), kind="text") for text in texts.get(change.id, ("", ""))),
-            ]
-        )
-        for change in changes
-    ]
-    head = [Cell("id", kind="text"), Cell("base"), Cell("new")]
-    head += [Cell(title, kind="text") for title in ("what the base run has", "what the new run has")]
-    return Table("", [head], [Body(lines)])
+def _changes_table(changes: Sequence[Change], answers: Mapping[str, tuple[str, str]]) -> Table:
+    rows = []
+    for change in changes:
+        base_answer, new_answer = answers.get(change.id, ("", ""))
+        cells = [
+            name(change.id),
+            Cell(f"{change.before:g}"),
+            Cell(f"{change.after:g}"),
+            text_cell(_clipped(base_answer)),
+            text_cell(_clipped(new_answer)),
+        ]
+        rows.append(TableRow(cells))
+    header = [text_cell("id"), Cell("base"), Cell("new"), text_cell("base run"), text_cell("new run")]
+    return Table("", [header], [Body(rows)])
 
 
 def _clipped(text: str) -> str:
-    return text if len(text) <= _MOST_CHARACTERS else f"{text[: _MOST_CHARACTERS - 1]}…"
+    if len(text) <= _MAX_CHARACTERS:
+        return text
+    return f"{text[: _MAX_CHARACTERS - 1]}…"
 
 
 # --- the figure: differences around the line where there is none ------------------------------------------------------
@@ -269,7 +320,7 @@ class DifferenceRow:
 
 
 def on_one_scale(rows: Sequence[Comparison]) -> list[list[Comparison]]:
-    """The rows in figures: all metrics that lie between -1 and 1 in one, others each in their own."""
+    """Distribute rows over figures: metrics between -1 and 1 share one figure, each other metric has its own."""
     large_metrics = {row.metric for row in rows if max(abs(row.base_mean), abs(row.new_mean)) > 1}
     figures: dict[str, list[Comparison]] = {}
     for row in rows:
@@ -279,11 +330,11 @@ def on_one_scale(rows: Sequence[Comparison]) -> list[list[Comparison]]:
 
 
 def difference_chart(rows: Sequence[DifferenceRow], x_title: str, description: str) -> Chart:
-    """One row a difference; the axis holds all intervals and zero."""
+    """One row per difference, on an axis that contains zero and all intervals."""
     values = [0.0]
     marks: list[Mark] = []
-    for number, row in enumerate(rows):
-        marks.append(_marks(row, number))
+    for position, row in enumerate(rows):
+        marks.append(_marks(row, position))
         comparison = row.comparison
         for value in (comparison.difference, comparison.low, comparison.high):
             if value is not None:
@@ -293,14 +344,14 @@ def difference_chart(rows: Sequence[DifferenceRow], x_title: str, description: s
     return Chart(description, [Panel(y=categories, x=axis, marks=marks)], width=380)
 
 
-def _marks(row: DifferenceRow, number: int) -> Group:
+def _marks(row: DifferenceRow, position: int) -> Group:
     comparison = row.comparison
     title = f"{row.label}: {comparison.difference:+z.4f}"
     marks: list[Mark] = []
     if comparison.low is not None and comparison.high is not None:
         title += f" [{comparison.low:+z.4f}, {comparison.high:+z.4f}]"
-        marks.append(Interval(comparison.low, comparison.high, number))
+        marks.append(Interval(comparison.low, comparison.high, position))
     title += f", p {p_text(comparison.p)}, n {comparison.n}"
     style = "full" if row.is_significant else "hollow"
-    marks.append(Dot(comparison.difference, number, style=style, radius=4.5))
+    marks.append(Dot(comparison.difference, position, style=style, radius=4.5))
     return Group(marks, series=0, title=title)

@@ -1,4 +1,4 @@
-"""Runs against a base run: all that the terminal, the page and a program are told."""
+"""Runs compared with base runs: everything that the terminal, the page and the JSON output show."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ DIRECTION_TEXTS: Mapping[Better, str] = {"higher": "more is better", "lower": "l
 
 @dataclass(frozen=True, slots=True)
 class ComparedRun:
-    """A run with its scores, the store that has its texts, and a name for it."""
+    """A run with its scores, the store that has its texts, and its title."""
 
     store: Store
     side: Side
@@ -38,7 +38,7 @@ class ComparedRun:
 
 @dataclass(frozen=True, slots=True)
 class GateSettings:
-    """The conditions, and how they are judged."""
+    """The conditions of a gate, and how strictly it judges."""
 
     conditions: Sequence[Condition]
     alpha: float = ALPHA
@@ -46,12 +46,16 @@ class GateSettings:
 
 
 Pair = tuple[ComparedRun, ComparedRun]
-"""A base run and the new one that is compared with it."""
+"""A base run and the new run that is compared with it."""
 
 
 @dataclass(frozen=True, slots=True)
 class RunComparison:
-    """All that was found. ``pairs`` have one base run, or each their own; ``groups`` says what part of the examples."""
+    """The result of comparing pairs of runs.
+
+    All pairs may share one base run, or each has its own. ``groups`` selects the examples that are compared, such as
+    ``{"category": "Age"}``; empty for all of them.
+    """
 
     pairs: Sequence[Pair]
     rows: Sequence[Comparison]
@@ -65,43 +69,59 @@ class RunComparison:
 
     @property
     def bases(self) -> Sequence[ComparedRun]:
-        return list({base.side.record.id: base for base, _ in self.pairs}.values())
+        """The base runs, each once."""
+        by_id: dict[str, ComparedRun] = {}
+        for base, _ in self.pairs:
+            by_id[base.side.record.id] = base
+        return list(by_id.values())
 
     @property
     def others(self) -> Sequence[ComparedRun]:
+        """The new runs."""
         return [new for _, new in self.pairs]
 
     @property
     def base_title(self) -> str:
-        return self.bases[0].title if len(self.bases) == 1 else "the base run"
+        """The title of the base run; a general one if there are several."""
+        if len(self.bases) == 1:
+            return self.bases[0].title
+        return "the base run"
 
     @property
     def part(self) -> str:
+        """Which examples are compared; empty for all."""
         return part_text(self.groups)
 
     @property
-    def manner(self) -> str:
-        """What is paired, and what is taken for independent."""
+    def pairing(self) -> str:
+        """What is paired, and which units are taken as independent."""
         texts: dict[str, None] = {}
-        for base, other in self.pairs:
-            rows = [row for row in self.rows if row.new == other.side.record.id]
-            texts[pairing_text(base.side, other.side, rows)] = None
+        for base, new in self.pairs:
+            rows = [row for row in self.rows if row.new == new.side.record.id]
+            texts[pairing_text(base.side, new.side, rows)] = None
         return " or ".join(texts)
 
     @property
     def confidence(self) -> float:
+        """The confidence level of all intervals."""
         return self.bases[0].side.record.settings.confidence
 
     def title(self, run: str) -> str:
-        sources = [*self.bases, *self.others]
-        return next(source.title for source in sources if source.side.record.id == run)
+        """The title of a run by its id."""
+        for compared in [*self.bases, *self.others]:
+            if compared.side.record.id == run:
+                return compared.title
+        raise KeyError(run)
 
-    def flips_of(self, source: ComparedRun) -> list[Flips]:
-        return [found for found in self.flips if found.new == source.side.record.id]
+    def flips_of(self, run: ComparedRun) -> list[Flips]:
+        """The flips of one of the new runs."""
+        return [flips for flips in self.flips if flips.new == run.side.record.id]
 
     def p(self, row: Comparison) -> float | None:
-        """Adjusted where there are several rows."""
-        return row.p_adjusted if len(self.rows) > 1 else row.p
+        """The p-value of a row, adjusted if there are several rows."""
+        if len(self.rows) > 1:
+            return row.p_adjusted
+        return row.p
 
 
 def compare_pairs(
@@ -110,65 +130,88 @@ def compare_pairs(
     groups: Mapping[str, str] | None = None,
     gate: GateSettings | None = None,
 ) -> RunComparison:
-    """Each new run against its base, by the metrics named or the headline, and by those that the gate needs."""
+    """Compare each new run with its base, by the named metrics and those that the gate needs.
+
+    Without named metrics, runs are compared by the headline metrics of their task.
+    """
     sides = [(base.side, new.side) for base, new in pairs]
     for base, new in sides:
-        # Runs of different tasks are told as such, before any metric of theirs.
+        # Checked first: a mistyped metric is not the problem if the runs are of different tasks.
         require_one_task(base, new)
     conditions = gate.conditions if gate else ()
-    named = _by_run(metrics, sides)
-    gated = _by_run([condition.metric for condition in conditions], sides)
     alpha = gate.alpha if gate else ALPHA
-    rows, found, told = [], [], []
+    named_metrics = _metrics_by_run(metrics, sides)
+    gated_metrics = _metrics_by_run([condition.metric for condition in conditions], sides)
+    rows: list[Comparison] = []
+    all_flips: list[Flips] = []
+    warnings: list[str] = []
     for base, new in sides:
         run = new.record.id
-        shown = named[run] if metrics else headline(base)
-        of_pair = compare_runs(base, [new], list(dict.fromkeys([*shown, *gated[run]])))
-        rows += of_pair
-        found += flips(base, new, dict.fromkeys(row.metric for row in of_pair))
-        told += [*caveats(base, [new]), *wrong_order(base, new), *asked_differently(base, new)]
-        told += [] if groups else computed_differently(base, [new], of_pair)
+        wanted = named_metrics[run] if metrics else headline(base)
+        rows_of_pair = compare_runs(base, [new], list(dict.fromkeys([*wanted, *gated_metrics[run]])))
+        rows += rows_of_pair
+        all_flips += flips(base, new, dict.fromkeys(row.metric for row in rows_of_pair))
+        warnings += caveats(base, [new])
+        warnings += wrong_order(base, new)
+        warnings += asked_differently(base, new)
+        if not groups:
+            # The results of a run cover all of its examples, so they say nothing about a part of them.
+            warnings += computed_differently(base, [new], rows_of_pair)
         if conditions:
-            told += other_labels(base, new)
-            for condition in conditions:
-                if condition.metric in gated[run]:
-                    slip = likely_slip(condition, metric_of(base.record, condition.metric))
-                    told += [slip] if slip else []
-            told += [] if gated[run] else [f"no condition is about {run} ({new.name}); it is not judged"]
+            warnings += _gate_warnings(base, new, conditions, gated_metrics[run])
     rows = with_false_discovery_rate(rows)
+    verdict = None
+    if gate and conditions:
+        verdict = judge(conditions, sides, rows, alpha=alpha, allow_incomplete=gate.allow_incomplete)
     return RunComparison(
         pairs=pairs,
         rows=rows,
-        flips=found,
-        caveats=list(dict.fromkeys(told)),
+        flips=all_flips,
+        caveats=list(dict.fromkeys(warnings)),
         groups=groups or {},
         alpha=alpha,
-        verdict=judge(conditions, sides, rows, alpha=alpha, allow_incomplete=gate.allow_incomplete)
-        if gate and conditions
-        else None,
+        verdict=verdict,
         standings=_standings(sides, rows, alpha),
     )
 
 
+def _gate_warnings(base: Side, new: Side, conditions: Sequence[Condition], gated_metrics: Sequence[str]) -> list[str]:
+    warnings = list(other_labels(base, new))
+    for condition in conditions:
+        if condition.metric not in gated_metrics:
+            continue
+        slip = likely_slip(condition, metric_of(base.record, condition.metric))
+        if slip:
+            warnings.append(slip)
+    if not gated_metrics:
+        warnings.append(f"no condition is about {new.record.id} ({new.name}); it is not judged")
+    return warnings
+
+
 def _standings(sides: Sequence[tuple[Side, Side]], rows: Sequence[Comparison], alpha: float) -> list[Standing]:
     first = sides[0][0]
-    if any(base is not first for base, _ in sides):
-        # The runs of two sweeps are compared pair by pair; they are variants, not competitors.
-        return []
+    for base, _ in sides:
+        if base is not first:
+            # The runs of two sweeps are compared pair by pair; they are variants, not competitors.
+            return []
     return rankings([first, *(new for _, new in sides)], rows, alpha)
 
 
-def _by_run(metrics: Iterable[str], pairs: Sequence[tuple[Side, Side]]) -> dict[str, list[str]]:
-    """The metrics of each new run: those that its task has. One that no task has is told."""
-    found: dict[str, list[str]] = {new.record.id: [] for _, new in pairs}
+def _metrics_by_run(metrics: Iterable[str], pairs: Sequence[tuple[Side, Side]]) -> dict[str, list[str]]:
+    """The metrics that the task of each new run has; a metric that no task has is an error."""
+    by_run: dict[str, list[str]] = {new.record.id: [] for _, new in pairs}
     for metric in dict.fromkeys(metrics):
+        # If no task has the metric, known_metrics raises the error for the first pair.
         for base, new in pairs_about(metric, pairs) or pairs:
-            found[new.record.id] += known_metrics(base, [new], [metric])
-    return found
+            by_run[new.record.id] += known_metrics(base, [new], [metric])
+    return by_run
 
 
 def interval_text(row: Comparison, sign: str = "", digits: int = 4) -> str:
-    """The interval of a difference; runs that are the same have none, which is something else than not knowing it."""
+    """The interval of a difference; ``sign="+"`` writes a plus before positive numbers.
+
+    Runs with the same scores have no interval, which is not the same as an interval that is unknown.
+    """
     if not row.changed:
         return f"same in all {row.n:,}"
     if row.low is None or row.high is None:
@@ -177,5 +220,5 @@ def interval_text(row: Comparison, sign: str = "", digits: int = 4) -> str:
 
 
 def part_text(groups: Mapping[str, str]) -> str:
-    """Such as ``category=Age and label=test``."""
+    """A selection of examples as text, such as ``category=Age and label=test``."""
     return " and ".join(f"{kind}={label}" for kind, label in groups.items())

@@ -1,4 +1,5 @@
-"""What a reader wants to see of an example: what was asked, what came back, how it was read, what was right."""
+"""The texts of an example that a reader wants to see: what was asked, what was answered, how the answer was read, and
+what was expected."""
 
 from __future__ import annotations
 
@@ -11,74 +12,84 @@ from lmassay.plugins.hooks import call_hook, name_value_pairs
 from lmassay.types import Candidates, Continuation, Response, Row, RunRecord, TrainingOutcome
 
 Exchanges = Sequence[tuple[Mapping[str, Any], Response]]
+"""The requests about an example, each with its response."""
 Texts = list[tuple[str, str]]
-MOST_QUESTIONS = 3
-
-
 NamedValues = list[tuple[str, Any]]
+MAX_EXCHANGES = 3
 
 
-def texts_of(record: RunRecord, row: Row, asked: Exchanges) -> Texts:
-    """(name, text) in reading order; texts that are not there are left out."""
-    parts = _parts(record, row, asked)
-    unscored = [(f"no {metric}", reason) for metric, reason in row.score.unscored.items() if "@" not in metric]
-    shown = [*parts, *unscored, ("error", row.error)]
-    return [(name, _plain(text)) for name, text in shown if text not in (None, "", [], {})]
+def texts_of(record: RunRecord, row: Row, exchanges: Exchanges) -> Texts:
+    """The texts of an example as (name, text), in reading order; empty ones are left out."""
+    values = _values(record, row, exchanges)
+    for metric, reason in row.score.unscored.items():
+        # The points of a curve (ew@top0.5) have the same reason as the metric itself.
+        if "@" not in metric:
+            values.append((f"no {metric}", reason))
+    values.append(("error", row.error))
+    return [(name, _plain(value)) for name, value in values if value not in (None, "", [], {})]
 
 
-def _parts(record: RunRecord, row: Row, asked: Exchanges) -> NamedValues:
-    """What the evaluation shows of an example; the general form if it does not say."""
+def _values(record: RunRecord, row: Row, exchanges: Exchanges) -> NamedValues:
+    """What the evaluation's ``texts`` hook shows of an example; the generic texts if there is none, or it fails."""
 
-    def general() -> NamedValues:
-        return generic_texts(row, asked)
+    def generic() -> NamedValues:
+        return generic_texts(row, exchanges)
 
-    evaluation, make = evaluation_of(record), view_of(record).texts
-    if evaluation is None or make is None:
-        return general()
-    return call_hook(evaluation, "texts", make, row, asked, reads=name_value_pairs, otherwise=general)
+    evaluation = evaluation_of(record)
+    make_texts = view_of(record).texts
+    if evaluation is None or make_texts is None:
+        return generic()
+    values = call_hook(evaluation, "texts", make_texts, row, exchanges, reads=name_value_pairs, otherwise=generic)
+    return list(values)
 
 
-def generic_texts(row: Row, asked: Exchanges) -> NamedValues:
-    """All that is known about an example, for a task that does not say what to show."""
+def generic_texts(row: Row, exchanges: Exchanges) -> NamedValues:
+    """Everything that is known about an example, for a task that does not say what to show."""
     inputs = list(row.example.inputs.items())
-    return [
-        *(prompts_and_answers(asked) if asked else []),
-        *inputs,
-        *((name, value) for name, value in row.score.details.items() if (name, value) not in inputs),
-        ("reference", row.example.reference),
-    ]
+    # Many tasks repeat an input among the details of a score.
+    details = [detail for detail in row.score.details.items() if detail not in inputs]
+    return [*prompts_and_answers(exchanges), *inputs, *details, ("reference", row.example.reference)]
 
 
-def prompts_and_answers(asked: Exchanges) -> NamedValues:
-    """Prompts and answers in turn; of many, the first few."""
-    several = len(asked) > 1
-    parts: NamedValues = []
-    for number, (request, response) in enumerate(asked[:MOST_QUESTIONS], 1):
-        which = f" {number} of {len(asked)}" if several else ""
-        parts += [(f"prompt{which}", prompt_text(request)), (f"answer{which}", answer_text(response))]
-    return parts
+def prompts_and_answers(exchanges: Exchanges) -> NamedValues:
+    """Prompts and answers in turn, at most those of the first three requests."""
+    values: NamedValues = []
+    for number, (request, response) in enumerate(exchanges[:MAX_EXCHANGES], 1):
+        suffix = f" {number} of {len(exchanges)}" if len(exchanges) > 1 else ""
+        values.append((f"prompt{suffix}", prompt_text(request)))
+        values.append((f"answer{suffix}", answer_text(response)))
+    return values
 
 
 def prompt_text(request: Mapping[str, Any]) -> str:
-    """What the model was given, whatever the verb."""
-    turns = [(str(role), str(content)) for role, content in request.get("messages") or ()]
-    if turns:
-        text = turns[0][1] if len(turns) == 1 else "\n\n".join(f"{role}: {content}" for role, content in turns)
+    """What the model was given, for every kind of request."""
+    messages: Sequence[Any] = request.get("messages") or ()
+    if len(messages) == 1:
+        _, content = messages[0]
+        text = str(content)
+    elif messages:
+        text = "\n\n".join(f"{role}: {content}" for role, content in messages)
     elif "left" in request:
+        # A slot request: the blank is between two texts.
         text = f"{request['left']}___{request.get('right', '')}"
     else:
         text = str(request.get("prompt") or request.get("context") or "")
     continuation = request.get("continuation")
-    return f"{text} [{continuation}]" if continuation else text
+    if continuation:
+        return f"{text} [{continuation}]"
+    return text
 
 
-def answer_at(asked: Exchanges, place: int) -> str:
-    """The answer to one of the requests; empty if there is none."""
-    return answer_text(asked[place][1]) if place < len(asked) else ""
+def answer_at(exchanges: Exchanges, position: int) -> str:
+    """The answer to one of the requests; empty if there are fewer."""
+    if position >= len(exchanges):
+        return ""
+    _, response = exchanges[position]
+    return answer_text(response)
 
 
 def answer_text(response: Response) -> str:
-    """An answer as a reader wants to see it, whatever was asked."""
+    """An answer as readable text, for every kind of request."""
     answer = response.answer
     if isinstance(answer, str):
         return answer if response.finish == "stop" else f"{answer} [{response.finish}]"

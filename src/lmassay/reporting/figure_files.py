@@ -1,10 +1,10 @@
-"""Each figure of a report as a file of its own: SVG, and where asked for PNG and PDF."""
+"""The figures of a report as files: SVG, PNG and PDF."""
 
 from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
@@ -20,12 +20,12 @@ if TYPE_CHECKING:
 
 
 FigureFormat = Literal["svg", "png", "pdf"]
-_MOST_BYTES = 150
+_MAX_NAME_BYTES = 150
 
 
 @dataclass(frozen=True, slots=True)
 class FigureFile:
-    """A figure as the page has it, the drawing that stands alone, and the name of its file without the ending."""
+    """A figure of the page, the same as a standalone drawing, and the name of its file without the extension."""
 
     name: str
     figure: Figure
@@ -33,59 +33,65 @@ class FigureFile:
 
 
 def figure_files(chapters: Sequence[Chapter]) -> list[FigureFile]:
-    """The figures in the order of the report; names tell the task and what is drawn, and sort in that order."""
-    found = []
+    """The figures in the order of the report. Names contain the task and the title, and sort in that order."""
+    files = []
     for chapter in chapters:
         for number, figure in enumerate(figures_in(chapter.blocks), 1):
             drawing = standalone(figure.drawing, figure.caption)
-            found.append(FigureFile(_slug(f"{chapter.title} {number:02} {drawing.title}"), figure, drawing))
-    return found
+            name = _file_name(f"{chapter.title} {number:02} {drawing.title}")
+            files.append(FigureFile(name, figure, drawing))
+    return files
 
 
 def write_figures(files: Sequence[FigureFile], folder: Path, formats: Sequence[FigureFormat]) -> list[Path]:
-    """All of them in all formats; a missing part is told before anything is written."""
-    press = ImageWriter() if set(formats) - {"svg"} else None
+    """Write all figures in all formats; a missing extra is reported before anything is written."""
+    image_writer = ImageWriter() if set(formats) - {"svg"} else None
+    paths = []
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        return [path for file in files for path in _written(file, folder, formats, press)]
+        for file in files:
+            for extension in dict.fromkeys(formats):
+                path = folder / f"{file.name}.{extension}"
+                _write_figure(file, path, extension, image_writer)
+                paths.append(path)
     except OSError as error:
         raise DataError(f"cannot write figures to {folder}: {error.strerror or error}") from error
+    return paths
 
 
-def _written(
-    file: FigureFile, folder: Path, formats: Sequence[FigureFormat], press: ImageWriter | None
-) -> Iterator[Path]:
-    for form in dict.fromkeys(formats):
-        path = folder / f"{file.name}.{form}"
-        image = None if form == "svg" or press is None else press.image(file.drawing, form)
-        with atomic_write(path) as stream:
-            if image is None:
-                stream.write(file.drawing.text)
-            else:
-                stream.buffer.write(image)
-        yield path
+def _write_figure(file: FigureFile, path: Path, extension: FigureFormat, image_writer: ImageWriter | None) -> None:
+    image = None
+    if extension != "svg" and image_writer is not None:
+        # Rendered before the file is opened: a figure that fails leaves no empty file.
+        image = image_writer.image(file.drawing, extension)
+    with atomic_write(path) as stream:
+        if image is None:
+            stream.write(file.drawing.text)
+        else:
+            stream.buffer.write(image)
 
 
-def _slug(text: str) -> str:
-    """A name that every file system takes; letters of all scripts stay.
+def _file_name(text: str) -> str:
+    """A name that every file system accepts; letters of all scripts stay.
 
-    >>> _slug("robustness 01 s_src against d_tgt: 한국어/../<b>")
+    >>> _file_name("robustness 01 s_src against d_tgt: 한국어/../<b>")
     'robustness-01-s_src-against-d_tgt-한국어-b'
     """
     words = re.sub(r"[^\w]+", "-", unicodedata.normalize("NFC", text).lower())
-    # File systems count bytes.
-    return words.encode()[:_MOST_BYTES].decode(errors="ignore").strip("-")
+    # File systems limit bytes, not characters.
+    return words.encode()[:_MAX_NAME_BYTES].decode(errors="ignore").strip("-")
 
 
-# --- PNG and PDF, by typst: installed by pip alone, it finds a font for every script and makes both -------------------
+# --- PNG and PDF ------------------------------------------------------------------------------------------------------
 
+# They are made by typst, which pip alone can install, which writes both formats and finds a font for every script.
 
 ImageFormat = Literal["png", "pdf"]
-DOTS_A_UNIT = 3
-"""Of a PNG: a figure 400 units wide is 1,200 dots wide, enough for a column of a paper."""
+DOTS_PER_UNIT = 3
+"""The resolution of a PNG: a figure 400 units wide is 1,200 dots wide, enough for a column of a paper."""
 
-# Drawing and texts come in as data, so nothing in them is read as a program.
-_PAGE = b"""
+# Drawing and title are passed as data, so typst never reads them as a program.
+_TYPST_PAGE = b"""
 #set page(width: float(sys.inputs.width) * 0.75pt, height: float(sys.inputs.height) * 0.75pt, margin: 0pt, fill: white)
 #set document(title: sys.inputs.title, date: none)
 #image(bytes(sys.inputs.drawing), format: "svg", width: 100%, height: 100%, alt: sys.inputs.title)
@@ -93,7 +99,7 @@ _PAGE = b"""
 
 
 class ImageWriter:
-    """Makes images of drawings; fonts are looked for once."""
+    """Renders drawings as images. One writer searches for fonts once, however many images it makes."""
 
     def __init__(self) -> None:
         try:
@@ -103,13 +109,22 @@ class ImageWriter:
         self._typst = typst
         self._compiler: typst.Compiler = typst.Compiler()
 
-    def image(self, drawing: Drawing, form: ImageFormat) -> bytes:
-        size = {"width": f"{drawing.width:g}", "height": f"{drawing.height:g}"}
-        inputs = {"drawing": drawing.text, "title": drawing.title, **size}
+    def image(self, drawing: Drawing, image_format: ImageFormat) -> bytes:
+        """The drawing as the content of a PNG or PDF file."""
+        inputs = {
+            "drawing": drawing.text,
+            "title": drawing.title,
+            "width": f"{drawing.width:g}",
+            "height": f"{drawing.height:g}",
+        }
         try:
-            made = self._compiler.compile(_PAGE, format=form, ppi=96.0 * DOTS_A_UNIT, sys_inputs=inputs)
+            image = self._compiler.compile(
+                _TYPST_PAGE, format=image_format, ppi=96.0 * DOTS_PER_UNIT, sys_inputs=inputs
+            )
         except self._typst.TypstError as error:
-            raise UserError(f"the figure {drawing.title!r} cannot be written as {form}: {error}; take svg") from error
-        if not isinstance(made, bytes):
-            raise UserError(f"the figure {drawing.title!r} is more than one page of {form}; take svg")
-        return made
+            raise UserError(
+                f"the figure {drawing.title!r} cannot be written as {image_format}: {error}; use svg instead"
+            ) from error
+        if not isinstance(image, bytes):
+            raise UserError(f"the figure {drawing.title!r} takes more than one page as {image_format}; use svg instead")
+        return image

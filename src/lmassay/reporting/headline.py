@@ -1,4 +1,4 @@
-"""The one number that an evaluation puts first: its headline, of each model, and models against each other."""
+"""The headline of an evaluation: the one number that it reports first for each model, and models against each other."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from lmassay.contracts import Evaluation
 from lmassay.errors import UserError
 from lmassay.plugins.evaluations import evaluation_of, evaluations, metric_of, variation_of, view_of
 from lmassay.plugins.hooks import call_hook, optional_instance_of
-from lmassay.reporting.variants import asked, pool, questions
+from lmassay.reporting.variants import group_variants, pool, question_signature
 from lmassay.running.differences import distinguishing_values
 from lmassay.statistics.comparability import Marks, marks
 from lmassay.statistics.comparison import Comparison, Side, compare_runs, load_side, with_false_discovery_rate
@@ -20,10 +20,11 @@ from lmassay.types import Better, Metric, Result, Row, RunRecord
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Headline:
-    """What an evaluation says about a model. ``records`` are the runs it was computed from.
+    """The headline of an evaluation for one model.
 
-    ``scope`` is what it was computed over and ``beside`` what else to know about this model; ``meaning`` and
-    ``limits`` hold for every model. Title and meaning are the metric's own unless given.
+    ``records`` are the runs that the number was computed from, ``scope`` is what it was computed over, and ``beside``
+    lists more facts about this model. ``meaning`` and ``limits`` are the same for every model. Title and meaning are
+    those of the metric unless given.
     """
 
     evaluation: Evaluation
@@ -36,15 +37,15 @@ class Headline:
     meaning: str = ""
     limits: str = ""
     compared_by: str = ""
-    """The metric that models are compared by, if the number itself is no mean over examples."""
+    """The metric by which models are compared, if the number itself is not a mean over examples."""
     keep: Callable[[Row], bool] | None = None
     """Which rows of pooled runs the number was computed over, so that models are compared over the same; None: all."""
     comparison_note: str = ""
-    """What to know about the difference of two models in this number."""
+    """A note on the difference between two models in this number."""
     unfinished_runs: Sequence[RunRecord] = ()
     """Runs of the same question that have no results."""
     shown_model: str = ""
-    """The model with what tells this number from others of the same model, such as another scorer."""
+    """The model with whatever distinguishes this number from others of the same model, such as another scorer."""
 
     @property
     def about(self) -> Metric:
@@ -53,42 +54,51 @@ class Headline:
 
     @property
     def model(self) -> str:
+        """The label of the model."""
         return self.records[0].model
 
     @property
     def model_name(self) -> str:
-        """The model as it is shown beside other numbers of the same question."""
+        """The model as it is shown next to other numbers of the same question."""
         return self.shown_model or self.model
 
     @property
     def question(self) -> str:
+        """The question of the evaluation."""
         return self.evaluation.question
 
     @property
     def shown_title(self) -> str:
+        """The title of the number."""
         return self.title or self.about.display_title
 
     @property
     def shown_meaning(self) -> str:
+        """What the number means, in a sentence or two."""
         return self.meaning or self.about.meaning
 
     @property
     def better(self) -> Better:
+        """Which direction is better."""
         return self.about.better
 
     @property
     def explanation(self) -> str:
-        """What the number means and what it does not tell, in one text."""
+        """What the number means and what it does not show, in one text."""
         return " ".join(text for text in (self.shown_meaning, self.limits) if text)
 
     @property
     def unfinished(self) -> list[str]:
-        runs = (*self.records, *self.unfinished_runs)
-        return [f"{record.label}: {record.status}" for record in runs if record.status != "done"]
+        """The runs of the question that are not done, with their status."""
+        messages = []
+        for record in (*self.records, *self.unfinished_runs):
+            if record.status != "done":
+                messages.append(f"{record.label}: {record.status}")
+        return messages
 
 
 def one_per_metric(shown: Sequence[Headline]) -> list[Headline]:
-    """One headline for each number that is shown, whatever model it is of."""
+    """The first headline of each evaluation and metric, whichever model it is of."""
     first: dict[tuple[str, str], Headline] = {}
     for headline in shown:
         first.setdefault((headline.evaluation.name, headline.metric), headline)
@@ -96,7 +106,7 @@ def one_per_metric(shown: Sequence[Headline]) -> list[Headline]:
 
 
 def value_with_interval(result: Result | None) -> str:
-    """A number in running text: two digits, with its interval or its n."""
+    """A number within a sentence: two decimals, with its interval or else its n."""
     if result is None or result.value is None:
         return "no data"
     if result.low is None or result.high is None:
@@ -105,48 +115,37 @@ def value_with_interval(result: Result | None) -> str:
 
 
 def counted(count: int, noun: str) -> str:
-    """``1 attack``, ``2 attacks``."""
-    return f"{count:,} {noun}{'' if count == 1 else 's'}"
+    """A number of things: ``1 attack``, ``2 attacks``."""
+    if count == 1:
+        return f"1 {noun}"
+    return f"{count:,} {noun}s"
 
 
-# --- the headline of every evaluation and model among runs, and models against each other -----------------------------
+# --- the headlines of all evaluations and models ----------------------------------------------------------------------
 
 
 Reasons = Mapping[str, Mapping[str, str]]
 """Model → name of the evaluation → why there is no number."""
 
 
-@dataclass(frozen=True, slots=True)
-class ModelDifference:
-    """A model's number against that of the first model."""
-
-    base: Headline
-    new: Headline
-    row: Comparison
-
-    @property
-    def title(self) -> str:
-        """The number that is compared."""
-        if self.row.metric == self.new.metric:
-            return self.new.shown_title
-        return metric_of(self.new.records[0], self.row.metric).display_title
-
-
 def headlines(store: Store, records: Sequence[RunRecord]) -> list[Headline]:
-    """What runs that have results show, in the order of the evaluations."""
+    """The headlines of all runs that have results, in the order of the evaluations."""
+    with_question = [record for record in records if _has_question(record)]
     shown: list[Headline] = []
-    for members in questions([record for record in records if _has_question(record)]):
-        headline = _headline(store, [record for record in members if record.results])
-        if headline is not None and headline.result.value is not None:
-            without_results = [record for record in members if not record.results]
-            shown.append(replace(headline, unfinished_runs=without_results))
+    for variants in group_variants(with_question):
+        finished = [record for record in variants if record.results]
+        headline = _headline(store, finished)
+        if headline is None or headline.result.value is None:
+            continue
+        unfinished = [record for record in variants if not record.results]
+        shown.append(replace(headline, unfinished_runs=unfinished))
+    named = _with_model_names(_with_task_names(shown), marks(records))
     order = [evaluation.name for evaluation in evaluations()]
-    named = _with_options(_told_apart(shown), marks(records))
     return sorted(named, key=lambda headline: order.index(headline.evaluation.name))
 
 
-def _told_apart(shown: Sequence[Headline]) -> list[Headline]:
-    """With the name of the task, where several tasks of one evaluation have a number of the same model."""
+def _with_task_names(shown: Sequence[Headline]) -> list[Headline]:
+    """Add the name of the task to the scope, if several tasks of one evaluation have a number of the same model."""
     tasks: dict[tuple[str, str], set[str]] = {}
     for headline in shown:
         tasks.setdefault((headline.evaluation.name, headline.model), set()).add(headline.records[0].task)
@@ -158,44 +157,59 @@ def _told_apart(shown: Sequence[Headline]) -> list[Headline]:
     return named
 
 
-def _with_options(shown: Sequence[Headline], of_runs: Marks) -> list[Headline]:
-    """With the options that tell the numbers of one model apart, and the marks of what was measured differently."""
-    groups: dict[tuple[str, str, str], list[int]] = {}
-    for number, headline in enumerate(shown):
+def _with_model_names(shown: Sequence[Headline], run_marks: Marks) -> list[Headline]:
+    """Set the name under which each model is shown.
+
+    It is the model's label, followed by the options that distinguish several numbers of one model, and by the marks of
+    runs that were measured differently.
+    """
+    same_model: dict[tuple[str, str, str], list[int]] = {}
+    for position, headline in enumerate(shown):
         key = (headline.evaluation.name, headline.records[0].task, headline.model)
-        groups.setdefault(key, []).append(number)
+        same_model.setdefault(key, []).append(position)
     names = [headline.model for headline in shown]
-    for members in groups.values():
-        records = [shown[number].records for number in members]
-        options = distinguishing_values([[record.config for record in of_one] for of_one in records])
-        for number, told in zip(members, options, strict=True):
-            if told:
-                names[number] = f"{names[number]}, {told}"
-    times = Counter((headline.records[0].task, name) for headline, name in zip(shown, names, strict=True))
+    for positions in same_model.values():
+        configs = []
+        for position in positions:
+            configs.append([record.config for record in shown[position].records])
+        for position, options in zip(positions, distinguishing_values(configs), strict=True):
+            if options:
+                names[position] = f"{names[position]}, {options}"
+    uses = Counter((headline.records[0].task, name) for headline, name in zip(shown, names, strict=True))
     named = []
     for headline, name in zip(shown, names, strict=True):
         first = headline.records[0]
-        if times[first.task, name] > 1:
-            # No option tells them apart if, say, a file had other data in it; then the first run does.
+        if uses[first.task, name] > 1:
+            # No option distinguishes them if, say, a file had other data in it; then the id of the first run does.
             name = f"{name}, {first.id.rpartition('-')[2]}"
-        own_marks = dict.fromkeys(of_runs.of_run.get(record.id, "") for record in headline.records)
-        named.append(replace(headline, shown_model=" ".join([name, *filter(None, own_marks)])))
+        marks_of_runs = dict.fromkeys(run_marks.of_run.get(record.id, "") for record in headline.records)
+        for mark in marks_of_runs:
+            if mark:
+                name = f"{name} {mark}"
+        named.append(replace(headline, shown_model=name))
     return named
 
 
 def _headline(store: Store, records: Sequence[RunRecord]) -> Headline | None:
-    """The headline that the evaluation computes; the first metric of a task whose evaluation does not say."""
+    """The headline that the evaluation's hook computes; the task's first metric if there is no hook, or it fails."""
     if not records:
         return None
-    evaluation, make = evaluation_of(records[0]), view_of(records[0]).headline
 
     def general() -> Headline | None:
         return _general_headline(records)
 
-    if evaluation is None or make is None:
+    evaluation = evaluation_of(records[0])
+    make_headline = view_of(records[0]).headline
+    if evaluation is None or make_headline is None:
         return general()
     return call_hook(
-        evaluation, "headline", make, store, records, reads=optional_instance_of(Headline), otherwise=general
+        evaluation,
+        "headline",
+        make_headline,
+        store,
+        records,
+        reads=optional_instance_of(Headline),
+        otherwise=general,
     )
 
 
@@ -203,13 +217,13 @@ def _general_headline(records: Sequence[RunRecord]) -> Headline | None:
     """The first metric of the latest run."""
     record = records[-1]
     evaluation = evaluation_of(record)
-    names = record.design.headline or [result.metric for result in record.results]
-    result = record.result(names[0])
+    metrics = record.design.headline or [result.metric for result in record.results]
+    result = record.result(metrics[0])
     if evaluation is None or result is None:
         return None
     return Headline(
         evaluation=evaluation,
-        metric=names[0],
+        metric=metrics[0],
         result=result,
         scope=counted(result.n, "example"),
         records=[record],
@@ -223,60 +237,90 @@ def _has_question(record: RunRecord) -> bool:
 
 
 def inapplicable_evaluations(records: Sequence[RunRecord]) -> Reasons:
-    """Which evaluations of a card do not apply to which models, and why."""
+    """The evaluations of a card that do not apply to a model, and why."""
     reasons: dict[str, dict[str, str]] = {}
     for record in records:
         card = record.provenance.card
-        for model, why in ({} if card is None else card.absent).items():
-            reasons.setdefault(model, {}).update(why)
+        if card is None:
+            continue
+        for model, reasons_of_model in card.absent.items():
+            reasons.setdefault(model, {}).update(reasons_of_model)
     return reasons
 
 
 def evaluations_without_result(records: Sequence[RunRecord], shown: Sequence[Headline]) -> Reasons:
-    """Which evaluations were run on which models without a result, and why."""
-    have = {(headline.evaluation.name, headline.model) for headline in shown}
+    """The evaluations that were run on a model but gave no number, and why."""
+    with_number = {(headline.evaluation.name, headline.model) for headline in shown}
     reasons: dict[str, dict[str, str]] = {}
-    # The run that failed is the reason, not one beside it that did not.
+    # Failed runs first: one of them is the reason, not a run next to it that is done.
     for record in sorted(records, key=lambda record: record.status == "done"):
         evaluation = evaluation_of(record)
         if evaluation is None or not evaluation.question:
             continue
-        if (evaluation.name, record.model) not in have:
-            reasons.setdefault(record.model, {}).setdefault(evaluation.name, _why(record))
+        if (evaluation.name, record.model) not in with_number:
+            reasons.setdefault(record.model, {}).setdefault(evaluation.name, _no_result_reason(record))
     return reasons
 
 
-def _why(record: RunRecord) -> str:
+def _no_result_reason(record: RunRecord) -> str:
     if record.status == "done":
-        return f"{record.label} is done, but none of the answers could be counted"
-    return f"{record.label} is {record.status}" + (f": {record.note}" if record.note else "")
+        return f"{record.label} is done, but none of the answers could be scored"
+    if record.note:
+        return f"{record.label} is {record.status}: {record.note}"
+    return f"{record.label} is {record.status}"
+
+
+# --- models against each other ----------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class ModelDifference:
+    """The difference between a model and the first model in the headline of an evaluation."""
+
+    base: Headline
+    new: Headline
+    row: Comparison
+
+    @property
+    def title(self) -> str:
+        """The title of the number that is compared."""
+        if self.row.metric == self.new.metric:
+            return self.new.shown_title
+        return metric_of(self.new.records[0], self.row.metric).display_title
 
 
 def differences_to_first_model(store: Store, shown: Sequence[Headline]) -> list[ModelDifference]:
-    """Each further model against the first of its evaluation, where both were asked the same; paired, p adjusted."""
-    pairs: list[tuple[Headline, Headline, Comparison]] = []
+    """Each further model against the first one of its evaluation, if both were asked the same question.
+
+    Models are paired by example. p-values are adjusted for the number of differences.
+    """
+    differences: list[ModelDifference] = []
     for evaluation in evaluations():
         first: dict[tuple[str, str], Headline] = {}
         for headline in shown:
             if headline.evaluation.name != evaluation.name:
                 continue
-            base = first.setdefault((headline.metric, asked(headline.records[0])), headline)
-            if base is not headline and _identity(base) != _identity(headline):
-                metric = headline.compared_by or headline.metric
-                rows = _compared(_side(store, base), _side(store, headline), metric)
-                pairs += [(base, headline, row) for row in rows]
-    adjusted = with_false_discovery_rate([row for *_, row in pairs])
-    return [ModelDifference(base, new, row) for (base, new, _), row in zip(pairs, adjusted, strict=True)]
+            base = first.setdefault((headline.metric, question_signature(headline.records[0])), headline)
+            if base is headline or _model_identity(base) == _model_identity(headline):
+                continue
+            metric = headline.compared_by or headline.metric
+            for row in _compared(_side(store, base), _side(store, headline), metric):
+                differences.append(ModelDifference(base, headline, row))
+    adjusted_rows = with_false_discovery_rate([difference.row for difference in differences])
+    adjusted = []
+    for difference, row in zip(differences, adjusted_rows, strict=True):
+        adjusted.append(replace(difference, row=row))
+    return adjusted
 
 
-def _identity(headline: Headline) -> object:
+def _model_identity(headline: Headline) -> object:
     return headline.records[0].depends_on.get("model")
 
 
 def _side(store: Store, headline: Headline) -> Side:
-    """All variants of a question; examples of a single one must keep their ids."""
     if variation_of(headline.records[0]).pooled:
         return pool(store, headline.records, headline.keep)
+    # Pooling would change the ids of examples, which a single run must keep.
     return load_side(store, headline.records[0])
 
 
@@ -284,5 +328,5 @@ def _compared(base: Side, other: Side, metric: str) -> list[Comparison]:
     try:
         return compare_runs(base, [other], [metric])
     except UserError:
-        # They have nothing in common, so there is no difference to show.
+        # They have no example in common, so there is no difference to show.
         return []

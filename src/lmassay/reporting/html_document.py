@@ -1,4 +1,4 @@
-"""The shell of every page we write: one HTML file, no network, a policy that lets nothing run but our own script."""
+"""The HTML document around every page: one file without network access, in which only lmassay's own script can run."""
 
 from __future__ import annotations
 
@@ -15,10 +15,11 @@ import lmassay
 from lmassay.reporting.numbers import number_text, p_text
 from lmassay.storage.provenance import command_line
 
-# HTML knows no NUL, and UTF-8 no lone surrogate; either may come out of a model or a file. Signs that turn the
-# direction of writing would turn our own words and numbers, too.
+# HTML has no NUL, and UTF-8 no lone surrogate; both may come out of a model or a file. Characters that change the
+# writing direction would also reorder the texts and numbers around them.
 _UNWRITABLE = re.compile("[\x00\ud800-\udfff\u202a-\u202e\u2066-\u2069]")
 STYLES = ("page.css", "figures.css", "tiles.css")
+_SCRIPTS = ("rows.js", "filters.js", "browser.js")
 
 
 def document(title: str, body: Markup, *, browser: bool = False) -> str:
@@ -27,10 +28,12 @@ def document(title: str, body: Markup, *, browser: bool = False) -> str:
     >>> "<script" in document("a <b>", Markup("<p>text</p>"))
     False
     """
-    style = "".join(map(_template, STYLES))
+    style = "".join(_template_text(name) for name in STYLES)
     script = _script() if browser else ""
-    policy = ["default-src 'none'", f"style-src {_source(style)}"]
-    policy += [f"script-src {_source(script)}"] if script else []
+    # The hashes allow these two texts and nothing else, whatever a model's answer may contain.
+    policy = ["default-src 'none'", f"style-src {_source_hash(style)}"]
+    if script:
+        policy.append(f"script-src {_source_hash(script)}")
     policy += ["base-uri 'none'", "form-action 'none'"]
     text = (
         environment()
@@ -49,24 +52,28 @@ def document(title: str, body: Markup, *, browser: bool = False) -> str:
 
 @lru_cache(maxsize=1)
 def environment() -> Environment:
-    """The templates: everything is escaped, and a name that is not there is an error. ``show`` draws a block."""
-    made = Environment(
+    """The templates. Everything is escaped, an unknown name is an error, and ``show`` writes a block."""
+    templates = Environment(
         loader=PackageLoader("lmassay.reporting"), autoescape=select_autoescape(default=True), undefined=StrictUndefined
     )
-    made.globals |= {f.__name__: f for f in (command_line, number_text, p_text)}
-    blocks = made.get_template("blocks.html").module
-    made.globals |= {name: getattr(blocks, name) for name in ("cell", "table", "show")}
-    return made
+    for function in (command_line, number_text, p_text):
+        templates.globals[function.__name__] = function
+    macros = templates.get_template("blocks.html").module
+    for name in ("cell", "table", "show"):
+        templates.globals[name] = getattr(macros, name)
+    return templates
 
 
 def _script() -> str:
-    parts = map(_template, ("rows.js", "filters.js", "browser.js"))
+    parts = [_template_text(name) for name in _SCRIPTS]
     return '"use strict";\n(() => {\n' + "\n".join(parts) + "})();\n"
 
 
-def _template(name: str) -> str:
+def _template_text(name: str) -> str:
     return files("lmassay.reporting").joinpath(f"templates/{name}").read_text(encoding="utf-8")
 
 
-def _source(text: str) -> str:
-    return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"
+def _source_hash(text: str) -> str:
+    """A source expression of the Content Security Policy that allows exactly this text."""
+    digest = hashlib.sha256(text.encode()).digest()
+    return f"'sha256-{base64.b64encode(digest).decode()}'"

@@ -1,102 +1,136 @@
-"""The results that a reader wants first: one row a group, one column a metric that the task calls its headline."""
+"""The results of a run that a reader wants first: one row per group, one column per headline metric."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from lmassay.reporting.numbers import short_text
-from lmassay.types import Result, RunRecord
+from lmassay.types import OVERALL, Result, RunRecord
 
-MOST_GROUPS_OF_A_KIND = 40
-Found = Mapping[str, Result]
+MAX_GROUPS_PER_KIND = 40
+GroupResults = Mapping[str, Result]
 """The results of one group by metric."""
 
 
 @dataclass(frozen=True, slots=True)
 class Overview:
-    """``rows`` are (depth, label, results); ``counted`` names one metric for each n that differs from the others.
+    """A table of a run's main results.
 
-    ``crossed`` are the metrics that are crossed with something, and with what; its number is shown next to n.
+    ``rows`` are (depth, label, results of the group). ``counted`` names one metric for each number n that differs from
+    those of the other metrics. ``crossed`` maps metrics to the labels that they are crossed with, such as verb pairs;
+    their number is shown next to n. ``lines`` are further (name, text) lines below the table, and ``left_out`` is the
+    number of results that are not shown.
     """
 
     metrics: Sequence[str]
     counted: Sequence[str]
     crossed: Mapping[str, str]
-    rows: Sequence[tuple[int, str, Found]]
+    rows: Sequence[tuple[int, str, GroupResults]]
     lines: Sequence[tuple[str, str]]
     left_out: int
 
 
 def overview_of(record: RunRecord) -> Overview | None:
-    """None where the task names no headline, or has no result of it."""
+    """The overview of a run; None if the task has no headline, or the run has no result of it."""
     groups: dict[str, dict[str, Result]] = {}
+    measured_metrics: set[str] = set()
     for result in record.results:
         groups.setdefault(result.group, {})[result.metric] = result
-    present = {metric for found in groups.values() for metric in found}
-    metrics = [metric for metric in record.design.headline if metric in present]
+        measured_metrics.add(result.metric)
+    metrics = [metric for metric in record.design.headline if metric in measured_metrics]
     if not metrics:
         return None
-    shown = _shown([group for group, found in groups.items() if not found.keys().isdisjoint(metrics)])
-    overall = groups.get("overall", {})
-    beside = [metric for metric in overall if metric not in metrics and "@" not in metric and "." not in metric]
-    listed = sum(metric in groups[group] for group in shown for metric in metrics) + len(beside)
+    with_headline = [group for group, results in groups.items() if not results.keys().isdisjoint(metrics)]
+    shown_groups = _top_groups(with_headline)
+    overall = groups.get(OVERALL, {})
+    lines = _left_out_line(metrics, overall)
+    shown_results = 0
+    for metric, result in overall.items():
+        # Points of a curve (ew@top0.5) and parts of a metric (f1.macro) are details.
+        if metric not in metrics and "@" not in metric and "." not in metric:
+            lines.append((metric, short_text(result)))
+            shown_results += 1
+    for group in shown_groups:
+        shown_results += sum(metric in groups[group] for metric in metrics)
     return Overview(
         metrics=metrics,
-        counted=_counted(metrics, [groups[group] for group in shown]),
+        counted=_metrics_with_different_n(metrics, [groups[group] for group in shown_groups]),
         crossed=_crossed(record, metrics, overall),
-        rows=list(_rows(shown, groups)),
-        lines=[*_left_out(metrics, overall), *((metric, short_text(overall[metric])) for metric in beside)],
-        left_out=len(record.results) - listed,
+        rows=list(_rows(shown_groups, groups)),
+        lines=lines,
+        left_out=len(record.results) - shown_results,
     )
 
 
 def in_parts(overview: Overview, fits: Callable[[Overview], bool]) -> list[Overview]:
-    """The overview as one table, or as several with fewer metrics each where one would be too wide."""
+    """The overview as one table, or as several tables with fewer metrics each if one would be too wide."""
     if len(overview.metrics) == 1 or fits(overview):
         return [overview]
-    sizes = range(len(overview.metrics) - 1, 0, -1)
-    most = next((size for size in sizes if fits(_only(overview, overview.metrics[:size]))), 1)
-    return [_only(overview, overview.metrics[:most]), *in_parts(_only(overview, overview.metrics[most:]), fits)]
+    # At least one metric per table, even if that does not fit either.
+    size = len(overview.metrics) - 1
+    while size > 1 and not fits(_with_metrics(overview, overview.metrics[:size])):
+        size -= 1
+    first = _with_metrics(overview, overview.metrics[:size])
+    remaining = _with_metrics(overview, overview.metrics[size:])
+    return [first, *in_parts(remaining, fits)]
 
 
-def _only(overview: Overview, metrics: Sequence[str]) -> Overview:
-    counted = _counted(metrics, [found for _, _, found in overview.rows if found])
+def _with_metrics(overview: Overview, metrics: Sequence[str]) -> Overview:
+    groups = [results for _, _, results in overview.rows if results]
     crossed = {metric: name for metric, name in overview.crossed.items() if metric in metrics}
-    return replace(overview, metrics=metrics, counted=counted, crossed=crossed)
+    return replace(overview, metrics=metrics, counted=_metrics_with_different_n(metrics, groups), crossed=crossed)
 
 
-def _shown(groups: Sequence[str]) -> list[str]:
-    """Groups that are no part of another (``number`` within ``construction``), of kinds that are not too many."""
-    known = set(groups)
-    whole = [g for g in groups if not any(g[:at] in known for at, sign in enumerate(g) if sign == ",")]
-    kinds = [_kind(group) for group in whole]
-    return [g for g, kind in zip(whole, kinds, strict=True) if not kind or kinds.count(kind) <= MOST_GROUPS_OF_A_KIND]
+def _top_groups(groups: Sequence[str]) -> list[str]:
+    """Groups that are not a part of another group, without the kinds of which there are too many."""
+    existing = set(groups)
+    top_groups = [group for group in groups if not _is_part(group, existing)]
+    kinds = [_kind(group) for group in top_groups]
+    shown = []
+    for group, kind in zip(top_groups, kinds, strict=True):
+        if not kind or kinds.count(kind) <= MAX_GROUPS_PER_KIND:
+            shown.append(group)
+    return shown
+
+
+def _is_part(group: str, existing: set[str]) -> bool:
+    """Whether a group such as ``construction=a,number=singular`` is a part of another, such as ``construction=a``."""
+    commas = [position for position, character in enumerate(group) if character == ","]
+    return any(group[:position] in existing for position in commas)
 
 
 def _kind(group: str) -> str:
+    """The kind of a group: ``category`` of ``category=Age``; empty for a group without a kind, such as ``overall``."""
     kind, sign, _ = group.partition("=")
     return kind if sign else ""
 
 
-def _rows(shown: Sequence[str], groups: Mapping[str, Found]) -> Iterable[tuple[int, str, Found]]:
+def _rows(shown_groups: Sequence[str], groups: Mapping[str, GroupResults]) -> Iterator[tuple[int, str, GroupResults]]:
     """Groups without a kind first, then each kind under its name."""
-    for kind in dict.fromkeys(["", *map(_kind, shown)]):
+    kinds = dict.fromkeys(["", *(_kind(group) for group in shown_groups)])
+    for kind in kinds:
         if kind:
             yield 0, kind, {}
-        for group in shown:
-            if _kind(group) == kind:
-                yield (1, group.partition("=")[2], groups[group]) if kind else (0, group, groups[group])
+        for group in shown_groups:
+            if _kind(group) != kind:
+                continue
+            if kind:
+                yield 1, group.partition("=")[2], groups[group]
+            else:
+                yield 0, group, groups[group]
 
 
-def _counted(metrics: Sequence[str], groups: Sequence[Found]) -> list[str]:
+def _metrics_with_different_n(metrics: Sequence[str], groups: Sequence[GroupResults]) -> list[str]:
+    """The first metric for each different sequence of n over the groups."""
     first: dict[tuple[int | None, ...], str] = {}
     for metric in metrics:
-        first.setdefault(tuple(found[metric].n if metric in found else None for found in groups), metric)
+        counts = tuple(results[metric].n if metric in results else None for results in groups)
+        first.setdefault(counts, metric)
     return list(first.values())
 
 
-def _crossed(record: RunRecord, metrics: Sequence[str], overall: Found) -> dict[str, str]:
+def _crossed(record: RunRecord, metrics: Sequence[str], overall: GroupResults) -> dict[str, str]:
     """The metrics whose results say how many labels they rest on; those of earlier versions do not."""
     crossed: dict[str, str] = {}
     for metric, name in record.design.crossed.items():
@@ -105,17 +139,22 @@ def _crossed(record: RunRecord, metrics: Sequence[str], overall: Found) -> dict[
     return crossed
 
 
-def _left_out(metrics: Sequence[str], overall: Found) -> list[tuple[str, str]]:
-    found = {metric: overall[metric] for metric in metrics if metric in overall}
-    if not found:
+def _left_out_line(metrics: Sequence[str], overall: GroupResults) -> list[tuple[str, str]]:
+    """How many examples have no score, as a line below the table."""
+    errors: dict[str, int] = {}
+    unscored: dict[str, int] = {}
+    for metric in metrics:
+        if metric in overall:
+            errors[metric] = overall[metric].n_error
+            unscored[metric] = overall[metric].n_unscored
+    if not errors:
         return []
-    errors = _by_metric({metric: result.n_error for metric, result in found.items()})
-    unscored = _by_metric({metric: result.n_unscored for metric, result in found.items()})
-    return [("left out", f"in error: {errors}; unscored: {unscored}")]
+    return [("left out", f"in error: {_counts_text(errors)}; unscored: {_counts_text(unscored)}")]
 
 
-def _by_metric(counts: Mapping[str, int]) -> str:
-    """One number, or one for each metric where they count different things: rows, contexts."""
-    if len(set(counts.values())) == 1:
-        return str(next(iter(counts.values())))
+def _counts_text(counts: Mapping[str, int]) -> str:
+    """One number, or one for each metric if they count different things, such as rows and contexts."""
+    different = set(counts.values())
+    if len(different) == 1:
+        return str(different.pop())
     return ", ".join(f"{metric} {count}" for metric, count in counts.items())

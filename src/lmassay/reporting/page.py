@@ -1,9 +1,9 @@
-"""One self-contained HTML page of one or more runs: no network, no script but our own, everything escaped."""
+"""The report page: one self-contained HTML file about one or more runs."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
@@ -12,7 +12,7 @@ from markupsafe import Markup
 import lmassay
 from lmassay.errors import UserError
 from lmassay.plugins.evaluations import evaluation_of
-from lmassay.reporting.browser import browser, browser_rows
+from lmassay.reporting.browser import BrowserRow, browser, browser_rows
 from lmassay.reporting.formats.content import task_blocks
 from lmassay.reporting.html_document import document, environment
 from lmassay.reporting.run_labels import label_runs, run_titles
@@ -26,19 +26,23 @@ _CARD = "lmassay card"
 
 
 def render(store: Store, records: Sequence[RunRecord]) -> str:
-    """The page as text."""
+    """Render the page as an HTML document."""
     if not records:
-        raise UserError("there is nothing to report; see `lmassay ls`")
-    found = label_runs(records)
-    # The overview pools runs, for which they must have their own labels; all else shows them beside each other.
-    originals, records = records, found.records
-    tasks = list(dict.fromkeys(record.task for record in records))
-    titles = run_titles(records)
-    examples = browser(
-        row for record, title in zip(records, titles, strict=True) for row in browser_rows(store, record, title)
-    )
-    heading = _CARD if all(record.provenance.card is not None for record in records) else "lmassay report"
-    models = list(dict.fromkeys(record.model for record in records))
+        raise UserError("there are no runs to report; see `lmassay ls`")
+    labelled = label_runs(records)
+    tasks = list(dict.fromkeys(record.task for record in labelled.records))
+    sections = []
+    for task in tasks:
+        members = [record for record in labelled.records if record.task == task]
+        sections.append(_section(store, members, labelled.notes_on(task)))
+    titles = run_titles(labelled.records)
+    provenance = []
+    for record, title in zip(labelled.records, titles, strict=True):
+        provenance.append(_provenance(store, record, title))
+    examples = browser(_all_rows(store, labelled.records, titles))
+    models = list(dict.fromkeys(record.model for record in labelled.records))
+    is_card = all(record.provenance.card is not None for record in labelled.records)
+    heading = _CARD if is_card else "lmassay report"
     body = (
         environment()
         .get_template("page.html")
@@ -47,16 +51,27 @@ def render(store: Store, records: Sequence[RunRecord]) -> str:
             heading=heading,
             written=datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
             models=models,
-            overview=overview_blocks(store, originals),
-            sections=[_section(store, [r for r in records if r.task == task], found.notes_on(task)) for task in tasks],
+            # The overview pools runs by their original labels; only the sections show runs next to each other.
+            overview=overview_blocks(store, records),
+            sections=sections,
             browser=examples,
-            records=records,
-            provenance=[_provenance(store, *run) for run in zip(records, titles, strict=True)],
-            json=lambda value: json.dumps(value, indent=2, ensure_ascii=False),
+            records=labelled.records,
+            provenance=provenance,
+            json=_indented_json,
         )
     )
-    about = models if heading == _CARD else tasks
-    return document(f"{heading}: {', '.join(about)}", Markup(body), browser=bool(examples))  # noqa: S704 - the template escaped it
+    subject = ", ".join(models if is_card else tasks)
+    return document(f"{heading}: {subject}", Markup(body), browser=bool(examples))  # noqa: S704 - the template escaped it
+
+
+def _all_rows(store: Store, records: Sequence[RunRecord], titles: Sequence[str]) -> Iterator[BrowserRow]:
+    # One by one: the browser keeps a sample of the rows, and all of them may not fit into memory.
+    for record, title in zip(records, titles, strict=True):
+        yield from browser_rows(store, record, title)
+
+
+def _indented_json(value: Any) -> str:
+    return json.dumps(value, indent=2, ensure_ascii=False)
 
 
 def _provenance(store: Store, record: RunRecord, title: str) -> dict[str, Any]:

@@ -1,22 +1,22 @@
-"""A run's rows as JSON lines or CSV."""
+"""The examples of a run as JSON lines or CSV."""
 
 from __future__ import annotations
 
 import dataclasses
 import json
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import IO, Any
 
 from lmassay.reporting.formats import spreadsheet
 from lmassay.types import Row
 
-Rows = Callable[[], Iterable[Row]]
-"""Gives the rows anew each time it is called."""
+RowReader = Callable[[], Iterable[Row]]
+"""Reads the rows from the beginning each time it is called."""
 
 
 def row_as_dict(row: Row) -> dict[str, Any]:
-    """One example, as JSON; ``outcomes`` only where a metric has them."""
-    data = {
+    """One example as JSON; ``outcomes`` only if a metric has them."""
+    data: dict[str, Any] = {
         "id": row.example.id,
         "state": row.state,
         "scores": dict(row.score.values),
@@ -28,34 +28,50 @@ def row_as_dict(row: Row) -> dict[str, Any]:
         "details": dict(row.score.details),
     }
     if row.score.outcomes:
-        listed: dict[str, list[dict[str, Any]]] = {}
+        outcomes_by_metric: dict[str, list[dict[str, Any]]] = {}
         for metric, outcomes in row.score.outcomes.items():
-            listed[metric] = [dataclasses.asdict(outcome) for outcome in outcomes]
-        data["outcomes"] = listed
+            outcomes_by_metric[metric] = [dataclasses.asdict(outcome) for outcome in outcomes]
+        data["outcomes"] = outcomes_by_metric
     return data
 
 
-def write_jsonl(read: Rows, stream: IO[str]) -> int:
-    """One JSON object a line; returns how many."""
+def write_jsonl(read_rows: RowReader, stream: IO[str]) -> int:
+    """Write one JSON object per line; returns the number of rows."""
     count = 0
-    for count, row in enumerate(read(), 1):  # noqa: B007 - the last count is the result
+    for row in read_rows():
         stream.write(_json_line(row) + "\n")
+        count += 1
     return count
 
 
-def write_csv(read: Rows, stream: IO[str]) -> int:
-    """Flat columns; numbers stay numbers, and text that a spreadsheet would run is quoted."""
+def write_csv(read_rows: RowReader, stream: IO[str]) -> int:
+    """Write flat columns; returns the number of rows.
+
+    Numbers stay numbers, and text that a spreadsheet would run as a formula is quoted.
+    """
     # The header comes first but rows may differ, so they are read twice rather than held in memory.
-    columns = list(dict.fromkeys(column for row in read() for column in _flatten(row)))
-    flat_rows = map(_flatten, read())
-    return spreadsheet.write_csv(stream, columns, ([flat.get(column) for column in columns] for flat in flat_rows))
+    columns: dict[str, None] = {}
+    for row in read_rows():
+        columns |= dict.fromkeys(_flatten(row))
+    return spreadsheet.write_csv(stream, list(columns), _csv_rows(read_rows, list(columns)))
+
+
+def _csv_rows(read_rows: RowReader, columns: list[str]) -> Iterator[list[Any]]:
+    for row in read_rows():
+        flat = _flatten(row)
+        yield [flat.get(column) for column in columns]
 
 
 def _flatten(row: Row) -> dict[str, Any]:
     flat: dict[str, Any] = {"id": row.example.id, "state": row.state, **row.score.values}
-    parts = {**row.example.inputs, "reference": row.example.reference, **row.example.groups, **row.score.details}
-    # An input may be called like a score: it must not take its place.
-    flat |= {(f"text.{n}" if n in flat else n): value for n, value in parts.items() if value is not None}
+    reserved = set(flat)
+    texts = {**row.example.inputs, "reference": row.example.reference, **row.example.groups, **row.score.details}
+    for name, value in texts.items():
+        if value is None:
+            continue
+        # An input may have the name of a score, which it must not overwrite.
+        column = f"text.{name}" if name in reserved else name
+        flat[column] = value
     if row.score.unscored:
         flat["unscored"] = dict(row.score.unscored)
     if row.error is not None:
@@ -68,6 +84,6 @@ def _json_line(row: Row) -> str:
     try:
         line.encode("utf-8")
     except UnicodeEncodeError:
-        # A lone surrogate has no UTF-8; escaped it is still JSON.
+        # UTF-8 cannot represent a lone surrogate; escaped, it is still JSON.
         return json.dumps(row_as_dict(row))
     return line

@@ -1,4 +1,4 @@
-"""The section of a report for runs that share a task: the evaluation's own, or the results as they are."""
+"""The section of a report about the runs of one task: the evaluation's own, or a plain table of results."""
 
 from __future__ import annotations
 
@@ -7,7 +7,20 @@ from dataclasses import replace
 
 from lmassay.plugins.evaluations import evaluation_of, metric_of, view_of
 from lmassay.plugins.hooks import call_hook, optional_instance_of
-from lmassay.reporting.blocks import Block, Body, Cell, Heading, Section, Table, TableRow, count, measured, name
+from lmassay.reporting.blocks import (
+    Block,
+    Body,
+    Cell,
+    Heading,
+    Section,
+    Table,
+    TableRow,
+    count,
+    header_row,
+    measured,
+    name,
+    text_cell,
+)
 from lmassay.reporting.numbers import clusters_text, interval_text, value_text
 from lmassay.reporting.run_labels import short_run_titles
 from lmassay.storage.store import Store
@@ -15,12 +28,23 @@ from lmassay.types import OVERALL, Result, RunRecord, find_metric
 
 
 def section_of(store: Store, records: Sequence[RunRecord]) -> Section:
-    """The section of runs that share a task."""
-    evaluation, make = evaluation_of(records[0]), view_of(records[0]).section
-    if evaluation is None or make is None:
+    """The section of runs that share a task.
+
+    It is made by the evaluation's ``section`` hook. If the evaluation has none, or the hook fails, it is a table of all
+    results.
+    """
+    evaluation = evaluation_of(records[0])
+    make_section = view_of(records[0]).section
+    if evaluation is None or make_section is None:
         return results_section(store, records)
     section = call_hook(
-        evaluation, "section", make, store, records, reads=optional_instance_of(Section), otherwise=lambda: None
+        evaluation,
+        "section",
+        make_section,
+        store,
+        records,
+        reads=optional_instance_of(Section),
+        otherwise=lambda: None,
     )
     if section is None:
         return results_section(store, records)
@@ -28,34 +52,36 @@ def section_of(store: Store, records: Sequence[RunRecord]) -> Section:
 
 
 def _further_metrics(records: Sequence[RunRecord]) -> list[Block]:
-    """Metrics that a task adds to those of its evaluation, which the evaluation's section does not know."""
-    names = list(dict.fromkeys(metric for record in records for metric in _added_metrics(record)))
-    if not names:
+    """A table of the metrics that a task adds to those of its evaluation, whose section does not know them."""
+    metrics: dict[str, None] = {}
+    for record in records:
+        metrics |= dict.fromkeys(_added_metrics(record))
+    if not metrics:
         return []
-    lines = []
-    for record, title in zip(records, short_run_titles(records), strict=True):
-        lines.append(TableRow([name(title), *(measured(record.result(metric)) for metric in names)]))
-    heads = [Cell("", kind="text")]
-    for metric in names:
-        declared = next(metric_of(record, metric) for record in records)
-        heads.append(Cell(metric, [declared.title] if declared.title else []))
+    header = [text_cell("")]
     meanings = []
-    for metric in names:
+    for metric in metrics:
         declared = metric_of(records[0], metric)
+        header.append(Cell(metric, [declared.title] if declared.title else []))
         if declared.meaning:
             meanings.append(f"{metric}: {declared.meaning}")
-    return [Heading("Further metrics"), Table(" ".join(meanings), [heads], [Body(lines)])]
+    rows = []
+    for record, title in zip(records, short_run_titles(records), strict=True):
+        cells = [measured(record.result(metric)) for metric in metrics]
+        rows.append(TableRow([name(title), *cells]))
+    return [Heading("Further metrics"), Table(" ".join(meanings), [header], [Body(rows)])]
 
 
 def _added_metrics(record: RunRecord) -> list[str]:
-    """The metrics of a run's overall results that only its own task knows."""
+    """The metrics with overall results that the run's task has and its evaluation has not."""
     evaluation = evaluation_of(record)
     if evaluation is None:
         return []
     overall = [result.metric for result in record.results if result.group == OVERALL]
-    own = {metric.name for metric in record.provenance.metrics} - {metric.name for metric in evaluation.metrics}
-    if own:
-        return [metric for metric in overall if metric in own]
+    task_metrics = {metric.name for metric in record.provenance.metrics}
+    added = task_metrics - {metric.name for metric in evaluation.metrics}
+    if added:
+        return [metric for metric in overall if metric in added]
     if record.task == record.base_task:
         return []
     # A task that extends another one without declaring its metrics: all that the evaluation does not know.
@@ -63,25 +89,24 @@ def _added_metrics(record: RunRecord) -> list[str]:
 
 
 def results_section(_: Store, records: Sequence[RunRecord]) -> Section:
-    """The section of a task that the page knows nothing about: one table a run, one row a result."""
+    """The section of a task without a section of its own: one table per run, one row per result."""
     return Section([results_table(record, record.results) for record in records if record.results])
 
 
 def results_table(record: RunRecord, results: Sequence[Result]) -> Table:
-    lines = [
-        TableRow(
-            [
-                name(r.metric),
-                Cell(r.group, kind="text"),
-                Cell(value_text(r)),
-                Cell(interval_text(r)),
-                Cell(count(r.n).text, [clusters_text(r)] if r.clusters else []),
-                count(r.n_error),
-                count(r.n_unscored),
-            ]
-        )
-        for r in results
-    ]
-    texts, numbers = ("metric", "group"), ("value", "interval", "n", "errors", "unscored")
-    head = [*(Cell(title, kind="text") for title in texts), *map(Cell, numbers)]
-    return Table(f"{record.label} on {record.model}", [head], [Body(lines)])
+    """Results of a run, one row each."""
+    rows = []
+    for result in results:
+        clusters = [clusters_text(result)] if result.clusters else []
+        cells = [
+            name(result.metric),
+            text_cell(result.group),
+            Cell(value_text(result)),
+            Cell(interval_text(result)),
+            Cell(f"{result.n:,}", clusters),
+            count(result.n_error),
+            count(result.n_unscored),
+        ]
+        rows.append(TableRow(cells))
+    header = header_row(["metric", "group"], ["value", "interval", "n", "errors", "unscored"])
+    return Table(f"{record.label} on {record.model}", [header], [Body(rows)])

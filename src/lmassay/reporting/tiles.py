@@ -1,4 +1,4 @@
-"""The overview on top of a report: each question with its number, what it means and what it does not."""
+"""The overview on top of a report: one tile per question with its number, what the number means, and its limits."""
 
 from __future__ import annotations
 
@@ -9,13 +9,25 @@ from markupsafe import Markup
 
 from lmassay.contracts import Evaluation
 from lmassay.plugins.evaluations import evaluations
-from lmassay.reporting.blocks import Block, Body, Cell, Note, Table, TableRow, Tile, TileEntry, Tiles, name
+from lmassay.reporting.blocks import (
+    Block,
+    Body,
+    Cell,
+    Note,
+    Table,
+    TableRow,
+    Tile,
+    TileEntry,
+    Tiles,
+    header_row,
+    name,
+    text_cell,
+)
 from lmassay.reporting.chart import Category, CategoryAxis, Chart, Dot, Interval, LinearAxis, Mark, Panel, ReferenceLine
 from lmassay.reporting.comparison_data import DIRECTION_TEXTS
 from lmassay.reporting.comparison_data import interval_text as difference_interval
 from lmassay.reporting.headline import (
     Headline,
-    ModelDifference,
     Reasons,
     differences_to_first_model,
     evaluations_without_result,
@@ -32,140 +44,162 @@ _DIGITS = 3
 
 
 def overview_blocks(store: Store, records: Sequence[RunRecord]) -> list[Block]:
-    """For the page: one tile a question; differences between models below."""
-    found, missing = headlines(store, records), inapplicable_evaluations(records)
-    failed = evaluations_without_result(records, found)
-    # Models stand in the order in which they were asked, whatever came of it.
-    order = list(dict.fromkeys([*(record.model for record in records), *missing]))
+    """The overview for the page: tiles, followed by differences between models."""
+    shown = headlines(store, records)
+    inapplicable = inapplicable_evaluations(records)
+    failed = evaluations_without_result(records, shown)
+    # On every tile, models are in the order in which they were asked, with or without a result.
+    model_order = list(dict.fromkeys([*(record.model for record in records), *inapplicable]))
     tiles: list[Tile] = []
     for evaluation in evaluations():
-        tiles += _tiles(evaluation, found, missing, failed, order)
-    blocks = [*_mark_notes(records, found), *_differences(store, found), *_unfinished(found)]
-    return [Tiles(tiles), *blocks] if tiles else blocks
+        tiles += _tiles(evaluation, shown, inapplicable, failed, model_order)
+    blocks: list[Block] = []
+    if tiles:
+        blocks.append(Tiles(tiles))
+    blocks += _blocks_below(store, records, shown)
+    return blocks
 
 
 def overview_table(store: Store, records: Sequence[RunRecord]) -> list[Block]:
-    """The same in a table, for formats that have no tiles."""
-    found, missing = headlines(store, records), inapplicable_evaluations(records)
+    """The overview for formats that have no tiles: the same as a table."""
+    shown = headlines(store, records)
     questions = {evaluation.name: evaluation.question for evaluation in evaluations()}
-    rows = [
-        (
-            headline.evaluation.name,
-            [
-                name(headline.question, headline.shown_title),
-                Cell(headline.model_name, kind="text"),
-                Cell(value_text(headline.result, _DIGITS)),
-                Cell(interval_text(headline.result, _DIGITS)),
-                Cell(_scope(headline), headline.beside, kind="text"),
-            ],
-        )
-        for headline in found
-    ]
-    for what, lacking in (("not applicable", missing), ("no result", evaluations_without_result(records, found))):
-        for model, reasons in lacking.items():
+    rows: list[tuple[str, TableRow]] = []
+    for headline in shown:
+        cells = [
+            name(headline.question, headline.shown_title),
+            text_cell(headline.model_name),
+            Cell(value_text(headline.result, _DIGITS)),
+            Cell(interval_text(headline.result, _DIGITS)),
+            text_cell(_scope(headline), *headline.beside),
+        ]
+        rows.append((headline.evaluation.name, TableRow(cells)))
+    failed = evaluations_without_result(records, shown)
+    for state, reasons_by_model in (("not applicable", inapplicable_evaluations(records)), ("no result", failed)):
+        for model, reasons in reasons_by_model.items():
             for evaluation, reason in reasons.items():
-                blank = [Cell(model, kind="text"), Cell(what), Cell(""), Cell(reason, kind="text")]
-                rows.append((evaluation, [name(questions.get(evaluation, evaluation)), *blank]))
+                question = questions.get(evaluation, evaluation)
+                cells = [name(question), text_cell(model), Cell(state), Cell(""), text_cell(reason)]
+                rows.append((evaluation, TableRow(cells)))
     if not rows:
         return []
     order = list(questions)
-    lines = [TableRow(cells) for _, cells in sorted(rows, key=lambda row: order.index(row[0]))]
-    heads = [Cell("question", kind="text"), Cell("model", kind="text"), Cell("value"), Cell(interval_header(found))]
-    table = Table("", [[*heads, Cell("of", kind="text")]], [Body(lines)])
-    notes = [Note(f"{h.shown_title}: {h.explanation}") for h in one_per_metric(found)]
-    return [table, *notes, *_mark_notes(records, found), *_differences(store, found), *_unfinished(found)]
+    rows.sort(key=lambda row: order.index(row[0]))
+    header = [*header_row(["question", "model"], ["value", interval_header(shown)]), text_cell("of")]
+    blocks: list[Block] = [Table("", [header], [Body([row for _, row in rows])])]
+    for headline in one_per_metric(shown):
+        blocks.append(Note(f"{headline.shown_title}: {headline.explanation}"))
+    blocks += _blocks_below(store, records, shown)
+    return blocks
 
 
-def interval_header(found: Sequence[Headline]) -> str:
-    """What the intervals promise, where all promise the same."""
-    levels = {record.settings.confidence for headline in found for record in headline.records}
-    return f"{100 * next(iter(levels)):g} % interval" if len(levels) == 1 else "interval"
+def interval_header(shown: Sequence[Headline]) -> str:
+    """The header of a column of intervals, with the confidence level if all have the same."""
+    levels: set[float] = set()
+    for headline in shown:
+        levels.update(record.settings.confidence for record in headline.records)
+    if len(levels) == 1:
+        return f"{100 * levels.pop():g} % interval"
+    return "interval"
 
 
 def anchor(task: str) -> str:
-    """Where on the page a task's section begins."""
+    """The id of a task's section on the page."""
     return "evaluation-" + re.sub(r"\W+", "-", task)
 
 
 def _tiles(
-    evaluation: Evaluation, found: Sequence[Headline], missing: Reasons, failed: Reasons, order: Sequence[str]
+    evaluation: Evaluation,
+    shown: Sequence[Headline],
+    inapplicable: Reasons,
+    failed: Reasons,
+    model_order: Sequence[str],
 ) -> list[Tile]:
-    """One tile for each number that an evaluation puts first: usually one."""
-    name = evaluation.name
-    own = [headline for headline in found if headline.evaluation.name == name]
-    without: list[tuple[str, TileEntry]] = []
-    for what, reasons in (("n/a", missing), ("no result", failed)):
-        for model, why in reasons.items():
-            if name in why:
-                without.append((model, TileEntry(model, what, reason=why[name])))
-    if not own:
-        title = "no result" if any(name in why for why in failed.values()) else "not applicable"
-        lines = [line for _, line in without]
-        return [Tile(evaluation.question, title, lines, "", "", "")] if lines else []
+    """One tile for each headline metric of an evaluation, usually one."""
+    headlines_of_evaluation = [headline for headline in shown if headline.evaluation.name == evaluation.name]
+    entries_without_number: list[tuple[str, TileEntry]] = []
+    for state, reasons_by_model in (("n/a", inapplicable), ("no result", failed)):
+        for model, reasons in reasons_by_model.items():
+            if evaluation.name in reasons:
+                entry = TileEntry(model, state, reason=reasons[evaluation.name])
+                entries_without_number.append((model, entry))
+    if not headlines_of_evaluation:
+        if not entries_without_number:
+            return []
+        has_failed = any(evaluation.name in reasons for reasons in failed.values())
+        title = "no result" if has_failed else "not applicable"
+        return [Tile(evaluation.question, title, [entry for _, entry in entries_without_number], "", "", "")]
     tiles = []
-    for first in one_per_metric(own):
-        alike = [headline for headline in own if headline.metric == first.metric]
-        tiles.append(
-            Tile(
-                question=first.question,
-                title=f"{first.shown_title}; {DIRECTION_TEXTS[first.better]}",
-                lines=_in_order([*((headline.model, _line(headline)) for headline in alike), *without], order),
-                meaning=first.shown_meaning,
-                limits=first.limits,
-                anchor=anchor(first.records[0].task),
-            )
+    for first in one_per_metric(headlines_of_evaluation):
+        entries = [
+            (headline.model, _entry(headline))
+            for headline in headlines_of_evaluation
+            if headline.metric == first.metric
+        ]
+        entries += entries_without_number
+        entries.sort(key=lambda pair: model_order.index(pair[0]))
+        tile = Tile(
+            question=first.question,
+            title=f"{first.shown_title}; {DIRECTION_TEXTS[first.better]}",
+            lines=[entry for _, entry in entries],
+            meaning=first.shown_meaning,
+            limits=first.limits,
+            anchor=anchor(first.records[0].task),
         )
+        tiles.append(tile)
     return tiles
 
 
-def _in_order(lines: Sequence[tuple[str, TileEntry]], models: Sequence[str]) -> list[TileEntry]:
-    """The lines with their models, in the order of the models."""
-    return [line for _, line in sorted(lines, key=lambda pair: models.index(pair[0]))]
-
-
-def _mark_notes(records: Sequence[RunRecord], found: Sequence[Headline]) -> list[Block]:
-    """What the marks mean that stand in the overview."""
-    shown = {record.id for headline in found for record in headline.records}
-    needed = marks(records)
-    used = {mark for run, mark in needed.of_run.items() if run in shown}
-    return [Note(note) for note, of_note in needed.notes.items() if not used.isdisjoint(of_note)]
-
-
-def _line(headline: Headline) -> TileEntry:
-    result = headline.result
-    number = (value_text(result, _DIGITS), interval_text(result, _DIGITS))
-    return TileEntry(headline.model_name, *number, _scope(headline), headline.beside, drawing=_drawing(headline))
+def _entry(headline: Headline) -> TileEntry:
+    return TileEntry(
+        headline.model_name,
+        value=value_text(headline.result, _DIGITS),
+        interval=interval_text(headline.result, _DIGITS),
+        scope=_scope(headline),
+        beside=headline.beside,
+        drawing=_drawing(headline),
+    )
 
 
 def _scope(headline: Headline) -> str:
-    left = [(headline.result.n_error, "in error"), (headline.result.n_unscored, "unscored")]
-    return ", ".join([headline.scope, *(f"{count:,} {what}" for count, what in left if count)])
+    """What the number was computed over, and how many examples had to be left out."""
+    parts = [headline.scope]
+    if headline.result.n_error:
+        parts.append(f"{headline.result.n_error:,} in error")
+    if headline.result.n_unscored:
+        parts.append(f"{headline.result.n_unscored:,} unscored")
+    return ", ".join(parts)
+
+
+# --- the small chart of a tile ----------------------------------------------------------------------------------------
 
 
 def _drawing(headline: Headline) -> Markup:
-    """The value with its interval on the scale of the number; a mark where chance or even-handedness lies."""
+    """The value with its interval on the range of the metric; a dotted line marks chance, or zero if zero is best."""
     result = headline.result
-    best_is_zero = headline.better == "zero"
+    reference = 0.0 if headline.better == "zero" else headline.about.chance
     chart = gauge(
         f"{headline.shown_title}: {headline.model_name} {value_text(result, _DIGITS)}",
         result.value,
         (result.low, result.high),
-        axis=_axis(headline),
-        reference=0.0 if best_is_zero else headline.about.chance,
+        axis=_axis_range(headline),
+        reference=reference,
     )
     return chart.svg()
 
 
-def _axis(headline: Headline) -> tuple[float, float]:
-    """What the number can be; of a metric without bounds, what it and its interval are."""
+def _axis_range(headline: Headline) -> tuple[float, float]:
+    """The range of the metric; for a metric without bounds, what its value and interval need."""
     metric = headline.about
     if metric.range is not None:
         return metric.range
     result = headline.result
-    ends = metric.bounds or (0.0, 1.0)
-    values = [value for value in (result.value, result.low, result.high, *ends) if value is not None]
+    candidates = [result.value, result.low, result.high, *(metric.bounds or (0.0, 1.0))]
+    values = [value for value in candidates if value is not None]
     low, high = min(values), max(values)
-    return (low, high) if low < high else (low, low + 1.0)
+    if low == high:
+        return low, low + 1.0
+    return low, high
 
 
 def gauge(
@@ -176,55 +210,83 @@ def gauge(
     axis: tuple[float, float] = (0.0, 1.0),
     reference: float | None = None,
 ) -> Chart:
-    """The value with its interval, and a dotted line at the reference, such as chance.
+    """A value with its interval on one axis, and a dotted line at the reference, such as chance.
 
     >>> gauge("accuracy 0.75", 0.75, (0.6, 0.85), reference=0.5).svg().count("<line")
     6
     """
-    marks: list[Mark] = []
+    chart_marks: list[Mark] = []
     if reference is not None:
-        marks.append(ReferenceLine(reference))
+        chart_marks.append(ReferenceLine(reference))
     low, high = interval
     if low is not None and high is not None:
-        marks.append(Interval(low, high, 0, style="whisker"))
+        chart_marks.append(Interval(low, high, 0, style="whisker"))
     if value is not None:
-        marks.append(Dot(value, 0, style="value", radius=4.5))
+        chart_marks.append(Dot(value, 0, style="value", radius=4.5))
     start, end = axis
-    scale = LinearAxis(low=start, high=end, ticks=(start, (start + end) / 2, end), grid=False)
+    x_axis = LinearAxis(low=start, high=end, ticks=(start, (start + end) / 2, end), grid=False)
     # One row without a label.
     row = CategoryAxis([Category("")], lane=18)
-    return Chart(description, [Panel(y=row, x=scale, marks=marks)], width=250)
+    return Chart(description, [Panel(y=row, x=x_axis, marks=chart_marks)], width=250)
 
 
-def _differences(store: Store, found: Sequence[Headline]) -> list[Block]:
-    pairs = differences_to_first_model(store, found)
-    if not pairs:
+# --- below the tiles --------------------------------------------------------------------------------------------------
+
+
+def _blocks_below(store: Store, records: Sequence[RunRecord], shown: Sequence[Headline]) -> list[Block]:
+    return [*_mark_notes(records, shown), *_differences(store, shown), *_unfinished(shown)]
+
+
+def _mark_notes(records: Sequence[RunRecord], shown: Sequence[Headline]) -> list[Block]:
+    """The meaning of the marks that the overview uses."""
+    run_marks = marks(records)
+    used_marks: set[str] = set()
+    for headline in shown:
+        for record in headline.records:
+            if record.id in run_marks.of_run:
+                used_marks.add(run_marks.of_run[record.id])
+    notes: list[Block] = []
+    for note, marks_of_note in run_marks.notes.items():
+        if not used_marks.isdisjoint(marks_of_note):
+            notes.append(Note(note))
+    return notes
+
+
+def _differences(store: Store, shown: Sequence[Headline]) -> list[Block]:
+    """A table of each further model against the first one."""
+    differences = differences_to_first_model(store, shown)
+    if not differences:
         return []
-    heads = ("difference", "interval", "p", "p (FDR)", "n")
-    head = [Cell("number", kind="text"), Cell("model", kind="text"), Cell("against", kind="text"), *map(Cell, heads)]
+    rows = []
+    notes: dict[str, None] = {}
+    for difference in differences:
+        row = difference.row
+        cells = [
+            name(difference.title),
+            text_cell(difference.new.model_name),
+            text_cell(difference.base.model_name),
+            Cell(f"{row.difference:+z.3f}"),
+            Cell(difference_interval(row, "+", _DIGITS)),
+            Cell(p_text(row.p)),
+            Cell(p_text(row.p_adjusted)),
+            Cell(f"{row.n:,}"),
+        ]
+        rows.append(TableRow(cells))
+        if difference.new.comparison_note:
+            notes[difference.new.comparison_note] = None
+    header = header_row(["number", "model", "against"], ["difference", "interval", "p", "p (FDR)", "n"])
     caption = (
-        "Models side by side on what both were asked; interval and two-sided p from the same paired t-test, FDR: "
-        f"adjusted for {len(pairs)} rows (false discovery rate, Benjamini and Hochberg). n: what was scored, of the "
-        "model with fewer. An interval that includes 0 shows no difference."
+        "Models compared on the examples that both were given; interval and two-sided p from the same paired t-test. "
+        f"FDR: adjusted for {len(differences)} rows (false discovery rate, Benjamini and Hochberg). n: scored examples "
+        "of the model that has fewer. An interval that includes 0 shows no difference."
     )
-    notes = dict.fromkeys(pair.new.comparison_note for pair in pairs if pair.new.comparison_note)
-    caption = " ".join([caption, *notes])
-    return [Table(caption, [head], [Body([TableRow(_difference(pair)) for pair in pairs])])]
+    return [Table(" ".join([caption, *notes]), [header], [Body(rows)])]
 
 
-def _difference(pair: ModelDifference) -> list[Cell]:
-    row = pair.row
-    texts = (
-        f"{row.difference:+z.3f}",
-        difference_interval(row, "+", _DIGITS),
-        p_text(row.p),
-        p_text(row.p_adjusted),
-        f"{row.n:,}",
-    )
-    models = (Cell(pair.new.model_name, kind="text"), Cell(pair.base.model_name, kind="text"))
-    return [name(pair.title), *models, *map(Cell, texts)]
-
-
-def _unfinished(found: Sequence[Headline]) -> list[Block]:
-    told = [f"{text} ({headline.model_name})" for headline in found for text in headline.unfinished]
-    return [Note(f"Not complete, so these numbers rest on a part of the examples: {'; '.join(told)}.")] if told else []
+def _unfinished(shown: Sequence[Headline]) -> list[Block]:
+    messages = []
+    for headline in shown:
+        messages += [f"{message} ({headline.model_name})" for message in headline.unfinished]
+    if not messages:
+        return []
+    return [Note(f"Incomplete runs, so these numbers cover only a part of the examples: {'; '.join(messages)}.")]

@@ -1,4 +1,4 @@
-"""Which runs are variants of one question (attacks, prompts, methods), and what they show together."""
+"""Which runs are variants of one question (attacks, prompts, methods), and their pooled results."""
 
 from __future__ import annotations
 
@@ -15,53 +15,61 @@ from lmassay.storage.store import Store
 from lmassay.types import Combination, Example, Result, Row, RunRecord, canonical
 
 SAME_EXAMPLE = "example"
-"""The group that holds an example's variants together: they are not independent of each other."""
-# Parts of a signature that do not change what is asked.
-_NOT_ASKED = frozenset({"lmassay", "model", "limit", "ci"})
+"""The group of an example's variants. They are not independent, so pooled results are clustered by it."""
+# Parts of a signature that do not change the question.
+_NOT_PART_OF_QUESTION = frozenset({"lmassay", "model", "limit", "ci"})
 
 
-def questions(records: Sequence[RunRecord]) -> list[list[RunRecord]]:
-    """Runs of one task and model that are alike but for what they vary.
+def group_variants(records: Sequence[RunRecord]) -> list[list[RunRecord]]:
+    """Group runs of one task and model that differ only in what the task varies.
 
-    Of a run done twice it is the later one, unless only the earlier one has results.
+    If a variant was run twice, the later run counts, unless only the earlier one has results.
     """
     groups: dict[str, dict[str, RunRecord]] = {}
     for record in records:
         signature = record.depends_on
-        question = canonical([record.model, signature.get("model"), signature.get("limit"), asked(record)])
-        members = groups.setdefault(question, {})
-        earlier = members.get(variant_of(record))
+        identity = [record.model, signature.get("model"), signature.get("limit"), question_signature(record)]
+        variants = groups.setdefault(canonical(identity), {})
+        variant = variant_of(record)
+        earlier = variants.get(variant)
         if earlier is None or record.results or not earlier.results:
-            members[variant_of(record)] = record
-    return [list(members.values()) for members in groups.values()]
+            variants[variant] = record
+    return [list(variants.values()) for variants in groups.values()]
 
 
-def asked(record: RunRecord) -> str:
-    """The question, whoever answers it and however many of its examples were taken: all that two models must share."""
+def question_signature(record: RunRecord) -> str:
+    """The parts of a run's signature that two models must share to be compared.
+
+    That excludes the model itself, the number of examples, and what the variants of a question differ in.
+    """
     variation = variation_of(record)
-    left_out = _NOT_ASKED | {*variation.named, *variation.free}
-    parts = {name: value for name, value in record.depends_on.items() if name not in left_out}
+    excluded = _NOT_PART_OF_QUESTION | {*variation.named, *variation.free}
+    parts = {name: value for name, value in record.depends_on.items() if name not in excluded}
     return canonical([record.task, parts])
 
 
 def variant_of(record: RunRecord) -> str:
-    """What tells a run from the other variants of its question.
+    """What distinguishes a run from the other variants of its question.
 
     Two strengths of an attack may share a label, and one strength may have two labels, so the part of the signature
-    counts where there is one.
+    is used if there is one.
     """
     variation = variation_of(record)
-    varied = record.depends_on.get(variation.pooled)
-    if varied is not None:
-        return str(varied)
+    pooled_part = record.depends_on.get(variation.pooled)
+    if pooled_part is not None:
+        return str(pooled_part)
     # A label names only the options that its sweep varies; two methods of different sweeps may have the same one.
+    options = {}
     task = record.config.get("task")
-    options = {name: task[name] for name in variation.named if name in task} if isinstance(task, Mapping) else {}
-    return canonical([record.base_label, options]) if options else record.base_label
+    if isinstance(task, Mapping):
+        options = {name: task[name] for name in variation.named if name in task}
+    if options:
+        return canonical([record.base_label, options])
+    return record.base_label
 
 
 def pooled(store: Store, records: Sequence[RunRecord], metric: str) -> Result | None:
-    """The metric over all variants; of a single run the result that it has.
+    """A metric over all variants of a question; for a single run, the result that it has.
 
     A metric that combines several means is averaged over the variants, as in the tables of a report.
     """
@@ -97,25 +105,32 @@ def _mean_over_variants(
 
 
 def pool(store: Store, records: Sequence[RunRecord], keep: Callable[[Row], bool] | None = None) -> Side:
-    """One side of a comparison out of the variants of a question: runs of one task and model.
+    """Pool the variants of a question, runs of one task and model, into one side of a comparison.
 
-    ``keep`` says which rows count; all of them if it is left out.
+    ``keep`` selects the rows that count; None for all of them.
     """
     first = records[0]
     cluster = first.design.cluster or SAME_EXAMPLE
-    unfinished = [record.status for record in records if record.status != "done"]
-    together = replace(
+    status = "done"
+    for record in records:
+        if record.status != "done":
+            status = record.status
+            break
+    pooled_record = replace(
         first,
         id=first.id if len(records) == 1 else f"{first.id} and {len(records) - 1} more",
         label=", ".join(record.label for record in records),
-        status=unfinished[0] if unfinished else "done",
+        status=status,
         provenance=replace(first.provenance, design=replace(first.design, clusters=(cluster,))),
     )
-    rows = _rows(store, records)
-    return Side(together, ScoreTable(rows if keep is None else filter(keep, rows)))
+    rows = _pooled_rows(store, records)
+    if keep is not None:
+        rows = filter(keep, rows)
+    return Side(pooled_record, ScoreTable(rows))
 
 
-def _rows(store: Store, records: Sequence[RunRecord]) -> Iterator[Row]:
+def _pooled_rows(store: Store, records: Sequence[RunRecord]) -> Iterator[Row]:
+    """The rows of all variants; ids begin with the variant, because every variant has the same examples."""
     for record in records:
         variant = variant_of(record)
         for row in store.score_rows(record.id, with_test_scores=record.design.replicates is not None):

@@ -90,7 +90,7 @@ def test_what_a_model_cannot_be_asked_is_told_with_the_reason(tmp_path):
     assert [headline["evaluation"] for headline in told["headlines"]] == ["robustness", "bias", "fewshot"]
     (reason,) = told["not_applicable"]["talker"].values()
     assert reason == (
-        "it takes a model that can rank words at a blank, or give log-probabilities; "
+        "needs a model that can rank words at a blank, or give log-probabilities; "
         "talker can write text and keep to given choices"
     )
     page = (tmp_path / "c.html").read_text(encoding="utf-8")
@@ -209,7 +209,7 @@ def test_a_model_that_dies_on_some_variants_is_told_and_still_compared(tmp_path)
     (row,) = told["comparisons"]
     assert (row["n"], row["difference"]) == (40, 0)
     page = (tmp_path / "c.html").read_text(encoding="utf-8")
-    assert "rest on a part of the examples: keyboard: failed (mortal); insert: failed (mortal)" in page
+    assert "cover only a part of the examples: keyboard: failed (mortal); insert: failed (mortal)" in page
 
 
 def test_models_with_one_label_are_told_apart(tmp_path):
@@ -221,7 +221,7 @@ def test_models_with_one_label_are_told_apart(tmp_path):
 def test_answers_of_which_none_can_be_counted_are_no_result(tmp_path):
     told = json.loads(quick_card(tmp_path, "echo", "--only", "bias").stdout)
     assert told["headlines"] == []
-    assert told["no_result"] == {"echo": {"bias": "bias, prompt 1 is done, but none of the answers could be counted"}}
+    assert told["no_result"] == {"echo": {"bias": "bias, prompt 1 is done, but none of the answers could be scored"}}
 
 
 def test_a_quick_and_a_standard_card_in_one_report_are_not_mixed(tmp_path):
