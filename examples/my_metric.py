@@ -1,10 +1,10 @@
-"""A metric of your own on a task that ships: the share of pairs that the model tells apart clearly.
+"""Your own metric on a built-in task: the share of pairs for which the model has a clear preference.
 
     lmassay run examples/my_metric.yaml
 
-A task's metrics are what ``score`` gives each example. Declare the new one in ``metrics``: its mean is reported with an
-interval, and comparisons, exports and the report know it. Give the task another name and put the option into its
-signature, so that it is clear which number it is.
+The metrics of a task are the numbers that ``score`` gives each example. Declare the new one in ``metrics``: its mean is
+reported with an interval, and comparisons, exports and the report include it. Give the task another name and add the
+option to its signature, so that it is clear which number it is.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ class ClearPairs(MinimalPairs):
     """Accuracy over minimal pairs, and ``clear``: the good sentence is e^``nats`` times as probable, at least."""
 
     name = "clear_pairs"
-    metrics = (Metric("clear", "pairs told apart clearly", bounds=(0, 1), verdict=True),)
-    # What tables and comparisons show first.
+    metrics = (Metric("clear", "pairs with a clear preference", bounds=(0, 1), verdict=True),)
+    # The metrics that tables and comparisons show first.
     design = replace(MinimalPairs.design, headline=("accuracy", "clear", "accuracy_token"))
 
     def __init__(
@@ -36,7 +36,7 @@ class ClearPairs(MinimalPairs):
         return [self.with_clear(score) for score in super().score(examples, responses)]
 
     def with_clear(self, score: Score) -> Score:
-        if "margin" not in score.values:  # no score without a reason
+        if "margin" not in score.values:  # a missing score needs a reason
             return replace(score, unscored={**score.unscored, "clear": "the pair has no margin"})
         return replace(score, values={**score.values, "clear": float(score.values["margin"] > self.nats)})
 

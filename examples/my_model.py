@@ -1,4 +1,4 @@
-"""A model of your own that writes text: any program that reads lines and prints a line for each.
+"""Your own model that generates text: any program that reads lines and prints one line for each.
 
 model: {name: "my_model.py:Program", command: [python, translate.py]}
 lmassay run examples/my_model.yaml
@@ -17,7 +17,7 @@ from lmassay import Generate, Model, Response, UserError
 class Program(Model):
     """Starts ``command`` once for a batch of prompts and reads its answers line by line.
 
-    ``files`` are files that the command uses without naming them: when one of them changes, the program is asked again.
+    ``files`` are files that the command uses without naming them: if one of them changes, stored answers are not used.
     """
 
     name = "program"
@@ -31,7 +31,7 @@ class Program(Model):
         return {"name": self.name, "command": self.command}
 
     def check(self) -> None:
-        """What can be known before the first question."""
+        """Find problems before the first request."""
         if not self.command or shutil.which(self.command[0]) is None:
             raise UserError(f"model.command: there is no program {self.command[:1]}; install it or write its path")
 
@@ -39,8 +39,8 @@ class Program(Model):
         prompts = "".join(request.prompt.replace("\n", " ") + "\n" for request in requests)
         done = subprocess.run(self.command, input=prompts, capture_output=True, encoding="utf-8", check=False)
         lines = done.stdout.splitlines()
-        for place in range(len(requests)):
-            if place < len(lines):
-                yield Response(lines[place])
-            else:  # an error is counted as one, never as a wrong answer; `lmassay resume` asks again
-                yield Response(error=f"exit code {done.returncode}, no line {place + 1}: {done.stderr[-200:]}")
+        for index in range(len(requests)):
+            if index < len(lines):
+                yield Response(lines[index])
+            else:  # counted as an error, never as a wrong answer; `lmassay resume` tries again
+                yield Response(error=f"exit code {done.returncode}, no line {index + 1}: {done.stderr[-200:]}")

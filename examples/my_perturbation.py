@@ -1,10 +1,10 @@
-"""A perturbation of your own: leetspeak.
+"""Your own perturbation: leetspeak.
 
     lmassay perturb examples/my_perturbation.py:leet --in FILE --out FILE --rate 0.2 --set signs=a4e3o0
     lmassay run examples/my_perturbation.yaml
 
-``rate`` is the share of letters to replace here; what it means is up to you. All randomness must come from ``rng``:
-then the same seed gives the same text again.
+Here ``rate`` is the share of letters to replace; what it means is up to you. All randomness must come from ``rng``, so
+that the same seed always gives the same text.
 """
 
 from __future__ import annotations
@@ -16,6 +16,11 @@ from lmassay import perturbation
 
 @perturbation("leet")
 def leet(text: str, rng: random.Random, rate: float, *, signs: str = "a4e3i1o0s5t7") -> str:
-    """Write letters as digits that look like them."""
+    """Replace letters with digits that look like them."""
     table = dict(zip(signs[::2], signs[1::2], strict=True))
-    return "".join(table[c.lower()] if c.lower() in table and rng.random() < rate else c for c in text)
+    letters = []
+    for letter in text:
+        digit = table.get(letter.lower())
+        # Only letters that have a digit draw a random number.
+        letters.append(digit if digit is not None and rng.random() < rate else letter)
+    return "".join(letters)

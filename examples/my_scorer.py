@@ -1,4 +1,4 @@
-"""Scorers of your own: how alike are two texts, from 0 to 1?
+"""Your own scorers: how similar are two texts, from 0 to 1?
 
     lmassay run examples/my_scorer.yaml
     lmassay teapot --src SRC --adv-src ADV --custom-scores-source examples/my_scorer.py --s-src letters
@@ -24,8 +24,10 @@ class Words(Scorer):
         self.lower = lower
 
     def score_sentence(self, hyp: str, ref: str, lang: str | None = None) -> float:
-        said, wanted = self.words(hyp), self.words(ref)
-        return len(said & wanted) / len(wanted) if wanted else float(not said)
+        hyp_words, ref_words = self.words(hyp), self.words(ref)
+        if not ref_words:
+            return float(not hyp_words)
+        return len(hyp_words & ref_words) / len(ref_words)
 
     def words(self, text: str) -> set[str]:
         return set((text.lower() if self.lower else text).split())

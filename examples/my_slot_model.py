@@ -1,10 +1,10 @@
-"""A language model of one's own for the syntax evaluations: which word follows which, counted in a text file.
+"""Your own language model for the syntax evaluation: it counts in a text file which word follows which.
 
     lmassay run examples/my_slot_model.yaml
     lmassay run examples/own_data/pairs.yaml
 
-Only ``name``, ``can``, ``identity`` and the method of each verb are needed; the text is read when the first question
-comes. ``slot`` serves the task `syntax`, ``logprobs`` serves `minimal_pairs` and few-shot learning in context.
+Only ``name``, ``can``, ``identity`` and one method per kind of request are needed; the text is read on the first
+request. The task `syntax` uses ``slot``; `minimal_pairs` and in-context learning use ``logprobs``.
 """
 
 from __future__ import annotations
@@ -25,25 +25,28 @@ class Bigrams(Model):
 
     name = "bigrams"
     can = frozenset({"slot", "logprobs"})
-    sees_right = False  # what stands behind the blank has no say: equal left contexts are asked once
+    sees_right = False  # it ignores the text after the blank, so equal left contexts are requested once
 
     def __init__(self, text: Path, smoothing: float = 0.1) -> None:
         self.text, self.smoothing = text, smoothing
 
     def identity(self) -> Mapping[str, object]:
-        # What the file holds, not what it is called: with another text, answers in the store are another model's.
+        # A digest of the content, not the name: with another text it is another model, and stored answers are not used.
         content = hashlib.sha256(self.text.read_bytes()).hexdigest()[:8]
         return {"name": self.name, "text": content, "smoothing": self.smoothing}
 
     def slot(self, requests: Sequence[Slot]) -> Iterator[Candidates]:
-        """How each candidate fares at the blank; None for a word that the text does not have."""
+        """The log-probability of each candidate at the blank; None for a word that is not in the text."""
         for request in requests:
             before = (words_of(request.left) or ["."])[-1]
-            known = [word if word in self.counts[0] else None for word in request.candidates]
-            yield Candidates([None if word is None else self.logprob(before, word) for word in known])
+            logprobs: list[float | None] = []
+            for word in request.candidates:
+                is_known = word in self.counts[0]
+                logprobs.append(self.logprob(before, word) if is_known else None)
+            yield Candidates(logprobs)
 
     def logprobs(self, requests: Sequence[LogProbs]) -> Iterator[Continuation]:
-        """The log-probability of a text after another, one number a word."""
+        """The log-probability of a text after another, one number per word."""
         for request in requests:
             before = (words_of(request.context) or ["."])[-1]
             words = [before, *words_of(request.continuation)]

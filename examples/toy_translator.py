@@ -1,8 +1,8 @@
-"""A system of your own as a model: a class with ``name``, ``can``, ``identity`` and ``generate``.
+"""Your own system as a model: a class with ``name``, ``can``, ``identity`` and ``generate``.
 
-It is a word-for-word French-English translator with a small dictionary (data/dictionary.tsv). The ``careful`` one
-looks a word that it does not know up by its nearest spelling, so it should break less under attack: that is what the
-demonstration measures.
+It is a word-for-word French-English translator with a small dictionary (data/dictionary.tsv). With ``careful``, it
+looks up an unknown word by its nearest spelling, so it should break less often under attack. The example measures
+whether it does.
 
     model: {name: examples/toy_translator.py:ToyTranslator, careful: true}
 """

@@ -1,6 +1,6 @@
-"""A few-shot task of one's own in the style of FewNLU: do two sentences mean the same?
+"""Your own few-shot task in FewNLU's style: do two sentences mean the same?
 
-Named as ``examples/fewshot/mrpc.py:mrpc`` with ``examples/fewshot/data/mrpc`` as its data folder (train.jsonl,
+Use it as ``examples/fewshot/mrpc.py:mrpc`` with ``examples/fewshot/data/mrpc`` as its data folder (train.jsonl,
 dev.jsonl, unlabeled.jsonl). The same task as a YAML file: mrpc.yaml.
 """
 
@@ -14,7 +14,7 @@ from lmassay.evaluations.fewshot import PVP, DataProcessor, InputExample, PVPOut
 
 
 class MRPCPVP(PVP):
-    """How a pair reads as a sentence with a gap, and which word stands for which label."""
+    """How a pair becomes a sentence with a blank, and which word represents which label."""
 
     VERBALIZER: ClassVar = {"1": ["Yes"], "0": ["No"]}
 
@@ -28,7 +28,7 @@ class MRPCPVP(PVP):
             return [text_a], [text_b]
         if not self.use_continuous_prompt:
             return ['Does "', text_a, '" has the same meaning with "', text_b, '"?', [self.mask_id], "."], []
-        # A number stands for as many continuous prompt tokens, which P-tuning learns.
+        # A number N stands for N continuous prompt tokens, which P-tuning learns.
         return ['Does "', text_a, '" has the same meaning with "', text_b, '"?', 1, [self.mask_id], "."], []
 
     def verbalize(self, label: str) -> list[str]:
@@ -36,7 +36,7 @@ class MRPCPVP(PVP):
 
 
 class MRPCProcessor(DataProcessor):
-    """One JSON object a line: sentence1, sentence2 and, but for unlabeled data, label."""
+    """One JSON object per line: sentence1, sentence2 and, except for unlabelled data, label."""
 
     def get_labels(self) -> list[str]:
         return ["0", "1"]

@@ -9,13 +9,17 @@ from lmassay import Scorer
 
 
 def shout(text: str, rng: random.Random, rate: float, *, mark: str = "!") -> str:
-    """Words in capitals, and a mark behind the last one."""
-    return " ".join(word.upper() if rng.random() < rate else word for word in text.split(" ")) + mark
+    """Write words in capitals and add a mark after the last one."""
+    words = []
+    for word in text.split(" "):
+        words.append(word.upper() if rng.random() < rate else word)
+    return " ".join(words) + mark
 
 
 class SameLetters(Scorer):
     """Share of letters that two texts have in common, in any order and case."""
 
     def score_sentence(self, hyp: str, ref: str, lang: str | None = None) -> float:
-        said, wanted = Counter(hyp.lower()), Counter(ref.lower())
-        return 2 * (said & wanted).total() / max(1, said.total() + wanted.total())
+        hyp_letters, ref_letters = Counter(hyp.lower()), Counter(ref.lower())
+        shared = (hyp_letters & ref_letters).total()
+        return 2 * shared / max(1, hyp_letters.total() + ref_letters.total())

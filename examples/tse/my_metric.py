@@ -1,7 +1,7 @@
 # mypy: ignore-errors
-"""A metric of your own in refining-tse's style: by how much the right verb of a pair beats the wrong one.
+"""Your own metric in refining-tse's style: by how much the right verb of a pair beats the wrong one.
 
-The logits are log-probabilities of the words that were asked about: the pairs' verbs, the verb list, and what stands
+The logits are log-probabilities of the requested words: the verbs of the pairs, the verb list, and the words listed
 under ``words`` in the metric's section.
 """
 
@@ -16,8 +16,8 @@ class Margin(MetricComputer):
         scores = []
         for row, template in zip(logits, template_id, strict=True):
             right, wrong = template.lemma_inflections
-            known = right in word_to_index and wrong in word_to_index
-            scores.append(
-                float(row[word_to_index[right]] - row[word_to_index[wrong]]) if known else INVALID_SCORE_VALUE
-            )
+            if right in word_to_index and wrong in word_to_index:
+                scores.append(float(row[word_to_index[right]] - row[word_to_index[wrong]]))
+            else:
+                scores.append(INVALID_SCORE_VALUE)
         return scores, [None] * len(scores), {}

@@ -1,9 +1,9 @@
 # mypy: ignore-errors
-"""A model of your own in refining-tse's style: its verb agrees with the noun right before it, subject or not.
+"""Your own model in refining-tse's style: its verb agrees with the noun right before it, subject or not.
 
     lmassay tse run examples/tse/nearest_noun.yaml
 
-A native model needs no base class and may answer in any way: see docs/extending/model.md.
+For a model written for lmassay itself, see docs/extending/model.md.
 """
 
 from src.models.MPE_model import MPEModel
