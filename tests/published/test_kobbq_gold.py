@@ -203,7 +203,7 @@ def test_the_test_set_as_items(data):
     assert len(found.items) == 2280
     assert len({item.template for item in found.items}) == 269
     assert {item.unknown for item in found.items} == {2}
-    assert found.notes[0].startswith("16 of 2280 samples hold a control character")
+    assert found.notes[0].startswith("16 of 2280 samples have a control character")
     # In a biased context the disambiguated answer is the stereotype's, in the other it is not.
     assert all(
         item.biased_context == (item.groups["version"] in "bd") for item in found.items if item.context_type == "dis"

@@ -51,7 +51,7 @@ def test_the_steps_one_after_the_other(capsys, tmp_path, data, gold):
         *("--prompt-tsv-path", data / "0_evaluation_prompts.tsv", "--prompt-id", "1"),
     )
     assert (code, out) == (0, "")
-    assert "16 of 2280 samples hold a control character" in err
+    assert "16 of 2280 samples have a control character" in err
     assert questions.read_bytes() == gzip.decompress((gold / "step1" / f"{TOPIC}_1.tsv.gz").read_bytes())
     for model in ("biased", "synth-hard"):
         answers.write_bytes(

@@ -5,7 +5,13 @@ from __future__ import annotations
 import pytest
 
 from lmassay.errors import DataError
-from lmassay.evaluations.bias.kobbq.pandas_output import count_series, float_series, quoted_cell, retold, rewritten
+from lmassay.evaluations.bias.kobbq.pandas_output import (
+    as_pandas_rewrites,
+    count_series,
+    float_series,
+    quoted_cell,
+    rewritten,
+)
 from lmassay.evaluations.bias.kobbq.tsv import read_table
 
 
@@ -37,7 +43,7 @@ def table(folder, data, required=("id",), **options):
     ],
 )
 def test_columns_are_told_as_pandas_tells_them(read, written):
-    assert list(retold(read)) == written
+    assert list(as_pandas_rewrites(read)) == written
 
 
 def test_cells_are_quoted_only_where_they_must_be():
@@ -55,7 +61,7 @@ def test_a_column_is_replaced_in_its_place(tmp_path, extra):
     assert again.header == found.header
     assert again.column("prediction") == column
     for name in ("id", "b", "c"):
-        assert again.column(name) == list(retold(found.column(name)))
+        assert again.column(name) == list(as_pandas_rewrites(found.column(name)))
 
 
 def test_a_new_column_stands_behind_the_others(tmp_path):

@@ -103,7 +103,7 @@ def test_bad_samples_are_refused_with_the_line_and_nothing_runs(tmp_path, monkey
 
 
 def test_samples_with_one_id_are_refused(tmp_path):
-    with pytest.raises(DataError, match="stands twice, on lines 2 and 3"):
+    with pytest.raises(DataError, match="is there twice, on lines 2 and 3"):
         read_samples(write(tmp_path, [ROWS[0], ROWS[0]]))
 
 
@@ -118,10 +118,10 @@ def test_defects_are_counted():
         "age-001a-001-amb-cnt", "ST", "\b한", "누가?", ("정규직", "비정규직", "알 수 없음"), "정규직", "정규직"
     )
     found = "\n".join(defects([plain, plain, odd]))
-    assert "1 of 3 samples hold a control character (U+0008)" in found
+    assert "1 of 3 samples have a control character (U+0008)" in found
     assert "1 of 3 samples repeat the context and question" in found
     assert "1 samples have a choice that contains another: 정규직/비정규직" in found
-    assert "Latin letters, which can be taken for the letter of a choice: a, b" in found
+    assert "Latin letters, which can be mistaken for the letter of a choice: a, b" in found
 
 
 PLAIN = string.ascii_letters + string.digits + "-_. 가"

@@ -1,11 +1,11 @@
-"""``lmassay kobbq``"""
+"""The command ``lmassay kobbq``: KoBBQ's steps with its own flags and files."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -15,6 +15,10 @@ from lmassay.cli.progress import progress_bar
 from lmassay.contracts import Model
 from lmassay.errors import BudgetReached, UserError
 
+if TYPE_CHECKING:
+    from lmassay.evaluations.bias.kobbq.steps.infer import InferenceQuestion, InferenceSummary
+    from lmassay.types import Response
+
 EXIT_DIFFERENT = 1
 EXIT_WITH_ERRORS = 1
 _FILE: Any = click.Path(path_type=Path, dir_okay=False)
@@ -22,7 +26,7 @@ _FOLDER: Any = click.Path(path_type=Path, file_okay=False)
 
 
 class _Steps(click.Group):
-    """Commands in the order in which they are used."""
+    """Lists the commands in the order in which they are used."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(self.commands)
@@ -31,10 +35,10 @@ class _Steps(click.Group):
 @click.group(
     cls=_Steps,
     epilog="Example: lmassay kobbq expand --templates-tsv-path KoBBQ_templates.tsv --output-path KoBBQ_all_samples.tsv",
-    short_help="KoBBQ's steps with its own flags and files.",
+    short_help="KoBBQ's steps, with its flags and files.",
 )
 def kobbq() -> None:
-    """Work as with KoBBQ: its six steps with their flags, reading and writing its files byte for byte."""
+    """Run KoBBQ's steps with its own flags. The files they read and write are the same, byte for byte."""
 
 
 @kobbq.command(
@@ -42,31 +46,32 @@ def kobbq() -> None:
     short_help="Step 0: make all samples from the templates.",
 )
 @click.option("--templates-tsv-path", "templates", type=_FILE, required=True, help="KoBBQ_templates.tsv.")
-@click.option("--output-path", "output", type=_FILE, help="File for the samples; without it they are only counted.")
-@click.option("--check", is_flag=True, help="Fail (exit code 1) unless the samples are the released ones.")
+@click.option("--output-path", "output", type=_FILE, help="File for the samples. Without it, they are only counted.")
+@click.option("--check", is_flag=True, help="Exit with code 1 unless the samples equal the released ones.")
 def expand(templates: Path, output: Path | None, check: bool) -> int:
-    """Make every sample that the templates allow; it tells whether they are those that the authors released."""
+    """Make every sample that the templates allow, and say whether they equal those that the authors released."""
     import hashlib
 
     from lmassay.evaluations.bias.kobbq.steps import expand as step
     from lmassay.storage.files import atomic_write
 
     with progress_bar("expanding"):
-        made = step.expand(templates)
-        text = made.text()
+        expansion = step.expand(templates)
+        text = expansion.text()
         data = text.encode()
         if output is not None:
             with atomic_write(output) as stream:
                 stream.write(text)
     blob = step.git_blob_id(data)
-    released = blob == step.RELEASED_BLOB
-    click.echo(f"rows      {len(made.samples)}")
+    is_released = blob == step.RELEASED_BLOB
+    click.echo(f"rows      {len(expansion.samples)}")
     click.echo(f"sha256    {hashlib.sha256(data).hexdigest()}")
     click.echo(f"git blob  {blob}")
-    click.echo(f"released  {'yes, byte for byte' if released else f'no, that is {step.RELEASED_BLOB}'}")
-    for defect in made.defects():
+    verdict = "yes, byte for byte" if is_released else f"no, that is {step.RELEASED_BLOB}"
+    click.echo(f"released  {verdict}")
+    for defect in expansion.defects():
         say(f"in the data: {defect}")
-    return EXIT_DIFFERENT if check and not released else 0
+    return EXIT_DIFFERENT if check and not is_released else 0
 
 
 @kobbq.command(
@@ -74,15 +79,15 @@ def expand(templates: Path, output: Path | None, check: bool) -> int:
     epilog="Example: lmassay kobbq preprocess --samples-tsv-path KoBBQ_test_samples.tsv --evaluation-tsv-path "
     "data/KoBBQ_test_evaluation_1.tsv --evaluation-json-path data/KoBBQ_test_evaluation_1.json --prompt-tsv-path "
     "0_evaluation_prompts.tsv --prompt-id 1",
-    short_help="Step 1: samples and a prompt become questions.",
+    short_help="Step 1: make questions from samples and a prompt.",
 )
 @click.option("--samples-tsv-path", "samples", type=_FILE, required=True, help="KoBBQ_test_samples.tsv or all samples.")
-@click.option("--evaluation-tsv-path", "tsv", type=_FILE, help="File for the questions, for the later steps.")
-@click.option("--evaluation-json-path", "json", type=_FILE, help="File for the questions, for the model.")
+@click.option("--evaluation-tsv-path", "tsv", type=_FILE, help="TSV file to write, for the later steps.")
+@click.option("--evaluation-json-path", "json", type=_FILE, help="JSON file to write, for step 2.")
 @click.option("--prompt-tsv-path", "prompts", type=_FILE, required=True, help="0_evaluation_prompts.tsv or your own.")
-@click.option("--prompt-id", type=int, required=True, help="Which of the prompts.")
+@click.option("--prompt-id", type=int, required=True, help="Id of the prompt in that file.")
 def preprocess(samples: Path, tsv: Path | None, json: Path | None, prompts: Path, prompt_id: int) -> None:
-    """Write each sample with its choices in three orders, under one prompt."""
+    """Write each sample as three questions, with its choices in three orders, under one prompt."""
     from lmassay.evaluations.bias.kobbq.steps.preprocess import preprocess as step
 
     if tsv is None and json is None:
@@ -90,7 +95,7 @@ def preprocess(samples: Path, tsv: Path | None, json: Path | None, prompts: Path
     with progress_bar("preprocessing") as advance:
         done = step(samples, prompts, prompt_id, tsv_path=tsv, json_path=json, advance=advance)
     if done.extra:
-        say(f"columns that KoBBQ does not have are carried along: {', '.join(done.extra)}")
+        say(f"columns that KoBBQ does not have are copied: {', '.join(done.extra)}")
     for note in done.notes:
         say(f"in the data: {note}")
     say(f"{done.questions} questions from {done.samples} samples")
@@ -102,15 +107,21 @@ def preprocess(samples: Path, tsv: Path | None, json: Path | None, prompts: Path
     "--model-name gpt-4",
     short_help="Step 2: ask a model.",
 )
-@click.option("--data-path", type=click.Path(path_type=Path), required=True, help="JSON file of the first step.")
+@click.option("--data-path", type=click.Path(path_type=Path), required=True, help="JSON file of step 1.")
 @click.option("--model-name", required=True, help="gpt-4, claude-…, clova-x, KoAlpaca-Polyglot-12.8B, a folder, …")
-@click.option("--output-dir", type=click.Path(path_type=Path), default=Path("outputs"), show_default=True)
-@click.option("--max-tokens", type=click.IntRange(min=1), default=30, show_default=True, help="Most tokens an answer.")
+@click.option(
+    "--output-dir",
+    type=click.Path(path_type=Path),
+    default=Path("outputs"),
+    show_default=True,
+    help="Folder for the answers.",
+)
+@click.option("--max-tokens", type=click.IntRange(min=1), default=30, show_default=True, help="Token limit per answer.")
 @click.option(
     "--batch-size",
     type=click.IntRange(min=1),
     default=1,
-    help="Accepted; local models choose their batches by memory, servers are asked concurrently.",
+    help="Accepted, but not used: local models choose their batches by memory, servers get concurrent requests.",
 )
 @click.option(
     "--base-url", cls=AddedOption, help="Ask any OpenAI-compatible server (llama.cpp, vLLM, Ollama) at this address."
@@ -119,7 +130,7 @@ def preprocess(samples: Path, tsv: Path | None, json: Path | None, prompts: Path
     "--model-config",
     cls=AddedOption,
     type=click.Path(path_type=Path),
-    help="YAML with `model: {name: …}` instead of a name.",
+    help="YAML file with `model: {name: …}` that replaces --model-name.",
 )
 @click.option(
     "--set",
@@ -127,12 +138,17 @@ def preprocess(samples: Path, tsv: Path | None, json: Path | None, prompts: Path
     cls=AddedOption,
     metavar="KEY=VALUE",
     multiple=True,
-    help="An option of the model; repeatable.",
+    help="Set an option of the model; repeatable.",
 )
 @click.option(
-    "--budget-usd", cls=AddedOption, type=click.FloatRange(min=0, min_open=True), help="Stop when this much is spent."
+    "--budget-usd",
+    cls=AddedOption,
+    type=click.FloatRange(min=0, min_open=True),
+    help="Stop when this many US dollars are spent.",
 )
-@click.option("--budget-tokens", cls=AddedOption, type=click.IntRange(min=1), help="Stop when so many tokens are used.")
+@click.option(
+    "--budget-tokens", cls=AddedOption, type=click.IntRange(min=1), help="Stop when this many tokens are used."
+)
 def infer(
     data_path: Path,
     model_name: str,
@@ -145,9 +161,9 @@ def infer(
     budget_usd: float | None,
     budget_tokens: int | None,
 ) -> int:
-    """Put the prompts to a model; answers are kept as they come, and what is on file is not asked again.
+    """Send the questions to a model. Answers are saved as they come; questions with a saved answer are skipped.
 
-    Keys come from the environment: OPENAI or OPENAI_API_KEY (OPENAI_ORG), CLAUDE or ANTHROPIC_API_KEY, CLOVA
+    API keys are read from the environment: OPENAI or OPENAI_API_KEY (OPENAI_ORG), CLAUDE or ANTHROPIC_API_KEY, CLOVA
     (CLOVA_URL), API_KEY with API_VERSION and AZURE_ENDPOINT.
     """
     from lmassay.budget import Budget
@@ -158,17 +174,21 @@ def infer(
     if data_path.suffix != ".json":
         raise UserError(f"--data-path {data_path}: give the .json file of `lmassay kobbq preprocess`")
     questions = step.read_questions(data_path)
-    spec = _spec(model_name, base_url, model_config, overrides)
-    model = _built(spec, budget_usd, model_config)
+    spec = _model_spec(model_name, base_url, model_config, overrides)
+    model = _build_model(spec, budget_usd, model_config)
     topic = data_path.name.removesuffix(".json")
     click.echo(topic)
     predictions = step.PredictionsFile(step.predictions_path(data_path, output_dir, model_name), topic)
     budget = Budget(budget_usd, budget_tokens)
     stopped: BudgetReached | None = None
-    told = step.InferenceSummary()
+    summary = step.InferenceSummary()
     with predictions.opened(), _notes(predictions.path) as notes:
+
+        def write_note(question: InferenceQuestion, response: Response) -> None:
+            notes.write(json.dumps(step.answer_note(question, response)).encode() + b"\n")
+
         if predictions.cut:
-            warn(f"the last row of {predictions.path} was broken off; it is asked again")
+            warn(f"the last row of {predictions.path} was cut off; the question is asked again")
         if predictions.done:
             click.echo(f"Continue on {predictions.path}")
         try:
@@ -180,23 +200,25 @@ def infer(
                     max_tokens=max_tokens,
                     strip=step.strips_answers(spec["name"]),
                     budget=budget,
-                    note=lambda q, r: notes.write(json.dumps(step.answer_note(q, r)).encode() + b"\n"),
+                    note=write_note,
                     progress=advance,
-                    told=told,
+                    summary=summary,
                 )
         except BudgetReached as error:
             stopped = error
         finally:
             model.close()
-            _account(told, model.prices)
+            _report_usage(summary, model.prices)
     missing = sum(question.guid not in predictions.done for question in questions)
     if missing:
-        why = f": {stopped}" if stopped else ""
-        print_error(f"{missing} of {len(questions)} questions have no answer{why}; the same command asks them again")
-        for reason, count in told.worst():
-            say(f"  {count} × {reason}")
+        reason = f": {stopped}" if stopped else ""
+        print_error(
+            f"{missing} of {len(questions)} questions have no answer{reason}; run the same command again to ask them"
+        )
+        for error_text, count in summary.most_frequent_errors():
+            say(f"  {count} × {error_text}")
         return EXIT_WITH_ERRORS
-    predictions.in_order(questions)
+    predictions.sort(questions)
     click.echo(f"{topic} - {model_name} done")
     return 0
 
@@ -205,9 +227,11 @@ def infer(
     cls=AbbreviatedCommand,
     epilog="Example: lmassay kobbq postprocess --predictions-tsv-path raw/KoBBQ_test_evaluation_1_gpt-4_predictions.tsv"
     " --preprocessed-tsv-path data/KoBBQ_test_evaluation_1.tsv --ooc-path ooc.tsv",
-    short_help="Step 3: answers become letters.",
+    short_help="Step 3: turn answers into letters.",
 )
-@click.option("--predictions-tsv-path", "predictions", type=_FILE, required=True, help="File of step 2; rewritten.")
+@click.option(
+    "--predictions-tsv-path", "predictions", type=_FILE, required=True, help="File of step 2; it is rewritten."
+)
 @click.option("--preprocessed-tsv-path", "preprocessed", type=_FILE, required=True, help="TSV file of step 1.")
 @click.option("--ooc-path", "ooc", type=_FILE, help="File for the answers out of choice.")
 @click.option(
@@ -216,10 +240,10 @@ def infer(
     type=click.Choice(["reference", "robust"]),
     default="reference",
     show_default=True,
-    help="reference reads answers exactly as KoBBQ's program, robust reads what that one misreads or gives up on.",
+    help="reference reads answers exactly as KoBBQ's program does; robust also reads what that one misreads.",
 )
 def postprocess(predictions: Path, preprocessed: Path, ooc: Path | None, parsing: Any) -> None:
-    """Read a choice out of each answer; where none can be read, the answer stays and counts as out of choice."""
+    """Read a choice out of each answer. An answer in which none can be read stays, and counts as out of choice."""
     from lmassay.evaluations.bias.kobbq.steps.postprocess import postprocess as step
 
     with progress_bar("reading answers") as advance:
@@ -238,13 +262,13 @@ def postprocess(predictions: Path, preprocessed: Path, ooc: Path | None, parsing
     cls=AbbreviatedCommand,
     epilog="Example: lmassay kobbq collect --predictions-tsv-path raw/KoBBQ_test_evaluation_1_gpt-4_predictions.tsv "
     "--preprocessed-tsv-path data/KoBBQ_test_evaluation_1.tsv --output-path out/KoBBQ_test_evaluation_1_gpt-4.tsv",
-    short_help="Step 4: letters become the texts of their choices.",
+    short_help="Step 4: replace letters by the texts of their choices.",
 )
 @click.option("--predictions-tsv-path", "predictions", type=_FILE, required=True, help="File of steps 2 and 3.")
 @click.option("--preprocessed-tsv-path", "preprocessed", type=_FILE, required=True, help="TSV file of step 1.")
 @click.option("--output-path", "output", type=_FILE, required=True, help="File for the questions with their answers.")
 def collect(predictions: Path, preprocessed: Path, output: Path) -> None:
-    """Put the answers beside the questions."""
+    """Write the questions together with their answers."""
     from lmassay.evaluations.bias.kobbq.steps.collect import collect as step
 
     with progress_bar("collecting"):
@@ -263,15 +287,15 @@ def collect(predictions: Path, preprocessed: Path, output: Path) -> None:
     "--prompt-id 1 --models gpt-4 claude-2.0",
     short_help="Step 5: accuracy and diff-bias.",
 )
-@click.option("--model-result-tsv-dir", "folder", type=_FOLDER, required=True, help="Folder of the files of step 4.")
+@click.option("--model-result-tsv-dir", "folder", type=_FOLDER, required=True, help="Folder with the files of step 4.")
 @click.option("--evaluation-result-path", "result", type=_FILE, required=True, help="File for the results.")
-@click.option("--topic", required=True, help="Beginning of the files' names, e.g. KoBBQ_test_evaluation.")
+@click.option("--topic", required=True, help="Beginning of the file names, e.g. KoBBQ_test_evaluation.")
 @click.option(
     "--test-or-all",
     "mode",
     type=click.Choice(["test", "all"]),
     required=True,
-    help="test: over rows; all: over rows within a template, then the mean over templates.",
+    help="test: over all rows; all: over the rows of each template, then the mean over templates.",
 )
 @click.option("--prompt-tsv-path", "prompts", type=_FILE, required=True, help="The file given to step 1.")
 @click.option("--prompt-id", type=int, required=True, help="The prompt given to step 1.")
@@ -279,33 +303,33 @@ def collect(predictions: Path, preprocessed: Path, output: Path) -> None:
 def evaluate(
     folder: Path, result: Path, topic: str, mode: Any, prompts: Path, prompt_id: int, models: Sequence[str]
 ) -> None:
-    """Evaluate FOLDER/TOPIC_ID_MODEL.tsv of each model; a model without a file is passed over."""
+    """Evaluate FOLDER/TOPIC_ID_MODEL.tsv of each model; a model without a file is skipped."""
     from lmassay.evaluations.bias.kobbq.pandas_output import count_series
     from lmassay.evaluations.bias.kobbq.steps import evaluate as step
 
-    found = []
+    results = []
     with progress_bar("evaluating") as advance:
         for evaluated in step.evaluate(models, folder, topic, mode, prompts, prompt_id):
-            found.append(evaluated)
-            advance(len(found), len(models))
+            results.append(evaluated)
+            advance(len(results), len(models))
             click.echo(without_controls(f"{topic}_{prompt_id} {evaluated.model}"))
-            if evaluated.lines is None:
+            if evaluated.rows is None:
                 click.echo(without_controls(f"{evaluated.path} Not Exists - Skip"))
                 warn(f"{evaluated.model} is left out: there is no file {evaluated.path}")
                 continue
             if any(evaluated.missing.values()):
                 click.echo("Nan exists")
                 click.echo(without_controls(count_series(evaluated.missing)))
-            for gap in (*evaluated.warnings, *evaluated.gaps):
-                warn(f"{evaluated.model}: {gap}")
-        step.write_results(result, found)
+            for warning in (*evaluated.warnings, *evaluated.gaps):
+                warn(f"{evaluated.model}: {warning}")
+        step.write_results(result, results)
 
 
 @kobbq.command(
     cls=ListOptionsCommand,
     epilog="Example: lmassay kobbq compare --evaluation-result-name result/KoBBQ_test "
     "--evaluation-debiased-result-name result/KoBBQ_test_debiased --prompt_ids 1 2 3 --models gpt-4",
-    short_help="Step 6: default against debiased prompts.",
+    short_help="Step 6: compare default and debiased prompts.",
 )
 @click.option("--evaluation-result-name", "default", required=True, help="Files of step 5 without _ID.tsv.")
 @click.option("--evaluation-debiased-result-name", "debiased", required=True, help="The same for debiased prompts.")
@@ -317,10 +341,10 @@ def evaluate(
     "--details",
     cls=AddedOption,
     is_flag=True,
-    help="Also print points, relative change, the overall rows, numbers of rows.",
+    help="Also print points, relative changes, the overall rows and numbers of rows.",
 )
 def compare(default: str, debiased: str, prompt_ids: Sequence[str], models: Sequence[str], details: bool) -> None:
-    """Compare the means of results; the % that it prints are percentage points."""
+    """Compare the means of two sets of results. The % in the output are percentage points, as in the original."""
     from lmassay.evaluations.bias.kobbq.steps.compare import compare as step
 
     for comparison in step(default, debiased, prompt_ids, models):
@@ -339,18 +363,23 @@ def _rate(part: int, whole: int) -> str:
 # --- the model of step 2 ----------------------------------------------------------------------------------------------
 
 
-def _spec(name: str, base_url: str | None, config: Path | None, overrides: Sequence[str]) -> dict[str, Any]:
+def _model_spec(name: str, base_url: str | None, config: Path | None, overrides: Sequence[str]) -> dict[str, Any]:
+    """Return the configuration of the model that the options of ``infer`` describe."""
     from lmassay.evaluations.bias.kobbq.steps.infer import model_spec
     from lmassay.running.config import set_value
     from lmassay.storage.yamlfile import read_mapping
 
+    spec: Any
     if config is not None:
         document, _ = read_mapping(config)
-        found = document.get("model", document)
-        spec = {"name": found} if isinstance(found, str) else found
+        spec = document.get("model", document)
+        if isinstance(spec, str):
+            spec = {"name": spec}
         if not isinstance(spec, dict) or not isinstance(spec.get("name"), str):
             raise UserError(f"{config}: model: give a name or one mapping with a name")
-        spec = spec if base_url is None else {**spec, "base_url": base_url}
+        spec = dict(spec)
+        if base_url is not None:
+            spec["base_url"] = base_url
     elif base_url is not None:
         spec = {"name": "openai", "model": name, "base_url": base_url}
     else:
@@ -359,16 +388,18 @@ def _spec(name: str, base_url: str | None, config: Path | None, overrides: Seque
         key, equals, text = override.partition("=")
         if not equals:
             raise UserError(f"--set {override}: write key=value, e.g. --set concurrency=4")
-        key, _, inner = key.strip().removeprefix("model.").partition(".")
-        value: Any = set_value(text, override)
-        if inner:
-            known = spec.get(key)
-            value = {**(known if isinstance(known, dict) else {}), inner: value}
-        spec = {**spec, key: value}
-    return spec
+        # A dotted key such as prices.input sets one entry of a mapping.
+        key, _, inner_key = key.strip().removeprefix("model.").partition(".")
+        value = set_value(text, override)
+        if inner_key:
+            outer = spec.get(key)
+            value = {**(outer if isinstance(outer, dict) else {}), inner_key: value}
+        spec[key] = value
+    return dict(spec)
 
 
-def _built(spec: dict[str, Any], budget_usd: float | None, config: Path | None) -> Model:
+def _build_model(spec: dict[str, Any], budget_usd: float | None, config: Path | None) -> Model:
+    """Build and check the model."""
     from lmassay.plugins.compatibility import as_model
     from lmassay.plugins.options import build
 
@@ -384,18 +415,19 @@ def _built(spec: dict[str, Any], budget_usd: float | None, config: Path | None) 
 
 
 def _notes(predictions: Path) -> Any:
-    """Beside the predictions: how each answer ended and how many tokens it took."""
+    """Open the file next to the predictions that says how each answer ended and how many tokens it took."""
     path = predictions.with_name(f"{predictions.name.removesuffix('.tsv')}.notes.jsonl")
     stream = path.open("a+b", buffering=0)
     if stream.tell() and path.read_bytes()[-1:] != b"\n":
-        # A crash broke the last note off; the next one gets a line of its own.
+        # A crash cut off the last note; the next one must begin on a new line.
         stream.write(b"\n")
     return stream
 
 
-def _account(told: Any, prices: Any) -> None:
-    if not told.asked:
+def _report_usage(summary: InferenceSummary, prices: Any) -> None:
+    if not summary.asked:
         return
-    cost = f", {prices.of(told.tokens_in, told.tokens_out):.4f} USD" if prices else ""
-    ends = ", ".join(f"{count} {finish}" for finish, count in sorted(told.finishes.items()))
-    say(f"{told.asked} asked ({ends}), {told.tokens_in:,} tokens in, {told.tokens_out:,} out{cost}")
+    cost = f", {prices.of(summary.tokens_in, summary.tokens_out):.4f} USD" if prices else ""
+    endings = ", ".join(f"{count} {finish}" for finish, count in sorted(summary.finishes.items()))
+    tokens = f"{summary.tokens_in:,} tokens in, {summary.tokens_out:,} out"
+    say(f"{summary.asked} asked ({endings}), {tokens}{cost}")

@@ -1,6 +1,6 @@
-"""Text as pandas writes it, for KoBBQ's programs leave their files and show their results so.
+"""Write text exactly as pandas does, because KoBBQ's programs write their files and print their results with it.
 
-A column of whole numbers with a gap comes out as floats, and cells are quoted only where they must be.
+Two of pandas' habits matter: a column of whole numbers with a gap becomes floats, and cells are quoted only if needed.
 """
 
 from __future__ import annotations
@@ -11,19 +11,23 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from lmassay.evaluations.bias.kobbq.tsv import RegularBody, TsvTable
 
-_SPECIAL = re.compile('[\t"\n\r]')
+_NEEDS_QUOTES = re.compile('[\t"\n\r]')
 _INTEGER = re.compile(r"\s*[+-]?[0-9]+\s*", re.ASCII)
 _DECIMAL = re.compile(r"\s*[+-]?(?:(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?|inf(?:inity)?)\s*", re.ASCII | re.I)
 _BOOLEAN = {"true": "True", "false": "False"}
+# Lines are put together in blocks of so many rows: fast, and never the whole file at once.
 _BLOCK = 20_000
 
 
-def retold(column: Sequence[str]) -> Sequence[str]:
-    """A column (missing cells empty) as pandas writes it after reading: numbers and truth values in its own spelling.
+def as_pandas_rewrites(column: Sequence[str]) -> Sequence[str]:
+    """Return a column as pandas writes it after reading it: numbers and booleans in its own spelling.
 
-    >>> retold(["1", "", "3"]), retold(["01", "2"]), retold(["1", "x"])
+    Missing cells are empty.
+
+    >>> as_pandas_rewrites(["1", "", "3"]), as_pandas_rewrites(["01", "2"]), as_pandas_rewrites(["1", "x"])
     (['1.0', '', '3.0'], ['1', '2'], ['1', 'x'])
     """
+    # The first cell tells whether the column can be numeric; most columns are texts and are done after one test.
     first = next(filter(None, column), "")
     if _DECIMAL.fullmatch(first):
         return _numbers(column)
@@ -33,29 +37,36 @@ def retold(column: Sequence[str]) -> Sequence[str]:
 
 
 def _numbers(column: Sequence[str]) -> Sequence[str]:
-    present = [cell for cell in column if cell]
+    present = list(filter(None, column))
     if len(present) == len(column) and all(map(_INTEGER.fullmatch, column)):
-        whole = [int(cell) for cell in column]
-        # Numbers beyond 64 bits stay text.
-        return [str(number) for number in whole] if all(-(1 << 63) <= n < 1 << 63 for n in whole) else column
+        integers = [int(cell) for cell in column]
+        # pandas keeps numbers beyond 64 bits as text.
+        if min(integers) < -(1 << 63) or max(integers) >= 1 << 63:
+            return column
+        return [str(number) for number in integers]
     if all(map(_DECIMAL.fullmatch, present)):
         return [repr(float(cell)) if cell else "" for cell in column]
     return column
 
 
 def quoted_cell(cell: str) -> str:
-    """A cell in quotes if it holds a tab, a quote or a line end; a lone carriage return would end the row too."""
-    return '"' + cell.replace('"', '""') + '"' if _SPECIAL.search(cell) else cell
+    """Quote a cell that contains a tab, a quote or a line end; a lone carriage return counts as a line end."""
+    if not _NEEDS_QUOTES.search(cell):
+        return cell
+    return '"' + cell.replace('"', '""') + '"'
 
 
 def quoted(column: Sequence[str]) -> Sequence[str]:
-    """Cells in quotes where they need them."""
-    together = "".join(column)
-    return column if not any(map(together.__contains__, '\t"\n\r')) else [quoted_cell(cell) for cell in column]
+    """Quote the cells of a column that need it."""
+    # One search over all cells is much faster than one for each, and most columns need no quotes.
+    joined = "".join(column)
+    if not any(map(joined.__contains__, '\t"\n\r')):
+        return column
+    return [quoted_cell(cell) for cell in column]
 
 
 def lines(header: Sequence[str], columns: Sequence[Sequence[str]], end: str = "\n") -> Iterator[str]:
-    """The text of a file, many lines at a time."""
+    """Yield the text of a file, many lines at a time."""
     yield "\t".join(quoted(header)) + end
     for start in range(0, len(columns[0]) if columns else 0, _BLOCK):
         part = [quoted(column[start : start + _BLOCK]) for column in columns]
@@ -63,9 +74,9 @@ def lines(header: Sequence[str], columns: Sequence[Sequence[str]], end: str = "\
 
 
 def rewritten(table: TsvTable, name: str, column: Sequence[str], *, as_is: str = "") -> Iterator[str]:
-    """The text of a table's file with one column new, in its place or behind the others, many lines at a time.
+    """Yield the text of a table's file with one column replaced, or added as the last one, many lines at a time.
 
-    The column ``as_is`` keeps its spelling even if it holds numbers.
+    The column ``as_is`` keeps its spelling even if it contains numbers.
     """
     body = table.body
     header = table.header if name in table else (*table.header, name)
@@ -73,51 +84,58 @@ def rewritten(table: TsvTable, name: str, column: Sequence[str], *, as_is: str =
         name in table
         and isinstance(body, RegularBody)
         and b'"' not in body.data
-        and all(other == name or _stays(table, other, other == as_is) for other in header)
+        and all(other == name or _is_unchanged(table, other, other == as_is) for other in header)
     ):
         yield from _spliced(table, body, header.index(name), column)
         return
-    columns = [
-        column if other == name else table.column(other) if other == as_is else retold(table.column(other))
-        for other in header
-    ]
+    columns: list[Sequence[str]] = []
+    for other in header:
+        if other == name:
+            columns.append(column)
+        elif other == as_is:
+            columns.append(table.column(other))
+        else:
+            columns.append(as_pandas_rewrites(table.column(other)))
     yield from lines(header, columns)
 
 
-def _stays(table: TsvTable, name: str, as_is: bool) -> bool:
-    """Whether a column is written as it was read."""
-    if as_is or table.words(name):
-        return not table.words(name)
+def _is_unchanged(table: TsvTable, name: str, as_is: bool) -> bool:
+    """Return True if pandas would write a column exactly as it is in the file."""
+    # A word such as NA is read as missing and written as an empty cell.
+    if table.words(name):
+        return False
+    if as_is:
+        return True
     assert isinstance(table.body, RegularBody)
-    place = table.header.index(name)
-    row = int(table.body.missing[:, place].argmin())
-    first = table.body.data[table.body.starts[row, place] : table.body.ends[row, place]].decode(errors="replace")
+    column_index = table.header.index(name)
+    row = int(table.body.missing[:, column_index].argmin())
+    start, end = table.body.starts[row, column_index], table.body.ends[row, column_index]
+    first = table.body.data[start:end].decode(errors="replace")
     if not (_DECIMAL.fullmatch(first) or first.lower() in _BOOLEAN):
         return True
     column = table.column(name)
-    return list(retold(column)) == column
+    return list(as_pandas_rewrites(column)) == column
 
 
-def _spliced(table: TsvTable, body: RegularBody, place: int, column: Sequence[str]) -> Iterator[str]:
-    """What stands before and behind the column is taken over in one piece."""
+def _spliced(table: TsvTable, body: RegularBody, column_index: int, column: Sequence[str]) -> Iterator[str]:
+    """Copy what is before and behind the column in one piece per row."""
     yield "\t".join(quoted(table.header)) + "\n"
     data = body.data
-    begins, starts = body.starts[:, 0].tolist(), body.starts[:, place].tolist()
-    ends, stops = body.ends[:, place].tolist(), body.ends[:, -1].tolist()
+    row_starts, starts = body.starts[:, 0].tolist(), body.starts[:, column_index].tolist()
+    ends, row_ends = body.ends[:, column_index].tolist(), body.ends[:, -1].tolist()
     for first in range(0, table.count, _BLOCK):
-        part = slice(first, first + _BLOCK)
-        cells = [cell.encode(errors="backslashreplace") for cell in quoted(column[part])]
-        pieces = [
-            data[begin:start] + cell + data[end:stop]
-            for begin, start, cell, end, stop in zip(
-                begins[part], starts[part], cells, ends[part], stops[part], strict=True
-            )
-        ]
+        block = slice(first, first + _BLOCK)
+        cells = [cell.encode(errors="backslashreplace") for cell in quoted(column[block])]
+        rows = []
+        spans = zip(row_starts[block], starts[block], cells, ends[block], row_ends[block], strict=True)
+        for row_start, start, cell, end, row_end in spans:
+            rows.append(data[row_start:start] + cell + data[end:row_end])
         try:
-            yield b"\n".join([*pieces, b""]).decode()
+            yield b"\n".join([*rows, b""]).decode()
         except UnicodeDecodeError:
+            # Decoding a column raises a DataError that names the line.
             for name in table.header:
-                table.column(name)  # finds the line and says so
+                table.column(name)
             raise
 
 
@@ -125,12 +143,12 @@ def _spliced(table: TsvTable, body: RegularBody, place: int, column: Sequence[st
 
 _DIGITS = 6
 _LARGE = 1e6
-_FIXED = re.compile(r"\s*[+-]?[0-9]+\.[0-9]*")
+_FIXED_POINT = re.compile(r"\s*[+-]?[0-9]+\.[0-9]*")
 _GAP = 3
 
 
 def count_series(counts: Mapping[str, int]) -> str:
-    """Whole numbers.
+    """Return whole numbers as pandas prints a Series of them.
 
     >>> count_series({"sample_id": 0, "bbq_id": 2856}).splitlines()
     ['sample_id       0', 'bbq_id       2856', 'dtype: int64']
@@ -139,30 +157,42 @@ def count_series(counts: Mapping[str, int]) -> str:
 
 
 def float_series(values: Mapping[str, float]) -> str:
-    """Numbers with six decimals, fewer if all end in zeros, in powers of ten if one would come out as nought.
+    """Return numbers as pandas prints a Series of them.
+
+    They have six decimals, fewer if all of them end in zeros, and are in scientific notation if one of them is so
+    small that it would show as zero.
 
     >>> float_series({"accuracy": 0.5, "diff-bias": -0.25}).splitlines()
     ['accuracy     0.50', 'diff-bias   -0.25', 'dtype: float64']
     """
     numbers = list(values.values())
     texts = _without_common_zeros([f"{number: .{_DIGITS}f}" for number in numbers])
-    small = any(0 < abs(number) < 10**-_DIGITS for number in numbers)
-    too_long = max(map(len, texts), default=0) > _DIGITS + 6 and any(abs(number) > _LARGE for number in numbers)
-    if small or too_long:
+    has_small = any(0 < abs(number) < 10**-_DIGITS for number in numbers)
+    has_large = any(abs(number) > _LARGE for number in numbers)
+    too_long = max(map(len, texts), default=0) > _DIGITS + 6 and has_large
+    if has_small or too_long:
         texts = [f"{number: .{_DIGITS}e}" for number in numbers]
-    shown = ["NaN" if math.isnan(number) else text for number, text in zip(numbers, texts, strict=True)]
-    return _series(list(values), shown, "float64")
+    for index, number in enumerate(numbers):
+        if math.isnan(number):
+            texts[index] = "NaN"
+    return _series(list(values), texts, "float64")
 
 
-def _without_common_zeros(texts: Sequence[str]) -> Sequence[str]:
-    fixed = [text for text in texts if _FIXED.fullmatch(text)]
-    spare = min((len(text) - len(text.rstrip("0")) for text in fixed), default=0)
-    # One decimal stays in any case.
-    spare = min(spare, _DIGITS - 1)
-    return [text[: len(text) - spare] if _FIXED.fullmatch(text) else text for text in texts]
+def _without_common_zeros(texts: Sequence[str]) -> list[str]:
+    """Remove as many trailing zeros as all fixed-point numbers have, but keep one decimal."""
+    trailing_zeros = [len(text) - len(text.rstrip("0")) for text in texts if _FIXED_POINT.fullmatch(text)]
+    removable = min(min(trailing_zeros, default=0), _DIGITS - 1)
+    shortened = []
+    for text in texts:
+        if _FIXED_POINT.fullmatch(text):
+            text = text[: len(text) - removable]
+        shortened.append(text)
+    return shortened
 
 
-def _series(names: Sequence[str], texts: Sequence[str], kind: str) -> str:
-    left, right = max(map(len, names)), max(map(len, texts))
-    rows = [f"{name:<{left}}{'':{_GAP}}{text:>{right}}" for name, text in zip(names, texts, strict=True)]
-    return "\n".join([*rows, f"dtype: {kind}"])
+def _series(names: Sequence[str], texts: Sequence[str], dtype: str) -> str:
+    name_width, text_width = max(map(len, names)), max(map(len, texts))
+    rows = []
+    for name, text in zip(names, texts, strict=True):
+        rows.append(f"{name:<{name_width}}{'':{_GAP}}{text:>{text_width}}")
+    return "\n".join([*rows, f"dtype: {dtype}"])

@@ -1,4 +1,4 @@
-"""Answers already in hand: a predictions file of KoBBQ's second step, looked up by id."""
+"""A model that looks up stored answers by id: the predictions file of KoBBQ's second step."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from lmassay.types import Generate, Response
 
 
 class Predictions(StoredAnswers):
-    """What a model answered, read from a file with the columns ``guid`` and ``raw``; nothing is asked.
+    """The answers of a model, read from a file with the columns ``guid`` and ``raw``; no model is asked.
 
     The ids are those of the questions with their rotation, e.g. ``age-001a-002-amb-bsd-0``.
     """
@@ -28,31 +28,34 @@ class Predictions(StoredAnswers):
         self.label = label or file.name.removesuffix(".tsv").removesuffix("_predictions")
 
     def check(self) -> None:
+        # Reading the answers checks the file.
         _ = self._answers
 
     def check_ids(self, ids: Sequence[str]) -> None:
-        """Raise unless there is an answer for all of these."""
-        open_keys = [key for key in ids if key not in self._answers]
-        if open_keys:
+        """Raise a DataError unless there is an answer for each of these ids."""
+        missing = [question_id for question_id in ids if question_id not in self._answers]
+        if missing:
             raise DataError(
-                f"{self._file} has no answer to {len(open_keys)} questions, the first is {open_keys[0]}; run `lmassay "
+                f"{self._file} has no answer to {len(missing)} questions, the first is {missing[0]}; run `lmassay "
                 "kobbq infer` to complete it, or give the data and rotations that it answers"
             )
 
     def notes(self) -> list[str]:
-        last = self._table.where(self._table.count - 1)
-        return [] if self._table.complete else [f"{last}: the last row has no line end; it may be cut off"]
+        if self._table.complete:
+            return []
+        last_row = self._table.where(self._table.count - 1)
+        return [f"{last_row}: the last row has no line end; it may be cut off"]
 
     def identity(self) -> Mapping[str, Any]:
         return {"name": self.name, "file": sha256(self._table.path)[:8]}
 
     def generate(self, requests: Sequence[Generate]) -> Iterator[Response]:
         for request in requests:
-            place = request.location
-            if place is None or place.key not in self._answers:
-                what = "a question without an id" if place is None else str(place.key)
-                raise DataError(f"{self._file} has no answer to {what}; run `lmassay kobbq infer` to complete it")
-            text = self._answers[str(place.key)]
+            location = request.location
+            if location is None or location.key not in self._answers:
+                question = "a question without an id" if location is None else str(location.key)
+                raise DataError(f"{self._file} has no answer to {question}; run `lmassay kobbq infer` to complete it")
+            text = self._answers[str(location.key)]
             yield Response(text, finish="stop" if text else "empty")
 
     @cached_property
@@ -61,6 +64,6 @@ class Predictions(StoredAnswers):
 
     @cached_property
     def _answers(self) -> dict[str, str]:
-        places = self._table.require_unique("guid")
+        rows = self._table.require_unique("guid")
         texts = self._table.column("raw")
-        return {guid: texts[row] for guid, row in places.items()}
+        return {guid: texts[row] for guid, row in rows.items()}

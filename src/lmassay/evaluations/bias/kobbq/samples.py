@@ -1,4 +1,4 @@
-"""KoBBQ's samples: reading them strictly, what their ids say, and names of files for models."""
+"""KoBBQ's samples: read and checked strictly, their ids taken apart, and file names for models."""
 
 from __future__ import annotations
 
@@ -19,20 +19,22 @@ from lmassay.evaluations.bias.kobbq.tsv import TsvTable, first_few, read_table
 from lmassay.storage.files import sha256
 
 UNKNOWN = "알 수 없음"
-"""How the samples say that the answer cannot be known; each prompt has its own words for it."""
+"""How the samples say that the answer cannot be known; each prompt replaces it by its own words."""
 CHOICES = 3
 SAMPLE_COLUMNS = ("sample_id", "label_annotation", "context", "question", "choices", "biased_answer", "answer")
 OPTIONAL_COLUMNS = ("bbq_id", "bbq_category", "prediction")
 BACKSPACE = "\b"
 
+# category-001a-001-amb-bsd: category, template number and version, sample number, context type, question type.
 _SAMPLE_ID = re.compile(r"([^-]+)-([0-9]+)([a-d])-([0-9]+)-(amb|dis)-(bsd|cnt)", re.ASCII)
-# A list of plain strings as Python writes it; anything else is looked at node by node.
+# A list of plain strings as Python writes it. Nearly all lists are of this form; others take the slow way.
 _PLAIN_LIST = re.compile(r"\['[^'\\\r\n]*'(?:, '[^'\\\r\n]*')*\]")
-_PLAIN_BYTES = re.compile(_PLAIN_LIST.pattern.encode())
+_PLAIN_LIST_BYTES = re.compile(_PLAIN_LIST.pattern.encode())
 _LONGEST_LIST = 100_000
-_LATIN = re.compile("[A-Za-z]")
-_UNSAFE = re.compile(r'[\x00-\x1f\x7f-\x9f/\\:*?"<>|%\ud800-\udfff]|^\.|(?<=\.)\.|[. ]$')
-_LONGEST_NAME = 120
+_LATIN_LETTER = re.compile("[A-Za-z]")
+# What some file system refuses: control and reserved characters, dots at the beginning or twice, dots at the end.
+_UNSAFE_IN_FILE_NAME = re.compile(r'[\x00-\x1f\x7f-\x9f/\\:*?"<>|%\ud800-\udfff]|^\.|(?<=\.)\.|[. ]$')
+_LONGEST_FILE_NAME = 120
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,36 +61,39 @@ class KobbqSample:
 
 
 def read_samples(path: Path) -> list[KobbqSample]:
-    """All samples of a file; any that is not in order is an error with its line."""
+    """Read all samples of a file; a row that is not valid is a DataError with its line."""
     return samples_of(read_samples_table(path))
 
 
 def read_samples_table(path: Path) -> TsvTable:
+    """Read a samples file as a table."""
     return read_table(path, "samples", SAMPLE_COLUMNS)
 
 
 def samples_of(table: TsvTable) -> list[KobbqSample]:
+    """Check the rows of a table and return them as samples."""
     ids = table.column("sample_id")
     table.require_unique("sample_id", ids)
-    labels, contexts, questions, lists, biased, answers = (table.column(name) for name in SAMPLE_COLUMNS[1:])
+    other_columns = [table.column(name) for name in SAMPLE_COLUMNS[1:]]
     samples = []
-    for row, (key, label, context, question, written, against, answer) in enumerate(
-        zip(ids, labels, contexts, questions, lists, biased, answers, strict=True)
-    ):
+    for row, cells in enumerate(zip(ids, *other_columns, strict=True)):
+        sample_id, label, context, question, choices_text, biased_answer, answer = cells
         try:
-            if _SAMPLE_ID.fullmatch(key) is None:
-                raise ValueError(f"sample_id {key} is not of the form category-001a-001-amb-bsd")
-            if not (context and question):
-                raise ValueError(f"{'question' if context else 'context'} is empty")
-            choices = parse_choices(written)
-            _check_answers(choices, against, answer)
+            if _SAMPLE_ID.fullmatch(sample_id) is None:
+                raise ValueError(f"sample_id {sample_id} is not of the form category-001a-001-amb-bsd")
+            if not context:
+                raise ValueError("context is empty")
+            if not question:
+                raise ValueError("question is empty")
+            choices = parse_choices(choices_text)
+            _check_answers(choices, biased_answer, answer)
         except ValueError as error:
             raise DataError(f"{table.where(row)}: {error}; correct the row") from None
-        samples.append(KobbqSample(key, label, context, question, choices, against, answer))
+        samples.append(KobbqSample(sample_id, label, context, question, choices, biased_answer, answer))
     return samples
 
 
-def _check_answers(choices: Sequence[str], biased: str, answer: str) -> None:
+def _check_answers(choices: Sequence[str], biased_answer: str, answer: str) -> None:
     if len(choices) != CHOICES or len(set(choices)) != CHOICES:
         raise ValueError(f"choices are {list(choices)!r}; three different texts are needed")
     if UNKNOWN not in choices:
@@ -97,34 +102,38 @@ def _check_answers(choices: Sequence[str], biased: str, answer: str) -> None:
         raise ValueError(f"none of the choices {list(choices)!r} is '{UNKNOWN}'")
     if answer not in choices:
         raise ValueError(f"answer '{answer}' is none of the choices {list(choices)!r}")
-    if biased not in choices or biased == UNKNOWN:
-        raise ValueError(f"biased_answer '{biased}' is none of the two persons in {list(choices)!r}")
+    if biased_answer not in choices or biased_answer == UNKNOWN:
+        raise ValueError(f"biased_answer '{biased_answer}' is none of the two persons in {list(choices)!r}")
 
 
 @lru_cache(maxsize=1 << 15)
 def parse_choices(text: str) -> tuple[str, ...]:
-    """The strings of a list as Python writes it. It is data: it is taken apart, never evaluated.
+    """Return the strings of a list as Python writes it. The original calls ``eval``; here nothing is evaluated.
 
     >>> parse_choices("['손자', '할머니', '알 수 없음']")
     ('손자', '할머니', '알 수 없음')
     """
     if _PLAIN_LIST.fullmatch(text):
         return tuple(text[2:-2].split("', '"))
+    node: ast.expr | None
     try:
         node = ast.parse(text[:_LONGEST_LIST].strip(), mode="eval").body
     except (SyntaxError, ValueError, MemoryError, RecursionError):
         node = None
     if isinstance(node, ast.List) and len(text) <= _LONGEST_LIST:
-        values = [part.value if isinstance(part, ast.Constant) else None for part in node.elts]
-        if all(isinstance(value, str) for value in values):
-            return tuple(cast("list[str]", values))
-    shown = text if len(text) <= 80 else text[:77] + "..."
-    raise ValueError(f"choices is not a list of strings but {shown}")
+        values = []
+        for element in node.elts:
+            if isinstance(element, ast.Constant) and isinstance(element.value, str):
+                values.append(element.value)
+        if len(values) == len(node.elts):
+            return tuple(values)
+    excerpt = text if len(text) <= 80 else text[:77] + "..."
+    raise ValueError(f"choices is not a list of strings but {excerpt}")
 
 
 def parse_choice_bytes(text: bytes) -> tuple[bytes, ...]:
-    """The same for what has not been decoded."""
-    if _PLAIN_BYTES.fullmatch(text):
+    """Do the same for a list that has not been decoded."""
+    if _PLAIN_LIST_BYTES.fullmatch(text):
         return tuple(text[2:-2].split(b"', '"))
     return tuple(choice.encode() for choice in parse_choices(text.decode()))
 
@@ -133,7 +142,7 @@ def parse_choice_bytes(text: bytes) -> tuple[bytes, ...]:
 
 
 def kobbq_items(path: Path) -> BiasDataset:
-    """The samples of a file as items, with the defects that are known of them."""
+    """Read the samples of a file as items, with notes on the known defects of the data."""
     table = read_samples_table(path)
     samples = samples_of(table)
     return BiasDataset(
@@ -165,39 +174,49 @@ def _item(sample: KobbqSample) -> BiasItem:
 
 
 def defects(samples: Sequence[KobbqSample]) -> Iterator[str]:
-    """What is wrong with the data themselves, counted; nothing of it is changed."""
-    marked = [s for s in samples if BACKSPACE in s.context or BACKSPACE in s.question]
-    if marked:
-        yield f"{len(marked)} of {len(samples)} samples hold a control character (U+0008) in context or question"
-    asked = Counter((s.context, s.question) for s in samples)
-    repeated = len(samples) - len(asked)
+    """Describe and count what is wrong with the data themselves; the samples stay as they are."""
+    with_backspace = 0
+    questions: Counter[tuple[str, str]] = Counter()
+    nested: list[str] = []
+    with_latin: set[str] = set()
+    for sample in samples:
+        with_backspace += BACKSPACE in sample.context or BACKSPACE in sample.question
+        questions[sample.context, sample.question] += 1
+        short, long = sorted(set(sample.choices) - {UNKNOWN}, key=len)
+        if short in long:
+            nested.append(f"{short}/{long}")
+        with_latin.update(person for person in (short, long) if _LATIN_LETTER.search(person))
+    if with_backspace:
+        yield f"{with_backspace} of {len(samples)} samples have a control character (U+0008) in context or question"
+    repeated = len(samples) - len(questions)
     if repeated:
         yield f"{repeated} of {len(samples)} samples repeat the context and question of another"
-    people = [sorted(set(s.choices) - {UNKNOWN}, key=len) for s in samples]
-    nested = [f"{short}/{long}" for short, long in people if short in long]
     if nested:
         yield f"{len(nested)} samples have a choice that contains another: {first_few(sorted(set(nested)), 4)}"
-    latin = sorted({choice for pair in people for choice in pair if _LATIN.search(choice)})
-    if latin:
-        yield f"choices with Latin letters, which can be taken for the letter of a choice: {', '.join(latin)}"
+    if with_latin:
+        listed = ", ".join(sorted(with_latin))
+        yield f"choices with Latin letters, which can be mistaken for the letter of a choice: {listed}"
 
 
 # --- names of files ---------------------------------------------------------------------------------------------------
 
 
 def file_name_of(model: str) -> str:
-    """A model's name as part of a file name: no two models share one.
+    """Return a model's name as part of a file name, so that no two models share one.
 
-    Plain names stay as they are. What a file system may object to is written as its code, and a name that is too long
-    ends in a digest of all of it.
+    Plain names stay as they are. Characters that a file system may refuse are written as their UTF-8 codes, and a name
+    that is too long ends in a digest of all of it.
 
     >>> file_name_of("gpt-3.5-turbo"), file_name_of("org/model"), file_name_of("../x")
     ('gpt-3.5-turbo', 'org%2Fmodel', '%2E%2E%2Fx')
     """
-    name = _UNSAFE.sub(
-        lambda found: "".join(f"%{byte:02X}" for byte in found[0].encode("utf-8", "surrogatepass")), model
-    )
-    if not name or len(name.encode()) > _LONGEST_NAME:
+
+    def percent_encoded(match: re.Match[str]) -> str:
+        return "".join(f"%{byte:02X}" for byte in match[0].encode("utf-8", "surrogatepass"))
+
+    file_name = _UNSAFE_IN_FILE_NAME.sub(percent_encoded, model)
+    if not file_name or len(file_name.encode()) > _LONGEST_FILE_NAME:
         digest = hashlib.sha256(model.encode("utf-8", "surrogatepass")).hexdigest()[:16]
-        name = f"{name.encode()[: _LONGEST_NAME - 20].decode('utf-8', 'ignore')}%~{digest}"
-    return name
+        beginning = file_name.encode()[: _LONGEST_FILE_NAME - 20].decode("utf-8", "ignore")
+        file_name = f"{beginning}%~{digest}"
+    return file_name

@@ -1,6 +1,6 @@
-"""Tab-separated files as KoBBQ's programs read them: strict about form, quick on large files.
+"""Read tab-separated files as KoBBQ's programs do, but with strict checks, and fast on large files.
 
-The originals read with pandas, for which words such as ``NA`` mean that there is no value. The same is done here.
+The originals use pandas, which reads words such as ``NA`` as missing values. The same is done here.
 """
 
 from __future__ import annotations
@@ -24,18 +24,22 @@ MISSING = frozenset(
 )
 """Cells that pandas reads as "no value"."""
 _MISSING_BYTES = frozenset(word.encode() for word in MISSING)
-_LONGEST_WORD = max(map(len, _MISSING_BYTES))
+_LONGEST_MISSING_WORD = max(map(len, _MISSING_BYTES))
 _BOM = b"\xef\xbb\xbf"
-# A cell and what ends it; a quote counts only at its beginning, as with csv and pandas.
+# A cell and the separator behind it; a quote counts only at the beginning of a cell, as in csv and pandas.
 _CELL = re.compile(rb'(?:"([^"]*(?:""[^"]*)*)"([^\t\n\r]*)|((?!")[^\t\n\r]*))(\t|\r\n|\n|\r|\Z)')
 _QUOTED = re.compile(rb'"([^"]*(?:""[^"]*)*)"')
 _TAB, _FEED, _RETURN, _QUOTE = b'\t\n\r"'
+# The file is searched in blocks of so many bytes.
 _BLOCK = 1 << 18
 
 
 @dataclass(frozen=True, slots=True)
 class RegularBody:
-    """The body of a file whose rows all have as many cells as the header: cells are cut out when asked for."""
+    """The body of a file whose rows all have as many cells as the header.
+
+    Only the positions of the cells are kept (rows × columns); a column is cut out of the data when it is needed.
+    """
 
     data: bytes
     starts: NDArray[np.int64]
@@ -44,52 +48,60 @@ class RegularBody:
     quoted: NDArray[np.bool_] | None
     """Which cells are quoted; None if there are none."""
 
-    def columns(self, places: Sequence[int]) -> list[list[bytes]]:
-        # Row by row, so that the data are gone through once.
-        spans = map(slice, self.starts[:, places].ravel().tolist(), self.ends[:, places].ravel().tolist())
+    def columns(self, indices: Sequence[int]) -> list[list[bytes]]:
+        """Return the cells of several columns; missing ones are empty."""
+        # Row by row over all columns, so that the data are read from beginning to end only once.
+        spans = map(slice, self.starts[:, indices].ravel().tolist(), self.ends[:, indices].ravel().tolist())
         cells = list(map(self.data.__getitem__, spans))
-        found = [cells[number :: len(places)] for number in range(len(places))]
-        for place, column in zip(places, found, strict=True):
+        columns = [cells[offset :: len(indices)] for offset in range(len(indices))]
+        for index, column in zip(indices, columns, strict=True):
             if self.quoted is not None:
-                for row in self.quoted[:, place].nonzero()[0].tolist():
+                for row in self.quoted[:, index].nonzero()[0].tolist():
                     column[row] = _unquoted(column[row])
-            for row in self.words(place):
+            for row in self.words(index):
                 column[row] = b""
-        return found
+        return columns
 
-    def words(self, place: int) -> list[int]:
-        """The rows in which a column holds a word that means "missing"."""
-        words = self.missing[:, place] & (self.starts[:, place] < self.ends[:, place])
+    def words(self, index: int) -> list[int]:
+        """Return the rows in which a column has a word that means "missing"."""
+        has_word = self.missing[:, index] & (self.starts[:, index] < self.ends[:, index])
         if self.quoted is not None:
-            # Two quotes and nothing between them are no word.
-            words &= ~self.quoted[:, place] | (self.ends[:, place] - self.starts[:, place] > 2)
-        found: list[int] = words.nonzero()[0].tolist()
-        return found
+            # Two quotes with nothing between them are an empty cell, not a word.
+            has_word &= ~self.quoted[:, index] | (self.ends[:, index] - self.starts[:, index] > 2)
+        rows: list[int] = has_word.nonzero()[0].tolist()
+        return rows
 
     def line(self, row: int) -> int:
+        """Return the line on which a row begins."""
         return 1 + self.data.count(b"\n", 0, self.starts[row, 0])
 
 
 @dataclass(frozen=True, slots=True)
 class ScannedBody:
-    """The body of any other file: its columns, and the line that each row begins on."""
+    """The body of a file with irregular rows: its columns, and the line on which each row begins."""
 
     texts: Sequence[Sequence[bytes]]
     lines: Sequence[int]
 
-    def columns(self, places: Sequence[int]) -> list[list[bytes]]:
-        return [[b"" if cell in _MISSING_BYTES else cell for cell in self.texts[place]] for place in places]
+    def columns(self, indices: Sequence[int]) -> list[list[bytes]]:
+        """Return the cells of several columns; missing ones are empty."""
+        columns = []
+        for index in indices:
+            columns.append([b"" if cell in _MISSING_BYTES else cell for cell in self.texts[index]])
+        return columns
 
-    def words(self, place: int) -> list[int]:
-        return [row for row, cell in enumerate(self.texts[place]) if cell and cell in _MISSING_BYTES]
+    def words(self, index: int) -> list[int]:
+        """Return the rows in which a column has a word that means "missing"."""
+        return [row for row, cell in enumerate(self.texts[index]) if cell and cell in _MISSING_BYTES]
 
     def line(self, row: int) -> int:
+        """Return the line on which a row begins."""
         return self.lines[row]
 
 
 @dataclass(frozen=True, slots=True)
 class TsvTable:
-    """A file with a header; a cell that means "missing" is empty."""
+    """A file with a header; its columns are decoded when they are needed, and missing cells are empty."""
 
     path: Path
     header: tuple[str, ...]
@@ -102,60 +114,64 @@ class TsvTable:
         return name in self.header
 
     def line(self, row: int) -> int:
-        """The line on which a row begins."""
+        """Return the line on which a row begins."""
         return self.body.line(row)
 
     def where(self, row: int) -> str:
-        """For messages: the file and the line of a row."""
+        """Return the file and the line of a row, for messages."""
         return f"{self.path}, line {self.line(row)}"
 
     def cells(self, name: str) -> list[bytes]:
-        """A column as it stands in the file."""
+        """Return a column as undecoded bytes."""
         return self.columns(name)[0]
 
     def columns(self, *names: str) -> list[list[bytes]]:
-        """Several columns as they stand in the file."""
+        """Return several columns as undecoded bytes."""
         return self.body.columns([self.header.index(name) for name in names])
 
     def column(self, name: str) -> list[str]:
-        """A column as text."""
+        """Return a column as text; a cell that is not UTF-8 is a DataError with its line."""
         cells = self.cells(name)
         try:
-            # All at once, unless a cell holds a line end itself.
+            # Decoding all cells at once is fastest; it works unless a cell contains a line end itself.
             texts = b"\n".join(cells).decode().split("\n")
-            return texts if len(texts) == len(cells) else [cell.decode() for cell in cells]
+            if len(texts) == len(cells):
+                return texts
+            return [cell.decode() for cell in cells]
         except UnicodeDecodeError:
             raise self._undecodable(name, cells) from None
 
     def missing(self) -> list[int]:
-        """How many cells of each column are missing."""
+        """Return how many cells of each column are missing."""
         if isinstance(self.body, RegularBody):
             return [int(number) for number in self.body.missing.sum(axis=0)]
         return [self.cells(name).count(b"") for name in self.header]
 
     def words(self, name: str) -> int:
-        """How many cells of a column hold a word that means "missing"."""
+        """Return how many cells of a column have a word that means "missing"."""
         return len(self.body.words(self.header.index(name)))
 
     def require_unique(self, name: str, texts: Sequence[str] | None = None) -> dict[str, int]:
-        """Value → row of a column; raise if a value is missing or stands twice."""
+        """Return value → row of a column; raise a DataError if a value is missing or occurs twice."""
         texts = self.column(name) if texts is None else texts
-        places = {text: row for row, text in enumerate(texts)}
-        if "" in places:
-            raise DataError(f"{self.where(places[''])}: {name} is empty; every row needs one")
-        if len(places) < len(texts):
-            second = next(row for row, text in enumerate(texts) if places[text] != row)
-            first, last = self.line(second), self.line(places[texts[second]])
-            raise DataError(f"{self.path}: {name} {texts[second]} stands twice, on lines {first} and {last}; keep one")
-        return places
+        row_of = {text: row for row, text in enumerate(texts)}
+        if "" in row_of:
+            raise DataError(f"{self.where(row_of[''])}: {name} is empty; every row needs one")
+        if len(row_of) < len(texts):
+            # The dictionary has the last row of each value, so the first row that is not its own is a repetition.
+            first_row = next(row for row, text in enumerate(texts) if row_of[text] != row)
+            value = texts[first_row]
+            lines = f"{self.line(first_row)} and {self.line(row_of[value])}"
+            raise DataError(f"{self.path}: {name} {value} is there twice, on lines {lines}; keep one")
+        return row_of
 
     def _undecodable(self, name: str, cells: Sequence[bytes]) -> DataError:
         for row, cell in enumerate(cells):
             try:
                 cell.decode()
             except UnicodeDecodeError as error:
-                found = f"byte 0x{cell[error.start]:02x} in column {name} is not UTF-8"
-                return DataError(f"{self.where(row)}: {found}; convert the file, e.g. iconv -f cp949 -t utf-8")
+                problem = f"byte 0x{cell[error.start]:02x} in column {name} is not UTF-8"
+                return DataError(f"{self.where(row)}: {problem}; convert the file, e.g. iconv -f cp949 -t utf-8")
         return DataError(f"{self.path}: column {name} is not UTF-8; convert the file, e.g. iconv -f cp949 -t utf-8")
 
 
@@ -174,17 +190,17 @@ def read_table(
         raise DataError(f"the {role} file {path} cannot be read: {error.strerror or error}") from error
     data = data.removeprefix(_BOM)
     if b"\0" in data:
-        raise DataError(
-            f"{path}, line {data.count(10, 0, data.index(0)) + 1}: a NUL byte; the {role} file is damaged, or is no "
-            "UTF-8 text"
-        )
+        line = data.count(b"\n", 0, data.index(0)) + 1
+        raise DataError(f"{path}, line {line}: a NUL byte; the {role} file is damaged or not UTF-8 text")
     if not data or data.isspace():
         raise DataError(f"the {role} file {path} is empty; it needs a header and rows")
     complete = data.endswith((b"\n", b"\r"))
     header, start = _header(path, data)
     _check_header(path, role, header, required)
-    least = len(header) - (header[-1] == may_lack)
-    body = _regular(data, start, len(header)) or _scanned(path, data, start, len(header), least, remedy)
+    smallest_width = len(header) - (header[-1] == may_lack)
+    body: RegularBody | ScannedBody | None = _regular_body(data, start, len(header))
+    if body is None:
+        body = _scanned_body(path, data, start, len(header), smallest_width, remedy)
     count = len(body.lines) if isinstance(body, ScannedBody) else len(body.starts)
     if not count:
         raise DataError(f"the {role} file {path} has a header but no rows")
@@ -192,7 +208,7 @@ def read_table(
 
 
 def _header(path: Path, data: bytes) -> tuple[tuple[str, ...], int]:
-    """The names of the columns, and where the body starts."""
+    """Return the names of the columns, and the position at which the body starts."""
     names, start = _quoted_record(path, data, 0, 1, "add the quote to the header")
     try:
         return tuple(name.decode() for name in names), start
@@ -203,15 +219,15 @@ def _header(path: Path, data: bytes) -> tuple[tuple[str, ...], int]:
 def _check_header(path: Path, role: str, header: Sequence[str], required: Iterable[str]) -> None:
     for name in required:
         if name not in header:
-            have = did_you_mean(name, header) if len(header) > 1 else "; are its columns separated by tabs?"
-            raise DataError(f"{path}, line 1: the {role} file has no column '{name}'{have}")
-    double = next((name for place, name in enumerate(header) if name in header[:place]), None)
-    if double is not None:
-        raise DataError(f"{path}, line 1: column '{double}' stands twice in the header; rename or remove one")
+            hint = did_you_mean(name, header) if len(header) > 1 else "; are its columns separated by tabs?"
+            raise DataError(f"{path}, line 1: the {role} file has no column '{name}'{hint}")
+    for index, name in enumerate(header):
+        if name in header[:index]:
+            raise DataError(f"{path}, line 1: column '{name}' is there twice in the header; rename or remove one")
 
 
-def _regular(data: bytes, start: int, width: int) -> RegularBody | None:
-    """None unless every line from ``start`` has ``width`` cells."""
+def _regular_body(data: bytes, start: int, width: int) -> RegularBody | None:
+    """Find all cells at once with numpy; None unless every line from ``start`` has ``width`` cells."""
     import numpy as np
 
     if not data.endswith(b"\n"):
@@ -220,19 +236,20 @@ def _regular(data: bytes, start: int, width: int) -> RegularBody | None:
     spans = _quoted_spans(data, start)
     if spans is None:
         return None
-    separators = _positions(codes, start, spans)
-    found = codes[separators]
-    returns = separators[found == _RETURN]
+    separators = _separator_positions(codes, start, spans)
+    kinds = codes[separators]
+    returns = separators[kinds == _RETURN]
     if len(returns):
         # A carriage return belongs to the line feed behind it; alone it would end a row.
         if (codes[returns + 1] != _FEED).any():
             return None
-        separators = separators[found != _RETURN]
-        found = codes[separators]
-    if not len(found) or len(found) % width:
+        separators = separators[kinds != _RETURN]
+        kinds = codes[separators]
+    if not len(kinds) or len(kinds) % width:
         return None
-    found = found.reshape(-1, width)
-    if (found[:, :-1] != _TAB).any() or (found[:, -1] != _FEED).any():
+    # A regular row has tabs between its cells and a line feed behind the last one.
+    kinds = kinds.reshape(-1, width)
+    if (kinds[:, :-1] != _TAB).any() or (kinds[:, -1] != _FEED).any():
         return None
     ends = separators.reshape(-1, width)
     starts = np.empty_like(ends)
@@ -240,141 +257,151 @@ def _regular(data: bytes, start: int, width: int) -> RegularBody | None:
     starts[0, 0] = start
     if len(returns):
         ends[:, -1] -= codes[ends[:, -1] - 1] == _RETURN
-    missing = _missing(data, codes, starts, ends)
+    missing = _missing_cells(data, codes, starts, ends)
     quoted = codes[starts] == _QUOTE if spans else None
     if quoted is not None:
-        for row, place in zip(*(axis.tolist() for axis in quoted.nonzero()), strict=True):
-            missing[row, place] = _unquoted(data[starts[row, place] : ends[row, place]]) in _MISSING_BYTES
+        for row, index in np.argwhere(quoted).tolist():
+            missing[row, index] = _unquoted(data[starts[row, index] : ends[row, index]]) in _MISSING_BYTES
     return RegularBody(data, starts, ends, missing, quoted)
 
 
 def _quoted_spans(data: bytes, start: int) -> list[tuple[int, int]] | None:
-    """Where the quoted cells are; None if one of them has no end."""
+    """Return where the quoted cells begin and end; None if one of them has no end."""
     spans = []
-    place = data.find(b'"', start)
-    while place >= 0:
-        end = place + 1
-        if place == start or data[place - 1] in b"\t\n\r":
-            cell = _QUOTED.match(data, place)
+    position = data.find(b'"', start)
+    while position >= 0:
+        end = position + 1
+        # A quote inside a cell is an ordinary character.
+        if position == start or data[position - 1] in b"\t\n\r":
+            cell = _QUOTED.match(data, position)
             if cell is None:
                 return None
             end = cell.end()
-            spans.append((place, end))
-        place = data.find(b'"', end)
+            spans.append((position, end))
+        position = data.find(b'"', end)
     return spans
 
 
 def _unquoted(cell: bytes) -> bytes:
-    found = _QUOTED.match(cell)
-    assert found is not None
-    return found[1].replace(b'""', b'"') + cell[found.end() :]
+    match = _QUOTED.match(cell)
+    assert match is not None
+    # As in pandas, what follows the closing quote belongs to the cell.
+    return match[1].replace(b'""', b'"') + cell[match.end() :]
 
 
-def _positions(codes: NDArray[np.uint8], start: int, spans: Sequence[tuple[int, int]]) -> NDArray[np.int64]:
-    """Where tabs, line feeds and carriage returns are, but for those in quoted cells."""
+def _separator_positions(codes: NDArray[np.uint8], start: int, spans: Sequence[tuple[int, int]]) -> NDArray[np.int64]:
+    """Return the positions of tabs, line feeds and carriage returns, except those in quoted cells."""
     import numpy as np
 
-    found = []
-    # Block by block, since fresh memory costs more than the search.
+    blocks = []
+    # Block by block, because allocating memory for the whole file takes longer than the search.
     for begin in range(start, len(codes), _BLOCK):
-        places = np.flatnonzero(codes[begin : begin + _BLOCK] <= _RETURN)
-        places += begin
-        found.append(places)
-    positions = np.concatenate(found) if found else np.empty(0, np.int64)
-    # Other characters up to there are rare (U+0008 is in the data).
-    at = codes[positions]
-    wanted = (at == _TAB) | (at == _FEED) | (at == _RETURN)
+        # One comparison instead of three: the separators are the codes 9, 10 and 13.
+        block_positions = np.flatnonzero(codes[begin : begin + _BLOCK] <= _RETURN)
+        block_positions += begin
+        blocks.append(block_positions)
+    positions = np.concatenate(blocks) if blocks else np.empty(0, np.int64)
+    # Other control characters are rare, but KoBBQ's data contain U+0008.
+    kinds = codes[positions]
+    is_separator = (kinds == _TAB) | (kinds == _FEED) | (kinds == _RETURN)
     if spans:
         for first, last in np.searchsorted(positions, spans).tolist():
-            wanted[first:last] = False
-    return positions if wanted.all() else positions[wanted]
+            is_separator[first:last] = False
+    return positions if is_separator.all() else positions[is_separator]
 
 
-def _missing(
+def _missing_cells(
     data: bytes, codes: NDArray[np.uint8], starts: NDArray[np.int64], ends: NDArray[np.int64]
 ) -> NDArray[np.bool_]:
     import numpy as np
 
     lengths = ends - starts
     missing: NDArray[np.bool_] = lengths == 0
-    # Only what begins with the two bytes of such a word is looked at closely.
+    # Only short cells that begin with the first two bytes of a missing word are compared in Python.
     beginnings = np.zeros(1 << 16, dtype=bool)
     beginnings[[word[0] << 8 | word[1] for word in _MISSING_BYTES if word]] = True
-    short = np.flatnonzero((lengths > 1) & (lengths <= _LONGEST_WORD))
+    short = np.flatnonzero((lengths > 1) & (lengths <= _LONGEST_MISSING_WORD))
     begin = starts.ravel()[short]
     pairs = codes[begin].astype(np.uint16) << 8 | codes[begin + 1]
-    for place in short[beginnings[pairs]].tolist():
-        if data[starts.flat[place] : ends.flat[place]] in _MISSING_BYTES:
-            missing.flat[place] = True
+    for index in short[beginnings[pairs]].tolist():
+        if data[starts.flat[index] : ends.flat[index]] in _MISSING_BYTES:
+            missing.flat[index] = True
     return missing
 
 
-def _scanned(path: Path, data: bytes, start: int, width: int, least: int, remedy: str) -> ScannedBody:
+def _scanned_body(path: Path, data: bytes, start: int, width: int, smallest_width: int, remedy: str) -> ScannedBody:
+    """Read row by row, with an error for the first row that does not fit the header."""
     rows: list[list[bytes]] = []
     lines: list[int] = []
-    for line, row in _records(path, data, start, remedy):
+    for line, row in _read_records(path, data, start, remedy):
         rows.append(row)
         lines.append(line)
     if set(map(len, rows)) - {width}:
-        _check_widths(path, rows, lines, width, least, remedy)
+        _check_widths(path, rows, lines, width, smallest_width, remedy)
     return ScannedBody(list(zip(*rows, strict=True)), lines)
 
 
 def _check_widths(
-    path: Path, rows: Sequence[list[bytes]], lines: Sequence[int], width: int, least: int, remedy: str
+    path: Path, rows: Sequence[list[bytes]], lines: Sequence[int], width: int, smallest_width: int, remedy: str
 ) -> None:
-    """Raise for the first row that is too short or too long; what may be lacking is filled in."""
-    for place, row in enumerate(rows):
-        if least <= len(row) < width:
+    """Raise for the first row that is too short or too long; add the last cells that a row may lack."""
+    for index, row in enumerate(rows):
+        if smallest_width <= len(row) < width:
             row += [b""] * (width - len(row))
         if len(row) == width:
             continue
-        counted = f"{path}, line {lines[place]}: the row has {len(row)} cells, the header {width}"
+        problem = f"{path}, line {lines[index]}: the row has {len(row)} cells, the header {width}"
         if len(row) > width:
-            raise DataError(f"{counted}; correct it: cells are separated by single tabs")
-        raise DataError(f"{counted}{': it was cut off' if place == len(rows) - 1 else ''}; {remedy}")
+            raise DataError(f"{problem}; correct it: cells are separated by single tabs")
+        if index == len(rows) - 1:
+            problem += ": it was cut off"
+        raise DataError(f"{problem}; {remedy}")
 
 
-def _records(path: Path, data: bytes, start: int, remedy: str) -> Iterator[tuple[int, list[bytes]]]:
-    """(line, cells) of each row; empty lines are left out."""
-    place, line = start, 1 + data.count(b"\n", 0, start)
-    while place < len(data):
-        stop = data.find(b"\n", place)
-        stop = len(data) if stop < 0 else stop
-        text = data[place:stop]
+def _read_records(path: Path, data: bytes, start: int, remedy: str) -> Iterator[tuple[int, list[bytes]]]:
+    """Yield (line, cells) of each row; empty lines are left out."""
+    position, line = start, 1 + data.count(b"\n", 0, start)
+    while position < len(data):
+        stop = data.find(b"\n", position)
+        if stop < 0:
+            stop = len(data)
+        text = data[position:stop]
         if b'"' in text and (text[:1] == b'"' or b'\t"' in text or b'\r"' in text):
-            cells, end = _quoted_record(path, data, place, line, remedy)
+            cells, end = _quoted_record(path, data, position, line, remedy)
             yield line, cells
-            line += data.count(b"\n", place, end)
-            place = end
+            line += data.count(b"\n", position, end)
+            position = end
             continue
         if text[-1:] == b"\r":
             text = text[:-1]
-        for part in text.split(b"\r") if b"\r" in text else (text,):
+        # A lone carriage return ends a row, too.
+        for part in text.split(b"\r"):
             row = part.split(b"\t")
             if len(row) > 1 or part.strip(b" "):
                 yield line, row
-        place, line = stop + 1, line + 1
+        position, line = stop + 1, line + 1
 
 
-def _quoted_record(path: Path, data: bytes, place: int, line: int, remedy: str) -> tuple[list[bytes], int]:
+def _quoted_record(path: Path, data: bytes, position: int, line: int, remedy: str) -> tuple[list[bytes], int]:
+    """Return the cells of a row that may contain quotes, and the position behind it."""
     cells = []
     while True:
-        found = _CELL.match(data, place)
-        if found is None:
+        match = _CELL.match(data, position)
+        if match is None:
             raise DataError(f"{path}, line {line}: a quoted cell begins in this row and has no end; {remedy}")
-        quoted, tail, simple, separator = found.groups()
+        quoted, tail, simple, separator = match.groups()
         cells.append(simple if quoted is None else quoted.replace(b'""', b'"') + tail)
-        place = found.end()
+        position = match.end()
         if separator != b"\t":
-            return cells, place
+            return cells, position
 
 
-def first_few(texts: Sequence[str], most: int = 3) -> str:
-    """Some of many for a message.
+def first_few(texts: Sequence[str], limit: int = 3) -> str:
+    """Return the first few of many texts for a message.
 
     >>> first_few(["a", "b", "c", "d", "e"])
     'a, b, c and 2 more'
     """
-    more = len(texts) - most
-    return ", ".join(texts[:most]) + (f" and {more} more" if more > 0 else "")
+    listed = ", ".join(texts[:limit])
+    remaining = len(texts) - limit
+    return f"{listed} and {remaining} more" if remaining > 0 else listed

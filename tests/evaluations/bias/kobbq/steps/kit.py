@@ -76,7 +76,7 @@ class Work:
         self.postprocess()
         self.collect()
         (found,) = self.evaluate(mode)
-        return dict(zip(METRICS, found.lines[0].values, strict=True))
+        return dict(zip(METRICS, found.rows[0].values, strict=True))
 
 
 def write(path, header, rows, end="\n"):

@@ -97,7 +97,7 @@ def test_a_row_that_a_crash_broke_off_is_asked_again_and_no_other(data, cut):
         server.bodies.clear()
         done, _ = infer(data, server)
         assert done.returncode == 0, done.stderr
-        assert "was broken off; it is asked again" in done.stderr
+        assert "was cut off; the question is asked again" in done.stderr
         assert len(server.bodies) == 1
     assert [row[2] for row in rows(path)[1:]] == [q[-1] for q in QUESTIONS]
 
@@ -229,12 +229,12 @@ def test_model_names_with_slashes_stay_inside_the_folder(data):
 @pytest.mark.parametrize(
     ("content", "why"),
     [
-        (b"{", "is no file of"),
-        (b"[]", "is no file of"),
+        (b"{", "is not a file of"),
+        (b"[]", "is not a file of"),
         (b'{"prefix": "x", "data": []}', "has no questions"),
         (b'{"prefix": "x", "data": [["q", "A", "id"], ["q", "A", "id"]]}', "occurs twice"),
-        (b'{"prefix": 1, "data": [["q", "A", "id"]]}', "is no file of"),
-        (b"\xff\xfe", "is no file of"),
+        (b'{"prefix": 1, "data": [["q", "A", "id"]]}', "is not a file of"),
+        (b"\xff\xfe", "is not a file of"),
     ],
 )
 def test_a_file_that_is_not_of_the_first_step_is_refused(tmp_path, content, why):

@@ -58,7 +58,7 @@ def test_a_file_without_ambiguous_rows_does_not_crash(work):
     rows = [row for row in read(work.collected) if "-dis-" in row["sample_id"]]
     write(work.collected, list(rows[0]), [list(row.values()) for row in rows])
     for mode in ("test", "all"):
-        values = work.evaluate(mode)[0].lines[0].values
+        values = work.evaluate(mode)[0].rows[0].values
         assert [math.isnan(value) for value in values] == [False, True, False, True, False]
     assert "\tnan\t1.0\tnan\t0.0\r\n" in work.results.read_bytes().decode()
 
@@ -68,7 +68,7 @@ def test_ids_without_rotation_work(work, mode):
     rows = [{**row, "prediction": row["biased_answer"]} for row in read(work.samples)]
     work.collected.parent.mkdir()
     write(work.collected, list(rows[0]), [list(row.values()) for row in rows])
-    assert work.evaluate(mode)[0].lines[0].values == (0.0, 0.0, 0.5, 1.0, 1.0)
+    assert work.evaluate(mode)[0].rows[0].values == (0.0, 0.0, 0.5, 1.0, 1.0)
 
 
 def test_ids_of_both_forms_work(work):
@@ -76,7 +76,7 @@ def test_ids_of_both_forms_work(work):
     rows = read(work.collected)
     rows[3]["sample_id"] = rows[3]["sample_id"].rpartition("-")[0]
     write(work.collected, list(rows[0]), [list(row.values()) for row in rows])
-    assert work.evaluate("all")[0].lines[0].values == (0.0, 1.0, 1.0, 0.0, 0.0)
+    assert work.evaluate("all")[0].rows[0].values == (0.0, 1.0, 1.0, 0.0, 0.0)
 
 
 # --- the files --------------------------------------------------------------------------------------------------------
@@ -132,7 +132,7 @@ def test_answers_that_mean_missing_are_empty_and_told(work):
     work.answer(lambda row: "None" if row["sample_id"].endswith("0") else "")
     done = work.postprocess()
     assert done.out_of_choice == 24
-    assert "8 answers are a word that stands for a missing value" in done.warnings[0]
+    assert "8 answers are a word that pandas reads as a missing value" in done.warnings[0]
     assert {(row["raw"], row["prediction"]) for row in read(work.predictions)} == {("", "")}
 
 
@@ -201,5 +201,5 @@ def test_a_model_with_a_slash_has_its_file(work):
     work.through("A")
     work.collected.rename(work.collected.with_name("topic_1_org%2Fmodel.tsv"))
     found = work.evaluate(models=["org/model", "none"])
-    assert [(one.model, one.lines is None) for one in found] == [("org/model", False), ("none", True)]
+    assert [(one.model, one.rows is None) for one in found] == [("org/model", False), ("none", True)]
     assert work.results.read_text(encoding="utf-8").splitlines()[1].startswith("org/model\toverall\t")

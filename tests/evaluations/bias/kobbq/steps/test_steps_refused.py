@@ -29,7 +29,7 @@ def test_an_absent_prompt_is_refused_before_anything_is_written(work):
 
 def test_a_preprocessed_file_is_no_samples_file(work):
     work.preprocess()
-    with pytest.raises(DataError, match="has a column 'A' already"):
+    with pytest.raises(DataError, match="already has a column 'A'"):
         preprocess(work.questions, work.prompts, 1, tsv_path=work.samples)
 
 
@@ -60,7 +60,7 @@ def test_double_guids_are_told_and_then_refused(work):
     work.predictions.write_bytes(b"".join([*lines, lines[3]]))
     done = work.postprocess()
     assert "1 guids have several answers (age-001a-001-amb-bsd-2)" in done.warnings[0]
-    with pytest.raises(DataError, match="guid age-001a-001-amb-bsd-2 stands twice, on lines 4 and 26"):
+    with pytest.raises(DataError, match="guid age-001a-001-amb-bsd-2 is there twice, on lines 4 and 26"):
         work.collect()
 
 
@@ -187,7 +187,7 @@ def test_the_same_question_twice_is_refused(work):
     work.through("B")
     lines = work.collected.read_text(encoding="utf-8").splitlines(keepends=True)
     work.collected.write_text("".join([*lines, lines[1]]), encoding="utf-8")
-    with pytest.raises(DataError, match="sample_id age-001a-001-amb-bsd-0 stands twice, on lines 2 and 26"):
+    with pytest.raises(DataError, match="sample_id age-001a-001-amb-bsd-0 is there twice, on lines 2 and 26"):
         work.evaluate()
 
 

@@ -1,1 +1,1 @@
-"""KoBBQ's steps on files: what its programs read and write, byte for byte, in a fraction of their time."""
+"""KoBBQ's steps on files: they read and write what its programs do, byte for byte, in a fraction of the time."""

@@ -1,4 +1,4 @@
-"""Step 4: letters become the texts of their choices, beside the questions that were asked."""
+"""Step 4: replace letters by the texts of their choices, next to the questions that were asked."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from lmassay.errors import DataError
-from lmassay.evaluations.bias.kobbq.pandas_output import retold, rewritten
+from lmassay.evaluations.bias.kobbq.pandas_output import as_pandas_rewrites, rewritten
 from lmassay.evaluations.bias.kobbq.steps.postprocess import PREDICTION, UNFINISHED
 from lmassay.evaluations.bias.kobbq.steps.preprocess import LETTERS
 from lmassay.evaluations.bias.kobbq.tsv import first_few, read_table
@@ -15,7 +15,7 @@ from lmassay.storage.files import atomic_write, forbid_overwriting
 
 @dataclass(frozen=True, slots=True)
 class Collected:
-    """What the evaluation file holds."""
+    """What the evaluation file contains."""
 
     questions: int
     out_of_choice: int
@@ -25,7 +25,7 @@ class Collected:
 
 
 def collect(predictions_path: Path, preprocessed_path: Path, output_path: Path) -> Collected:
-    """Write the preprocessed file with its column ``prediction`` filled."""
+    """Write the preprocessed file with its column ``prediction`` filled in."""
     forbid_overwriting(
         {"--output-path": output_path},
         {"--predictions-tsv-path": predictions_path, "--preprocessed-tsv-path": preprocessed_path},
@@ -43,27 +43,27 @@ def collect(predictions_path: Path, preprocessed_path: Path, output_path: Path) 
     questions = read_table(preprocessed_path, "preprocessed", ("sample_id", *LETTERS))
     ids = questions.column("sample_id")
     questions.require_unique("sample_id", ids)
-    places = answers.require_unique("guid")
-    absent = [row for row, key in enumerate(ids) if key not in places]
-    if absent:
+    row_of_answer = answers.require_unique("guid")
+    unanswered = [row for row, question_id in enumerate(ids) if question_id not in row_of_answer]
+    if unanswered:
         raise DataError(
-            f"{len(absent)} of {questions.count} questions have no answer in {predictions_path}, first "
-            f"{first_few([ids[row] for row in absent])} ({questions.where(absent[0])}); {UNFINISHED}"
+            f"{len(unanswered)} of {questions.count} questions have no answer in {predictions_path}, first "
+            f"{first_few([ids[row] for row in unanswered])} ({questions.where(unanswered[0])}); {UNFINISHED}"
         )
-    found = retold(answers.column(PREDICTION))
+    predictions = as_pandas_rewrites(answers.column(PREDICTION))
     texts = {letter: questions.column(letter) for letter in LETTERS}
-    column = []
-    outside = 0
-    for row, key in enumerate(ids):
-        prediction = found[places[key]]
+    collected_column = []
+    out_of_choice = 0
+    for row, question_id in enumerate(ids):
+        prediction = predictions[row_of_answer[question_id]]
         if prediction in texts:
             prediction = texts[prediction][row]
         else:
-            outside += 1
-        column.append(prediction)
+            out_of_choice += 1
+        collected_column.append(prediction)
     with atomic_write(output_path) as stream:
-        stream.writelines(rewritten(questions, PREDICTION, column))
+        stream.writelines(rewritten(questions, PREDICTION, collected_column))
     warnings = []
     if not answers.complete:
         warnings.append(f"{answers.where(answers.count - 1)}: the last row has no line end; it may be cut off")
-    return Collected(questions.count, outside, answers.count - questions.count, tuple(warnings))
+    return Collected(questions.count, out_of_choice, answers.count - questions.count, tuple(warnings))

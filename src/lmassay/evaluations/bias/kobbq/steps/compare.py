@@ -1,4 +1,4 @@
-"""Step 6: results with the default prompts against results with debiased ones."""
+"""Step 6: compare results with the default prompts and results with debiased ones."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from lmassay.evaluations.bias.kobbq.pandas_output import float_series
 from lmassay.evaluations.bias.kobbq.steps.evaluate import HEADER, METRICS
 from lmassay.evaluations.bias.kobbq.tsv import read_table
 
-_ACCURACIES, _BIASES = METRICS[1:3], METRICS[3:5]
+_OUT_OF_CHOICE, _ACCURACY_AMB, _ACCURACY_DIS, _DIFF_BIAS_AMB, _DIFF_BIAS_DIS = METRICS
 _OVERALL = "overall"
 
 
@@ -27,16 +27,18 @@ class ResultsAverage:
 
     @property
     def accuracy(self) -> float:
-        return scores.mean_over_contexts(*(self.metrics[name] for name in _ACCURACIES))
+        """The mean accuracy over both kinds of context."""
+        return scores.mean_over_contexts(self.metrics[_ACCURACY_AMB], self.metrics[_ACCURACY_DIS])
 
     @property
     def diff_bias(self) -> float:
-        return scores.mean_over_contexts(*(self.metrics[name] for name in _BIASES))
+        """The mean diff-bias over both kinds of context."""
+        return scores.mean_over_contexts(self.metrics[_DIFF_BIAS_AMB], self.metrics[_DIFF_BIAS_DIS])
 
 
 @dataclass(frozen=True, slots=True)
 class DebiasingComparison:
-    """One model before and after: over all rows as the original does, and over the overall rows only."""
+    """One model with default and with debiased prompts: over all rows as in the original, and over overall rows."""
 
     model: str
     default: ResultsAverage
@@ -45,93 +47,101 @@ class DebiasingComparison:
     debiased_overall: ResultsAverage
 
     def text(self) -> str:
-        """What the original prints."""
-        changes = (
-            f"diff_bias_diff: {points(self.default.diff_bias, self.debiased.diff_bias)}%, "
-            f"accuracy_diff: {points(self.default.accuracy, self.debiased.accuracy)}%"
-        )
-        before, after = float_series(self.default.metrics), float_series(self.debiased.metrics)
-        return "\n".join([self.model, "Default Average", before, "Debiased Average", after, changes])
+        """Return what the original prints. The % are percentage points, as there."""
+        diff_bias_change = points(self.default.diff_bias, self.debiased.diff_bias)
+        accuracy_change = points(self.default.accuracy, self.debiased.accuracy)
+        lines = [
+            self.model,
+            "Default Average",
+            float_series(self.default.metrics),
+            "Debiased Average",
+            float_series(self.debiased.metrics),
+            f"diff_bias_diff: {diff_bias_change}%, accuracy_diff: {accuracy_change}%",
+        ]
+        return "\n".join(lines)
 
     def details(self) -> str:
-        """What the original leaves unsaid: what its mean counts, points and relative change, the overall rows."""
-        return "\n".join(
-            [
-                f"details for {self.model}; changes are in percentage points (the % above are points too)",
-                _change("diff-bias, all rows", self.default, self.debiased, "diff_bias"),
-                _change("accuracy, all rows", self.default, self.debiased, "accuracy"),
-                _change("diff-bias, overall rows", self.default_overall, self.debiased_overall, "diff_bias"),
-                _change("accuracy, overall rows", self.default_overall, self.debiased_overall, "accuracy"),
-                *(
-                    f"{name}, all rows: {_shown(self.default.metrics[name])} to {_shown(self.debiased.metrics[name])}"
-                    for name in METRICS
-                ),
-                "the mean over all rows counts every sample three times (overall, by label, by category) and gives a "
-                "small category the weight of a large one",
-            ]
+        """Return what the original does not print: numbers of rows, points, relative change, the overall rows."""
+        lines = [f"details for {self.model}; changes are in percentage points (the % above are points too)"]
+        for scope, before, after in (
+            ("all rows", self.default, self.debiased),
+            ("overall rows", self.default_overall, self.debiased_overall),
+        ):
+            lines.append(_change_text(f"diff-bias, {scope}", before, after, before.diff_bias, after.diff_bias))
+            lines.append(_change_text(f"accuracy, {scope}", before, after, before.accuracy, after.accuracy))
+        for name in METRICS:
+            lines.append(
+                f"{name}, all rows: {_number(self.default.metrics[name])} to {_number(self.debiased.metrics[name])}"
+            )
+        lines.append(
+            "the mean over all rows counts every sample three times (overall, by label, by category) and gives small "
+            "categories the same weight as large ones"
         )
+        return "\n".join(lines)
 
 
 def compare(default: str, debiased: str, prompt_ids: Sequence[str], models: Sequence[str]) -> list[DebiasingComparison]:
     """Compare the results in ``{default}_{prompt id}.tsv`` with those in ``{debiased}_{prompt id}.tsv``."""
-    before, after = (_results(name, prompt_ids) for name in (default, debiased))
-    return [
-        DebiasingComparison(
-            model,
-            _average(before, model, False),
-            _average(after, model, False),
-            _average(before, model, True),
-            _average(after, model, True),
+    before = _read_results(default, prompt_ids)
+    after = _read_results(debiased, prompt_ids)
+    comparisons = []
+    for model in models:
+        comparisons.append(
+            DebiasingComparison(
+                model,
+                default=_average(before, model, only_overall=False),
+                debiased=_average(after, model, only_overall=False),
+                default_overall=_average(before, model, only_overall=True),
+                debiased_overall=_average(after, model, only_overall=True),
+            )
         )
-        for model in models
-    ]
+    return comparisons
 
 
 @dataclass(frozen=True, slots=True)
-class _Results:
-    models: Sequence[str]
-    groups: Sequence[str]
-    values: Sequence[tuple[float, ...]]
+class _ResultsRow:
+    model: str
+    group: str
+    values: tuple[float, ...]
 
 
-def _results(name: str, prompt_ids: Sequence[str]) -> _Results:
-    models: list[str] = []
-    groups: list[str] = []
-    values: list[tuple[float, ...]] = []
-    for prompt in prompt_ids:
-        table = read_table(Path(f"{name}_{prompt}.tsv"), "results", HEADER)
-        models += table.column("model")
-        groups += table.column("category")
-        for row, cells in enumerate(zip(*(table.column(metric) for metric in METRICS), strict=True)):
+def _read_results(name: str, prompt_ids: Sequence[str]) -> list[_ResultsRow]:
+    rows: list[_ResultsRow] = []
+    for prompt_id in prompt_ids:
+        table = read_table(Path(f"{name}_{prompt_id}.tsv"), "results", HEADER)
+        columns = [table.column(column) for column in HEADER]
+        for row, (model, group, *cells) in enumerate(zip(*columns, strict=True)):
             try:
-                values.append(tuple(float(cell) if cell else float("nan") for cell in cells))
+                values = tuple(float(cell) if cell else float("nan") for cell in cells)
             except ValueError as error:
                 raise DataError(f"{table.where(row)}: {error}; correct the row") from None
-    return _Results(models, groups, values)
+            rows.append(_ResultsRow(model, group, values))
+    return rows
 
 
-def _average(results: _Results, model: str, overall: bool) -> ResultsAverage:
-    rows = [
-        values
-        for name, group, values in zip(results.models, results.groups, results.values, strict=True)
-        if name == model and (group == _OVERALL or not overall)
-    ]
-    columns = np.array(rows, np.float64).reshape(-1, len(METRICS)).T
+def _average(rows: Sequence[_ResultsRow], model: str, *, only_overall: bool) -> ResultsAverage:
+    values = []
+    for row in rows:
+        if row.model == model and (row.group == _OVERALL or not only_overall):
+            values.append(row.values)
+    columns = np.array(values, np.float64).reshape(-1, len(METRICS)).T
     means = [scores.mean_over_prompts(column) for column in columns]
-    return ResultsAverage(dict(zip(METRICS, means, strict=True)), len(rows))
+    return ResultsAverage(dict(zip(METRICS, means, strict=True)), len(values))
 
 
 def points(before: float, after: float) -> float:
-    """The change in percentage points to two decimals, rounded as numpy rounds."""
+    """Return the change in percentage points to two decimals, rounded as numpy rounds."""
     return float(np.round(np.float64(after - before) * 100, 2))
 
 
-def _change(what: str, before: ResultsAverage, after: ResultsAverage, name: str) -> str:
-    old, new = getattr(before, name), getattr(after, name)
-    relative = f"{(new - old) / abs(old):+.1%} relative" if old and not np.isnan(new - old) else "no relative change"
+def _change_text(title: str, before: ResultsAverage, after: ResultsAverage, old: float, new: float) -> str:
+    relative = "no relative change"
+    if old and not np.isnan(new - old):
+        relative = f"{(new - old) / abs(old):+.1%} relative"
     rows = f"{before.rows} rows" if before.rows == after.rows else f"{before.rows} and {after.rows} rows"
-    return f"{what} ({rows}): {_shown(old)} to {_shown(new)}, {_shown(100 * (new - old), '+.2f')} points, {relative}"
+    change = _number(100 * (new - old), "+.2f")
+    return f"{title} ({rows}): {_number(old)} to {_number(new)}, {change} points, {relative}"
 
 
-def _shown(value: float, form: str = ".4f") -> str:
+def _number(value: float, form: str = ".4f") -> str:
     return "no data" if np.isnan(value) else format(value, form)

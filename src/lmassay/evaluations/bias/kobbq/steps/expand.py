@@ -1,7 +1,7 @@
-"""Step 0: KoBBQ's samples from its templates, every combination of the words that a template offers.
+"""Step 0: make KoBBQ's samples from its templates: every combination of the words that a template offers.
 
-A template holds slots such as ``[N1: 손자와, 손녀와]``: two people (N1, N2), shared wording (W1, W2) and wording that
-goes with a person (X1, X2). All slots of one name take the same place of their lists, for a list spells out the
+A template has slots such as ``[N1: 손자와, 손녀와]``: two people (N1, N2), shared wording (W1, W2) and wording that
+belongs to a person (X1, X2). All slots of one name take the same index of their lists, because each list spells out the
 particles that its word needs.
 """
 
@@ -15,7 +15,7 @@ from itertools import product
 from pathlib import Path
 
 from lmassay.errors import DataError
-from lmassay.evaluations.bias.kobbq.pandas_output import lines, retold
+from lmassay.evaluations.bias.kobbq.pandas_output import as_pandas_rewrites, lines
 from lmassay.evaluations.bias.kobbq.samples import (
     BACKSPACE,
     OPTIONAL_COLUMNS,
@@ -29,29 +29,56 @@ from lmassay.evaluations.bias.kobbq.tsv import TsvTable, first_few, read_table
 RELEASED_BLOB = "31fe1237c1ba4876d51bbcc9c1822f122299ab56"
 """Git's name for the contents of KoBBQ_all_samples.tsv as its authors released it."""
 
-_TEXTS = (
-    *("Ambiguous_context", "Disambiguating_context", "Biased_question", "Counter-biased_question"),
-    *("Biased_question_answer", "Counter-biased_question_answer"),
+_TEXT_COLUMNS = (
+    "Ambiguous_context",
+    "Disambiguating_context",
+    "Biased_question",
+    "Counter-biased_question",
+    "Biased_question_answer",
+    "Counter-biased_question_answer",
 )
-_COLUMNS = ("Category", "ID", "version", "Label_annotation", *_TEXTS, "BBQ_id", "BBQ_category")
+_COLUMNS = ("Category", "ID", "version", "Label_annotation", *_TEXT_COLUMNS, "BBQ_id", "BBQ_category")
 _SLOT = re.compile(r"\[(N1|N2|W1|W2|X1|X2):([^\]]*)\]")
-_UNKNOWN_SLOT = re.compile(r"\[[^\]]*\]?")
-# The released file is not in the order of the alphabet.
-_ORDER = (
-    *("age", "disability_status", "gender_identity", "physical_appearance", "race_ethnicity_nationality", "religion"),
-    *("ses", "sexual_orientation", "domestic_area_of_origin", "family_structure", "political_orientation"),
+_UNREADABLE_SLOT = re.compile(r"\[[^\]]*\]?")
+# The released file has its categories in this order, not in that of the alphabet.
+_CATEGORY_ORDER = (
+    "age",
+    "disability_status",
+    "gender_identity",
+    "physical_appearance",
+    "race_ethnicity_nationality",
+    "religion",
+    "ses",
+    "sexual_orientation",
+    "domestic_area_of_origin",
+    "family_structure",
+    "political_orientation",
     "educational_background",
 )
-# Templates with a slip that only a reader notices: id → what it is, and whether a sample shows it.
+
+
+def _names_another_relative(sample: KobbqSample) -> bool:
+    for choice in sample.choices:
+        if choice != UNKNOWN and choice.startswith("이웃의") and choice.split()[-1] not in sample.context:
+            return True
+    return False
+
+
+def _lacks_blank(sample: KobbqSample) -> bool:
+    return re.search(r"명은\S", sample.context) is not None
+
+
+def _turns_candidate_into_woman(sample: KobbqSample) -> bool:
+    return "후보자" in sample.context and any(choice.endswith("여자") for choice in sample.choices)
+
+
+# Slips in the released templates that only a reader notices: template → what is wrong, and a test for a sample.
 _SLIPS: Mapping[str, tuple[str, Callable[[KobbqSample], bool]]] = {
-    "disability_status-002a": (
-        "name another relative in the answer than in the context",
-        lambda s: any(c != UNKNOWN and c.startswith("이웃의") and c.split()[-1] not in s.context for c in s.choices),
-    ),
-    "ses-001b": ("lack a blank before a person", lambda s: re.search(r"명은\S", s.context) is not None),
+    "disability_status-002a": ("name another relative in the answer than in the context", _names_another_relative),
+    "ses-001b": ("lack a blank before a person", _lacks_blank),
     "physical_appearance-016": (
         "speak of a candidate (후보자) in the context and of a woman (여자) in the answers",
-        lambda s: "후보자" in s.context and any(c.endswith("여자") for c in s.choices),
+        _turns_candidate_into_woman,
     ),
 }
 
@@ -66,9 +93,9 @@ class KobbqTemplate:
     bbq_id: str
     bbq_category: str
     sizes: Mapping[str, int]
-    """How many words each slot offers: the shortest of its lists."""
+    """How many words each slot offers: the length of the shortest of its lists."""
     uneven: bool
-    """Whether lists of one slot differ in length, so that words are left over."""
+    """Whether lists of one slot differ in length, so that some words are never used."""
 
     @property
     def version(self) -> str:
@@ -77,103 +104,124 @@ class KobbqTemplate:
 
 @dataclass(frozen=True, slots=True)
 class Expansion:
-    """The samples of all templates in the order of the released file."""
+    """The samples of all templates in the order of the released file; ``bbq`` has BBQ's id and category of each."""
 
     templates: Sequence[KobbqTemplate]
     samples: Sequence[KobbqSample]
     bbq: Sequence[tuple[str, str]]
 
     def text(self) -> str:
-        """The samples file."""
-        fields = [
-            *([s.id for s in self.samples], [s.label for s in self.samples]),
-            *([s.context for s in self.samples], [s.question for s in self.samples]),
-            [repr(list(s.choices)) for s in self.samples],
-            *([s.biased_answer for s in self.samples], [s.answer for s in self.samples]),
-            *(retold([pair[0] for pair in self.bbq]), [pair[1] for pair in self.bbq]),
+        """Return the text of the samples file."""
+        columns: list[Sequence[str]] = [
+            [sample.id for sample in self.samples],
+            [sample.label for sample in self.samples],
+            [sample.context for sample in self.samples],
+            [sample.question for sample in self.samples],
+            [repr(list(sample.choices)) for sample in self.samples],
+            [sample.biased_answer for sample in self.samples],
+            [sample.answer for sample in self.samples],
+            as_pandas_rewrites([bbq_id for bbq_id, _ in self.bbq]),
+            [bbq_category for _, bbq_category in self.bbq],
             [""] * len(self.samples),
         ]
-        return "".join(lines((*SAMPLE_COLUMNS, *OPTIONAL_COLUMNS), fields))
+        return "".join(lines((*SAMPLE_COLUMNS, *OPTIONAL_COLUMNS), columns))
 
     def defects(self) -> Iterator[str]:
-        """What is wrong with the data, counted; the samples are as the authors released them all the same."""
+        """Describe and count what is wrong with the data; the samples are as the authors released them anyway."""
         yield from defects(self.samples)
         uneven = [template.id for template in self.templates if template.uneven]
         if uneven:
             yield f"{len(uneven)} templates have a slot whose lists differ in length: {first_few(uneven, 8)}"
-        for template, (what, shows) in _SLIPS.items():
-            count = sum(1 for s in self.samples if s.id.startswith(template) and shows(s))
+        for template, (problem, has_problem) in _SLIPS.items():
+            count = sum(1 for sample in self.samples if sample.id.startswith(template) and has_problem(sample))
             if count:
-                yield f"{count} samples of {template} {what}"
+                yield f"{count} samples of {template} {problem}"
 
 
 def git_blob_id(data: bytes) -> str:
-    """Git's name for a file's contents."""
+    """Return Git's name for the contents of a file."""
     return hashlib.sha1(b"blob %d\0" % len(data) + data, usedforsecurity=False).hexdigest()
 
 
 def expand(path: Path) -> Expansion:
-    """Every sample of a templates file."""
+    """Make every sample of a templates file."""
     table = read_table(path, "templates", _COLUMNS)
-    found = list(_templates(table))
-    position = {category: place for place, category in enumerate(_ORDER)}
-    made = []
-    for template in found:
+    templates = list(_read_templates(table))
+    ranks = {category: rank for rank, category in enumerate(_CATEGORY_ORDER)}
+    rows = []
+    for template in templates:
         category = template.id.rsplit("-", 1)[0]
-        place = (position.get(category, len(_ORDER)), category)
-        made += [(place, sample.id, sample, (template.bbq_id, template.bbq_category)) for sample in _samples(template)]
-    made.sort(key=lambda row: row[:2])
-    return Expansion(found, [row[2] for row in made], [row[3] for row in made])
+        # Categories that KoBBQ does not have follow in the order of the alphabet.
+        sort_key = (ranks.get(category, len(_CATEGORY_ORDER)), category)
+        for sample in _samples(template):
+            rows.append((sort_key, sample.id, sample, (template.bbq_id, template.bbq_category)))
+    rows.sort(key=lambda row: row[:2])
+    samples = [sample for _, _, sample, _ in rows]
+    return Expansion(templates, samples, [bbq for _, _, _, bbq in rows])
 
 
-def _templates(table: TsvTable) -> Iterator[KobbqTemplate]:
+def _read_templates(table: TsvTable) -> Iterator[KobbqTemplate]:
     seen: set[str] = set()
     columns = [table.column(name) for name in _COLUMNS]
-    for row, (category, number, version, label, *texts, bbq_id, bbq_category) in enumerate(zip(*columns, strict=True)):
+    for row, cells in enumerate(zip(*columns, strict=True)):
+        category, number, version, label, *texts, bbq_id, bbq_category = cells
         if not (category and number.isascii() and number.isdigit() and version in ("a", "b", "c", "d")):
             raise DataError(f"{table.where(row)}: Category, ID and version must be a name, a number and a, b, c or d")
-        template = f"{category.lower()}-{int(number):03d}{version}"
-        if template in seen:
-            raise DataError(f"{table.where(row)}: template {template} stands twice; keep one")
-        seen.add(template)
-        for name, text in zip(_TEXTS, texts, strict=True):
-            rest = _UNKNOWN_SLOT.search(_SLOT.sub("", text))
-            if rest or not text:
-                problem = f"has a slot that cannot be read: {rest[0][:40]}" if rest else "is empty"
+        template_id = f"{category.lower()}-{int(number):03d}{version}"
+        if template_id in seen:
+            raise DataError(f"{table.where(row)}: template {template_id} is there twice; keep one")
+        seen.add(template_id)
+        for name, text in zip(_TEXT_COLUMNS, texts, strict=True):
+            unreadable = _UNREADABLE_SLOT.search(_SLOT.sub("", text))
+            if unreadable or not text:
+                problem = f"has a slot that cannot be read: {unreadable[0][:40]}" if unreadable else "is empty"
                 raise DataError(f"{table.where(row)}: {name} {problem}; slots are written [N1: word, word]")
-        lists: dict[str, set[int]] = {}
-        for name, words in _SLOT.findall("\n".join(texts)):
-            lists.setdefault(name, set()).add(len(words.split(",")))
-        sizes = {name: min(lengths) for name, lengths in lists.items()}
-        uneven = any(len(lengths) > 1 for lengths in lists.values())
-        yield KobbqTemplate(template, label, tuple(texts), bbq_id, bbq_category, sizes, uneven)
+        lengths_by_slot: dict[str, set[int]] = {}
+        for slot, words in _SLOT.findall("\n".join(texts)):
+            lengths_by_slot.setdefault(slot, set()).add(len(words.split(",")))
+        yield KobbqTemplate(
+            id=template_id,
+            label=label,
+            texts=tuple(texts),
+            bbq_id=bbq_id,
+            bbq_category=bbq_category,
+            sizes={slot: min(lengths) for slot, lengths in lengths_by_slot.items()},
+            uneven=any(len(lengths) > 1 for lengths in lengths_by_slot.values()),
+        )
 
 
 def _samples(template: KobbqTemplate) -> Iterator[KobbqSample]:
-    # In b and d the people have changed places: the same number means the same people as in a and c.
-    stereotyped = template.version in "bd"
-    slots = ("N2", "N1", "W1", "W2", "X2", "X1") if stereotyped else ("N1", "N2", "W1", "W2", "X1", "X2")
+    # In the versions b and d the context confirms the stereotype, and the two people have swapped their slots. The
+    # slots are swapped here too, so that the same sample number means the same people as in a and c.
+    confirms_stereotype = template.version in "bd"
+    slots = ("N1", "N2", "W1", "W2", "X1", "X2")
+    if confirms_stereotype:
+        slots = ("N2", "N1", "W1", "W2", "X2", "X1")
     ranges = [range(template.sizes.get(slot, 1)) for slot in slots]
-    for number, places in enumerate(product(*ranges), 1):
-        chosen = dict(zip(slots, places, strict=True))
-        ambiguous, added, *questions, first, second = (_filled(text, chosen) for text in template.texts)
+    for number, indices in enumerate(product(*ranges), 1):
+        index_of_slot = dict(zip(slots, indices, strict=True))
+        filled_texts = [_fill_slots(text, index_of_slot) for text in template.texts]
+        ambiguous, added, biased_question, counter_question, first, second = filled_texts
+        # The original removes U+0008 from the answers, but not from contexts and questions.
         first, second = first.replace(BACKSPACE, ""), second.replace(BACKSPACE, "")
         contexts = {"amb": ambiguous, "dis": f"{ambiguous} {added}"}
-        for kind, context in contexts.items():
-            for asked, question in zip(("bsd", "cnt"), questions, strict=True):
-                told = first if asked == "bsd" else second
-                biased = told if stereotyped else second if asked == "bsd" else first
+        for context_type, context in contexts.items():
+            for question_type, question in (("bsd", biased_question), ("cnt", counter_question)):
+                stated, other = (first, second) if question_type == "bsd" else (second, first)
                 yield KobbqSample(
-                    id=f"{template.id}-{number:03d}-{kind}-{asked}",
+                    id=f"{template.id}-{number:03d}-{context_type}-{question_type}",
                     label=template.label,
                     context=context,
                     question=question,
                     choices=(first, second, UNKNOWN),
-                    biased_answer=biased,
-                    answer=UNKNOWN if kind == "amb" else told,
+                    biased_answer=stated if confirms_stereotype else other,
+                    answer=UNKNOWN if context_type == "amb" else stated,
                 )
 
 
-def _filled(text: str, chosen: Mapping[str, int]) -> str:
-    filled = _SLOT.sub(lambda slot: slot[2].split(",")[chosen[slot[1]]].strip(), text)
-    return re.sub(r"\s+", " ", filled).strip()
+def _fill_slots(text: str, index_of_slot: Mapping[str, int]) -> str:
+    def chosen_word(slot: re.Match[str]) -> str:
+        name, words = slot.groups()
+        return str(words.split(",")[index_of_slot[name]]).strip()
+
+    return re.sub(r"\s+", " ", _SLOT.sub(chosen_word, text)).strip()

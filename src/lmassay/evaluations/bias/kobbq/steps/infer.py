@@ -1,6 +1,6 @@
-"""Step 2: put the prompts of a file to a model and note each answer as it comes, in a file of its own.
+"""Step 2: send the prompts of a file to a model and write each answer to the predictions file as soon as it comes.
 
-The file is the record: an answer that stands in it is never asked again.
+The predictions file is the only record: a question that has an answer in it is never asked again.
 """
 
 from __future__ import annotations
@@ -31,16 +31,18 @@ _KOALPACA = "beomi/KoAlpaca-Polyglot-12.8B"
 _OPENAI_NAMES = re.compile(r"(gpt-|chatgpt|davinci|text-|o\d)", re.IGNORECASE)
 _OPENAI_KEYS = ("OPENAI", "OPENAI_API_KEY")
 _AZURE_ENDPOINTS = ("AZURE_ENDPOINT", "AZURE_OPENAI_ENDPOINT")
+# KoBBQ's programs strip the answers of these models, and only of these.
 _STRIPPED = frozenset({"openai", "azure", "clova"})
 
 
 def model_spec(name: str, environment: Mapping[str, str] = os.environ) -> dict[str, Any]:
-    """A model as a configuration would name it.
+    """Return the configuration of the model that KoBBQ means by a name.
 
     >>> model_spec("claude-2.0", {})
     {'name': 'claude', 'model': 'claude-2.0'}
     """
     low = name.lower()
+    # The original accepts the misspelling as well.
     if low.startswith(("claude", "cluade")):
         return {"name": "claude", "model": name.replace("cluade", "claude")}
     if low == "clova-x" or low.startswith("hcx-"):
@@ -51,20 +53,23 @@ def model_spec(name: str, environment: Mapping[str, str] = os.environ) -> dict[s
         return {"name": "smollm2"}
     if "/" in name:
         return {"name": "hf", "model": name}
-    has_openai, has_azure = (any(map(environment.get, names)) for names in (_OPENAI_KEYS, _AZURE_ENDPOINTS))
+    has_openai_key = any(map(environment.get, _OPENAI_KEYS))
+    has_azure_endpoint = any(map(environment.get, _AZURE_ENDPOINTS))
+    prefers_azure = has_azure_endpoint and not has_openai_key
     if _OPENAI_NAMES.match(name):
-        return {"name": "azure" if has_azure and not has_openai else "openai", "model": name}
-    if has_azure and not has_openai and not Path(name).exists():
+        return {"name": "azure" if prefers_azure else "openai", "model": name}
+    # A deployment at Azure may have any name, as a folder with a local model may.
+    if prefers_azure and not Path(name).exists():
         return {"name": "azure", "model": name}
     return {"name": "hf", "model": name}
 
 
 def strips_answers(model: str) -> bool:
-    """Whether KoBBQ's programs take blanks and line ends off the answers of this kind of model."""
+    """Return True if KoBBQ's programs strip blanks and line ends from the answers of this kind of model."""
     return model in _STRIPPED
 
 
-# --- questions, the file of predictions, and the asking ---------------------------------------------------------------
+# --- questions, the predictions file, and the requests ----------------------------------------------------------------
 
 HEADER = ("time", "topic", "guid", "truth", "raw")
 _PREDICTION = "prediction"
@@ -72,7 +77,7 @@ _PREDICTION = "prediction"
 
 @dataclass(frozen=True, slots=True)
 class InferenceQuestion:
-    """One line of the preprocessed file."""
+    """One question of the preprocessed file."""
 
     guid: str
     truth: str
@@ -81,7 +86,7 @@ class InferenceQuestion:
 
 @dataclass(slots=True)
 class InferenceSummary:
-    """How it went."""
+    """How many questions were asked, how the answers ended, and how many tokens they took."""
 
     asked: int = 0
     errors: list[str] = field(default_factory=list)
@@ -89,53 +94,59 @@ class InferenceSummary:
     tokens_in: int = 0
     tokens_out: int = 0
 
-    def worst(self, most: int = 3) -> list[tuple[str, int]]:
-        """The most frequent errors."""
-        return Counter(self.errors).most_common(most)
+    def most_frequent_errors(self, limit: int = 3) -> list[tuple[str, int]]:
+        """Return the most frequent errors with their counts."""
+        return Counter(self.errors).most_common(limit)
 
 
 def read_questions(path: Path) -> list[InferenceQuestion]:
-    """The questions of a file that the first step wrote."""
+    """Read the questions of a JSON file that the first step wrote."""
     require_file(path, "data")
+    questions: list[InferenceQuestion] = []
     try:
         document = json.loads(path.read_bytes())
         prefix = document["prefix"]
-        found = [InferenceQuestion(entry[-1], entry[-2], prefix + entry[0]) for entry in document["data"]]
-        whole = all(isinstance(text, str) for q in found for text in (q.guid, q.truth, q.prompt))
+        for entry in document["data"]:
+            question = InferenceQuestion(guid=entry[-1], truth=entry[-2], prompt=prefix + entry[0])
+            if not all(isinstance(text, str) for text in (question.guid, question.truth, question.prompt)):
+                raise TypeError("a field is not a text")
+            questions.append(question)
     except (ValueError, LookupError, TypeError, RecursionError):
-        whole, found = False, []
-    if not whole:
-        raise DataError(f"{path} is no file of `lmassay kobbq preprocess` (--evaluation-json-path); make it again")
-    if not found:
-        raise DataError(f"{path} holds no questions")
+        raise DataError(
+            f"{path} is not a file of `lmassay kobbq preprocess` (--evaluation-json-path); make it again"
+        ) from None
+    if not questions:
+        raise DataError(f"{path} has no questions")
     seen: set[str] = set()
-    for question in found:
+    for question in questions:
         if question.guid in seen:
             raise DataError(f"{path}: the id {question.guid} occurs twice; ids must be unique")
         seen.add(question.guid)
-    return found
+    return questions
 
 
 def predictions_path(data: Path, output: Path, model: str) -> Path:
-    """Where the answers of a model go."""
+    """Return the path of the file for the answers of a model."""
     return output / f"{data.name.removesuffix('.json')}_{file_name_of(model)}_predictions.tsv"
 
 
 class PredictionsFile:
-    """The answers on file: those that are there, and new ones as they come."""
+    """The file of answers: it knows those that are there, and new ones are appended as they come."""
 
     def __init__(self, path: Path, topic: str) -> None:
-        self.path, self._topic = path, topic
+        self.path = path
+        self._topic = topic
         self.cut = False
-        """Whether the last row was broken off, as by a crash; it is then taken away and asked again."""
+        """Whether the last row was incomplete, as after a crash; it is then removed and asked again."""
         self.done: set[str] = set()
+        """The ids of the questions that have an answer."""
         self._columns: Sequence[str] = HEADER
         self._line_end = "\r\n"
         self._stream: IO[str] | None = None
 
     @contextmanager
     def opened(self) -> Iterator[PredictionsFile]:
-        """Hold the file for this process alone."""
+        """Open the file for this process alone."""
         lock = self.path.parent / ".locks" / self.path.name
         with exclusive(lock, f"the predictions {self.path}"):
             self._read()
@@ -151,18 +162,20 @@ class PredictionsFile:
                 self._stream = None
 
     def add(self, question: InferenceQuestion, raw: str) -> None:
-        """Note an answer at once: it may have been paid for."""
-        # No reader of such files takes a NUL.
+        """Write an answer at once: it may have been paid for."""
+        # No reader of TSV files accepts a NUL.
         row = [str(datetime.now()), self._topic, question.guid, question.truth, raw.replace("\0", "\ufffd")]
-        self._write([*row, ""] if _PREDICTION in self._columns else row)
+        if _PREDICTION in self._columns:
+            row.append("")
+        self._write(row)
         self.done.add(question.guid)
 
-    def in_order(self, questions: Sequence[InferenceQuestion]) -> None:
-        """Put a complete file into the order of the questions; answers come in any order."""
-        place = {question.guid: number for number, question in enumerate(questions)}
-        header, *rows = _records(self.path, self.path.stat().st_size)
-        at = self._columns.index("guid")
-        ordered = sorted(rows, key=lambda row: place.get(row[at], len(place)))
+    def sort(self, questions: Sequence[InferenceQuestion]) -> None:
+        """Put a complete file into the order of the questions; concurrent requests are answered in any order."""
+        rank_of = {question.guid: rank for rank, question in enumerate(questions)}
+        header, *rows = _read_records(self.path, self.path.stat().st_size)
+        guid_column = self._columns.index("guid")
+        ordered = sorted(rows, key=lambda row: rank_of.get(row[guid_column], len(rank_of)))
         if ordered == rows:
             return
         with atomic_write(self.path, newline="") as stream:
@@ -175,19 +188,19 @@ class PredictionsFile:
         assert self._stream is not None
         text = io.StringIO(newline="")
         csv.writer(text, delimiter="\t", lineterminator=self._line_end).writerow(row)
-        # One write and one flush a row, so that a crash can break off the last row at most.
+        # One write and one flush per row, so that a crash can damage only the last row.
         self._stream.write(text.getvalue())
         self._stream.flush()
 
     def _read(self) -> None:
         if not self.path.exists():
             return
-        whole = _whole_rows(self.path)
-        records = _records(self.path, whole)
+        complete_size = _size_of_complete_rows(self.path)
+        records = _read_records(self.path, complete_size)
         if not records:
             if self.path.stat().st_size and not self.path.read_bytes().startswith(HEADER[0].encode()):
-                raise DataError(f"{self.path} is no predictions file; move it away or choose another --output-dir")
-            self._take_broken_row_away(whole)
+                raise DataError(f"{self.path} is not a predictions file; move it away or choose another --output-dir")
+            self._remove_incomplete_row(complete_size)
             return
         header = tuple(records[0])
         if header not in (HEADER, (*HEADER, _PREDICTION)):
@@ -196,32 +209,34 @@ class PredictionsFile:
                 "the file away or choose another --output-dir"
             )
         for number, record in enumerate(records[1:], 2):
-            # What was asked after the third step by the original program lacks the sixth column.
+            # Rows that the original program appends after the third step lack the sixth column.
             if len(record) not in (len(HEADER), len(header)):
                 raise DataError(
-                    f"{self.path}, row {number}: {len(record)} columns instead of {len(header)}; mend or delete the row"
+                    f"{self.path}, row {number}: {len(record)} columns instead of {len(header)}; correct or delete the "
+                    "row"
                 )
-        # Only now, for a file that is not ours is left as it is.
-        self._take_broken_row_away(whole)
+        # Only now: a file that turns out not to be a predictions file is left as it is.
+        self._remove_incomplete_row(complete_size)
         self._columns = header
         self._line_end = "\r\n" if self.path.read_bytes().split(b"\n", 1)[0].endswith(b"\r") else "\n"
         self.done = {record[HEADER.index("guid")] for record in records[1:]}
 
-    def _take_broken_row_away(self, whole: int) -> None:
+    def _remove_incomplete_row(self, complete_size: int) -> None:
         with self.path.open("r+b") as stream:
-            stream.seek(whole)
-            broken = stream.read()
-            if not broken:
+            stream.seek(complete_size)
+            incomplete = stream.read()
+            if not incomplete:
                 return
-            if broken.count(b"\t") > len(HEADER):
-                line = self.path.read_bytes()[:whole].count(b"\n") + 1
-                raise DataError(f"{self.path}, line {line}: a quotation mark is never closed; mend the row")
-            stream.truncate(whole)
+            # One incomplete row has at most as many tabs as the header; more means that rows follow an open quote.
+            if incomplete.count(b"\t") > len(HEADER):
+                line = self.path.read_bytes()[:complete_size].count(b"\n") + 1
+                raise DataError(f"{self.path}, line {line}: a quotation mark is never closed; correct the row")
+            stream.truncate(complete_size)
         self.cut = True
 
 
-def _whole_rows(path: Path) -> int:
-    """Bytes up to the end of the last row that is complete; a row may span lines inside quotes."""
+def _size_of_complete_rows(path: Path) -> int:
+    """Return the number of bytes up to the end of the last complete row; a row may span lines inside quotes."""
     end = position = 0
     open_quotes = False
     with path.open("rb") as stream:
@@ -233,23 +248,24 @@ def _whole_rows(path: Path) -> int:
     return end
 
 
-def _records(path: Path, size: int) -> list[list[str]]:
+def _read_records(path: Path, size: int) -> list[list[str]]:
+    """Read the rows within the first ``size`` bytes."""
     raw = path.read_bytes()[:size]
     if raw.startswith(codecs.BOM_UTF8):
-        raise DataError(f"{path}, line 1: a byte order mark stands before the columns; save the file without it")
+        raise DataError(f"{path}, line 1: the file begins with a byte order mark; save it without one")
     try:
         text = raw.decode("utf-8")
     except UnicodeDecodeError as error:
         line = error.object[: error.start].count(b"\n") + 1
         raise DataError(f"{path}, line {line}: not UTF-8; move the file away, or convert it") from None
-    usual = csv.field_size_limit(1 << 30)
+    # An answer may be longer than the default limit. The limit is that of the whole process, hence the finally.
+    previous_limit = csv.field_size_limit(1 << 30)
     try:
         return list(csv.reader(io.StringIO(text, newline=""), delimiter="\t", strict=True))
     except csv.Error as error:
-        raise DataError(f"{path}: {error}; mend the file or move it away") from None
+        raise DataError(f"{path}: {error}; correct the file or move it away") from None
     finally:
-        # The limit is the whole process's.
-        csv.field_size_limit(usual)
+        csv.field_size_limit(previous_limit)
 
 
 def infer(
@@ -262,36 +278,41 @@ def infer(
     budget: Budget,
     note: Callable[[InferenceQuestion, Response], None],
     progress: Callable[[float, int | None], None],
-    told: InferenceSummary,
+    summary: InferenceSummary,
 ) -> None:
-    """Ask what is not yet answered. A question that failed for good is left out, and asked again the next time."""
-    todo = [question for question in questions if question.guid not in predictions.done]
-    known = len(questions) - len(todo)
-    requests = [
-        Generate(messages=(("user", q.prompt),), max_tokens=max_tokens, location=SourceLocation("answer", q.guid))
-        for q in todo
-    ]
+    """Ask the questions that have no answer yet, and count what happens in ``summary``.
+
+    A question whose request fails permanently is left out; the next call asks it again.
+    """
+    open_questions = [question for question in questions if question.guid not in predictions.done]
+    answered_before = len(questions) - len(open_questions)
+    requests = []
+    for question in open_questions:
+        location = SourceLocation("answer", question.guid)
+        requests.append(Generate(messages=(("user", question.prompt),), max_tokens=max_tokens, location=location))
+    if not requests:
+        return
     model.use_budget(budget)
     model.use_folder(predictions.path.parent / ".open")
-    for place, response in ask(model, "generate", requests) if requests else ():
-        question = todo[place]
-        told.asked += 1
+    for index, response in ask(model, "generate", requests):
+        question = open_questions[index]
+        summary.asked += 1
         if response.error is not None:
-            told.errors.append(response.error)
+            summary.errors.append(response.error)
         else:
             text = response.answer if isinstance(response.answer, str) else ""
             predictions.add(question, text.strip("\n ") if strip else text)
-            told.finishes[response.finish] = told.finishes.get(response.finish, 0) + 1
-        told.tokens_in += response.tokens_in or 0
-        told.tokens_out += response.tokens_out or 0
+            summary.finishes[response.finish] = summary.finishes.get(response.finish, 0) + 1
+        summary.tokens_in += response.tokens_in or 0
+        summary.tokens_out += response.tokens_out or 0
         budget.spend(response, model.prices)
         note(question, response)
         budget.require_usage(response)
-        progress(known + told.asked, len(questions))
+        progress(answered_before + summary.asked, len(questions))
 
 
 def answer_note(question: InferenceQuestion, response: Response) -> dict[str, Any]:
-    """What the predictions file has no column for."""
+    """Return what the predictions file has no column for."""
     return {
         "guid": question.guid,
         "finish": response.finish,

@@ -1,7 +1,8 @@
-"""Step 3: a model's answers become letters, or stay as they are where no choice can be read out of them."""
+"""Step 3: turn a model's answers into letters; an answer in which no choice can be read stays as it is."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,7 +19,9 @@ from lmassay.storage.files import atomic_write, forbid_overwriting
 PREDICTION = "prediction"
 UNFINISHED = "run `lmassay kobbq infer` again, which completes the file"
 Parsing = Literal["reference", "robust"]
+Choices = tuple[str, str, str]
 _OOC_HEADER = ("id", "choices", "raw", "processed")
+# Progress is reported after so many answers.
 _BLOCK = 2_000
 
 
@@ -31,7 +34,7 @@ class Postprocessed:
     warnings: tuple[str, ...]
     reference_out_of_choice: int
     disagreements: int
-    """Answers that the two ways of parsing read differently; 0 where only one was asked for."""
+    """Answers that the two parsers read differently; 0 if only the reference parser was used."""
 
 
 def postprocess(
@@ -42,105 +45,119 @@ def postprocess(
     parsing: Parsing = "reference",
     advance: Advance | None = None,
 ) -> Postprocessed:
-    """Put a column ``prediction`` into a predictions file; answers out of choice are listed in ``ooc_path``."""
+    """Write a column ``prediction`` into a predictions file; answers out of choice are listed in ``ooc_path``."""
     forbid_overwriting(
         {"--ooc-path": ooc_path},
         {"--predictions-tsv-path": predictions_path, "--preprocessed-tsv-path": preprocessed_path},
     )
     table = read_table(predictions_path, "predictions", ("guid", "raw"), may_lack=PREDICTION, remedy=UNFINISHED)
     guids, raws = table.column("guid"), table.column("raw")
-    choices = _choices(table, guids, preprocessed_path)
-    reference = _parsed(raws, choices, _reference, advance)
-    chosen = reference if parsing == "reference" else _parsed(raws, choices, _robust, advance)
-    outside = [row for row, text in enumerate(chosen) if text not in LETTERS]
+    choices = _choices_of_answers(table, guids, preprocessed_path)
+    reference = _parse_all(raws, choices, _parse_reference, advance)
+    predictions = reference
+    if parsing == "robust":
+        predictions = _parse_all(raws, choices, _parse_robust, advance)
+    outside = [row for row, prediction in enumerate(predictions) if prediction not in LETTERS]
     if ooc_path is not None:
+        columns = (
+            [guids[row] for row in outside],
+            [repr(lowered(*choices[row])) for row in outside],
+            [raws[row] for row in outside],
+            [predictions[row] for row in outside],
+        )
         with atomic_write(ooc_path) as stream:
-            shown = [repr(lowered(*choices[row])) for row in outside]
-            ids, answers, texts = ([column[row] for row in outside] for column in (guids, raws, chosen))
-            stream.writelines(lines(_OOC_HEADER, (ids, shown, answers, texts), "\r\n"))
+            stream.writelines(lines(_OOC_HEADER, columns, "\r\n"))
     with atomic_write(predictions_path) as stream:
-        stream.writelines(rewritten(table, PREDICTION, chosen, as_is="raw"))
+        stream.writelines(rewritten(table, PREDICTION, predictions, as_is="raw"))
+    disagreements = 0
+    for by_reference, by_chosen in zip(reference, predictions, strict=True):
+        disagreements += _letter_or_blank(by_reference) != _letter_or_blank(by_chosen)
     return Postprocessed(
         answers=table.count,
         out_of_choice=len(outside),
-        warnings=(*_warnings(table, guids), *_composed(raws, choices, reference)),
-        reference_out_of_choice=sum(text not in LETTERS for text in reference),
-        disagreements=sum(_letter(a) != _letter(b) for a, b in zip(reference, chosen, strict=True)),
+        warnings=(*_warnings(table, guids), *_decomposed_hangul(raws, choices, reference)),
+        reference_out_of_choice=sum(prediction not in LETTERS for prediction in reference),
+        disagreements=disagreements,
     )
 
 
-def _choices(table: TsvTable, guids: Sequence[str], path: Path) -> list[tuple[str, str, str]]:
-    """The choices of each answer's question."""
+def _choices_of_answers(table: TsvTable, guids: Sequence[str], path: Path) -> list[Choices]:
+    """Return the choices of each answer's question."""
     questions = read_table(path, "preprocessed", ("sample_id", *LETTERS))
-    places = questions.require_unique("sample_id")
-    shown = list(zip(*(questions.column(letter) for letter in LETTERS), strict=True))
-    empty = next((row for row, choices in enumerate(shown) if "" in choices), None)
-    if empty is not None:
-        raise DataError(f"{questions.where(empty)}: a choice is empty; write the file again with `preprocess`")
-    unknown = [row for row, guid in enumerate(guids) if guid not in places]
+    row_of_question = questions.require_unique("sample_id")
+    choices = list(zip(*(questions.column(letter) for letter in LETTERS), strict=True))
+    for row, texts in enumerate(choices):
+        if "" in texts:
+            raise DataError(f"{questions.where(row)}: a choice is empty; write the file again with `preprocess`")
+    unknown = [row for row, guid in enumerate(guids) if guid not in row_of_question]
     if unknown:
         raise DataError(
             f"{table.where(unknown[0])}: guid '{guids[unknown[0]]}' is not in {path} ({len(unknown)} of {table.count} "
             "are not); give the preprocessed file that the answers were made with"
         )
-    return [shown[places[guid]] for guid in guids]
+    return [choices[row_of_question[guid]] for guid in guids]
 
 
-def _parsed(
+def _parse_all(
     raws: Sequence[str],
-    choices: Sequence[tuple[str, str, str]],
-    parse: Callable[[str, tuple[str, str, str]], str],
+    choices: Sequence[Choices],
+    parse: Callable[[str, Choices], str],
     advance: Advance | None,
 ) -> list[str]:
-    found: list[str] = []
+    predictions: list[str] = []
     for start in range(0, len(raws), _BLOCK):
-        part = slice(start, start + _BLOCK)
-        found += map(parse, raws[part], choices[part])
+        block = slice(start, start + _BLOCK)
+        predictions += map(parse, raws[block], choices[block])
         if advance is not None:
-            advance(len(found), len(raws))
-    return found
+            advance(len(predictions), len(raws))
+    return predictions
 
 
-def _reference(raw: str, choices: tuple[str, str, str]) -> str:
+def _parse_reference(raw: str, choices: Choices) -> str:
     return parse_reference(raw, lowered(*choices))
 
 
-def _robust(raw: str, choices: tuple[str, str, str]) -> str:
+def _parse_robust(raw: str, choices: Choices) -> str:
     from lmassay.answers.parser import parse
 
     return parse(raw, choices).letter or raw
 
 
-def _letter(text: str) -> str:
-    return text if text in LETTERS else ""
+def _letter_or_blank(prediction: str) -> str:
+    return prediction if prediction in LETTERS else ""
 
 
 def _warnings(table: TsvTable, guids: Sequence[str]) -> list[str]:
-    found = []
+    warnings = []
     if not table.complete:
-        found.append(
-            f"{table.where(table.count - 1)}: the last row has no line end, so its answer may be cut off; {UNFINISHED}"
-        )
-    words = table.words("raw")
-    if words:
-        found.append(
-            f"{words} answers are a word that stands for a missing value (None, NA, nan …): they count as empty, and "
-            "are written so"
+        last_row = table.where(table.count - 1)
+        warnings.append(f"{last_row}: the last row has no line end, so its answer may be cut off; {UNFINISHED}")
+    missing_words = table.words("raw")
+    if missing_words:
+        warnings.append(
+            f"{missing_words} answers are a word that pandas reads as a missing value (None, NA, nan …): they count as "
+            "empty and are written as empty"
         )
     if len(set(guids)) < len(guids):
-        seen: set[str] = set()
-        twice = sorted({guid for guid in guids if guid in seen or seen.add(guid)})  # type: ignore[func-returns-value]
-        found.append(f"{len(twice)} guids have several answers ({first_few(twice)}); `collect` will want one of each")
-    return found
+        repeated = sorted(guid for guid, times in Counter(guids).items() if times > 1)
+        warnings.append(
+            f"{len(repeated)} guids have several answers ({first_few(repeated)}); `collect` accepts only one"
+        )
+    return warnings
 
 
-def _composed(raws: Sequence[str], choices: Sequence[tuple[str, str, str]], reference: Sequence[str]) -> list[str]:
-    """Hangul can be written in two ways, as syllables or as their parts; to the original they are different texts."""
+def _decomposed_hangul(raws: Sequence[str], choices: Sequence[Choices], reference: Sequence[str]) -> list[str]:
+    """Count answers that are out of choice only because they or their choices are written in decomposed Hangul.
+
+    Hangul can be encoded as syllables (NFC) or as their parts (NFD). The original compares the code points, so the
+    same word in both encodings is two different texts to it.
+    """
     count = 0
-    for raw, shown, text in zip(raws, choices, reference, strict=True):
-        if text not in LETTERS and not all(is_normalized("NFC", part) for part in (raw, *shown)):
-            a, b, c = (normalize("NFC", choice) for choice in shown)
-            count += parse_reference(normalize("NFC", raw), lowered(a, b, c)) in LETTERS
+    for raw, texts, prediction in zip(raws, choices, reference, strict=True):
+        if prediction in LETTERS or all(is_normalized("NFC", text) for text in (raw, *texts)):
+            continue
+        a, b, c = (normalize("NFC", text) for text in texts)
+        count += parse_reference(normalize("NFC", raw), lowered(a, b, c)) in LETTERS
     if not count:
         return []
     return [f"{count} answers out of choice would be read as a choice if their Hangul were composed (NFC)"]
