@@ -36,6 +36,7 @@ check: install-test
 	$(BIN)/mypy
 	$(BIN)/python docs/generate_commands.py --check
 	$(BIN)/python docs/generate_metrics.py --check
+	$(BIN)/python docs/generate_datasets.py --check
 
 # Data sets that tests compare with published figures; they are not part of the repository.
 SHARED ?= ../shared

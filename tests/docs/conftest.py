@@ -20,6 +20,12 @@ def server() -> Iterator[str]:
         yield running.url
 
 
+@pytest.fixture(scope="session")
+def mirror(shared: Path, data_cache: Path) -> dict[str, str]:
+    """Variables for an own cache, with the published data as the mirror of data sets."""
+    return {"LMASSAY_CACHE": str(data_cache), "LMASSAY_DATA_MIRROR": str(shared / "data")}
+
+
 def _answer(body: dict[str, Any], _: int) -> Reply:
     """The first letter where letters are offered, else the prompt's last line."""
     prompt = prompt_of(body)

@@ -45,6 +45,8 @@ def _lacks(need: str, reader: Reader, request: pytest.FixtureRequest, missing: d
         return missing.setdefault(need, str(reason))
     if need == "shared":
         reader.variables["SHARED"] = str(value / "data")
+    if need == "mirror":
+        reader.variables |= value
     if need == "server":
         reader.variables["BASE_URL"] = value
     if need == "package":

@@ -21,10 +21,16 @@ SKETCHES = {
 
 @pytest.mark.parametrize("page", PAGES)
 def test_the_yaml_in_the_page_is_accepted(page, tmp_path):
+    from lmassay.datasets.entry import read_entry
     from lmassay.running.config import load_runs
 
     for block in blocks_of(page_text(page), page):
-        if block.language == "yaml" and any(line.startswith("task:") for line in block.text.splitlines()):
+        lines = block.text.splitlines()
+        if block.language == "yaml" and any(line.startswith("sources:") for line in lines):
+            entry = tmp_path / "entry.yaml"
+            entry.write_text(block.text, encoding="utf-8")
+            assert read_entry(entry).sources, block.where
+        elif block.language == "yaml" and any(line.startswith("task:") for line in lines):
             file = shown_file(block) or tmp_path / "c.yaml"
             if not file.exists() or file.parent == tmp_path:
                 file.write_text(block.text, encoding="utf-8")
