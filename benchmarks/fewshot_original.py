@@ -51,7 +51,7 @@ class Padded:
 
 def read(task: NluTask, tokenizer: Any, examples: Sequence[InputExample]) -> Padded:
     """Tokenise, with nothing remembered from the last time."""
-    tokens._WORDS.pop(tokenizer, None)
+    tokens._CACHES.pop(tokenizer, None)
     pvp = task.pvp(tokenizer, max_seq_length=WINDOW)
     columns: list[list[list[int]]] = [[], [], [], []]
     for example in examples:

@@ -61,7 +61,7 @@ def test_both_losses_and_their_gradients_are_those_of_the_original(run):
     label = learner.label_loss(labelled)
     label.backward()
     assert gradient_norm(learner) == pytest.approx(values["grad_norm_after_disc"], rel=2e-6)
-    guess = learner.guess_loss(learner.hide(guessed))
+    guess = learner.conditioned_loss(learner.hide(guessed))
     guess.backward()
     assert guess.item() == pytest.approx(values["lcmlm"]["loss"], abs=TOLERANCE)
     assert (label + guess).item() == pytest.approx(values["total_loss"], abs=TOLERANCE)
@@ -82,7 +82,7 @@ def test_labels_have_the_probabilities_of_the_original(run):
 def test_labels_and_hidden_words_are_drawn_as_by_the_original(run):
     values, learner, _, guessed = run
     hidden = learner.hide(guessed)
-    assert [one.places for one in hidden] == values["lcmlm"]["mask_input_ids_pos"]
-    assert [int(one.filled.right) for one in hidden] == values["lcmlm"]["tgt"]
+    assert [one.positions for one in hidden] == values["lcmlm"]["mask_input_ids_pos"]
+    assert [int(one.filled.is_right) for one in hidden] == values["lcmlm"]["tgt"]
     for one, ids in zip(hidden, values["lcmlm"]["input_ids"] or [], strict=False):
         assert digest_of(one.filled.ids) == ids

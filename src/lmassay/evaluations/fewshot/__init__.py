@@ -1,6 +1,6 @@
 """Does it learn from a few examples? Few-shot methods under FewNLU's protocol (Zheng et al. 2022).
 
-This module declares the evaluation; importing it is cheap. A task of your own begins with::
+This module declares the evaluation; importing it is cheap. Your own task begins with::
 
     from lmassay.evaluations.fewshot import PVP, DataProcessor, InputExample
 """
@@ -11,7 +11,7 @@ import importlib
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from lmassay.contracts import Command, Component, Evaluation, Sample, TaskEntry, Variation
+from lmassay.contracts import Command, Component, Evaluation, Finding, Sample, TaskEntry, Variation
 from lmassay.types import Metric
 
 if TYPE_CHECKING:
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from lmassay.evaluations.fewshot.tasks.nlu import NluTask, open_task
     from lmassay.evaluations.fewshot.tasks.processors import DataProcessor
     from lmassay.evaluations.fewshot.tasks.pvp import PVP, EncodedText, PVPOutputPattern
+    from lmassay.interchange.exports import Export
 
 __all__ = [
     "PVP",
@@ -31,6 +32,7 @@ __all__ = [
     "open_task",
 ]
 
+# Public names and the modules that define them; they are imported on first use.
 _HOMES = {
     "DataProcessor": "tasks.processors",
     "EncodedText": "tasks.pvp",
@@ -72,6 +74,24 @@ def _method(path: str, summary: str) -> Component:
     return Component(path, summary, extra=_EXTRA)
 
 
+def _optional_packages() -> list[Finding]:
+    """What ``lmassay doctor`` reports: the optional packages of the methods and of the search."""
+    return [
+        Finding.of_package("peft", "few-shot: LoRA", extra=_EXTRA),
+        Finding.of_package("safetensors", "few-shot: weights on disk", extra=_EXTRA),
+        Finding.of_package("sentencepiece", "few-shot: tokenizers of ALBERT and DeBERTa", extra=_EXTRA),
+        Finding.of_package("protobuf", "few-shot: their files", extra=_EXTRA),
+        Finding.of_package("optuna", "lmassay search", extra="search"),
+    ]
+
+
+def _export() -> Export:
+    """Trainings cannot be written as a log of lm-evaluation-harness."""
+    from lmassay.interchange.exports import Export
+
+    return Export(has_logs=False)
+
+
 evaluation = Evaluation(
     name="fewshot",
     question="Does it learn from a few examples?",
@@ -80,7 +100,7 @@ evaluation = Evaluation(
     tasks={
         "fewshot": TaskEntry(
             path=f"{__name__}.task:FewShot",
-            summary="does it learn from a few examples? FewNLU's methods under its protocol",
+            summary="does it learn from a few examples? few-shot methods under FewNLU's protocol",
         ),
     },
     metrics=METRICS,
@@ -96,34 +116,32 @@ evaluation = Evaluation(
             "adapet": _method(
                 f"{_METHODS}.adapet:Adapet", "decoupled label loss and label-conditioned masked words (ADAPET)"
             ),
-            "lora": _method(
-                f"{_METHODS}.lora:Lora", "PET's loss on low-rank adapters, the model frozen (extra: fewshot)"
-            ),
+            "lora": _method(f"{_METHODS}.lora:Lora", "PET with low-rank adapters on a frozen model (extra: fewshot)"),
             "prompt_tuning": _method(
-                f"{_METHODS}.prompt_tuning:PromptTuning", "only prompt embeddings trained, the model frozen"
+                f"{_METHODS}.prompt_tuning:PromptTuning", "only prompt embeddings are trained; the model is frozen"
             ),
             "sentence_encoder": _method(
-                f"{_METHODS}.sentence_encoder:SentenceEncoder", "SetFit's way: contrast, then a head"
+                f"{_METHODS}.sentence_encoder:SentenceEncoder", "SetFit: contrastive tuning, then a logistic regression"
             ),
             "icl": _method(f"{__name__}.icl:InContext", "in-context learning: demonstrations, no training, any model"),
             "majority": _method(f"{__name__}.baselines:Majority", "the most frequent label of the training examples"),
             "random": _method(
-                f"{__name__}.baselines:Random", "a label at random, by the shares in the training examples"
+                f"{__name__}.baselines:Random", "a random label, with the frequencies of the training examples"
             ),
         },
         "trainer": {
-            "fewshot": Component(f"{__name__}.trainer:teach", "teaches a model by a few-shot method and tests it"),
+            "fewshot": Component(f"{__name__}.trainer:teach", "trains a model with a few-shot method and tests it"),
         },
     },
-    # Methods are compared with each other; what they are taught and tested on must be the same.
+    # Methods are compared with each other; what they are trained and tested on must be the same.
     variation=Variation(named=("method", "regime"), hidden=(), free=("init",)),
     section=f"{__name__}.report.section:section",
-    texts=f"{__name__}.texts:texts",
+    texts=f"{__name__}.report.example_texts:texts",
     headline=f"{__name__}.card:headline",
     card=f"{__name__}.card:variants",
     sample=Sample(_HERE / "sample"),
-    export=f"{__name__}.export:trainings_export",
-    checks=f"{__name__}.doctor:findings",
+    export=_export,
+    checks=_optional_packages,
     after_run=f"{__name__}.commands.protocol:print_verdicts",
     commands=(
         Command(

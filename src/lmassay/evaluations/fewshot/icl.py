@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from lmassay.evaluations.fewshot.tasks.nlu import NluTask
 
 _SEPARATOR = "\n\n"
-# Patterns from this number on are variants for P-tuning and not suggested.
-_FIRST_SPECIAL_PATTERN = 10
+# Patterns from this number on repeat the others with several words per label; they are not suggested.
+_FIRST_REPEATED_PATTERN = 10
 
 
 class NoChoiceError(Exception):
@@ -59,7 +59,7 @@ class InContext(PromptMethod):
             return
         usable = []
         for pattern in task.patterns.get("cloze", []):
-            if pattern < _FIRST_SPECIAL_PATTERN and _ends_with_mask(task, example, pattern):
+            if pattern < _FIRST_REPEATED_PATTERN and _ends_with_mask(task, example, pattern):
                 usable.append(str(pattern))
         raise ConfigError(
             f"task.method.pattern: pattern {self.pattern} of {task.name} continues after its mask, which a model "

@@ -1,5 +1,5 @@
-"""Metrics over predicted labels (places in ``task.labels``): accuracy, F1, macro-F1, exact match per question; and over
-the texts that ReCoRD's questions are answered with."""
+"""Metrics over predicted labels (indices in ``task.labels``): accuracy, F1, macro-F1, exact match per question; and
+metrics over the texts that answer ReCoRD's questions."""
 
 from __future__ import annotations
 
@@ -19,7 +19,8 @@ if TYPE_CHECKING:
     from lmassay.evaluations.fewshot.tasks.nlu import NluTask
 
 
-Places = NDArray[np.int64]
+LabelIndices = NDArray[np.int64]
+# FewNLU's F1 is that of the second label, as in scikit-learn's default.
 _POSITIVE = 1
 _ARTICLES = re.compile(r"\b(a|an|the)\b")
 _PUNCTUATION = str.maketrans("", "", string.punctuation)
@@ -37,18 +38,19 @@ def scores(
     {'acc': 0.5, 'f1': 0.6666666666666666}
     """
     check_metrics(metrics)
-    true, predicted = _places(labels, "labels"), _places(predictions, "predictions")
+    true = _label_indices(labels, "labels")
+    predicted = _label_indices(predictions, "predictions")
     if len(true) != len(predicted):
         raise ValueError(f"{len(true)} labels, but {len(predicted)} predictions")
     if not len(true):
         raise ValueError("no score without examples")
-    found = {}
+    by_name = {}
     for name in metrics:
         if name == "em":
-            found[name] = exact_match(true, predicted, questions)
+            by_name[name] = exact_match(true, predicted, questions)
         else:
-            found[name] = _PLAIN[name](true, predicted)
-    return found
+            by_name[name] = _PLAIN[name](true, predicted)
+    return by_name
 
 
 def task_scores(
@@ -57,87 +59,102 @@ def task_scores(
     logits: Sequence[Sequence[float]],
     answers: Sequence[str] | None = None,
 ) -> dict[str, float]:
-    """The task's metrics for label scores; none without labels. ``answers`` are the texts that were chosen, if any.
+    """The task's metrics for label scores; empty if examples have no labels.
 
-    Where a text was chosen (ReCoRD), its metrics compare texts; without the text only the share of right ones is known.
+    ``answers`` are the chosen texts of a task without fixed labels (ReCoRD). Its metrics compare texts; if these are
+    unknown, only the accuracy can be computed.
     """
     if not examples or any(example.label is None for example in examples):
         return {}
-    predictions = [max(range(len(row)), key=row.__getitem__) for row in logits]
+    predictions = [predicted_label(row) for row in logits]
     labels = [task.labels.index(str(example.label)) for example in examples]
     if task.kind == "entities":
-        found = {"acc": accuracy(_places(labels, "labels"), _places(predictions, "predictions"))}
-        if answers is not None:
-            found = answer_scores(answers, [example.meta["answers"] for example in examples])
-        return {name: found[name] for name in task.metrics if name in found}
+        if answers is None:
+            accurate = accuracy(_label_indices(labels, "labels"), _label_indices(predictions, "predictions"))
+            by_name = {"acc": accurate}
+        else:
+            by_name = answer_scores(answers, [example.meta["answers"] for example in examples])
+        return {name: by_name[name] for name in task.metrics if name in by_name}
     questions = [task.question(example) for example in examples]
     return scores(task.metrics, labels, predictions, None if None in questions else questions)
 
 
+def predicted_label(logits: Sequence[float]) -> int:
+    """The index of the largest score; the first of equal ones."""
+    return max(range(len(logits)), key=logits.__getitem__)
+
+
 def check_metrics(metrics: Sequence[str]) -> None:
+    """Raise a ConfigError for a name that no metric has."""
     for name in metrics:
         if name not in METRICS:
             raise ConfigError(f"there is no metric '{name}'{did_you_mean(name, METRICS)}")
 
 
-def accuracy(labels: Places, predictions: Places) -> float:
+def accuracy(labels: LabelIndices, predictions: LabelIndices) -> float:
+    """The share of correct predictions."""
     return float(np.mean(labels == predictions))
 
 
-def f1(labels: Places, predictions: Places, positive: int = _POSITIVE) -> float:
-    """F1 of one label; 0 where it neither occurs nor is predicted."""
+def f1(labels: LabelIndices, predictions: LabelIndices, positive: int = _POSITIVE) -> float:
+    """F1 of one label; 0 if it neither occurs nor is predicted."""
     hits = int(np.sum((labels == positive) & (predictions == positive)))
-    named = int(np.sum(labels == positive)) + int(np.sum(predictions == positive))
-    return 2 * hits / named if named else 0.0
+    occurrences = int(np.sum(labels == positive)) + int(np.sum(predictions == positive))
+    return 2 * hits / occurrences if occurrences else 0.0
 
 
-def macro_f1(labels: Places, predictions: Places) -> float:
-    """The mean F1 over the labels that occur or are predicted; a class that does neither does not count."""
-    return float(np.mean([f1(labels, predictions, int(place)) for place in np.union1d(labels, predictions)]))
+def macro_f1(labels: LabelIndices, predictions: LabelIndices) -> float:
+    """The mean F1 over the labels that occur or are predicted; other labels do not count."""
+    return float(np.mean([f1(labels, predictions, int(label)) for label in np.union1d(labels, predictions)]))
 
 
-def exact_match(labels: Places, predictions: Places, questions: Sequence[Hashable | None] | None) -> float:
-    """The share of questions whose every answer is judged rightly."""
+def exact_match(labels: LabelIndices, predictions: LabelIndices, questions: Sequence[Hashable | None] | None) -> float:
+    """The share of questions whose answers are all classified correctly."""
     if questions is None or any(question is None for question in questions):
         raise ConfigError("the metric 'em' needs the question of each example; this task has no questions")
     if len(questions) != len(labels):
         raise ValueError(f"{len(labels)} labels, but {len(questions)} questions")
-    right: dict[Hashable | None, bool] = {}
+    is_correct: dict[Hashable | None, bool] = {}
     for question, agrees in zip(questions, labels == predictions, strict=True):
-        right[question] = right.get(question, True) and bool(agrees)
-    return sum(right.values()) / len(right)
+        is_correct[question] = is_correct.get(question, True) and bool(agrees)
+    return sum(is_correct.values()) / len(is_correct)
 
 
-_PLAIN: dict[str, Callable[[Places, Places], float]] = {"acc": accuracy, "f1": f1, "f1-macro": macro_f1}
+_PLAIN: dict[str, Callable[[LabelIndices, LabelIndices], float]] = {
+    "acc": accuracy,
+    "f1": f1,
+    "f1-macro": macro_f1,
+}
 METRICS = (*_PLAIN, "em")
 
 
-def _places(values: Sequence[int], name: str) -> Places:
-    found = np.asarray(values)
-    if found.size and found.dtype.kind not in "iub":
-        raise ValueError(f"the {name} must be whole numbers, the places of labels in their list")
-    return found.astype(np.int64)
+def _label_indices(values: Sequence[int], name: str) -> LabelIndices:
+    array = np.asarray(values)
+    if array.size and array.dtype.kind not in "iub":
+        raise ValueError(f"the {name} must be whole numbers, the indices of labels in their list")
+    return array.astype(np.int64)
 
 
-# --- ReCoRD: an entity that was chosen against the texts that are right, as SuperGLUE compares them -------------------
+# --- ReCoRD: a chosen entity against the right texts, as SuperGLUE compares them --------------------------------------
 
 
 def answer_scores(chosen: Sequence[str], right: Sequence[Sequence[str]]) -> dict[str, float]:
     """Exact match and token F1, each the best over a question's right answers, mean over questions.
 
-    ``acc`` is exact match by the name that other tasks use for the share of what is right.
+    ``acc`` is exact match under the name that other tasks use for the share of correct answers.
 
     >>> answer_scores(["the Bhutto family"], [["Bhutto", "Benazir Bhutto"]])
     {'acc': 0.0, 'f1': 0.6666666666666666, 'em': 0.0}
     """
     if len(chosen) != len(right) or not chosen:
         raise ValueError(f"{len(chosen)} answers for {len(right)} questions; there must be one each, and at least one")
-    exact, close = [], []
+    n_exact = 0.0
+    total_f1 = 0.0
     for answer, right_answers in zip(chosen, right, strict=True):
-        exact.append(max((float(normalised(answer) == normalised(one)) for one in right_answers), default=0.0))
-        close.append(max((token_f1(answer, one) for one in right_answers), default=0.0))
-    em, f1 = sum(exact) / len(exact), sum(close) / len(close)
-    return {"acc": em, "f1": f1, "em": em}
+        n_exact += any(normalised(answer) == normalised(right_answer) for right_answer in right_answers)
+        total_f1 += max((token_f1(answer, right_answer) for right_answer in right_answers), default=0.0)
+    exact = n_exact / len(chosen)
+    return {"acc": exact, "f1": total_f1 / len(chosen), "em": exact}
 
 
 def token_f1(chosen: str, right: str) -> float:
@@ -146,11 +163,11 @@ def token_f1(chosen: str, right: str) -> float:
     >>> token_f1("Benazir Bhutto", "Bhutto")
     0.6666666666666666
     """
-    mine, theirs = normalised(chosen).split(), normalised(right).split()
-    hits = sum((Counter(mine) & Counter(theirs)).values())
-    return 2 * hits / (len(mine) + len(theirs)) if hits else 0.0
+    chosen_words, right_words = normalised(chosen).split(), normalised(right).split()
+    n_common = sum((Counter(chosen_words) & Counter(right_words)).values())
+    return 2 * n_common / (len(chosen_words) + len(right_words)) if n_common else 0.0
 
 
 def normalised(text: str) -> str:
-    """Lower case, without punctuation, articles and superfluous spaces."""
+    """Lower case, without punctuation, articles and repeated spaces."""
     return " ".join(_ARTICLES.sub(" ", text.lower().translate(_PUNCTUATION)).split())

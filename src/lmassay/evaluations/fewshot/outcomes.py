@@ -1,4 +1,4 @@
-"""From what trainings gave to the scores of a run and the numbers of a report."""
+"""From the outcomes of trainings to the scores of a run and the results of a report."""
 
 from __future__ import annotations
 
@@ -8,13 +8,14 @@ from math import isclose
 from typing import TYPE_CHECKING, Any
 
 from lmassay.errors import PluginError
-from lmassay.evaluations.fewshot.metrics import task_scores
+from lmassay.evaluations.fewshot.metrics import predicted_label, task_scores
 from lmassay.evaluations.fewshot.tasks.examples import InputExample
 from lmassay.statistics.intervals import result_of
 from lmassay.statistics.replicates import mean_of_repetitions, rate_on_tests
 from lmassay.types import PerTestScores, Result, Score, digest
 
 if TYPE_CHECKING:
+    from lmassay.evaluations.fewshot.methods.contract import Method
     from lmassay.evaluations.fewshot.tasks.nlu import NluTask
     from lmassay.statistics.estimation import Estimate
     from lmassay.statistics.intervals import Settings
@@ -23,181 +24,213 @@ if TYPE_CHECKING:
 
 ACCURACY = "acc"
 """The metric that is a share of the tests."""
+# Numbers of updates are reported next to the scores, but without an interval.
 _COUNTS = ("updates", "chosen_step")
-_UNIT = (0.0, 1.0)
+_UNIT_INTERVAL = (0.0, 1.0)
 _ROUNDING = 1e-9
 
 
-def evaluation_intervals(method: Any) -> list[float | None]:
-    """The evaluation intervals that a method's training serves; None where it does not look at the dev set."""
-    found = getattr(method, "eval_ratios", None)
-    if found is None:
+def evaluation_intervals(method: Method) -> list[float | None]:
+    """The evaluation intervals that each training of a method serves; ``[None]`` if there is only one."""
+    ratios = method.eval_ratios
+    if ratios is None or isinstance(ratios, int | float) or len(ratios) == 1:
         return [None]
-    several = list(found) if isinstance(found, list | tuple) else [found]
-    return [None] if len(several) == 1 else [float(ratio) for ratio in several]
+    return [float(ratio) for ratio in ratios]
+
+
+# --- the score of a training ------------------------------------------------------------------------------------------
 
 
 def score(
     task: NluTask,
-    found: Sequence[Mapping[str, Any]],
+    outcomes: Sequence[Mapping[str, Any]],
     every: float | None,
     dev: Sequence[InputExample],
     tested: Sequence[InputExample],
 ) -> Score:
-    """The verdict on a split: metrics on dev and test of its training, or of several whose logits are averaged."""
-    chosen = [_choice(outcome, every) for outcome in found]
-    first = chosen[0]
-    if len(chosen) == 1:
-        on_dev, on_test = first["dev"], first["test"]
-        test_logits = first["test_logits"]
+    """Metrics on dev and test of a training, or of several whose logits are averaged."""
+    choices = [_choice(outcome, every) for outcome in outcomes]
+    first_outcome, first_choice = outcomes[0], choices[0]
+    if len(choices) == 1:
+        on_dev, on_test = first_choice["dev"], first_choice["test"]
+        test_logits = first_choice["test_logits"]
     else:
-        dev_logits = _mean([choice["dev_logits"] for choice in chosen])
-        test_logits = _mean([choice["test_logits"] for choice in chosen])
+        dev_logits = mean_logits([choice["dev_logits"] for choice in choices])
+        test_logits = mean_logits([choice["test_logits"] for choice in choices])
         on_dev, on_test = task_scores(task, dev, dev_logits), task_scores(task, tested, test_logits)
+
     values = dict(on_test)
-    values |= {"test": _average(on_test)} if on_test else {}
-    values |= {f"dev_{metric}": value for metric, value in on_dev.items()}
-    values |= {"dev": _average(on_dev)} if on_dev else {}
-    values |= {"updates": float(found[0]["updates"])} if "updates" in found[0] else {}
-    values |= {"chosen_step": float(first["step"])} if "updates" in found[0] and "step" in first else {}
-    unscored = {} if on_dev else {"dev": "no dev examples: the last weights were taken"}
-    unscored |= {} if on_test else {"test": "the test examples have no labels"}
+    unscored = {}
+    if on_test:
+        values["test"] = _selection_score(on_test)
+    else:
+        unscored["test"] = "the test examples have no labels"
+    if on_dev:
+        values |= {f"dev_{metric}": value for metric, value in on_dev.items()}
+        values["dev"] = _selection_score(on_dev)
+    else:
+        unscored["dev"] = "no dev examples: the last weights were used"
+    if "updates" in first_outcome:
+        values["updates"] = float(first_outcome["updates"])
+        if "step" in first_choice:
+            values["chosen_step"] = float(first_choice["step"])
+
+    predictions = [predicted_label(logits) for logits in test_logits]
     details = {
-        "n_train": found[0]["n_train"],
-        "n_dev": found[0]["n_dev"],
+        "n_train": first_outcome["n_train"],
+        "n_dev": first_outcome["n_dev"],
         "n_test": len(tested),
-        "curve": found[0].get("curve", []),
-        "losses": found[0].get("losses", []),
-        **({"notes": found[0]["notes"]} if "notes" in found[0] else {}),
-        "predictions": [max(range(len(row)), key=row.__getitem__) for row in test_logits],
+        "curve": first_outcome.get("curve", []),
+        "losses": first_outcome.get("losses", []),
     }
-    on_tests = _on_tests(task, tested, details["predictions"], on_test)
-    return Score(values, unscored, details, test_scores=on_tests)
+    if "notes" in first_outcome:
+        details["notes"] = first_outcome["notes"]
+    details["predictions"] = predictions
+    return Score(values, unscored, details, test_scores=_per_test_scores(task, tested, predictions, on_test))
 
 
-def _on_tests(
+def _per_test_scores(
     task: NluTask, tested: Sequence[InputExample], predictions: Sequence[int], on_test: Mapping[str, float]
 ) -> PerTestScores | None:
-    """Which tests were right, if that is what the accuracy is made of; ReCoRD's compares texts instead of labels."""
+    """Which tests were right; None if the accuracy is not their share (ReCoRD's compares texts, not labels)."""
     if ACCURACY not in on_test:
         return None
-    right = []
+    is_right = []
     for example, prediction in zip(tested, predictions, strict=True):
-        right.append(int(task.labels.index(str(example.label)) == prediction))
-    if not isclose(sum(right) / len(right), on_test[ACCURACY], abs_tol=_ROUNDING):
+        is_right.append(int(task.labels.index(str(example.label)) == prediction))
+    if not isclose(sum(is_right) / len(is_right), on_test[ACCURACY], abs_tol=_ROUNDING):
         return None
-    scores = {ACCURACY: right}
+    scores = {ACCURACY: is_right}
     if len(on_test) == 1:
-        scores["test"] = right
+        # With a single metric the test score is that metric.
+        scores["test"] = is_right
     # Questions about one passage are not independent tests.
-    numbers: dict[str, int] = {}
-    groups = [numbers.setdefault(task.group(example), len(numbers)) for example in tested]
+    group_numbers: dict[str, int] = {}
+    groups = []
+    for example in tested:
+        groups.append(group_numbers.setdefault(task.group(example), len(group_numbers)))
     tests = digest([(example.guid, example.label) for example in tested])
-    return PerTestScores(tests, scores, groups if len(numbers) < len(tested) else ())
+    return PerTestScores(tests, scores, groups if len(group_numbers) < len(tested) else ())
 
 
 def _choice(outcome: Mapping[str, Any], every: float | None) -> Mapping[str, Any]:
+    """The choice of an evaluation interval; without intervals, the only one."""
     choices: Sequence[Mapping[str, Any]] = outcome["choices"]
     if every is None:
         return choices[0]
-    found = next((choice for choice in choices if choice["every"] == every), None)
+    for choice in choices:
+        if choice["every"] == every:
+            return choice
     # Without a dev set there is one choice, whatever the intervals.
-    if found is None and len(choices) > 1:
-        raise PluginError(f"the method's classifier has no choice for the interval {every:g}, which its options name")
-    return found or choices[0]
+    if len(choices) == 1:
+        return choices[0]
+    raise PluginError(f"the method's classifier has no choice for the interval {every:g}, which its options name")
 
 
-def _average(values: Mapping[str, float]) -> float:
+def _selection_score(values: Mapping[str, float]) -> float:
     """FewNLU's selection score: the mean of a task's metrics."""
     return sum(values.values()) / len(values)
 
 
-def _mean(logits: Sequence[Sequence[Sequence[float]]]) -> list[list[float]]:
+def mean_logits(logits: Sequence[Sequence[Sequence[float]]]) -> list[list[float]]:
+    """The mean over trainings of the logits of each example; empty without examples."""
     import numpy as np
 
-    found: list[list[float]] = np.mean(np.asarray(logits), axis=0).tolist() if len(logits[0]) else []
-    return found
+    if not len(logits[0]):
+        return []
+    means: list[list[float]] = np.mean(np.asarray(logits, dtype=np.float64), axis=0).tolist()
+    return means
+
+
+# --- the results of a run ---------------------------------------------------------------------------------------------
 
 
 def results(table: ScoreTable, metrics: Sequence[str], settings: Settings, replicates: Replicates) -> list[Result]:
-    """Means over splits with their spread; of several evaluation intervals, the one with the best dev score counts.
+    """Means over splits with their spread. If there are several evaluation intervals, the one with the best mean dev
+    score counts.
 
-    The interval of an accuracy holds for another labelled pool and other tests. That of other scores is over splits
-    alone: how the number would differ with another pool, but the same tests.
+    The interval of an accuracy holds for another labelled pool and other tests. That of other scores covers another
+    pool, but the same tests.
     """
-    wanted = [*metrics, *(["test"] if len(metrics) > 1 else []), "dev", *(f"dev_{m}" for m in metrics)]
-    shown = [metric for metric in [*wanted, *_COUNTS] if table.has(metric)]
-    parts = list(table.parts("every"))
-    best = _best(table, parts)
+    names = [*metrics]
+    if len(metrics) > 1:
+        names.append("test")
+    names += ["dev", *(f"dev_{metric}" for metric in metrics), *_COUNTS]
+    reported = [name for name in names if table.has(name)]
+    selected = _best_interval(table)
     rows = []
-    where = None if best is None else best[1]
-    for metric in shown:
-        rows.append(_mean_result(table, metric, settings, replicates, "overall", where))
-        rows += _spread(table, metric, where)
+    for metric in reported:
+        rows.append(_mean_result(table, metric, settings, replicates, "overall", selected))
+        rows += _spread(table, metric, selected)
     for group in ("every", "pattern"):
-        found = list(table.parts(group))
-        for label, part in found if len(found) > 1 else []:
-            for metric in shown:
+        parts = list(table.parts(group))
+        if len(parts) < 2:
+            continue
+        for label, part in parts:
+            for metric in reported:
                 rows.append(_mean_result(table, metric, settings, replicates, f"{group}={label}", part))
     return rows
 
 
 def _mean_result(
-    table: ScoreTable, metric: str, settings: Settings, replicates: Replicates, group: str, where: Any
+    table: ScoreTable, metric: str, settings: Settings, replicates: Replicates, group: str, part: Any
 ) -> Result:
-    counts = table.counts(metric, where)
+    """The mean of a metric over a part of the trainings (all if ``part`` is None)."""
+    counts = table.counts(metric, part)
     if not counts[0]:
         return Result(metric, group, None, None, None, *counts)
+    # FewNLU's mean is over trainings, which matters if splits have different numbers of them.
+    mean = float(table.values(metric, part).mean())
     if metric in _COUNTS:
-        value = float(table.values(metric, where).mean())
-        return Result(metric, group, value, None, None, *counts, method="none: a number of updates, not a score")
-    estimated = _estimate(table, metric, replicates, where)
-    result = result_of(estimated, metric, group, counts, settings, estimated.clustered_by)
-    # FewNLU's mean is that over trainings, which matters if splits have different numbers of them.
-    return replace(result, value=float(table.values(metric, where).mean()))
+        return Result(metric, group, mean, None, None, *counts, method="none: a number of updates, not a score")
+    estimate = _estimate(table, metric, replicates, part)
+    result = result_of(estimate, metric, group, counts, settings, estimate.clustered_by)
+    return replace(result, value=mean)
 
 
-def _estimate(table: ScoreTable, metric: str, replicates: Replicates, where: Any) -> Estimate:
-    """Patterns and repetitions of one split are no independent trials: they are averaged first."""
+def _estimate(table: ScoreTable, metric: str, replicates: Replicates, part: Any) -> Estimate:
+    """Patterns and repetitions of one split are not independent trials, so they are averaged first."""
     import numpy as np
 
     correlation = replicates.correlation.get(metric, 0.0)
-    splits = table.clusters(metric, replicates.group, where)
-    tested = table.on_tests(metric, where)
+    splits = table.clusters(metric, replicates.group, part)
+    tested = table.on_tests(metric, part)
     if tested is not None:
         scores = np.stack([tested.scores[splits == split].mean(axis=0) for split in np.unique(splits)])
         return rate_on_tests(scores, correlation, tested.groups)
-    values = table.values(metric, where)
+    values = table.values(metric, part)
     means = np.array([values[splits == split].mean() for split in np.unique(splits)])
-    return mean_of_repetitions(means, correlation, _UNIT)
+    return mean_of_repetitions(means, correlation, _UNIT_INTERVAL)
 
 
-def _best(table: ScoreTable, parts: Sequence[Any]) -> Any:
-    """The interval with the highest mean dev score; of equals the first."""
-    if not parts:
-        return None
-    return max(
-        parts, key=lambda part: float(table.values("dev", part[1]).mean()) if table.counts("dev", part[1])[0] else -1
-    )
+def _best_interval(table: ScoreTable) -> Any:
+    """The part of the table with the highest mean dev score, the first of equals; None without several intervals."""
+    best_part = None
+    best_score = float("-inf")
+    for _, part in table.parts("every"):
+        has_dev_scores = table.counts("dev", part)[0] > 0
+        dev_score = float(table.values("dev", part).mean()) if has_dev_scores else -1.0
+        if dev_score > best_score:
+            best_part, best_score = part, dev_score
+    return best_part
 
 
-def _spread(table: ScoreTable, metric: str, where: Any) -> list[Result]:
+def _spread(table: ScoreTable, metric: str, part: Any) -> list[Result]:
+    """The standard deviation over trainings, as FewNLU reports it; empty for a single training."""
     from lmassay.evaluations.fewshot.protocol import estimates
 
-    values = table.values(metric, where)
+    values = table.values(metric, part)
     if len(values) < 2:
         return []
     _, std = estimates.mean_and_std(values)
     method = "none: it is itself a spread over trainings"
-    return [Result(f"{metric}.std", "overall", std, None, None, *table.counts(metric, where), method=method)]
+    return [Result(f"{metric}.std", "overall", std, None, None, *table.counts(metric, part), method=method)]
 
 
-def plain(value: Any) -> str:
+def option_text(value: Any) -> str:
     """An option's value for a label."""
-    return (
-        f"{value:g}"
-        if isinstance(value, float)
-        else ",".join(map(plain, value))
-        if isinstance(value, list)
-        else str(value)
-    )
+    if isinstance(value, float):
+        return f"{value:g}"
+    if isinstance(value, list):
+        return ",".join(map(option_text, value))
+    return str(value)

@@ -10,54 +10,64 @@ from typing import Any
 
 from lmassay.errors import ConfigError
 
-_CACHED = 2048
+_CACHE_SIZE = 2048
+# Two texts that every tokenizer knows, to see what it puts around them.
 _PROBE = ("the", "a")
-
-
 _SPECIAL = ("unk", "pad", "cls", "sep", "mask", "bos", "eos")
 
 
 def special_ids(tokenizer: Any) -> set[int]:
-    """The ids of special tokens. Not ``all_special_ids``: there stand words, too, that a sentencepiece model lists as
-    symbols of its own."""
-    found = {getattr(tokenizer, f"{name}_token_id", None) for name in _SPECIAL}
-    return {int(token) for token in found if token is not None}
+    """The ids of special tokens.
+
+    Not ``all_special_ids``, which also has words that a sentencepiece model lists as user-defined symbols.
+    """
+    ids = set()
+    for name in _SPECIAL:
+        token = getattr(tokenizer, f"{name}_token_id", None)
+        if token is not None:
+            ids.add(int(token))
+    return ids
 
 
 class CachedTokenizer:
-    """The tokens of texts, each tokenised on its own; what was asked for lately is kept."""
+    """The token ids of texts, each tokenised on its own. Recent texts are cached."""
 
     def __init__(self, tokenizer: Any) -> None:
-        # The keeper of this object holds the tokenizer, and this must not hold its own key.
+        # A weak reference: the tokenizer is the key under which this object is kept, and must not be kept alive by it.
         self._tokenizer = weakref.ref(tokenizer)
-        self._led = reads_leading_space(tokenizer)
-        self._known: dict[str, list[int]] = {}
+        self._needs_space = reads_leading_space(tokenizer)
+        self._cache: dict[str, list[int]] = {}
 
     @classmethod
     def of(cls, tokenizer: Any) -> CachedTokenizer:
-        """The same for all patterns of a tokenizer, until it learns new tokens."""
-        kept = _WORDS.get(tokenizer)
+        """The cache of a tokenizer, shared by all patterns; a new one if the tokenizer has learned new tokens."""
         size = len(tokenizer) if hasattr(tokenizer, "__len__") else 0
-        if kept is None or kept[0] != size:
-            kept = _WORDS[tokenizer] = (size, cls(tokenizer))
-        return kept[1]
+        known_size, cached = _CACHES.get(tokenizer, (None, None))
+        if cached is None or known_size != size:
+            cached = cls(tokenizer)
+            _CACHES[tokenizer] = (size, cached)
+        return cached
 
     def ids(self, text: str) -> list[int]:
-        known = self._known.get(text)
-        if known is None:
-            if len(self._known) >= _CACHED:
-                self._known.clear()
+        """The token ids of a text as it stands inside a longer text."""
+        cached = self._cache.get(text)
+        if cached is not None:
+            return list(cached)
+        if len(self._cache) >= _CACHE_SIZE:
+            self._cache.clear()
+        spaced = text
+        if self._needs_space and text and not text[0].isspace():
             # Byte-level vocabularies know a word inside a text only with the space before it.
-            led = f" {text}" if self._led and text and not text[0].isspace() else text
-            tokenizer = self._tokenizer()
-            assert tokenizer is not None, "the tokenizer is gone"
-            # Not verbose: the notice that a text is longer than the window comes before it is shortened.
-            known = [int(token) for token in tokenizer.encode(led, add_special_tokens=False, verbose=False)]
-            self._known[text] = known
-        return list(known)
+            spaced = f" {text}"
+        tokenizer = self._tokenizer()
+        assert tokenizer is not None, "the tokenizer is gone"
+        # Not verbose: the warning that a text is longer than the window would come before the text is shortened.
+        ids = [int(token) for token in tokenizer.encode(spaced, add_special_tokens=False, verbose=False)]
+        self._cache[text] = ids
+        return list(ids)
 
 
-_WORDS: weakref.WeakKeyDictionary[Any, tuple[int, CachedTokenizer]] = weakref.WeakKeyDictionary()
+_CACHES: weakref.WeakKeyDictionary[Any, tuple[int, CachedTokenizer]] = weakref.WeakKeyDictionary()
 
 
 def reads_leading_space(tokenizer: Any) -> bool:
@@ -65,13 +75,15 @@ def reads_leading_space(tokenizer: Any) -> bool:
     backend = getattr(tokenizer, "backend_tokenizer", None)
     if backend is None:
         return any(name in type(tokenizer).__name__ for name in ("GPT2", "Roberta"))
-    return _names_byte_level(json.loads(backend.to_str())["pre_tokenizer"])
+    return _is_byte_level(json.loads(backend.to_str())["pre_tokenizer"])
 
 
-def _names_byte_level(step: Any) -> bool:
-    if not isinstance(step, dict):
+def _is_byte_level(pre_tokenizer: Any) -> bool:
+    if not isinstance(pre_tokenizer, dict):
         return False
-    return step.get("type") == "ByteLevel" or any(map(_names_byte_level, step.get("pretokenizers", ())))
+    if pre_tokenizer.get("type") == "ByteLevel":
+        return True
+    return any(map(_is_byte_level, pre_tokenizer.get("pretokenizers", ())))
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,44 +94,52 @@ class SpecialTokens:
     between: tuple[int, ...]
     after: tuple[int, ...]
     types: tuple[int, int, int, int, int]
-    """Of: before, first text, between, second text, after."""
+    """Token types of: before, first text, between, second text, after."""
 
     @property
     def size(self) -> int:
+        """How many special tokens there are."""
         return len(self.before) + len(self.between) + len(self.after)
 
     @classmethod
     def of(cls, tokenizer: Any, *, pair: bool) -> SpecialTokens:
-        """What the tokenizer's own post-processor puts around texts."""
+        """What the tokenizer's own post-processor puts around one text or two."""
         first, second = _PROBE
         encoded = tokenizer(first, second if pair else None, return_token_type_ids=True)
+        # For each token: 0 in the first text, 1 in the second, None for a special token.
         sides = encoded.sequence_ids(0)
         if 0 not in sides or (pair and 1 not in sides):
             raise ConfigError(f"the tokenizer {type(tokenizer).__name__} has no tokens for '{first}' and '{second}'")
-        ids, types = encoded["input_ids"], encoded.get("token_type_ids") or [0] * len(encoded["input_ids"])
-        start, stop = sides.index(0), _last(sides, 0) + 1
-        begin, end = (sides.index(1), _last(sides, 1) + 1) if pair else (stop, stop)
+        ids = encoded["input_ids"]
+        types = encoded.get("token_type_ids") or [0] * len(ids)
+        first_start, first_end = sides.index(0), _last_index(sides, 0) + 1
+        if not pair:
+            return cls(
+                before=tuple(ids[:first_start]),
+                between=(),
+                after=tuple(ids[first_end:]),
+                types=(types[0], types[first_start], 0, 0, types[-1]),
+            )
+        second_start, second_end = sides.index(1), _last_index(sides, 1) + 1
         return cls(
-            before=tuple(ids[:start]),
-            between=tuple(ids[stop:begin]),
-            after=tuple(ids[end:]),
-            types=(
-                types[0],
-                types[start],
-                types[stop] if pair else 0,
-                types[begin] if pair else 0,
-                types[-1],
-            ),
+            before=tuple(ids[:first_start]),
+            between=tuple(ids[first_end:second_start]),
+            after=tuple(ids[second_end:]),
+            types=(types[0], types[first_start], types[first_end], types[second_start], types[-1]),
         )
 
     def around(self, first: Sequence[int], second: Sequence[int] = ()) -> tuple[list[int], list[int]]:
         """Ids and token types of the whole input."""
-        pieces = (self.before, first, self.between, second, self.after)
-        ids = [token for piece in pieces for token in piece]
-        return ids, [kind for kind, piece in zip(self.types, pieces, strict=True) for _ in piece]
+        ids: list[int] = []
+        types: list[int] = []
+        parts = (self.before, first, self.between, second, self.after)
+        for token_type, part in zip(self.types, parts, strict=True):
+            ids += part
+            types += [token_type] * len(part)
+        return ids, types
 
 
-def _last(values: Sequence[Any], wanted: Any) -> int:
+def _last_index(values: Sequence[Any], wanted: Any) -> int:
     return len(values) - 1 - list(reversed(values)).index(wanted)
 
 
@@ -133,26 +153,30 @@ class Piece:
 
 
 def shorten(first: Sequence[Piece], second: Sequence[Piece], surplus: int) -> int:
-    """Take ``surplus`` tokens off the ends of shortenable pieces; returns how many could not be taken.
+    """Remove ``surplus`` tokens from the ends of shortenable pieces; returns how many could not be removed.
 
-    As in PET: one after the other from the side that has more left that may go, from the second where both are level.
+    As in PET, which removes one token after the other from the side with more shortenable tokens left, and from the
+    second side if both have equally many. Here the same numbers are computed at once.
     """
-    a, b = _may_go(first), _may_go(second)
-    surplus, left = min(surplus, a + b), max(0, surplus - a - b)
-    levelling = min(surplus, abs(a - b))
-    rest = surplus - levelling
-    _cut(first, (levelling if a > b else 0) + rest // 2)
-    _cut(second, (levelling if b > a else 0) + rest - rest // 2)
-    return left
+    in_first, in_second = _count_shortenable(first), _count_shortenable(second)
+    removable = min(surplus, in_first + in_second)
+    to_equal = min(removable, abs(in_first - in_second))
+    from_first = to_equal if in_first > in_second else 0
+    from_second = to_equal if in_second > in_first else 0
+    remaining = removable - to_equal
+    _cut(first, from_first + remaining // 2)
+    _cut(second, from_second + remaining - remaining // 2)
+    return surplus - removable
 
 
-def _may_go(pieces: Sequence[Piece]) -> int:
+def _count_shortenable(pieces: Sequence[Piece]) -> int:
     return sum(len(piece.ids) for piece in pieces if piece.shortenable)
 
 
 def _cut(pieces: Sequence[Piece], count: int) -> None:
+    """Remove tokens from the end of the last shortenable piece, then from the one before it, and so on."""
     for piece in reversed(pieces):
         if count and piece.shortenable:
-            going = min(count, len(piece.ids))
-            piece.ids = piece.ids[: len(piece.ids) - going]
-            count -= going
+            removed = min(count, len(piece.ids))
+            piece.ids = piece.ids[: len(piece.ids) - removed]
+            count -= removed

@@ -124,7 +124,7 @@ def test_without_dev_examples_there_are_no_dev_files_and_a_shorter_line(capsys, 
         capsys, flags(bert, method="sequence_classifier", few_shot_setting="fix_setting", use_cloze=True)
     )
     assert code == 0
-    assert "a classifier reads the bare texts" in err
+    assert "a classifier uses no pattern" in err
     assert not [name for name in files(here / "out") if "dev32" in name]
     assert [line.partition(":")[0] for line in lines(here / "out/result_test.txt")] == ["acc-p0", "acc-all-p"]
     (row,) = lines(here / "final_results/save_default_rte_fix_setting_sequence_classifier_bert_8.txt")
@@ -180,7 +180,7 @@ def test_evaluating_what_was_never_trained_is_refused(capsys, here, bert):
     assert (code, "there are no trainings in" in err) == (2, True)
     call(capsys, flags(bert))
     code, _, err = call(capsys, flags(bert, do_train=None, learning_rate=0.02))
-    assert (code, "of other flags or data" in err) == (2, True)
+    assert (code, "have other flags or data" in err) == (2, True)
 
 
 def test_a_killed_command_goes_on_and_ends_as_if_nothing_had_been(capsys, here, bert, trained):
@@ -198,7 +198,7 @@ def test_a_killed_command_goes_on_and_ends_as_if_nothing_had_been(capsys, here, 
     assert done.returncode == -signal.SIGKILL
     assert not files(here / "out")
     code, _, err = call(capsys, flags(bert))
-    assert (code, "going on with what was begun" in err, len(trained)) == (0, True, 1)
+    assert (code, "continuing the trainings in" in err, len(trained)) == (0, True, 1)
     call(capsys, flags(bert, "unbroken"))
     own = ("wrapper_config.json",)  # it names the folder
     assert {n: b for n, b in files(here / "out").items() if not n.endswith(own)} == {
@@ -232,7 +232,7 @@ def test_overwriting_removes_what_the_command_wrote_and_nothing_else(capsys, her
     call(capsys, flags(bert, pattern_ids=[0, 4], few_shot_setting="dev32_setting"))
     (here / "out/thesis.txt").write_text("mine")
     code, _, err = call(capsys, flags(bert, few_shot_setting="dev32_setting", overwrite_output_dir=True))
-    assert (code, "thesis.txt is not FewNLU's and stays" in err) == (0, True)
+    assert (code, "thesis.txt is not a file of FewNLU, so it is kept" in err) == (0, True)
     assert "p0/f0-i0/results.json" in files(here / "out")
     assert not [name for name in files(here / "out") if name.startswith("p4")]
 
@@ -240,9 +240,9 @@ def test_overwriting_removes_what_the_command_wrote_and_nothing_else(capsys, her
 def test_a_finished_command_is_not_repeated_and_another_does_not_mix_in(capsys, bert):
     call(capsys, flags(bert, few_shot_setting="dev32_setting"))
     code, _, err = call(capsys, flags(bert, few_shot_setting="dev32_setting"))
-    assert (code, "holds the results of this very command" in err) == (2, True)
+    assert (code, "already has the results of this command" in err) == (2, True)
     code, _, err = call(capsys, flags(bert, few_shot_setting="dev32_setting", learning_rate=0.02))
-    assert (code, "other flags (--learning_rate differ)" in err) == (2, True)
+    assert (code, "other flags (--learning_rate)" in err) == (2, True)
 
 
 # --- mistakes ---------------------------------------------------------------------------------------------------------
@@ -251,36 +251,36 @@ def test_a_finished_command_is_not_repeated_and_another_does_not_mix_in(capsys, 
 @pytest.mark.parametrize(
     ("own", "reason"),
     [
-        ({"verbalizer_file": "words.json"}, "words of your own stand in a task file"),
+        ({"verbalizer_file": "words.json"}, "put your own words in a task file"),
         ({"reduction": "wmean"}, "the accuracy before training"),
         ({"dev32_examples": 4}, "--split_ratio and --cv_k"),
         ({"split_examples_evenly": True}, "--stratify"),
         ({"eval_priming": True}, "the method icl"),
-        ({"train_priming": True}, "--train_priming is not done"),
-        ({"priming_num": 3}, "--priming_num is not done"),
-        ({"alpha": 0.5}, "--alpha weighs the loss of --lm_training"),
+        ({"train_priming": True}, "--train_priming is not supported"),
+        ({"priming_num": 3}, "--priming_num is not supported"),
+        ({"alpha": 0.5}, "--alpha is the weight of --lm_training"),
         ({"alpha": 0.5, "lm_training": True, "reference": True}, "had no effect in FewNLU"),
         ({"temperature": 3}, "--arch_method distillation"),
         ({"lm_training": True, "method": "adapet"}, "part of --method pet"),
         ({"lm_training": True}, "needs unlabeled examples"),
         ({"relabel_aug_data": True}, "needs --aug_data_dir and teachers"),
-        ({"arch_method": "ipet"}, "nobody to teach it"),
+        ({"arch_method": "ipet"}, "has no teacher"),
         ({"repetitions": 4}, "--sampler_seeds: 4 repetitions need as many"),
-        ({"do_train": None, "do_eval": None}, "nothing is asked for"),
+        ({"do_train": None, "do_eval": None}, "there is nothing to do"),
         ({"model_type": "albert"}, "is a bert; give --model_type bert"),
         ({"model_name_or_path": "nowhere/at/all"}, "--model_name_or_path"),
         ({"data_dir": "nowhere"}, "--data_dir: the data folder"),
         ({"task_name": "rtee"}, "--task_name: there is no few-shot task"),
         ({"pattern_ids": [0, 77]}, "--pattern_ids: rte has no pattern 77 for pet"),
-        ({"method": "sequence_classifier", "pattern_ids": [0, 1]}, "more than one pattern is the same"),
+        ({"method": "sequence_classifier", "pattern_ids": [0, 1]}, "several would be the same"),
         ({"every_eval_ratio": 0.02}, "--every_eval_ratio: 0.02 of 2 updates is less than one"),
         ({"every_eval_ratio": 0}, "--every_eval_ratio: Input should be greater than 0"),
         ({"learning_rate": -1}, "--learning_rate: Input should be greater than 0"),
         ({"cv_k": 0}, "--cv_k: Input should be greater than or equal to 1"),
         ({"cv_k": 9, "few_shot_setting": "cross_validation"}, "k=9 folds"),
-        ({"max_steps": -1, "num_train_epochs": 1.5}, "no whole number of epochs"),
-        ({"dev_examples": 0}, "--dev_examples: 0 is no number of examples"),
-        ({"aug_data_dir": "RTE"}, "is no file"),
+        ({"max_steps": -1, "num_train_epochs": 1.5}, "not a whole number of epochs"),
+        ({"dev_examples": 0}, "--dev_examples: 0 is not a number of examples"),
+        ({"aug_data_dir": "RTE"}, "is not a file"),
         ({"cache_dir": "cache", "model_name_or_path": "bert-base-cased"}, "has no model bert-base-cased"),
     ],
 )

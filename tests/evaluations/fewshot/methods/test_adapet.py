@@ -18,7 +18,14 @@ def setup_module() -> None:
     """Import torch when the first test runs: collecting the tests does not wait for it."""
     pytest.importorskip("torch", reason="the hf extra is not installed")
     global torch, Adapet, AdapetOptions, AdapetLearner, Draws, FilledText, binary_costs, decoupled_label_loss
-    global decoupled_text_loss, distinguishing_places, filled_with_texts, hide_words, Reading, EncodedItem, open_network
+    global \
+        decoupled_text_loss, \
+        distinguishing_positions, \
+        filled_with_texts, \
+        hide_words, \
+        Reading, \
+        EncodedItem, \
+        open_network
     import torch
 
     from lmassay.evaluations.fewshot.methods.adapet import (
@@ -30,7 +37,7 @@ def setup_module() -> None:
         binary_costs,
         decoupled_label_loss,
         decoupled_text_loss,
-        distinguishing_places,
+        distinguishing_positions,
         filled_with_texts,
         hide_words,
     )
@@ -141,7 +148,7 @@ def gradients(learner, items):
 def parts(learner, items):
     """The gradients of the two losses."""
     found = []
-    for part in (lambda: learner.label_loss(items), lambda: learner.guess_loss(learner.hide(items))):
+    for part in (lambda: learner.label_loss(items), lambda: learner.conditioned_loss(learner.hide(items))):
         learner.network.zero_grad()
         learner.draws = Draws(3)
         part().backward()
@@ -181,12 +188,12 @@ def choice_item():
 def test_the_text_holds_the_choice_that_was_drawn():
     for seed in range(8):
         (told,) = filled_with_texts([choice_item()], Draws(seed), reference=False)
-        assert told.ids == ([2, 9, 10, 11, 3] if told.right else [2, 7, 8, 3])
+        assert told.ids == ([2, 9, 10, 11, 3] if told.is_right else [2, 7, 8, 3])
 
 
 def test_in_the_original_the_text_holds_the_right_choice_whatever_was_drawn():
     told = [filled_with_texts([choice_item()], Draws(seed), reference=True)[0] for seed in range(8)]
-    assert {one.right for one in told} == {True, False}
+    assert {one.is_right for one in told} == {True, False}
     assert all(one.ids == [2, 9, 10, 11, 3] for one in told)
 
 
@@ -213,14 +220,14 @@ def test_padding_is_known_by_the_id_of_the_tokenizer():
     texts = [FilledText([0, 5, 6, 7, 2, 1, 1], True)]
     for seed in range(20):
         (hidden,) = hide_words(texts, Draws(seed), 1.0, mask_id=9, pad_id=1)
-        assert hidden.places
-        assert max(hidden.places) < 5
-        assert all(hidden.ids[place] == 9 for place in hidden.places)
+        assert hidden.positions
+        assert max(hidden.positions) < 5
+        assert all(hidden.ids[place] == 9 for place in hidden.positions)
 
 
 def test_what_all_choices_share_tells_nothing():
-    assert distinguishing_places([[5, 6, 7], [5, 8, 7, 9]]) == [[1], [1, 3]]
-    assert distinguishing_places([[5], [5]]) == [[], []]
+    assert distinguishing_positions([[5, 6, 7], [5, 8, 7, 9]]) == [[1], [1, 3]]
+    assert distinguishing_positions([[5], [5]]) == [[], []]
     nothing = torch.zeros(0, requires_grad=True)
     assert decoupled_text_loss([[nothing, nothing]], [[True, False]]).item() == 0.0
 

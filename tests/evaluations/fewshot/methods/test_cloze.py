@@ -101,7 +101,7 @@ def test_behind_an_opening_bracket_a_word_has_no_space_before_it(tiny: Opened) -
 
 def test_a_word_that_is_several_tokens_behind_the_bracket_is_refused_by_name(tiny: Opened) -> None:
     learner = CausalCloze(open_network(tiny("gpt2")), Bracketed("author", "laugh"), Reading())  # type: ignore[arg-type]
-    with pytest.raises(ConfigError, match=r"'author', right behind the \( at the end of the prompt, must be one token"):
+    with pytest.raises(ConfigError, match=r"'author', right after the \( at the end of the prompt, must be one token"):
         learner.encode([InputExample("0", "", label="0")], training=True)
 
 

@@ -89,7 +89,7 @@ def test_the_loss_is_the_mean_over_what_is_asked_with_the_whole_vocabulary(tiny:
     with torch.no_grad():
         logits = cloze.net.module(**cloze.net.inputs(batch.batch)).logits[batch.rows, batch.columns]
         expected = functional.cross_entropy(logits, batch.targets)
-        assert beside.language_loss(batch).item() == pytest.approx(expected.item(), abs=1e-6)
+        assert beside.mlm_loss(batch).item() == pytest.approx(expected.item(), abs=1e-6)
 
 
 @pytest.mark.parametrize("weights", [(1.0, 1.0), (0.75, 0.25)])
@@ -99,7 +99,7 @@ def test_the_two_losses_are_weighed(tiny: Opened, rte: NluTask, weights: tuple[f
     batch = next(mlm_batches(items, cloze.net, 4, seed=1, sampler_seed=2))
     beside = WithMlmLoss(cloze, cloze.net, iter([batch]), weights)
     with torch.no_grad():
-        expected = weights[0] * cloze.loss(items) + weights[1] * beside.language_loss(batch)
+        expected = weights[0] * cloze.loss(items) + weights[1] * beside.mlm_loss(batch)
         assert beside.loss(items).item() == pytest.approx(expected.item(), abs=1e-6)
 
 
@@ -107,7 +107,7 @@ def test_a_batch_without_masked_tokens_costs_nothing(tiny: Opened, rte: NluTask)
     cloze = learner(tiny, rte)
     items = cloze.encode(rte.examples("train")[:1], training=True)
     batch = next_tokens([replace(items[0], ids=[2], types=[0])], cloze.net)
-    assert WithMlmLoss(cloze, cloze.net, iter([])).language_loss(batch).item() == 0.0
+    assert WithMlmLoss(cloze, cloze.net, iter([])).mlm_loss(batch).item() == 0.0
 
 
 def test_an_update_reads_no_more_of_a_riddle_at_once_than_of_its_examples(tiny: Opened, rte: NluTask) -> None:
@@ -117,13 +117,13 @@ def test_an_update_reads_no_more_of_a_riddle_at_once_than_of_its_examples(tiny: 
     sizes = []
 
     class Watched(WithMlmLoss):
-        def language_loss(self, batch: MlmBatch) -> torch.Tensor:
+        def mlm_loss(self, batch: MlmBatch) -> torch.Tensor:
             sizes.append(len(batch.batch.ids))
-            return super().language_loss(batch)
+            return super().mlm_loss(batch)
 
     with torch.no_grad():
         found = sum(Watched(cloze, cloze.net, iter([batch])).losses([items[:3], items[3:5]]))
-        expected = cloze.loss(items[:5]) + WithMlmLoss(cloze, cloze.net, iter([])).language_loss(batch)
+        expected = cloze.loss(items[:5]) + WithMlmLoss(cloze, cloze.net, iter([])).mlm_loss(batch)
     assert max(sizes) <= 3
     assert float(found) == pytest.approx(expected.item(), abs=1e-5)
 

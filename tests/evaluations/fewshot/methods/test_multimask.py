@@ -263,7 +263,7 @@ def test_training_needs_labels(copa):
     task, learner = copa
     example = task.examples("train")[0]
     bare = InputExample("train-7", example.text_a, meta=example.meta)
-    with pytest.raises(DataError, match="train-7: an example without label cannot be trained on"):
+    with pytest.raises(DataError, match="train-7: an example without a label cannot be trained on"):
         learner.encode([bare], training=True)
     assert learner.encode([bare], training=False)[0].label == -1
 

@@ -177,10 +177,10 @@ def test_an_unknown_strategy_is_told_its_neighbour():
             4,
             {"ratio": 0.2},
             DataError,
-            "take a ratio of at least 0.25",
+            "use a ratio of at least 0.25",
         ),
-        ("multi_splits", 4, {"ratio": 1.0}, ConfigError, "ratio=1 is no share"),
-        ("multi_splits", 4, {"ratio": float("nan")}, ConfigError, "ratio=nan is no share"),
+        ("multi_splits", 4, {"ratio": 1.0}, ConfigError, "ratio=1 is not a share"),
+        ("multi_splits", 4, {"ratio": float("nan")}, ConfigError, "ratio=nan is not a share"),
         ("multi_splits", 4, {"k": 0}, ConfigError, "at least one split"),
         ("cross_validation", 4, {"k": 5}, ConfigError, "k=5 folds of 'cross_validation' need as many groups"),
         ("cross_validation", 4, {"k": 1}, ConfigError, "k=2 or more"),
@@ -202,7 +202,7 @@ def test_bagging_that_can_hold_nothing_out_says_so():
 @pytest.mark.parametrize(
     ("features", "error", "message"),
     [
-        (None, ConfigError, "one row an example"),
+        (None, ConfigError, "one row per example"),
         (np.zeros((3, 2)), DataError, r"shape \(3, 2\) do not fit 4 examples"),
         (np.array([[0.0], [np.nan], [1.0], [2.0]]), DataError, "features of example 1"),
     ],
@@ -233,7 +233,7 @@ def test_splits_that_repeat_are_reported():
     units = plain(2)
     notes = repeats(make_splits("multi_splits", units, k=4))
     assert notes
-    assert re.fullmatch(r"split \d parts the examples as split \d does", notes[0])
+    assert re.fullmatch(r"split \d divides the examples as split \d does", notes[0])
 
 
 def test_one_of_a_pair_is_taken_and_examples_without_a_wrong_one_stay():

@@ -178,7 +178,7 @@ def test_a_pattern_that_does_not_exist_is_refused_with_those_that_do():
 
 def test_tasks_work_without_torch_and_transformers():
     code = (
-        "import sys; from lmassay.evaluations.fewshot.tasks import described, nlu, python_file; "
+        "import sys; from lmassay.evaluations.fewshot.tasks import yaml_task, nlu, python_file; "
         "sys.exit(bool({'torch', 'transformers'} & set(sys.modules)))"
     )
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

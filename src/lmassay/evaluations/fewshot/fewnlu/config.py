@@ -1,4 +1,4 @@
-"""FewNLU's flags to a configuration of lmassay."""
+"""Translates FewNLU's flags into a configuration of lmassay."""
 
 from __future__ import annotations
 
@@ -14,9 +14,10 @@ from lmassay.evaluations.fewshot.tasks.nlu import NluTask, open_task
 from lmassay.models.hf.source import find_source
 
 STUDENT = "sequence_classifier"
+# The mode of a method's patterns.
 _MODES = {"sequence_classifier": "cls", "pet": "cloze", "adapet": "cloze", "ptuning": "ptuning"}
-# Flags that only some methods have, and the methods.
-_OWN = {
+# Flags that only some methods have, and these methods.
+_FLAGS_OF_METHODS = {
     "adapet_mask_alpha": ("adapet",),
     "adapet_balance_alpha": ("adapet",),
     "max_num_lbl_tok": ("adapet",),
@@ -24,20 +25,22 @@ _OWN = {
     "prompt_encoder_head_type": ("ptuning",),
     "decoding_strategy": ("pet", "ptuning"),
 }
-TOGETHER = ("ensemble", "distillation")
-"""Trainings of a split that answer together, or teach a student together."""
+JOINT_REGIMES = ("ensemble", "distillation")
+"""Regimes in which the trainings of a split answer together, or teach a student together."""
 _GENERATIONS = ("ipet", "noisy_student", "self_training")
 _FOR_GENERATIONS = ("generations", "ipet_logits_percentage", "ipet_scale_factor", "ipet_n_most_likely")
 
 
 @dataclass(frozen=True)
 class GivenFlags:
-    """What a command line asks for: every flag's value, and which flags were given."""
+    """The command line: the value of every flag, and which flags were given."""
 
     values: Mapping[str, Any]
     given: frozenset[str]
     base: Path
+    """Where relative paths start."""
     notes: list[str] = field(default_factory=list)
+    """What the user should know; collected while the flags are translated."""
 
     def __getitem__(self, name: str) -> Any:
         return self.values[name]
@@ -49,7 +52,7 @@ class GivenFlags:
 
 @dataclass(frozen=True, slots=True)
 class TranslatedFlags:
-    """A configuration for one run, the task, and what the user should know."""
+    """The configuration of one run, its task and patterns, and notes for the user."""
 
     config: dict[str, Any]
     task: NluTask
@@ -58,7 +61,7 @@ class TranslatedFlags:
 
 
 def translate(values: Mapping[str, Any], given: frozenset[str], base: Path) -> TranslatedFlags:
-    """The configuration of one run; ConfigError with a reason for what cannot be done."""
+    """The configuration of one run; a ConfigError names all flags that cannot be used."""
     flags = GivenFlags(values, given, base)
     _refuse(flags)
     task = _task(flags)
@@ -87,7 +90,7 @@ def translate(values: Mapping[str, Any], given: frozenset[str], base: Path) -> T
 
 
 def in_flags(message: str) -> str:
-    """A complaint about a configuration's keys, said of the flags that set them.
+    """An error message about the keys of a configuration, with the flags that set them instead of the keys.
 
     >>> in_flags("task.method.learning_rate: Input should be greater than 0 (got -1.0)")
     '--learning_rate: Input should be greater than 0 (got -1.0)'
@@ -103,31 +106,31 @@ def in_flags(message: str) -> str:
 
 
 def _refuse(flags: GivenFlags) -> None:
-    """All that would be without effect, at once."""
+    """Raise one ConfigError for all flags that would have no effect."""
     reasons = []
     for name in sorted(flags.given):
         flag = BY_NAME[name]
         if flag.state == "refused" and not (name == "reduction" and flags[name] == "mean"):
-            reasons.append(f"--{name} is not done: {flag.decision}")
+            reasons.append(f"--{name} is not supported: {flag.decision}")
     if flags.has("alpha") and not flags["lm_training"]:
-        reasons.append("--alpha weighs the loss of --lm_training; give that, or leave it out")
+        reasons.append("--alpha is the weight of --lm_training; add that flag, or leave --alpha out")
     if flags.has("alpha") and flags["reference"]:
-        reasons.append("--alpha had no effect in FewNLU, whose loop --reference repeats; give one of the two")
+        reasons.append("--alpha had no effect in FewNLU, whose loop --reference repeats; use only one of the two")
     if flags.has("temperature") and flags["arch_method"] != "distillation":
-        reasons.append("--temperature is that of --arch_method distillation; nothing else here learns from soft labels")
+        reasons.append("--temperature is for --arch_method distillation; nothing else learns from soft labels")
     if flags["lm_training"] and flags["method"] != "pet":
         reasons.append(f"--lm_training is part of --method pet, not of {flags['method']}")
     if flags["relabel_aug_data"] and (flags["aug_data_dir"] is None or flags["arch_method"] not in _GENERATIONS):
         reasons.append("--relabel_aug_data needs --aug_data_dir and teachers: --arch_method ipet or noisy_student")
     if len(flags["sampler_seeds"]) < flags["repetitions"]:
-        reasons.append(f"--sampler_seeds: {flags['repetitions']} repetitions need as many; give one each")
+        reasons.append(f"--sampler_seeds: {flags['repetitions']} repetitions need as many seeds")
     if not (flags["do_train"] or flags["do_eval"]):
-        reasons.append("nothing is asked for: give --do_train, --do_eval or both")
-    alone = flags["repetitions"] == 1 and len(flags["pattern_ids"]) == 1 and not flags["use_brother_fold_logits"]
-    if flags["arch_method"] in ("ipet", "noisy_student") and flags["generations"] > 1 and alone:
+        reasons.append("there is nothing to do: give --do_train, --do_eval or both")
+    is_alone = flags["repetitions"] == 1 and len(flags["pattern_ids"]) == 1 and not flags["use_brother_fold_logits"]
+    if flags["arch_method"] in ("ipet", "noisy_student") and flags["generations"] > 1 and is_alone:
         reasons.append(
-            f"--arch_method {flags['arch_method']}: a training that is alone in its split has nobody to teach it; give "
-            "several --pattern_ids or --repetitions, or --use_brother_fold_logits to be taught by the other splits"
+            f"--arch_method {flags['arch_method']}: the only training of a split has no teacher; give several "
+            "--pattern_ids or --repetitions, or --use_brother_fold_logits to learn from the other splits"
         )
     if reasons:
         raise ConfigError("\n".join(reasons))
@@ -153,45 +156,49 @@ def _task(flags: GivenFlags) -> NluTask:
 
 def _patterns(flags: GivenFlags, task: NluTask) -> list[int]:
     method = flags["method"]
-    asked = list(flags["pattern_ids"])
+    patterns = list(flags["pattern_ids"])
     if method == "sequence_classifier":
-        if len(asked) > 1:
-            raise ConfigError("--pattern_ids: a classifier reads the bare texts; more than one pattern is the same")
-        if asked != [0]:
-            flags.notes.append("--pattern_ids has no effect: a classifier reads the bare texts")
+        if len(patterns) > 1:
+            raise ConfigError("--pattern_ids: a classifier uses no pattern, so several would be the same; give one")
+        if patterns != [0]:
+            flags.notes.append("--pattern_ids has no effect: a classifier uses no pattern")
         return [0]
     if method == "ptuning" and not flags.has("pattern_ids"):
-        asked = [1]
+        patterns = [1]
     known = task.patterns[_MODES[method]]  # type: ignore[index]  # three modes
-    missing = [pattern for pattern in asked if known and pattern not in known]
+    missing = [pattern for pattern in patterns if known and pattern not in known]
     if missing:
         raise ConfigError(
             f"--pattern_ids: {task.name} has no pattern {', '.join(map(str, missing))} for {method}; it has "
             f"{', '.join(map(str, known))}"
         )
-    return asked
+    return patterns
 
 
 def _method(flags: GivenFlags) -> dict[str, Any]:
     name = flags["method"]
-    options = {"name": name, **_loop(flags)}
-    options |= {flag: flags[flag] for flag, methods in _OWN.items() if name in methods}
+    options = {"name": name, **_loop_options(flags)}
+    for flag, methods in _FLAGS_OF_METHODS.items():
+        if name in methods:
+            options[flag] = flags[flag]
     if name == "adapet" and flags["reference"] and flags["arch_method"] in ARCHITECTURES:
-        # The original seeds once; what a training draws depends on the trainings before it.
+        # FewNLU seeds its generators once, so what a training draws depends on the trainings before it.
         options["continue_draws"] = True
     if flags["lm_training"]:
-        options |= {"lm_training": True, "unlabeled_batch_size": _unlabeled_batch(flags)}
-        options |= {"alpha": flags["alpha"]} if flags.has("alpha") else {}
+        options["lm_training"] = True
+        options["unlabeled_batch_size"] = _unlabeled_batch(flags)
+        if flags.has("alpha"):
+            options["alpha"] = flags["alpha"]
     return options
 
 
 def _unlabeled_batch(flags: GivenFlags) -> int:
-    """Unlabeled examples of an update; the original's loop counts those of a micro-batch."""
+    """Unlabeled examples per update; with --reference per micro-batch, as in FewNLU's loop."""
     times = 1 if flags["reference"] else flags["gradient_accumulation_steps"]
     return int(flags["per_gpu_unlabeled_batch_size"] * times)
 
 
-def _loop(flags: GivenFlags) -> dict[str, Any]:
+def _loop_options(flags: GivenFlags) -> dict[str, Any]:
     """The options of the training loop, which every method has."""
     options = {
         "max_seq_length": flags["max_seq_length"],
@@ -210,7 +217,7 @@ def _loop(flags: GivenFlags) -> dict[str, Any]:
     if flags["max_steps"] > 0:
         options["max_steps"] = flags["max_steps"]
     elif flags["num_train_epochs"] != int(flags["num_train_epochs"]) or flags["num_train_epochs"] < 1:
-        raise ConfigError(f"--num_train_epochs: {flags['num_train_epochs']:g} is no whole number of epochs above 0")
+        raise ConfigError(f"--num_train_epochs: {flags['num_train_epochs']:g} is not a whole number of epochs above 0")
     else:
         options["epochs"] = int(flags["num_train_epochs"])
     if flags["use_dropout"]:
@@ -233,7 +240,8 @@ def _splits(flags: GivenFlags) -> dict[str, Any]:
 def _regime(flags: GivenFlags, patterns: list[int]) -> dict[str, Any]:
     name = flags["arch_method"]
     regime: dict[str, Any] = {"name": name, "repetitions": flags["repetitions"]}
-    regime |= {} if flags["method"] == "sequence_classifier" else {"patterns": patterns}
+    if flags["method"] != "sequence_classifier":
+        regime["patterns"] = patterns
     if name in _GENERATIONS:
         regime |= {
             "generations": flags["generations"],
@@ -245,21 +253,22 @@ def _regime(flags: GivenFlags, patterns: list[int]) -> dict[str, Any]:
     if name == "noisy_student":
         regime["dropout_rate"] = flags["dropout_rate"]
     if name == "distillation":
-        student = {"name": STUDENT, **_loop(flags), "temperature": flags["temperature"]}
+        student = {"name": STUDENT, **_loop_options(flags), "temperature": flags["temperature"]}
         regime |= {"temperature": flags["temperature"], "student": student}
     return regime
 
 
 def _limits(flags: GivenFlags) -> dict[str, int]:
-    names = {
+    """The options that limit the numbers of examples; -1 means all of them."""
+    options = {
         "train_examples": "labelled_examples",
         "unlabeled_examples": "unlabeled",
         f"{flags['eval_set']}_examples": "test_examples",
     }
-    for name in (*names, "dev_examples", "test_examples"):
+    for name in (*options, "dev_examples", "test_examples"):
         if flags[name] < 1 and flags[name] != -1:
-            raise ConfigError(f"--{name}: {flags[name]} is no number of examples; give 1 or more, or -1 for all")
-    return {option: flags[name] for name, option in names.items() if flags[name] != -1}
+            raise ConfigError(f"--{name}: {flags[name]} is not a number of examples; give 1 or more, or -1 for all")
+    return {option: flags[name] for name, option in options.items() if flags[name] != -1}
 
 
 def _extra(flags: GivenFlags) -> dict[str, Any]:
@@ -267,8 +276,13 @@ def _extra(flags: GivenFlags) -> dict[str, Any]:
         return {}
     path = _path(flags, "aug_data_dir")
     if not path.is_file():
-        raise ConfigError(f"--aug_data_dir: {path} is no file; in spite of its name it is a file like train.jsonl")
-    return {"extra": str(path), **({"relabel_extra": True} if flags["relabel_aug_data"] else {})}
+        raise ConfigError(
+            f"--aug_data_dir: {path} is not a file; despite its name, the flag takes a file like train.jsonl"
+        )
+    options: dict[str, Any] = {"extra": str(path)}
+    if flags["relabel_aug_data"]:
+        options["relabel_extra"] = True
+    return options
 
 
 def _model(flags: GivenFlags) -> dict[str, Any]:
@@ -278,7 +292,7 @@ def _model(flags: GivenFlags) -> dict[str, Any]:
 
 
 def _cached(flags: GivenFlags) -> str:
-    """The folder of a hub name in a hub cache."""
+    """The folder of a hub model in the hub cache that --cache_dir names."""
     name = str(flags["model_name_or_path"])
     if _resolved(flags, name).exists():
         return name
@@ -287,10 +301,12 @@ def _cached(flags: GivenFlags) -> str:
         commit = (folder / "refs" / "main").read_text(encoding="utf-8").strip()
     except OSError:
         commit = ""
-    found = folder / "snapshots" / commit
-    if not re.fullmatch(r"[0-9a-f]+", commit) or not found.is_dir():
-        raise ConfigError(f"--cache_dir: {folder.parent} has no model {name}; lmassay fetches none while it trains")
-    return str(found)
+    snapshot = folder / "snapshots" / commit
+    if not re.fullmatch(r"[0-9a-f]+", commit) or not snapshot.is_dir():
+        raise ConfigError(
+            f"--cache_dir: {folder.parent} has no model {name}; lmassay does not download while it trains"
+        )
+    return str(snapshot)
 
 
 def _check_family(flags: GivenFlags, model: str) -> None:
@@ -300,24 +316,29 @@ def _check_family(flags: GivenFlags, model: str) -> None:
         raise type(error)(f"--model_name_or_path: {error}") from error
     if source.is_gguf:
         return
-    own = source.config.get("model_type")
-    asked = flags["model_type"]
-    if own is not None and own not in MODEL_TYPES.get(asked, (asked,)):
-        right = next((name for name, families in MODEL_TYPES.items() if own in families), own)
-        raise ConfigError(f"--model_type {asked}: the model at {model} is a {own}; give --model_type {right}")
+    family = source.config.get("model_type")
+    given = flags["model_type"]
+    if family is None or family in MODEL_TYPES.get(given, (given,)):
+        return
+    right = family
+    for name, families in MODEL_TYPES.items():
+        if family in families:
+            right = name
+            break
+    raise ConfigError(f"--model_type {given}: the model at {model} is a {family}; give --model_type {right}")
 
 
 def _note_unused(flags: GivenFlags) -> None:
-    """Flags that were given to something that has no use for them: said, and passed over as FewNLU does."""
+    """Add notes about flags that have no effect here; FewNLU ignores them silently."""
     method, arch = flags["method"], flags["arch_method"]
-    for name in flags.has(*_OWN):
-        if method not in _OWN[name]:
+    for name in flags.has(*_FLAGS_OF_METHODS):
+        if method not in _FLAGS_OF_METHODS[name]:
             flags.notes.append(f"--{name} has no effect with --method {method}")
     if arch not in _GENERATIONS:
         for name in flags.has(*_FOR_GENERATIONS, "use_brother_fold_logits"):
             flags.notes.append(f"--{name} has no effect with --arch_method {arch}")
     if method == "sequence_classifier" and flags.has("use_cloze", "use_continuous_prompt"):
-        flags.notes.append("--use_cloze has no effect: a classifier reads the bare texts, without a gap to fill")
+        flags.notes.append("--use_cloze has no effect: a classifier uses no pattern")
     if flags["fix_deberta"] and not flags["model_type"].startswith("deberta"):
         flags.notes.append(f"--fix_deberta has no effect on a model of type {flags['model_type']}")
     other = "test" if flags["eval_set"] == "dev" else "dev"
@@ -327,11 +348,11 @@ def _note_unused(flags: GivenFlags) -> None:
         flags.notes.append("--per_gpu_unlabeled_batch_size has no effect without --lm_training")
     if flags["use_brother_fold_logits"] and arch in _GENERATIONS:
         flags.notes.append(
-            "--use_brother_fold_logits: teachers from other splits have learned from dev examples of the pupil's, "
-            "whose dev score is too good"
+            "--use_brother_fold_logits: teachers from other splits were trained on dev examples of this split, so its "
+            "dev score is too good"
         )
-    if arch in TOGETHER:
-        flags.notes.append(f"--arch_method {arch} is not FewNLU's own; what it comes to is in the folder 'final'")
+    if arch in JOINT_REGIMES:
+        flags.notes.append(f"--arch_method {arch} is not part of FewNLU; its result is in the folder 'final'")
 
 
 def _path(flags: GivenFlags, name: str) -> Path:

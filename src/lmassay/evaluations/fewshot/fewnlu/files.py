@@ -1,4 +1,4 @@
-"""FewNLU's result files, written from the outcomes of trainings; texts and JSON only."""
+"""FewNLU's result files, written from the outcomes of trainings. They have the format of the original."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ from typing import Any
 from lmassay.errors import DataError
 from lmassay.evaluations.fewshot import trainer
 from lmassay.evaluations.fewshot.fewnlu.trainings import FolderKey, Round
-from lmassay.evaluations.fewshot.metrics import task_scores
+from lmassay.evaluations.fewshot.metrics import predicted_label, task_scores
+from lmassay.evaluations.fewshot.outcomes import mean_logits
 from lmassay.evaluations.fewshot.protocol import estimates
 from lmassay.evaluations.fewshot.protocol.regimes import teachers_of
 from lmassay.evaluations.fewshot.tasks.examples import InputExample
@@ -24,7 +25,7 @@ from lmassay.types import Train
 
 Outcome = Mapping[str, Any]
 Scores = dict[str, dict[int, list[float]]]
-"""Metric → pattern → values, one a split and repetition."""
+"""Metric → pattern → values, one per split and repetition."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,109 +35,120 @@ class FewNluSummary:
     dev: dict[str, float]
     test: dict[str, float]
     lines: list[str]
-    """Of result_test.txt; none without --do_eval."""
+    """The lines of result_test.txt; empty without --do_eval."""
     labelled: int
     """How many examples were split."""
 
 
 @dataclass(frozen=True, slots=True)
 class FewNluWriter:
-    """Writes below ``folder``. ``outcomes`` are by the key of their training; one that failed is not there."""
+    """Writes below ``folder``. ``outcomes`` has the outcomes by training key; a training that failed is missing."""
 
     folder: Path
     task: NluTask
     outcomes: Mapping[str, Outcome]
-    values: Mapping[str, Any]
-    """All flags."""
+    flags: Mapping[str, Any]
+    """The values of all flags."""
     evaluated: bool = True
-    """False without --do_eval: what was trained is noted, predictions and scores are not written."""
+    """False without --do_eval: the trainings are recorded, but no predictions and scores are written."""
 
-    def write_all(self, found: Sequence[Round]) -> FewNluSummary:
-        """The files of all rounds; the summary is the last one's."""
-        for number, one in enumerate(found):
-            follows = found[number + 1 : number + 2] if one.folder.startswith("g") else []
-            summary = self._write_round(one, follows[0] if follows else None)
-        if self.evaluated and found[-1].folder.startswith("g"):
+    def write_all(self, rounds: Sequence[Round]) -> FewNluSummary:
+        """Write the files of all rounds; returns the summary of the last one."""
+        for number, one_round in enumerate(rounds):
+            next_generation = None
+            if one_round.folder.startswith("g") and number + 1 < len(rounds):
+                next_generation = rounds[number + 1]
+            summary = self._write_round(one_round, next_generation)
+        if self.evaluated and rounds[-1].folder.startswith("g"):
             _write(self.folder / "result_test.txt", summary.lines)
         return summary
 
-    def _write_round(self, found: Round, after: Round | None) -> FewNluSummary:
-        test: Scores = {}
-        dev: Scores = {}
-        for seat, trainings in found.trainings.items():
-            if not all(training.key in self.outcomes for training in trainings):
+    def _write_round(self, one_round: Round, next_generation: Round | None) -> FewNluSummary:
+        scores: dict[str, Scores] = {"test": {}, "dev": {}}
+        for key, trainings in one_round.trainings.items():
+            if any(training.key not in self.outcomes for training in trainings):
                 continue
-            place = self.folder / found.folder / seat.folder
+            folder = self.folder / one_round.folder / key.folder
             choice = self._choice(trainings)
-            scores = self._write_seat(place, seat, trainings, choice)
-            for store, part in ((test, "test"), (dev, "dev")):
-                for metric, value in scores[part].items():
-                    store.setdefault(metric, {}).setdefault(seat.pattern, []).append(value)
-        if after is not None:
-            self._write_drawn(found, after)
-        lines = result_lines(test, dev)
+            written = self._write_training(folder, key, trainings, choice)
+            for part, by_metric in scores.items():
+                for metric, value in written[part].items():
+                    by_metric.setdefault(metric, {}).setdefault(key.pattern, []).append(value)
+        if next_generation is not None:
+            self._write_pseudo_labels(one_round, next_generation)
+        lines = result_lines(scores["test"], scores["dev"])
         if self.evaluated:
-            _write(self.folder / found.folder / "result_test.txt", lines)
-        first = next(iter(found.trainings.values()))[0]
-        return FewNluSummary(_means(dev), _means(test), lines, len(trainer.labelled_of(self.task, first.spec)))
+            _write(self.folder / one_round.folder / "result_test.txt", lines)
+        first = next(iter(one_round.trainings.values()))[0]
+        n_labelled = len(trainer.labelled_of(self.task, first.spec))
+        return FewNluSummary(_means(scores["dev"]), _means(scores["test"]), lines, n_labelled)
 
     def _choice(self, trainings: Sequence[Train]) -> dict[str, Any]:
-        """The chosen weights of a training; of several, their logits averaged and judged anew."""
+        """The chosen weights of a training; of several trainings, the averaged logits and their scores."""
         choices = [self.outcomes[training.key]["choices"][0] for training in trainings]
         if len(choices) == 1:
             return dict(choices[0])
         spec = trainings[0].spec
-        found: dict[str, Any] = {}
+        joint: dict[str, Any] = {}
         for part, examples in (("dev", self._dev(spec)), ("test", trainer.test_examples(self.task, spec))):
-            logits = _mean([choice[f"{part}_logits"] for choice in choices])
-            found |= {f"{part}_logits": logits, part: task_scores(self.task, examples, logits)}
-        return found
+            logits = mean_logits([choice[f"{part}_logits"] for choice in choices])
+            joint[f"{part}_logits"] = logits
+            joint[part] = task_scores(self.task, examples, logits)
+        return joint
 
-    def _write_seat(
-        self, place: Path, seat: FolderKey, trainings: Sequence[Train], choice: Mapping[str, Any]
+    def _write_training(
+        self, folder: Path, key: FolderKey, trainings: Sequence[Train], choice: Mapping[str, Any]
     ) -> dict[str, dict[str, float]]:
+        """Write the files of one folder; returns its scores on test and dev."""
         spec = trainings[0].spec
         results = _course(self.outcomes[trainings[0].key], choice)
-        _write(place / "results.txt", [str(results)], end="")
-        train_eval = {**_train_eval(self.values, self.task), "sampler_seed": spec["sampler_seed"]}
-        _write(place / "train_eval_config.json", [json.dumps(train_eval)], end="")
-        _write(place / "wrapper_config.json", [json.dumps(_wrapper(self.values, self.task, seat))], end="")
+        _write(folder / "results.txt", [str(results)], end="")
+        train_eval = _train_eval_config(self.flags, self.task, spec["sampler_seed"])
+        _write(folder / "train_eval_config.json", [json.dumps(train_eval)], end="")
+        wrapper = _wrapper_config(self.flags, self.task, key)
+        _write(folder / "wrapper_config.json", [json.dumps(wrapper)], end="")
         if "unlabeled_logits" in choice:
-            _write(place / "unlabeled_logits.txt", _logit_lines(choice["unlabeled_logits"]))
+            _write(folder / "unlabeled_logits.txt", _logit_lines(choice["unlabeled_logits"]))
         if not self.evaluated:
             return {"test": {}, "dev": {}}
         results["test_set_after_training"] = choice["test"]
         tested, dev = trainer.test_examples(self.task, spec), self._dev(spec)
-        _write(place / "predictions.jsonl", self._predictions(tested, choice["test_logits"]))
-        _write(place / "eval_logits.txt", _logit_lines(choice["test_logits"]))
+        _write(folder / "predictions.jsonl", self._predictions(tested, choice["test_logits"]))
+        _write(folder / "eval_logits.txt", _logit_lines(choice["test_logits"]))
         if dev:
             results["dev32_set_after_training"] = choice["dev"]
-            _write(place / "dev32_predictions.jsonl", self._predictions(dev, choice["dev_logits"]))
-            _write(place / "dev32_eval_logits.txt", _logit_lines(choice["dev_logits"]))
-        _write(place / "results.json", [json.dumps(results)], end="")
+            _write(folder / "dev32_predictions.jsonl", self._predictions(dev, choice["dev_logits"]))
+            _write(folder / "dev32_eval_logits.txt", _logit_lines(choice["dev_logits"]))
+        _write(folder / "results.json", [json.dumps(results)], end="")
         return {"test": choice["test"], "dev": choice["dev"]}
 
     def _dev(self, spec: Mapping[str, Any]) -> list[InputExample]:
         labelled = trainer.labelled_of(self.task, spec)
-        return [labelled[place] for place in spec["dev"]]
+        return [labelled[index] for index in spec["dev"]]
 
     def _predictions(self, examples: Sequence[InputExample], logits: Sequence[Sequence[float]]) -> list[str]:
-        labels = self.task.labels
-        rows = zip(examples, logits, strict=True)
-        return [json.dumps({"idx": _idx(e), "label": labels[max(range(len(r)), key=r.__getitem__)]}) for e, r in rows]
+        lines = []
+        for example, row in zip(examples, logits, strict=True):
+            label = self.task.labels[predicted_label(row)]
+            lines.append(json.dumps({"idx": _idx(example), "label": label}))
+        return lines
 
-    def _write_drawn(self, found: Round, after: Round) -> None:
-        """What the teachers of this generation labelled for each pupil of the next."""
-        for seat, (training, *_) in after.trainings.items():
-            given = [self.outcomes.get(teacher.key) for teacher in teachers_of(training)]
-            if not given or any(outcome is None for outcome in given):
+    def _write_pseudo_labels(self, one_round: Round, next_generation: Round) -> None:
+        """Write the examples that the teachers of this generation labelled for each learner of the next."""
+        for key, (training, *_) in next_generation.trainings.items():
+            outcomes = []
+            for teacher in teachers_of(training):
+                if teacher.key in self.outcomes:
+                    outcomes.append(self.outcomes[teacher.key])
+            # A learner without teachers draws nothing; one that lacks a teacher was not trained.
+            if not outcomes or len(outcomes) < len(teachers_of(training)):
                 continue
             spec = training.spec
             own, unlabeled = trainer.source_examples(self.task, spec, training.data_paths, unlabeled=True)
-            taught, _ = trainer.training_examples(own, unlabeled, self.task, spec, [o for o in given if o is not None])
-            name = f"p{seat.pattern}-f{seat.fold}-i{seat.repetition}-unlabeled-train.jsonl"
-            lines = [json.dumps(_example(example), ensure_ascii=False) for example in taught[len(own) :]]
-            _write(self.folder / found.folder / "next-gen-train-data" / name, lines)
+            examples, _ = trainer.training_examples(own, unlabeled, self.task, spec, outcomes)
+            name = f"p{key.pattern}-f{key.fold}-i{key.repetition}-unlabeled-train.jsonl"
+            lines = [json.dumps(_example_json(example), ensure_ascii=False) for example in examples[len(own) :]]
+            _write(self.folder / one_round.folder / "next-gen-train-data" / name, lines)
 
 
 def result_lines(test: Scores, dev: Scores) -> list[str]:
@@ -145,29 +157,41 @@ def result_lines(test: Scores, dev: Scores) -> list[str]:
     >>> result_lines({"acc": {0: [0.5, 0.75]}}, {"acc": {0: [0.5]}})[:2]
     ['acc-p0: 0.625 +- 0.1767766952966369', 'acc-all-p: 0.625 +- 0.1767766952966369']
     """
-    lines = [f"{metric}-p{p}: {_spread(values)}" for metric, found in test.items() for p, values in found.items()]
-    lines += [f"{metric}-all-p: {_spread(_all(found))}" for metric, found in test.items()]
-    return lines + [f"{metric}-dev32-all-p: {_spread(_all(found))}" for metric, found in dev.items()]
+    lines = []
+    for metric, by_pattern in test.items():
+        for pattern, values in by_pattern.items():
+            lines.append(f"{metric}-p{pattern}: {_mean_and_spread(values)}")
+    for metric, by_pattern in test.items():
+        lines.append(f"{metric}-all-p: {_mean_and_spread(_all_patterns(by_pattern))}")
+    for metric, by_pattern in dev.items():
+        lines.append(f"{metric}-dev32-all-p: {_mean_and_spread(_all_patterns(by_pattern))}")
+    return lines
 
 
-def final_line(values: Mapping[str, Any], metrics: Sequence[str], summary: FewNluSummary, seconds: float) -> str:
+def final_line(flags: Mapping[str, Any], metrics: Sequence[str], summary: FewNluSummary, seconds: float) -> str:
     """The line of a configuration: folder, dev and test of each metric (test alone without dev), seconds."""
-    cells = [Path(values["output_dir"]).resolve().name]
+    cells = [Path(flags["output_dir"]).resolve().name]
     for metric in metrics:
-        cells += [str(part[metric]) for part in (summary.dev, summary.test) if metric in part]
-    return "\t".join([*cells, str(int(seconds))])
+        for scores in (summary.dev, summary.test):
+            if metric in scores:
+                cells.append(str(scores[metric]))
+    cells.append(str(int(seconds)))
+    return "\t".join(cells)
 
 
-def final_name(values: Mapping[str, Any], task: NluTask, labelled: int) -> str:
-    """The file that the line goes to: one for all configurations of a task, method and model type."""
-    rest = f"{task.name}_{values['few_shot_setting']}_{values['method']}_{values['model_type']}"
-    if values["adapet_balance_alpha"] != -1:
-        return f"save_detail{values['arch_method']}_{rest}.txt"
-    return f"save_{values['arch_method']}_{rest}_{labelled}.txt"
+def final_name(flags: Mapping[str, Any], task: NluTask, labelled: int) -> str:
+    """The name of the file for the final line: one for all configurations of a task, method and model type.
+
+    As in FewNLU, the name differs, and lacks an underscore, if ``adapet_balance_alpha`` is given.
+    """
+    common = f"{task.name}_{flags['few_shot_setting']}_{flags['method']}_{flags['model_type']}"
+    if flags["adapet_balance_alpha"] != -1:
+        return f"save_detail{flags['arch_method']}_{common}.txt"
+    return f"save_{flags['arch_method']}_{common}_{labelled}.txt"
 
 
 def append_line(path: Path, line: str) -> None:
-    """Add a line at once, so that commands that run side by side do not write into each other's."""
+    """Append a line in one write, so that concurrent commands do not mix their lines."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         handle = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o666)
@@ -180,7 +204,7 @@ def append_line(path: Path, line: str) -> None:
 
 
 def _course(outcome: Outcome, choice: Mapping[str, Any]) -> dict[str, Any]:
-    """The update that was chosen, and the mean loss up to there."""
+    """The update that was chosen, and the mean loss up to it (-1 without losses, as in FewNLU)."""
     step = choice.get("step", outcome.get("updates", 0))
     losses = outcome.get("losses", [])[:step]
     return {"global_step": step, "average_loss": sum(losses) / len(losses) if losses else -1}
@@ -192,45 +216,47 @@ def _write(path: Path, lines: Sequence[str], end: str = "\n") -> None:
 
 
 def _logit_lines(logits: Sequence[Sequence[float]]) -> list[str]:
-    return [" ".join(str(logit) for logit in row) for row in logits]
+    return [" ".join(map(str, row)) for row in logits]
 
 
 def _idx(example: InputExample) -> Any:
+    """The example's number in its file; for MultiRC the numbers of passage, question and answer."""
     parts = [example.meta.get(name) for name in ("passage_idx", "question_idx", "answer_idx")]
     return example.idx if None in parts else parts
 
 
-def _example(example: InputExample) -> dict[str, Any]:
-    texts = {"text_a": example.text_a, "text_b": example.text_b, "label": example.label}
-    return {"guid": example.guid, **texts, "idx": _idx(example), "meta": dict(example.meta)}
+def _example_json(example: InputExample) -> dict[str, Any]:
+    return {
+        "guid": example.guid,
+        "text_a": example.text_a,
+        "text_b": example.text_b,
+        "label": example.label,
+        "idx": _idx(example),
+        "meta": dict(example.meta),
+    }
 
 
-def _all(found: Mapping[int, Sequence[float]]) -> list[float]:
-    return [value for values in found.values() for value in values]
+def _all_patterns(by_pattern: Mapping[int, Sequence[float]]) -> list[float]:
+    return [value for values in by_pattern.values() for value in values]
 
 
-def _spread(values: Sequence[float]) -> str:
+def _mean_and_spread(values: Sequence[float]) -> str:
     mean, std = _mean_and_std(values)
     return f"{mean} +- {0 if std is None else std}"
 
 
 def _means(scores: Scores) -> dict[str, float]:
-    return {metric: _mean_and_std(_all(found))[0] for metric, found in scores.items()}
+    return {metric: _mean_and_std(_all_patterns(by_pattern))[0] for metric, by_pattern in scores.items()}
 
 
 def _mean_and_std(values: Sequence[float]) -> tuple[float, float | None]:
-    """Computed with fractions, as FewNLU does; only finite numbers have one."""
+    """Computed with exact fractions, as FewNLU's ``statistics`` module does; values that are not finite have none."""
     if not all(map(math.isfinite, values)):
         return estimates.mean_and_std(values)
     return estimates.mean_and_std([Fraction(value) for value in values])
 
 
-def _mean(logits: Sequence[Sequence[Sequence[float]]]) -> list[list[float]]:
-    import numpy as np
-
-    found: list[list[float]] = np.mean(np.asarray(logits, dtype=np.float64), axis=0).tolist() if logits[0] else []
-    return found
-
+# --- FewNLU's two files of settings -----------------------------------------------------------------------------------
 
 _TRAIN_EVAL = (
     *("few_shot_setting", "use_dropout", "ipet_logits_percentage", "ipet_n_most_likely", "ipet_scale_factor"),
@@ -249,28 +275,41 @@ _WRAPPER = (
 _ADAPET = ("adapet_mask_alpha", "max_num_lbl_tok", "adapet_balance_alpha")
 
 
-def _train_eval(values: Mapping[str, Any], task: NluTask) -> dict[str, Any]:
-    settled = _settled(values)
-    return {**{name: settled[name] for name in _TRAIN_EVAL}, "metrics": list(task.metrics), "device": _device(values)}
+def _train_eval_config(flags: Mapping[str, Any], task: NluTask, sampler_seed: int) -> dict[str, Any]:
+    settings = _settings(flags)
+    config = {name: settings[name] for name in _TRAIN_EVAL}
+    config["metrics"] = list(task.metrics)
+    config["device"] = _device(flags)
+    config["sampler_seed"] = sampler_seed
+    return config
 
 
-def _wrapper(values: Mapping[str, Any], task: NluTask, seat: FolderKey) -> dict[str, Any]:
-    settled = _settled(values)
-    own = {"label_list": task.labels, "device": _device(values), "pattern_id": seat.pattern}
-    own["wrapper_type"] = "cls" if values["method"] == "sequence_classifier" else "mlm"
-    adapet = {name: settled[name] for name in _ADAPET} if values["method"] == "adapet" else {}
-    return {**{name: settled[name] for name in _WRAPPER}, **own, **adapet}
+def _wrapper_config(flags: Mapping[str, Any], task: NluTask, key: FolderKey) -> dict[str, Any]:
+    settings = _settings(flags)
+    config = {name: settings[name] for name in _WRAPPER}
+    config["label_list"] = task.labels
+    config["device"] = _device(flags)
+    config["pattern_id"] = key.pattern
+    config["wrapper_type"] = "cls" if flags["method"] == "sequence_classifier" else "mlm"
+    if flags["method"] == "adapet":
+        config |= {name: settings[name] for name in _ADAPET}
+    return config
 
 
-def _settled(values: Mapping[str, Any]) -> dict[str, Any]:
-    """The flags with what the method and the setting decide, as FewNLU keeps them."""
-    method = values["method"]
-    settled = {name: list(value) if isinstance(value, tuple) else value for name, value in values.items()}
-    settled |= {"use_cloze": method != "sequence_classifier", "use_continuous_prompt": method == "ptuning"}
-    settled |= {"generations": 1} if values["arch_method"] == "default" else {}
-    settled |= {"cv_k": 1} if values["few_shot_setting"] in ("fix_setting", "dev32_setting") else {}
-    return settled
+def _settings(flags: Mapping[str, Any]) -> dict[str, Any]:
+    """The flags with what FewNLU derives from the method and the setting."""
+    settings = dict(flags)
+    for name, value in flags.items():
+        if isinstance(value, tuple):
+            settings[name] = list(value)
+    settings["use_cloze"] = flags["method"] != "sequence_classifier"
+    settings["use_continuous_prompt"] = flags["method"] == "ptuning"
+    if flags["arch_method"] == "default":
+        settings["generations"] = 1
+    if flags["few_shot_setting"] in ("fix_setting", "dev32_setting"):
+        settings["cv_k"] = 1
+    return settings
 
 
-def _device(values: Mapping[str, Any]) -> str:
-    return "cpu" if values["no_cuda"] else "auto"
+def _device(flags: Mapping[str, Any]) -> str:
+    return "cpu" if flags["no_cuda"] else "auto"

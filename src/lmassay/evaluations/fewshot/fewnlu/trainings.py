@@ -1,25 +1,25 @@
-"""Which training belongs into which of FewNLU's folders: generation, pattern, split, repetition."""
+"""Which training belongs in which of FewNLU's folders: generation, pattern, split, repetition."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import product
 from typing import Any
 
-from lmassay.evaluations.fewshot.fewnlu.config import TOGETHER
+from lmassay.evaluations.fewshot.fewnlu.config import JOINT_REGIMES
 from lmassay.evaluations.fewshot.protocol.regimes import teachers_of
 from lmassay.evaluations.fewshot.task import FewShot
-from lmassay.types import Request, Train, digest
+from lmassay.types import Train, digest
 
 FINAL = "final"
-_UNIT = re.compile(r"split-(\d+)(?:-p(\d+))?(?:-r(\d+))?")
+# The ids of ``regimes.TrainingGroup``.
+_GROUP_ID = re.compile(r"split-(\d+)(?:-p(\d+))?(?:-r(\d+))?")
 
 
 @dataclass(frozen=True, slots=True, order=True)
 class FolderKey:
-    """Who learned. A classifier has pattern 0."""
+    """Identifies a training's folder. A classifier has pattern 0."""
 
     pattern: int
     fold: int
@@ -27,62 +27,89 @@ class FolderKey:
 
     @property
     def folder(self) -> str:
+        """The folder below that of the round."""
         return f"p{self.pattern}/f{self.fold}-i{self.repetition}"
 
 
 @dataclass(frozen=True, slots=True)
 class Round:
-    """Trainings that stand beside each other: all, those of a generation, or what an ensemble comes to."""
+    """Trainings whose folders are next to each other: all, those of a generation, or the result of an ensemble."""
 
     folder: str
     """Below the output folder: "" (itself), "g0" or "final"."""
     trainings: Mapping[FolderKey, tuple[Train, ...]]
-    """One a seat, or several whose logits are averaged."""
+    """One per folder, or several whose logits are averaged."""
 
 
 def rounds(task: FewShot, arch: str, patterns: Sequence[int], repetitions: int) -> list[Round]:
     """All trainings of a run, the earliest round first."""
-    asked = {_seat(example.inputs["unit"], patterns): task.requests(example) for example in task.examples()}
-    units = {seat: tuple(_trainings(requests)) for seat, requests in sorted(asked.items())}
-    if arch in TOGETHER:
-        members: dict[FolderKey, tuple[Train, ...]] = {}
-        for seat, found in units.items():
-            inside = found if arch == "ensemble" else found[0].after
-            own = [FolderKey(pattern, seat.fold, number) for pattern, number in product(patterns, range(repetitions))]
-            members |= {member: (training,) for member, training in zip(own, inside, strict=True)}
-        return [Round("", dict(sorted(members.items()))), Round(FINAL, units)]
-    levels = _generations({seat: found[0] for seat, found in units.items()})
-    names = [""] if len(levels) == 1 else [f"g{number}" for number in range(len(levels))]
-    return [
-        Round(name, {seat: (training,) for seat, training in level.items()})
-        for name, level in zip(names, levels, strict=True)
-    ]
+    groups: dict[FolderKey, tuple[Train, ...]] = {}
+    for example in task.examples():
+        trainings = []
+        for request in task.requests(example):
+            assert isinstance(request, Train)
+            trainings.append(request)
+        groups[_folder_key(example.inputs["unit"], patterns)] = tuple(trainings)
+    groups = dict(sorted(groups.items()))
+    if arch in JOINT_REGIMES:
+        return [Round("", _members(groups, arch, patterns, repetitions)), Round(FINAL, groups)]
+    generations = _generations({key: trainings[0] for key, trainings in groups.items()})
+    found_rounds = []
+    for number, generation in enumerate(generations):
+        # A single generation has no folder of its own.
+        folder = "" if len(generations) == 1 else f"g{number}"
+        found_rounds.append(Round(folder, {key: (training,) for key, training in generation.items()}))
+    return found_rounds
 
 
-def _seat(unit: str, patterns: Sequence[int]) -> FolderKey:
-    match = _UNIT.match(unit)
+def _folder_key(group_id: str, patterns: Sequence[int]) -> FolderKey:
+    match = _GROUP_ID.match(group_id)
     assert match is not None
     fold, pattern, repetition = match.groups()
     return FolderKey(patterns[0] if pattern is None else int(pattern), int(fold), int(repetition or 0))
 
 
-def _trainings(requests: Iterable[Request]) -> Iterator[Train]:
-    for request in requests:
-        assert isinstance(request, Train)
-        yield request
+def _members(
+    groups: Mapping[FolderKey, tuple[Train, ...]], arch: str, patterns: Sequence[int], repetitions: int
+) -> dict[FolderKey, tuple[Train, ...]]:
+    """The trainings that an ensemble consists of, or that a student learned from."""
+    members: dict[FolderKey, tuple[Train, ...]] = {}
+    for key, trainings in groups.items():
+        inner = trainings if arch == "ensemble" else trainings[0].after
+        # In the order in which ``regimes.training_groups`` makes them.
+        inner_keys = []
+        for pattern in patterns:
+            for repetition in range(repetitions):
+                inner_keys.append(FolderKey(pattern, key.fold, repetition))
+        for inner_key, training in zip(inner_keys, inner, strict=True):
+            members[inner_key] = (training,)
+    return dict(sorted(members.items()))
 
 
 def _generations(last: dict[FolderKey, Train]) -> list[dict[FolderKey, Train]]:
-    """The same seats one generation after the other. Everyone taught somebody, so all are found among the teachers."""
-    levels = [last]
-    while any(teachers_of(training) for training in levels[0].values()):
-        teachers = {_who(t.spec): t for training in levels[0].values() for t in teachers_of(training)}
-        first = any("pseudo" not in teacher.spec for teacher in teachers.values())
-        levels.insert(0, {seat: teachers[_who(own.spec, first=first)] for seat, own in levels[0].items()})
-    return levels
+    """The trainings of all generations, from those of the last. Every training teaches another one, so all are found
+    among the teachers."""
+    generations = [last]
+    while any(teachers_of(training) for training in generations[0].values()):
+        teachers = {}
+        for training in generations[0].values():
+            for teacher in teachers_of(training):
+                teachers[_learner(teacher.spec)] = teacher
+        is_first = any("pseudo" not in teacher.spec for teacher in teachers.values())
+        earlier = {}
+        for key, training in generations[0].items():
+            earlier[key] = teachers[_learner(training.spec, is_first=is_first)]
+        generations.insert(0, earlier)
+    return generations
 
 
-def _who(spec: Mapping[str, Any], *, first: bool = False) -> str:
-    """What a seat's trainings have in common; from the second generation on also their place among the others."""
-    place = None if first or "pseudo" not in spec else spec["pseudo"]["draw"]
-    return digest([spec["train"], spec["dev"], spec["method"], spec["sampler_seed"]], place)
+def _learner(spec: Mapping[str, Any], *, is_first: bool = False) -> str:
+    """What the trainings of one learner have in common over generations.
+
+    From the second generation on this includes its position among the others, because two learners with the same spec
+    then draw different examples.
+    """
+    position = None
+    if not is_first and "pseudo" in spec:
+        position = spec["pseudo"]["draw"]
+    return digest([spec["train"], spec["dev"], spec["method"], spec["sampler_seed"]], position)

@@ -1,8 +1,8 @@
-"""ADAPET: PET's patterns, taught with more of the signal (Tam et al. 2021).
+"""ADAPET: PET's patterns, trained with denser supervision (Tam et al. 2021).
 
-Two losses for one text. The decoupled label loss pulls the right label's probability over the whole vocabulary up and
-pushes the others down. For the label-conditioned loss a label that may be wrong is put in place, a few words are
-masked, and these are to be likely after the right label and unlikely after a wrong one.
+There are two losses. The decoupled label loss (section 3.1) raises the right label's probability over the whole
+vocabulary and lowers those of the others. For the label-conditioned loss (section 3.2) a label that may be wrong is put
+at the mask and a few words are hidden; these should be likely after the right label and unlikely after a wrong one.
 """
 
 from __future__ import annotations
@@ -32,19 +32,19 @@ if TYPE_CHECKING:
 
 
 UNBALANCED = -1.0
-"""A balance that stands for the plain sum of both losses."""
-_AGAIN = "again"
-"""Where an item keeps its second encoding."""
+"""The balance that means the plain sum of both losses."""
+_SECOND_ENCODING = "again"
+"""The key in an item's ``extra`` for its second encoding (WSC with ``reference``)."""
 
 
 @dataclass(kw_only=True)
 class Adapet(Training):
-    """The decoupled label loss and the label-conditioned guess of hidden words.
+    """The decoupled label loss and the label-conditioned prediction of hidden words.
 
-    ``adapet_mask_alpha``: the share of a text that is hidden at most; ``adapet_balance_alpha``: the guess's share in
-    the loss, -1 for the plain sum; ``max_num_lbl_tok``: how many tokens of a choice or referent count. The label loss
-    and the guess both count once an update, however many micro-batches it has; with ``reference`` as in FewNLU.
-    ``draw_seed``: of the labels and words that are drawn in training, if it is to be another than the training's.
+    ``adapet_mask_alpha``: the share of a text that is hidden at most. ``adapet_balance_alpha``: the weight of the
+    label-conditioned loss, -1 for the plain sum. ``max_num_lbl_tok``: how many tokens of a choice or referent count.
+    Both losses count once per update, however many micro-batches it has; with ``reference`` as in FewNLU.
+    ``draw_seed``: seed for the labels and words that are drawn in training, if it should differ from the training's.
     ``continue_draws``: seed the draws once for all trainings of a run, as FewNLU does, instead of once per training.
     """
 
@@ -58,10 +58,11 @@ class Adapet(Training):
     continue_draws: bool = False
 
     def learner(self, inputs: TrainingInputs) -> AdapetLearner:
+        """A learner that draws from its own seed, or continues the draws of the previous training."""
         balance = self.adapet_balance_alpha
         if balance != UNBALANCED and not 0 <= balance <= 1:
             raise ConfigError(f"adapet_balance_alpha: must be between 0 and 1, or -1 for the plain sum, not {balance}")
-        hyper = AdapetOptions(
+        options = AdapetOptions(
             mask_alpha=self.adapet_mask_alpha,
             balance_alpha=balance,
             max_num_lbl_tok=self.max_num_lbl_tok,
@@ -71,7 +72,7 @@ class Adapet(Training):
         )
         net = open_network(inputs.model, reference=self.reference)
         reading = self.reading(inputs, pattern=self.pattern, mode="cloze")
-        learner = AdapetLearner(net, inputs.task, reading, hyper, eval_batch_size=self.eval_batch)
+        learner = AdapetLearner(net, inputs.task, reading, options, eval_batch_size=self.eval_batch)
         if inputs.draws is not None:
             learner.draws.restore(inputs.draws)
         return learner
@@ -85,143 +86,164 @@ class AdapetOptions:
     """What ADAPET adds to PET's options."""
 
     mask_alpha: float = 0.105
-    """At most this share of a text is hidden from the label-conditioned guess."""
+    """At most this share of a text is hidden."""
     balance_alpha: float = UNBALANCED
-    """The guess's share in the loss; -1 for the plain sum of both."""
+    """The weight of the label-conditioned loss; -1 for the plain sum of both."""
     max_num_lbl_tok: int = 20
-    """Of longer choices and referents, only so many tokens count in the label loss."""
+    """Only so many tokens of longer choices and referents count in the label loss."""
     accumulation: int = 1
-    """Micro-batches an update; matters to ``reference`` only."""
+    """Micro-batches per update; used with ``reference`` only."""
     reference: bool = False
     draw_seed: int | None = None
-    """Of what is drawn in training; without, the seed of the patterns."""
+    """Seed of what is drawn in training; by default the seed of the patterns."""
 
 
 class AdapetLearner(Learner):
-    """The label's probability over the whole vocabulary, plus words guessed from a label that may be wrong.
+    """The label's probability over the whole vocabulary, and words predicted from a label that may be wrong.
 
-    With ``reference`` as the original: the label loss is not divided by the number of micro-batches of an update and
-    the balance does not touch its gradient (quirk 15), COPA's text holds the right choice whatever was drawn
-    (quirk 16), and WSC's second text is encoded anew with other surplus masks. Mended without. Always mended: COPA and
-    WSC in batches; padding has the tokenizer's id (quirk 18); what two choices share is found by their tokens, not by
-    their probabilities (quirk 17). Always as in the original: of several words for a label the first one counts.
+    ``reference`` reproduces three quirks of FewNLU: the label loss is not divided by the number of micro-batches of an
+    update, and the balance does not change its gradient; COPA's text always contains the right choice, whatever was
+    drawn; WSC's second text is encoded again with other surplus masks. Fixed in any case: COPA and WSC can be trained
+    in batches; padding has the tokenizer's id (FewNLU assumes 0); tokens that two choices share are found by comparing
+    tokens (FewNLU compares their probabilities). As in the original: if a label has several words, the first counts.
     """
 
     def __init__(
-        self, net: Network, task: NluTask, reading: Reading, hyper: AdapetOptions, *, eval_batch_size: int = 32
+        self, net: Network, task: NluTask, reading: Reading, options: AdapetOptions, *, eval_batch_size: int = 32
     ) -> None:
         if net.kind != "masked":
             raise ConfigError(
-                "ADAPET hides words inside a text and guesses them, which a causal language model cannot do; take a "
-                "masked one, or another method"
+                "ADAPET hides words inside a text and predicts them, which a causal language model cannot do; use a "
+                "masked model, or another method"
             )
-        self.net, self.hyper, self._kind = net, hyper, task.kind
+        self.net, self.options, self._kind = net, options, task.kind
         self.network: torch.nn.Module = net.module
-        # PET's own learner reads the examples; its scores are ADAPET's where an answer has several tokens.
-        self._pet = learner_for(task, net, reading, reference=hyper.reference, eval_batch_size=eval_batch_size)
-        self._words: list[int] = []
+        # PET's own learner reads the examples. Its scores are also ADAPET's if an answer has several tokens.
+        self._pet = learner_for(task, net, reading, reference=options.reference, eval_batch_size=eval_batch_size)
+        self._label_words: list[int] = []
+        """The token of each label's first word; empty for tasks whose answers are texts."""
         if isinstance(self._pet, Cloze):
-            self._words = [tokens[0] for tokens in self._pet.pvp.label_token_ids()]
-        self.draws = Draws(reading.seed if hyper.draw_seed is None else hyper.draw_seed)
+            self._label_words = [tokens[0] for tokens in self._pet.pvp.label_token_ids()]
+        self.draws = Draws(reading.seed if options.draw_seed is None else options.draw_seed)
 
     def encode(self, examples: Sequence[InputExample], *, training: bool) -> list[EncodedItem]:
+        """PET's items; training examples must have labels."""
         if training:
             _check_labels(examples)
         items = self._pet.encode(examples, training=training)
-        if training and self.hyper.reference and self._kind == "referent":
-            for item, other in zip(items, self._pet.encode(examples, training=True), strict=True):
-                item.extra[_AGAIN] = other
+        if training and self.options.reference and self._kind == "referent":
+            # FewNLU encodes the text of the second loss separately, so it gets other surplus masks.
+            second_items = self._pet.encode(examples, training=True)
+            for item, second in zip(items, second_items, strict=True):
+                item.extra[_SECOND_ENCODING] = second
         return items
 
     def logits(self, items: Sequence[EncodedItem]) -> torch.Tensor:
-        """Label probabilities; for texts their log-probability, most confident token first, as PET scores them."""
-        return self.label_log_probabilities(items).exp() if self._words else self._pet.logits(items)
+        """Label probabilities; for texts their log-probabilities as PET computes them."""
+        if self._label_words:
+            return self.label_log_probabilities(items).exp()
+        return self._pet.logits(items)
 
     def loss(self, items: Sequence[EncodedItem]) -> torch.Tensor:
-        label, guess = self.label_loss(items), self.guess_loss(self.hide(items))
-        mine, theirs = self._balance()
-        if not self.hyper.reference:
-            return mine * label + theirs * guess
-        # The value is the one that is shown, the gradient the one that arrives.
-        return mine * label.detach() + theirs * guess + self.hyper.accumulation * (label - label.detach())
+        """The loss of a micro-batch on its own, as FewNLU's loop uses it."""
+        label = self.label_loss(items)
+        conditioned = self.conditioned_loss(self.hide(items))
+        label_weight, conditioned_weight = self._weights()
+        if not self.options.reference:
+            return label_weight * label + conditioned_weight * conditioned
+        # FewNLU logs the balanced sum, but back-propagates the label loss separately: unbalanced and not divided by
+        # the number of micro-batches. The last term has the value 0 and that gradient.
+        shown = label_weight * label.detach() + conditioned_weight * conditioned
+        return shown + self.options.accumulation * (label - label.detach())
 
-    def losses(self, groups: Sequence[Sequence[EncodedItem]]) -> Iterator[torch.Tensor]:
-        """Drawn once for the update; each of the two losses is a mean over what it counts in all of it."""
-        mine, theirs = self._balance()
-        hidden = iter(self.hide([item for group in groups for item in group]))
-        drawn = [[next(hidden) for _ in group] for group in groups]
-        tokens = _shares([self._label_tokens(group) for group in groups])
-        words = _shares([sum(len(one.places) for one in of_group) for of_group in drawn])
-        for group, of_group, label_share, guess_share in zip(groups, drawn, tokens, words, strict=True):
-            label, guess = self.label_loss(group), self.guess_loss(of_group)
-            yield mine * label_share * label + theirs * guess_share * guess
+    def losses(self, micro_batches: Sequence[Sequence[EncodedItem]]) -> Iterator[torch.Tensor]:
+        """The loss of an update: both losses are means over their tokens in the whole update, drawn once for it."""
+        label_weight, conditioned_weight = self._weights()
+        all_hidden = self.hide([item for items in micro_batches for item in items])
+        hidden_texts: list[list[HiddenText]] = []
+        label_counts, hidden_counts = [], []
+        start = 0
+        for items in micro_batches:
+            texts = all_hidden[start : start + len(items)]
+            start += len(items)
+            hidden_texts.append(texts)
+            label_counts.append(self._count_label_tokens(items))
+            hidden_counts.append(sum(len(text.positions) for text in texts))
+        label_total, hidden_total = max(1, sum(label_counts)), max(1, sum(hidden_counts))
+        for number, items in enumerate(micro_batches):
+            label_share = label_counts[number] / label_total
+            hidden_share = hidden_counts[number] / hidden_total
+            label = self.label_loss(items)
+            conditioned = self.conditioned_loss(hidden_texts[number])
+            yield label_weight * label_share * label + conditioned_weight * hidden_share * conditioned
 
-    def _balance(self) -> tuple[float, float]:
-        """What the label loss and the guess count."""
-        balance = self.hyper.balance_alpha
+    def _weights(self) -> tuple[float, float]:
+        """The weights of the label loss and of the label-conditioned loss."""
+        balance = self.options.balance_alpha
         return (1.0, 1.0) if balance == UNBALANCED else (1 - balance, balance)
 
     # --- label loss ---------------------------------------------------------------------------------------------
 
     def label_loss(self, items: Sequence[EncodedItem]) -> torch.Tensor:
         """The decoupled label loss."""
-        if self._words:
+        if self._label_words:
             return decoupled_label_loss(self.label_log_probabilities(items), [item.label for item in items])
         if self._kind == "referent":
             costs = self._costs(items, [[item.extra["target"]] for item in items])
             return decoupled_text_loss(costs, [[True]] * len(items))
-        costs = [
-            [cost[places] for cost, places in zip(of_item, self._telling(item), strict=True)]
-            for item, of_item in zip(items, self._costs(items, [item.extra["texts"] for item in items]), strict=True)
-        ]
-        return decoupled_text_loss(costs, [right_texts(item) for item in items])
+        all_costs = self._costs(items, [item.extra["texts"] for item in items])
+        distinguishing_costs = []
+        for item, costs_of_item in zip(items, all_costs, strict=True):
+            positions = self._distinguishing_positions(item)
+            distinguishing_costs.append([cost[kept] for cost, kept in zip(costs_of_item, positions, strict=True)])
+        return decoupled_text_loss(distinguishing_costs, [right_texts(item) for item in items])
 
-    def _label_tokens(self, items: Sequence[EncodedItem]) -> int:
-        """Over how many tokens the label loss is a mean."""
-        if self._words:
-            return len(items) * len(self._words)
-        if self._kind == "referent":
-            return sum(min(len(item.extra["target"]), self.hyper.max_num_lbl_tok) for item in items)
-        return sum(len(places) for item in items for places in self._telling(item))
+    def _count_label_tokens(self, items: Sequence[EncodedItem]) -> int:
+        """The number of tokens that the label loss is a mean over."""
+        if self._label_words:
+            return len(items) * len(self._label_words)
+        count = 0
+        for item in items:
+            if self._kind == "referent":
+                count += min(len(item.extra["target"]), self.options.max_num_lbl_tok)
+            else:
+                count += sum(map(len, self._distinguishing_positions(item)))
+        return count
 
-    def _telling(self, item: EncodedItem) -> list[list[int]]:
-        """The places of each text's tokens that count."""
-        return distinguishing_places([text[: self.hyper.max_num_lbl_tok] for text in item.extra["texts"]])
+    def _distinguishing_positions(self, item: EncodedItem) -> list[list[int]]:
+        limit = self.options.max_num_lbl_tok
+        return distinguishing_positions([text[:limit] for text in item.extra["texts"]])
 
     def label_log_probabilities(self, items: Sequence[EncodedItem]) -> torch.Tensor:
-        """Items × labels, over the whole vocabulary; the head is run at the masks only."""
-        scores = read_at(self.net, items, [item.masks[:1] for item in items]).log_softmax(dim=-1)
-        return scores[:, self._words]
+        """Items × labels, normalised over the whole vocabulary; the head is run at the masks only."""
+        log_p = read_at(self.net, items, [item.masks[:1] for item in items]).log_softmax(dim=-1)
+        return log_p[:, self._label_words]
 
     def _costs(
         self, items: Sequence[EncodedItem], texts: Sequence[Sequence[Sequence[int]]]
     ) -> list[list[torch.Tensor]]:
         assert isinstance(self._pet, MultiMask)
-        most = self.hyper.max_num_lbl_tok
-        return self._pet.gaps.costs(items, [[text[:most] for text in of_item] for of_item in texts])
+        limit = self.options.max_num_lbl_tok
+        return self._pet.gaps.costs(items, [[text[:limit] for text in texts_of_item] for texts_of_item in texts])
 
-    # --- label-conditioned guess --------------------------------------------------------------------------------
+    # --- label-conditioned loss ---------------------------------------------------------------------------------
 
     def hide(self, items: Sequence[EncodedItem]) -> list[HiddenText]:
-        """Draw a label for each item, put it in place and hide words."""
-        if self._words:
-            texts = filled_with_labels(items, self._words, self.draws)
+        """Draw a label for each item, put it at the mask, and hide words."""
+        if self._label_words:
+            texts = filled_with_labels(items, self._label_words, self.draws)
         elif self._kind == "referent":
-            texts = filled_with_referents([item.extra.get(_AGAIN, item) for item in items])
+            texts = filled_with_referents([item.extra.get(_SECOND_ENCODING, item) for item in items])
         else:
-            texts = filled_with_texts(items, self.draws, reference=self.hyper.reference)
+            texts = filled_with_texts(items, self.draws, reference=self.options.reference)
         mask_id = self.net.tokenizer.mask_token_id
-        return hide_words(texts, self.draws, self.hyper.mask_alpha, mask_id=mask_id, pad_id=self.net.pad_id)
+        return hide_words(texts, self.draws, self.options.mask_alpha, mask_id=mask_id, pad_id=self.net.pad_id)
 
-    def guess_loss(self, hidden: Sequence[HiddenText]) -> torch.Tensor:
+    def conditioned_loss(self, texts: Sequence[HiddenText]) -> torch.Tensor:
         """The label-conditioned loss over the hidden words."""
-        log_p = hidden_log_probabilities(self.net, hidden)
-        return label_conditioned_loss(log_p, [one.filled.right for one in hidden], [len(one.places) for one in hidden])
-
-
-def _shares(counts: Sequence[int]) -> list[float]:
-    """What each part counts in a mean over all."""
-    return [count / max(1, sum(counts)) for count in counts]
+        log_p = hidden_log_probabilities(self.net, texts)
+        is_right = [text.filled.is_right for text in texts]
+        return label_conditioned_loss(log_p, is_right, [len(text.positions) for text in texts])
 
 
 def _check_labels(examples: Sequence[InputExample]) -> None:
@@ -236,17 +258,17 @@ def _check_labels(examples: Sequence[InputExample]) -> None:
 def binary_costs(log_p: torch.Tensor, wanted: torch.Tensor) -> torch.Tensor:
     """Binary cross-entropy of probabilities that are given as logarithms.
 
-    Where a token is wanted its cost is ``-log p`` itself: the gradient does not vanish for an unlikely one, as it does
-    once a probability is too small for float32.
+    The cost of a wanted token is ``-log p`` itself. Computed from ``p``, its gradient would vanish once a probability
+    is too small for float32.
     """
     unwanted = binary_cross_entropy(log_p.exp(), torch.zeros_like(log_p), reduction="none")
     return torch.where(wanted, -log_p, unwanted)
 
 
 def decoupled_label_loss(log_p: torch.Tensor, labels: Sequence[int]) -> torch.Tensor:
-    """Equation 2: each label's probability over the whole vocabulary is pulled up or pushed down for itself.
+    """Equation 2: each label's probability over the whole vocabulary is raised or lowered independently.
 
-    ``log_p`` holds items × labels.
+    ``log_p`` has one row per item and one column per label.
     """
     wanted = torch.zeros_like(log_p, dtype=torch.bool)
     wanted[torch.arange(len(labels)), torch.tensor(labels)] = True
@@ -254,119 +276,130 @@ def decoupled_label_loss(log_p: torch.Tensor, labels: Sequence[int]) -> torch.Te
 
 
 def decoupled_text_loss(costs: Sequence[Sequence[torch.Tensor]], right: Sequence[Sequence[bool]]) -> torch.Tensor:
-    """The same over the tokens of texts of any length; mean over tokens. An empty cost stands for no token."""
-    log_p = torch.cat([-cost for of_item in costs for cost in of_item])
+    """Equation 2 over the tokens of texts of any length, mean over tokens. An empty cost means no token."""
+    log_p = torch.cat([-cost for costs_of_item in costs for cost in costs_of_item])
     wanted: list[bool] = []
-    for of_item, marks in zip(costs, right, strict=True):
-        for cost, is_right in zip(of_item, marks, strict=True):
+    for costs_of_item, marks in zip(costs, right, strict=True):
+        for cost, is_right in zip(costs_of_item, marks, strict=True):
             wanted += [is_right] * len(cost)
-    found = binary_costs(log_p, torch.tensor(wanted, dtype=torch.bool, device=log_p.device))
-    return found.sum() / max(1, len(found))
+    token_costs = binary_costs(log_p, torch.tensor(wanted, dtype=torch.bool, device=log_p.device))
+    return token_costs.sum() / max(1, len(token_costs))
 
 
-def distinguishing_places(texts: Sequence[Sequence[int]]) -> list[list[int]]:
-    """For each text the places whose token sets it apart: not those where all texts have the same one.
+def distinguishing_positions(texts: Sequence[Sequence[int]]) -> list[list[int]]:
+    """For each text the positions whose token distinguishes it: not those where all texts have the same token.
 
-    >>> distinguishing_places([[5, 6, 7], [5, 8]])
+    >>> distinguishing_positions([[5, 6, 7], [5, 8]])
     [[1, 2], [1]]
     """
-    common = {place for place, tokens in enumerate(zip(*texts, strict=False)) if len(set(tokens)) == 1}
-    return [[place for place in range(len(text)) if place not in common] for text in texts]
+    shared = set()
+    for position, tokens in enumerate(zip(*texts, strict=False)):
+        if len(set(tokens)) == 1:
+            shared.add(position)
+    return [[position for position in range(len(text)) if position not in shared] for text in texts]
 
 
 def label_conditioned_loss(log_p: torch.Tensor, targets: Sequence[bool], counts: Sequence[int]) -> torch.Tensor:
-    """Equation 3: the masked words are likely after the right label and unlikely after a wrong one; mean over words.
+    """Equation 3: hidden words are likely after the right label and unlikely after a wrong one; mean over words.
 
-    ``counts`` says how many of the words belong to each item.
+    ``targets`` says which items have the right label, ``counts`` how many of the words belong to each item.
     """
     wanted: list[bool] = []
     for target, count in zip(targets, counts, strict=True):
         wanted += [target] * count
-    found = binary_costs(log_p, torch.tensor(wanted, dtype=torch.bool, device=log_p.device))
-    return found.sum() / max(1, len(found))
+    word_costs = binary_costs(log_p, torch.tensor(wanted, dtype=torch.bool, device=log_p.device))
+    return word_costs.sum() / max(1, len(word_costs))
 
 
 def right_texts(item: EncodedItem) -> list[bool]:
-    """Which of an item's texts belongs into the gap."""
+    """Which of an item's texts belong in the gap."""
     marks: list[bool] | None = item.extra.get("right")
-    return marks if marks is not None else [place == item.label for place in range(len(item.extra["texts"]))]
+    if marks is not None:
+        return marks
+    return [number == item.label for number in range(len(item.extra["texts"]))]
 
 
-# --- the second text: a label in place, some words hidden -------------------------------------------------------------
+# --- the text of the second loss: a label at the mask, some words hidden ----------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
 class FilledText:
-    """An item with a label or text in place of its masks."""
+    """An item with a label or text in place of its masks, and whether that is the right one."""
 
     ids: list[int]
-    right: bool
+    is_right: bool
 
 
 @dataclass(frozen=True, slots=True)
 class HiddenText:
-    """A filled text with some of its words hidden: ``places`` are those whose token is now the mask."""
+    """A filled text with some of its words hidden: at ``positions`` the token is now the mask."""
 
     filled: FilledText
     ids: list[int]
-    places: list[int]
+    positions: list[int]
 
 
 class Draws:
-    """What is left to chance: the labels, how many words are hidden and which.
+    """What is random: the labels, how many words are hidden and which.
 
-    Two generators, used in the original's order: with the seed that its two global ones have, the draws are its draws.
+    Two generators, used in the original's order. With the seed of FewNLU's two global generators the draws are equal.
     """
 
     def __init__(self, seed: int) -> None:
         self._numbers = np.random.RandomState(seed)
-        self._places = random.Random(seed)
+        self._positions = random.Random(seed)
 
     def state(self) -> DrawsState:
-        """Where both generators stand, as plain JSON."""
+        """The state of both generators, as plain JSON."""
         _, words, position, *_ = self._numbers.get_state(legacy=True)
-        _, places, _ = self._places.getstate()
+        _, places, _ = self._positions.getstate()
         return {"numbers": [*map(int, words), int(position)], "places": list(places)}
 
     def restore(self, state: DrawsState) -> None:
-        """Go on where other draws stood."""
+        """Continue from a state that ``state`` returned."""
         *words, position = state["numbers"]
-        # The last two are for normal distributions, of which nothing is drawn here.
+        # The last two values are for normal distributions, which are not drawn here.
         self._numbers.set_state(("MT19937", np.array(words, dtype=np.uint32), position, 0, 0.0))
-        self._places.setstate((self._places.VERSION, tuple(state["places"]), None))
+        self._positions.setstate((self._positions.VERSION, tuple(state["places"]), None))
 
     def labels(self, choices: int, count: int) -> list[int]:
+        """``count`` labels, each with the same probability."""
         return [int(label) for label in self._numbers.randint(choices, size=count)]
 
     def hidden(self, length: int, alpha: float) -> list[int]:
-        """Places among the first ``length``, special tokens included: ``max(int(u·alpha·length), 2) - 1`` of them."""
+        """``max(int(u·alpha·length), 2) - 1`` positions among the first ``length``, special tokens included."""
         count = max(int(self._numbers.rand() * alpha * length), 2) - 1
-        return self._places.sample(range(length), min(count, length))
+        return self._positions.sample(range(length), min(count, length))
 
 
 def filled_with_labels(items: Sequence[EncodedItem], words: Sequence[int], draws: Draws) -> list[FilledText]:
     """Each item with the word of a drawn label at its mask."""
+    texts = []
     labels = draws.labels(len(words), len(items))
-    return [
-        FilledText(filled(item, [words[label]] * len(item.masks)).ids, label == item.label)
-        for item, label in zip(items, labels, strict=True)
-    ]
+    for item, label in zip(items, labels, strict=True):
+        ids = filled(item, [words[label]] * len(item.masks)).ids
+        texts.append(FilledText(ids, label == item.label))
+    return texts
 
 
 def filled_with_texts(items: Sequence[EncodedItem], draws: Draws, *, reference: bool) -> list[FilledText]:
-    """Each item with one of its texts in place of its masks, drawn.
+    """Each item with one of its texts, drawn, in place of its masks.
 
-    Quirk 16: with ``reference`` the text is always the right one, and only the target follows the draw.
+    A quirk of FewNLU, reproduced with ``reference``: the text is always the right one, and only the target follows the
+    draw, so half of the targets are wrong.
     """
-    filled_texts = []
-    alike = len({len(item.extra["texts"]) for item in items}) == 1
-    drawn = draws.labels(len(items[0].extra["texts"]), len(items)) if alike else None
+    texts = []
+    numbers_of_texts = {len(item.extra["texts"]) for item in items}
+    drawn: list[int] = []
+    if len(numbers_of_texts) == 1:
+        # One draw for all items, as in FewNLU; COPA always has two choices.
+        drawn = draws.labels(numbers_of_texts.pop(), len(items))
     for number, item in enumerate(items):
-        texts, right = item.extra["texts"], right_texts(item)
-        label = drawn[number] if drawn else draws.labels(len(texts), 1)[0]
-        shown = right.index(True) if reference else label
-        filled_texts.append(FilledText(filled(item, texts[shown]).ids, right[label]))
-    return filled_texts
+        choices, is_right = item.extra["texts"], right_texts(item)
+        label = drawn[number] if drawn else draws.labels(len(choices), 1)[0]
+        shown = is_right.index(True) if reference else label
+        texts.append(FilledText(filled(item, choices[shown]).ids, is_right[label]))
+    return texts
 
 
 def filled_with_referents(items: Sequence[EncodedItem]) -> list[FilledText]:
@@ -377,28 +410,31 @@ def filled_with_referents(items: Sequence[EncodedItem]) -> list[FilledText]:
 def hide_words(
     texts: Sequence[FilledText], draws: Draws, alpha: float, *, mask_id: int, pad_id: int
 ) -> list[HiddenText]:
-    """Hide words of each text. Its length is counted without padding, whose id is the tokenizer's own (quirk 18)."""
-    masked_texts = []
+    """Hide words of each text. Padding, by the tokenizer's own id, does not count in a text's length."""
+    hidden_texts = []
     for text in texts:
         ids = list(text.ids)
         length = sum(token != pad_id for token in ids)
-        for place in draws.hidden(length, alpha):
-            ids[place] = mask_id
-        places = [place for place, (old, new) in enumerate(zip(text.ids, ids, strict=True)) if old != new]
-        masked_texts.append(HiddenText(text, ids, places))
-    return masked_texts
+        for position in draws.hidden(length, alpha):
+            ids[position] = mask_id
+        # A position whose token was the mask already is not predicted.
+        positions = [position for position, old in enumerate(text.ids) if old != ids[position]]
+        hidden_texts.append(HiddenText(text, ids, positions))
+    return hidden_texts
 
 
-def hidden_log_probabilities(net: Network, hidden: Sequence[HiddenText]) -> torch.Tensor:
+def hidden_log_probabilities(net: Network, texts: Sequence[HiddenText]) -> torch.Tensor:
     """The log-probability of each hidden word, text by text.
 
-    As in the original, all tokens are of the first type here, and padding is not looked at even inside a text.
+    As in the original, all tokens have type 0 here, and padding gets no attention even inside a text.
     """
-    items = [EncodedItem(one.ids, [0] * len(one.ids)) for one in hidden]
+    items = [EncodedItem(text.ids, [0] * len(text.ids)) for text in texts]
     batch = collate(items, net.pad_id, net.device)
     batch = replace(batch, attention=(batch.ids != net.pad_id).long())
     states = net.hidden(batch)
-    cells = [(row, place, one.filled.ids[place]) for row, one in enumerate(hidden) for place in one.places]
-    # A micro-batch may have nothing hidden.
+    cells = []
+    for row, text in enumerate(texts):
+        cells += [(row, position, text.filled.ids[position]) for position in text.positions]
+    # The shape is given, because a micro-batch may have nothing hidden.
     rows, columns, words = torch.tensor(cells, dtype=torch.long, device=net.device).view(-1, 3).unbind(dim=1)
     return net.decode(states[rows, columns]).log_softmax(dim=-1).gather(1, words[:, None])[:, 0]

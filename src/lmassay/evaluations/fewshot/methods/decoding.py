@@ -1,19 +1,18 @@
 """How likely a text of several tokens is in a gap, and what a network would write there itself.
 
-A masked network fills masks (``MaskedGaps``), a causal one writes on (``CausalGaps``). There are three orders of
-filling masks, as in PET: ``default`` fills the most confident place first and reads again, ``ltr`` goes from left to
-right, ``parallel`` fills all places from one reading. Many gaps are read together: those of one example that are
-equally long share their first reading, and a gap that is full takes no further part.
+A masked network fills masks (``MaskedGaps``), a causal one continues the text (``CausalGaps``). Masks are filled in one
+of three orders, as in PET (Schick and Schütze 2021b, section 3): ``default`` fills the most confident position first
+and reads again, ``ltr`` goes from left to right, ``parallel`` fills all positions from one reading. Many gaps are read
+together: gaps of one example with equally many tokens share their first reading, and full gaps are not read again.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from itertools import pairwise
-from typing import Literal, get_args
+from typing import Literal, TypeVar, get_args
 
 import torch
 
@@ -23,13 +22,14 @@ from lmassay.evaluations.fewshot.methods.learner import EncodedItem
 Decoding = Literal["default", "ltr", "parallel"]
 Positions = Sequence[Sequence[int]]
 Reader = Callable[[Sequence[EncodedItem], Positions], torch.Tensor]
-"""Logits over the vocabulary for what stands at the given positions of each item, one row a position, item by item."""
+"""Returns logits over the vocabulary for the given positions of each item, one row per position, item by item."""
+_Value = TypeVar("_Value")
 Texts = Sequence[Sequence[Sequence[int]]]
 """For each item the texts that are tried in its gap, as tokens."""
 
 
 class Gaps(ABC):
-    """Costs of texts while training, their scores when evaluating, and free writing."""
+    """Reads gaps: costs of texts in training, their scores in evaluation, and free writing."""
 
     @abstractmethod
     def costs(self, items: Sequence[EncodedItem], texts: Texts) -> list[list[torch.Tensor]]:
@@ -41,107 +41,138 @@ class Gaps(ABC):
 
     @abstractmethod
     def write(self, items: Sequence[EncodedItem]) -> list[list[int]]:
-        """What the network itself puts into each gap, one token a mask."""
+        """What the network itself puts into each gap, one token per mask."""
 
     @abstractmethod
     def total(self, cost: torch.Tensor) -> torch.Tensor:
-        """One number for a text's tokens, as the hinge compares it."""
+        """One number for the costs of a text's tokens, as the hinge loss compares it."""
 
 
 class MaskedGaps(Gaps):
-    """Masks are filled. In training, all of a pattern's masks are read at once, whatever the text's length (as PET)."""
+    """Fills masks. In training all masks of a pattern are read at once, whatever the length of the text (as PET)."""
 
     def __init__(self, read: Reader, decoding: Decoding, batch_size: int) -> None:
         self._read, self._decoding, self._batch_size = read, decoding, batch_size
 
     def costs(self, items: Sequence[EncodedItem], texts: Texts) -> list[list[torch.Tensor]]:
-        # Only the masks that some text needs; WSC's padding is part of its text.
-        needed = [max(map(len, of_item), default=0) for of_item in texts]
-        places = [item.masks[:count] for item, count in zip(items, needed, strict=True)]
-        rows = self._read(items, places).float().log_softmax(dim=-1).split(needed)
-        return [[-_at(scores, text) for text in of_item] for scores, of_item in zip(rows, texts, strict=True)]
+        """See ``Gaps``. One pass through the network for all texts."""
+        # Only the masks that some text needs are read; WSC's padding is part of its text.
+        counts = [max(map(len, texts_of_item), default=0) for texts_of_item in texts]
+        positions = [item.masks[:count] for item, count in zip(items, counts, strict=True)]
+        log_p = self._read(items, positions).float().log_softmax(dim=-1).split(counts)
+        costs = []
+        for log_p_of_item, texts_of_item in zip(log_p, texts, strict=True):
+            costs.append([-_at_tokens(log_p_of_item, text) for text in texts_of_item])
+        return costs
 
     def scores(self, items: Sequence[EncodedItem], texts: Texts) -> list[list[float]]:
-        gaps = [Gap(item, tuple(text)) for item, of_item in zip(items, texts, strict=True) for text in of_item]
-        found = iter(log_probabilities(self._read, gaps, self._decoding, self._batch_size).tolist())
-        return [[next(found) for _ in of_item] for of_item in texts]
+        """See ``Gaps``. Masks are filled in the order of the decoding strategy."""
+        gaps = []
+        for item, texts_of_item in zip(items, texts, strict=True):
+            gaps += [Gap(item, tuple(text)) for text in texts_of_item]
+        scores = log_probabilities(self._read, gaps, self._decoding, self._batch_size).tolist()
+        return _by_item(scores, texts)
 
     def write(self, items: Sequence[EncodedItem]) -> list[list[int]]:
+        """See ``Gaps``."""
         return greedy_fill(self._read, items, self._decoding, self._batch_size)
 
     def total(self, cost: torch.Tensor) -> torch.Tensor:
+        """The mean: texts of different length are compared per token."""
         return cost.mean()
 
 
 class CausalGaps(Gaps):
-    """A text's log-probability after everything that stands before the gap; what follows the gap is not read."""
+    """A text's log-probability after everything before the gap; what follows the gap is not read."""
 
     def __init__(self, read: Reader, batch_size: int) -> None:
         self._read, self._batch_size = read, batch_size
 
     def costs(self, items: Sequence[EncodedItem], texts: Texts) -> list[list[torch.Tensor]]:
-        lines, places = _continued(items, texts)
-        flat = [text for of_item in texts for text in of_item]
-        rows = self._read(lines, places).float().log_softmax(dim=-1).split([len(text) for text in flat])
-        found = iter([-_at(scores, text) for scores, text in zip(rows, flat, strict=True)])
-        return [[next(found) for _ in of_item] for of_item in texts]
+        """See ``Gaps``."""
+        continued, positions, flat_texts = _continued(items, texts)
+        lengths = [len(text) for text in flat_texts]
+        log_p = self._read(continued, positions).float().log_softmax(dim=-1).split(lengths)
+        costs = [-_at_tokens(log_p_of_text, text) for log_p_of_text, text in zip(log_p, flat_texts, strict=True)]
+        return _by_item(costs, texts)
 
     def scores(self, items: Sequence[EncodedItem], texts: Texts) -> list[list[float]]:
-        lines, places = _continued(items, texts)
-        flat = [text for of_item in texts for text in of_item]
-        order = sorted(range(len(lines)), key=lambda number: len(lines[number].ids))
-        totals = [0.0] * len(lines)
+        """See ``Gaps``. Texts of similar length are read together."""
+        continued, positions, flat_texts = _continued(items, texts)
+        order = sorted(range(len(continued)), key=lambda number: len(continued[number].ids))
+        totals = [0.0] * len(continued)
         for start in range(0, len(order), self._batch_size):
             batch = order[start : start + self._batch_size]
-            logits = self._read([lines[number] for number in batch], [places[number] for number in batch])
-            rows = logits.float().log_softmax(dim=-1).split([len(flat[number]) for number in batch])
-            for number, scores in zip(batch, rows, strict=True):
-                totals[number] = float(_at(scores, flat[number]).double().sum())
-        found = iter(totals)
-        return [[next(found) for _ in of_item] for of_item in texts]
+            logits = self._read([continued[number] for number in batch], [positions[number] for number in batch])
+            lengths = [len(flat_texts[number]) for number in batch]
+            log_p = logits.float().log_softmax(dim=-1).split(lengths)
+            for number, log_p_of_text in zip(batch, log_p, strict=True):
+                totals[number] = float(_at_tokens(log_p_of_text, flat_texts[number]).double().sum())
+        return _by_item(totals, texts)
 
     def write(self, items: Sequence[EncodedItem]) -> list[list[int]]:
-        """From left to right: the next token is read at the end of what stands there."""
+        """See ``Gaps``. From left to right, the likeliest token each time."""
         written: list[list[int]] = [[] for _ in items]
         order = sorted(range(len(items)), key=lambda number: len(items[number].masks))
         for start in range(0, len(order), self._batch_size):
             active = order[start : start + self._batch_size]
-            while active := [number for number in active if len(written[number]) < len(items[number].masks)]:
-                # The token that stands at the last place is only a stand-in: its predecessor says what comes there.
-                lines, places = _continued(
-                    [items[number] for number in active], [[[*written[number], 0]] for number in active]
-                )
-                tokens = self._read(lines, [[line_places[-1]] for line_places in places]).argmax(dim=-1).tolist()
+            active = [number for number in active if items[number].masks]
+            while active:
+                # The 0 holds the place of the next token: the position before it predicts what comes there.
+                unfinished = [[[*written[number], 0]] for number in active]
+                continued, positions, _ = _continued([items[number] for number in active], unfinished)
+                last_positions = [[of_text[-1]] for of_text in positions]
+                tokens = self._read(continued, last_positions).argmax(dim=-1).tolist()
                 for number, token in zip(active, tokens, strict=True):
                     written[number].append(token)
+                active = [number for number in active if len(written[number]) < len(items[number].masks)]
         return written
 
     def total(self, cost: torch.Tensor) -> torch.Tensor:
+        """The sum, as for any continuation of a causal model."""
         return cost.sum()
 
 
-def _continued(items: Sequence[EncodedItem], texts: Texts) -> tuple[list[EncodedItem], Positions]:
-    """Each item cut off before its gap and followed by each text, with the places of the text's tokens."""
-    lines, places = [], []
-    for item, of_item in zip(items, texts, strict=True):
+def _by_item(values: Sequence[_Value], texts: Texts) -> list[list[_Value]]:
+    """One value per text, grouped by the item that the text belongs to."""
+    grouped = []
+    start = 0
+    for texts_of_item in texts:
+        grouped.append(list(values[start : start + len(texts_of_item)]))
+        start += len(texts_of_item)
+    return grouped
+
+
+def _continued(
+    items: Sequence[EncodedItem], texts: Texts
+) -> tuple[list[EncodedItem], list[range], list[Sequence[int]]]:
+    """Each item cut off before its gap and followed by each of its texts; the positions of the text's tokens; the
+    texts in one list."""
+    continued: list[EncodedItem] = []
+    positions: list[range] = []
+    flat_texts: list[Sequence[int]] = []
+    for item, texts_of_item in zip(items, texts, strict=True):
         start = item.masks[0]
-        for text in of_item:
-            lines.append(
+        for text in texts_of_item:
+            in_text = range(start, start + len(text))
+            continued.append(
                 replace(
                     item,
                     ids=[*item.ids[:start], *text],
-                    types=[*item.types[:start], *(item.types[start] for _ in text)],
-                    masks=list(range(start, start + len(text))),
-                    prompts=[place for place in item.prompts if place < start],
+                    types=[*item.types[:start], *[item.types[start]] * len(text)],
+                    masks=list(in_text),
+                    prompts=[position for position in item.prompts if position < start],
                 )
             )
-            places.append(range(start, start + len(text)))
-    return lines, places
+            positions.append(in_text)
+            flat_texts.append(text)
+    return continued, positions, flat_texts
 
 
-def _at(scores: torch.Tensor, text: Sequence[int]) -> torch.Tensor:
-    tokens = torch.tensor(list(text), dtype=torch.long, device=scores.device)
-    return scores[: len(text)].gather(1, tokens[:, None])[:, 0]
+def _at_tokens(log_p: torch.Tensor, text: Sequence[int]) -> torch.Tensor:
+    """The log-probability of each token of a text, from one row of log-probabilities per position."""
+    tokens = torch.tensor(list(text), dtype=torch.long, device=log_p.device)
+    return log_p[: len(text)].gather(1, tokens[:, None])[:, 0]
 
 
 # --- masks, filled one after the other --------------------------------------------------------------------------------
@@ -156,6 +187,7 @@ class Gap:
 
 
 def known_decoding(name: str) -> Decoding:
+    """The decoding strategy of this name; a ConfigError if there is none."""
     for known in get_args(Decoding):
         if name == known:
             return known  # type: ignore[no-any-return]
@@ -163,41 +195,41 @@ def known_decoding(name: str) -> Decoding:
 
 
 def trimmed(item: EncodedItem, masks: int) -> EncodedItem:
-    """The item with only the first ``masks`` of its masks; continuous prompt slots keep their places in the text."""
-    dropped = set(item.masks[masks:])
+    """The item with only the first ``masks`` of its masks; continuous prompt slots stay where they are in the text."""
     if masks > len(item.masks):
         raise DataError(f"a text of {masks} tokens does not fit into {len(item.masks)} mask(s) of its pattern")
+    dropped = set(item.masks[masks:])
     if not dropped:
         return item
-    kept = [place for place in range(len(item.ids)) if place not in dropped]
-    moved = {old: new for new, old in enumerate(kept)}
+    kept = [position for position in range(len(item.ids)) if position not in dropped]
+    new_position = {old: new for new, old in enumerate(kept)}
     return replace(
         item,
-        ids=[item.ids[place] for place in kept],
-        types=[item.types[place] for place in kept],
-        masks=[moved[place] for place in item.masks[:masks]],
-        prompts=[moved[place] for place in item.prompts],
+        ids=[item.ids[position] for position in kept],
+        types=[item.types[position] for position in kept],
+        masks=[new_position[position] for position in item.masks[:masks]],
+        prompts=[new_position[position] for position in item.prompts],
     )
 
 
 def filled(item: EncodedItem, tokens: Sequence[int]) -> EncodedItem:
-    """The item with the tokens in place of its masks: as many masks as there are tokens, none left."""
+    """The item with the tokens in place of its masks; surplus masks are removed."""
     shorter = trimmed(item, len(tokens))
     ids = list(shorter.ids)
-    for place, token in zip(shorter.masks, tokens, strict=True):
-        ids[place] = token
+    for position, token in zip(shorter.masks, tokens, strict=True):
+        ids[position] = token
     return replace(shorter, ids=ids, masks=[])
 
 
 def log_probabilities(
     read: Reader, gaps: Sequence[Gap], decoding: Decoding = "default", batch_size: int = 32
 ) -> torch.Tensor:
-    """The sum of the tokens' log-probabilities, one number a gap; each gap has as many masks as its text has tokens."""
+    """The sum of the tokens' log-probabilities for each gap, which gets as many masks as its text has tokens."""
     totals = torch.zeros(len(gaps), dtype=torch.float64)
-    by_length: dict[int, list[int]] = defaultdict(list)
+    numbers_by_length: dict[int, list[int]] = defaultdict(list)
     for number, gap in enumerate(gaps):
-        by_length[len(gap.tokens)].append(number)
-    for length, numbers in by_length.items():
+        numbers_by_length[len(gap.tokens)].append(number)
+    for length, numbers in numbers_by_length.items():
         if length == 0:
             raise DataError("a text for a gap has no tokens")
         ordered = sorted(numbers, key=lambda number: len(gaps[number].item.ids))
@@ -207,48 +239,54 @@ def log_probabilities(
             continue
         for start in range(0, len(ordered), batch_size):
             batch = ordered[start : start + batch_size]
-            chosen = [gaps[number] for number in batch]
-            totals[batch] = _fill_known(read, chosen, first[start : start + batch_size], decoding)
+            gaps_in_batch = [gaps[number] for number in batch]
+            totals[batch] = _fill_with_own_tokens(read, gaps_in_batch, first[start : start + batch_size], decoding)
     return totals
 
 
 def _first_reading(read: Reader, gaps: Sequence[Gap], length: int, batch_size: int) -> torch.Tensor:
-    """Log-probabilities of each gap's tokens when nothing is filled yet, [gaps, length]."""
-    items = {id(gap.item): gap.item for gap in gaps}
-    row_of = {key: row for row, key in enumerate(items)}
-    waiting: dict[int, list[int]] = defaultdict(list)
+    """Log-probabilities of each gap's tokens when nothing is filled yet: gaps × length. Each item is read once."""
+    items: dict[int, EncodedItem] = {}
+    gaps_of_item: dict[int, list[int]] = defaultdict(list)
     for number, gap in enumerate(gaps):
-        waiting[row_of[id(gap.item)]].append(number)
-    found = torch.empty(len(gaps), length, dtype=torch.float64)
-    short = [trimmed(item, length) for item in items.values()]
-    for start in range(0, len(short), batch_size):
-        batch = short[start : start + batch_size]
-        scores = _log_softmax(read(batch, [item.masks for item in batch])).view(len(batch), length, -1)
-        for row, item_scores in enumerate(scores, start):
-            for number in waiting[row]:
-                tokens = torch.tensor(gaps[number].tokens, device=item_scores.device)
-                found[number] = item_scores.gather(1, tokens[:, None])[:, 0].double().cpu()
-    return found
+        items[id(gap.item)] = gap.item
+        gaps_of_item[id(gap.item)].append(number)
+    log_p = torch.empty(len(gaps), length, dtype=torch.float64)
+    item_ids = list(items)
+    for start in range(0, len(item_ids), batch_size):
+        batch = item_ids[start : start + batch_size]
+        shorter = [trimmed(items[item_id], length) for item_id in batch]
+        scores = _log_softmax(read(shorter, [item.masks for item in shorter])).view(len(batch), length, -1)
+        for item_id, scores_of_item in zip(batch, scores, strict=True):
+            for number in gaps_of_item[item_id]:
+                tokens = torch.tensor(gaps[number].tokens, device=scores_of_item.device)
+                log_p[number] = scores_of_item.gather(1, tokens[:, None])[:, 0].double().cpu()
+    return log_p
 
 
-def _fill_known(read: Reader, gaps: Sequence[Gap], first: torch.Tensor, decoding: Decoding) -> torch.Tensor:
-    """Fill the gaps' own tokens one after the other; the gaps are equally long."""
+def _fill_with_own_tokens(read: Reader, gaps: Sequence[Gap], first: torch.Tensor, decoding: Decoding) -> torch.Tensor:
+    """Fill each gap with its own tokens one after the other, and add up their log-probabilities.
+
+    All gaps have the same number of tokens. ``first`` is the reading before anything is filled.
+    """
     length = len(gaps[0].tokens)
-    items = [_own(trimmed(gap.item, length)) for gap in gaps]
-    left = [list(range(length)) for _ in gaps]
+    items = [_copy_of(trimmed(gap.item, length)) for gap in gaps]
+    unfilled = [list(range(length)) for _ in gaps]
     totals = torch.zeros(len(gaps), dtype=torch.float64)
-    now = [row.tolist() for row in first]
+    log_p: list[list[float]] = first.tolist()
     for step in range(length):
         if step:
-            places = [[item.masks[slot] for slot in slots] for item, slots in zip(items, left, strict=True)]
-            scores = _log_softmax(read(items, places))
-            tokens = [gap.tokens[slot] for gap, slots in zip(gaps, left, strict=True) for slot in slots]
-            picked = scores.gather(1, torch.tensor(tokens, device=scores.device)[:, None])[:, 0]
-            now = picked.double().view(len(gaps), length - step).tolist()
-        for number, (item, slots, values) in enumerate(zip(items, left, now, strict=True)):
-            best = 0 if decoding == "ltr" else values.index(max(values))
-            totals[number] += values[best]
-            slot = slots.pop(best)
+            positions, tokens = [], []
+            for gap, item, slots in zip(gaps, items, unfilled, strict=True):
+                positions.append([item.masks[slot] for slot in slots])
+                tokens += [gap.tokens[slot] for slot in slots]
+            scores = _log_softmax(read(items, positions))
+            at_tokens = scores.gather(1, torch.tensor(tokens, device=scores.device)[:, None])[:, 0]
+            log_p = at_tokens.double().view(len(gaps), length - step).tolist()
+        for number, (item, slots, log_p_of_gap) in enumerate(zip(items, unfilled, log_p, strict=True)):
+            next_one = 0 if decoding == "ltr" else log_p_of_gap.index(max(log_p_of_gap))
+            totals[number] += log_p_of_gap[next_one]
+            slot = slots.pop(next_one)
             item.ids[item.masks[slot]] = gaps[number].tokens[slot]
     return totals
 
@@ -256,43 +294,47 @@ def _fill_known(read: Reader, gaps: Sequence[Gap], first: torch.Tensor, decoding
 def greedy_fill(
     read: Reader, items: Sequence[EncodedItem], decoding: Decoding = "default", batch_size: int = 32
 ) -> list[list[int]]:
-    """What the network itself writes into each item's masks: the likeliest token of one place after the other."""
+    """What the network itself writes into each item's masks: the likeliest token of one position after the other."""
     written: list[list[int]] = [[] for _ in items]
-    ordered = sorted(range(len(items)), key=lambda number: (len(items[number].masks), len(items[number].ids)))
-    for start in range(0, len(ordered), batch_size):
-        numbers = ordered[start : start + batch_size]
-        copies = [_own(items[number]) for number in numbers]
-        left = [list(item.masks) for item in copies]
-        while any(left):
-            active = [number for number, places in enumerate(left) if places]
-            scores = read([copies[number] for number in active], [left[number] for number in active])
-            sure, tokens = _log_softmax(scores).max(dim=1)
-            rows = _rows([len(left[number]) for number in active])
-            for number, (begin, end) in zip(active, rows, strict=True):
-                _write(copies[number], left[number], sure[begin:end].tolist(), tokens[begin:end].tolist(), decoding)
-        for number, item in zip(numbers, copies, strict=True):
-            written[number] = [item.ids[place] for place in item.masks]
+    order = sorted(range(len(items)), key=lambda number: (len(items[number].masks), len(items[number].ids)))
+    for start in range(0, len(order), batch_size):
+        batch = order[start : start + batch_size]
+        copies = [_copy_of(items[number]) for number in batch]
+        unfilled = [list(item.masks) for item in copies]
+        while any(unfilled):
+            active = [number for number, positions in enumerate(unfilled) if positions]
+            logits = read([copies[number] for number in active], [unfilled[number] for number in active])
+            confidences, tokens = _log_softmax(logits).max(dim=1)
+            start_row = 0
+            for number in active:
+                end_row = start_row + len(unfilled[number])
+                _fill_next(
+                    copies[number],
+                    unfilled[number],
+                    confidences[start_row:end_row].tolist(),
+                    tokens[start_row:end_row].tolist(),
+                    decoding,
+                )
+                start_row = end_row
+        for number, item in zip(batch, copies, strict=True):
+            written[number] = [item.ids[position] for position in item.masks]
     return written
 
 
-def _write(item: EncodedItem, places: list[int], sure: list[float], tokens: list[int], decoding: Decoding) -> None:
+def _fill_next(
+    item: EncodedItem, positions: list[int], confidences: list[float], tokens: list[int], decoding: Decoding
+) -> None:
+    """Write the tokens of one reading into the item, and remove the filled positions from the list."""
     if decoding == "parallel":
-        for place, token in zip(places, tokens, strict=True):
-            item.ids[place] = token
-        places.clear()
+        for position, token in zip(positions, tokens, strict=True):
+            item.ids[position] = token
+        positions.clear()
         return
-    best = 0 if decoding == "ltr" else sure.index(max(sure))
-    item.ids[places.pop(best)] = tokens[best]
+    next_one = 0 if decoding == "ltr" else confidences.index(max(confidences))
+    item.ids[positions.pop(next_one)] = tokens[next_one]
 
 
-def _rows(lengths: Sequence[int]) -> Iterator[tuple[int, int]]:
-    ends = [0]
-    for length in lengths:
-        ends.append(ends[-1] + length)
-    return pairwise(ends)
-
-
-def _own(item: EncodedItem) -> EncodedItem:
+def _copy_of(item: EncodedItem) -> EncodedItem:
     """A copy whose ids may be written to."""
     return replace(item, ids=list(item.ids))
 

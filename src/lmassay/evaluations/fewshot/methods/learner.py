@@ -1,6 +1,6 @@
-"""What the training loop needs of a method: examples as token ids, a loss for some of them, scores for others.
+"""What the training loop needs from a method: examples as token ids, a loss for some of them, scores for others.
 
-And what most learners share: items padded to batches, and the loss over label logits.
+Also what most learners share: items padded to batches, and the loss over label logits.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True)
 class EncodedItem:
-    """One example as the network reads it, without padding: made once, used in every epoch and evaluation."""
+    """One example as the network reads it, without padding. It is made once and used in every epoch and evaluation."""
 
     ids: list[int]
     types: list[int]
@@ -30,66 +30,67 @@ class EncodedItem:
     prompts: list[int] = field(default_factory=list)
     """Positions of continuous prompt tokens."""
     label: int = -1
-    """Place in ``task.labels``; -1 where unknown."""
+    """Index in ``task.labels``; -1 if unknown."""
     logits: Sequence[float] | None = None
     """Soft labels of a teacher."""
     extra: dict[str, Any] = field(default_factory=dict)
-    """What a task with several masks needs: tokens of the choices, of the span …"""
+    """What a task with several masks needs: tokens of the choices, of the referent and so on."""
     weight: float = field(default=1.0, repr=False)
-    """What it counts in a mean loss: 1 where that is a mean over items, its tokens where it is one over tokens."""
+    """The item's weight in a mean loss: 1 if the loss is a mean over items, its number of tokens if over tokens."""
 
     def __len__(self) -> int:
         return len(self.ids)
 
 
 class Learner(ABC):
-    """A network with its loss and its way of scoring; ``network`` holds all parameters that are trained or kept."""
+    """A network with its loss and its label scores; ``network`` holds all parameters that are trained or kept."""
 
     network: torch.nn.Module
     net: Network
     """The language model, with its tokenizer and device."""
 
     draws: Any = None
-    """Random generators that a later training may go on with (``state()``, ``restore(state)``); None without such."""
+    """Random generators that a later training may continue (``state()``, ``restore(state)``); None if there are
+    none."""
 
     regroups: ClassVar[bool] = True
-    """Whether the items of one update may be grouped by length; a loss that is no weighed mean over items (one hinge
-    for a whole micro-batch) says no."""
+    """Whether the items of one update may be grouped by length. False for a loss that is not a weighted mean over
+    items, such as one hinge for a whole micro-batch."""
 
     @abstractmethod
     def encode(self, examples: Sequence[InputExample], *, training: bool) -> list[EncodedItem]:
-        """Token ids, once for all. What cannot be trained on (a false referent) may be left out of training."""
+        """Token ids of the examples. In training, those that cannot be trained on (a false referent) are left out."""
 
     @abstractmethod
     def loss(self, items: Sequence[EncodedItem]) -> torch.Tensor:
-        """The mean loss of a micro-batch over its items, each with its weight; ready for ``backward``."""
+        """The weighted mean loss of a micro-batch, ready for ``backward``."""
 
-    def losses(self, groups: Sequence[Sequence[EncodedItem]]) -> Iterator[torch.Tensor]:
-        """The loss of a whole update in parts that add up to it, one for each micro-batch, made when it is asked for.
+    def losses(self, micro_batches: Sequence[Sequence[EncodedItem]]) -> Iterator[torch.Tensor]:
+        """The loss of a whole update in parts that add up to it: one per micro-batch, computed when it is asked for.
 
-        However the update is cut, the sum is the same. Who draws or counts anything beyond the items does so for the
-        whole update at once.
+        The sum does not depend on how the update is divided. A learner that draws or counts anything besides the items
+        must do so for the whole update at once.
         """
-        whole = weight_of(item for group in groups for item in group)
-        for group in groups:
-            yield self.loss(group) * (weight_of(group) / whole)
+        total = sum(total_weight(items) for items in micro_batches)
+        for items in micro_batches:
+            yield self.loss(items) * (total_weight(items) / total)
 
     @abstractmethod
     def logits(self, items: Sequence[EncodedItem]) -> torch.Tensor:
-        """Label scores, one row an item; called without gradients and in evaluation mode."""
+        """Label scores, one row per item; called without gradients and in evaluation mode."""
 
     def optimised(self) -> Iterable[tuple[str, torch.nn.Parameter, float | None]]:
-        """(name, parameter, own learning rate or None for the common one) of what is trained.
+        """(name, parameter, own learning rate or None for the common one) of everything that is trained.
 
-        What has a rate of its own is not decayed (the prompt encoder in FewNLU).
+        Parameters with their own learning rate are not decayed (the prompt encoder in FewNLU).
         """
         for name, parameter in self.network.named_parameters():
             if parameter.requires_grad:
                 yield name, parameter, None
 
 
-def weight_of(items: Iterable[EncodedItem]) -> float:
-    """What the items count together in a mean loss."""
+def total_weight(items: Iterable[EncodedItem]) -> float:
+    """The weight of several items in a mean loss."""
     return sum(item.weight for item in items)
 
 
@@ -98,7 +99,7 @@ def weight_of(items: Iterable[EncodedItem]) -> float:
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """Token ids, token types and attention mask, one row an item, filled up on the right."""
+    """Token ids, token types and attention mask, one row per item, padded on the right."""
 
     ids: torch.Tensor
     types: torch.Tensor
@@ -113,42 +114,58 @@ def collate(items: Sequence[EncodedItem], pad_id: int, device: torch.device) -> 
     ([[5, 6, 7], [8, 0, 0]], [[1, 1, 1], [1, 0, 0]])
     """
     longest = max(len(item) for item in items)
-    gaps = [longest - len(item) for item in items]
-    ids = [item.ids + [pad_id] * gap for item, gap in zip(items, gaps, strict=True)]
-    types = [item.types + [0] * gap for item, gap in zip(items, gaps, strict=True)]
-    attention = [[1] * len(item) + [0] * gap for item, gap in zip(items, gaps, strict=True)]
-    ids_types_attention = torch.tensor([ids, types, attention], device=device)
-    return Batch(ids_types_attention[0], ids_types_attention[1], ids_types_attention[2])
+    ids, types, attention = [], [], []
+    for item in items:
+        n_padding = longest - len(item)
+        ids.append(item.ids + [pad_id] * n_padding)
+        types.append(item.types + [0] * n_padding)
+        attention.append([1] * len(item) + [0] * n_padding)
+    # One tensor for all three, so that they are moved to the device together.
+    stacked = torch.tensor([ids, types, attention], device=device)
+    return Batch(stacked[0], stacked[1], stacked[2])
 
 
 def by_length(items: Sequence[EncodedItem], size: int) -> list[list[int]]:
-    """Places of the items in groups of at most ``size``, the longest first: little padding, and what is too large
-    for the memory shows at once."""
-    order = sorted(range(len(items)), key=lambda place: -len(items[place]))
+    """Indices of the items in groups of up to ``size``, the longest first.
+
+    Items of similar length need little padding, and what is too large for the memory fails at once.
+    """
+    order = sorted(range(len(items)), key=lambda index: -len(items[index]))
     return [order[start : start + size] for start in range(0, len(order), size)]
 
 
 # --- losses over label logits -----------------------------------------------------------------------------------------
 
 
-def distillation_loss(predicted: torch.Tensor, taught: torch.Tensor, temperature: float) -> torch.Tensor:
-    """Kullback-Leibler divergence from a teacher's softened labels, mean over rows, times temperature² (Hinton)."""
+def distillation_loss(predicted: torch.Tensor, teacher: torch.Tensor, temperature: float) -> torch.Tensor:
+    """Kullback-Leibler divergence from a teacher's softened labels, mean over rows, times temperature².
+
+    Hinton et al. (2015); the factor keeps the size of the gradients independent of the temperature.
+    """
     log_p = functional.log_softmax(predicted / temperature, dim=1)
-    q = functional.softmax(taught / temperature, dim=1)
+    q = functional.softmax(teacher / temperature, dim=1)
     return functional.kl_div(log_p, q, reduction="sum") * temperature**2 / len(predicted)
 
 
 def label_loss(logits: torch.Tensor, items: Sequence[EncodedItem], temperature: float) -> torch.Tensor:
-    """Mean over items: cross-entropy with the label, or distillation where an item carries soft labels."""
-    soft = [place for place, item in enumerate(items) if item.logits is not None]
-    hard = [place for place, item in enumerate(items) if item.logits is None]
+    """Mean over items: cross-entropy with the label, or distillation for items with soft labels."""
+    soft_rows, hard_rows = [], []
+    soft_labels, labels = [], []
+    for row, item in enumerate(items):
+        if item.logits is None:
+            hard_rows.append(row)
+            labels.append(item.label)
+        else:
+            soft_rows.append(row)
+            soft_labels.append(item.logits)
     total = logits.new_zeros(())
-    if hard:
-        labels = torch.tensor([items[place].label for place in hard], device=logits.device)
-        chosen = logits if not soft else logits[hard]
-        total = total + functional.cross_entropy(chosen, labels, reduction="sum")
-    if soft:
-        taught = torch.tensor([items[place].logits for place in soft], dtype=logits.dtype, device=logits.device)
-        chosen = logits if not hard else logits[soft]
-        total = total + distillation_loss(chosen, taught, temperature) * len(soft)
+    # Indexing copies, so it is avoided if all items are of one kind.
+    if hard_rows:
+        predicted = logits[hard_rows] if soft_rows else logits
+        targets = torch.tensor(labels, device=logits.device)
+        total = total + functional.cross_entropy(predicted, targets, reduction="sum")
+    if soft_rows:
+        predicted = logits[soft_rows] if hard_rows else logits
+        teacher = torch.tensor(soft_labels, dtype=logits.dtype, device=logits.device)
+        total = total + distillation_loss(predicted, teacher, temperature) * len(soft_rows)
     return total / len(items)

@@ -1,4 +1,7 @@
-"""PET + MLM: beside its own loss a learner goes on with what its network was pre-trained for, on unlabeled examples."""
+"""PET + MLM: in addition to its own loss, a learner continues its network's pre-training on unlabeled examples.
+
+Schick and Schütze (2021), section 3.2.
+"""
 
 from __future__ import annotations
 
@@ -16,8 +19,9 @@ from lmassay.evaluations.fewshot.methods.network import Network
 from lmassay.evaluations.fewshot.tasks.examples import InputExample
 from lmassay.evaluations.fewshot.tokens import special_ids
 
-# Of the tokens that are learned, so many are masked, and half of the rest are replaced by a random one (BERT).
-CHOSEN, MASKED, RANDOM_OF_REST = 0.15, 0.8, 0.5
+# BERT's masking (Devlin et al. 2019): 15 % of the tokens are predicted; 80 % of these are masked, and half of the rest
+# are replaced by a random token.
+PREDICTED, MASKED, RANDOM_OF_REST = 0.15, 0.8, 0.5
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,22 +34,22 @@ class MlmBatch:
     targets: torch.Tensor
 
     def parts(self, size: int) -> list[MlmBatch]:
-        """The batch in parts of at most ``size`` rows."""
+        """The batch in parts of up to ``size`` rows."""
         return [self._part(start, start + size) for start in range(0, len(self.batch.ids), size)]
 
     def _part(self, start: int, stop: int) -> MlmBatch:
         rows = slice(start, stop)
         batch = Batch(self.batch.ids[rows], self.batch.types[rows], self.batch.attention[rows])
-        asked = (self.rows >= start) & (self.rows < stop)
-        return MlmBatch(batch, self.rows[asked] - start, self.columns[asked], self.targets[asked])
+        is_inside = (self.rows >= start) & (self.rows < stop)
+        return MlmBatch(batch, self.rows[is_inside] - start, self.columns[is_inside], self.targets[is_inside])
 
 
 class WithMlmLoss(Learner):
-    """A learner whose loss has masked language modelling added to it: each update takes the next batch, in
-    parts no larger than its micro-batches. In FewNLU's loop (``loss``) each micro-batch takes one.
+    """Adds masked language modelling to the loss of another learner.
 
-    ``weights`` are those of the learner's own loss and of the language model's; ``summed`` is FewNLU's DeBERTa, whose
-    loss is a sum over tokens.
+    Each update takes the next batch of unlabeled examples, in parts no larger than the micro-batches. In FewNLU's loop
+    (``loss``) each micro-batch takes one. ``weights`` are those of the inner learner's loss and of the language
+    model's; ``summed`` is for FewNLU's DeBERTa, whose loss is a sum over tokens.
     """
 
     def __init__(
@@ -60,34 +64,39 @@ class WithMlmLoss(Learner):
         self.inner, self.net, self._batches, self._weights = inner, net, batches, weights
         self._summed = summed
         self.network = inner.network
-        # As the learner beside which it stands.
-        self.regroups = inner.regroups  # type: ignore[misc]
+        self.regroups = inner.regroups  # type: ignore[misc]  # that of the inner learner
 
     def encode(self, examples: Sequence[InputExample], *, training: bool) -> list[EncodedItem]:
+        """The items of the inner learner."""
         return self.inner.encode(examples, training=training)
 
     def loss(self, items: Sequence[EncodedItem]) -> torch.Tensor:
-        own, language = self._weights
-        return own * self.inner.loss(items) + language * self.language_loss(next(self._batches))
+        """The weighted sum for one micro-batch, as FewNLU's loop uses it."""
+        inner_weight, mlm_weight = self._weights
+        return inner_weight * self.inner.loss(items) + mlm_weight * self.mlm_loss(next(self._batches))
 
-    def losses(self, groups: Sequence[Sequence[EncodedItem]]) -> Iterator[torch.Tensor]:
-        own, language = self._weights
-        for loss in self.inner.losses(groups):
-            yield own * loss
+    def losses(self, micro_batches: Sequence[Sequence[EncodedItem]]) -> Iterator[torch.Tensor]:
+        """The parts of the inner learner's loss, then those of the language model's."""
+        inner_weight, mlm_weight = self._weights
+        for loss in self.inner.losses(micro_batches):
+            yield inner_weight * loss
         batch = next(self._batches)
-        # No more at once than of the labelled examples, for which the memory was enough.
-        for part in batch.parts(max(map(len, groups))):
+        # Not more rows at once than labelled examples, for which the memory was sufficient.
+        largest = max(len(items) for items in micro_batches)
+        for part in batch.parts(largest):
             if len(part.targets):
-                yield language * len(part.targets) / len(batch.targets) * self.language_loss(part)
+                yield mlm_weight * len(part.targets) / len(batch.targets) * self.mlm_loss(part)
 
     def logits(self, items: Sequence[EncodedItem]) -> torch.Tensor:
+        """The label scores of the inner learner."""
         return self.inner.logits(items)
 
     def optimised(self) -> Iterable[tuple[str, torch.nn.Parameter, float | None]]:
+        """The parameters of the inner learner."""
         return self.inner.optimised()
 
-    def language_loss(self, batch: MlmBatch) -> torch.Tensor:
-        """The mean loss over the batch's tokens; 0 where there are none. The head is run nowhere else."""
+    def mlm_loss(self, batch: MlmBatch) -> torch.Tensor:
+        """The mean loss over the predicted tokens; 0 if there are none. The head is not run at other positions."""
         if not len(batch.targets):
             return torch.zeros((), device=self.net.device)
         states = self.net.hidden(batch.batch)
@@ -100,121 +109,131 @@ class WithMlmLoss(Learner):
 def mlm_batches(
     items: Sequence[EncodedItem], net: Network, size: int, *, seed: int, sampler_seed: int
 ) -> Iterator[MlmBatch]:
-    """Unlabeled items in batches of ``size``, without end. A causal network is asked for every next token instead."""
+    """Unlabeled items in batches of ``size``, without end. A causal network predicts every next token instead."""
     generator = torch.Generator().manual_seed(seed)
-    for places in batches(len(items), size, sampler_seed):
-        drawn = [items[place] for place in places]
-        yield next_tokens(drawn, net) if net.kind == "causal" else masked_tokens(drawn, net, generator)
+    for indices in batches(len(items), size, sampler_seed):
+        drawn = [items[index] for index in indices]
+        if net.kind == "causal":
+            yield next_tokens(drawn, net)
+        else:
+            yield masked_tokens(drawn, net, generator)
 
 
 def masked_tokens(items: Sequence[EncodedItem], net: Network, generator: torch.Generator) -> MlmBatch:
-    """15 % of the tokens are to be predicted; of these 80 % are masked, 10 % are another token, 10 % stay.
+    """15 % of the tokens are to be predicted; 80 % of these are masked, 10 % are replaced, 10 % stay.
 
-    Special tokens, the pattern's own mask and continuous prompt tokens are left alone.
+    Special tokens, the pattern's own mask and continuous prompt tokens are never predicted.
     """
     tokenizer: Any = net.tokenizer
     special = special_ids(tokenizer)
     changed: list[EncodedItem] = []
-    asked: list[tuple[int, int, int]] = []
+    targets: list[tuple[int, int, int]] = []
     for row, item in enumerate(items):
-        chosen, masked, random = torch.rand(3, len(item), generator=generator).tolist()
-        words = torch.randint(len(tokenizer), (len(item),), generator=generator).tolist()
+        for_choice, for_mask, for_random = torch.rand(3, len(item), generator=generator).tolist()
+        random_tokens = torch.randint(len(tokenizer), (len(item),), generator=generator).tolist()
         ids, prompts = list(item.ids), set(item.prompts)
         for column, token in enumerate(item.ids):
-            if chosen[column] >= CHOSEN or token in special or column in prompts:
+            if for_choice[column] >= PREDICTED or token in special or column in prompts:
                 continue
-            asked.append((row, column, token))
-            if masked[column] < MASKED:
+            targets.append((row, column, token))
+            if for_mask[column] < MASKED:
                 ids[column] = tokenizer.mask_token_id
-            elif random[column] < RANDOM_OF_REST:
-                ids[column] = words[column]
+            elif for_random[column] < RANDOM_OF_REST:
+                ids[column] = random_tokens[column]
         changed.append(replace(item, ids=ids))
-    return _mlm_batch(changed, asked, net)
+    return _mlm_batch(changed, targets, net)
 
 
 def next_tokens(items: Sequence[EncodedItem], net: Network) -> MlmBatch:
     """Every token but the first is to be predicted from those before it."""
-    asked = [(row, column, token) for row, item in enumerate(items) for column, token in enumerate(item.ids[1:])]
-    return _mlm_batch(items, asked, net)
+    targets = []
+    for row, item in enumerate(items):
+        targets += [(row, column, token) for column, token in enumerate(item.ids[1:])]
+    return _mlm_batch(items, targets, net)
 
 
-def _mlm_batch(items: Sequence[EncodedItem], asked: Sequence[tuple[int, int, int]], net: Network) -> MlmBatch:
-    found = torch.tensor(asked, dtype=torch.long, device=net.device).view(-1, 3)
-    return MlmBatch(collate(items, net.pad_id, net.device), found[:, 0], found[:, 1], found[:, 2])
+def _mlm_batch(items: Sequence[EncodedItem], targets: Sequence[tuple[int, int, int]], net: Network) -> MlmBatch:
+    """A batch with (row, column, token) targets."""
+    cells = torch.tensor(targets, dtype=torch.long, device=net.device).view(-1, 3)
+    return MlmBatch(collate(items, net.pad_id, net.device), cells[:, 0], cells[:, 1], cells[:, 2])
 
 
 # --- FewNLU's own masks -----------------------------------------------------------------------------------------------
 
-
-# Number by number, for comparison with it. Its draws come from torch's one generator, from which each of its data
-# loaders also takes a number when it is started; so they depend on the rhythm of the training. And it masks and asks
-# for padding: transformers 4.5.1 counted only [CLS] and [SEP] among the special tokens of BERT and ALBERT. (With
-# dropout, which draws from the same generator, the numbers are others.)
+# These reproduce FewNLU's masks exactly, for comparison with it. Its draws come from torch's one global generator, from
+# which each of its data loaders also takes a number when it starts; so the masks depend on when loaders start. It also
+# masks and predicts padding: transformers 4.5.1 counted only [CLS] and [SEP] as special tokens of BERT and ALBERT.
+# (With dropout, which draws from the same generator in FewNLU, the numbers differ.)
 
 
 @dataclass(frozen=True, slots=True)
 class LoaderSchedule:
-    """After how many micro-batches FewNLU starts its loaders anew."""
+    """After how many micro-batches FewNLU restarts its data loaders."""
 
     epoch: int
     """Micro-batches of the training set."""
-    look: int | None
-    """Micro-batches between two looks at the dev set; None without one."""
+    evaluation: int | None
+    """Micro-batches between two evaluations on the dev set; None without one."""
 
 
 def reference_mlm_batches(
     items: Sequence[EncodedItem],
     net: Network,
     size: int,
-    rhythm: LoaderSchedule,
+    schedule: LoaderSchedule,
     *,
     max_seq_length: int,
     seed: int,
     sampler_seed: int,
 ) -> Iterator[MlmBatch]:
-    """As ``mlm_batches``, but drawn and padded as FewNLU does."""
+    """Like ``mlm_batches``, but drawn and padded as FewNLU does."""
     generator = torch.Generator().manual_seed(seed)
     orders = epochs(len(items), sampler_seed)
     waiting: list[list[int]] = []
     step = 0
-    if rhythm.look is not None:
-        _loader_starts(generator)  # for a look before the training
+    if schedule.evaluation is not None:
+        # FewNLU evaluates once before the training.
+        _start_loader(generator)
     while True:
-        if rhythm.look is not None and step and step % rhythm.look == 0:
-            _loader_starts(generator)
-        if step % rhythm.epoch == 0:
-            _loader_starts(generator)
+        if schedule.evaluation is not None and step and step % schedule.evaluation == 0:
+            _start_loader(generator)
+        if step % schedule.epoch == 0:
+            _start_loader(generator)
         if not waiting:
-            _loader_starts(generator)
+            _start_loader(generator)
             order = next(orders)
             waiting = [order[start : start + size] for start in range(0, len(order), size)]
-        yield _drawn([items[place] for place in waiting.pop(0)], net, max_seq_length, generator)
+        indices = waiting.pop(0)
+        yield _reference_batch([items[index] for index in indices], net, max_seq_length, generator)
         step += 1
 
 
-def _loader_starts(generator: torch.Generator) -> None:
+def _start_loader(generator: torch.Generator) -> None:
+    """Draw the number that torch's DataLoader takes as its base seed."""
     torch.empty((), dtype=torch.int64).random_(generator=generator)
 
 
-def _drawn(items: Sequence[EncodedItem], net: Network, length: int, generator: torch.Generator) -> MlmBatch:
+def _reference_batch(items: Sequence[EncodedItem], net: Network, length: int, generator: torch.Generator) -> MlmBatch:
     tokenizer = net.tokenizer
+    # Padded to the full length, because padding takes part in the draws.
     ids = torch.full((len(items), length), net.pad_id)
     types, attention = torch.zeros_like(ids), torch.zeros_like(ids)
     for row, item in enumerate(items):
         ids[row, : len(item)] = torch.tensor(item.ids)
         types[row, : len(item)] = torch.tensor(item.types)
         attention[row, : len(item)] = 1
-    whole = ids.clone()
+    original = ids.clone()
     special: tuple[int, ...] = (tokenizer.cls_token_id, tokenizer.sep_token_id)
     if net.family in ("roberta", "xlm-roberta"):
         special = tuple(special_ids(tokenizer))
-    chances = torch.full(ids.shape, CHOSEN).masked_fill(torch.isin(ids, torch.tensor(special)), 0.0)
-    chosen = torch.bernoulli(chances, generator=generator).bool()
-    masked = torch.bernoulli(torch.full(ids.shape, MASKED), generator=generator).bool() & chosen
-    other = torch.bernoulli(torch.full(ids.shape, RANDOM_OF_REST), generator=generator).bool() & chosen & ~masked
-    words = torch.randint(len(tokenizer), ids.shape, generator=generator)
-    ids = torch.where(masked, tokenizer.mask_token_id, torch.where(other, words, ids))
-    rows, columns = torch.nonzero(chosen & (whole != tokenizer.mask_token_id), as_tuple=True)
+    chances = torch.full(ids.shape, PREDICTED).masked_fill(torch.isin(ids, torch.tensor(special)), 0.0)
+    predicted = torch.bernoulli(chances, generator=generator).bool()
+    masked = torch.bernoulli(torch.full(ids.shape, MASKED), generator=generator).bool() & predicted
+    replaced = torch.bernoulli(torch.full(ids.shape, RANDOM_OF_REST), generator=generator).bool() & predicted & ~masked
+    random_tokens = torch.randint(len(tokenizer), ids.shape, generator=generator)
+    ids = torch.where(masked, tokenizer.mask_token_id, torch.where(replaced, random_tokens, ids))
+    # The pattern's own mask is not predicted, even if it was chosen.
+    rows, columns = torch.nonzero(predicted & (original != tokenizer.mask_token_id), as_tuple=True)
     batch = Batch(ids.to(net.device), types.to(net.device), attention.to(net.device))
-    targets = whole[rows, columns]
+    targets = original[rows, columns]
     return MlmBatch(batch, rows.to(net.device), columns.to(net.device), targets.to(net.device))

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import torch
 
 from lmassay.errors import ConfigError, DataError
+from lmassay.evaluations.fewshot.methods import deberta
 from lmassay.evaluations.fewshot.methods.cloze import CausalCloze, Cloze, Reading, label_index
 from lmassay.evaluations.fewshot.methods.decoding import CausalGaps, Gaps, MaskedGaps, Positions, known_decoding
 from lmassay.evaluations.fewshot.methods.learner import EncodedItem, Learner, collate
@@ -27,9 +28,9 @@ if TYPE_CHECKING:
 Costs = Sequence[Sequence[torch.Tensor]]
 """For each item the token costs of its texts, the right one first."""
 TRUE = "True"
-"""WSC's label for a referent that is the right one."""
+"""WSC's label for the right referent."""
 MOST_WRONG = 9
-"""So many wrong entities at most are trained against a right one (ReCoRD)."""
+"""At most this many wrong entities are trained against a right one (ReCoRD, as in PET)."""
 
 
 class AnswerRule(Protocol):
@@ -42,13 +43,13 @@ class AnswerRule(Protocol):
         """The loss of a micro-batch."""
 
     def logits(self, gaps: Gaps, items: Sequence[EncodedItem]) -> torch.Tensor:
-        """One row an item, one column a label."""
+        """One row per item, one column per label."""
 
 
 class MultiMask(Learner):
     """A learner for gaps of several tokens; examples of any length are evaluated together.
 
-    Continuous prompt slots keep their places when masks are trimmed: their ids travel with the item.
+    Continuous prompt slots keep their places when masks are trimmed, because their ids are part of the item.
     """
 
     def __init__(
@@ -57,39 +58,48 @@ class MultiMask(Learner):
         self.net, self.pvp, self.rule = net, pvp, rule
         self.network: torch.nn.Module = net.module
         self.gaps: Gaps
+        strategy = known_decoding(decoding)
         if net.kind == "causal":
-            # There is one order only: left to right.
-            known_decoding(decoding)
+            # A causal network has one order only, left to right.
             self.gaps = CausalGaps(self.read, batch_size)
         else:
-            self.gaps = MaskedGaps(self.read, known_decoding(decoding), batch_size)
+            self.gaps = MaskedGaps(self.read, strategy, batch_size)
 
     def encode(self, examples: Sequence[InputExample], *, training: bool) -> list[EncodedItem]:
-        items = (self.rule.encode(example, training) for example in examples)
-        return [item for item in items if item is not None]
+        """The examples in the pattern, without those that cannot be trained on."""
+        items = []
+        for example in examples:
+            item = self.rule.encode(example, training)
+            if item is not None:
+                items.append(item)
+        return items
 
     def loss(self, items: Sequence[EncodedItem]) -> torch.Tensor:
+        """The loss of the task's rule."""
         return self.rule.loss(self.gaps, items)
 
     def logits(self, items: Sequence[EncodedItem]) -> torch.Tensor:
+        """The label scores of the task's rule."""
         return self.rule.logits(self.gaps, items)
 
     def read(self, items: Sequence[EncodedItem], positions: Positions) -> torch.Tensor:
-        """Logits over the tokenizer's vocabulary for what stands at the positions; the head is run nowhere else."""
+        """Logits over the tokenizer's vocabulary at the positions; the head is not run anywhere else."""
         return read_at(self.net, items, positions)
 
 
 def read_at(net: Network, items: Sequence[EncodedItem], positions: Positions) -> torch.Tensor:
-    """Full-vocabulary logits for what stands at each item's positions, one row a position.
-
-    A causal network says at one place what stands at the next.
-    """
+    """Full-vocabulary logits for the tokens at each item's positions, one row per position."""
     batch = collate(items, net.pad_id, net.device)
     states = net.hidden(batch)
+    # The state of a causal network predicts the token at the next position.
     shift = 1 if net.kind == "causal" else 0
-    rows = torch.tensor([row for row, places in enumerate(positions) for _ in places], device=states.device)
-    columns = torch.tensor([place - shift for places in positions for place in places], device=states.device)
-    return net.decode(states[rows, columns])
+    rows: list[int] = []
+    columns: list[int] = []
+    for row, positions_of_item in enumerate(positions):
+        for position in positions_of_item:
+            rows.append(row)
+            columns.append(position - shift)
+    return net.decode(states[torch.tensor(rows, device=states.device), torch.tensor(columns, device=states.device)])
 
 
 def learner_for(
@@ -105,36 +115,34 @@ def learner_for(
 ) -> Learner:
     """PET's learner for a task: ``Cloze`` or ``CausalCloze`` for labels of one token, ``MultiMask`` for texts.
 
-    ``reference``: one hinge over the whole micro-batch, as FewNLU (COPA) and PET (ReCoRD) have it, instead of one an
-    example; and WSC's surplus masks by the name of an example's file. ``count_padding``: whether WSC's surplus masks
-    are trained to be padding; without a word, yes, and no for DeBERTa, whose loss in FewNLU passes over the padding.
+    With ``reference`` there is one hinge over the whole micro-batch, as in FewNLU (COPA) and PET (ReCoRD), instead of
+    one per example; and the name of an example's file decides about WSC's surplus masks. ``count_padding``: whether
+    WSC's surplus masks are trained to be padding. By default they are, except for DeBERTa, whose loss in FewNLU ignores
+    padding.
     """
     if task.kind == "labels":
-        by_words = CausalCloze if net.kind == "causal" else Cloze
-        return by_words(net, task, reading, temperature=temperature)
+        cloze = CausalCloze if net.kind == "causal" else Cloze
+        return cloze(net, task, reading, temperature=temperature)
     pvp = reading.pvp(task, net.tokenizer)
-    return MultiMask(
-        net,
-        pvp,
-        rule_for(task, pvp, net, reference=reference, count_padding=count_padding),
-        decoding=decoding_strategy,
-        batch_size=eval_batch_size,
-    )
+    rule = rule_for(task, pvp, net, reference=reference, count_padding=count_padding)
+    return MultiMask(net, pvp, rule, decoding=decoding_strategy, batch_size=eval_batch_size)
 
 
 def rule_for(
     task: NluTask, pvp: Any, net: Network, *, reference: bool = False, count_padding: bool | None = None
 ) -> ChoiceRule | ReferentRule | EntityRule:
+    """The rule for the task's kind of answer."""
     if task.kind == "choices":
         return ChoiceRule(pvp, task.labels, per_batch=reference)
     if task.kind == "entities":
         return EntityRule(pvp, task.labels, per_batch=reference)
     if task.kind == "referent":
-        counted = net.family != "deberta-v2" if count_padding is None else count_padding
+        if count_padding is None:
+            count_padding = net.family != deberta.FAMILY
         return ReferentRule(
-            pvp, task.labels, net.tokenizer, pad_id=net.pad_id, count_padding=counted, by_file=reference
+            pvp, task.labels, net.tokenizer, pad_id=net.pad_id, count_padding=count_padding, by_file=reference
         )
-    raise ConfigError(f"{task.name}: no way is known to learn a task of kind '{task.kind}'")
+    raise ConfigError(f"{task.name}: tasks of the kind '{task.kind}' cannot be learned by filling masks")
 
 
 # --- the hinge between the right text and the wrong ones --------------------------------------------------------------
@@ -144,39 +152,46 @@ def hinge(gaps: Gaps, costs: Costs, *, per_batch: bool) -> torch.Tensor:
     """The sum over wrong texts of ``max(0, 1 + cost(right) - cost(wrong))``, mean over items.
 
     A text's cost is the mean over its tokens (the sum for causal models). ``per_batch`` is how FewNLU and PET train:
-    the right texts of the whole micro-batch have one mean cost over all their tokens, so have the first wrong ones,
-    the second ones and so on, and a hinge is taken between the means.
+    the right texts of the whole micro-batch have one mean cost over all their tokens, so have the first wrong texts,
+    the second ones and so on, and a hinge is taken between these means.
     """
-    lines = _joined(costs) if per_batch else costs
+    if per_batch:
+        costs = _joined(costs)
     losses = []
-    for right, *wrong in lines:
-        least = gaps.total(right)
-        losses.append(sum((torch.relu(1 + least - gaps.total(cost)) for cost in wrong), start=right.new_zeros(())))
+    for right, *wrong in costs:
+        right_cost = gaps.total(right)
+        loss = right.new_zeros(())
+        for cost in wrong:
+            loss = loss + torch.relu(1 + right_cost - gaps.total(cost))
+        losses.append(loss)
     return torch.stack(losses).mean()
 
 
 def _joined(costs: Costs) -> list[list[torch.Tensor]]:
-    """All items as one: its n-th text is made of all n-th texts."""
-    most = max(len(of_item) for of_item in costs)
-    return [[torch.cat([of_item[n] for of_item in costs if len(of_item) > n]) for n in range(most)]]
+    """All items as one: its n-th text consists of the n-th texts of all items that have one."""
+    n_texts = max(len(costs_of_item) for costs_of_item in costs)
+    joined = []
+    for n in range(n_texts):
+        joined.append(torch.cat([costs_of_item[n] for costs_of_item in costs if len(costs_of_item) > n]))
+    return [joined]
 
 
 # --- COPA -------------------------------------------------------------------------------------------------------------
 
 
 class ChoiceRule:
-    """COPA: which of two texts belongs into the gap.
+    """COPA: which of two texts belongs in the gap.
 
-    A hinge between the two choices; at evaluation the likelier one, with as many masks as it has tokens.
-
-    Quirk 20 (one hinge for a whole micro-batch) is kept with ``per_batch`` and mended without. Quirk 23 (evaluation
-    crashes with token types) is gone: types are trimmed with the masks.
+    Training uses a hinge between the two choices. Evaluation takes the likelier one, with as many masks as it has
+    tokens. FewNLU takes one hinge for a whole micro-batch, which is reproduced with ``per_batch`` only. Its
+    evaluation crashes with token types (BERT); here types are trimmed with the masks.
     """
 
     def __init__(self, pvp: Any, labels: Sequence[str], *, per_batch: bool = False) -> None:
         self._pvp, self._labels, self._per_batch = pvp, labels, per_batch
 
     def encode(self, example: InputExample, training: bool) -> EncodedItem:
+        """The example with the tokens of its choices."""
         item = gap_item(self._pvp, example, self._labels, training)
         choices = self._pvp.choices(example)
         if len(choices) != len(self._labels):
@@ -185,10 +200,14 @@ class ChoiceRule:
         return item
 
     def loss(self, gaps: Gaps, items: Sequence[EncodedItem]) -> torch.Tensor:
-        return hinge(gaps, gaps.costs(items, [right_choice_first(item) for item in items]), per_batch=self._per_batch)
+        """The hinge between the right choice and the other."""
+        costs = gaps.costs(items, [right_choice_first(item) for item in items])
+        return hinge(gaps, costs, per_batch=self._per_batch)
 
     def logits(self, gaps: Gaps, items: Sequence[EncodedItem]) -> torch.Tensor:
-        return torch.tensor(gaps.scores(items, [item.extra["texts"] for item in items]), dtype=torch.float64)
+        """The log-probability of each choice."""
+        scores = gaps.scores(items, [item.extra["texts"] for item in items])
+        return torch.tensor(scores, dtype=torch.float64)
 
 
 def right_choice_first(item: EncodedItem) -> list[list[int]]:
@@ -200,17 +219,21 @@ def right_choice_first(item: EncodedItem) -> list[list[int]]:
 def gap_item(
     pvp: Any, example: InputExample, labels: Sequence[str], training: bool, *, by_file: bool = False
 ) -> EncodedItem:
-    """The example in its pattern, without what stands in the gap; ``by_file`` lets its file say what it is for."""
+    """The example in its pattern, with masks in the gap.
+
+    With ``by_file`` the name of its file decides whether it is encoded for training, as in FewNLU.
+    """
     encoded = pvp.encode(example, training=None if by_file else training)
     label = label_index(example.label, labels)
     if training and label < 0:
-        raise DataError(f"{example.guid}: an example without label cannot be trained on")
+        raise DataError(f"{example.guid}: an example without a label cannot be trained on")
     return EncodedItem(
         list(encoded.ids), list(encoded.types), list(encoded.masks), list(encoded.prompts), label, example.logits
     )
 
 
 def nonempty(texts: Sequence[Sequence[int]], example: InputExample) -> list[list[int]]:
+    """The texts as lists; a DataError if one of them has no tokens."""
     if not all(texts):
         raise DataError(f"{example.guid}: a text for the gap is empty or has no tokens in this vocabulary")
     return [list(text) for text in texts]
@@ -220,16 +243,16 @@ def nonempty(texts: Sequence[Sequence[int]], example: InputExample) -> list[list
 
 
 class ReferentRule:
-    """WSC: does the pronoun refer to the candidate? The network says whom it means, and the words are compared.
+    """WSC: does the pronoun refer to the candidate? The network writes the referent, and the words are compared.
 
-    It is trained to write the true referent; at evaluation what it writes is compared with the candidate (T5's way).
+    It is trained to write the true referent; in evaluation its text is compared with the candidate (as T5 does it).
 
-    In training the referent has 0 to 3 masks more than tokens, in evaluation one (the pattern's doing), and the surplus
-    is trained to be padding unless ``count_padding`` is off. A false referent says nothing about what to write: it is
-    left out of training. Causal networks are trained on the referent alone, as they see no masks.
+    In training the referent gets 0 to 3 masks more than it has tokens, in evaluation one more (the pattern adds them).
+    The surplus is trained to be padding unless ``count_padding`` is off. A false referent does not say what to write,
+    so it is left out of training. Causal networks see no masks and are trained on the referent alone.
 
-    Quirk 37: in FewNLU the name of its file decides what a training example is, so that dev examples taken from it have
-    surplus masks by chance; kept with ``by_file``.
+    A quirk of FewNLU, reproduced with ``by_file``: the name of its file decides what a training example is, so dev
+    examples that come from the training file get random surplus masks.
     """
 
     def __init__(
@@ -243,51 +266,59 @@ class ReferentRule:
         by_file: bool = False,
     ) -> None:
         if TRUE not in labels:
-            raise DataError(f"a task about referents needs the label '{TRUE}', this one has {', '.join(labels)}")
+            raise DataError(f"a task about referents needs the label '{TRUE}', but this one has {', '.join(labels)}")
         self._pvp, self._labels, self._tokenizer = pvp, labels, tokenizer
         self._true = list(labels).index(TRUE)
         self._pad_id, self._count_padding = pad_id, count_padding
         self._by_file = by_file
-        self._masked = tokenizer.mask_token_id is not None
+        self._has_masks = tokenizer.mask_token_id is not None
 
     def encode(self, example: InputExample, training: bool) -> EncodedItem | None:
+        """The example with the tokens that the network should write; None for a false referent in training."""
         if training and example.label is not None and example.label != TRUE:
             return None
         item = gap_item(self._pvp, example, self._labels, training, by_file=self._by_file)
-        (span,) = nonempty(self._pvp.choices(example), example)
+        (referent,) = nonempty(self._pvp.choices(example), example)
         (item.extra["candidate"],) = self._pvp.choice_texts(example)
-        surplus = len(item.masks) - len(span) if self._masked and self._count_padding else 0
-        item.extra["span"] = span
-        item.extra["target"] = [*span, *[self._pad_id] * surplus]
+        surplus = 0
+        if self._has_masks and self._count_padding:
+            surplus = len(item.masks) - len(referent)
+        item.extra["span"] = referent
+        item.extra["target"] = [*referent, *[self._pad_id] * surplus]
+        # The loss is a mean over tokens, so an item with more tokens weighs more.
         item.weight = len(item.extra["target"])
         return item
 
     def loss(self, gaps: Gaps, items: Sequence[EncodedItem]) -> torch.Tensor:
         """Cross-entropy, mean over all tokens of the micro-batch."""
-        return torch.cat([cost for (cost,) in gaps.costs(items, [[item.extra["target"]] for item in items])]).mean()
+        costs = gaps.costs(items, [[item.extra["target"]] for item in items])
+        return torch.cat([cost_of_target for (cost_of_target,) in costs]).mean()
 
     def logits(self, gaps: Gaps, items: Sequence[EncodedItem]) -> torch.Tensor:
         """1 for the label that the comparison gives, 0 for the other."""
         rows = torch.zeros(len(items), len(self._labels), dtype=torch.float64)
         for number, (item, tokens) in enumerate(zip(items, gaps.write(items), strict=True)):
-            meant = same_referent(self.text(tokens), item.extra["candidate"])
-            rows[number, self._true if meant else 1 - self._true] = 1.0
+            is_meant = same_referent(self.text(tokens), item.extra["candidate"])
+            rows[number, self._true if is_meant else 1 - self._true] = 1.0
         return rows
 
     def text(self, tokens: Sequence[int]) -> str:
         """What the network wrote, without special tokens and ids that only the network has (DeBERTa's spare rows)."""
         special, size = special_ids(self._tokenizer), len(self._tokenizer)
-        return str(self._tokenizer.decode([token for token in tokens if token not in special and token < size]))
+        words = [token for token in tokens if token not in special and token < size]
+        return str(self._tokenizer.decode(words))
 
 
 def same_referent(written: str, candidate: str) -> bool:
-    """Whether the words of one are all among those of the other.
+    """Whether the words of one text are all among those of the other.
 
     >>> same_referent("the city councilmen", "councilmen"), same_referent("the demonstrators", "councilmen")
     (True, False)
     """
-    mine, theirs = _words(written), _words(candidate)
-    return all(word in theirs for word in mine) or all(word in mine for word in theirs)
+    written_words, candidate_words = _words(written), _words(candidate)
+    return all(word in candidate_words for word in written_words) or all(
+        word in written_words for word in candidate_words
+    )
 
 
 def _words(text: str) -> list[str]:
@@ -298,19 +329,21 @@ def _words(text: str) -> list[str]:
 
 
 class EntityRule:
-    """ReCoRD: which entity of the passage belongs into the gap of a query. FewNLU never ran it; this is PET's way.
+    """ReCoRD: which entity of the passage belongs in the gap of a query. FewNLU never ran it; this follows PET.
 
-    Hinges between an answer and up to nine wrong entities, summed; at evaluation the likeliest entity is the answer.
+    Training sums hinges between an answer and up to nine wrong entities. In evaluation the likeliest entity is the
+    answer. PET takes the hinges over a whole micro-batch, which ``per_batch`` reproduces.
 
-    PET takes the hinges over a whole micro-batch, which is kept with ``per_batch``. The two logits of a question are
-    the scores of its best wrong entity and of its best right one: label 1 means that it is answered rightly. The entity
-    itself is left in the item (``extra["answer"]``), for metrics that compare texts.
+    The two logits of a question are the scores of its best wrong entity and of its best right one: label 1 means that
+    it is answered correctly. The chosen entity is left in the item (``extra["answer"]``) for metrics that compare
+    texts.
     """
 
     def __init__(self, pvp: Any, labels: Sequence[str], *, per_batch: bool = False) -> None:
         self._pvp, self._labels, self._per_batch = pvp, labels, per_batch
 
     def encode(self, example: InputExample, training: bool) -> EncodedItem:
+        """The example with the tokens of its entities, and which of them are answers."""
         item = gap_item(self._pvp, example, self._labels, training)
         names = self._pvp.choice_texts(example)
         answers = set(example.meta.get("answers", ()))
@@ -324,21 +357,29 @@ class EntityRule:
         return item
 
     def loss(self, gaps: Gaps, items: Sequence[EncodedItem]) -> torch.Tensor:
-        return hinge(gaps, gaps.costs(items, [right_entity_first(item) for item in items]), per_batch=self._per_batch)
+        """The hinges between an answer and the wrong entities."""
+        costs = gaps.costs(items, [right_entity_first(item) for item in items])
+        return hinge(gaps, costs, per_batch=self._per_batch)
 
     def logits(self, gaps: Gaps, items: Sequence[EncodedItem]) -> torch.Tensor:
+        """The scores of the best wrong and of the best right entity."""
         rows = []
-        for item, scores in zip(items, gaps.scores(items, [item.extra["texts"] for item in items]), strict=True):
+        scores_of_items = gaps.scores(items, [item.extra["texts"] for item in items])
+        for item, scores in zip(items, scores_of_items, strict=True):
             item.extra["answer"] = item.extra["names"][scores.index(max(scores))]
-            # Below all others where there is none of a kind: what is unanswerable or cannot be missed.
-            least = min(scores) - 1.0
-            marked = list(zip(scores, item.extra["right"], strict=True))
-            rows.append([max((s for s, r in marked if r is right), default=least) for right in (False, True)])
+            # A question without right (or wrong) entities gets a score below all others for that label.
+            lowest = min(scores) - 1.0
+            wrong, right = [lowest], [lowest]
+            for score, is_right in zip(scores, item.extra["right"], strict=True):
+                (right if is_right else wrong).append(score)
+            rows.append([max(wrong), max(right)])
         return torch.tensor(rows, dtype=torch.float64)
 
 
 def right_entity_first(item: EncodedItem) -> list[list[int]]:
-    """The first answer, then the wrong entities in their order."""
-    marked = list(zip(item.extra["texts"], item.extra["right"], strict=True))
-    right = next(text for text, is_right in marked if is_right)
-    return [right, *[text for text, is_right in marked if not is_right][:MOST_WRONG]]
+    """The first answer, then up to nine wrong entities in their order."""
+    right: list[list[int]] = []
+    wrong: list[list[int]] = []
+    for text, is_right in zip(item.extra["texts"], item.extra["right"], strict=True):
+        (right if is_right else wrong).append(text)
+    return [right[0], *wrong[:MOST_WRONG]]

@@ -112,7 +112,7 @@ class Training(Method, ABC):
             net.check_lengths(items)
             hyper = self.hyperparameters()
             evaluate_dev = self._dev_evaluation(learner, inputs)
-            # Encoded before the training, so that a test example that does not fit is reported before it takes time.
+            # Encoded before the training, so that a test example that does not fit is reported at once.
             test_items = learner.encode(inputs.test, training=False)
             net.check_lengths(test_items)
             result = train(

@@ -1,13 +1,13 @@
-"""How the labelled examples of a few-shot task are parted into what is learned from and what is selected by.
+"""How the labelled examples of a few-shot task are divided into train and dev.
 
-A strategy deals whole groups (a question, a passage, an example with its mirrored copy), never single examples, so that
-nothing of a group can leak from train to dev::
+A strategy divides whole groups (a question, a passage, an example with its mirrored copy), never single examples, so
+that nothing of a group can leak from train to dev::
 
     units = units_of(task.examples("train"), group=task.group)
     for split in make_splits("multi_splits", units, k=4):
         train = [examples[i] for i in split.train]
 
-Seed 42 and the group order of the file give the very indices of FewNLU.
+Seed 42 and the group order of the file give exactly FewNLU's indices.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 Pairs = Literal["all", "cloze", "classifier"]
 
-# FewNLU's own word, the paper's abbreviation, and what else people write.
+# FewNLU's own names, the paper's abbreviations, and other common spellings.
 ALIASES = {
     "fix_setting": "fixed",
     "dev32_setting": "dev32",
@@ -48,17 +48,17 @@ _PURPOSE = {"train": "train on", "dev": "validate on"}
 
 @dataclass(frozen=True, slots=True)
 class SplitUnit:
-    """What a split must know of an example."""
+    """What a split must know about an example."""
 
     group: str
     label: str
     pair: str = ""
-    """Which pair of a right and a wrong example it belongs to (WSC); where none is named, the group is one."""
+    """The pair of a right and a wrong example that it belongs to (WSC); if empty, its whole group is one pair."""
 
 
 @dataclass(frozen=True, slots=True)
 class Split:
-    """Places in the list of examples; ``dev`` is empty where nothing is held out. Bagging may name a place twice."""
+    """Indices in the list of examples; ``dev`` is empty if nothing is held out. Bagging may have an index twice."""
 
     index: int
     seed: int
@@ -76,19 +76,21 @@ def units_of(
     label: Callable[[InputExample], str | None] = _label,
     pair: Callable[[InputExample], str] | None = None,
 ) -> list[SplitUnit]:
-    """The units of examples. Without ``group`` each stands alone, as FewNLU has it for ReCoRD, where questions leak."""
+    """The units of examples. Without ``group`` each is a group of its own, as in FewNLU for ReCoRD, where questions
+    leak."""
     units = []
-    for place, example in enumerate(examples):
-        found = label(example)
-        if found is None:
+    for index, example in enumerate(examples):
+        label_of_example = label(example)
+        if label_of_example is None:
             raise DataError(f"example '{example.guid}' has no label: only labelled examples can be split")
-        together = f"#{place}" if group is None else group(example)
-        units.append(SplitUnit(together, found, "" if pair is None else pair(example)))
+        group_of_example = f"#{index}" if group is None else group(example)
+        pair_of_example = "" if pair is None else pair(example)
+        units.append(SplitUnit(group_of_example, label_of_example, pair_of_example))
     return units
 
 
 def strategy_name(name: str) -> str:
-    """A strategy under its own name, whether given by the paper's abbreviation or by FewNLU's word.
+    """The name of a strategy that is given by its name, by the paper's abbreviation or by FewNLU's name.
 
     >>> strategy_name("MS"), strategy_name("dev32_split"), strategy_name("cross-validation")
     ('multi_splits', 'multi_splits', 'cross_validation')
@@ -101,7 +103,7 @@ def strategy_name(name: str) -> str:
 
 
 def split_seeds(seed: int, k: int) -> list[int]:
-    """A seed for every split; more splits leave those of the first as they were.
+    """A seed for every split. With more splits, the first ones keep their seeds.
 
     >>> split_seeds(42, 4)
     [1824, 409, 4506, 4012]
@@ -121,30 +123,34 @@ def make_splits(
     features: NDArray[np.float64] | None = None,
     pairs: Pairs = "all",
 ) -> list[Split]:
-    """Part the examples ``k`` times (once for "fixed" and "dev32") by a strategy of ``strategies``.
+    """Divide the examples ``k`` times (once for "fixed" and "dev32") by a strategy of ``strategies``.
 
     ``stratify`` gives every label its share of both parts, as far as whole groups allow; a group counts for the label
-    that most of its examples have. ``features`` are for "model_informed": a row an example. ``pairs`` takes one example
-    of a pair with both right and wrong ones, for WSC's sentences with two referents each: any in dev and, to train,
-    the right one ("cloze", where only referents are learned) or any ("classifier").
+    that most of its examples have. ``features`` are for "model_informed", one row per example. ``pairs`` is for WSC,
+    whose sentences have a right and a wrong referent each: of a pair, dev gets one at random, and train gets the right
+    one ("cloze", which learns from right referents only) or one at random ("classifier").
     """
     name = strategy_name(strategy)
     k = 1 if name in SINGLE else k
     _check_options(name, k, ratio, pairs)
     groups = _groups(units)
     _check_groups(name, k, ratio, len(groups), len(units))
-    rows = _group_features(features, groups, len(units)) if name == "model_informed" else None
+    group_features = None
+    if name == "model_informed":
+        group_features = _group_features(features, groups, len(units))
     strata = tuple(_stratum(units, members) if stratify else "" for members in groups)
     seeds = split_seeds(seed, k)
+    pool = Pool(strata, ratio, seeds, group_features)
     splits = []
-    for index, parts in enumerate(STRATEGIES[name](Pool(strata, ratio, seeds, rows))):
-        # The two settings with a single split draw from the seed itself, not from the first of the list.
+    for index, parts in enumerate(STRATEGIES[name](pool)):
+        # As in FewNLU, the two settings with a single split draw from the seed itself, not from the first split seed.
         rng = random.Random(seed) if name in SINGLE else parts.rng
-        train, dev = _members(parts, units, groups, pairs, rng)
+        train, dev = _examples_of(parts, units, groups, pairs, rng)
         if not train or (not dev and name != "fixed"):
+            purpose = "train on" if not train else "validate on"
             raise DataError(
-                f"split {index} of '{name}' (k={k}, ratio={ratio:g}, {len(groups)} groups) has nothing to "
-                f"{'train on' if not train else 'validate on'}: change ratio or k, or give more labelled examples"
+                f"split {index} of '{name}' (k={k}, ratio={ratio:g}, {len(groups)} groups) has nothing to {purpose}: "
+                "change ratio or k, or give more labelled examples"
             )
         splits.append(Split(index, seeds[index], train, dev))
     return splits
@@ -154,11 +160,11 @@ def _check_options(name: str, k: int, ratio: float, pairs: str) -> None:
     if k < 1:
         raise ConfigError(f"k={k}: there must be at least one split")
     if name == "cross_validation" and k == 1:
-        raise ConfigError("cross-validation with k=1 has nothing to train on: take k=2 or more, or 'multi_splits'")
+        raise ConfigError("cross-validation with k=1 has nothing to train on: use k=2 or more, or 'multi_splits'")
     if name not in ("fixed", *DEALT_BY_FOLD) and not (0 < ratio < 1 or (name == "bagging" and ratio == 1)):
-        raise ConfigError(f"ratio={ratio:g} is no share of the examples to train on: give one between 0 and 1")
+        raise ConfigError(f"ratio={ratio:g} is not a share of the examples to train on: use a number between 0 and 1")
     if pairs not in ("all", "cloze", "classifier"):
-        raise ConfigError(f"pairs='{pairs}' is not known: take 'all', 'cloze' or 'classifier'")
+        raise ConfigError(f"pairs='{pairs}' is not known: use 'all', 'cloze' or 'classifier'")
 
 
 def _check_groups(name: str, k: int, ratio: float, n: int, n_examples: int) -> None:
@@ -167,78 +173,90 @@ def _check_groups(name: str, k: int, ratio: float, n: int, n_examples: int) -> N
     if name == "fixed":
         return
     if n == 1:
-        raise DataError(f"all {n_examples} examples are one group, which no split may part: give examples of others")
+        raise DataError(
+            f"all {n_examples} examples are one group, which a split must not divide: add examples of other groups"
+        )
     held_out = {"cross_validation": n, "mdl": n - n // 2}.get(name)
     if held_out is not None and k > held_out:
-        raise ConfigError(f"k={k} folds of '{name}' need as many groups to validate on, and there are {held_out}")
+        raise ConfigError(f"k={k} folds of '{name}' need as many groups to validate on, but there are {held_out}")
     if name not in DEALT_BY_FOLD and int(n * ratio) == 0:
         raise DataError(
             f"'{name}' with ratio={ratio:g} leaves none of {n} groups to train on: "
-            f"take a ratio of at least {1 / n:.2g} or give more labelled examples"
+            f"use a ratio of at least {1 / n:.2g} or give more labelled examples"
         )
 
 
 def _groups(units: Sequence[SplitUnit]) -> list[tuple[int, ...]]:
-    """Places of each group's examples, groups in the order in which they begin."""
-    found: dict[str, list[int]] = {}
-    for place, unit in enumerate(units):
-        found.setdefault(unit.group, []).append(place)
-    return [tuple(places) for places in found.values()]
+    """The indices of each group's examples; groups are in the order in which they begin."""
+    by_group: dict[str, list[int]] = {}
+    for index, unit in enumerate(units):
+        by_group.setdefault(unit.group, []).append(index)
+    return [tuple(indices) for indices in by_group.values()]
 
 
 def _stratum(units: Sequence[SplitUnit], members: Sequence[int]) -> str:
-    # most_common keeps the order of appearance among equals.
-    return Counter(units[place].label for place in members).most_common(1)[0][0]
+    """The label that most members of a group have; of equally frequent ones the first."""
+    return Counter(units[index].label for index in members).most_common(1)[0][0]
 
 
 def _group_features(
     features: NDArray[np.float64] | None, groups: Sequence[tuple[int, ...]], n: int
 ) -> NDArray[np.float64]:
-    """One row a group: the mean of its examples."""
+    """One row per group: the mean of its examples."""
     import numpy as np
 
     if features is None:
-        raise ConfigError("'model_informed' splits need features: an array with one row an example")
+        raise ConfigError("'model_informed' splits need features: an array with one row per example")
     rows = np.asarray(features, dtype=np.float64)
     if rows.ndim != 2 or len(rows) != n:
-        raise DataError(f"features of shape {rows.shape} do not fit {n} examples: give one row an example")
-    if not np.isfinite(rows).all():
-        bad = int(np.flatnonzero(~np.isfinite(rows).all(axis=1))[0])
-        raise DataError(f"the features of example {bad} hold a value that is no number: recompute them")
+        raise DataError(f"features of shape {rows.shape} do not fit {n} examples: give one row per example")
+    is_finite = np.isfinite(rows).all(axis=1)
+    if not is_finite.all():
+        first_bad = int(np.flatnonzero(~is_finite)[0])
+        raise DataError(f"the features of example {first_bad} have a value that is not finite: recompute them")
     return np.stack([rows[list(members)].mean(axis=0) for members in groups])
 
 
-def _members(
+def _examples_of(
     parts: Parts, units: Sequence[SplitUnit], groups: Sequence[tuple[int, ...]], pairs: Pairs, rng: random.Random
 ) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    if pairs == "all":
-        return tuple(i for g in parts.train for i in groups[g]), tuple(i for g in parts.dev for i in groups[g])
+    """The indices of the examples in train and in dev, from those of the groups."""
+    train: list[int] = []
+    for group in parts.train:
+        train += groups[group] if pairs == "all" else _one_per_pair(units, groups[group], pairs == "cloze", rng)
+    dev: list[int] = []
+    for group in parts.dev:
+        dev += groups[group] if pairs == "all" else _one_per_pair(units, groups[group], False, rng)
+    return tuple(train), tuple(dev)
 
-    def taken(group: int, cloze: bool) -> list[int]:
-        found: dict[str, list[int]] = {}
-        for place in groups[group]:
-            found.setdefault(units[place].pair, []).append(place)
-        return [place for members in found.values() for place in one_of(members, cloze)]
 
-    def one_of(members: list[int], cloze: bool) -> list[int]:
-        right = [place for place in members if units[place].label == _TRUE]
+def _one_per_pair(units: Sequence[SplitUnit], group: Sequence[int], is_cloze: bool, rng: random.Random) -> list[int]:
+    """One example of each pair of right and wrong ones: the right one for a cloze, else one at random."""
+    by_pair: dict[str, list[int]] = {}
+    for index in group:
+        by_pair.setdefault(units[index].pair, []).append(index)
+    chosen: list[int] = []
+    for members in by_pair.values():
+        right = [index for index in members if units[index].label == _TRUE]
         if not right or len(right) == len(members):
-            return members
-        return [right[0] if cloze else members[int(rng.random() * len(members))]]
+            # Not a pair of right and wrong: all of them stay.
+            chosen += members
+        elif is_cloze:
+            chosen.append(right[0])
+        else:
+            chosen.append(members[int(rng.random() * len(members))])
+    return chosen
 
-    train = tuple(place for group in parts.train for place in taken(group, pairs == "cloze"))
-    return train, tuple(place for group in parts.dev for place in taken(group, False))
 
-
-# --- what to know of splits before trusting them ----------------------------------------------------------------------
+# --- what to know about splits before trusting them -------------------------------------------------------------------
 
 
 def leaks(splits: Sequence[Split], units: Sequence[SplitUnit]) -> list[int]:
     """For each split, how many groups have examples in both parts."""
     counts = []
     for split in splits:
-        train = {units[place].group for place in split.train}
-        dev = {units[place].group for place in split.dev}
+        train = {units[index].group for index in split.train}
+        dev = {units[index].group for index in split.dev}
         counts.append(len(train & dev))
     return counts
 
@@ -250,29 +268,30 @@ def gaps(
     labels: Sequence[str] | None = None,
     parts: Sequence[str] = ("train", "dev"),
 ) -> list[str]:
-    """Classes (``labels``, else those that occur) without an example in a part, one line each."""
-    known = list(dict.fromkeys(unit.label for unit in units)) if labels is None else list(labels)
-    notes = []
+    """Warnings about labels (``labels``, by default those that occur) without an example in a part."""
+    if labels is None:
+        labels = list(dict.fromkeys(unit.label for unit in units))
+    warnings = []
     for split in splits:
         for part in parts:
-            places = split.train if part == "train" else split.dev
+            indices = split.train if part == "train" else split.dev
             # A part that is empty by design, such as the dev set of "fixed", lacks nothing.
-            if not places:
+            if not indices:
                 continue
-            present = {units[place].label for place in places}
-            for label in known:
+            present = {units[index].label for index in indices}
+            for label in labels:
                 if label not in present:
-                    notes.append(f"split {split.index}: no example of '{label}' to {_PURPOSE[part]}")
-    return notes
+                    warnings.append(f"split {split.index}: no example of '{label}' to {_PURPOSE[part]}")
+    return warnings
 
 
 def repeats(splits: Sequence[Split]) -> list[str]:
-    """Splits that part the examples as an earlier one does: they add a training, but no evidence."""
+    """Warnings about splits that equal an earlier one: they add a training, but no evidence."""
     first: dict[tuple[tuple[int, ...], tuple[int, ...]], int] = {}
-    notes = []
+    warnings = []
     for split in splits:
         key = (tuple(sorted(split.train)), tuple(sorted(split.dev)))
         if key in first:
-            notes.append(f"split {split.index} parts the examples as split {first[key]} does")
+            warnings.append(f"split {split.index} divides the examples as split {first[key]} does")
         first.setdefault(key, split.index)
-    return notes
+    return warnings

@@ -1,7 +1,8 @@
-"""The strategies by which groups are dealt to train and dev; each gives one ``Parts`` a split.
+"""The strategies that divide groups of examples into train and dev; each gives one ``Parts`` per split.
 
-"fixed", "dev32", "multi_splits", "cross_validation" and "mdl" are FewNLU's, order included. The other three are only
-described in its paper, not programmed; here they are what their docstrings say.
+"fixed", "dev32", "multi_splits", "cross_validation" and "mdl" are FewNLU's, including the order of their draws. The
+other three are only described in its paper (Zheng et al. 2022, section 3.2), not implemented there; the docstrings say
+what they do here.
 """
 
 from __future__ import annotations
@@ -17,33 +18,36 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-# A draw that leaves nothing to validate on is repeated, but not for ever.
+# A draw that leaves nothing to validate on is repeated up to this many times.
 _TRIES = 1000
-# So many rounds of k-means at most.
+# The most rounds of k-means.
 _ROUNDS = 100
 
 
 @dataclass(frozen=True, slots=True)
 class Pool:
-    """Groups to be dealt: a stratum each (all the same where labels do not matter), in file order."""
+    """The groups to be divided, in file order. Each has a stratum, the same for all if labels do not matter."""
 
     strata: tuple[str, ...]
     ratio: float
+    """The share of the groups that is trained on."""
     seeds: Sequence[int]
+    """One per split."""
     features: NDArray[np.float64] | None = None
+    """One row per group, for "model_informed"."""
 
     def __len__(self) -> int:
         return len(self.strata)
 
     @property
-    def number(self) -> int:
-        """How many groups are trained on, cut down as FewNLU does."""
+    def n_train(self) -> int:
+        """How many groups are trained on, rounded down as in FewNLU."""
         return int(len(self) * self.ratio)
 
 
 @dataclass(frozen=True, slots=True)
 class Parts:
-    """Places of groups; ``rng`` goes on where the strategy left it, for what else is drawn for this split."""
+    """Indices of groups. ``rng`` continues after the strategy's draws, for what else is drawn for this split."""
 
     train: Sequence[int]
     dev: Sequence[int]
@@ -54,39 +58,44 @@ Splitter = Callable[[Pool], Iterator[Parts]]
 
 
 def shares(strata: Sequence[str], number: int) -> dict[str, int]:
-    """How many of ``number`` each stratum gets: in proportion, by largest remainders, the rarer stratum first.
+    """How many of ``number`` each stratum gets: in proportion, by largest remainders; of equals the rarer one first.
 
     >>> shares(["a"] * 5 + ["b"] * 3, 4)
     {'a': 2, 'b': 2}
     """
     counts = Counter(strata)
     n = len(strata)
-    whole = {stratum: number * count // n for stratum, count in counts.items()}
+    shares_of_strata = {stratum: number * count // n for stratum, count in counts.items()}
     by_remainder = sorted(counts, key=lambda stratum: (-(number * counts[stratum] % n), counts[stratum]))
-    for stratum in by_remainder[: number - sum(whole.values())]:
-        whole[stratum] += 1
-    return whole
+    n_left = number - sum(shares_of_strata.values())
+    for stratum in by_remainder[:n_left]:
+        shares_of_strata[stratum] += 1
+    return shares_of_strata
 
 
 def _cut(order: Sequence[int], strata: Sequence[str], number: int) -> tuple[list[int], list[int]]:
-    """The first of each stratum up to its share, and the rest, both in the order given."""
-    left = shares([strata[place] for place in order], number)
+    """The first of each stratum up to its share, and the others, both in the order given."""
+    open_places = shares([strata[index] for index in order], number)
     taken: list[int] = []
-    rest: list[int] = []
-    for place in order:
-        (taken if left[strata[place]] > 0 else rest).append(place)
-        left[strata[place]] -= 1
-    return taken, rest
+    others: list[int] = []
+    for index in order:
+        stratum = strata[index]
+        if open_places[stratum] > 0:
+            taken.append(index)
+        else:
+            others.append(index)
+        open_places[stratum] -= 1
+    return taken, others
 
 
 def fixed(pool: Pool) -> Iterator[Parts]:
-    """All to train on, nothing to select by."""
+    """Train on everything; nothing to select on."""
     yield Parts(range(len(pool)), (), random.Random(pool.seeds[0]))
 
 
 def dev32(pool: Pool) -> Iterator[Parts]:
-    """The first groups of the file to train on, the others to select by."""
-    train, dev = _cut(range(len(pool)), pool.strata, pool.number)
+    """Train on the first groups of the file, select on the others."""
+    train, dev = _cut(range(len(pool)), pool.strata, pool.n_train)
     yield Parts(train, dev, random.Random(pool.seeds[0]))
 
 
@@ -96,14 +105,17 @@ def multi_splits(pool: Pool) -> Iterator[Parts]:
         rng = random.Random(seed)
         order = list(range(len(pool)))
         rng.shuffle(order)
-        yield Parts(*_cut(order, pool.strata, pool.number), rng)
+        yield Parts(*_cut(order, pool.strata, pool.n_train), rng)
 
 
 def cross_validation(pool: Pool) -> Iterator[Parts]:
     """Validate on each of k blocks of the file in turn, train on the others."""
     blocks = _blocks(range(len(pool)), pool.strata, len(pool.seeds))
     for fold, seed in enumerate(pool.seeds):
-        train = [place for other, block in enumerate(blocks) if other != fold for place in block]
+        train: list[int] = []
+        for other, block in enumerate(blocks):
+            if other != fold:
+                train += block
         yield Parts(train, blocks[fold], random.Random(seed))
 
 
@@ -116,48 +128,51 @@ def mdl(pool: Pool) -> Iterator[Parts]:
 
 
 def _blocks(order: Sequence[int], strata: Sequence[str], k: int) -> list[list[int]]:
-    """Contiguous blocks; strata, if any, are dealt out one by one instead, so that each block gets its share."""
-    if len({strata[place] for place in order}) > 1:
-        dealt = sorted(order, key=lambda place: strata[place])
-        return [sorted(dealt[fold::k]) for fold in range(k)]
-    # FewNLU rounds the size and leaves what remains to the last block; where that is nothing, sizes are made even.
+    """K contiguous blocks. With strata, the groups of each are dealt out in turn, so that each block gets its share."""
+    if len({strata[index] for index in order}) > 1:
+        by_stratum = sorted(order, key=lambda index: strata[index])
+        return [sorted(by_stratum[fold::k]) for fold in range(k)]
+    # FewNLU rounds the size of a block, and the last block gets what remains. If nothing remains, sizes are made even.
     size = round(len(order) / k)
-    bounds = [fold * size for fold in range(k)] + [len(order)]
-    if bounds[-2] >= len(order) or size == 0:
+    last_start = (k - 1) * size
+    if size == 0 or last_start >= len(order):
         bounds = [fold * len(order) // k for fold in range(k + 1)]
+    else:
+        bounds = [*(fold * size for fold in range(k)), len(order)]
     return [list(order[start:end]) for start, end in itertools.pairwise(bounds)]
 
 
 def bagging(pool: Pool) -> Iterator[Parts]:
     """Draw ``ratio`` of the groups with replacement to train on; those never drawn are validated on.
 
-    A group drawn twice is trained on twice. A draw of all groups is made again.
+    A group drawn twice is trained on twice. A draw that contains all groups is repeated.
     """
     for seed in pool.seeds:
         rng = random.Random(seed)
         for _ in range(_TRIES):
             train: list[int] = []
-            for stratum, share in shares(pool.strata, pool.number).items():
-                members = [place for place, own in enumerate(pool.strata) if own == stratum]
+            for stratum, share in shares(pool.strata, pool.n_train).items():
+                members = [index for index, own in enumerate(pool.strata) if own == stratum]
                 train += rng.choices(members, k=share)
-            dev = [place for place in range(len(pool)) if place not in set(train)]
+            dev = sorted(set(range(len(pool))) - set(train))
             if dev:
                 break
         yield Parts(train, dev, rng)
 
 
 def random_sampling(pool: Pool) -> Iterator[Parts]:
-    """Draw ``ratio`` of all groups to train on and, regardless of these, the complement's number of all to validate on.
+    """Draw ``ratio`` of all groups to train on and, independently, ``1 - ratio`` of all groups to validate on.
 
-    Neither draw replaces. What came up in both is trained on only, so nothing overlaps and dev is smaller than in
-    "multi_splits" (about a quarter of the groups instead of half for ratio 0.5); if that leaves none, one is drawn.
+    Both draws are without replacement. Groups in both draws are trained on only, so nothing overlaps, and dev is
+    smaller than in "multi_splits" (a quarter of the groups instead of half for ratio 0.5). If that leaves no group for
+    dev, one is drawn.
     """
     for seed in pool.seeds:
         rng = random.Random(seed)
-        train = _sample(pool, pool.number, rng)
-        rest = sorted(set(range(len(pool))) - set(train))
-        dev = [place for place in _sample(pool, len(pool) - pool.number, rng) if place in rest]
-        yield Parts(train, dev or [rng.choice(rest)], rng)
+        train = _sample(pool, pool.n_train, rng)
+        not_trained = sorted(set(range(len(pool))) - set(train))
+        dev = [index for index in _sample(pool, len(pool) - pool.n_train, rng) if index in not_trained]
+        yield Parts(train, dev or [rng.choice(not_trained)], rng)
 
 
 def _sample(pool: Pool, number: int, rng: random.Random) -> list[int]:
@@ -167,17 +182,20 @@ def _sample(pool: Pool, number: int, rng: random.Random) -> list[int]:
 
 
 def model_informed(pool: Pool) -> Iterator[Parts]:
-    """Train on one cluster of what a model makes of the groups, validate on the other.
+    """Cluster the groups by a model's features; train on one cluster, validate on the other.
 
-    The two clusters are of the sizes that the ratio asks for; every split starts k-means anew from its seed, which also
+    The two clusters have the sizes that the ratio asks for. Every split starts k-means from its own seed, which also
     decides which cluster is trained on.
     """
     assert pool.features is not None
     for seed in pool.seeds:
         rng = random.Random(seed)
-        in_first = two_clusters(pool.features, pool.strata, shares(pool.strata, pool.number), rng)
-        places = range(len(pool))
-        yield Parts([i for i in places if in_first[i]], [i for i in places if not in_first[i]], rng)
+        in_first = two_clusters(pool.features, pool.strata, shares(pool.strata, pool.n_train), rng)
+        train: list[int] = []
+        dev: list[int] = []
+        for index in range(len(pool)):
+            (train if in_first[index] else dev).append(index)
+        yield Parts(train, dev, rng)
 
 
 def two_clusters(
@@ -185,7 +203,7 @@ def two_clusters(
 ) -> NDArray[np.bool_]:
     """Two-means with given cluster sizes: True for the rows of the first cluster, ``sizes`` of each stratum.
 
-    For given centres the assignment is the cheapest of its size, so the rounds end.
+    For given centres the assignment is the cheapest of its size, so the cost never rises and the rounds end.
     """
     import numpy as np
 
@@ -210,7 +228,7 @@ def two_clusters(
 def _initial_centres(
     features: NDArray[np.float64], rng: random.Random
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """A row at random and another drawn by squared distance from it (k-means++)."""
+    """A random row, and another drawn with probability proportional to its squared distance (k-means++)."""
     first = features[rng.randrange(len(features))]
     distances = ((features - first) ** 2).sum(axis=1)
     total = float(distances.sum())

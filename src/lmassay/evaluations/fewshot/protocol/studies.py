@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from lmassay.evaluations.fewshot.outcomes import plain
+from lmassay.evaluations.fewshot.outcomes import option_text
 from lmassay.evaluations.fewshot.protocol import overlap
 from lmassay.evaluations.fewshot.protocol.judging import ProtocolVerdict, Trial, judge, stability
 from lmassay.evaluations.fewshot.protocol.regimes import Regime
@@ -283,7 +283,7 @@ def _titled(found: Sequence[Study]) -> list[Study]:
         short_titles.append(study.method if study.model == "none" else f"{study.method} on {study.model}")
     titles = []
     for study, title in zip(found, short_titles, strict=True):
-        differences = [f"{key} {plain(value)}" for key, value in study.fixed.items()]
+        differences = [f"{key} {option_text(value)}" for key, value in study.fixed.items()]
         if short_titles.count(title) > 1 and not differences:
             differences = ["as usual" if any(other.fixed for other in found) else _run_number(study)]
         titles.append(f"{title} ({', '.join(differences)})" if differences else title)
@@ -368,7 +368,7 @@ def _varying_keys(sets: Sequence[Mapping[str, Any]]) -> list[str]:
 
 
 def _value_text(value: Any) -> str:
-    return canonical(value) if isinstance(value, Mapping) else plain(value)
+    return canonical(value) if isinstance(value, Mapping) else option_text(value)
 
 
 # --- trials -----------------------------------------------------------------------------------------------------------

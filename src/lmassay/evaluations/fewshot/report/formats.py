@@ -8,7 +8,7 @@ from typing import Any
 from lmassay.evaluations.fewshot.protocol.estimates import NO_ESTIMATE, ProtocolEstimate
 from lmassay.evaluations.fewshot.protocol.judging import Configuration, ProtocolVerdict
 from lmassay.evaluations.fewshot.protocol.studies import Strategy, Study
-from lmassay.evaluations.fewshot.report.shown import selected_table, shown_table
+from lmassay.evaluations.fewshot.report.table_blocks import selected_table, shown_table
 from lmassay.evaluations.fewshot.report.tables import (
     comparison_tables,
     criteria_table,

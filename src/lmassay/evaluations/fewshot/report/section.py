@@ -8,7 +8,7 @@ from lmassay.evaluations.fewshot.protocol.judging import Configuration, Protocol
 from lmassay.evaluations.fewshot.protocol.studies import Strategy, Study, read_studies
 from lmassay.evaluations.fewshot.report import figures
 from lmassay.evaluations.fewshot.report.figures import short_name
-from lmassay.evaluations.fewshot.report.shown import estimate_cell, selected_table, shown_table
+from lmassay.evaluations.fewshot.report.table_blocks import estimate_cell, selected_table, shown_table
 from lmassay.evaluations.fewshot.report.tables import (
     ProtocolCell,
     comparison_tables,

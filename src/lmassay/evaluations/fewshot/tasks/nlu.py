@@ -205,7 +205,7 @@ def open_task(name: str | Path, data_dir: Path | None = None, base_dir: Path | N
     text, base = str(name), base_dir or Path()
     folder = None if data_dir is None else base / Path(data_dir).expanduser()
     if text.endswith((".yaml", ".yml")):
-        from lmassay.evaluations.fewshot.tasks.described import open_yaml_task
+        from lmassay.evaluations.fewshot.tasks.yaml_task import open_yaml_task
 
         return open_yaml_task(base / Path(text).expanduser(), folder)
     if ".py:" in text or text.endswith(".py"):
