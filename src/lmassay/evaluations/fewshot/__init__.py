@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from lmassay.evaluations.fewshot.tasks.nlu import NluTask, open_task
     from lmassay.evaluations.fewshot.tasks.processors import DataProcessor
     from lmassay.evaluations.fewshot.tasks.pvp import PVP, EncodedText, PVPOutputPattern
-    from lmassay.interchange.exports import Export
 
 __all__ = [
     "PVP",
@@ -85,13 +84,6 @@ def _optional_packages() -> list[Finding]:
     ]
 
 
-def _export() -> Export:
-    """Trainings cannot be written as a log of lm-evaluation-harness."""
-    from lmassay.interchange.exports import Export
-
-    return Export(has_logs=False)
-
-
 evaluation = Evaluation(
     name="fewshot",
     question="Does it learn from a few examples?",
@@ -140,7 +132,7 @@ evaluation = Evaluation(
     headline=f"{__name__}.card:headline",
     card=f"{__name__}.card:variants",
     sample=Sample(_HERE / "sample"),
-    export=_export,
+    export=f"{__name__}.export:trainings_export",
     checks=_optional_packages,
     after_run=f"{__name__}.commands.protocol:print_verdicts",
     commands=(
