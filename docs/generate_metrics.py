@@ -17,17 +17,17 @@ PAGE = Path(__file__).parent / "metrics.md"
 _INTRO = """\
 # Metrics
 
-Every metric that the built-in evaluations report, with the name to use in `--metric`, `--fail-if` and
-`run["name"]`. The page is generated from the code by `docs/generate_metrics.py`.
+Every [metric](concepts.md#metric) that the built-in [evaluations](concepts.md#evaluation) report, with the name to
+use in `--metric`, `--fail-if` and `run["name"]`. The page is generated from the code by `docs/generate_metrics.py`.
 
 - **Better** is the direction of a better result. *Closer to 0* means that both ends are bad.
 - **Range** is the smallest and the largest possible value. `–∞` and `∞` mean that there is no limit.
 - **Chance** is what guessing scores, where that is known.
 
-A [task of your own](extending/task.md) declares its metrics in the same way.
+[Your own task](extending/task.md) declares its metrics in the same way.
 """
 _DIRECTIONS = {"higher": "higher", "lower": "lower", "zero": "closer to 0"}
-# An evaluation's page, its title here, and an introduction where the evaluation has no question.
+# The page that explains each evaluation.
 _PAGES = {
     "robustness": "robustness.md",
     "syntax": "syntax.md",
