@@ -21,8 +21,7 @@ FILES = sorted(SOURCE.rglob("*.py"))
 # From the bottom up; a module may import from its own layer and those before it.
 LAYERS = [
     ("types", "errors", "redaction", "moved", "budget"),
-    ("contracts", "plugins", "statistics", "storage", "answers"),
-    ("datasets",),
+    ("contracts", "plugins", "statistics", "storage", "answers", "datasets"),
     ("models",),
     ("evaluations",),
     ("running",),

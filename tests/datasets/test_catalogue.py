@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from lmassay.datasets import catalogue as module
-from lmassay.datasets.catalogue import Catalogue, get, local_path, remove, select, verify
+from lmassay.datasets.catalogue import Catalogue, file_called, get, local_path, remove, select, verify
 from lmassay.datasets.download import Downloader
 from lmassay.datasets.entry import DataSet, read_entry
 from lmassay.errors import DataError, StoreError
@@ -116,6 +116,15 @@ def test_what_is_selected_counts_as_read(entry, mirror):
     with record_reads() as read:
         select({"name": "small", "topic": "plants"})
     assert [path.name for path in read] == ["plants.jsonl"]
+
+
+def test_a_single_file_is_named_by_its_path(entry, mirror):
+    with pytest.raises(DataError, match=r"plants\.jsonl of the data set small was not fetched"):
+        file_called("small/plants.jsonl")
+    fetch(entry, mirror)
+    assert file_called("small/plants.jsonl").read_bytes() == CONTENT["plants.jsonl"]
+    with pytest.raises(DataError, match=r"no file 'plant\.jsonl'; did you mean 'plants\.jsonl'"):
+        file_called("small/plant.jsonl")
 
 
 def test_a_text_that_names_no_data_set_is_left_to_the_task(entry):

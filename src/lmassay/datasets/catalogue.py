@@ -245,12 +245,30 @@ def select(spec: str | Mapping[str, str], role: str = EXAMPLES) -> Selection | N
         )
     files: list[tuple[Path, DataFile]] = []
     for source, path, file in chosen:
-        local = local_path(source, path)
-        if not file.matches(local):
-            raise DataError(f"{local} was changed since it was fetched; run lmassay data get {entry.name}")
-        record_read(local)
-        files.append((local, file))
+        files.append((_verified(entry, source, path, file), file))
     return Selection(entry, files)
+
+
+def file_called(name: str) -> Path:
+    """A single file of a data set: ``teapot/MT/src.fr`` is ``MT/src.fr`` of the data set teapot."""
+    dataset, _, wanted = name.partition("/")
+    entry = catalogue().find(dataset)
+    for source, path, file in entry.files():
+        if path == wanted:
+            return _verified(entry, source, path, file)
+    paths = [path for _, path, _ in entry.files()]
+    raise DataError(f"the data set {dataset} has no file '{wanted}'{did_you_mean(wanted, paths)}")
+
+
+def _verified(entry: DataSet, source: Source, path: str, file: DataFile) -> Path:
+    """The copy of a file on this machine, noted as read; an error that names the command if it must be fetched."""
+    local = local_path(source, path)
+    if not local.is_file():
+        raise DataError(f"{path} of the data set {entry.name} was not fetched; run lmassay data get {entry.name}")
+    if not file.matches(local):
+        raise DataError(f"{local} was changed since it was fetched; run lmassay data get {entry.name}")
+    record_read(local)
+    return local
 
 
 def _parse(spec: str | Mapping[str, str]) -> tuple[DataSet | None, dict[str, str]]:

@@ -1,6 +1,7 @@
 """A plug-in's options are the parameters of its ``__init__``: read them, check a configuration against them, build it.
 
-Values of type ``Path`` are taken relative to the configuration's folder. A parameter called ``base_dir`` is filled in
+Values of type ``Path`` are taken relative to the configuration's folder, or name a file of a published data set:
+``data:teapot/MT/src.fr``. A parameter called ``base_dir`` is filled in
 with that folder and is no option.
 """
 
@@ -29,6 +30,8 @@ from lmassay.storage.files import record_reads
 Spec = str | Mapping[str, Any]
 _ENVIRONMENT = re.compile(r"\$\{([A-Z][A-Z0-9_]*)\}")
 _INJECTED = "base_dir"
+DATA_PREFIX = "data:"
+"""``data:teapot/MT/src.fr`` is a file of a published data set; see :mod:`lmassay.datasets.catalogue`."""
 _MAY_HOLD_SECRETS = re.compile(r"(\w*_)?(headers|auth|params|query|client|server|options|kwargs|config|settings)")
 # A token that is a mark in a text, such as [MASK] or </s>.
 _MARK = re.compile(r"[\[<].{0,20}[\]>]")
@@ -279,6 +282,12 @@ def _with_paths(value: Any, base: Path, key: str) -> Any:
 
 def _resolved(value: Any, base: Path) -> Any:
     if isinstance(value, Path):
+        text = value.as_posix()
+        if text.startswith(DATA_PREFIX):
+            # Imported here, because the catalogue itself needs this package.
+            from lmassay.datasets.catalogue import file_called
+
+            return file_called(text.removeprefix(DATA_PREFIX))
         value = value.expanduser()
         # Beside the configuration first; a path typed on the command line may also start where the user stands.
         return value.resolve() if not (base / value).exists() and value.exists() else (base / value).resolve()
