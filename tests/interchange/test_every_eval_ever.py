@@ -257,6 +257,6 @@ def test_a_run_without_results_is_refused(tmp_path):
     run = pairs_run(tmp_path)
     with Store(run.folder, create=True) as store:
         store.set_results(run.id, [])
-        with pytest.raises(UserError, match="has no results to hand on"):
+        with pytest.raises(UserError, match="has no results to export"):
             write_evaluation(store, store.run(run.id), tmp_path / "a.json", Evaluator())
     assert not (tmp_path / "a.json").exists()

@@ -152,12 +152,12 @@ def test_a_log_cut_off_between_two_lines_is_refused_with_both_counts(tmp_path):
     path, totals = with_totals(tmp_path / "logs", 5)
     with pytest.raises(DataError) as error:
         imported(tmp_path / "results", path)
-    for words in (f"{path} holds 5 documents", f"{totals} says that 8 were", "Copy it again"):
+    for words in (f"{path} has 5 documents", f"{totals} says that 8 were", "Copy it again"):
         assert words in str(error.value)
     assert not (tmp_path / "results").exists()
     # The totals named by hand are held against it, too.
     alone = write_log(tmp_path / "elsewhere", samples(PAIRS)[:5], PAIRS)
-    with pytest.raises(DataError, match="holds 5 documents"):
+    with pytest.raises(DataError, match="has 5 documents"):
         imported(tmp_path / "results", alone, results=totals)
 
 
@@ -195,7 +195,7 @@ def test_a_task_that_we_do_not_have_keeps_the_metrics_of_its_log_and_says_so(tmp
     assert (record.task, record.label) == ("lm_eval", "sums")
     assert overall(record)["exact_match"].value == 0.0
     assert overall(record)["exact_match"].high > 0.3
-    assert record.provenance.notes[0].startswith("there is no task of ours for sums")
+    assert record.provenance.notes[0].startswith("lmassay has no task for sums")
     assert rows[0].example.inputs["prompt"] == "Q: What is 1 + 1?\nA:"
     assert rows[0].example.reference == "2"
     assert isinstance(rows[0].score.details["answer"], str)
@@ -228,10 +228,11 @@ def test_metrics_that_are_no_number_an_example_are_left_out_by_name(tmp_path):
         row |= {"metrics": ["exact_match", "perplexity"], "perplexity": [-3.0, 7]}
     record, _ = imported(tmp_path / "results", write_log(tmp_path, rows), model="m")
     assert list(overall(record)) == ["exact_match"]
-    assert any("left out, as they are not one number an example: perplexity" in n for n in record.provenance.notes)
+    expected = "left out, because they are not one number per example: perplexity"
+    assert any(expected in note for note in record.provenance.notes)
     for row in rows:
         row["metrics"] = ["perplexity"]
-    with pytest.raises(DataError, match="no metric that is one number an example"):
+    with pytest.raises(DataError, match="no metric with one number per example"):
         imported(tmp_path / "none", write_log(tmp_path, rows, "b"), model="m")
     assert not (tmp_path / "none").exists()
 

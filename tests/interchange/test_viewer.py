@@ -201,7 +201,7 @@ def test_a_port_that_is_taken_is_told(run):
     first = Viewer(run.folder)
     try:
         first._socket.listen()
-        with pytest.raises(StoreError, match="give another with --port"):
+        with pytest.raises(StoreError, match="choose another with --port"):
             Viewer(run.folder, port=first.port)
     finally:
         first._socket.close()

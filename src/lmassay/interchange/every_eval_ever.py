@@ -1,7 +1,7 @@
 """A run in the schema of Every Eval Ever (github.com/evaleval/every_eval_ever), version 0.2.2.
 
-``eval.schema.json`` describes one document a run with its results, ``instance_level_eval.schema.json`` one JSON object
-an example and result in a companion file. What the schema demands and a run does not know is said to be unknown.
+``eval.schema.json`` describes one document per run with its results; ``instance_level_eval.schema.json`` describes one
+JSON object per example and result, in a companion file. What the schema requires and a run does not know is "unknown".
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ from lmassay.types import Continuation, Response, Result, Row, RunRecord
 SCHEMA_VERSION = "0.2.2"
 RELATIONSHIPS = ("first_party", "third_party", "collaborative", "other")
 # Metrics that mean the same everywhere keep their plain name; others say whose they are.
-_COMMON = ("accuracy", "exact_match", "f1_macro")
-_LOCAL = ("hf", "smollm2")
-_CLOSED = ("azure", "clova", "claude")
+_COMMON_METRICS = ("accuracy", "exact_match", "f1_macro")
+_LOCAL_MODELS = ("hf", "smollm2")
+_CLOSED_MODELS = ("azure", "clova", "claude")
 
 
 @dataclass(frozen=True, slots=True)
 class Evaluator:
-    """Who stands behind the numbers."""
+    """Who is responsible for the numbers."""
 
     organization: str = "unknown"
     relationship: str = "other"
@@ -43,7 +43,7 @@ class Evaluator:
 
 @dataclass(frozen=True, slots=True)
 class ExportedEvaluation:
-    """What an export has made."""
+    """The files of an export, and how many results and instances they contain."""
 
     file: Path
     samples: Path | None
@@ -52,28 +52,32 @@ class ExportedEvaluation:
 
 
 def write_evaluation(store: Store, record: RunRecord, target: Path, evaluator: Evaluator) -> ExportedEvaluation:
-    """Write the document and its companion: to a .json file, or under a folder as their data store lays it out."""
+    """Write the document of a run and its companion file.
+
+    ``target`` is a .json file, or a folder in which both are placed as in the project's data store.
+    """
     results = [result for result in record.results if result.value is not None]
     if not results:
-        raise UserError(f"{record.id} has no results to hand on; it is {record.status}")
-    file, stated = _places(record, target)
+        raise UserError(f"{record.id} has no results to export; it is {record.status}")
+    file, stated_path = _paths(record, target)
     samples = file.with_name(f"{file.stem}_samples.jsonl")
-    judged = _judged_by_example(store, record, results)
-    state, count = hashlib.sha256(), 0
+    judged = _metrics_with_verdict(store, record, results)
+    checksum = hashlib.sha256()
+    count = 0
     if judged:
         with atomic_write(samples) as stream:
             for instance in _instances(store, record, judged):
                 line = json.dumps(instance, allow_nan=False) + "\n"
-                state.update(line.encode("ascii"))
+                checksum.update(line.encode("ascii"))
                 stream.write(line)
                 count += 1
     document = _document(store, record, results, evaluator)
     if count:
         document["detailed_evaluation_results"] = {
             "format": "jsonl",
-            "file_path": stated.removesuffix(".json") + "_samples.jsonl",
+            "file_path": stated_path.removesuffix(".json") + "_samples.jsonl",
             "hash_algorithm": "sha256",
-            "checksum": state.hexdigest(),
+            "checksum": checksum.hexdigest(),
             "total_rows": count,
         }
     with atomic_write(file) as stream:
@@ -81,19 +85,21 @@ def write_evaluation(store: Store, record: RunRecord, target: Path, evaluator: E
     return ExportedEvaluation(file, samples if count else None, len(results), count)
 
 
-def _places(record: RunRecord, target: Path) -> tuple[Path, str]:
-    """Where the document goes, and under which path it speaks of itself."""
+def _paths(record: RunRecord, target: Path) -> tuple[Path, str]:
+    """The path of the document, and the path under which it refers to itself."""
     if target.suffix == ".json":
         return target, target.name
-    # The same run has the same name each time, in the form of a random one, which the data store asks for.
+    # The data store asks for a random UUID. This one is computed from the run's id, so that the same run gets the same
+    # name each time.
     name = uuid.UUID(bytes=hashlib.sha256(record.id.encode()).digest()[:16], version=4)
-    developer, model = _developer(record), record.model.rpartition("/")[2]
-    inside = "/".join(["data", *(_part(text) for text in (record.task, developer, model)), f"{name}.json"])
+    model = record.model.rpartition("/")[2]
+    folders = [_path_part(text) for text in (record.task, _developer(record), model)]
+    inside = "/".join(["data", *folders, f"{name}.json"])
     return target / inside, inside
 
 
 def _document(store: Store, record: RunRecord, results: Sequence[Result], evaluator: Evaluator) -> dict[str, Any]:
-    generation = _generation(store, record)
+    generation = _generation_config(store, record)
     return {
         "schema_version": SCHEMA_VERSION,
         "evaluation_id": evaluation_id(record),
@@ -106,59 +112,73 @@ def _document(store: Store, record: RunRecord, results: Sequence[Result], evalua
             "evaluator_relationship": evaluator.relationship,
         },
         "eval_library": _library(record),
-        "model_info": _model(record),
+        "model_info": _model_info(record),
         "evaluation_results": [_result(record, result, generation) for result in results],
     }
 
 
 def evaluation_id(record: RunRecord) -> str:
-    """What tells this evaluation from others; it stays the same when a run is exported again."""
+    """The id of a run's evaluation; it stays the same when the run is exported again."""
     return f"{record.task}/{record.model}/{record.id}"
 
 
 def result_id(result: Result) -> str:
+    """The id of a result within its document."""
     return f"{result.metric}|{result.group}"
 
 
 def _library(record: RunRecord) -> dict[str, Any]:
+    """The program that made the numbers: lmassay, or the harness that an imported log comes from."""
     signature: Mapping[str, str] = record.depends_on
-    versions: Mapping[str, str] = record.provenance.versions
-    details = {"signature": record.signature, "run": record.id}
-    own = versions.get("lmassay", lmassay.__version__)
-    details |= _unfinished(record)
-    details |= {f"note_{n}": str(note) for n, note in enumerate(record.provenance.notes, 1)}
+    lmassay_version = record.provenance.versions.get("lmassay", lmassay.__version__)
+    details = {"signature": record.signature, "run": record.id, **_unfinished(record)}
+    for number, note in enumerate(record.provenance.notes, 1):
+        details[f"note_{number}"] = str(note)
     if "imported" not in signature:
-        return {"name": "lmassay", "version": own, "additional_details": details}
+        return {"name": "lmassay", "version": lmassay_version, "additional_details": details}
     name, _, version = signature["imported"].partition("-")
-    return {"name": name, "version": version, "additional_details": details | {"imported_by": f"lmassay {own}"}}
+    details["imported_by"] = f"lmassay {lmassay_version}"
+    return {"name": name, "version": version, "additional_details": details}
 
 
 def _unfinished(record: RunRecord) -> dict[str, str]:
-    """That a run is not whole, and why: nothing for one that is."""
+    """The status of a run that is not done, and why; empty for one that is."""
     if record.status == "done":
         return {}
-    return {"run_status": record.status, **({"run_status_note": record.note} if record.note else {})}
+    details = {"run_status": record.status}
+    if record.note:
+        details["run_status_note"] = record.note
+    return details
 
 
-def _model(record: RunRecord) -> dict[str, Any]:
+def _model_info(record: RunRecord) -> dict[str, Any]:
     spec = record.config.get("model")
     kind = spec if isinstance(spec, str) else str((spec or {}).get("name", "none"))
     versions: Mapping[str, str] = record.provenance.versions
-    identity = record.depends_on.get("model", "")
-    details = {"kind": kind, "identity": identity, "deployment_type": "unknown", "model_availability": "unknown"}
+    details = {
+        "kind": kind,
+        "identity": record.depends_on.get("model", ""),
+        "deployment_type": "unknown",
+        "model_availability": "unknown",
+    }
     info: dict[str, Any] = {"name": record.model, "id": record.model, "developer": _developer(record)}
-    if kind in _LOCAL:
+    if kind in _LOCAL_MODELS:
         details["deployment_type"] = "self_deployed"
         info["inference_engine"] = {"name": "transformers", "version": versions.get("transformers", "unknown")}
-    elif kind in _CLOSED:
-        details |= {"deployment_type": "externally_managed", "model_availability": "closed_weights"}
-        info["inference_platform"] = {"claude": "anthropic"}.get(kind, kind)
-    return {**info, "additional_details": details}
+    elif kind in _CLOSED_MODELS:
+        details["deployment_type"] = "externally_managed"
+        details["model_availability"] = "closed_weights"
+        info["inference_platform"] = "anthropic" if kind == "claude" else kind
+    info["additional_details"] = details
+    return info
 
 
 def _developer(record: RunRecord) -> str:
+    """The part before the slash in a name such as ``acme/model-7b``; a path has no developer."""
     developer, slash, _ = record.model.strip("/").partition("/")
-    return developer if slash and not record.model.startswith("/") else "unknown"
+    if slash and not record.model.startswith("/"):
+        return developer
+    return "unknown"
 
 
 def _result(record: RunRecord, result: Result, generation: Mapping[str, Any]) -> dict[str, Any]:
@@ -166,81 +186,102 @@ def _result(record: RunRecord, result: Result, generation: Mapping[str, Any]) ->
     declared = metric_of(record, metric)
     config: dict[str, Any] = {
         "evaluation_description": f"{metric} of {record.task} ({record.label}), {group}",
-        "metric_id": metric if metric in _COMMON else f"lmassay.{record.task}.{metric}",
+        "metric_id": metric if metric in _COMMON_METRICS else f"lmassay.{record.task}.{metric}",
         "metric_name": metric,
         "lower_is_better": declared.better != "higher",
     }
-    # A metric without bounds has no type: the schema would want bounds for it.
+    # A metric without bounds gets no type, because the schema requires bounds for every type.
     if declared.range is not None and declared.range[0] <= (result.value or 0.0) <= declared.range[1]:
         low, high = declared.range
         config |= {"score_type": "continuous", "min_score": low, "max_score": high}
     if declared.better == "zero":
         config["additional_details"] = {"ideal": "0"}
     counts = {"n": str(result.n), "n_error": str(result.n_error), "n_unscored": str(result.n_unscored)}
-    counts |= {f"n_{name}": str(count) for name, count in result.clusters.items()}
+    for name, count in result.clusters.items():
+        counts[f"n_{name}"] = str(count)
     counts |= _unfinished(record)
-    details: dict[str, Any] = {"score": result.value, "details": counts, "uncertainty": {"num_samples": result.n}}
+    uncertainty: dict[str, Any] = {"num_samples": result.n}
     if result.low is not None and result.high is not None:
-        details["uncertainty"]["confidence_interval"] = {
+        uncertainty["confidence_interval"] = {
             "lower": result.low,
             "upper": result.high,
             "confidence_level": float(record.config.get("confidence", 0.95)),
             "method": result.method or record.depends_on.get("ci", "see the signature"),
         }
-    name = f"{record.task}.{_part(record.label)}"
+    name = f"{record.task}.{_path_part(record.label)}"
     return {
         "evaluation_result_id": result_id(result),
         "evaluation_name": name if group == "overall" else f"{name}.{group}",
-        "source_data": _data(record),
+        "source_data": _source_data(record),
         "evaluation_timestamp": record.finished or record.created,
         "metric_config": config,
-        "score_details": details,
+        "score_details": {"score": result.value, "details": counts, "uncertainty": uncertainty},
         "generation_config": dict(generation),
     }
 
 
-def _data(record: RunRecord) -> dict[str, Any]:
-    """The data are known to us by what they hash to, not by where they were published."""
+def _source_data(record: RunRecord) -> dict[str, Any]:
+    """The data by their digests: a run does not know where they were published."""
     signature: Mapping[str, str] = record.depends_on
-    known = {name: signature[name] for name in ("data", "src", "ref", "prompt", "attack") if name in signature}
-    version = {"source_version": known["data"]} if "data" in known else {}
-    return {"dataset_name": record.label, "source_type": "other", **version, "additional_details": known}
+    digests = {name: signature[name] for name in ("data", "src", "ref", "prompt", "attack") if name in signature}
+    source: dict[str, Any] = {"dataset_name": record.label, "source_type": "other"}
+    if "data" in digests:
+        source["source_version"] = digests["data"]
+    source["additional_details"] = digests
+    return source
 
 
-def _generation(store: Store, record: RunRecord) -> dict[str, Any]:
-    command = record.provenance.command
-    arguments: dict[str, Any] = {"execution_command": shlex.join(["lmassay", *command])}
-    for _, asked in store.requests_and_responses(record.id):
-        first = next((request for request, _ in asked if request["verb"] == "generate"), None)
-        if first is not None:
-            arguments |= {"temperature": float(first.get("temperature", 0.0)), "max_tokens": int(first["max_tokens"])}
-        break
+def _generation_config(store: Store, record: RunRecord) -> dict[str, Any]:
+    """How answers were generated: the command, and the options of the first request that generated text."""
+    arguments: dict[str, Any] = {"execution_command": shlex.join(["lmassay", *record.provenance.command])}
+    for request in _first_requests(store, record):
+        if request["verb"] == "generate":
+            arguments["temperature"] = float(request.get("temperature", 0.0))
+            arguments["max_tokens"] = int(request["max_tokens"])
+            break
     details = {"seed": str(record.config.get("seed", 0)), "limit": str(record.config.get("limit"))}
     return {"generation_args": arguments, "additional_details": details}
 
 
-def _judged_by_example(store: Store, record: RunRecord, results: Sequence[Result]) -> list[tuple[Result, bool]]:
-    """Overall results that are shares of right and wrong examples, with which of both is good."""
-    wanted = {result.metric: result for result in results if result.group == "overall"}
-    headline = record.design.headline or list(wanted)
-    found: dict[str, bool] = {}
+def _first_requests(store: Store, record: RunRecord) -> list[Mapping[str, Any]]:
+    """The requests about the first example; all examples have the same options."""
+    for _, exchanges in store.requests_and_responses(record.id):
+        return [request for request, _ in exchanges]
+    return []
+
+
+# --- instances: what was put in, what came out, how the answer was read -----------------------------------------------
+
+
+Exchanges = Sequence[tuple[Mapping[str, Any], Response]]
+Instance = dict[str, Any]
+# Details of a score that contain the answer in the model's own words.
+_ANSWER_DETAILS = ("raw", "answer", "adv_out", "out")
+# Details of a score that contain the answer as the task read it.
+_EXTRACTED_DETAILS = ("letter", "answer", "prediction")
+
+
+def _metrics_with_verdict(store: Store, record: RunRecord, results: Sequence[Result]) -> list[tuple[Result, bool]]:
+    """Overall results of metrics that judge each example right or wrong, with whether lower is better."""
+    overall = {result.metric: result for result in results if result.group == "overall"}
+    is_binary: dict[str, bool] = {}
     for row in store.score_rows(record.id):
         for metric, value in row.score.values.items():
-            found[metric] = found.get(metric, True) and value in (0.0, 1.0)
-    # What is called an accuracy may still be a degree in data of somebody's own: then no example is right or wrong.
+            is_binary[metric] = is_binary.get(metric, True) and value in (0.0, 1.0)
+    # In a user's data, an "accuracy" may still be graded; then no example is right or wrong.
     judged: list[tuple[Result, bool]] = []
-    for metric in headline:
+    for metric in record.design.headline or list(overall):
         declared = metric_of(record, metric)
-        if metric in wanted and declared.verdict and found.get(metric):
-            judged.append((wanted[metric], declared.better != "higher"))
+        if metric in overall and declared.verdict and is_binary.get(metric):
+            judged.append((overall[metric], declared.better != "higher"))
     return judged
 
 
-def _instances(store: Store, record: RunRecord, judged: Sequence[tuple[Result, bool]]) -> Iterator[dict[str, Any]]:
-    for row, (_, asked) in zip(store.rows(record.id), store.requests_and_responses(record.id), strict=True):
+def _instances(store: Store, record: RunRecord, judged: Sequence[tuple[Result, bool]]) -> Iterator[Instance]:
+    for row, (_, exchanges) in zip(store.rows(record.id), store.requests_and_responses(record.id), strict=True):
         if row.state != "scored":
             continue
-        instance: Instance = instance_of(record, row, asked)
+        instance = instance_of(record, row, exchanges)
         for result, lower_is_better in judged:
             score = row.score.values.get(result.metric)
             if score is None:
@@ -249,67 +290,76 @@ def _instances(store: Store, record: RunRecord, judged: Sequence[tuple[Result, b
                 "schema_version": SCHEMA_VERSION,
                 "evaluation_id": evaluation_id(record),
                 "model_id": record.model,
-                "evaluation_name": f"{record.task}.{_part(record.label)}",
+                "evaluation_name": f"{record.task}.{_path_part(record.label)}",
                 "evaluation_result_id": result_id(result),
                 **instance,
                 "evaluation": {"score": score, "is_correct": (score == 1.0) != lower_is_better},
             }
 
 
-def _part(text: str) -> str:
-    """A name that any file system takes."""
+def _path_part(text: str) -> str:
+    """A name that any file system accepts."""
     plain = re.sub(r"[^A-Za-z0-9._-]+", "-", text).strip(".-")[:80]
-    return plain if plain and plain.lower() != "data" else f"x-{plain}"
+    # The data store keeps "data" for its top folder.
+    if not plain or plain.lower() == "data":
+        return f"x-{plain}"
+    return plain
 
 
-# --- instances: what was put in, what came out, how the answer was read -----------------------------------------------
-
-
-Asked = Sequence[tuple[Mapping[str, Any], Response]]
-Instance = dict[str, Any]
-# Details of our tasks that hold the answer in the model's own words.
-_ANSWERS = ("raw", "answer", "adv_out", "out")
-_READ = ("letter", "answer", "prediction")
-
-
-def instance_of(record: RunRecord, row: Row, asked: Asked) -> Instance:
-    """All of an instance but who, which evaluation and which verdict."""
-    own = export_of(record).instance
-    made = (None if own is None else own(row)) or _general(record.task, row, asked)
-    put_in = made["input"]
-    text = json.dumps({"raw": put_in["raw"], "reference": put_in["reference"]}, sort_keys=True, separators=(",", ":"))
+def instance_of(record: RunRecord, row: Row, exchanges: Exchanges) -> Instance:
+    """The instance of an example: input, output and attribution, without model, evaluation and verdict."""
+    make_instance = export_of(record).instance
+    parts = None if make_instance is None else make_instance(row)
+    if not parts:
+        parts = _general_instance(record.task, row, exchanges)
+    # The schema defines the hash over input and reference.
+    hashed = {"raw": parts["input"]["raw"], "reference": parts["input"]["reference"]}
+    text = json.dumps(hashed, sort_keys=True, separators=(",", ":"))
     return {
         "sample_id": row.example.id,
         "sample_hash": hashlib.sha256(text.encode("utf-8")).hexdigest(),
         "interaction_type": "single_turn",
-        **made,
+        **parts,
         "metadata": {str(name): str(label) for name, label in row.example.groups.items()},
     }
 
 
-def _general(task: str, row: Row, asked: Asked) -> Instance:
+def _general_instance(task: str, row: Row, exchanges: Exchanges) -> Instance:
     details = row.score.details
-    prompts = [text for request, _ in asked if (text := _prompt(request))]
-    outputs = [_answer(response) for _, response in asked] or [
-        _text(details[name]) for name in _ANSWERS if details.get(name) is not None
-    ]
-    read = next((_text(details[name]) for name in _READ if details.get(name) is not None), "")
-    choices = row.example.inputs.get("choices")
-    put_in: dict[str, Any] = {
-        "raw": "\n\n".join(dict.fromkeys(prompts)) or _text(dict(row.example.inputs)),
-        "reference": [] if row.example.reference is None else [_text(row.example.reference)],
+    prompts: dict[str, None] = {}
+    outputs = []
+    for request, response in exchanges:
+        prompt = _prompt(request)
+        if prompt:
+            prompts[prompt] = None
+        outputs.append(_answer(response))
+    if not outputs:
+        # Answers that came from a file have no request.
+        outputs = [_text(details[name]) for name in _ANSWER_DETAILS if details.get(name) is not None]
+    extracted = ""
+    for name in _EXTRACTED_DETAILS:
+        if details.get(name) is not None:
+            extracted = _text(details[name])
+            break
+    if not extracted and outputs:
+        extracted = outputs[-1]
+    reference = row.example.reference
+    instance_input: dict[str, Any] = {
+        "raw": "\n\n".join(prompts) or _text(dict(row.example.inputs)),
+        "reference": [] if reference is None else [_text(reference)],
     }
+    choices = row.example.inputs.get("choices")
     if isinstance(choices, list):
-        put_in["choices"] = [_text(choice) for choice in choices]
+        instance_input["choices"] = [_text(choice) for choice in choices]
     return {
-        "input": put_in,
+        "input": instance_input,
         "output": {"raw": outputs},
-        "answer_attribution": [attribution(read or (outputs[-1] if outputs else ""), f"lmassay's task {task}")],
+        "answer_attribution": [attribution(extracted, f"lmassay's task {task}")],
     }
 
 
 def attribution(value: str, method: str) -> dict[str, Any]:
-    """How the value that counts was read from the output."""
+    """How the value that counts was extracted from the output."""
     return {
         "turn_idx": 0,
         "source": "output.raw",
@@ -320,10 +370,10 @@ def attribution(value: str, method: str) -> dict[str, Any]:
 
 
 def _prompt(request: Mapping[str, Any]) -> str:
-    turns = request.get("messages") or ()
-    return "\n".join(f"{role}: {text}" for role, text in turns) or str(
-        request.get("prompt") or request.get("context") or ""
-    )
+    messages = request.get("messages") or ()
+    if messages:
+        return "\n".join(f"{role}: {text}" for role, text in messages)
+    return str(request.get("prompt") or request.get("context") or "")
 
 
 def _answer(response: Response) -> str:
@@ -334,4 +384,6 @@ def _answer(response: Response) -> str:
 
 
 def _text(value: Any) -> str:
-    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, sort_keys=True, default=str)
+    if isinstance(value, str):
+        return value
+    return json.dumps(value, ensure_ascii=False, sort_keys=True, default=str)

@@ -1,4 +1,4 @@
-"""How the runs of a task are written in the formats of other tools, where the general form is not enough."""
+"""How an evaluation writes its runs in the formats of other tools, if the general form is not enough."""
 
 from __future__ import annotations
 
@@ -16,25 +16,26 @@ LogDocument = tuple[str, dict[str, Any], str]
 
 @dataclass(frozen=True, slots=True)
 class Export:
-    """What a task knows better than the general form. Members that are None get the general form."""
+    """How the examples of a task are exported. Members that are None get the general form."""
 
     has_logs: bool = True
-    """False for a task whose requests have no place in a log of lm-evaluation-harness."""
+    """False for a task whose requests do not fit into a log of lm-evaluation-harness."""
     log_document: Callable[[Row], LogDocument] | None = None
     """The log, document and target of an example."""
     log_sample: Callable[[Row], dict[str, Any] | None] | None = None
-    """What was asked and answered about an example, with its metrics; None if the row does not say."""
+    """The requests, answers and metrics of an example; None if the row does not contain them."""
     instance: Callable[[Row], dict[str, Any] | None] | None = None
-    """Input, output and attribution of an example for Every Eval Ever; None where the general form will do."""
+    """Input, output and attribution of an example for Every Eval Ever; None for the general form."""
 
 
 def export_of(record: RunRecord) -> Export:
     """How the runs of this run's task are exported."""
-    evaluation, make = evaluation_of(record), view_of(record).export
-    if evaluation is None or make is None:
+    evaluation = evaluation_of(record)
+    make_export = view_of(record).export
+    if evaluation is None or make_export is None:
         return Export()
-    export = call_hook(evaluation, "export", make, reads=instance_of(Export), otherwise=Export)
-    # A file that is half in one form and half in another would be of no use: a function that fails ends the export.
+    export = call_hook(evaluation, "export", make_export, reads=instance_of(Export), otherwise=Export)
+    # A file with some examples in the general form would be useless, so a function that fails ends the export.
     return replace(
         export,
         log_document=with_named_errors(evaluation, "export.log_document", export.log_document),

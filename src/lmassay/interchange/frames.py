@@ -1,12 +1,12 @@
-"""Runs as data frames of pandas or polars, both optional: the same columns either way.
+"""Runs as pandas or polars data frames; both libraries are optional and give the same columns.
 
-A column holds numbers, or truth values, or texts, never a mixture: what is neither is written as JSON.
+A column contains only numbers, only truth values or only texts; any other value is written as JSON.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Literal
 
 from lmassay.errors import MissingExtra, UserError
@@ -14,29 +14,26 @@ from lmassay.storage.store import Store
 from lmassay.types import Response, Row, RunRecord
 
 Library = Literal["pandas", "polars"]
-_FIRST = ("id", "state")
-_LAST = ("reference", "answer", "unscored", "error")
-_RESULT = ("metric", "group", "value", "low", "high", "n", "n_error", "n_unscored", "method", "clusters")
+_FIRST_COLUMNS = ("id", "state")
+_LAST_COLUMNS = ("reference", "answer", "unscored", "error")
+_RUN_COLUMNS = ("run", "task", "label", "model", "status")
+_RESULT_COLUMNS = ("metric", "group", "value", "low", "high", "n", "n_error", "n_unscored", "method", "clusters")
+# The columns between the first and the last ones, by the beginning of their names.
+_PREFIXES = ("score", "group", "input")
 
 
 def example_columns(store: Store, run: str) -> dict[str, list[Any]]:
-    """One row an example: ``id``, ``state``, ``score.*``, ``group.*``, ``input.*``, reference, answer, error."""
-    pairs = zip(store.rows(run), store.requests_and_responses(run), strict=True)
-    return _columns((_flat(row, asked) for row, (_, asked) in pairs), _FIRST, _LAST)
+    """One row per example: ``id``, ``state``, ``score.*``, ``group.*``, ``input.*``, reference, answer, error."""
+    return _columns(_example_rows(store, run), _FIRST_COLUMNS, _LAST_COLUMNS)
 
 
 def result_columns(records: Iterable[RunRecord]) -> dict[str, list[Any]]:
-    """One row a result of each run: which run, task and model, then the number with what it rests on."""
-    rows = (
-        {"run": r.id, "task": r.task, "label": r.label, "model": r.model, "status": r.status, **result.as_dict()}
-        for r in records
-        for result in r.results
-    )
-    return _columns(rows, ("run", "task", "label", "model", "status", *_RESULT), ())
+    """One row per result: run, task and model, then the number with its interval and counts."""
+    return _columns(_result_rows(records), (*_RUN_COLUMNS, *_RESULT_COLUMNS), ())
 
 
 def frame(columns: Mapping[str, Sequence[Any]], library: Library) -> Any:
-    """The columns as a ``DataFrame`` of the library; one that is not installed is named with the pip command."""
+    """The columns as a ``DataFrame``; if the library is not installed, the error names the pip command."""
     if library == "pandas":
         try:
             import pandas
@@ -44,7 +41,7 @@ def frame(columns: Mapping[str, Sequence[Any]], library: Library) -> Any:
             raise MissingExtra("a pandas data frame", "tables") from error
         return pandas.DataFrame(dict(columns))
     if library != "polars":
-        raise UserError(f"there is no library '{library}' for data frames; known: pandas, polars")
+        raise UserError(f"there is no library '{library}' for data frames; use pandas or polars")
     try:
         import polars
     except ModuleNotFoundError as error:
@@ -52,39 +49,67 @@ def frame(columns: Mapping[str, Sequence[Any]], library: Library) -> Any:
     return polars.DataFrame(dict(columns), strict=False, infer_schema_length=None)
 
 
-def _flat(row: Row, asked: Sequence[tuple[Mapping[str, Any], Response]]) -> dict[str, Any]:
+def _result_rows(records: Iterable[RunRecord]) -> Iterator[dict[str, Any]]:
+    for record in records:
+        run = {
+            "run": record.id,
+            "task": record.task,
+            "label": record.label,
+            "model": record.model,
+            "status": record.status,
+        }
+        for result in record.results:
+            yield {**run, **result.as_dict()}
+
+
+def _example_rows(store: Store, run: str) -> Iterator[dict[str, Any]]:
+    for row, (_, exchanges) in zip(store.rows(run), store.requests_and_responses(run), strict=True):
+        yield _flat(row, exchanges)
+
+
+def _flat(row: Row, exchanges: Sequence[tuple[Mapping[str, Any], Response]]) -> dict[str, Any]:
     example, score = row.example, row.score
-    texts = [response.answer for _, response in asked if isinstance(response.answer, str)]
-    answer: Any = texts[0] if len(texts) == 1 else texts or score.details.get("raw", score.details.get("answer"))
-    return {
-        "id": example.id,
-        "state": row.state,
-        **{f"score.{name}": float(value) for name, value in score.values.items()},
-        **{f"group.{name}": str(label) for name, label in example.groups.items()},
-        **{f"input.{name}": value for name, value in example.inputs.items()},
-        "reference": example.reference,
-        "answer": answer,
-        "unscored": dict(score.unscored) or None,
-        "error": row.error,
-    }
+    flat: dict[str, Any] = {"id": example.id, "state": row.state}
+    for name, value in score.values.items():
+        flat[f"score.{name}"] = float(value)
+    for name, label in example.groups.items():
+        flat[f"group.{name}"] = str(label)
+    for name, value in example.inputs.items():
+        flat[f"input.{name}"] = value
+    flat["reference"] = example.reference
+    flat["answer"] = _answer(row, exchanges)
+    flat["unscored"] = dict(score.unscored) or None
+    flat["error"] = row.error
+    return flat
+
+
+def _answer(row: Row, exchanges: Sequence[tuple[Mapping[str, Any], Response]]) -> Any:
+    """The text that the model wrote, or a list of several; without texts, the answer among the details of the score."""
+    texts = [response.answer for _, response in exchanges if isinstance(response.answer, str)]
+    if len(texts) == 1:
+        return texts[0]
+    if texts:
+        return texts
+    details = row.score.details
+    return details.get("raw", details.get("answer"))
 
 
 def _columns(rows: Iterable[Mapping[str, Any]], first: Sequence[str], last: Sequence[str]) -> dict[str, list[Any]]:
-    found: dict[str, list[Any]] = {name: [] for name in (*first, *last)}
+    columns: dict[str, list[Any]] = {name: [] for name in (*first, *last)}
     count = 0
-    for count, row in enumerate(rows, 1):
+    for row in rows:
         for name, value in row.items():
-            found.setdefault(name, []).extend([None] * (count - 1 - len(found.get(name, ()))))
-            found[name].append(value)
-    for values in found.values():
-        values.extend([None] * (count - len(values)))
-    middle = sorted((name for name in found if name not in first and name not in last), key=_kind)
-    return {name: _uniform(found[name]) for name in (*first, *middle, *last)}
-
-
-def _kind(name: str) -> int:
-    """Scores before groups before inputs, each in the order in which they came."""
-    return ("score", "group", "input").index(name.partition(".")[0])
+            column = columns.setdefault(name, [])
+            # Earlier rows that lack this value.
+            column.extend([None] * (count - len(column)))
+            column.append(value)
+        count += 1
+    for column in columns.values():
+        column.extend([None] * (count - len(column)))
+    middle = [name for name in columns if name not in first and name not in last]
+    # Scores before groups before inputs; the sort is stable, so each keeps the order of its first appearance.
+    middle.sort(key=lambda name: _PREFIXES.index(name.partition(".")[0]))
+    return {name: _uniform(columns[name]) for name in (*first, *middle, *last)}
 
 
 def _uniform(values: Sequence[Any]) -> list[Any]:
@@ -97,9 +122,5 @@ def _uniform(values: Sequence[Any]) -> list[Any]:
     column: list[Any] = []
     for value in values:
         is_text = value is None or isinstance(value, str)
-        column.append(value if is_text else _json(value))
+        column.append(value if is_text else json.dumps(value, ensure_ascii=False))
     return column
-
-
-def _json(value: Any) -> str:
-    return json.dumps(value, ensure_ascii=False)

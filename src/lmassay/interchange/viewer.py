@@ -1,7 +1,7 @@
-"""A results folder in Datasette: tables, facets and ready-made queries in the browser, on this machine alone.
+"""A results folder in Datasette: tables, facets and prepared queries in the browser, on this machine only.
 
-Datasette opens the file read-only. What is added here: plug-ins that happen to be installed are not loaded, the file is
-not handed out, and requests that were meant for another host are refused, so that no page elsewhere can read along.
+Datasette opens the file read-only. This module also keeps installed plug-ins from being loaded, does not offer the file
+for download, and refuses requests for another host name, so that no web page elsewhere can read the results.
 """
 
 from __future__ import annotations
@@ -20,20 +20,20 @@ from lmassay.storage.store import STORE_FILE, Store
 
 _METADATA = Path(__file__).with_name("datasette.yaml")
 _SETTINGS = {"allow_download": False, "sql_time_limit_ms": 5000, "default_page_size": 50}
-_HTTP = 80
-_NAMES = ("localhost", "127.0.0.1", "[::1]")
+_HTTP_PORT = 80
+_LOCAL_NAMES = ("localhost", "127.0.0.1", "[::1]")
 
 Scope = dict[str, Any]
 App = Callable[[Scope, Any, Any], Awaitable[None]]
 
 
 class Viewer:
-    """A server that listens on its port; requests wait until it is run."""
+    """A server that listens on its port from the start; it answers requests once ``run`` is called."""
 
     def __init__(self, folder: Path, host: str = "127.0.0.1", port: int = 0) -> None:
         _require_loopback(host)
+        # Raises an error unless the folder is a results folder.
         with Store(folder):
-            # It is there, and it is ours.
             pass
         app = _application(folder)
         family = socket.AF_INET6 if ":" in host else socket.AF_INET
@@ -41,7 +41,7 @@ class Viewer:
             self._socket = socket.create_server((host, port), family=family)
         except OSError as error:
             raise StoreError(
-                f"port {port} of {host} cannot be had ({error.strerror}); give another with --port"
+                f"cannot use port {port} of {host} ({error.strerror}); choose another with --port"
             ) from error
         self.port: int = self._socket.getsockname()[1]
         self.url = f"http://{_in_url(host)}:{self.port}/{Path(STORE_FILE).stem}"
@@ -56,19 +56,19 @@ class Viewer:
 
 
 def _application(folder: Path) -> App:
-    # Read when datasette is imported: an empty list loads no installed plug-in.
+    # Datasette reads this when it is imported; an empty list loads no installed plug-in.
     os.environ["DATASETTE_LOAD_PLUGINS"] = ""
     try:
         from datasette.app import Datasette
     except ModuleNotFoundError as error:
         raise MissingExtra("lmassay view", "view") from error
-    # To be imported after the application, which loads it as one of its own plug-ins.
+    # Imported after the application, which loads it as one of its own plug-ins.
     from datasette import handle_exception
 
-    # A slip in a user's query is shown on the page; the terminal need not fill with a traceback and all variables.
+    # An error in a user's query is shown on the page; without this, the terminal fills with a traceback.
     handle_exception.rich = None
     file = [str((folder / STORE_FILE).resolve())]
-    # Where nothing can be written beside the file, SQLite must be told that nobody else does either.
+    # In a read-only folder SQLite cannot create its lock files, so it must know that nobody writes to the file.
     kind = "files" if os.access(folder, os.W_OK) else "immutables"
     metadata = yaml.safe_load(_METADATA.read_text(encoding="utf-8"))
     app: App = Datasette(**{"files": [], kind: file}, metadata=metadata, settings=_SETTINGS).app()
@@ -76,36 +76,42 @@ def _application(folder: Path) -> App:
 
 
 def _only_for_here(app: App, host: str, port: int) -> App:
-    """Refuse what is not reading, and requests whose Host is a name that somebody else pointed at this machine."""
-    # A browser leaves the port out of what it asks for where it is http's own.
-    names = (*_NAMES, _in_url(host))
-    known = {f"{name}:{port}".encode() for name in names} | ({n.encode() for n in names} if port == _HTTP else set())
+    """Refuse requests that are not for reading, and those for another host name.
+
+    Somebody else could point a name of theirs at this machine, so that their page may read the answers (DNS rebinding).
+    """
+    names = (*_LOCAL_NAMES, _in_url(host))
+    allowed_hosts = {f"{name}:{port}".encode() for name in names}
+    if port == _HTTP_PORT:
+        # Browsers leave out the default port of http.
+        allowed_hosts |= {name.encode() for name in names}
 
     async def guarded(scope: Scope, receive: Any, send: Any) -> None:
-        if scope["type"] == "http" and dict(scope["headers"]).get(b"host") not in known:
-            await _refuse(send, 421, f"this server answers on {_in_url(host)} and localhost only")
-        elif scope["type"] == "http" and scope["method"] not in ("GET", "HEAD"):
-            await _refuse(send, 405, "this server only shows; nothing can be written")
+        is_http = scope["type"] == "http"
+        if is_http and dict(scope["headers"]).get(b"host") not in allowed_hosts:
+            await _refuse(send, 421, f"this server answers only on {_in_url(host)} and localhost")
+        elif is_http and scope["method"] not in ("GET", "HEAD"):
+            await _refuse(send, 405, "this server is read-only")
         else:
             await app(scope, receive, send)
 
     return guarded
 
 
-async def _refuse(send: Any, status: int, why: str) -> None:
+async def _refuse(send: Any, status: int, reason: str) -> None:
     await send({"type": "http.response.start", "status": status, "headers": [(b"content-type", b"text/plain")]})
-    await send({"type": "http.response.body", "body": f"{why}\n".encode()})
+    await send({"type": "http.response.body", "body": f"{reason}\n".encode()})
 
 
 def _require_loopback(host: str) -> None:
     try:
-        inside = host == "localhost" or ipaddress.ip_address(host).is_loopback
+        is_loopback = host == "localhost" or ipaddress.ip_address(host).is_loopback
     except ValueError:
-        inside = False
-    if not inside:
+        is_loopback = False
+    if not is_loopback:
         raise UserError(
-            f"--host {host}: results are shown on this machine only (127.0.0.1); to look from another, use a tunnel, "
-            "e.g. ssh -L 8001:127.0.0.1:8001"
+            f"--host {host}: results are shown on this machine only (127.0.0.1); to view them from another machine, "
+            "use a tunnel, e.g. ssh -L 8001:127.0.0.1:8001"
         )
 
 

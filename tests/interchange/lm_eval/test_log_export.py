@@ -124,7 +124,7 @@ def test_a_run_of_an_earlier_version_that_kept_no_questions_is_told_so(tmp_path)
     run = generated_run(tmp_path)
     with closing(sqlite3.connect(run.folder / "lmassay.sqlite")) as database, database:
         database.execute("DELETE FROM asked")
-    with pytest.raises(UserError, match="or an earlier lmassay made it, and then it must be run again"):
+    with pytest.raises(UserError, match="or an earlier version of lmassay made the run; then run it again"):
         exported(run, tmp_path / "out")
 
 

@@ -104,7 +104,7 @@ def test_totals_that_leave_out_an_example_of_the_log_are_refused(tmp_path, make)
     document = json.loads(results.read_text(encoding="utf-8"))
     document["lmassay"]["left_out"][0]["id"] = lines(log)[0]["lmassay"]["id"]
     results.write_text(json.dumps(document), encoding="utf-8")
-    with pytest.raises(DataError, match=r"is in a log, and among those that results_.*json says are in none"):
+    with pytest.raises(DataError, match=r"is in a log, but results_.*json lists it among those that are not"):
         taken_in([log, results], tmp_path / "back")
 
 
@@ -122,7 +122,7 @@ def test_a_sample_that_is_not_of_the_cluster_it_names_is_refused(tmp_path):
     rows = lines(log)
     del rows[2]["lmassay"]["groups"]["template"]
     log.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
-    with pytest.raises(DataError, match="line 3: the cluster 'template' is no group of this sample"):
+    with pytest.raises(DataError, match="line 3: the cluster 'template' is not a group of this sample"):
         taken_in([log, results], tmp_path / "back")
 
 
@@ -167,7 +167,7 @@ def test_a_run_that_was_broken_off_does_not_come_back_as_done(tmp_path, make):
         store.set_status(run.id, "stopped", "the budget is used up")
     record, back = taken_in(exported(run, tmp_path / "out"), tmp_path / "back")
     assert record.status == "stopped"
-    assert "the run that was logged is stopped (the budget is used up)" in record.note
+    assert "the logged run is stopped (the budget is used up)" in record.note
     assert {i for i, row in back.items() if row.state == "scored"} == scored
     assert len(back) == len(rows_of(run))
 
@@ -191,7 +191,7 @@ def test_a_log_of_ours_without_its_totals_says_that_more_is_not_known(tmp_path):
     results.unlink()
     record, _ = taken_in([log], tmp_path / "back", model="m")
     assert record.design.cluster == "template"
-    assert any("whether the run was whole is not known" in note for note in record.provenance.notes)
+    assert any("it is not known whether the run was complete" in note for note in record.provenance.notes)
 
 
 def test_two_imported_runs_differ_in_what_the_runs_themselves_did(tmp_path):
@@ -209,7 +209,7 @@ def test_two_imported_runs_differ_in_what_the_runs_themselves_did(tmp_path):
         ({"left_out": [{"id": 3}]}, "lmassay.left_out.0"),
         ({"combinations": {"a": {"terms": {"b": "much"}}}}, "lmassay.combinations.a.terms.b"),
         ({"combinations": {"a": {"terms": {"b": float("nan")}}}}, "lmassay"),
-        ({"combinations": {"a": {"terms": {}}}}, "lmassay: a metric is put together from nothing"),
+        ({"combinations": {"a": {"terms": {}}}}, "lmassay: the combined metric a has no terms"),
         ({"headline": "accuracy"}, "lmassay.headline"),
         ({"note": "\ud800"}, "lmassay"),
     ],

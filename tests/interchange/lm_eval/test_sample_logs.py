@@ -26,7 +26,7 @@ def test_a_real_log_is_read_whole_and_in_order():
     assert (found.task, found.filter, len(found.samples)) == (PAIRS, "none", 8)
     assert [sample.doc_id for sample in found.samples] == list(range(8))
     first = found.samples[0]
-    assert first.asked[0] == ["", " The author laughs."]
+    assert first.requests[0] == ["", " The author laughs."]
     assert first.log_likelihoods() == [float(pair[0]) for pair in samples(PAIRS)[0]["filtered_resps"]]
     assert first.texts() is None
     assert first.metrics == {"acc": samples(PAIRS)[0]["acc"]}
@@ -47,7 +47,7 @@ def test_arguments_as_lists_and_samples_without_a_list_of_metrics_are_read_too(t
         row["arguments"] = [list(request.values()) for request in row["arguments"].values()]
         del row["metrics"], row["filter"]
     found = read_log(write_log(tmp_path, rows))
-    assert found.samples[0].asked == read_log(log(PAIRS)).samples[0].asked
+    assert found.samples[0].requests == read_log(log(PAIRS)).samples[0].requests
     assert list(found.samples[0].metrics) == ["acc"]
 
 
@@ -64,7 +64,7 @@ def test_a_missing_field_is_named_with_its_line(tmp_path, name):
 
 def test_a_line_that_is_cut_off_is_named(tmp_path):
     rows = [json.dumps(row) for row in samples(PAIRS)]
-    with pytest.raises(DataError, match=r"line 8: this is no JSON .* was the log cut off"):
+    with pytest.raises(DataError, match=r"line 8: this is not JSON .* was the log cut off"):
         read_log(write_log(tmp_path, [*rows[:-1], rows[-1][:200]]))
 
 
@@ -81,7 +81,7 @@ def test_a_document_given_twice_is_refused_with_both_lines(tmp_path):
 
 
 def test_several_filters_must_be_chosen_from():
-    with pytest.raises(DataError, match=r"2 filters \(strict-match, flexible-extract\); choose with --filter"):
+    with pytest.raises(DataError, match=r"2 filters \(strict-match, flexible-extract\); choose one with --filter"):
         read_log(log("sums"))
     assert len(read_log(log("sums"), "strict-match").samples) == 3
     with pytest.raises(DataError, match="no filter 'loose'; it has strict-match, flexible-extract"):
@@ -98,11 +98,11 @@ def test_a_compressed_log_is_told_so(tmp_path):
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        (b"", "holds no samples"),
-        (b"\n\n", "holds no samples"),
+        (b"", "has no samples"),
+        (b"\n\n", "has no samples"),
         (b"[1, 2]\n", "line 1: a sample must be a JSON object"),
         (b'{"doc_id": "\xff"}\n', "line 1: byte 0xff is not UTF-8"),
-        (b"[" * 100_000 + b"\n", "line 1: this is no JSON"),
+        (b"[" * 100_000 + b"\n", "line 1: this is not JSON"),
     ],
     ids=["empty", "blank", "list", "latin", "deep"],
 )
@@ -145,7 +145,7 @@ def test_a_file_that_is_called_otherwise_needs_the_task_named(tmp_path):
 
 @pytest.mark.parametrize(
     ("content", "message"),
-    [("{", "this is no JSON"), ("[]", "the key 'results' is missing"), ('{"results": {"a": {}}}', "it has a")],
+    [("{", "this is not JSON"), ("[]", "the key 'results' is missing"), ('{"results": {"a": {}}}', "it has a")],
 )
 def test_totals_that_are_none_are_refused(tmp_path, content, message):
     path = tmp_path / "results_1.json"

@@ -53,7 +53,7 @@ class LoggedQuestions(Bias):
 
     @property
     def requests_each(self) -> int:  # type: ignore[override]  # as in the log
-        return max(len(sample.asked) for sample in self._log.samples)
+        return max(len(sample.requests) for sample in self._log.samples)
 
     def check(self) -> None:
         # Building the items checks them.
@@ -66,9 +66,9 @@ class LoggedQuestions(Bias):
         sample = self._samples_by_item[example.inputs["item"]]
         key = f"{sample.file}:{sample.line}"
         if sample.log_likelihoods() is None:
-            return [Generate(str(sample.asked[0][0]), location=SourceLocation("0", key))]
+            return [Generate(str(sample.requests[0][0]), location=SourceLocation("0", key))]
         requests: list[Request] = []
-        for number, request in enumerate(sample.asked):
+        for number, request in enumerate(sample.requests):
             requests.append(LogProbs(request[0], request[1], location=SourceLocation(str(number), key)))
         return requests
 
@@ -103,7 +103,7 @@ class LoggedQuestions(Bias):
         scores = [answer.answer.total for answer in answers if isinstance(answer.answer, Continuation)]
         # Several continuations stand for the unknown choice; its score is that of the best of them.
         best_scores: dict[int, float] = {}
-        for request, score in zip(sample.asked, scores, strict=True):
+        for request, score in zip(sample.requests, scores, strict=True):
             index = _choice_index(item, request[1])
             best_scores[index] = max(score, best_scores.get(index, score))
         winners = [index for index, score in best_scores.items() if score == max(scores)]
@@ -129,8 +129,8 @@ def _choice_index(item: BiasItem, continuation: str) -> int:
 def _is_answered(sample: LogSample) -> bool:
     if sample.log_likelihoods() is None:
         texts = sample.texts()
-        return texts is not None and len(texts) == 1 and bool(sample.asked and sample.asked[0])
-    continuations = {str(request[1]).strip() for request in sample.asked}
+        return texts is not None and len(texts) == 1 and bool(sample.requests and sample.requests[0])
+    continuations = {str(request[1]).strip() for request in sample.requests}
     compared = sum(str(sample.doc[name]).strip() in continuations for name in ("ans0", "ans1", "ans2"))
     # The unknown choice may be asked about in other words, the two people may not.
     return compared >= 2

@@ -1,6 +1,6 @@
-"""A sample log of lm-evaluation-harness as a run of ours: which of our tasks judges it, and whose answers it holds.
+"""Sample logs of lm-evaluation-harness as runs: the task that scores a log, and the model whose answers it contains.
 
-Both are plug-ins like any other, so that an imported run is planned, judged, stored and resumed like any other::
+Both are ordinary plug-ins, so an imported run is planned, scored, stored and resumed like any other::
 
     task:  {name: lm_eval, samples: [samples_blimp_x.jsonl]}
     model: {name: lm_eval, samples: [samples_blimp_x.jsonl], model: gpt2}
@@ -39,26 +39,39 @@ def logged_task(
     task: str = "",
     results: Path | None = None,
 ) -> Task:
-    """The task that judges logs: minimal pairs and BBQ's questions by ours, others by the metrics they hold."""
-    logs = _logs(samples, filter, task)
-    totals = [_totals(log, results) for log in logs]
-    imported = {"imported": "+".join(dict.fromkeys(_writer(found).replace(" ", "-") for found in totals))}
-    shots = dict.fromkeys(str(found.shots) for found in totals if found and found.shots is not None)
-    imported |= {"shots": "+".join(shots)} if shots else {}
-    notes = [_origin(log, found) for log, found in zip(logs, totals, strict=True)]
-    if any(log.samples[0].ours and found is None for log, found in zip(logs, totals, strict=True)):
-        notes.append("there is no results_*.json: whether the run was whole is not known, nor all of its metrics")
+    """The task that scores logs.
+
+    A task of lmassay scores minimal pairs and BBQ questions again; other logs keep the metrics that they contain.
+    """
+    logs = _read_logs(samples, filter, task)
+    totals_of_logs = [_read_totals(log, results) for log in logs]
+    notes = []
+    programs: dict[str, None] = {}
+    shots: dict[str, None] = {}
+    lacks_metadata = False
+    for log, totals in zip(logs, totals_of_logs, strict=True):
+        notes.append(_origin(log, totals))
+        programs[_program(totals).replace(" ", "-")] = None
+        if totals is not None and totals.shots is not None:
+            shots[str(totals.shots)] = None
+        # lmassay exported this log, but the file with the rest of the run is missing.
+        if log.samples[0].metadata and totals is None:
+            lacks_metadata = True
+    if lacks_metadata:
+        notes.append("results_*.json is missing, so it is not known whether the run was complete, nor all its metrics")
+    signature = {"imported": "+".join(programs)}
+    if shots:
+        signature["shots"] = "+".join(shots)
     reader = reader_for(logs)
     if reader is not None:
-        absent = UnloggedExamples([found.ours for found in totals if found])
-        return reader.task(logs, imported, notes, absent)
+        return reader.task(logs, signature, notes, _unlogged_examples(totals_of_logs))
     if len(logs) > 1:
-        raise DataError("only logs of minimal pairs are read together as one run; import the others one by one")
-    return LoggedMetrics(logs[0], imported, totals[0], notes)
+        raise DataError("only logs of minimal pairs can be one run together; import the others one by one")
+    return LoggedMetrics(logs[0], signature, totals_of_logs[0], notes)
 
 
 class LoggedModel(Model):
-    """Whoever was asked by the harness: its answers are looked up in the log, by file, line and request."""
+    """The model that the harness evaluated. Its answers are looked up in the log, by file, line and request."""
 
     name = "lm_eval"
     can = frozenset({"generate", "logprobs"})
@@ -72,91 +85,113 @@ class LoggedModel(Model):
         task: str = "",
         results: Path | None = None,
     ) -> None:
-        self._logs = _logs(samples, filter, task)
-        self._totals = [_totals(log, results) for log in self._logs]
-        named = list(dict.fromkeys(totals.model for totals in self._totals if totals and totals.model))
-        if not model and len(named) > 1:
-            raise DataError(f"the logs are of several models ({', '.join(named)}); import those of one at a time")
-        if not model and not named:
+        self._logs = _read_logs(samples, filter, task)
+        self._totals = [_read_totals(log, results) for log in self._logs]
+        models = list(dict.fromkeys(totals.model for totals in self._totals if totals and totals.model))
+        if not model and len(models) > 1:
+            raise DataError(f"the logs are of several models ({', '.join(models)}); import one model at a time")
+        if not model and not models:
             raise DataError(
-                f"{samples[0]}: there is no results_*.json beside it that tells which model was asked; "
-                "give --model NAME or --totals FILE"
+                f"{samples[0]}: no results_*.json next to it names the model; give --model NAME or --totals FILE"
             )
-        self.label = redact(model or named[0])
-        self._absent = UnloggedExamples([totals.ours for totals in self._totals if totals])
-        self._samples: dict[str, LogSample] = {f"{s.file}:{s.line}": s for log in self._logs for s in log.samples}
+        self.label = redact(model or models[0])
+        self._unlogged = _unlogged_examples(self._totals)
+        self._samples: dict[str, LogSample] = {}
+        for log in self._logs:
+            for sample in log.samples:
+                self._samples[f"{sample.file}:{sample.line}"] = sample
 
     def identity(self) -> Mapping[str, Any]:
-        known = next((totals for totals in self._totals if totals), None)
-        told = {} if known is None else {"source": known.source, **known.identity}
-        # Its answers are those of the files and of no other.
-        told["log"] = digest([log.sha256 for log in self._logs])[:8]
-        return {"name": self.name, "model": self.label, **{k: v for k, v in told.items() if v}}
+        """The model as the harness identified it, and the digest of the files that its answers come from."""
+        identity: dict[str, Any] = {"name": self.name, "model": self.label}
+        for totals in self._totals:
+            if totals is None:
+                continue
+            for name, value in {"source": totals.source, **totals.identity}.items():
+                if value:
+                    identity[name] = value
+            break
+        identity["log"] = digest([log.sha256 for log in self._logs])[:8]
+        return identity
 
     def logprobs(self, requests: Sequence[LogProbs]) -> Iterator[Response]:
+        """The log-likelihoods in the log."""
         for request in requests:
             if request.location and request.location.role == KEY:
-                yield self._unanswered(str(request.location.key))
+                yield self._unlogged_response(str(request.location.key))
                 continue
-            sample, number = self._answered(request.location)
-            found = sample.log_likelihoods()
-            if found is None:
+            sample, position = self._sample_at(request.location)
+            values = sample.log_likelihoods()
+            if values is None:
                 raise DataError(f"{sample.where}: there are no log-likelihoods")
-            # How many tokens it was is not told; those who need it ask the log.
-            yield Response(Continuation(found[number], (found[number],)))
+            # A log does not say how many tokens there were; a task that needs the number reads it from the log.
+            yield Response(Continuation(values[position], (values[position],)))
 
     def generate(self, requests: Sequence[Generate]) -> Iterator[Response]:
+        """The generated texts in the log."""
         for request in requests:
-            sample, number = self._answered(request.location)
+            sample, position = self._sample_at(request.location)
             texts = sample.texts()
             if texts is None:
                 raise DataError(f"{sample.where}: there is no generated text")
-            yield Response(texts[number]) if texts[number] else Response(finish="empty")
+            text = texts[position]
+            yield Response(text) if text else Response(finish="empty")
 
-    def _unanswered(self, name: str) -> Response:
-        if name == UNFINISHED:
-            # As where a budget was used up: what there is counts, but the run is not done.
-            raise BudgetReached(self._absent.ended)
-        return Response(error=self._absent.error(name))
+    def _unlogged_response(self, example_id: str) -> Response:
+        if example_id == UNFINISHED:
+            # As if a budget were used up: the results so far count, but the run is not done.
+            raise BudgetReached(self._unlogged.unfinished_reason)
+        return Response(error=self._unlogged.error(example_id))
 
-    def _answered(self, place: SourceLocation | None) -> tuple[LogSample, int]:
-        if place is None or str(place.key) not in self._samples:
-            raise DataError("this model answers what its logs were asked; use it with the task lm_eval")
-        return self._samples[str(place.key)], int(place.role)
+    def _sample_at(self, location: SourceLocation | None) -> tuple[LogSample, int]:
+        """The sample that a request is about, and the position of the request in it."""
+        if location is None or str(location.key) not in self._samples:
+            raise DataError("this model only answers the requests in its logs; use it with the task lm_eval")
+        return self._samples[str(location.key)], int(location.role)
 
 
 def configuration(
     samples: Sequence[Path], *, model: str = "", filter_name: str = "", task: str = "", results: Path | None = None
 ) -> RunConfig:
-    """The run that an import makes, as it could be written in a YAML file."""
-    where = {"samples": [str(path.resolve()) for path in samples], "filter": filter_name, "task": task}
-    where |= {"results": str(results.resolve())} if results else {}
-    told = {name: value for name, value in where.items() if value}
-    asked = {"model": model} if model else {}
+    """The configuration of an import, as it could be written in a YAML file."""
+    options: dict[str, Any] = {"samples": [str(path.resolve()) for path in samples]}
+    if filter_name:
+        options["filter"] = filter_name
+    if task:
+        options["task"] = task
+    if results:
+        options["results"] = str(results.resolve())
+    model_options = {**options, "model": model} if model else options
     return RunConfig(
-        name="import", task={"name": "lm_eval", **told}, model={"name": "lm_eval", **told, **asked}, base_dir=Path.cwd()
+        name="import",
+        task={"name": "lm_eval", **options},
+        model={"name": "lm_eval", **model_options},
+        base_dir=Path.cwd(),
     )
 
 
 def grouped(samples: Sequence[Path], filter_name: str = "", task: str = "") -> list[list[Path]]:
-    """Which logs make one run: all minimal pairs do, as constructions; every other log is a run of its own."""
-    paths = list(dict.fromkeys(path.resolve() for path in samples))
-    joined = [path for path in paths if _joins_others(read_log(path, filter_name, task))]
-    return [*([joined] if joined else []), *([path] for path in paths if path not in joined)]
+    """Group logs into runs: all logs of minimal pairs are one run, every other log is a run of its own."""
+    joined: list[Path] = []
+    separate: list[list[Path]] = []
+    for path in dict.fromkeys(path.resolve() for path in samples):
+        reader = reader_for([read_log(path, filter_name, task)])
+        if reader is not None and reader.joins:
+            joined.append(path)
+        else:
+            separate.append([path])
+    if joined:
+        return [joined, *separate]
+    return separate
 
 
-def _joins_others(log: SampleLog) -> bool:
-    reader = reader_for([log])
-    return reader is not None and reader.joins
-
-
-def _logs(samples: Sequence[Path], filter_name: str, task: str) -> list[SampleLog]:
+def _read_logs(samples: Sequence[Path], filter_name: str, task: str) -> list[SampleLog]:
     if not samples:
-        raise DataError("no log is given; name a samples_*.jsonl")
+        raise DataError("no log is given; name at least one samples_*.jsonl")
     return [read_log(path, filter_name, task) for path in samples]
 
 
-def _totals(log: SampleLog, results: Path | None) -> LogTotals | None:
+def _read_totals(log: SampleLog, results: Path | None) -> LogTotals | None:
     path = results or find_totals(log.path)
     if path is None:
         return None
@@ -165,13 +200,22 @@ def _totals(log: SampleLog, results: Path | None) -> LogTotals | None:
     return totals
 
 
-def _writer(totals: LogTotals | None) -> str:
-    """Which program wrote a log."""
-    if totals and totals.source == "lmassay":
+def _unlogged_examples(totals_of_logs: Sequence[LogTotals | None]) -> UnloggedExamples:
+    return UnloggedExamples([totals.metadata for totals in totals_of_logs if totals is not None])
+
+
+def _program(totals: LogTotals | None) -> str:
+    """The program that wrote a log, with its version."""
+    if totals is None:
+        return f"lm_eval {_UNKNOWN}"
+    if totals.source == "lmassay":
+        # "lmassay <version> in the format of <version>"
         return " ".join(totals.harness.split()[:2])
-    return f"lm_eval {(totals.harness if totals else '') or _UNKNOWN}"
+    return f"lm_eval {totals.harness or _UNKNOWN}"
 
 
 def _origin(log: SampleLog, totals: LogTotals | None) -> str:
-    version = f", task version {totals.task_version}" if totals and totals.task_version else ""
-    return f"imported from {log.path.name} (sha-256 {log.sha256}), written by {_writer(totals)}{version}"
+    text = f"imported from {log.path.name} (sha-256 {log.sha256}), written by {_program(totals)}"
+    if totals and totals.task_version:
+        text += f", task version {totals.task_version}"
+    return text

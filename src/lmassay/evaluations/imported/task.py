@@ -1,7 +1,7 @@
-"""A log of a task that we do not have: its own metrics, example by example, with our intervals.
+"""The task for a log that no other task can score: the log's own metrics, example by example, with our intervals.
 
-Runs of ours come back in this form, too, unless they are minimal pairs: their log says which examples belong together
-and how metrics are put together, so that numbers and intervals are those of the run.
+Exported runs of lmassay are restored by this task, too, except minimal pairs. Their log says which examples belong
+together and how metrics are combined, so numbers and intervals are those of the original run.
 """
 
 from __future__ import annotations
@@ -30,11 +30,12 @@ from lmassay.statistics.intervals import Settings
 from lmassay.statistics.table import ScoreTable
 from lmassay.types import Design, Example, Request, Response, Result, Score, digest
 
-_AGREES = 1e-6
+# Harness and lmassay may round differently; a larger difference means that the harness does not average.
+_SAME_TOTAL = 1e-6
 
 
 class LoggedMetrics(Task):
-    """Each example has the metrics that the harness gave it; a result is their mean, or what our run made of them."""
+    """Takes the metrics of each example from the log. A result is their mean, or combined as in the exported run."""
 
     name = "lm_eval"
     version = 1
@@ -43,94 +44,117 @@ class LoggedMetrics(Task):
     def __init__(
         self, log: SampleLog, imported: Mapping[str, str], totals: LogTotals | None = None, notes: Sequence[str] = ()
     ) -> None:
-        self._log, self._imported, self._totals, self._told = log, imported, totals, notes
-        self._ours = totals.ours if totals else RunMetadata()
-        self._absent = UnloggedExamples([self._ours])
+        self._log = log
+        self._imported = imported
+        self._totals = totals
+        self._import_notes = notes
+        self._metadata = totals.metadata if totals else RunMetadata()
+        self._unlogged = UnloggedExamples([self._metadata])
         self.label = log.task
 
     @property
-    def design(self) -> Design:  # type: ignore[override]  # the log says
-        headline = tuple(name for name in self._ours.headline if name in self._reported) or self._reported
-        clusters = (self._cluster,) if self._cluster else ()
-        return Design(clusters=clusters, headline=headline, combinations=self._ours.combinations)
+    def design(self) -> Design:  # type: ignore[override]  # the log determines it
+        """The design of the exported run; for a log of the harness, all metrics are the headline."""
+        headline = tuple(name for name in self._metadata.headline if name in self._reported)
+        return Design(
+            clusters=(self._cluster,) if self._cluster else (),
+            headline=headline or self._reported,
+            combinations=self._metadata.combinations,
+        )
 
     @cached_property
     def _cluster(self) -> str | None:
-        """What the samples name: examples that belong together do not count as so many."""
-        first = self._log.samples[0].ours.get("cluster")
+        """The group that clusters examples, which every sample of an exported run names."""
+        cluster = self._log.samples[0].metadata.get("cluster")
         for sample in self._log.samples:
-            name = sample.ours.get("cluster")
-            if name != first or (name is not None and not (isinstance(name, str) and name in _groups_of(sample))):
+            name = sample.metadata.get("cluster")
+            is_group = isinstance(name, str) and name in _groups_of(sample)
+            if name != cluster or (name is not None and not is_group):
                 raise DataError(
-                    f"{sample.where}: the cluster {shortened(name)} is no group of this sample, or not that of all"
+                    f"{sample.where}: the cluster {shortened(name)} is not a group of this sample, or differs from "
+                    "that of other samples"
                 )
-        return first
+        return cluster
 
     def check(self) -> None:
+        """Read every score, so that an unusable one is reported before the run starts."""
         if not self._reported:
             names = ", ".join(self._log.samples[0].metrics) or "none"
-            raise DataError(f"{self._log.path} has no metric that is one number an example (its metrics: {names})")
+            raise DataError(f"{self._log.path} has no metric with one number per example (its metrics: {names})")
         for sample in self._log.samples:
             self._scores(sample)
-        self._absent.require_apart(self._logged)
+        self._unlogged.require_apart(self._logged)
 
     def notes(self) -> list[str]:
-        told = [self._whose(), *self._told, *self._absent.notes(len(self._log.samples))]
-        if self._left_out:
-            told.append(f"left out, as they are not one number an example: {', '.join(self._left_out)}")
-        return [*told, *self._other_totals()]
+        """Where the numbers come from, and what the log does not contain."""
+        notes = [self._metrics_note(), *self._import_notes, *self._unlogged.notes(len(self._log.samples))]
+        if self._non_numeric:
+            names = ", ".join(self._non_numeric)
+            notes.append(f"left out, because they are not one number per example: {names}")
+        return [*notes, *self._differing_totals()]
 
     def size(self) -> int:
-        return len(self._log.samples) + len(self._absent)
+        """The number of examples in the run, including those that are not in the log."""
+        return len(self._log.samples) + len(self._unlogged)
 
     def examples(self) -> Iterator[Example]:
-        for name, sample in self._logged.items():
-            prompt = str(sample.asked[0][0]) if sample.asked and sample.asked[0] else ""
+        """The samples of the log, then the examples that are not in it."""
+        for example_id, sample in self._logged.items():
+            prompt = str(sample.requests[0][0]) if sample.requests and sample.requests[0] else ""
             inputs = {"prompt": prompt, "doc": sample.doc, "doc_id": sample.doc_id}
-            yield Example(name, inputs, sample.target, _groups_of(sample))
-        for left in self._absent:
-            yield Example(left.id, {"doc": left.doc}, left.target, left.groups)
-        yield from self._absent.last()
+            yield Example(example_id, inputs, sample.target, _groups_of(sample))
+        for unlogged in self._unlogged:
+            yield Example(unlogged.id, {"doc": unlogged.doc}, unlogged.target, unlogged.groups)
+        yield from self._unlogged.last()
 
     def requests(self, example: Example) -> Sequence[Request]:
-        """None about a sample: the log has judged already."""
-        return self._absent.requests(example.id) if example.id in self._absent else []
+        """No requests for a sample, whose metrics are in the log."""
+        if example.id in self._unlogged:
+            return self._unlogged.requests(example.id)
+        return []
 
     def score(self, examples: Sequence[Example], responses: Sequence[Sequence[Response]]) -> list[Score]:
-        return [
-            self._absent.score(example.id) if example.id in self._absent else self._judged(self._logged[example.id])
-            for example in examples
-        ]
+        """The metrics of each sample in the log."""
+        scores = []
+        for example in examples:
+            if example.id in self._unlogged:
+                scores.append(self._unlogged.score(example.id))
+                continue
+            sample = self._logged[example.id]
+            scores.append(Score(self._scores(sample), details={"answer": _answer(sample)}))
+        return scores
 
     def aggregate(self, table: ScoreTable, settings: Settings) -> list[Result]:
+        """One overall result per metric."""
         return [self._result(table, metric, settings) for metric in self._reported]
 
     def signature(self) -> Mapping[str, Any]:
-        """Documents and questions, not the answers: two models' runs must not differ in more than the model."""
-        samples = self._log.samples
-        known = {"data": digest([[s.doc, s.target] for s in samples])[:8], "prompt": requests_digest(samples)}
-        return {
-            "logged": self._log.task,
-            "filter": self._log.filter,
-            **(self._ours.depends_on or known),
-            **self._imported,
-        }
+        """Documents and requests without the answers, so that the runs of two models differ only in the model."""
+        parts = self._metadata.depends_on
+        if not parts:
+            documents = [[sample.doc, sample.target] for sample in self._log.samples]
+            parts = {"data": digest(documents)[:8], "prompt": requests_digest(self._log.samples)}
+        return {"logged": self._log.task, "filter": self._log.filter, **parts, **self._imported}
 
-    # --- inside -------------------------------------------------------------------------------------------------------
+    # --- details ------------------------------------------------------------------------------------------------------
 
     @cached_property
     def _logged(self) -> dict[str, LogSample]:
-        """Samples by an id that comes from task and document, so that two models' runs pair and two tasks' do not."""
-        task = self._log.task
-        return by_id(
-            (str(sample.ours.get("id") or digest(task, sample.doc)[:16]), sample.doc_id, sample)
-            for sample in self._log.samples
-        )
+        """Samples by id.
+
+        The id is a digest of task and document, so that the runs of two models can be paired, and those of two tasks
+        cannot.
+        """
+        named = []
+        for sample in self._log.samples:
+            example_id = sample.metadata.get("id") or digest(self._log.task, sample.doc)[:16]
+            named.append((str(example_id), sample.doc_id, sample))
+        return by_id(named)
 
     def _result(self, table: ScoreTable, metric: str, settings: Settings) -> Result:
         import numpy as np
 
-        combination = self._ours.combinations.get(metric)
+        combination = self._metadata.combinations.get(metric)
         if combination is None:
             return intervals.mean_result(table, metric, settings, cluster=self._cluster)
         everywhere = np.ones(len(table), dtype=bool)
@@ -138,72 +162,82 @@ class LoggedMetrics(Task):
             table, metric, combination, settings, group="overall", where=everywhere, cluster=self._cluster
         )
 
-    def _judged(self, sample: LogSample) -> Score:
-        return Score(self._scores(sample), details={"answer": _answer(sample)})
-
     @cached_property
     def _reported(self) -> tuple[str, ...]:
-        """What a run of ours puts first, all metrics of the log, and what is put together from scores."""
-        known = dict.fromkeys([*self._metrics, *self._ours.combinations])
-        return tuple(dict.fromkeys([*(name for name in self._ours.headline if name in known), *known]))
+        """The metrics with a result: the exported run's headline first, then all of the log, then combined ones."""
+        available = dict.fromkeys([*self._metrics, *self._metadata.combinations])
+        headline = [name for name in self._metadata.headline if name in available]
+        return tuple(dict.fromkeys([*headline, *available]))
 
     @cached_property
     def _metrics(self) -> list[str]:
-        names = dict.fromkeys(name for sample in self._log.samples for name in sample.metrics)
-        return [name for name in names if name not in self._left_out]
+        """The metrics of the log that are one number per example."""
+        names: dict[str, None] = {}
+        for sample in self._log.samples:
+            names |= dict.fromkeys(sample.metrics)
+        return [name for name in names if name not in self._non_numeric]
 
     @cached_property
-    def _left_out(self) -> list[str]:
-        return list(
-            dict.fromkeys(
-                name
-                for sample in self._log.samples
-                for name, value in sample.metrics.items()
-                if not isinstance(value, int | float)
-            )
-        )
+    def _non_numeric(self) -> list[str]:
+        """The metrics of the log that are not a number in some sample, such as the pairs behind a perplexity."""
+        names: dict[str, None] = {}
+        for sample in self._log.samples:
+            for name, value in sample.metrics.items():
+                if not isinstance(value, int | float):
+                    names[name] = None
+        return list(names)
 
     def _scores(self, sample: LogSample) -> dict[str, float]:
-        scores = {m: sample.metrics[m] for m in self._metrics if m in sample.metrics}
-        # Scores that a task of ours reports nothing of, though it may need them to put a metric together.
-        own = sample.ours.get("scores")
-        scores |= own if isinstance(own, dict) else {}
-        for metric, value in scores.items():
+        values = {metric: sample.metrics[metric] for metric in self._metrics if metric in sample.metrics}
+        # An exported run also has scores without a result, which it may need to combine a metric.
+        other_scores = sample.metadata.get("scores")
+        if isinstance(other_scores, dict):
+            values |= other_scores
+        scores: dict[str, float] = {}
+        for metric, value in values.items():
             if not isinstance(value, int | float) or not is_finite(value):
                 raise DataError(f"{sample.where}: {metric} is {shortened(value)}; a score must be a finite number")
-        return {metric: float(value) for metric, value in scores.items()}
+            scores[metric] = float(value)
+        return scores
 
-    def _whose(self) -> str:
-        if not self._ours.task:
+    def _metrics_note(self) -> str:
+        if not self._metadata.task:
             names = ", ".join(self._metrics)
-            return f"there is no task of ours for {self._log.task}: shown are its own metrics ({names})"
-        left = f", {', '.join(self._ours.not_carried)}" if self._ours.not_carried else ""
+            return f"lmassay has no task for {self._log.task}: its own metrics are shown ({names})"
+        missing = ", ".join(["results by group", *self._metadata.not_carried])
         return (
-            f"{self._log.task} is the log of a {self._ours.task} run: shown are its metrics over all examples; "
-            f"what a log does not hold: results by group{left}"
+            f"{self._log.task} is the log of a {self._metadata.task} run: its metrics over all examples are shown; "
+            f"a log does not contain {missing}"
         )
 
-    def _other_totals(self) -> Iterator[str]:
-        """Metrics that the harness does not average: its total is another number."""
-        for metric, total in (self._totals.means if self._totals else {}).items():
-            if metric not in self._metrics or metric in self._ours.combinations:
+    def _differing_totals(self) -> Iterator[str]:
+        """A note on each metric that the harness does not average, so that its total is another number."""
+        if self._totals is None:
+            return
+        for metric, total in self._totals.means.items():
+            if metric not in self._metrics or metric in self._metadata.combinations:
                 continue
             values = [sample.metrics[metric] for sample in self._log.samples if metric in sample.metrics]
-            if values and abs(sum(values) / len(values) - total) > _AGREES:
+            if values and abs(sum(values) / len(values) - total) > _SAME_TOTAL:
                 yield f"the harness's own {metric} is {total:.6g}, which is not the mean over examples shown here"
 
 
 def _groups_of(sample: LogSample) -> dict[str, str]:
-    groups = sample.ours.get("groups")
-    return {str(k): str(v) for k, v in groups.items()} if isinstance(groups, dict) else {}
+    groups = sample.metadata.get("groups")
+    if not isinstance(groups, dict):
+        return {}
+    return {str(name): str(label) for name, label in groups.items()}
 
 
 def _answer(sample: LogSample) -> Any:
-    """What was answered, as a reader wants to see it."""
+    """The answer of a sample as a reader wants to see it."""
     texts = sample.texts()
     if texts is not None:
         return texts[0] if len(texts) == 1 else texts
-    numbers = sample.log_likelihoods()
-    if numbers is None:
+    log_likelihoods = sample.log_likelihoods()
+    if log_likelihoods is None:
         return plain_json(list(sample.answers))
-    return [{"continuation": r[1], "logprob": n} for r, n in zip(sample.asked, numbers, strict=True)]
+    answers = []
+    for request, value in zip(sample.requests, log_likelihoods, strict=True):
+        answers.append({"continuation": request[1], "logprob": value})
+    return answers

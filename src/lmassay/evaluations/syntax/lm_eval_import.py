@@ -74,7 +74,11 @@ class LoggedPairs(MinimalPairs):
         order = _order(sample)
         assert order is not None
         key = f"{sample.file}:{sample.line}"
-        return [LogProbs(sample.asked[n][0], sample.asked[n][1], location=SourceLocation(str(n), key)) for n in order]
+        requests = []
+        for position in order:
+            context, continuation = sample.requests[position][:2]
+            requests.append(LogProbs(context, continuation, location=SourceLocation(str(position), key)))
+        return requests
 
     def score(self, examples: Sequence[Example], responses: Sequence[Sequence[Response]]) -> list[Score]:
         return [
@@ -123,7 +127,7 @@ class LoggedPairs(MinimalPairs):
         if good is None or bad is None:
             return score
         values = {metric: value for metric, value in score.values.items() if metric != "accuracy_token"}
-        counts = sample.ours.get("tokens")
+        counts = sample.metadata.get("tokens")
         if not isinstance(counts, list) or len(counts) != 2 or not all(map(_is_count, counts)):
             return replace(score, values=values, unscored={"accuracy_token": _NO_TOKENS}, details=details)
         means = [details[f"logprob_{side}"] / n for side, n in zip(("good", "bad"), counts, strict=True)]
@@ -140,7 +144,7 @@ def _order(sample: LogSample) -> tuple[int, int] | None:
     good, bad = (sample.doc.get(f"sentence_{side}") for side in ("good", "bad"))
     if not isinstance(good, str) or not isinstance(bad, str) or sample.log_likelihoods() is None:
         return None
-    asked = [str(request[1]).strip() for request in sample.asked]
+    asked = [str(request[1]).strip() for request in sample.requests]
     if len(sample.answers) != 2 or sorted(asked) != sorted((good.strip(), bad.strip())):
         return None
     return (0, 1) if asked[0] == good.strip() else (1, 0)
@@ -163,7 +167,7 @@ def _pair(sample: LogSample) -> MinimalPair:
 
 def _id(sample: LogSample, task: str) -> str:
     pair = _pair(sample)
-    return str(sample.ours.get("id") or digest(_construction(sample, task), pair.good, pair.bad)[:16])
+    return str(sample.metadata.get("id") or digest(_construction(sample, task), pair.good, pair.bad)[:16])
 
 
 def _pair_left_out(left: UnloggedExample) -> MinimalPair:
@@ -176,7 +180,7 @@ def _construction(sample: LogSample, task: str) -> str:
 
 
 def _groups_of(sample: LogSample) -> dict[str, str]:
-    groups = sample.ours.get("groups")
+    groups = sample.metadata.get("groups")
     return {str(k): str(v) for k, v in groups.items()} if isinstance(groups, dict) else {}
 
 

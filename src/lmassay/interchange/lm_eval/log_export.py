@@ -1,9 +1,9 @@
-"""A run of ours as sample logs of lm-evaluation-harness: ``FOLDER/<model>/samples_<task>_<time>.jsonl`` and the totals.
+"""A run as sample logs of lm-evaluation-harness: ``FOLDER/<model>/samples_<task>_<time>.jsonl`` and the totals.
 
-An evaluation may say how its samples look: minimal pairs become BLiMP's tasks, one file a paradigm. Other runs that
-asked for text or for log-probabilities become logs in the general form. Each sample, and the totals, have a field
-``lmassay`` more than the harness writes, with what it takes to get the same run back by `lmassay import`. Examples in
-error or without a score are no samples: the totals name them.
+An evaluation may define how its samples look: minimal pairs become BLiMP's tasks, one file per paradigm. Other runs of
+generated text or log-probabilities become logs in a general form. Each sample and the totals have an additional field
+``lmassay``, with what `lmassay import` needs to restore the run. Examples in error or without a score are not samples;
+the totals list them.
 """
 
 from __future__ import annotations
@@ -30,16 +30,16 @@ from lmassay.types import Continuation, Response, Row, RunRecord
 
 FORMAT = "0.4.13"
 _FILTER = "none"
-# Whether the answer was also the greedy one is not known to us, and not said.
+# lmassay does not record whether an answer was also the greedy one.
 GREEDY = "None"
 
 Sample = dict[str, Any]
-Asked = Sequence[tuple[Mapping[str, Any], Response]]
+Exchanges = Sequence[tuple[Mapping[str, Any], Response]]
 
 
 @dataclass(frozen=True, slots=True)
 class ExportedLogs:
-    """What an export has made."""
+    """The files of an export, and how many examples are samples or left out."""
 
     files: Sequence[Path]
     samples: int
@@ -47,224 +47,291 @@ class ExportedLogs:
 
 
 def write_logs(store: Store, record: RunRecord, folder: Path) -> ExportedLogs:
-    """Write a run's logs and totals; nothing is written for a run whose answers such logs have no place for."""
-    logs, left_out = _logs(store, record)
+    """Write the logs and totals of a run; an error if the format has no place for the answers of this run."""
+    logs, unlogged = _logs(store, record)
     if not logs:
         raise UserError(
-            f"{record.id} cannot be written as a log of lm-evaluation-harness: {_why_not(store, record)}; "
-            "--format jsonl has all that there is"
+            f"{record.id} cannot be written as a log of lm-evaluation-harness: {_no_logs_reason(store, record)}; "
+            "--format jsonl writes everything"
         )
-    home, time = folder / safe_name(record.model), stamp(_moment(record), record.id)
+    model_folder = folder / safe_name(record.model)
+    time = stamp(_end_of_run(record), record.id)
     files = []
+    sample_count = 0
     for task, samples in logs.items():
-        files.append(home / f"samples_{task}_{time}.jsonl")
-        with atomic_write(files[-1]) as stream:
-            stream.writelines(_line(sample) for sample in samples)
-    files.append(home / f"results_{time}.json")
-    with atomic_write(files[-1]) as stream:
-        stream.write(json.dumps(_totals(record, logs, left_out), indent=2) + "\n")
-    return ExportedLogs(files, sum(map(len, logs.values())), len(left_out))
+        path = model_folder / f"samples_{task}_{time}.jsonl"
+        with atomic_write(path) as stream:
+            for sample in samples:
+                stream.write(_json_line(sample))
+        files.append(path)
+        sample_count += len(samples)
+    path = model_folder / f"results_{time}.json"
+    with atomic_write(path) as stream:
+        stream.write(json.dumps(_totals(record, logs, unlogged), indent=2) + "\n")
+    files.append(path)
+    return ExportedLogs(files, sample_count, len(unlogged))
 
 
 def _logs(store: Store, record: RunRecord) -> tuple[dict[str, list[Sample]], list[UnloggedExample]]:
     """The samples of each log, and the examples that are in none."""
     logs: dict[str, list[Sample]] = {}
-    left_out: list[UnloggedExample] = []
-    names = TaskNames()
-    export, cluster = export_of(record), record.design.cluster
-    reported = {result.metric for result in record.results}
-    for row, asked in _rows(store, record):
-        name, doc, target = _document(record, row) if export.log_document is None else export.log_document(row)
-        task = names.of(name)
-        made = None
+    unlogged: list[UnloggedExample] = []
+    task_names = TaskNames()
+    export = export_of(record)
+    cluster = record.design.cluster
+    reported_metrics = {result.metric for result in record.results}
+    for row, exchanges in _rows(store, record):
+        if export.log_document is None:
+            name, doc, target = _general_document(record, row)
+        else:
+            name, doc, target = export.log_document(row)
+        task = task_names.of(name)
+        parts = None
         if row.state == "scored":
-            made = _general(row, asked, reported) if export.log_sample is None else export.log_sample(row)
-        if made is None:
-            left_out.append(_left_out(task, doc, target, row))
+            if export.log_sample is None:
+                parts = _general_sample(row, exchanges, reported_metrics)
+            else:
+                parts = export.log_sample(row)
+        if parts is None:
+            unlogged.append(_unlogged_example(task, doc, target, row))
             continue
-        made[KEY] |= {"cluster": cluster} if cluster else {}
+        if cluster:
+            parts[KEY]["cluster"] = cluster
         log = logs.setdefault(task, [])
-        log.append(_sample(len(log), {"doc": doc, "target": target, **made}))
-    return logs, left_out
+        log.append(_sample(len(log), {"doc": doc, "target": target, **parts}))
+    return logs, unlogged
 
 
-def _rows(store: Store, record: RunRecord) -> Iterator[tuple[Row, Asked]]:
-    for row, (name, asked) in zip(store.rows(record.id), store.requests_and_responses(record.id), strict=True):
-        assert row.example.id == name
-        yield row, asked
+def _rows(store: Store, record: RunRecord) -> Iterator[tuple[Row, Exchanges]]:
+    for row, (example, exchanges) in zip(store.rows(record.id), store.requests_and_responses(record.id), strict=True):
+        assert row.example.id == example
+        yield row, exchanges
 
 
-def _left_out(task: str, doc: Mapping[str, Any], target: str, row: Row) -> UnloggedExample:
+def _unlogged_example(task: str, doc: Mapping[str, Any], target: str, row: Row) -> UnloggedExample:
     error = row.error or ""
     if row.state == "scored":
-        error = "what was asked and answered was not kept, so that the log could not hold it"
-    elif row.state == "error":
-        error = error or "unknown"
+        error = "its requests and answers were not stored, so the log could not contain it"
+    elif row.state == "error" and not error:
+        error = "unknown"
     return UnloggedExample(task, row.example.id, doc, target, dict(row.example.groups), error, dict(row.score.unscored))
 
 
-def _document(record: RunRecord, row: Row) -> tuple[str, dict[str, Any], str]:
+def _general_document(record: RunRecord, row: Row) -> tuple[str, dict[str, Any], str]:
     reference = row.example.reference
     target = reference if isinstance(reference, str) else json.dumps(reference, ensure_ascii=False)
     return _task_name(record), {**row.example.inputs, "reference": reference}, target
 
 
-def _general(row: Row, asked: Asked, reported: set[str]) -> Sample | None:
-    """What was asked and answered about any example, if that is text or log-probabilities."""
-    found = [part for request, response in asked if (part := _request(request, response)) is not None]
-    if not found or len(found) < len(asked):
+def _general_sample(row: Row, exchanges: Exchanges, reported_metrics: set[str]) -> Sample | None:
+    """Requests, answers and metrics of an example; None unless all answers are texts or log-probabilities."""
+    requests = []
+    answers = []
+    for request, response in exchanges:
+        logged = _logged_request(request, response)
+        if logged is None:
+            return None
+        arguments, answer = logged
+        requests.append(arguments)
+        answers.append(answer)
+    if not requests:
         return None
-    # Some scores are codes, or parts of a metric: nobody would average them, and the task reports nothing of them.
-    metrics = {name: value for name, value in row.score.values.items() if name in reported or not reported}
-    others = {name: value for name, value in row.score.values.items() if name not in metrics}
+    metrics: dict[str, float] = {}
+    # Some scores are codes, or parts of a metric: nobody would average them, and the task reports no result of them.
+    other_scores: dict[str, float] = {}
+    for name, value in row.score.values.items():
+        is_reported = name in reported_metrics or not reported_metrics
+        if is_reported:
+            metrics[name] = value
+        else:
+            other_scores[name] = value
     return {
-        "asked": [arguments for arguments, _ in found],
-        "answers": [answer for _, answer in found],
+        "asked": requests,
+        "answers": answers,
         "metrics": metrics,
-        KEY: {"id": row.example.id, "groups": dict(row.example.groups), "scores": others},
+        KEY: {"id": row.example.id, "groups": dict(row.example.groups), "scores": other_scores},
     }
 
 
-def _request(request: Mapping[str, Any], response: Response) -> tuple[list[Any], Any] | None:
-    answer, turns = response.answer, request.get("messages") or ()
-    chat = json.dumps([{"role": role, "content": text} for role, text in turns], ensure_ascii=False) if turns else ""
+def _logged_request(request: Mapping[str, Any], response: Response) -> tuple[list[Any], Any] | None:
+    """The arguments and the answer of a request as the harness logs them; None for other kinds of request."""
+    answer = response.answer
+    messages = request.get("messages") or ()
+    chat = ""
+    if messages:
+        chat = json.dumps([{"role": role, "content": text} for role, text in messages], ensure_ascii=False)
     if request["verb"] == "generate" and isinstance(answer, str):
         temperature = float(request.get("temperature", 0.0))
-        how = {
+        options = {
             "until": list(request.get("stop") or ()),
             "max_gen_toks": request.get("max_tokens"),
             "temperature": temperature,
             "do_sample": temperature > 0,
         }
-        return [chat or request.get("prompt", ""), how], answer
+        return [chat or request.get("prompt", ""), options], answer
     if request["verb"] == "logprobs" and isinstance(answer, Continuation):
         return [chat or request["context"], request["continuation"]], [repr(answer.total), GREEDY]
     return None
 
 
-def _sample(number: int, made: Sample) -> Sample:
-    """The sample as the harness orders and hashes it."""
-    asked = made["asked"]
+def _sample(doc_id: int, parts: Sample) -> Sample:
+    """A sample with the keys, the order and the hashes of the harness."""
+    arguments = {}
+    for number, request in enumerate(parts["asked"]):
+        arguments[f"gen_args_{number}"] = {f"arg_{position}": part for position, part in enumerate(request)}
+    first_prompt = str(parts["asked"][0][0])
     return {
-        "doc_id": number,
-        "doc": made["doc"],
-        "target": made["target"],
-        "arguments": {f"gen_args_{n}": {f"arg_{i}": a for i, a in enumerate(parts)} for n, parts in enumerate(asked)},
-        "resps": [[answer] for answer in made["answers"]],
-        "filtered_resps": made["answers"],
+        "doc_id": doc_id,
+        "doc": parts["doc"],
+        "target": parts["target"],
+        "arguments": arguments,
+        "resps": [[answer] for answer in parts["answers"]],
+        "filtered_resps": parts["answers"],
         "filter": _FILTER,
-        "metrics": list(made["metrics"]),
-        "doc_hash": _hash(json.dumps(made["doc"], indent=2, ensure_ascii=False)),
-        "prompt_hash": _hash(str(asked[0][0])),
-        "target_hash": _hash(made["target"]),
-        **made["metrics"],
-        KEY: made[KEY],
+        "metrics": list(parts["metrics"]),
+        "doc_hash": _hash(json.dumps(parts["doc"], indent=2, ensure_ascii=False)),
+        "prompt_hash": _hash(first_prompt),
+        "target_hash": _hash(parts["target"]),
+        **parts["metrics"],
+        KEY: parts[KEY],
     }
 
 
 def _totals(
-    record: RunRecord, logs: Mapping[str, Sequence[Sample]], left_out: Sequence[UnloggedExample]
+    record: RunRecord, logs: Mapping[str, Sequence[Sample]], unlogged: Sequence[UnloggedExample]
 ) -> dict[str, Any]:
+    """The content of the results file, with the keys of the harness."""
     versions: Mapping[str, str] = record.provenance.versions
-    lacking = Counter(example.task for example in left_out)
-    counts = {task: {"original": len(log) + lacking[task], "effective": len(log)} for task, log in logs.items()}
-    means = {task: _means(record, task, samples, is_whole=len(logs) == 1) for task, samples in logs.items()}
+    unlogged_counts = Counter(example.task for example in unlogged)
+    results: dict[str, dict[str, Any]] = {}
+    configs: dict[str, dict[str, Any]] = {}
+    higher_is_better: dict[str, dict[str, bool]] = {}
+    sample_counts: dict[str, dict[str, int]] = {}
+    task_hashes: dict[str, str] = {}
+    all_metrics: list[str] = []
+    for task, samples in logs.items():
+        results[task] = _means(record, task, samples, is_whole=len(logs) == 1)
+        metrics = _metrics_of(results[task])
+        all_metrics += metrics
+        configs[task] = {"task": task, "output_type": _output_type(samples)}
+        higher_is_better[task] = {metric: metric_of(record, metric).better == "higher" for metric in metrics}
+        sample_counts[task] = {"original": len(samples) + unlogged_counts[task], "effective": len(samples)}
+        hashes = [sample["doc_hash"] + sample["prompt_hash"] + sample["target_hash"] for sample in samples]
+        task_hashes[task] = _hash("".join(hashes))
     return {
-        "results": means,
+        "results": results,
         "group_subtasks": {},
-        "configs": {task: {"task": task, "output_type": _output_type(samples)} for task, samples in logs.items()},
+        "configs": configs,
         "versions": dict.fromkeys(logs, record.depends_on.get("task", record.task)),
         "n-shot": dict.fromkeys(logs, 0),
-        "higher_is_better": {
-            task: {name: _higher_is_better(record, name) for name in _metrics_of(found)}
-            for task, found in means.items()
-        },
-        "n-samples": counts,
+        "higher_is_better": higher_is_better,
+        "n-samples": sample_counts,
         "config": {"model": "lmassay", "model_args": {"model": record.model}, "limit": record.config.get("limit")},
         "git_hash": None,
-        "date": _moment(record).timestamp(),
+        "date": _end_of_run(record).timestamp(),
         "transformers_version": versions.get("transformers"),
         "lm_eval_version": f"lmassay {versions.get('lmassay', '')} in the format of {FORMAT}",
-        "task_hashes": {
-            task: _hash("".join(s["doc_hash"] + s["prompt_hash"] + s["target_hash"] for s in samples))
-            for task, samples in logs.items()
-        },
+        "task_hashes": task_hashes,
         "model_source": "lmassay",
         "model_name": record.model,
         "model_name_sanitized": safe_name(record.model),
         "system_instruction": None,
         "chat_template": None,
         "total_evaluation_time_seconds": None,
-        KEY: metadata_of(record, [name for found in means.values() for name in _metrics_of(found)], left_out),
+        KEY: metadata_of(record, all_metrics, unlogged),
     }
 
 
-def _higher_is_better(record: RunRecord, name: str) -> bool:
-    return metric_of(record, name).better == "higher"
-
-
 def _means(record: RunRecord, task: str, samples: Sequence[Sample], *, is_whole: bool) -> dict[str, Any]:
-    """Mean and standard error of each metric, as the harness gives them; the run's own number where that is no mean.
+    """Mean and standard error of each metric under the keys of the harness.
 
-    ``is_whole`` says that the log holds the whole run: the run's number says nothing about one log of several.
+    If a result of the run is not a mean, the run's own number is given instead. ``is_whole`` says that the log contains
+    the whole run: a result of the run says nothing about one log of several.
     """
-    found: dict[str, Any] = {"name": task, "alias": task, "sample_len": len(samples)}
+    means: dict[str, Any] = {"name": task, "alias": task, "sample_len": len(samples)}
     cluster = record.design.cluster
-    for metric in dict.fromkeys(name for sample in samples for name in sample["metrics"]):
-        scored = [sample for sample in samples if metric in sample["metrics"]]
-        labels = [sample[KEY]["groups"].get(cluster, "") if cluster else str(sample["doc_id"]) for sample in scored]
-        mean, error = _mean([sample[metric] for sample in scored], labels)
-        found |= {f"{metric},{_FILTER}": mean, f"{metric}_stderr,{_FILTER}": error}
-    for result in record.results if is_whole else []:
-        key, value = f"{result.metric},{_FILTER}", result.value
-        is_ours = key in found or result.metric in record.design.combinations
-        if result.group == "overall" and is_ours and value is not None and not _is_same(found.get(key), value):
-            found |= {key: value, f"{result.metric}_stderr,{_FILTER}": "N/A"}
-    return found
+    metrics: dict[str, None] = {}
+    for sample in samples:
+        metrics |= dict.fromkeys(sample["metrics"])
+    for metric in metrics:
+        values = []
+        clusters = []
+        for sample in samples:
+            if metric not in sample["metrics"]:
+                continue
+            values.append(sample[metric])
+            # Without clusters, every document is one.
+            clusters.append(sample[KEY]["groups"].get(cluster, "") if cluster else str(sample["doc_id"]))
+        mean, error = _mean_and_error(values, clusters)
+        means[f"{metric},{_FILTER}"] = mean
+        means[f"{metric}_stderr,{_FILTER}"] = error
+    if not is_whole:
+        return means
+    for result in record.results:
+        key = f"{result.metric},{_FILTER}"
+        is_known = key in means or result.metric in record.design.combinations
+        if result.group != "overall" or not is_known or result.value is None:
+            continue
+        if not _is_same(means.get(key), result.value):
+            means[key] = result.value
+            means[f"{result.metric}_stderr,{_FILTER}"] = "N/A"
+    return means
 
 
 def _is_same(mean: float | None, value: float) -> bool:
     return mean is not None and math.isclose(mean, value, rel_tol=1e-9, abs_tol=1e-12)
 
 
-def _mean(values: Sequence[float], clusters: Sequence[str]) -> tuple[float, float | str]:
-    """The mean with its standard error from what each cluster adds to it, where a cluster may be one example."""
+def _mean_and_error(values: Sequence[float], clusters: Sequence[str]) -> tuple[float, float | str]:
+    """The mean and its cluster-robust standard error, with the factor G / (G - 1) for G clusters.
+
+    If every value is its own cluster, this is the usual standard error of a mean.
+    """
     mean = sum(values) / len(values)
-    shares: dict[str, float] = {}
+    deviations: dict[str, float] = {}
     for value, cluster in zip(values, clusters, strict=True):
-        shares[cluster] = shares.get(cluster, 0.0) + (value - mean) / len(values)
-    count = len(shares)
-    return mean, math.sqrt(sum(s * s for s in shares.values()) * count / (count - 1)) if count > 1 else "N/A"
+        deviations[cluster] = deviations.get(cluster, 0.0) + (value - mean) / len(values)
+    count = len(deviations)
+    if count < 2:
+        return mean, "N/A"
+    variance = sum(deviation * deviation for deviation in deviations.values()) * count / (count - 1)
+    return mean, math.sqrt(variance)
 
 
 def _metrics_of(means: Mapping[str, Any]) -> list[str]:
-    names = [key.removesuffix(f",{_FILTER}") for key in means if key.endswith(f",{_FILTER}")]
-    return [name for name in names if not name.endswith("_stderr")]
+    """The metrics among the keys ``<metric>,<filter>`` and ``<metric>_stderr,<filter>``."""
+    metrics = []
+    for key in means:
+        name = key.removesuffix(f",{_FILTER}")
+        if name != key and not name.endswith("_stderr"):
+            metrics.append(name)
+    return metrics
 
 
 def _output_type(samples: Sequence[Sample]) -> str:
     arguments = samples[0]["arguments"]["gen_args_0"]
-    return "generate_until" if isinstance(arguments.get("arg_1"), dict) else "multiple_choice"
+    is_generated = isinstance(arguments.get("arg_1"), dict)
+    return "generate_until" if is_generated else "multiple_choice"
 
 
-def _why_not(store: Store, record: RunRecord) -> str:
+def _no_logs_reason(store: Store, record: RunRecord) -> str:
     if not export_of(record).has_logs:
-        return f"a {record.task} run asks for what they have no place for"
+        return f"the format has no place for the requests of {record.task}"
     if not store.count(record.id)["scored"]:
         return f"none of its examples has a score; it is {record.status}"
     return (
-        "it kept no question with its answer (the answers came from files, or an earlier lmassay made it, and then "
-        "it must be run again)"
+        "its requests and answers are not stored (either the answers came from files, or an earlier version of lmassay "
+        "made the run; then run it again)"
     )
 
 
 def _task_name(record: RunRecord) -> str:
-    # Letters of all scripts stay, lest all labels of another be one.
+    # Letters of all scripts stay, otherwise all labels in, say, Korean would get the same name.
     label = re.sub(r"[\W_]+", "-", record.label).strip("-")
     return f"lmassay_{record.task}_{label}"
 
 
-def _moment(record: RunRecord) -> datetime:
+def _end_of_run(record: RunRecord) -> datetime:
     return datetime.fromisoformat(record.finished or record.created).astimezone(UTC)
 
 
@@ -272,70 +339,74 @@ def _hash(text: str) -> str:
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
 
-def _line(sample: Sample) -> str:
+def _json_line(sample: Sample) -> str:
     line = json.dumps(sample, ensure_ascii=False, allow_nan=False)
     try:
         line.encode("utf-8")
     except UnicodeEncodeError:
-        # A lone surrogate has no UTF-8; escaped it is still JSON.
+        # UTF-8 cannot represent a lone surrogate; escaped, it is still JSON.
         line = json.dumps(sample, allow_nan=False)
     return line + "\n"
 
 
-# --- names of files: as the harness does it, such as every file system takes, no two the same -------------------------
+# --- file names: as the harness makes them, valid on every file system, all different ---------------------------------
 
 
-# What leads elsewhere or is refused by some file system; controls, ends of lines and marks that reorder text, which a
-# terminal must not meet; lone surrogates, which have no UTF-8.
+# Characters that change the path or that some file system refuses; control characters, line ends and marks that reorder
+# text, which must not reach a terminal; lone surrogates, which UTF-8 cannot represent.
 _UNSAFE = re.compile(
     r"[\"<>:/|\\?*\[\]\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]+",
 )
-# Names that one family of systems keeps for its devices.
+# Windows reserves these names for devices.
 _RESERVED = re.compile(r"(con|prn|aux|nul|com\d|lpt\d)", re.IGNORECASE)
-_MOST_BYTES = 120
+_MAX_BYTES = 120
 
 
 def safe_name(name: str) -> str:
-    """A name as part of a path.
+    """A name that can be a part of a path.
 
     >>> safe_name("acme/lengths: 1b"), safe_name("CON"), safe_name("..")
     ('acme__lengths__ 1b', '_CON', '_')
     """
-    # File systems count bytes.
-    text = _UNSAFE.sub("__", name).encode()[:_MOST_BYTES].decode(errors="ignore").strip(". ")
-    return f"_{text}" if not text or _RESERVED.fullmatch(text.partition(".")[0]) else text
+    # File systems limit bytes, not characters.
+    text = _UNSAFE.sub("__", name).encode()[:_MAX_BYTES].decode(errors="ignore").strip(". ")
+    if not text or _RESERVED.fullmatch(text.partition(".")[0]):
+        return f"_{text}"
+    return text
 
 
 class TaskNames:
-    """A safe name for each log of a run, for file names and totals alike: what is read back is found by it."""
+    """Gives each log of a run a safe name, which is used both in its file name and in the totals."""
 
     def __init__(self) -> None:
         self._names: dict[str, str] = {}
         self._taken: set[str] = set()
 
     def of(self, task: str) -> str:
+        """The name of a task; two tasks never get the same one."""
         if task not in self._names:
             self._names[task] = self._free(safe_name(task))
         return self._names[task]
 
     def _free(self, name: str) -> str:
-        free, number = name, 1
-        while _as_files_are_told_apart(free) in self._taken:
+        free_name = name
+        number = 1
+        while _file_system_key(free_name) in self._taken:
             number += 1
-            free = f"{name}_{number}"
-        self._taken.add(_as_files_are_told_apart(free))
-        return free
+            free_name = f"{name}_{number}"
+        self._taken.add(_file_system_key(free_name))
+        return free_name
 
 
-def _as_files_are_told_apart(name: str) -> str:
-    """Some file systems see no difference between large and small letters, or between two spellings of one letter."""
+def _file_system_key(name: str) -> str:
+    """The same for all names that some file system takes as one: they may ignore case and Unicode normalisation."""
     return unicodedata.normalize("NFC", unicodedata.normalize("NFC", name).casefold())
 
 
 def stamp(moment: datetime, run: str) -> str:
-    """The time in file names. Runs know it to the second; the microseconds come from the run's id.
+    """The time in file names. Runs record it in seconds; the microseconds are computed from the run's id.
 
-    So two runs of one second have files of their own, and a run that is exported again has the same.
+    So two runs of the same second get different files, and a run that is exported again gets the same.
     """
-    own = int.from_bytes(hashlib.sha256(run.encode()).digest()[:8]) % 1_000_000
-    return moment.replace(microsecond=own).strftime("%Y-%m-%dT%H-%M-%S.%f")
+    microseconds = int.from_bytes(hashlib.sha256(run.encode()).digest()[:8]) % 1_000_000
+    return moment.replace(microsecond=microseconds).strftime("%Y-%m-%dT%H-%M-%S.%f")

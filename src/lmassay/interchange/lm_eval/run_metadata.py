@@ -1,7 +1,8 @@
-"""What `lmassay export` writes into the totals of a log beyond what the harness does, so that a run comes back whole.
+"""What `lmassay export` adds to the totals of a log, so that `lmassay import` can restore the run.
 
-A log holds what was answered. What a run is besides (its headline, how metrics are put together, what they depend on)
-and the examples that it could not score stand under the key ``lmassay`` of ``results_<time>.json``.
+A log contains what was asked and answered. The rest of a run is written under the key ``lmassay`` of
+``results_<time>.json``: its headline, how its metrics are combined, what they depend on, and the examples without a
+score, which are not in the log.
 """
 
 from __future__ import annotations
@@ -17,19 +18,19 @@ from lmassay.errors import DataError
 from lmassay.types import Combination, Example, LogProbs, Request, RunRecord, Score, SourceLocation, canonical
 
 KEY = "lmassay"
-# Where a run stopped before its end, this stands for all that it did not come to.
+# The id of an example that stands for everything an interrupted run did not reach.
 UNFINISHED = "what the run did not come to"
-_WHOLE = ("done", "incomplete")
-# Parts of a signature that an imported run has of its own.
-_OWN = ("lmassay", "task", "model", "limit", "seed", "ci", "logged", "filter", "imported", "shots")
+_ENDED_STATUSES = ("done", "incomplete")
+# Parts of the signature that an imported run sets for itself.
+_SET_BY_IMPORT = ("lmassay", "task", "model", "limit", "seed", "ci", "logged", "filter", "imported", "shots")
 
 
 @dataclass(frozen=True, slots=True)
 class UnloggedExample:
-    """An example of a run that is no sample of its log: in error, or without a score for the reasons given."""
+    """An example that is not in the log of its run: it is in error, or has no score for the reasons given."""
 
     task: str
-    """The log that it would be in."""
+    """The log that would contain it."""
     id: str
     doc: Mapping[str, Any]
     target: str
@@ -40,7 +41,10 @@ class UnloggedExample:
 
 @dataclass(frozen=True, slots=True)
 class RunMetadata:
-    """What is known of the run that a log was written from; empty for a log of the harness's own."""
+    """The run that a log was exported from; empty for a log that the harness wrote.
+
+    The names of the fields are keys of the exported file.
+    """
 
     run: str = ""
     task: str = ""
@@ -50,16 +54,20 @@ class RunMetadata:
     headline: Sequence[str] = ()
     combinations: Mapping[str, Combination] = field(default_factory=dict)
     depends_on: Mapping[str, str] = field(default_factory=dict)
-    """What its scores depend on: the parts of its signature but for model, seed and the like."""
+    """What the scores depend on: the signature without model, seed and the like."""
     not_carried: Sequence[str] = ()
-    """Results that are neither means over examples nor put together from means."""
+    """Metrics that are neither means over examples nor combined from such means, so that a log cannot restore them."""
     left_out: Sequence[UnloggedExample] = ()
 
 
-def metadata_of(record: RunRecord, metrics: Sequence[str], left_out: Sequence[UnloggedExample]) -> dict[str, Any]:
-    """The field of a run's totals; ``metrics`` are those that its logs have."""
+def metadata_of(record: RunRecord, metrics: Sequence[str], unlogged: Sequence[UnloggedExample]) -> dict[str, Any]:
+    """The metadata of a run as JSON; ``metrics`` are those that its logs contain."""
     combinations = dict(record.design.combinations)
-    overall = dict.fromkeys(r.metric for r in record.results if r.group == "overall")
+    not_carried: dict[str, None] = {}
+    for result in record.results:
+        if result.group == "overall" and result.metric not in combinations and result.metric not in metrics:
+            not_carried[result.metric] = None
+    depends_on = {name: str(value) for name, value in record.depends_on.items() if name not in _SET_BY_IMPORT}
     return asdict(
         RunMetadata(
             run=record.id,
@@ -69,51 +77,65 @@ def metadata_of(record: RunRecord, metrics: Sequence[str], left_out: Sequence[Un
             note=record.note,
             headline=list(record.design.headline),
             combinations=combinations,
-            depends_on={k: str(v) for k, v in record.depends_on.items() if k not in _OWN},
-            not_carried=[name for name in overall if name not in combinations and name not in metrics],
-            left_out=left_out,
+            depends_on=depends_on,
+            not_carried=list(not_carried),
+            left_out=unlogged,
         )
     )
 
 
 def read_metadata(value: Any, task: str, tasks: Sequence[str], path: Path) -> RunMetadata:
-    """The field of a results file, as far as it is about one of its ``tasks``; empty where there is none."""
+    """Read the metadata in a results file, as far as it is about ``task``, one of the ``tasks`` of the file.
+
+    It is empty if the file has none. ``path`` is the file, for error messages.
+    """
     from pydantic import ValidationError
 
     if value is None:
         return RunMetadata()
     try:
-        # A NaN here would end up in the results.
+        # Raises ValueError for a NaN, which would end up in the results.
         canonical(value)
-        found: RunMetadata = _reader().validate_python(value)
-        # What is not about an example ends up in names and signatures, where a lone surrogate cannot be written.
-        json.dumps(asdict(replace(found, left_out=())), ensure_ascii=False).encode()
-        if not all(combination.terms for combination in found.combinations.values()):
-            raise ValueError("a metric is put together from nothing")
+        metadata: RunMetadata = _validator().validate_python(value)
+        # Everything except the examples ends up in names and signatures, where a lone surrogate cannot be written.
+        json.dumps(asdict(replace(metadata, left_out=())), ensure_ascii=False).encode()
+        for metric, combination in metadata.combinations.items():
+            if not combination.terms:
+                raise ValueError(f"the combined metric {metric} has no terms")
     except ValidationError as error:
         first = error.errors()[0]
-        where = ".".join(map(str, (KEY, *first["loc"])))
-        raise DataError(f"{path}: {where}: {first['msg']}; export the run again") from None
+        key = ".".join(map(str, (KEY, *first["loc"])))
+        raise DataError(f"{path}: {key}: {first['msg']}; export the run again") from None
     except ValueError as error:
         raise DataError(f"{path}: {KEY}: {error}; export the run again") from None
-    # Where a log would have held nothing else it was not written, and any other tells of its examples.
-    kept = [example for example in found.left_out if example.task == task or example.task not in tasks]
-    return replace(found, left_out=kept)
+    # A log without samples is not written, so the examples of its task are listed with any other log.
+    unlogged = [example for example in metadata.left_out if example.task == task or example.task not in tasks]
+    return replace(metadata, left_out=unlogged)
 
 
 @cache
-def _reader() -> Any:
+def _validator() -> Any:
+    # Importing pydantic is slow, and most commands do not read logs.
     from pydantic import TypeAdapter
 
     return TypeAdapter(RunMetadata)
 
 
 class UnloggedExamples:
-    """The examples that logs do not hold: they are asked about in vain, and so end in the state they were in."""
+    """The examples of a run that its logs do not contain.
 
-    def __init__(self, ours: Sequence[RunMetadata]) -> None:
-        self._by_id = {example.id: example for of_a_log in ours for example in of_a_log.left_out}
-        self._ended = next((o for o in ours if o.status not in _WHOLE), None)
+    An imported run must end with the same examples in error and unscored. So it has these examples, too: a request
+    about one in error gets no answer from the log, which leaves it in error; one that is unscored needs no request.
+    """
+
+    def __init__(self, metadata_of_logs: Sequence[RunMetadata]) -> None:
+        self._by_id: dict[str, UnloggedExample] = {}
+        self._unfinished: RunMetadata | None = None
+        for metadata in metadata_of_logs:
+            for example in metadata.left_out:
+                self._by_id[example.id] = example
+            if self._unfinished is None and metadata.status not in _ENDED_STATUSES:
+                self._unfinished = metadata
 
     def __len__(self) -> int:
         return len(self._by_id)
@@ -121,41 +143,57 @@ class UnloggedExamples:
     def __iter__(self) -> Iterator[UnloggedExample]:
         return iter(self._by_id.values())
 
-    def __contains__(self, name: str) -> bool:
-        return name in self._by_id or name == UNFINISHED
+    def __contains__(self, example_id: str) -> bool:
+        return example_id in self._by_id or example_id == UNFINISHED
 
     def require_apart(self, logged: Iterable[str]) -> None:
-        """Refuse totals that say of an example in the log that it is in none."""
-        both = next((name for name in logged if name in self), None)
-        if both is not None:
-            raise DataError(f"the example {both} is in a log, and among those that results_*.json says are in none")
+        """Refuse metadata that lists an example which is in a log."""
+        for example_id in logged:
+            if example_id in self:
+                raise DataError(
+                    f"the example {example_id} is in a log, but results_*.json lists it among those that are not"
+                )
 
     @property
-    def ended(self) -> str:
-        """Why the run came to no end; empty if it did."""
-        if self._ended is None:
+    def unfinished_reason(self) -> str:
+        """Why the run did not finish; empty if it did."""
+        if self._unfinished is None:
             return ""
-        note = f" ({self._ended.note})" if self._ended.note else ""
-        return f"the run that was logged is {self._ended.status}{note}: the log holds what there was by then"
+        note = f" ({self._unfinished.note})" if self._unfinished.note else ""
+        return f"the logged run is {self._unfinished.status}{note}; the log contains what it had done by then"
 
     def last(self) -> list[Example]:
-        """What stands for all that was never asked, to come after everything else."""
-        return [Example(UNFINISHED, {})] if self.ended else []
+        """The example that stands for everything an interrupted run did not reach; it comes after all others."""
+        if self.unfinished_reason:
+            return [Example(UNFINISHED, {})]
+        return []
 
-    def requests(self, name: str) -> Sequence[Request]:
-        """A question that the log cannot answer, unless the example had an answer that could not be judged."""
-        error = UNFINISHED if name == UNFINISHED else self._by_id[name].error
-        return [LogProbs("", "", location=SourceLocation(KEY, name))] if error else []
+    def requests(self, example_id: str) -> Sequence[Request]:
+        """A request that the log cannot answer, if the example is in error; no request if it is unscored."""
+        if example_id != UNFINISHED and not self._by_id[example_id].error:
+            return []
+        return [LogProbs("", "", location=SourceLocation(KEY, example_id))]
 
-    def score(self, name: str) -> Score:
-        return Score(unscored=self._by_id[name].unscored)
+    def score(self, example_id: str) -> Score:
+        """The score of an unscored example: the reasons why it has none."""
+        return Score(unscored=self._by_id[example_id].unscored)
 
-    def error(self, name: str) -> str:
-        return self._by_id[name].error
+    def error(self, example_id: str) -> str:
+        """The error of an example; empty if it is unscored."""
+        return self._by_id[example_id].error
 
     def notes(self, samples: int) -> list[str]:
-        failed = sum(bool(example.error) for example in self)
-        parts = {"in error": failed, "without a score": len(self) - failed}
-        counts = ", ".join(f"{count} {what}" for what, count in parts.items() if count)
-        told = [f"{len(self)} of {samples + len(self)} examples are not in the log: {counts}"] if len(self) else []
-        return told + ([self.ended] if self.ended else [])
+        """Notes for the imported run; ``samples`` is the number of examples in the logs."""
+        notes = []
+        if len(self):
+            in_error = sum(bool(example.error) for example in self)
+            unscored = len(self) - in_error
+            counts = []
+            if in_error:
+                counts.append(f"{in_error} in error")
+            if unscored:
+                counts.append(f"{unscored} without a score")
+            notes.append(f"{len(self)} of {samples + len(self)} examples are not in the log: {', '.join(counts)}")
+        if self.unfinished_reason:
+            notes.append(self.unfinished_reason)
+        return notes

@@ -1,8 +1,8 @@
-"""Sample logs of lm-evaluation-harness (``--log_samples``), read strictly: one JSON object a document and filter.
+"""Sample logs of lm-evaluation-harness (``--log_samples``), read strictly: one JSON object per document and filter.
 
-``samples_<task>_<time>.jsonl`` holds the documents with what was asked and answered, ``results_<time>.json`` beside it
-the totals and who was asked. The format is that of version 0.4.13; what earlier versions of 0.4 wrote otherwise
-(arguments as lists, no list of metrics) is read as well.
+``samples_<task>_<time>.jsonl`` has the documents with requests and answers; ``results_<time>.json`` next to it has the
+totals and the model. The format is that of version 0.4.13. Logs of earlier 0.4 versions, which wrote arguments as lists
+and had no list of metrics, can be read as well.
 """
 
 from __future__ import annotations
@@ -24,56 +24,66 @@ from lmassay.plugins.hooks import call_hook
 from lmassay.storage.files import require_file, sha256
 from lmassay.types import digest
 
-_WHAT = "is this a samples_*.jsonl that lm-evaluation-harness wrote with --log_samples?"
-_GZIP = b"\x1f\x8b"
-# All keys of a sample that are no metric.
-_FIXED = frozenset(
-    ("doc_id", "doc", "target", "arguments", "resps", "filtered_resps", "filter", "metrics")
-) | frozenset(("doc_hash", "prompt_hash", "target_hash", KEY))
+_HINT = "is this a samples_*.jsonl that lm-evaluation-harness wrote with --log_samples?"
+_GZIP_MAGIC = b"\x1f\x8b"
+_REQUIRED_KEYS = ("doc_id", "doc", "target", "arguments", "filtered_resps")
+# All keys of a sample that are not metrics.
+_OTHER_KEYS = frozenset((*_REQUIRED_KEYS, "resps", "filter", "metrics", "doc_hash", "prompt_hash", "target_hash", KEY))
 
 
 @dataclass(frozen=True, slots=True)
 class LogSample:
-    """One document of a log."""
+    """One document of a log with its requests and answers."""
 
     file: Path
     line: int
     doc_id: int
     doc: Mapping[str, Any]
     target: str
-    asked: Sequence[Sequence[Any]]
-    """Per request: context and continuation, or prompt and how it was generated from."""
+    requests: Sequence[Sequence[Any]]
+    """Per request: context and continuation, or prompt and generation options."""
     answers: Sequence[Any]
-    """Per request, after the filter: a text, or log-probability and whether it was the greedy choice."""
+    """Per request, after the filter: a text, or a log-likelihood and whether it was the greedy choice."""
     filter: str
     metrics: Mapping[str, Any]
-    ours: Mapping[str, Any] = field(default_factory=dict)
-    """What `lmassay export` adds, so that a run comes back as it was."""
+    metadata: Mapping[str, Any] = field(default_factory=dict)
+    """What `lmassay export` adds to a sample, so that the run can be restored."""
 
     @property
     def where(self) -> str:
+        """File and line, for error messages."""
         return f"{self.file}, line {self.line}"
 
     def log_likelihoods(self) -> list[float] | None:
-        """Of each request, or None if this sample was generated, or does not tell which answer belongs to which."""
-        if not self.answers or len(self.answers) != len(self.asked):
+        """The log-likelihood of each request; None if the answers are texts, or do not match the requests."""
+        if not self.answers or len(self.answers) != len(self.requests):
             return None
-        if not all(isinstance(a, list | tuple) and len(a) == 2 for a in self.answers):
-            return None
-        if not all(len(request) > 1 and isinstance(request[1], str) for request in self.asked):
-            return None
-        return [self._number(answer[0]) for answer in self.answers]
+        for answer in self.answers:
+            if not isinstance(answer, list | tuple) or len(answer) != 2:
+                return None
+        for request in self.requests:
+            if len(request) < 2 or not isinstance(request[1], str):
+                return None
+        return [self._log_likelihood(answer[0]) for answer in self.answers]
 
     def texts(self) -> list[str] | None:
-        """The generated answer to each request, or None if there is none."""
-        found = [answer[0] if isinstance(answer, list) and answer else answer for answer in self.answers]
-        return found if found and all(isinstance(text, str) for text in found) and not self.log_likelihoods() else None
+        """The generated answer to each request; None if the answers are not texts."""
+        texts = []
+        for answer in self.answers:
+            # A filter that keeps several generations per request writes a list; the first one counts.
+            text = answer[0] if isinstance(answer, list) and answer else answer
+            if not isinstance(text, str):
+                return None
+            texts.append(text)
+        if not texts or self.log_likelihoods():
+            return None
+        return texts
 
-    def _number(self, value: Any) -> float:
+    def _log_likelihood(self, value: Any) -> float:
         try:
             number = float(value)
         except (TypeError, ValueError, OverflowError):
-            raise DataError(f"{self.where}: the log-likelihood {shortened(value)} is no usable number") from None
+            raise DataError(f"{self.where}: the log-likelihood {shortened(value)} is not a usable number") from None
         if not math.isfinite(number):
             raise DataError(f"{self.where}: a log-likelihood is {number}; the model gave no usable answer there")
         return number
@@ -81,7 +91,7 @@ class LogSample:
 
 @dataclass(frozen=True, slots=True)
 class SampleLog:
-    """A whole sample log under one filter, in the order of its documents."""
+    """The samples of a log under one filter, in the order of their documents."""
 
     path: Path
     sha256: str
@@ -92,7 +102,7 @@ class SampleLog:
 
 @dataclass(frozen=True, slots=True)
 class LogTotals:
-    """What a results file says of one task and of who was asked; empty where it does not say."""
+    """What a results file says about one task and the model; empty where it says nothing."""
 
     path: Path
     model: str
@@ -100,48 +110,54 @@ class LogTotals:
     harness: str
     task_version: str
     documents: int | None
-    """How many documents were asked about, where ``n-samples`` says so."""
+    """The number of documents in the evaluation, from ``n-samples``."""
     measured: int | None
-    """How many the last metric was computed on: fewer than ``documents`` where --samples chose some."""
+    """The number of documents behind the last metric: fewer than ``documents`` if --samples selected some."""
     means: Mapping[str, float]
     identity: Mapping[str, str]
     shots: int | None
-    """How many examples were shown before each question, where ``n-shot`` says so."""
-    ours: RunMetadata
+    """The number of examples in each prompt, from ``n-shot``."""
+    metadata: RunMetadata
 
 
 def read_log(path: Path, filter_name: str = "", task: str = "") -> SampleLog:
-    """The samples of a log under one filter; raises at the first line that cannot be used, with its number."""
+    """Read the samples of a log under one filter; an error names the first line that cannot be used.
+
+    ``task`` is the name of the harness's task; the file name says it if it is left out.
+    """
     require_file(path, "samples")
     state = path.stat()
     return _read_log(path, filter_name, task or task_of(path), (state.st_mtime_ns, state.st_size))
 
 
-# The task and the model of an import read the same files.
+# The task and the model of an import read the same files. Time and size are in the key: a file that changed is read
+# again.
 @lru_cache(maxsize=128)
 def _read_log(path: Path, filter_name: str, task: str, _: tuple[int, int]) -> SampleLog:
-    samples = list(_samples(path))
+    samples = list(_read_samples(path))
     if not samples:
-        raise DataError(f"{path} holds no samples; {_WHAT}")
+        raise DataError(f"{path} has no samples; {_HINT}")
     filters = list(dict.fromkeys(sample.filter for sample in samples))
     if filter_name and filter_name not in filters:
         raise DataError(f"{path} has no filter '{filter_name}'; it has {', '.join(filters)}")
     if not filter_name and len(filters) > 1:
         raise DataError(
-            f"{path} judges each document under {len(filters)} filters ({', '.join(filters)}); choose with --filter"
+            f"{path} scores each document under {len(filters)} filters ({', '.join(filters)}); choose one with --filter"
         )
-    kept = [sample for sample in samples if sample.filter == (filter_name or filters[0])]
-    seen: dict[int, int] = {}
-    for sample in kept:
-        if sample.doc_id in seen:
-            raise DataError(f"{sample.where}: doc_id {sample.doc_id} was given already in line {seen[sample.doc_id]}")
-        seen[sample.doc_id] = sample.line
-    kept.sort(key=lambda sample: sample.doc_id)
-    return SampleLog(path, sha256(path), task, filter_name or filters[0], kept)
+    chosen_filter = filter_name or filters[0]
+    chosen = [sample for sample in samples if sample.filter == chosen_filter]
+    line_of_document: dict[int, int] = {}
+    for sample in chosen:
+        if sample.doc_id in line_of_document:
+            first_line = line_of_document[sample.doc_id]
+            raise DataError(f"{sample.where}: doc_id {sample.doc_id} was given already in line {first_line}")
+        line_of_document[sample.doc_id] = sample.line
+    chosen.sort(key=lambda sample: sample.doc_id)
+    return SampleLog(path, sha256(path), task, chosen_filter, chosen)
 
 
 def task_of(path: Path) -> str:
-    """The task that the harness names in its file names.
+    """The task that the harness names in the file name.
 
     >>> task_of(Path("samples_blimp_adjunct_island_2026-01-31T09-30-00.123456.jsonl"))
     'blimp_adjunct_island'
@@ -153,90 +169,99 @@ def task_of(path: Path) -> str:
 
 
 def find_totals(path: Path) -> Path | None:
-    """The results file that was written together with a sample log, if it still lies there."""
-    found = path.with_name(f"results_{path.stem.rpartition('_')[2]}.json")
-    return found if found.is_file() else None
+    """The results file that was written together with a sample log, if it is still next to it."""
+    stamp = path.stem.rpartition("_")[2]
+    totals = path.with_name(f"results_{stamp}.json")
+    return totals if totals.is_file() else None
 
 
 def read_totals(path: Path, task: str, filter_name: str) -> LogTotals:
-    """What a results file says of a task."""
+    """Read what a results file says about a task."""
     require_file(path, "results")
     try:
         document = json.loads(path.read_text(encoding="utf-8"))
     except (ValueError, RecursionError) as error:
-        raise DataError(f"{path}: this is no JSON ({error})") from None
+        raise DataError(f"{path}: this is not JSON ({error})") from None
     results = document.get("results") if isinstance(document, dict) else None
     if not isinstance(results, dict):
         raise DataError(f"{path}: the key 'results' is missing; is this lm-evaluation-harness's results_*.json?")
     if task not in results:
         raise DataError(f"{path} has no results of the task {task}; it has {', '.join(results) or 'none'}")
-    config = _mapping(document.get("config"))
+    results_of_task = _mapping(results[task])
+    # Keys are "<metric>,<filter>".
     ending = f",{filter_name}"
-    means = {name.removesuffix(ending): value for name, value in _mapping(results[task]).items() if ending in name}
+    means: dict[str, float] = {}
+    for name, value in results_of_task.items():
+        if ending in name and _is_number(value):
+            means[name.removesuffix(ending)] = float(value)
+    config = _mapping(document.get("config"))
+    identity: dict[str, str] = {}
+    for name in ("model_revision", "model_sha", "model_dtype"):
+        text = _text(config.get(name)).removeprefix("torch.")
+        if text:
+            identity[name] = text
+    sample_counts = _mapping(_mapping(document.get("n-samples")).get(task))
     return LogTotals(
         path=path,
         model=_text(document.get("model_name")),
         source=_text(document.get("model_source")),
         harness=_text(document.get("lm_eval_version")),
         task_version=_text(_mapping(document.get("versions")).get(task)),
-        documents=_count(_mapping(_mapping(document.get("n-samples")).get(task)).get("effective")),
-        measured=_count(_mapping(results[task]).get("sample_len")),
-        means={n: float(v) for n, v in means.items() if _is_number(v)},
-        identity={
-            name: text
-            for name in ("model_revision", "model_sha", "model_dtype")
-            if (text := _text(config.get(name)).removeprefix("torch."))
-        },
+        documents=_count(sample_counts.get("effective")),
+        measured=_count(results_of_task.get("sample_len")),
+        means=means,
+        identity=identity,
         shots=_count(_mapping(document.get("n-shot")).get(task)),
-        ours=read_metadata(document.get(KEY), task, list(results), path),
+        metadata=read_metadata(document.get(KEY), task, list(results), path),
     )
 
 
 def require_whole(log: SampleLog, totals: LogTotals) -> None:
-    """Refuse a log that holds fewer or more documents than were asked about: its scores would be those of a part."""
-    found = len(log.samples)
-    if totals.documents is not None and found not in (totals.documents, totals.measured):
+    """Refuse a log with fewer or more documents than were evaluated: its scores would be those of a part."""
+    count = len(log.samples)
+    if totals.documents is not None and count not in (totals.documents, totals.measured):
         raise DataError(
-            f"{log.path} holds {found} documents, but {totals.path} says that {totals.documents} were asked about "
-            f"(n-samples of {log.task}); was the log cut off? Copy it again, whole, or give the results file that was "
-            "written with it: --totals FILE"
+            f"{log.path} has {count} documents, but {totals.path} says that {totals.documents} were evaluated "
+            f"(n-samples of {log.task}); was the log cut off? Copy the whole log again, or give the results file that "
+            "was written with it: --totals FILE"
         )
 
 
-def _samples(path: Path) -> Iterator[LogSample]:
+def _read_samples(path: Path) -> Iterator[LogSample]:
     with path.open("rb") as stream:
-        if stream.read(2) == _GZIP:
+        if stream.read(2) == _GZIP_MAGIC:
             raise DataError(f"{path} is compressed; unpack it first, e.g. gunzip -k {path.name}")
         stream.seek(0)
-        for number, raw in enumerate(stream, 1):
-            if raw.strip():
-                yield _sample(path, number, _row(raw, f"{path}, line {number}"))
+        for number, line in enumerate(stream, 1):
+            if line.strip():
+                yield _sample(path, number, _parse_line(line, f"{path}, line {number}"))
 
 
-def _row(raw: bytes, where: str) -> dict[str, Any]:
+def _parse_line(line: bytes, where: str) -> dict[str, Any]:
     try:
-        row = json.loads(raw.decode("utf-8-sig"))
+        row = json.loads(line.decode("utf-8-sig"))
     except UnicodeDecodeError as error:
-        raise DataError(f"{where}: byte 0x{raw[error.start]:02x} is not UTF-8; {_WHAT}") from None
+        raise DataError(f"{where}: byte 0x{line[error.start]:02x} is not UTF-8; {_HINT}") from None
     except (ValueError, RecursionError) as error:
-        raise DataError(f"{where}: this is no JSON ({error}); was the log cut off?") from None
+        raise DataError(f"{where}: this is not JSON ({error}); was the log cut off?") from None
     if not isinstance(row, dict):
-        raise DataError(f"{where}: a sample must be a JSON object; {_WHAT}")
+        raise DataError(f"{where}: a sample must be a JSON object; {_HINT}")
     return row
 
 
 def _sample(path: Path, line: int, row: Mapping[str, Any]) -> LogSample:
     where = f"{path}, line {line}"
-    for name in ("doc_id", "doc", "target", "arguments", "filtered_resps"):
+    for name in _REQUIRED_KEYS:
         if name not in row:
-            raise DataError(f"{where}: the field '{name}' is missing; {_WHAT}")
+            raise DataError(f"{where}: the field '{name}' is missing; {_HINT}")
+    # bool is a subclass of int, so isinstance would accept true.
     if type(row["doc_id"]) is not int:
         raise DataError(f"{where}: doc_id is {row['doc_id']!r}; it must be a whole number")
     if not isinstance(row["filtered_resps"], list):
-        raise DataError(f"{where}: filtered_resps is no list; {_WHAT}")
-    names = row.get("metrics", [name for name in row if name not in _FIXED])
-    if not isinstance(names, list) or not all(isinstance(name, str) and name in row for name in names):
-        raise DataError(f"{where}: 'metrics' must be a list of keys of the sample; got {shortened(names)}")
+        raise DataError(f"{where}: filtered_resps is not a list; {_HINT}")
+    metrics = row.get("metrics", [name for name in row if name not in _OTHER_KEYS])
+    if not isinstance(metrics, list) or not all(isinstance(name, str) and name in row for name in metrics):
+        raise DataError(f"{where}: 'metrics' must be a list of keys of the sample; got {shortened(metrics)}")
     doc = row["doc"] if isinstance(row["doc"], dict) else {"doc": row["doc"]}
     return LogSample(
         file=path,
@@ -244,45 +269,57 @@ def _sample(path: Path, line: int, row: Mapping[str, Any]) -> LogSample:
         doc_id=row["doc_id"],
         doc=plain_json(doc),
         target=str(row["target"]),
-        asked=_asked(row["arguments"], where),
+        requests=_requests(row["arguments"], where),
         answers=row["filtered_resps"],
         filter=str(row.get("filter", "none")),
-        metrics={name: row[name] for name in names},
-        ours=_mapping(row.get(KEY)),
+        metrics={name: row[name] for name in metrics},
+        metadata=_mapping(row.get(KEY)),
     )
 
 
-def _asked(arguments: Any, where: str) -> list[list[Any]]:
-    """``{gen_args_0: {arg_0: …, arg_1: …}}``, or a list of lists in earlier versions."""
-    requests = list(arguments.values()) if isinstance(arguments, dict) else arguments
-    if not isinstance(requests, list):
-        raise DataError(f"{where}: 'arguments' must be an object or a list; {_WHAT}")
-    found = [list(r.values()) if isinstance(r, dict) else r for r in requests]
-    if not all(isinstance(request, list) for request in found):
-        raise DataError(f"{where}: each entry of 'arguments' must hold what a request was made of; {_WHAT}")
-    # All choices of a question share one context: it is kept once.
-    texts: dict[str, str] = {}
-    return [[texts.setdefault(part, part) if isinstance(part, str) else part for part in r] for r in found]
+def _requests(arguments: Any, where: str) -> list[list[Any]]:
+    """The arguments of each request: ``{gen_args_0: {arg_0: …, arg_1: …}}``, or a list of lists in earlier versions."""
+    entries = list(arguments.values()) if isinstance(arguments, dict) else arguments
+    if not isinstance(entries, list):
+        raise DataError(f"{where}: 'arguments' must be an object or a list; {_HINT}")
+    # All choices of a question share one context; it is kept in memory once.
+    shared_texts: dict[str, str] = {}
+    requests = []
+    for entry in entries:
+        parts = list(entry.values()) if isinstance(entry, dict) else entry
+        if not isinstance(parts, list):
+            raise DataError(f"{where}: each entry of 'arguments' must contain the arguments of a request; {_HINT}")
+        request = []
+        for part in parts:
+            request.append(shared_texts.setdefault(part, part) if isinstance(part, str) else part)
+        requests.append(request)
+    return requests
 
 
 def by_id(named: Iterable[tuple[str, int, LogSample]]) -> dict[str, LogSample]:
-    """Samples by the id of their example; one that was there already gets its number, as in a run of ours."""
-    found: dict[str, LogSample] = {}
-    for name, number, sample in named:
-        free = name
-        while free in found:
-            free = f"{free}-{number}"
-        found[free] = sample
-    return found
+    """Samples by the id of their example, from (id, number, sample).
+
+    An id that is taken gets the number as a suffix, as in a run of lmassay.
+    """
+    samples: dict[str, LogSample] = {}
+    for example_id, number, sample in named:
+        free_id = example_id
+        while free_id in samples:
+            free_id = f"{free_id}-{number}"
+        samples[free_id] = sample
+    return samples
 
 
 def requests_digest(samples: Sequence[LogSample]) -> str:
-    """What tells questions apart: all that was put to the model, whoever it was."""
-    return digest([[plain_json(list(request)) for request in sample.asked] for sample in samples])[:8]
+    """A digest of everything that was sent to the model, for the signature of an imported run."""
+    requests = []
+    for sample in samples:
+        requests.append([plain_json(list(request)) for request in sample.requests])
+    return digest(requests)[:8]
 
 
 def is_finite(value: float) -> bool:
-    """Whether a number of a file is one to compute with; JSON has whole numbers that no float can hold."""
+    """Whether a number from a file can be used; JSON allows whole numbers that are too large for a float."""
     try:
         return math.isfinite(value)
     except OverflowError:
@@ -290,17 +327,19 @@ def is_finite(value: float) -> bool:
 
 
 def shortened(value: Any) -> str:
-    """A value in an error message, whatever its length."""
+    """A value for an error message, cut if it is long."""
     return reprlib.repr(value)
 
 
 def plain_json(value: Any) -> Any:
-    """The same without NaN and Infinity, which are no JSON: they become their names."""
+    """The same value with NaN and Infinity, which JSON does not have, replaced by their names."""
     if isinstance(value, float) and not math.isfinite(value):
         return str(value)
     if isinstance(value, dict):
-        return {str(k): plain_json(v) for k, v in value.items()}
-    return [plain_json(v) for v in value] if isinstance(value, list) else value
+        return {str(key): plain_json(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [plain_json(item) for item in value]
+    return value
 
 
 def _mapping(value: Any) -> Mapping[str, Any]:
@@ -308,8 +347,10 @@ def _mapping(value: Any) -> Mapping[str, Any]:
 
 
 def _text(value: Any) -> str:
-    # JSON can hold lone surrogates, UTF-8 cannot.
-    return "" if value is None else str(value).encode(errors="backslashreplace").decode()
+    if value is None:
+        return ""
+    # JSON can contain lone surrogates, UTF-8 cannot.
+    return str(value).encode(errors="backslashreplace").decode()
 
 
 def _count(value: Any) -> int | None:
@@ -324,33 +365,36 @@ def _is_number(value: Any) -> bool:
 
 
 class LogReader(Protocol):
-    """Recognises logs whose samples one of an evaluation's tasks understands; ``Evaluation.log_reader`` makes it."""
+    """Recognises logs that one of an evaluation's tasks can score; ``Evaluation.log_reader`` makes it."""
 
     joins: bool
     """True if several such logs are one run, as the constructions of minimal pairs are."""
 
     def reads(self, log: SampleLog) -> bool:
-        """True if every sample of the log can be scored by the task."""
+        """True if the task can score every sample of the log."""
 
     def task(
         self, logs: Sequence[SampleLog], imported: Mapping[str, str], notes: Sequence[str], absent: UnloggedExamples
     ) -> Task:
-        """The task that scores them; ``imported`` joins its signature, ``absent`` are examples that no log holds."""
+        """The task that scores the logs.
+
+        ``imported`` is added to its signature; ``absent`` are the examples that no log contains.
+        """
 
 
 def reader_for(logs: Sequence[SampleLog]) -> LogReader | None:
-    """The first reader that understands all of the logs; None if no evaluation has one."""
+    """The first reader that can read all of the logs; None if no evaluation has one."""
 
-    def fitting(reader: Any) -> LogReader | None:
-        # What the reader makes of the logs belongs to the hook: it may fail there, too.
+    def if_it_fits(reader: Any) -> LogReader | None:
+        # The methods of the reader are called here, within call_hook, because they may fail as well.
         fits = (reader.joins or len(logs) == 1) and all(reader.reads(log) for log in logs)
         return reader if fits else None
 
     for evaluation in evaluations():
-        hook = evaluation.log_reader
-        if hook is None:
+        make_reader = evaluation.log_reader
+        if make_reader is None:
             continue
-        reader = call_hook(evaluation, "log_reader", hook, reads=fitting, otherwise=lambda: None)
+        reader = call_hook(evaluation, "log_reader", make_reader, reads=if_it_fits, otherwise=lambda: None)
         if reader is not None:
             return reader
     return None
