@@ -142,14 +142,14 @@ def related_pairs(count: int) -> list[Pair]:
 
 
 @pytest.mark.parametrize("engine_name", ENGINES)
-@settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(pairs=PAIRS)
 def test_chrf_of_any_text_is_sacrebleus(engine_name: str, pairs: list[Pair]) -> None:
     assert difference(chrf_scores(*columns(pairs), engine=engine_name), sacre_chrf(pairs)) < 1e-12
 
 
 @pytest.mark.parametrize("engine_name", ENGINES)
-@settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(pairs=PAIRS)
 def test_bleu_of_any_text_is_sacrebleus(engine_name: str, pairs: list[Pair]) -> None:
     assert difference(bleu_scores(*columns(pairs), engine=engine_name), sacre_bleu(pairs)) < 1e-12

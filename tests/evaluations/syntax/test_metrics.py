@@ -57,7 +57,7 @@ def contexts(draw):
     return logits, ids, draw(st.booleans())
 
 
-@settings(deadline=None, max_examples=150)
+@settings(deadline=None, max_examples=100)
 @given(contexts())
 def test_curves_follow_the_definition(context):
     logits, lemmas, is_plural = context
