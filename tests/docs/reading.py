@@ -12,7 +12,10 @@ from tests.docs.expected import EXPECTED
 from tests.docs.running import FIXTURES, LANGUAGES, NEEDS, Reader
 
 # Pages that ask a real model for a while; their tests are run before all others.
-LONG = [f"docs/{name}.md" for name in ("bias", "card", "extending/task", "fewshot", "migrating/fewnlu", "syntax")]
+LONG = [
+    f"docs/{name}.md"
+    for name in ("bias", "card", "extending/task", "fewshot", "interchange", "migrating/fewnlu", "syntax")
+]
 SHORT = [page for page in PAGES if page not in LONG]
 
 
