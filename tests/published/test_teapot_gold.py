@@ -36,8 +36,23 @@ RIGHT_RESULTS = {
 
 
 CASES = [json.loads(line) for line in (FIGURES / "teapot" / "cases.jsonl").read_text(encoding="utf-8").splitlines()]
-RIGHT = [case for case in CASES if case["rc"] == 0]
-WRONG = [case for case in CASES if case["rc"] != 0]
+
+
+def needs_meteor(case: dict) -> bool:
+    return any("{meteor_jar}" in argument for argument in case["args"])
+
+
+def parameters(cases: list[dict]) -> list:
+    """Cases with METEOR are slow: they run on one worker with the other tests of METEOR, so that Java starts once."""
+    marked = []
+    for case in cases:
+        marks = [pytest.mark.slow] if needs_meteor(case) else []
+        marked.append(pytest.param(case, id=case["name"], marks=marks))
+    return marked
+
+
+RIGHT = parameters([case for case in CASES if case["rc"] == 0])
+WRONG = parameters([case for case in CASES if case["rc"] != 0])
 
 
 @pytest.fixture(scope="session")
@@ -54,7 +69,7 @@ def inputs(data, tmp_path_factory):
 
 def arguments(case: dict, data: Path, inputs: Path) -> list[str]:
     jar = ""
-    if any("{meteor_jar}" in argument for argument in case["args"]):
+    if needs_meteor(case):
         missing = why_meteor_is_missing()
         if missing:
             pytest.skip(missing)
@@ -83,7 +98,7 @@ def test_the_inputs_are_those_of_the_original_runs(inputs):
     assert made == digests(FIGURES / "teapot" / "inputs.sha256")
 
 
-@pytest.mark.parametrize("case", RIGHT, ids=lambda case: case["name"])
+@pytest.mark.parametrize("case", RIGHT)
 def test_standard_output_is_the_original_s(case, data, inputs):
     printed = run(arguments(case, data, inputs)).text
     if case["name"] in CAPPED:
@@ -94,7 +109,7 @@ def test_standard_output_is_the_original_s(case, data, inputs):
         assert printed == case["stdout"]
 
 
-@pytest.mark.parametrize("case", WRONG, ids=lambda case: case["name"])
+@pytest.mark.parametrize("case", WRONG)
 def test_a_crash_of_the_original_is_a_clear_error_or_the_right_result(case, data, inputs, capsys):
     args = arguments(case, data, inputs)
     try:

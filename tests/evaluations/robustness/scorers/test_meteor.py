@@ -25,6 +25,9 @@ from tests.published.published_data import FIGURES, TEAPOT
 from tests.published.teapot_inputs import write_inputs
 from tests.published.teapot_scores import scores_of_meteor
 
+# Slow tests run first and on one worker: the English paraphrase table, which takes long to read, is read once.
+english = pytest.mark.slow
+
 WORDS = " ".join(f"word{i}" for i in range(3000))
 
 ODD_PAIRS = [
@@ -123,6 +126,7 @@ def gone(pid: int) -> bool:
 # --- scores
 
 
+@english
 @pytest.mark.parametrize("hyp", ["adv.charswap.en", "adv.knn.en"])
 @pytest.mark.parametrize("ref", ["ref.en", "base.en"])
 def test_scores_are_the_gold_scores_to_the_last_bit(jar: Path, hyp: str, ref: str) -> None:
@@ -131,6 +135,7 @@ def test_scores_are_the_gold_scores_to_the_last_bit(jar: Path, hyp: str, ref: st
     assert METEOR(jar).score(lines(data / hyp), lines(data / ref), lang="en") == gold[f"{hyp}|{ref}"]
 
 
+@english
 def test_relative_decrease_has_the_published_mean(jar: Path) -> None:
     data = TEAPOT.require() / "MT"
     hyp, base, ref = (lines(data / name) for name in ("adv.charswap.en", "base.en", "ref.en"))
@@ -146,6 +151,7 @@ def gold_means() -> Iterator[tuple[str, list[str], str]]:
             yield case["name"], case["args"], re.search(r"Mean:\t(.*)", case["stdout"])[1]  # type: ignore[index]
 
 
+@english
 def test_means_are_those_of_the_gold_runs(jar: Path, tmp_path: Path) -> None:
     data = TEAPOT.require()
     write_inputs(data, tmp_path)
@@ -166,15 +172,18 @@ def test_odd_lines_score_as_in_batch_mode(quick_jar: Path, tmp_path: Path) -> No
     assert any(0 < score < 1e-3 for score in scores), "none was printed with an exponent"
 
 
+@english
 def test_line_breaks_inside_a_text_are_white_space(jar: Path) -> None:
     texts = ["a\rcat", "a\ncat", "a\r\ncat", "a cat\n", "\ra cat"]
     assert METEOR(jar).score(texts, ["a cat"] * 5, lang="en") == [1.0] * 5
 
 
+@english
 def test_a_lone_surrogate_is_scored(jar: Path) -> None:
     assert METEOR(jar).score_sentence("a \ud800 cat", "a \ufffd cat", lang="en") == 1.0
 
 
+@english
 def test_one_sentence_gives_one_float(jar: Path) -> None:
     assert METEOR(jar).score_sentence("the cat", "the cat", lang="en") == 1.0
 
