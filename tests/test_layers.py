@@ -63,7 +63,7 @@ HOMES = {
 }
 EVALUATIONS = sorted(folder.name for folder in (SOURCE / "evaluations").iterdir() if (folder / "__init__.py").is_file())
 # The command line's own libraries.
-HOMES |= dict.fromkeys(("click", "rich"), ("cli/", *(f"evaluations/{name}/commands/" for name in EVALUATIONS)))
+HOMES |= dict.fromkeys(("click", "rich"), ("cli/", *(f"evaluations/{name}/commands" for name in EVALUATIONS)))
 
 
 @cache

@@ -115,7 +115,7 @@ def test_a_score_outside_the_unit_interval_is_refused_with_its_pair(value, told)
         def score_sentence(self, hyp, ref, lang=None):
             return value if hyp == "bad" else 0.5
 
-    with pytest.raises(ScorerError, match=f"pair 2: .*{told}.*must lie in"):
+    with pytest.raises(ScorerError, match=f"pair 2: .*{told}.*must be in"):
         Odd().score(["good", "bad"], ["x", "x"])
 
 

@@ -248,7 +248,7 @@ def test_mistakes_are_told_before_anything_runs(tmp_path, files, changes, error,
 def test_outputs_of_another_length_are_refused(tmp_path, files):
     short = [str(write_lines(tmp_path / name, ["x"])) for name in ("s1", "s2")]
     model = {"name": "outputs", "files": {"out": short[0], "adv_out": short[1]}}
-    with pytest.raises(DataError, match="as many lines"):
+    with pytest.raises(DataError, match="the same number of lines"):
         evaluate(tmp_path, config(files) | {"model": model})
     model = {"name": "outputs", "files": {"out": files["out"], "adv_out": short[0]}}
     with pytest.raises(DataError, match="line 2 of the out file"):

@@ -112,7 +112,7 @@ evaluation = Evaluation(
             "worddrop": Component(f"{_PERTURBATIONS}:worddrop", "leave out a word"),
         },
     },
-    # Two strengths of one attack may have one label, so runs are told apart by the attack itself.
+    # Two strengths of one attack may have one label, so runs are distinguished by the attack itself.
     variation=Variation(pooled="attack", identity="attack", named=("attack",), hidden=("prompt",), data=("src", "ref")),
     section=f"{__name__}.report:section",
     texts=f"{__name__}.report:texts",
@@ -124,20 +124,20 @@ evaluation = Evaluation(
         Command(
             "perturb",
             "Write an adversarial version of a text file.",
-            f"{__name__}.commands.perturb:perturb",
+            f"{__name__}.commands:perturb",
             section="Make data",
         ),
         Command(
             "teapot",
-            "TEAPOT's own command line, as it was.",
-            f"{__name__}.commands.teapot:teapot",
+            "TEAPOT's own command line.",
+            f"{__name__}.commands:teapot",
             section="Compatibility commands",
         ),
-        Command("scorers", "List the scorers.", f"{__name__}.commands.listings:scorers", section="Components"),
+        Command("scorers", "List the scorers.", f"{__name__}.commands:scorers", section="Components"),
         Command(
             "perturbations",
             "List the perturbations.",
-            f"{__name__}.commands.listings:perturbations",
+            f"{__name__}.commands:perturbations",
             section="Components",
         ),
     ),

@@ -1,4 +1,4 @@
-"""Where the adversarial x' comes from: a file, a perturbation, or a search over perturbations."""
+"""Where adversarial inputs come from: a file, a perturbation, or a search over perturbations."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 from lmassay.errors import ConfigError
 from lmassay.evaluations.robustness.perturbations.base import DEFAULT_RATE, Perturber, make_perturber
 
-# Inputs that are perturbed before a run, to see whether the attack changes them, and not again in the run: a user's own
-# perturbation may be slow.
+# Inputs that are perturbed before a run, to see whether the attack changes them. They are not perturbed again in the
+# run: a user's own perturbation may be slow.
 CHECKED_BEFORE_A_RUN = 1000
 
 
 class Search(BaseModel):
-    """Try many perturbations of each sentence and keep the one that scores highest on s_src + d_tgt.
+    """Try many perturbations of each sentence, and keep the one with the highest s_src + d_tgt.
 
-    ``budget`` counts all queries to the system for a sentence, the one for the unperturbed sentence included.
+    ``budget`` is the number of queries to the system per sentence, including the one for the unperturbed sentence.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -34,9 +34,9 @@ class Search(BaseModel):
 class Attack(BaseModel):
     """One attack of a configuration: ``charswap``, or ``{name: …, file: adv.fr}``, or ``{name: …, search: {…}}``.
 
-    ``name`` is what tables show; it is also the perturbation unless ``perturb`` or ``file`` says otherwise.
-    ``redraws`` is how often a perturbation draws again for a sentence that a draw left unchanged: with a low rate and
-    some redraws, almost every sentence has one small change.
+    ``name`` is what tables show; it is also the perturbation, unless ``perturb`` or ``file`` is given.
+    ``redraws`` is how often a perturbation is repeated for a sentence that it left unchanged: with a low rate and some
+    redraws, almost every sentence gets one small change.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -53,7 +53,9 @@ class Attack(BaseModel):
     @model_validator(mode="before")
     @classmethod
     def _short_form(cls, value: Any) -> Any:
-        return {"name": value} if isinstance(value, str) else value
+        if isinstance(value, str):
+            return {"name": value}
+        return value
 
     @model_validator(mode="after")
     def _one_source(self) -> Attack:
@@ -65,7 +67,7 @@ class Attack(BaseModel):
 
     @property
     def label(self) -> str:
-        """What tables call the attack. Its options are named by the label of a sweep over them."""
+        """The name of the attack in tables. It does not contain the options; the label of a sweep names those."""
         if self.name and (self.file or self.perturb or self.search):
             return self.name
         if self.file is not None:
@@ -77,14 +79,14 @@ class Attack(BaseModel):
 
 @dataclass(frozen=True, slots=True)
 class AttackCandidate:
-    """One adversarial sentence and what made it."""
+    """One adversarial sentence, and the perturbation that made it."""
 
     text: str
     made_by: str
 
 
 class CandidateMaker:
-    """Makes the candidates for a sentence; one for a plain perturbation, up to ``budget`` - 1 for a search."""
+    """Makes the candidates for a sentence: one for a single perturbation, up to ``budget`` - 1 for a search."""
 
     def __init__(self, attack: Attack, base_dir: Path) -> None:
         self._search = attack.search
@@ -102,10 +104,11 @@ class CandidateMaker:
         else:
             if not attack.search.perturbations or not attack.search.rates:
                 raise ConfigError("task.attack.search: give at least one perturbation and one rate")
-            self._perturbers = list(_spread(attack.search, attack.seed, base_dir))
+            self._perturbers = list(_perturbers_of(attack.search, attack.seed, base_dir))
 
     @property
     def signature(self) -> str:
+        """Everything that the candidates depend on."""
         if self._search is None:
             return self._perturbers[0].signature
         names = ",".join(self._search.perturbations)
@@ -113,38 +116,44 @@ class CandidateMaker:
         return f"search({names}|rates:{rates}|budget:{self._search.budget}|seed:{self._perturbers[0].seed})"
 
     @property
-    def most(self) -> int:
-        """Candidates a sentence at the most."""
-        return 1 if self._search is None else self._search.budget - 1
+    def max_candidates(self) -> int:
+        """How many candidates a sentence has at most."""
+        if self._search is None:
+            return 1
+        return self._search.budget - 1
 
     def changes(self, text: str, index: int) -> bool:
-        """Whether a candidate differs from ``text``. No model is asked, not even for a search."""
+        """Whether a candidate differs from ``text``. This needs no model, not even for a search."""
         if self._search is None:
             return self._perturbed(text, index) != text
         return any(perturber(text, index) != text for perturber in self._perturbers)
 
     def could_change(self, text: str, index: int) -> bool:
         """Whether a candidate would differ from ``text`` if every word were changed."""
-        return any(replace(perturber, rate=1.0)(text, index) != text for perturber in self._perturbers)
+        for perturber in self._perturbers:
+            at_full_rate = replace(perturber, rate=1.0)
+            if at_full_rate(text, index) != text:
+                return True
+        return False
 
     def candidates(self, text: str, index: int) -> list[AttackCandidate]:
         """At least one candidate; a search gives distinct ones that differ from ``text``, if there are any."""
         if self._search is None:
             return [AttackCandidate(self._perturbed(text, index), self._perturbers[0].name)]
-        found: dict[str, AttackCandidate] = {}
+        candidates: dict[str, AttackCandidate] = {}
         for perturber in self._perturbers:
             changed = perturber(text, index)
-            if changed != text and changed not in found:
-                found[changed] = AttackCandidate(changed, f"{perturber.name}@{perturber.rate:g}")
-                if len(found) == self.most:
+            if changed != text and changed not in candidates:
+                candidates[changed] = AttackCandidate(changed, f"{perturber.name}@{perturber.rate:g}")
+                if len(candidates) == self.max_candidates:
                     break
-        return list(found.values()) or [AttackCandidate(text, "none")]
+        return list(candidates.values()) or [AttackCandidate(text, "none")]
 
 
-def _spread(search: Search, seed: int, base_dir: Path) -> Iterator[Perturber]:
+def _perturbers_of(search: Search, seed: int, base_dir: Path) -> Iterator[Perturber]:
     """Perturbers in rounds: each perturbation at each rate, then again with another seed, enough to fill the budget."""
     kinds = [(name, rate) for rate in search.rates for name in search.perturbations]
-    # Many a draw repeats an earlier one or changes nothing, so twice the budget is drawn.
+    # Many draws repeat an earlier one or change nothing, so twice the budget is drawn.
     for draw in range(2 * search.budget):
         name, rate = kinds[draw % len(kinds)]
         yield make_perturber(name, rate=rate, seed=seed + draw // len(kinds), options={}, base=base_dir)

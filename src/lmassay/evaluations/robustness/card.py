@@ -1,4 +1,4 @@
-"""Robustness on the card: what it asks, and the one number it puts first."""
+"""Robustness on the card: the runs that it needs, and its headline number."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from lmassay.storage.store import Store
 from lmassay.types import Result, Row, RunRecord, Settings
 
 _DATA = Path(__file__).parent / "card_data"
-# A model without a chat template must be shown what is wanted; one with it needs no more.
+# Examples of what is wanted, because a model without a chat template does not follow instructions.
 _COMPLETE = """Complete each sentence with one word.
 
 Sentence: A young horse is called a
@@ -35,25 +35,24 @@ Sentence: {x}
 Word:"""
 
 
-def _attack(perturbation: str, **more: Any) -> dict[str, Any]:
-    """One small change in every sentence, nearly always in a single word.
+def _attack(perturbation: str, **options: Any) -> dict[str, Any]:
+    """An attack with one small change in every sentence, nearly always in a single word.
 
     At this rate most draws change nothing, so they are repeated until one does. A higher rate would change several
     words at once, and little would be left of a short sentence.
     """
-    return {"name": perturbation, "perturb": perturbation, "rate": 0.03, "redraws": 100, **more}
+    return {"name": perturbation, "perturb": perturbation, "rate": 0.03, "redraws": 100, **options}
 
 
 # These attacks keep the meaning. Attacks on whole words do not: nobody can complete "The capital is the city of". Nor
-# do deleted letters, which make other words ("day" becomes "da", "snow" becomes "now"). The attacked
-# sentences were read one by one: with other seeds, wrong keys spoil short words that the answer depends on ("coal"
-# becomes "clal").
+# do deleted letters, which make other words ("day" becomes "da", "snow" becomes "now"). The attacked sentences were
+# read one by one: with other seeds, wrong keys spoil short words that the answer depends on ("coal" becomes "clal").
 _QUICK = [_attack("charswap"), _attack("keyboard", seed=12), _attack("insert")]
 _STANDARD = [*_QUICK, _attack("homoglyph")]
 _FULL = [*_STANDARD, _attack("case", options={"letters": "one"}), _attack("diacritics")]
 _ATTACKS: Mapping[str, Sequence[Any]] = {"quick": _QUICK, "standard": _STANDARD, "full": _FULL}
-# An answer of one word is right or wrong, so d_tgt is 0 or 1. With a threshold of 1 every answer that turns wrong would
-# be a success, whatever is left of the input. TEAPOT's authors take 1.8 for such scores: s_src must be above 0.8.
+# An answer of one word is right or wrong, so d_tgt is 0 or 1. With a threshold of 1, every answer that turns wrong is
+# a success, whatever is left of the input. TEAPOT's authors use 1.8 for such scores: s_src must be above 0.8.
 _TARGET_SCORE = {"name": "exact_match", "quasi": True}
 _THRESHOLD = 1.8
 _QUICK_LIMIT = 40
@@ -61,7 +60,7 @@ _TRANSLATE = "Translate this sentence into English.\n\n{x}\n"
 
 
 def variants(size: str) -> list[CardVariant]:
-    """Sentences to complete, attacked in several ways."""
+    """The runs of a card of this size: sentences to complete, under several attacks."""
     task = {
         "name": "robustness",
         "src": "facts.src",
@@ -81,13 +80,13 @@ def variants(size: str) -> list[CardVariant]:
 
 
 def sample_marks(model: str | Mapping[str, Any]) -> Mapping[str, Any]:
-    """What ``lmassay init`` asks a model for: a class of one's own is given the sentence itself."""
+    """The prompt in the configuration of ``lmassay init``: a user's own class gets the sentence itself."""
     is_own_class = isinstance(model, str) and ".py:" in model
     return {"PROMPT": "{x}" if is_own_class else _TRANSLATE}
 
 
 def headline(store: Store, records: Sequence[RunRecord]) -> Headline | None:
-    """The share of attacks that succeed, all attacks taken together; inputs that were not attacked do not count."""
+    """The share of attacks that succeed, over all attacks together; unchanged inputs do not count."""
     if not records:
         return None
     together = pool(store, records, keep=was_attacked)
@@ -98,20 +97,22 @@ def headline(store: Store, records: Sequence[RunRecord]) -> Headline | None:
     result = mean_result(together.table, "success", records[0].settings, cluster=cluster)
     has_right_and_wrong = records[0].result("turned_wrong") is not None
     clean = _clean_score(store, records[0])
-    unchanged = sum(not was_attacked(row) for record in records for row in store.score_rows(record.id))
-    beside = []
+    unchanged = 0
+    for record in records:
+        unchanged += sum(not was_attacked(row) for row in store.score_rows(record.id))
+    further_values = []
     if has_right_and_wrong:
-        beside.append(_right_answers_that_turn_wrong(together.table, records[0].settings, cluster))
+        further_values.append(_right_answers_that_turn_wrong(together.table, records[0].settings, cluster))
     if clean.value is not None:
         title = "right answers without attack" if has_right_and_wrong else "score without attack"
-        beside.append(f"{title}: {value_with_interval(clean)}")
-    beside.append(f"unchanged inputs, which are not counted: {unchanged:,}")
+        further_values.append(f"{title}: {value_with_interval(clean)}")
+    further_values.append(f"unchanged inputs, which are not counted: {unchanged:,}")
     return Headline(
         evaluation=evaluation,
         metric="success",
         result=result,
         scope=f"{result.n:,} attacked inputs, {counted(len(records), 'attack')}",
-        beside=beside,
+        beside=further_values,
         meaning=_meaning(records[0], has_right_and_wrong),
         limits=f"{_strength(records)} Inputs the model already gets wrong cannot count as broken.",
         records=records,
@@ -120,7 +121,7 @@ def headline(store: Store, records: Sequence[RunRecord]) -> Headline | None:
 
 
 def was_attacked(row: Row) -> bool:
-    """False for an input that the attack left unchanged; runs of early versions do not say."""
+    """False for an input that the attack left unchanged. Runs of early versions do not record this and count."""
     return row.example.groups.get(GROUP) != UNCHANGED
 
 
@@ -135,7 +136,7 @@ def _right_answers_that_turn_wrong(table: ScoreTable, settings: Settings, cluste
 def _meaning(record: RunRecord, has_right_and_wrong: bool) -> str:
     threshold = float(record.depends_on.get("threshold", 1.0))
     if has_right_and_wrong and 1 < threshold < 2:
-        # d_tgt is 1 for a right answer that turns wrong, so what is left of the threshold is a bound for s_src.
+        # d_tgt is 1 for a right answer that turns wrong, so s_src must exceed the rest of the threshold.
         return (
             "The share of attacked inputs on which a right answer turns wrong although the input hardly changed "
             f"(similarity above {threshold - 1:.3g})."
@@ -144,7 +145,7 @@ def _meaning(record: RunRecord, has_right_and_wrong: bool) -> str:
 
 
 def _strength(records: Sequence[RunRecord]) -> str:
-    """Which kinds of attack these are."""
+    """How strong these attacks are: drawn at random, or searched for."""
     searched = sum("search(" in str(record.depends_on.get("attack")) for record in records)
     if searched == len(records):
         return "These attacks search for a weak spot among a few draws; others may find more."
@@ -154,5 +155,5 @@ def _strength(records: Sequence[RunRecord]) -> str:
 
 
 def _clean_score(store: Store, record: RunRecord) -> Result:
-    """How well it does without attack, which is the same under all of them."""
+    """The score without attack, which is the same in the runs of all attacks."""
     return mean_result(ScoreTable(store.score_rows(record.id)), "s_out", record.settings)

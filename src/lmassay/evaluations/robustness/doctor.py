@@ -1,4 +1,4 @@
-"""What the robustness evaluation needs besides the core: ``lmassay doctor`` shows it."""
+"""What ``lmassay doctor`` checks for the robustness evaluation: the optional requirements of its scorers."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from lmassay.evaluations.robustness.scorers.meteor import find_jar
 
 
 def findings() -> list[Finding]:
-    """The optional packages and programs of its scorers."""
+    """The state of each optional package and program."""
     return [
         Finding.of_package("numba", "compiled chrF and BLEU", extra="fast"),
         Finding.of_package("sentence-transformers", "the semantic scorer", extra="semantic"),

@@ -1,4 +1,4 @@
-"""The robustness section: attack table, success rates, scatter of source against target, examples."""
+"""The robustness section of a report: table of attacks, success rates, scatter plots and example sentences."""
 
 from __future__ import annotations
 
@@ -36,13 +36,14 @@ from lmassay.reporting.chart import (
 )
 from lmassay.reporting.example_texts import Exchanges, NamedValues, answer_at, prompt_text
 from lmassay.reporting.numbers import number_text, short_text, value_text
-from lmassay.reporting.sections import results_section as results_as_they_are
+from lmassay.reporting.sections import results_section as plain_results
 from lmassay.storage.store import Store
 from lmassay.types import Result, Row, RunRecord
 
-MOST_SCATTERS = 12
-MOST_POINTS = 1500
-MOST_EXAMPLES = 8
+# Runs with a scatter plot and examples, points of a scatter plot, and examples per run.
+MAX_SCATTERS = 12
+MAX_POINTS = 1500
+MAX_EXAMPLES = 8
 _METRICS = ("success", "s_src", "d_tgt", "s_tgt", "signed_drop", "turned_wrong", "unchanged")
 _TITLES = {
     "success": "success",
@@ -54,51 +55,62 @@ _TITLES = {
     "unchanged": "unchanged",
 }
 _CAPTION = (
-    "Each cell: value, and its interval below. Errors and unscored examples are left out of n, never counted as "
-    "failures."
+    "Each cell shows a value and its interval below. Errors and unscored examples are not part of n and do not count "
+    "as failures."
 )
-_EXPLAINED = {
+_EXPLANATIONS = {
     "turned_wrong": "Right to wrong: the share of right answers that turn wrong; unchanged inputs are not counted.",
     "unchanged": "Unchanged: the share of inputs that the attack left unchanged.",
 }
 
 
 def section(store: Store, records: Sequence[RunRecord]) -> Section:
-    """Attacks by system, where they hit, and the sentences hit hardest; the first dozen runs with scatter and texts."""
+    """Attacks by system, with scatter plots and the hardest-hit sentences for the first dozen runs."""
     metrics = columns(records)
     if not metrics:
-        return results_as_they_are(store, records)
-    shown = [(record, glance(store.rows(record.id))) for record in records[:MOST_SCATTERS]]
-    rates = success_figure(records)
-    scatters = [figure for record, seen in shown if (figure := scatter_figure(record, seen))]
+        return plain_results(store, records)
+    scatters: list[Figure] = []
+    example_blocks: list[Examples] = []
+    for record in records[:MAX_SCATTERS]:
+        summary = summarise_rows(store.rows(record.id))
+        scatter = scatter_figure(record, summary)
+        if scatter is not None:
+            scatters.append(scatter)
+        hardest = examples(summary)
+        if hardest:
+            title = f"Sentences that {record.label} hit hardest on {record.model} ({len(hardest)})"
+            example_blocks.append(Examples(title, hardest))
+
     blocks: list[Block] = [_table(store, records, metrics)]
-    blocks += [Figures([rates], "middle")] if rates else []
-    blocks += [Figures(scatters)] if scatters else []
-    if left_out := len(records) - len(shown):
-        blocks.append(Note(f"{left_out} further runs have no scatter here; report them by themselves."))
-    found = [(record, examples(seen)) for record, seen in shown]
-    texts = [
-        Examples(f"Where {record.label} on {record.model} did most ({len(some)} sentences)", some)
-        for record, some in found
-        if some
-    ]
-    return Section(blocks, texts, compared=[metric for metric, _ in metrics])
+    rates = success_figure(records)
+    if rates is not None:
+        blocks.append(Figures([rates], "middle"))
+    if scatters:
+        blocks.append(Figures(scatters))
+    left_out = len(records) - MAX_SCATTERS
+    if left_out > 0:
+        blocks.append(Note(f"{left_out} more runs have no scatter plot here; make a report of them alone to see it."))
+    return Section(blocks, example_blocks, compared=[metric for metric, _ in metrics])
 
 
 def _table(store: Store, records: Sequence[RunRecord], metrics: Sequence[tuple[str, str]]) -> Table:
-    head = [Cell("attack", kind="text"), Cell("system", kind="text"), *(Cell(title) for _, title in metrics)]
-    lines = []
+    header = [Cell("attack", kind="text"), Cell("system", kind="text")]
+    header += [Cell(title) for _, title in metrics]
+    header += [Cell("n"), Cell("errors"), Cell("unscored")]
+    rows = []
     for record in records:
         counts = store.count(record.id)
         cells = [name(record.label), Cell(record.model, kind="text")]
         cells += [_cell(metric, record.result(metric)) for metric, _ in metrics]
-        lines.append(TableRow([*cells, *(count(counts[state]) for state in ("scored", "error", "unscored"))]))
-    caption = " ".join([_CAPTION, *(_EXPLAINED[metric] for metric, _ in metrics if metric in _EXPLAINED)])
-    return Table(caption, [[*head, Cell("n"), Cell("errors"), Cell("unscored")]], [Body(lines)])
+        cells += [count(counts["scored"]), count(counts["error"]), count(counts["unscored"])]
+        rows.append(TableRow(cells))
+    caption = [_CAPTION]
+    caption += [_EXPLANATIONS[metric] for metric, _ in metrics if metric in _EXPLANATIONS]
+    return Table(" ".join(caption), [header], [Body(rows)])
 
 
 def _cell(metric: str, result: Result | None) -> Cell:
-    """A value with its interval; of the inputs that were unchanged only the share, which describes the data."""
+    """A value with its interval. The share of unchanged inputs describes the data and has no interval here."""
     if metric == "unchanged" and result is not None:
         return Cell(value_text(result, 3))
     return measured(result)
@@ -106,15 +118,17 @@ def _cell(metric: str, result: Result | None) -> Cell:
 
 def columns(records: Sequence[RunRecord]) -> list[tuple[str, str]]:
     """The metrics that at least one run has, with their titles."""
-    present = {result.metric for record in records for result in record.results}
+    present: set[str] = set()
+    for record in records:
+        present.update(result.metric for result in record.results)
     if "turned_wrong" in present:
-        # Of answers that are right or wrong, the signed drop says little more, and the table is wide enough.
+        # For answers that are right or wrong, the signed drop adds little, and the table is wide enough.
         present.discard("signed_drop")
     return [(metric, _TITLES[metric]) for metric in _METRICS if metric in present]
 
 
 def success_figure(records: Sequence[RunRecord]) -> Figure | None:
-    """Success rates with intervals, one row a run."""
+    """Success rates with intervals, one row per run; None if no run has one."""
     rates: list[tuple[str, Result]] = []
     for record in records:
         result = record.result("success")
@@ -123,11 +137,11 @@ def success_figure(records: Sequence[RunRecord]) -> Figure | None:
     if not rates:
         return None
     drawing = success_chart(rates).svg()
-    return Figure(drawing, "Share of sentences on which the attack succeeds, with its interval (the line).")
+    return Figure(drawing, "Share of sentences on which the attack succeeds. The line is its interval.")
 
 
 def success_chart(rates: Sequence[tuple[str, Result]]) -> Chart:
-    """A row for each label with its result."""
+    """A row for each (label, success rate)."""
     rows: list[Category] = []
     marks: list[Mark] = []
     for row, (label, result) in enumerate(rates):
@@ -141,16 +155,17 @@ def success_chart(rates: Sequence[tuple[str, Result]]) -> Chart:
 
 
 @dataclass(frozen=True, slots=True)
-class Glance:
-    """What the page shows of a run's rows: a fair sample for the scatter, and the sentences hit hardest."""
+class RowSummary:
+    """What the page shows of a run's rows: a random sample for the scatter plot, and the sentences hit hardest."""
 
     scored: int
     sample: Sequence[Row]
     hardest: Sequence[Row]
 
 
-def glance(rows: Iterable[Row]) -> Glance:
+def summarise_rows(rows: Iterable[Row]) -> RowSummary:
     """Read the rows once and keep few of them, however many there are."""
+    # A fixed seed, so that the same run gives the same page.
     rng = random.Random(0)
     count = 0
     sample: list[Row] = []
@@ -159,38 +174,44 @@ def glance(rows: Iterable[Row]) -> Glance:
         if row.state != "scored":
             continue
         count += 1
-        if len(sample) < MOST_POINTS:
+        # Reservoir sampling: every row has the same chance to be in the sample.
+        if len(sample) < MAX_POINTS:
             sample.append(row)
-        elif (place := rng.randrange(count)) < MOST_POINTS:
-            sample[place] = row
+        else:
+            index = rng.randrange(count)
+            if index < MAX_POINTS:
+                sample[index] = row
         # The count breaks ties, so that rows are never compared and the earlier one wins.
         entry = (_fitness(row), -count, row)
-        if len(hardest) < MOST_EXAMPLES:
+        if len(hardest) < MAX_EXAMPLES:
             heapq.heappush(hardest, entry)
         else:
             heapq.heappushpop(hardest, entry)
-    return Glance(count, sample, [row for _, _, row in sorted(hardest, reverse=True)])
+    return RowSummary(count, sample, [row for _, _, row in sorted(hardest, reverse=True)])
 
 
-def scatter_figure(record: RunRecord, seen: Glance) -> Figure | None:
-    """s_src against d_tgt (or s_tgt) with the region of success shaded."""
-    y_metric = "d_tgt" if any("d_tgt" in row.score.values for row in seen.sample) else "s_tgt"
-    shown = [row.score.values for row in seen.sample if {"s_src", y_metric} <= set(row.score.values)]
-    if not shown:
+def scatter_figure(record: RunRecord, summary: RowSummary) -> Figure | None:
+    """s_src against d_tgt (or s_tgt), with the region of success shaded; None without scores for both."""
+    has_reference = any("d_tgt" in row.score.values for row in summary.sample)
+    y_metric = "d_tgt" if has_reference else "s_tgt"
+    points = []
+    for row in summary.sample:
+        if "s_src" in row.score.values and y_metric in row.score.values:
+            points.append(row.score.values)
+    if not points:
         return None
     threshold = _threshold(record)
-    description = f"{record.label} on {record.model}: s_src against {y_metric}"
-    drawing = scatter_chart(shown, y_metric, threshold, description).svg()
-    law = "s_src + d_tgt" if y_metric == "d_tgt" else "s_src / s_tgt"
-    condition = f"{law} > {threshold:g}"
-    count = f"{len(shown)} of {seen.scored} sentences" if len(shown) < seen.scored else f"{len(shown)} sentences"
-    return Figure(
-        drawing, f"{record.label} on {record.model}: {count}; shaded where the attack succeeds ({condition})."
-    )
+    title = f"{record.label} on {record.model}"
+    drawing = scatter_chart(points, y_metric, threshold, f"{title}: s_src against {y_metric}").svg()
+    criterion = "s_src + d_tgt" if has_reference else "s_src / s_tgt"
+    count = f"{len(points)} sentences"
+    if len(points) < summary.scored:
+        count = f"{len(points)} of {summary.scored} sentences"
+    return Figure(drawing, f"{title}: {count}. Shaded where the attack succeeds ({criterion} > {threshold:g}).")
 
 
 def scatter_chart(scores: Sequence[Mapping[str, float]], y_metric: str, threshold: float, description: str) -> Chart:
-    """A dot for the scores of each sentence, over the region in which the attack succeeds."""
+    """A dot per sentence, over the region in which the attack succeeds."""
     marks: list[Mark] = [success_region(y_metric, threshold)]
     for values in scores:
         style = "dot hit" if values.get("success") else "dot miss"
@@ -201,7 +222,7 @@ def scatter_chart(scores: Sequence[Mapping[str, float]], y_metric: str, threshol
 
 
 def success_region(y_metric: str, threshold: float) -> HalfPlane:
-    """Where an attack succeeds: s_src + d_tgt > threshold; without references, s_src / s_tgt > threshold."""
+    """Where an attack succeeds: s_src + d_tgt > threshold; without a reference, s_src / s_tgt > threshold."""
     if y_metric == "d_tgt":
         return HalfPlane(1.0, 1.0, threshold)
     return HalfPlane(1.0, -threshold, 0.0)
@@ -209,21 +230,26 @@ def success_region(y_metric: str, threshold: float) -> HalfPlane:
 
 def _threshold(record: RunRecord) -> float:
     task = record.config["task"]
-    return float(task.get("success_threshold", 1.0)) if isinstance(task, Mapping) else 1.0
+    if not isinstance(task, Mapping):
+        return 1.0
+    return float(task.get("success_threshold", 1.0))
 
 
-def examples(seen: Glance) -> list[DisplayedExample]:
-    """The sentences on which the attack did most: highest s_src + d_tgt."""
-    return [_shown(row) for row in seen.hardest]
+def examples(summary: RowSummary) -> list[DisplayedExample]:
+    """The sentences that the attack hit hardest: those with the highest s_src + d_tgt."""
+    return [_displayed(row) for row in summary.hardest]
 
 
 def _fitness(row: Row) -> float:
     values = row.score.values
-    return values.get("s_src", 0.0) + values.get("d_tgt", 1 - values.get("s_tgt", 1.0))
+    # Without a reference, the output without attack takes its place, so d_tgt is 1 - s_tgt.
+    damage = values.get("d_tgt", 1 - values.get("s_tgt", 1.0))
+    return values.get("s_src", 0.0) + damage
 
 
-def _shown(row: Row) -> DisplayedExample:
+def _displayed(row: Row) -> DisplayedExample:
     details = row.score.details
+    # The names of TEAPOT's paper.
     texts = [
         ("x", row.example.inputs.get("src")),
         ("x′", details.get("adv_src")),
@@ -233,24 +259,37 @@ def _shown(row: Row) -> DisplayedExample:
         ("made by", details.get("made_by")),
     ]
     scores = ", ".join(f"{name} {number_text(value, 3)}" for name, value in row.score.values.items())
-    return DisplayedExample(row.example.id, scores, [(name, str(text)) for name, text in texts if text is not None])
+    known_texts = [(name, str(text)) for name, text in texts if text is not None]
+    return DisplayedExample(row.example.id, scores, known_texts)
 
 
-def texts(row: Row, asked: Exchanges) -> NamedValues:
+def texts(row: Row, exchanges: Exchanges) -> NamedValues:
     """What the example browser shows: source, perturbed source, outputs and reference."""
-    source, inputs, details = row.example.inputs.get("src"), row.example.inputs, row.score.details
-    versions = list(inputs.get("adv_src", ()))
-    perturbed = details.get("adv_src", versions[0] if len(versions) == 1 else None)
-    place = 1 + versions.index(perturbed) if perturbed in versions else 1
-    prompts = [prompt_text(request) for request, _ in asked]
+    inputs = row.example.inputs
+    details = row.score.details
+    source = inputs.get("src")
+    candidates = list(inputs.get("adv_src", ()))
+    perturbed = details.get("adv_src")
+    if perturbed is None and len(candidates) == 1:
+        perturbed = candidates[0]
+    # The first request is for the source; those for the candidates follow.
+    number = 1
+    if perturbed in candidates:
+        number = 1 + candidates.index(perturbed)
+    # A translator gets the sentence itself, which is shown already; a chat model gets instructions with it.
+    prompts = [prompt_text(request) for request, _ in exchanges]
+    prompt = perturbed_prompt = None
+    if prompts and prompts[0] != source:
+        prompt = prompts[0]
+    if len(prompts) > number and prompts[number] != perturbed:
+        perturbed_prompt = prompts[number]
     return [
         ("source", source),
         ("perturbed", perturbed),
         ("made by", details.get("made_by")),
-        # What a translator is given is the sentence itself; a chat model is given instructions with it.
-        ("prompt", prompts[0] if prompts and prompts[0] != source else None),
-        ("output", details.get("out", answer_at(asked, 0))),
-        ("perturbed prompt", prompts[place] if len(prompts) > place and prompts[place] != perturbed else None),
-        ("output on perturbed", details.get("adv_out", answer_at(asked, place))),
+        ("prompt", prompt),
+        ("output", details.get("out", answer_at(exchanges, 0))),
+        ("perturbed prompt", perturbed_prompt),
+        ("output on perturbed", details.get("adv_out", answer_at(exchanges, number))),
         ("reference", row.example.reference),
     ]

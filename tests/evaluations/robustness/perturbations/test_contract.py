@@ -65,7 +65,7 @@ def test_a_seed_that_is_no_whole_number_is_refused(seed):
 @pytest.mark.parametrize(
     ("function", "message"),
     [
-        (lambda text, rng, rate: None, "gave None for line 3"),
+        (lambda text, rng, rate: None, "returned None for line 3"),
         (lambda text, rng, rate: text + "\n", "put a line break into line 3"),
         (lambda text, rng, rate: text + "\u2028", "put a line break into line 3"),
         (lambda text, rng, rate: 1 / 0, "failed on line 3: ZeroDivisionError"),
@@ -181,7 +181,7 @@ def test_a_function_with_other_parameters_is_refused(own_registry):
 
 def test_what_is_no_function_is_refused(own_registry, tmp_path):
     (tmp_path / "table.py").write_text("table = {}\n", encoding="utf-8")
-    with pytest.raises(PluginError, match="is no perturbation"):
+    with pytest.raises(PluginError, match="is not a perturbation"):
         make_perturber(f"{tmp_path / 'table.py'}:table")
 
 

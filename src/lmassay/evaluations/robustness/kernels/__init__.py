@@ -1,1 +1,1 @@
-"""Exact batch kernels for sentence chrF and BLEU; :mod:`backend` chooses between numpy and numba."""
+"""Fast, exact implementations of sentence chrF and BLEU; :mod:`.backend` chooses between numpy and numba."""

@@ -1,6 +1,6 @@
-"""Which engine scores a batch, and the walk over the batch in chunks of bounded size.
+"""Choose the engine that scores a batch, and score the batch in chunks of bounded size.
 
-Engines are exact, so the choice is one of speed only. ``LMASSAY_ENGINE`` (numpy, numba or auto) overrides it.
+All engines are exact, so the choice only affects speed. ``LMASSAY_ENGINE`` (numpy, numba or auto) overrides it.
 """
 
 from __future__ import annotations
@@ -26,41 +26,45 @@ ChunkScorer = Callable[[Sequence[str], Sequence[str]], Scores]
 
 ENGINE_VARIABLE = "LMASSAY_ENGINE"
 _KNOWN = ("auto", "numba", "numpy")
+# Pairs that this process has scored so far, by kernel.
 _pairs_seen: Counter[str] = Counter()
 
 
 @dataclass(frozen=True, slots=True)
 class ChunkSize:
-    """No chunk holds more than this, except a single pair that is longer by itself."""
+    """The upper bounds of a chunk; a single pair may exceed them."""
 
     pairs: int
     characters: int
 
 
 def choose(pairs: int, *, kernel: str, numba_pays_from: int, wanted: str = "auto") -> Engine:
-    """The engine for a batch of so many pairs.
+    """The engine for a batch of this many pairs.
 
     ``numba_pays_from`` is how many pairs numpy scores in the time that loading the module ``kernel`` takes. Callers may
-    hand over a file in small batches, so "auto" counts the pairs of all batches of this process and changes over then:
-    that is never much worse than having known the number beforehand.
+    pass a file in small batches, so "auto" counts the pairs of all batches of this process and switches to numba at
+    that number. This is never much slower than knowing the total in advance.
     """
     wanted = os.environ.get(ENGINE_VARIABLE) or wanted
     if wanted not in _KNOWN:
         hint = did_you_mean(wanted, _KNOWN)
-        raise ConfigError(f"{ENGINE_VARIABLE}={wanted!r} is no engine{hint}")
+        raise ConfigError(f"{ENGINE_VARIABLE}={wanted!r} is not an engine{hint}")
     if wanted == "numba" and not numba_is_usable():
         raise MissingExtra("the compiled scorer", "fast")
     if wanted != "auto":
         return "numba" if wanted == "numba" else "numpy"
-    if f"{__package__}.{kernel}" in sys.modules:  # paid for already
+    # The module is loaded already, so there is nothing to pay for.
+    if f"{__package__}.{kernel}" in sys.modules:
         return "numba"
     _pairs_seen[kernel] += pairs
-    return "numba" if _pairs_seen[kernel] >= numba_pays_from and numba_is_usable() else "numpy"
+    if _pairs_seen[kernel] >= numba_pays_from and numba_is_usable():
+        return "numba"
+    return "numpy"
 
 
 @cache
 def numba_is_usable() -> bool:
-    """True if numba imports; an installed numba refuses a numpy that is too new for it with ImportError."""
+    """Whether numba can be imported: an installed numba raises ImportError if numpy is too new for it."""
     try:
         import numba  # noqa: F401
     except ImportError:
@@ -71,7 +75,7 @@ def numba_is_usable() -> bool:
 def score_in_chunks(
     score_chunk: ChunkScorer, hyps: Sequence[str], refs: Sequence[str], size: ChunkSize, threads: int = 1
 ) -> Scores:
-    """``score_chunk`` over the whole batch, so that memory depends on the chunk and not on the batch."""
+    """Score the whole batch chunk by chunk, so that memory depends on the size of a chunk and not of the batch."""
     if len(hyps) != len(refs):
         raise DataError(f"{len(hyps)} hypotheses but {len(refs)} references; they must pair up")
     if threads < 1:
@@ -96,15 +100,16 @@ def score_in_chunks(
 
 @cache
 def _keep_freed_memory() -> None:
-    """Teach glibc's allocator, once, not to hand the arrays of each chunk back to the system.
+    """Make glibc's allocator, once per process, keep the arrays of a chunk for the next one.
 
-    It returns freed blocks above a threshold, and the next chunk pays for the same pages again: a third of the time.
-    Freeing one large block raises the threshold to its size. The block is never touched, so it costs nothing.
+    It returns freed blocks above a threshold to the system, and getting the pages again would take a third of the time.
+    Freeing one large block raises the threshold to its size. The block is never written to, so it costs nothing.
     """
     np.empty(16 << 20, dtype=np.uint8)
 
 
 def _spans(characters: Ints, size: ChunkSize) -> Iterator[slice]:
+    """The chunks of a batch, given the number of characters of each pair."""
     ends = np.cumsum(characters)
     start = 0
     while start < len(ends):

@@ -1,14 +1,14 @@
-"""Sentence BLEU with 13a tokens, compiled.
+"""Sentence BLEU (Papineni et al. 2002) with 13a tokens, compiled.
 
-The 13a tokeniser is four regular expressions one after the other, each of which puts spaces around characters. What
-they do to a character depends only on its neighbours, so one walk over the text finds the tokens as spans of it:
+The 13a tokeniser applies four regular expressions, each of which puts spaces around characters. What they do to a
+character depends only on its neighbours, so one pass over the text finds the tokens:
 
-1. symbols stand alone;
-2. ``([^0-9])([.,])``: a stop after a non-digit stands alone, unless that non-digit is itself a stop this rule has
-   taken as its second group (matches do not overlap);
-3. ``([.,])([^0-9])``: a stop before a non-digit stands alone. No two stops touch any more after rule 2, so no
-   match of this rule can eat the stop of the next;
-4. ``([0-9])(-)``: a dash after a digit stands alone.
+1. A symbol is a token of its own.
+2. ``([^0-9])([.,])``: a stop after a non-digit is a token, unless that non-digit is itself a stop that this rule has
+   matched as its second group (matches do not overlap).
+3. ``([.,])([^0-9])``: a stop before a non-digit is a token. After rule 2 no two stops are adjacent any more, so no
+   match of this rule can consume the stop of the next.
+4. ``([0-9])(-)``: a dash after a digit is a token.
 """
 
 from __future__ import annotations
@@ -40,13 +40,15 @@ from lmassay.evaluations.robustness.kernels.ngrams_numba import (
 )
 
 CHUNK = ChunkSize(pairs=2048, characters=1 << 20)
-MAX_CHARACTERS = MAX_SYMBOLS  # longer texts go through sacrebleu
+# Longer texts are scored by sacrebleu.
+MAX_CHARACTERS = MAX_SYMBOLS
 ORDER = 4
 FLOOR = bleu_plain.FLOOR
 
 _OTHER, _SPACE, _SYMBOL, _STOP, _DASH, _DIGIT = range(6)
 _SYMBOLS = '{|}~[\\]^_` !"#$%&()*+:;<=>?@/'
-_ABSENT = 0  # the symbol of a token that is not in the reference
+# The symbol of a token that is not in the reference.
+_ABSENT = 0
 _HALF = U(32)
 
 Kinds = npt.NDArray[np.uint8]
@@ -61,7 +63,7 @@ class TokenizedTexts(NamedTuple):
 
 
 class Vocabulary(NamedTuple):
-    """Open addressing over the tokens of a reference: an entry is its stamp (which pair it is of) and a token."""
+    """A hash table of the tokens of a reference: an entry is a stamp (the number of its pair) and a token."""
 
     hashes: Keys
     entries: Keys
@@ -78,7 +80,7 @@ def bleu_chunk(hyps: Sequence[str], refs: Sequence[str], zero_without_match: boo
 
 
 def _prepared(texts: Sequence[str]) -> JoinedTexts:
-    """What 13a does before its regular expressions, where there is something to do."""
+    """What 13a does before its regular expressions, if there is anything to do."""
     whole = "".join(texts)
     if "&" in whole or "<skipped>" in whole or "-\n" in whole:
         texts = [_unescaped(text.rstrip()) for text in texts]
@@ -96,7 +98,8 @@ def _kinds() -> Kinds:
     kinds = np.where(whitespace(), np.uint8(_SPACE), np.uint8(_OTHER))
     for characters, kind in ((_SYMBOLS, _SYMBOL), (".,", _STOP), ("-", _DASH), ("0123456789", _DIGIT)):
         kinds[[ord(character) for character in characters]] = kind
-    kinds[ord(" ")] = _SPACE  # a symbol to rule 1, but a space between two spaces is still a space
+    # A symbol in rule 1, but a space between two spaces is still a space.
+    kinds[ord(" ")] = _SPACE
     kinds.flags.writeable = False
     return kinds
 
@@ -125,8 +128,8 @@ def _score_all(
         mask = U(table_size(ref_count) - 1)
         _number_ref_tokens(ref, ref_tokens, ref_count, vocabulary, U(pair) + ONE, mask)
         _number_hyp_tokens(hyp, hyp_tokens, hyp_count, ref, ref_tokens, vocabulary, U(pair) + ONE, mask)
-        _list_all(hyp_side.places, hyp_count)
-        _list_all(ref_side.places, ref_count)
+        _list_all(hyp_side.positions, hyp_count)
+        _list_all(ref_side.positions, ref_count)
         hyp_symbols, ref_symbols = hyp_tokens.symbols[:hyp_count], ref_tokens.symbols[:ref_count]
         matches[:] = 0
         add_matches(table, hyp_symbols, hyp_side, hyp_count, ref_symbols, ref_side, ref_count, matches)
@@ -155,32 +158,32 @@ def _kind(kinds: Kinds, code: Unsigned) -> Unsigned:
 
 @part
 def _tokenise(codes: Codes, kinds: Kinds, tokens: TokenizedTexts) -> Unsigned:
-    """Find the tokens; returns how many."""
+    """Find the tokens, and return how many there are."""
     starts, ends, _ = tokens
     length = U(len(codes))
     count = ZERO
     in_token = False
     before = _SPACE
     taken_by_rule_2 = False
-    for place in range(length):
-        kind = _kind(kinds, codes[place])
+    for position in range(length):
+        kind = _kind(kinds, codes[position])
         alone = kind == _SYMBOL or (kind == _DASH and before == _DIGIT)
         if kind == _STOP:
             taken_by_rule_2 = before != _DIGIT and not taken_by_rule_2
-            digit_follows = place + ONE < length and _kind(kinds, codes[place + ONE]) == _DIGIT
+            digit_follows = position + ONE < length and _kind(kinds, codes[position + ONE]) == _DIGIT
             alone = taken_by_rule_2 or not digit_follows
         else:
             taken_by_rule_2 = False
         if in_token and (alone or kind == _SPACE):
-            ends[count] = place
+            ends[count] = position
             count += ONE
             in_token = False
         if alone:
-            starts[count] = place
-            ends[count] = place + ONE
+            starts[count] = position
+            ends[count] = position + ONE
             count += ONE
         elif not in_token and kind != _SPACE:
-            starts[count] = place
+            starts[count] = position
             in_token = True
         before = kind
     if in_token:
@@ -192,8 +195,8 @@ def _tokenise(codes: Codes, kinds: Kinds, tokens: TokenizedTexts) -> Unsigned:
 @part
 def _hash(codes: Codes, start: Unsigned, end: Unsigned) -> Unsigned:
     value = ZERO
-    for place in range(start, end):
-        value = (value ^ U(codes[place])) * MULTIPLIER
+    for position in range(start, end):
+        value = (value ^ U(codes[position])) * MULTIPLIER
         value ^= value >> _HALF
     return value
 
@@ -202,7 +205,7 @@ def _hash(codes: Codes, start: Unsigned, end: Unsigned) -> Unsigned:
 def _equal(codes: Codes, start: Unsigned, end: Unsigned, ref: Codes, ref_start: Unsigned, ref_end: Unsigned) -> bool:
     if end - start != ref_end - ref_start:
         return False
-    for step in range(end - start):  # noqa: SIM110 - compiled as it stands
+    for step in range(end - start):  # noqa: SIM110 - numba compiles the loop
         if codes[start + step] != ref[ref_start + step]:
             return False
     return True
@@ -219,7 +222,7 @@ def _find(
     stamp: Unsigned,
     mask: Unsigned,
 ) -> tuple[Unsigned, Unsigned]:
-    """The slot of a token, or the slot where it belongs, and the hash of the token; equal hashes are not trusted."""
+    """The slot of a token, or the slot where it belongs, and its hash; tokens with equal hashes are compared."""
     hashes, entries = vocabulary
     starts, ends, _ = ref_tokens
     value = _hash(codes, start, end)
@@ -269,14 +272,18 @@ def _number_hyp_tokens(
 
 
 @part
-def _list_all(places: Indices, count: Unsigned) -> None:
-    for place in range(count):
-        places[place] = place
+def _list_all(positions: Indices, count: Unsigned) -> None:
+    for position in range(count):
+        positions[position] = position
 
 
 @part
 def _bleu(matches: Ints, hyp_length: np.int64, ref_length: np.int64, zero_without_match: bool) -> float:
-    """Operation by operation as sacrebleu with effective order, floor smoothing and scores up to 100."""
+    """BP · exp(mean of log p_n), in [0, 100], with the brevity penalty BP = exp(1 - r / c) for c < r (section 2.3).
+
+    The operations are those of sacrebleu with effective order and floor smoothing, one by one, so that not even the
+    rounding differs.
+    """
     if hyp_length == 0 or (zero_without_match and matches[0] == 0):
         return 0.0
     penalty = 1.0

@@ -1,4 +1,4 @@
-"""Sentence BLEU by sacrebleu itself: one BLEU object for all pairs, no compiled code."""
+"""Sentence BLEU computed by sacrebleu itself, without compiled code; one BLEU object for all pairs."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ import numpy as np
 from lmassay.evaluations.robustness.kernels.backend import ChunkSize, Scores
 
 CHUNK = ChunkSize(pairs=4096, characters=1 << 20)
+# Smoothing: the number of matches that an order without any match counts as.
 FLOOR = 0.01
 
 
@@ -32,5 +33,7 @@ def _score(hyp: str, ref: str, zero_without_match: bool) -> float:
     result = _metric().sentence_score(hyp, [ref])
     if zero_without_match or any(result.counts) or not result.sys_len:
         return float(result.score)
+    # As sacrebleu 1.x: the brevity penalty times the geometric mean of the smoothed precisions (Papineni et al. 2002,
+    # section 2.3), over the orders that the hypothesis is long enough for.
     precisions = [100.0 * FLOOR / total for total in result.totals if total]
     return float(result.bp) * math.exp(sum(map(math.log, precisions)) / len(precisions))

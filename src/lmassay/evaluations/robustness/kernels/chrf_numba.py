@@ -1,4 +1,4 @@
-"""Sentence chrF, compiled."""
+"""Sentence chrF (Popović 2015), compiled."""
 
 from __future__ import annotations
 
@@ -23,7 +23,8 @@ from lmassay.evaluations.robustness.kernels.ngrams_numba import (
 )
 
 CHUNK = ChunkSize(pairs=2048, characters=1 << 20)
-MAX_CHARACTERS = MAX_SYMBOLS  # longer texts go through numpy
+# Longer texts are scored with numpy.
+MAX_CHARACTERS = MAX_SYMBOLS
 
 Flags = npt.NDArray[np.uint8]
 
@@ -65,8 +66,8 @@ def _score_all(
         if len(hyp) != len(ref):
             common = min(len(hyp), len(ref))
             _pair_off(hyp, common, hyp_paired, ref, common, ref_paired, matches)
-        hyp_alive = _list_unpaired(hyp_paired, len(hyp), hyp_side.places)
-        ref_alive = _list_unpaired(ref_paired, len(ref), ref_side.places)
+        hyp_alive = _list_unpaired(hyp_paired, len(hyp), hyp_side.positions)
+        ref_alive = _list_unpaired(ref_paired, len(ref), ref_side.positions)
         add_matches(table, hyp, hyp_side, hyp_alive, ref, ref_side, ref_alive, matches)
         scores[pair] = _f_score(matches, len(hyp), len(ref), factor)
 
@@ -85,23 +86,25 @@ def _without_spaces(codes: Codes, spaces: Flags, buffer: Codes) -> Codes:
 def _pair_off(
     hyp: Codes, hyp_end: int, hyp_paired: Flags, ref: Codes, ref_end: int, ref_paired: Flags, matches: Ints
 ) -> None:
-    """Pair places that have the same n-grams of all orders, and are equally far from the two ends.
+    """Pair positions that have the same n-grams of all orders and the same distance from the ends of the texts.
 
-    Each such pair is one match of each order, whatever else there is: min(h + 1, r + 1) = min(h, r) + 1.
+    Each such pair is one match of each order, whatever else there is: min(h + 1, r + 1) = min(h, r) + 1. Texts that
+    differ little leave few n-grams to count.
     """
     order = U(len(matches))
     at_text_ends = hyp_end == len(hyp) and ref_end == len(ref)
     full = 0
     run = ZERO
     for back in range(U(1), U(min(hyp_end, ref_end)) + ONE):
-        hyp_place, ref_place = U(hyp_end) - back, U(ref_end) - back
-        run = run + ONE if hyp[hyp_place] == ref[ref_place] else ZERO
+        hyp_position, ref_position = U(hyp_end) - back, U(ref_end) - back
+        run = run + ONE if hyp[hyp_position] == ref[ref_position] else ZERO
         if run >= order:
-            if not (hyp_paired[hyp_place] or ref_paired[ref_place]):
-                hyp_paired[hyp_place] = ref_paired[ref_place] = 1
+            if not (hyp_paired[hyp_position] or ref_paired[ref_position]):
+                hyp_paired[hyp_position] = ref_paired[ref_position] = 1
                 full += 1
-        elif at_text_ends and run == back:  # the last n-grams of the texts: only the lower orders exist
-            hyp_paired[hyp_place] = ref_paired[ref_place] = 1
+        elif at_text_ends and run == back:
+            # The last n-grams of the texts: only the lower orders exist.
+            hyp_paired[hyp_position] = ref_paired[ref_position] = 1
             for n in range(run):
                 matches[n] += 1
     for n in range(order):
@@ -109,18 +112,22 @@ def _pair_off(
 
 
 @part
-def _list_unpaired(paired: Flags, count: int, places: Indices) -> Unsigned:
+def _list_unpaired(paired: Flags, count: int, positions: Indices) -> Unsigned:
     kept = ZERO
-    for place in range(U(count)):
-        places[kept] = place
-        if not paired[place]:
+    for position in range(U(count)):
+        positions[kept] = position
+        if not paired[position]:
             kept += ONE
     return kept
 
 
 @part
 def _f_score(matches: Ints, hyp_count: int, ref_count: int, factor: float) -> float:
-    """Operation by operation as sacrebleu's effective-order chrF, so that not even the rounding differs."""
+    """chrF_beta = (1 + beta²) · chrP · chrR / (beta² · chrP + chrR), equation 1 of the paper; ``factor`` is beta².
+
+    chrP and chrR are means over the orders that both texts are long enough for. The operations are those of sacrebleu,
+    one by one, so that not even the rounding differs.
+    """
     effective_order = min(len(matches), hyp_count, ref_count)
     precision, recall = 0.0, 0.0
     for n in range(effective_order):

@@ -1,10 +1,10 @@
-"""Sentence chrF with numpy alone: all n-grams of a chunk in one sort.
+"""Sentence chrF (Popović 2015) with numpy alone: all n-grams of a chunk are counted with one sort.
 
-The identity behind it: for one pair and one order, let h and r be how often an n-gram occurs on either side. Then
+For one pair and one order, let h and r be how often an n-gram occurs in the hypothesis and in the reference. Then
 
-    matches = sum of min(h, r) = (hyp n-grams + ref n-grams - sum of |h - r|) / 2,
+    matches = sum of min(h, r) = (hyp n-grams + ref n-grams - sum of |h - r|) / 2.
 
-and each n-gram is a prefix of the longest one at its place: sorted longest n-grams are sorted n-grams of all orders.
+Each n-gram is a prefix of the longest one at its position, so sorting the longest n-grams sorts those of all orders.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import numpy.typing as npt
 from lmassay.evaluations.robustness.kernels.backend import ChunkSize, Scores
 from lmassay.evaluations.robustness.kernels.code_points import Ints, join, whitespace
 
-# 511 pairs and the end mark are numbered with 9 bits, which leaves 9 bits for each of six characters.
+# 9 bits number 511 pairs and the end mark, which leaves 9 bits for each of six characters.
 CHUNK = ChunkSize(pairs=511, characters=1 << 18)
 
 Keys = npt.NDArray[np.uint64]
@@ -27,10 +27,10 @@ _RENUMBERING_TABLE_LIMIT = 1 << 22
 
 
 class _Chunk(NamedTuple):
-    """Character ids (from 1 to ``distinct``) of all texts without white space: the hypotheses, then the references.
+    """Character ids (1 to ``distinct``) of all texts without white space: first the hypotheses, then the references.
 
-    Each text is followed by ``order`` zeros, which end the n-grams at its end; ``starts`` and ``counts`` say where a
-    text begins and how many characters it has.
+    Each text is followed by ``order`` zeros, which mark incomplete n-grams at its end. ``starts`` and ``counts`` are
+    where each text begins and how many characters it has.
     """
 
     ids: Keys
@@ -50,7 +50,7 @@ class _Chunk(NamedTuple):
 
     @property
     def fits(self) -> bool:
-        """True if the number of a pair, its longest n-gram and its side fit into one key."""
+        """Whether the number of a pair, its longest n-gram and its side fit into one key."""
         return self.pairs.bit_length() + self.order * self.bits + 1 <= _KEY_BITS
 
 
@@ -73,7 +73,8 @@ def chrf_chunk(hyps: Sequence[str], refs: Sequence[str], order: int, beta: float
 
 def _read(hyps: Sequence[str], refs: Sequence[str], order: int) -> _Chunk:
     joined = join([*hyps, *refs], gap=" " * order)
-    codes = joined.codes.astype(np.intp)  # numpy's own type of index: it would convert them at each use
+    # numpy's own type of index; it would convert other types at each use.
+    codes = joined.codes.astype(np.intp)
     table = np.zeros(int(codes.max()) + 1, dtype=np.uint64)
     table[codes] = 1
     table[np.flatnonzero(whitespace()[: len(table)])] = 0
@@ -89,7 +90,7 @@ def _read(hyps: Sequence[str], refs: Sequence[str], order: int) -> _Chunk:
 
 
 def _renumbered(chunk: _Chunk) -> _Chunk:
-    """The same with ids that count the characters of each pair by itself, for large alphabets such as Chinese."""
+    """The same chunk with ids that are numbered per pair, for scripts with many characters such as Chinese."""
     pair = np.tile(np.arange(chunk.pairs), 2).repeat(chunk.counts + chunk.order)
     ids = chunk.ids.astype(np.intp)
     present = np.zeros((chunk.pairs, chunk.distinct + 1), dtype=np.bool_)
@@ -100,7 +101,7 @@ def _renumbered(chunk: _Chunk) -> _Chunk:
 
 
 def _windows(ids: Keys, width: int, bits: int) -> Keys:
-    """The ``width`` ids from each place on, packed into one number with the first id on top."""
+    """The ``width`` ids from each position on, packed into one number, the first id in the highest bits."""
     if width == 1:
         return ids
     left = width // 2
@@ -114,37 +115,37 @@ def _windows(ids: Keys, width: int, bits: int) -> Keys:
 
 
 def _unpaired(chunk: _Chunk, windows: Keys) -> Ints:
-    """The places left after pairing off equal windows at the same distance from the start, or the end, of their texts.
+    """The positions that remain after pairing equal windows at the same distance from the start or end of their texts.
 
-    A place taken from both sides leaves every h - r as it was. Texts that differ little leave little to sort.
+    Removing a position from both sides does not change any h - r. Texts that differ little leave little to sort.
     """
     hyp_counts, ref_counts = np.split(chunk.counts, 2)
     hyp_starts, ref_starts = np.split(chunk.starts, 2)
     common = np.minimum(hyp_counts, ref_counts)
     before = np.cumsum(common) - common
     step = np.arange(int(common.sum()))
-    hyp_place = np.repeat(hyp_starts - before, common) + step
-    ref_place = np.repeat(ref_starts - before, common) + step
+    hyp_position = np.repeat(hyp_starts - before, common) + step
+    ref_position = np.repeat(ref_starts - before, common) + step
     unpaired = chunk.ids != 0
     for from_the_end in (False, True):
         if from_the_end:
-            hyp_place += np.repeat(hyp_counts - common, common)
-            ref_place += np.repeat(ref_counts - common, common)
-        equal = windows.take(hyp_place) == windows.take(ref_place)
-        equal &= unpaired.take(hyp_place) & unpaired.take(ref_place)
-        unpaired[hyp_place.compress(equal)] = False
-        unpaired[ref_place.compress(equal)] = False
+            hyp_position += np.repeat(hyp_counts - common, common)
+            ref_position += np.repeat(ref_counts - common, common)
+        equal = windows.take(hyp_position) == windows.take(ref_position)
+        equal &= unpaired.take(hyp_position) & unpaired.take(ref_position)
+        unpaired[hyp_position.compress(equal)] = False
+        unpaired[ref_position.compress(equal)] = False
     return np.flatnonzero(unpaired)
 
 
 def _sorted_keys(chunk: _Chunk) -> Keys:
-    """Pair, longest n-gram and side (1 for the reference) of each place, and an end mark that no n-gram equals."""
+    """Pair, longest n-gram and side (1: reference) of each position, sorted, and an end mark that no n-gram equals."""
     windows = _windows(chunk.ids, chunk.order, chunk.bits)
-    places = _unpaired(chunk, windows)
-    bounds = np.searchsorted(places, [*chunk.starts, len(chunk.ids)])
+    positions = _unpaired(chunk, windows)
+    bounds = np.searchsorted(positions, [*chunk.starts, len(chunk.ids)])
     number = np.tile(np.arange(chunk.pairs, dtype=np.uint64), 2) << np.uint64(chunk.order * chunk.bits)
-    keys = np.empty(len(places) + 1, dtype=np.uint64)
-    np.bitwise_or(windows.take(places), number.repeat(np.diff(bounds)), out=keys[:-1])
+    keys = np.empty(len(positions) + 1, dtype=np.uint64)
+    np.bitwise_or(windows.take(positions), number.repeat(np.diff(bounds)), out=keys[:-1])
     keys[-1] = chunk.pairs << chunk.order * chunk.bits
     keys <<= np.uint64(1)
     keys[bounds[chunk.pairs] : -1] |= np.uint64(1)
@@ -174,13 +175,13 @@ def _unmatched_by_keys(chunk: _Chunk) -> Ints:
 
 
 def _unmatched_by_columns(chunk: _Chunk) -> Ints:
-    """The same for a single pair whose n-grams do not fit into 64 bits: a sort by one column a character."""
-    places = np.flatnonzero(chunk.ids)
-    columns = [chunk.ids[places + n] for n in range(chunk.order)]
+    """The same for a single pair whose n-grams do not fit into 64 bits: a sort by one column per character."""
+    positions = np.flatnonzero(chunk.ids)
+    columns = [chunk.ids[positions + n] for n in range(chunk.order)]
     by_ngram = np.lexsort(columns[::-1])
-    balance = _balance((places[by_ngram] >= chunk.starts[1]).astype(np.int32))
+    balance = _balance((positions[by_ngram] >= chunk.starts[1]).astype(np.int32))
     unmatched = np.zeros((chunk.order, 1), dtype=np.int64)
-    new = np.zeros(len(places) + 1, dtype=np.bool_)
+    new = np.zeros(len(positions) + 1, dtype=np.bool_)
     new[[0, -1]] = True
     for n, column in enumerate(columns):
         last = column[by_ngram]
@@ -192,14 +193,18 @@ def _unmatched_by_columns(chunk: _Chunk) -> Ints:
 
 
 def _balance(is_ref: npt.NDArray[np.int32]) -> npt.NDArray[np.int32]:
-    """Hypothesis n-grams minus reference n-grams before each place of the sorted list, and after the last."""
+    """Hypothesis n-grams minus reference n-grams before each position of the sorted list, and after the last."""
     balance = np.zeros(len(is_ref) + 1, dtype=np.int32)
     np.cumsum(1 - 2 * is_ref, out=balance[1:])
     return balance
 
 
 def _f_scores(chunk: _Chunk, unmatched: Ints, beta: float) -> Scores:
-    """Operation by operation as sacrebleu's effective-order chrF, so that not even the rounding differs."""
+    """chrF_beta = (1 + beta²) · chrP · chrR / (beta² · chrP + chrR), equation 1 of the paper.
+
+    chrP and chrR are means over the orders that both texts are long enough for. The operations are those of sacrebleu,
+    one by one, so that not even the rounding differs.
+    """
     hyp_counts, ref_counts = np.split(chunk.counts, 2)
     shorter = np.minimum(hyp_counts, ref_counts)
     precision, recall = np.zeros(chunk.pairs), np.zeros(chunk.pairs)

@@ -44,7 +44,7 @@ def join(texts: Sequence[str], gap: str = "") -> JoinedTexts:
 
 @cache
 def whitespace() -> npt.NDArray[np.uint8]:
-    """1 at each code point that ``str.split()`` splits at; none lies beyond the table."""
+    """1 at each code point that ``str.split()`` splits at; there are none beyond the end of the table."""
     table = np.array([chr(code).isspace() for code in range(_LAST_WHITESPACE + 1)], dtype=np.uint8)
     table.flags.writeable = False  # shared by all threads
     return table

@@ -1,7 +1,7 @@
-"""numba's compiler, set up once for all kernels. Import this only where numba was chosen.
+"""numba's compiler, set up once for all kernels. Import this only after numba was chosen.
 
-Compiled code is kept beside the source or in the user's cache folder. numba looks for changes only in the file of the
-kernel itself, not in those of the functions that it calls: after editing :mod:`ngrams_numba`, touch its callers.
+Compiled code is kept next to the source or in the user's cache folder. numba looks for changes only in the file of the
+kernel itself, not in those of the functions that it calls: after editing :mod:`.ngrams_numba`, touch its callers.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 # A 64-bit unsigned number in compiled code. numpy's type for it does not mix with int, and numba infers it anyway.
 Unsigned: TypeAlias = Any
 
-# nogil: without the lock of the interpreter, threads run side by side.
+# nogil: without the interpreter's lock, threads run in parallel.
 _OPTIONS = {"nogil": True, "error_model": "numpy"}
 
 
@@ -30,6 +30,7 @@ def kernel(function: Function) -> Function:
     """Compile a function that Python calls, and keep the result on disk with all parts in it."""
     try:
         compiled: Function = njit(cache=True, **_OPTIONS)(function)
-    except RuntimeError:  # no folder to write to: compiled again in each process
+    except RuntimeError:
+        # There is no folder to write to, so it is compiled again in each process.
         return part(function)
     return compiled

@@ -1,11 +1,11 @@
 """Clipped n-gram matches of two sequences of symbols, compiled; shared by chrF (characters) and BLEU (tokens).
 
-Orders are done one after the other. An n-gram is known by the slot of its (n-1)-gram in the table of the order before
-and its last symbol: a number, not a hash value, so nothing can collide. Only n-grams whose (n-1)-gram occurs on both
-sides can match; all others drop out, on either side.
+Orders are counted one after the other. An n-gram is identified by its last symbol and by the slot of its (n-1)-gram in
+the table of the order before. That is a number and not a hash value, so there are no collisions. Only n-grams whose
+(n-1)-gram occurs on both sides can match; all others are dropped, on either side.
 
-Indices are unsigned throughout: at each signed index numba would ask whether it counts from the end (a third of the
-time). Mixed with a signed number they become floating point, hence the casts.
+Indices are unsigned throughout: for a signed index, numba would check whether it counts from the end, which takes a
+third of the time. Mixed with a signed number they become floating point, hence the casts.
 """
 
 from __future__ import annotations
@@ -26,20 +26,20 @@ U = np.uint64
 ZERO, ONE = U(0), U(1)
 
 # A key is | generation | slot of the (n-1)-gram | symbol |. Each order of each pair has its own generation, so that
-# keys left in the table by others are known as such, and the table need not be cleared.
+# keys that others left in the table can be recognised, and the table need not be cleared.
 SYMBOL_BITS = 21
 SLOT_BITS = 22
 _SLOT_SHIFT = U(SYMBOL_BITS)
 _GENERATION_SHIFT = U(SYMBOL_BITS + SLOT_BITS)
 _GENERATIONS = U(1 << (64 - SYMBOL_BITS - SLOT_BITS))
-# The longest reference whose table, at most a quarter full, has slots of that many bits.
+# The longest reference whose table, at most a quarter full, has slots of SLOT_BITS bits.
 MAX_SYMBOLS = 1 << (SLOT_BITS - 2)
 MULTIPLIER = U(0x9E3779B97F4A7C15)  # Fibonacci hashing
 _HASH_SHIFT = U(32)
 
 
 class NgramTable(NamedTuple):
-    """Open addressing; how often the n-gram of each slot was seen on either side."""
+    """A hash table with open addressing: how often the n-gram of each slot occurs on either side."""
 
     keys: Keys
     ref_counts: Counts
@@ -48,9 +48,9 @@ class NgramTable(NamedTuple):
 
 
 class NgramPositions(NamedTuple):
-    """The places whose n-grams still count, and the slots of the n-grams there."""
+    """The positions whose n-grams can still match, and the slots of the n-grams there."""
 
-    places: Indices
+    positions: Indices
     slots: Indices
 
 
@@ -65,7 +65,7 @@ def table_size(symbols: Unsigned) -> int:
 
 @part
 def make_table(symbols: int) -> NgramTable:
-    """Room for the n-grams of one order of a reference so long."""
+    """A table for the n-grams of one order of a reference with this many symbols."""
     size = table_size(symbols)
     return NgramTable(
         np.zeros(size, dtype=np.uint64),
@@ -77,13 +77,13 @@ def make_table(symbols: int) -> NgramTable:
 
 @part
 def make_side(symbols: int) -> NgramPositions:
-    """Room for a text so long."""
+    """Positions for a text with this many symbols."""
     return NgramPositions(np.zeros(symbols, dtype=np.uint32), np.zeros(symbols, dtype=np.uint32))
 
 
 @part
 def _next_generation(table: NgramTable) -> Unsigned:
-    """The keys of a new generation are greater than all others in the table."""
+    """Start a new generation: its keys are greater than all others in the table."""
     table.generation[0] += ONE
     if table.generation[0] == _GENERATIONS:
         table.keys[:] = 0
@@ -106,16 +106,16 @@ def _find(keys: Keys, key: Unsigned, generation: Unsigned, mask: Unsigned) -> Un
 def _count_ref_ngrams(
     table: NgramTable, side: NgramPositions, alive: Unsigned, ref: Codes, n: int, generation: Unsigned, mask: Unsigned
 ) -> Unsigned:
-    """Enter the n-grams at the places still alive; returns at how many of these there is one before the text ends."""
+    """Enter the n-grams at the remaining positions; returns how many of these have one before the text ends."""
     keys, ref_counts, hyp_counts, _ = table
-    places, slots = side
+    positions, slots = side
     last, length = U(n - 1), U(len(ref))
     kept = ZERO
     for index in range(U(alive)):
-        place = U(places[index])
-        if place + last >= length:
+        position = U(positions[index])
+        if position + last >= length:
             continue
-        key = generation | U(slots[index]) << _SLOT_SHIFT | U(ref[place + last])
+        key = generation | U(slots[index]) << _SLOT_SHIFT | U(ref[position + last])
         slot = _find(keys, key, generation, mask)
         if keys[slot] == key:
             ref_counts[slot] += 1
@@ -123,7 +123,7 @@ def _count_ref_ngrams(
             keys[slot] = key
             ref_counts[slot] = 1
             hyp_counts[slot] = 0
-        places[kept] = place
+        positions[kept] = position
         slots[kept] = slot
         kept += ONE
     return kept
@@ -133,23 +133,23 @@ def _count_ref_ngrams(
 def _match_hyp_ngrams(
     table: NgramTable, side: NgramPositions, alive: Unsigned, hyp: Codes, n: int, generation: Unsigned, mask: Unsigned
 ) -> tuple[Unsigned, int]:
-    """At how many places there is an n-gram of the reference, and how many of these match when clipped."""
+    """The number of positions with an n-gram of the reference, and how many of these match after clipping."""
     keys, ref_counts, hyp_counts, _ = table
-    places, slots = side
+    positions, slots = side
     last, length = U(n - 1), U(len(hyp))
     kept = ZERO
     matches = 0
     for index in range(U(alive)):
-        place = U(places[index])
-        if place + last >= length:
+        position = U(positions[index])
+        if position + last >= length:
             continue
-        key = generation | U(slots[index]) << _SLOT_SHIFT | U(hyp[place + last])
+        key = generation | U(slots[index]) << _SLOT_SHIFT | U(hyp[position + last])
         slot = _find(keys, key, generation, mask)
         if keys[slot] == key:
             if hyp_counts[slot] < ref_counts[slot]:
                 matches += 1
             hyp_counts[slot] += 1
-            places[kept] = place
+            positions[kept] = position
             slots[kept] = slot
             kept += ONE
     return kept, matches
@@ -158,11 +158,11 @@ def _match_hyp_ngrams(
 @part
 def _drop_ngrams_not_in_hyp(table: NgramTable, side: NgramPositions, alive: Unsigned) -> Unsigned:
     hyp_counts = table.hyp_counts
-    places, slots = side
+    positions, slots = side
     kept = ZERO
     for index in range(U(alive)):
         slot = slots[index]
-        places[kept] = places[index]
+        positions[kept] = positions[index]
         slots[kept] = slot
         if hyp_counts[slot] > 0:
             kept += ONE
@@ -182,7 +182,7 @@ def add_matches(
 ) -> None:
     """Add the clipped matches of each order n to ``matches[n - 1]``.
 
-    Only the n-grams at the first ``hyp_alive`` and ``ref_alive`` places of either side count.
+    Only the n-grams at the first ``hyp_alive`` and ``ref_alive`` positions of either side count.
     """
     mask = U(table_size(ref_alive) - 1)
     hyp_side.slots[:hyp_alive] = 0

@@ -1,8 +1,8 @@
-"""Perturbations: functions that turn a sentence into an adversarial one, the same on every machine for a given seed.
+"""Perturbations: functions that turn a sentence into an adversarial one.
 
-Common to all: ``rate`` is the probability with which each eligible word is changed, 0 changes nothing, 1 changes every
-eligible word. Which words are eligible is said in :mod:`.units` and by each function. Text is cut between grapheme
-clusters only, white space stays as it is, and text in NFC or NFD stays in it.
+For a given seed, the result is the same on every machine. ``rate`` is the probability with which each eligible word is
+changed: 0 changes nothing, 1 changes every eligible word. :mod:`.graphemes` and the functions say which words are
+eligible. Text is only cut between grapheme clusters, white space stays as it is, and text in NFC or NFD stays in it.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
-"""What a perturbation is: a function that turns a sentence x into an adversarial x'.
+"""What a perturbation is: a function that turns a sentence into an adversarial one.
 
     @perturbation("shout")
     def shout(text: str, rng: random.Random, rate: float, *, mark: str = "!") -> str:
         return text.upper() + mark if rng.random() < rate else text
 
-It gets one line, a source of random numbers of its own, and the rate in [0, 1]; keyword-only parameters are options.
+It gets one line, its own random generator, and the rate in [0, 1]. Keyword-only parameters are its options.
 """
 
 from __future__ import annotations
@@ -27,11 +27,13 @@ Function = Callable[..., str]
 F = TypeVar("F", bound=Function)
 
 DEFAULT_RATE = 0.3
+
+# Everything that str.splitlines splits at.
 _LINE_BREAKS = frozenset("\n\r\v\f\x1c\x1d\x1e\x85\u2028\u2029")
 
 
 def perturbation(name: str) -> Callable[[F], F]:
-    """Decorator: make a function known as a perturbation of that name."""
+    """Decorator: register a function as a perturbation."""
     return register("perturbation", name)
 
 
@@ -49,7 +51,7 @@ class Perturber:
     seed: int = 0
     options: Mapping[str, Any] = field(default_factory=dict)
     redraws: int = 0
-    """How often to draw again, with the next seed, for a line that a draw left unchanged."""
+    """How often the perturbation is repeated, with the next seed, for a line that it left unchanged."""
 
     def __call__(self, text: str, index: int) -> str:
         for draw in range(1 + self.redraws):
@@ -68,7 +70,7 @@ class Perturber:
 
     @property
     def signature(self) -> str:
-        """All that the result depends on; a user's own function is known by the hash of its source.
+        """Everything that the result depends on; a user's own function is identified by the hash of its source.
 
         >>> make_perturber("keyboard", options={"layout": "azerty"}).signature
         'keyboard(rate:0.3|seed:0|layout:azerty)'
@@ -83,7 +85,7 @@ class Perturber:
 
     @property
     def _short_name(self) -> str:
-        # The random numbers depend on the name: where a user's file lies must not change them.
+        # The random numbers depend on the name, and must not depend on the folder of a user's file.
         return self.name.rpartition(":")[2]
 
 
@@ -96,10 +98,10 @@ def make_perturber(
     base: Path | None = None,
     redraws: int = 0,
 ) -> Perturber:
-    """Find a perturbation by name or ``path/file.py:Name`` and settle its options, defaults included."""
+    """Find a perturbation by name or ``path/file.py:Name``, and check its options and fill in their defaults."""
     function = current_registry().get("perturbation", name, base)
     if not callable(function):
-        raise PluginError(f"'{name}' is no perturbation: it must be a function (text, rng, rate) -> text")
+        raise PluginError(f"'{name}' is not a perturbation: it must be a function (text, rng, rate) -> text")
     parameters = _parameters(name, function)
     checked = checked_options(_options_only(function, parameters), options or {}, base or Path(), name)
     return Perturber(name, function, checked_rate(rate), _checked_seed(seed), checked, redraws)
@@ -115,7 +117,7 @@ def perturb(
     name: str,
     options: Mapping[str, Any],
 ) -> str:
-    """Perturb one line. The result depends on the arguments only: not on order, batches or other lines."""
+    """Perturb one line. The result depends only on the arguments, not on the order of lines or on other lines."""
     rate = checked_rate(rate)
     rng = random.Random(int(digest(seed, name, index, text), 16))
     try:
@@ -125,9 +127,9 @@ def perturb(
     except Exception as error:
         raise PluginError(f"the perturbation {name} failed on line {index + 1}: {error!r}") from error
     if not isinstance(result, str):
-        raise PluginError(f"the perturbation {name} gave {result!r} for line {index + 1}; it must give a str")
+        raise PluginError(f"the perturbation {name} returned {result!r} for line {index + 1}; it must return a str")
     if _line_breaks(result) - _line_breaks(text):
-        raise PluginError(f"the perturbation {name} put a line break into line {index + 1}; a line must stay one line")
+        raise PluginError(f"the perturbation {name} put a line break into line {index + 1}; it must return one line")
     return result
 
 
@@ -139,7 +141,7 @@ def checked_rate(rate: float) -> float:
 
 
 def one_of(key: str, value: str, known: tuple[str, ...]) -> None:
-    """Refuse an option's value that is none of the known ones."""
+    """Raise a ConfigError for a value of an option that is not one of the known ones."""
     if value not in known:
         raise ConfigError(f"{key} must be one of {', '.join(known)}, not {value!r}")
 
@@ -151,10 +153,11 @@ def _checked_seed(seed: int) -> int:
 
 
 def _line_breaks(text: str) -> Counter[str]:
-    return Counter(c for c in text if c in _LINE_BREAKS)
+    return Counter(character for character in text if character in _LINE_BREAKS)
 
 
 def _parameters(name: str, function: Function) -> list[inspect.Parameter]:
+    """The parameters of a perturbation, checked to begin with (text, rng, rate)."""
     try:
         signature = inspect.signature(function)
         positional = [p for p in signature.parameters.values() if p.kind is not p.KEYWORD_ONLY]
@@ -165,7 +168,7 @@ def _parameters(name: str, function: Function) -> list[inspect.Parameter]:
 
 
 def _options_only(function: Function, parameters: list[inspect.Parameter]) -> Callable[..., None]:
-    """A stand-in that has the options for parameters and nothing else: what ``checked_options`` reads."""
+    """A function whose parameters are the options and nothing else, for ``checked_options`` to inspect."""
     kinds = (inspect.Parameter.KEYWORD_ONLY, inspect.Parameter.VAR_KEYWORD)
     options = [p for p in parameters if p.kind in kinds]
 
@@ -173,6 +176,6 @@ def _options_only(function: Function, parameters: list[inspect.Parameter]) -> Ca
 
     stand_in.__signature__ = inspect.Signature(options)  # type: ignore[attr-defined]
     stand_in.__annotations__ = {p.name: p.annotation for p in options if p.annotation is not p.empty}
-    # Hints are strings under ``from __future__ import annotations``; this is where to look their names up.
+    # With ``from __future__ import annotations`` hints are strings; their names are looked up in this function.
     stand_in.__wrapped__ = function  # type: ignore[attr-defined]
     return stand_in

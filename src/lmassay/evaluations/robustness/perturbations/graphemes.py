@@ -1,10 +1,10 @@
-"""What the perturbations work on: grapheme clusters, tokens, words, and one change in a word.
+"""What the perturbations work on: grapheme clusters, tokens, words, and an edit of a word.
 
-A *token* stands between white space. It is off limits if it has a number in it, a sign of markup, of an address or of
-an identifier, or any sign between its letters but an apostrophe, a hyphen and their like: URLs, e-mail addresses,
-``@names``, ``<tags>``, ``3pm``, ``e.g.``. What is left when its outer punctuation is set aside is its *core*; the runs
-of letters in the core are *words*: ``(l'homme,`` has the core ``l'homme`` and the words ``l`` and ``homme``.
-Where a script has no spaces, a whole run of letters is one word.
+*Tokens* are separated by white space. A token is not eligible if it contains a number, a character of markup, of an
+address or of an identifier, or any character between its letters other than an apostrophe, a hyphen and the like. So
+URLs, e-mail addresses, ``@names``, ``<tags>``, ``3pm`` and ``e.g.`` are not eligible. A token without its outer
+punctuation is its *core*; the runs of letters in the core are *words*: ``(l'homme,`` has the core ``l'homme`` and the
+words ``l`` and ``homme``. In a script without spaces, a whole run of letters is one word.
 """
 
 from __future__ import annotations
@@ -24,17 +24,18 @@ Form = Literal["NFC", "NFD"]
 Units = tuple[str, ...]
 
 _GRAPHEME = regex.compile(r"\X")
-# ℹ is a letter to Unicode and an emoji to people; hence the subtraction. The two joiners shape Persian and Indic words.
+# ℹ is a letter in Unicode but an emoji to people, hence the subtraction. The joiners shape Persian and Indic words.
 _LETTER = regex.compile(r"(?V1)[\p{L}--\p{Extended_Pictographic}][\p{L}\p{M}\u200c\u200d]*")
 _NUMBER = regex.compile(r"\p{N}")
 
+# What may be between the letters of an eligible token, and what must not be anywhere in it.
 _LINKS = frozenset("'’‘`-‐‑‒–—·…" + "・、。「」『』《》，！？；：（）")
 _MARKUP = frozenset("@#/\\_<>{}$%=&~^|")
 
 
 @dataclass(frozen=True, slots=True)
 class Token:
-    """Where a token and its core begin and end, counted in graphemes."""
+    """Where a token and its core begin and end, counted in graphemes; and whether it may be changed."""
 
     start: int
     core_start: int
@@ -45,7 +46,7 @@ class Token:
 
 @dataclass(frozen=True, slots=True)
 class WordEdit:
-    """A stretch of a word, and what may stand there instead."""
+    """A part of a word, counted in graphemes, and what may replace it."""
 
     start: int
     stop: int
@@ -63,34 +64,38 @@ def graphemes(text: str) -> list[str]:
 
 @lru_cache(maxsize=8192)
 def kind_of(unit: str) -> Kind:
-    """What sort of grapheme this is."""
+    """What kind of grapheme this is."""
     if unit[0].isspace():
         return "space"
     if _LETTER.fullmatch(unit):
         return "letter"
-    return "number" if _NUMBER.search(unit) else "other"
+    if _NUMBER.search(unit):
+        return "number"
+    return "other"
 
 
 def tokens(units: Sequence[str]) -> list[Token]:
-    """The tokens of a text, those off limits included (with everything as their core)."""
+    """The tokens of a text, including those that are not eligible (whose core is the whole token)."""
     kinds = [kind_of(unit) for unit in units]
-    found = []
+    tokens_of_text = []
     start = 0
     while start < len(units):
         stop = start
         while stop < len(units) and kinds[stop] != "space":
             stop += 1
         if stop > start:
-            found.append(_token(units, kinds, start, stop))
+            tokens_of_text.append(_token(units, kinds, start, stop))
         start = stop + 1
-    return found
+    return tokens_of_text
 
 
 def words(units: Sequence[str]) -> Iterator[tuple[int, int]]:
-    """Start and stop of every word."""
+    """Start and stop of every word of every eligible token."""
     for token in tokens(units):
+        if not token.eligible:
+            continue
         start = token.core_start
-        while token.eligible and start < token.core_stop:
+        while start < token.core_stop:
             stop = start
             while stop < token.core_stop and kind_of(units[stop]) == "letter":
                 stop += 1
@@ -100,25 +105,30 @@ def words(units: Sequence[str]) -> Iterator[tuple[int, int]]:
 
 
 def edit_words(text: str, rng: random.Random, rate: float, propose: Callable[[Units], Sequence[WordEdit]]) -> str:
-    """Make one of the proposed changes in each word, with the probability ``rate`` a word.
+    """Make one of the proposed edits in each word, with the probability ``rate`` per word.
 
-    Every word uses up three random numbers, changed or not. So a higher rate with the same seed changes the same words
-    in the same way, and some more.
+    Every word consumes three random numbers, whether it is changed or not. So with the same seed, a higher rate changes
+    the same words in the same way, and some more.
     """
     units = graphemes(text)
     form = form_of(text)
     pieces: list[str] = []
     done = 0
     for start, stop in words(units):
-        chance, where, which = rng.random(), rng.random(), rng.random()
+        chance = rng.random()
+        edit_fraction = rng.random()
+        choice_fraction = rng.random()
         if chance >= rate:
             continue
-        for change in _from(propose(tuple(units[start:stop])), where):
-            change = WordEdit(start + change.start, start + change.stop, _from(change.choices, which))
-            new = _first_fit(units, change, form)
-            if new is not None:
-                pieces += [*units[done : change.start], *new]
-                done = change.stop
+        # The random edit and choice are tried first, and the others only if they do not fit.
+        for proposed in _rotated(propose(tuple(units[start:stop])), edit_fraction):
+            choices = _rotated(proposed.choices, choice_fraction)
+            edit = WordEdit(start + proposed.start, start + proposed.stop, choices)
+            new_units = _first_fit(units, edit, form)
+            if new_units is not None:
+                pieces += units[done : edit.start]
+                pieces += new_units
+                done = edit.stop
                 break
     return "".join([*pieces, *units[done:]])
 
@@ -127,16 +137,18 @@ def form_of(text: str) -> Form | None:
     """The normalisation form that a text is in and must stay in; plain ASCII counts as NFC."""
     if unicodedata.is_normalized("NFC", text):
         return "NFC"
-    return "NFD" if unicodedata.is_normalized("NFD", text) else None
+    if unicodedata.is_normalized("NFD", text):
+        return "NFD"
+    return None
 
 
 def composed(unit: str) -> str:
-    """A grapheme in NFC, in which letters are looked up."""
+    """A grapheme in NFC, the form in which letters are looked up."""
     return unicodedata.normalize("NFC", unit)
 
 
 def whole(units: Sequence[str]) -> bool:
-    """True if these graphemes, written one after another, are still these graphemes: none torn, none merged."""
+    """Whether these graphemes, written one after another, are still the same graphemes: none split, none merged."""
     text = "".join(units)
     return text.isascii() or graphemes(text) == list(units)
 
@@ -151,17 +163,21 @@ def _token(units: Sequence[str], kinds: Sequence[Kind], start: int, stop: int) -
     return Token(start, first, last, stop, eligible=True)
 
 
-def _first_fit(units: Sequence[str], change: WordEdit, form: Form | None) -> Units | None:
-    """The first choice that changes something and leaves its surroundings whole."""
-    before, after = units[max(change.start - 1, 0) : change.start], units[change.stop : change.stop + 1]
-    for choice in change.choices:
-        new = tuple(unicodedata.normalize(form, unit) for unit in choice) if form else choice
-        if new != tuple(units[change.start : change.stop]) and whole([*before, *new, *after]):
+def _first_fit(units: Sequence[str], edit: WordEdit, form: Form | None) -> Units | None:
+    """The first choice that changes something and does not merge with its neighbours."""
+    old = tuple(units[edit.start : edit.stop])
+    before = units[max(edit.start - 1, 0) : edit.start]
+    after = units[edit.stop : edit.stop + 1]
+    for choice in edit.choices:
+        new = choice
+        if form is not None:
+            new = tuple(unicodedata.normalize(form, unit) for unit in choice)
+        if new != old and whole([*before, *new, *after]):
             return new
     return None
 
 
-def _from(items: Sequence[T], fraction: float) -> list[T]:
-    """All items, beginning with one picked by a fraction in [0, 1)."""
+def _rotated(items: Sequence[T], fraction: float) -> list[T]:
+    """All items, beginning with the one that a fraction in [0, 1) selects."""
     first = int(fraction * len(items))
     return [*items[first:], *items[:first]]

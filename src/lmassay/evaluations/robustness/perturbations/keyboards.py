@@ -1,4 +1,4 @@
-"""``keyboard``: hit the key next to the right one. Which keys touch follows from where they lie."""
+"""The perturbation ``keyboard``: hit the key next to the right one. Neighbours follow from the layout of the keys."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from lmassay.evaluations.robustness.perturbations.graphemes import Units, WordEd
 
 Layout = Literal["qwerty", "azerty", "qwertz", "dubeolsik"]
 
-# Four rows of keys as they print without and with shift. A dot is a key that has no letter on it. (AZERTY needs caps
-# lock for É; it is where people look for it.)
+# Four rows of keys, as they print without and with shift. A dot is a key without a letter. (AZERTY needs caps lock for
+# É, but this is the key that people use.)
 _KEYS: dict[str, tuple[tuple[str, str], ...]] = {
     "qwerty": (("", ""), ("qwertyuiop", "QWERTYUIOP"), ("asdfghjkl", "ASDFGHJKL"), ("zxcvbnm", "ZXCVBNM")),
     "azerty": (
@@ -36,13 +36,13 @@ _KEYS: dict[str, tuple[tuple[str, str], ...]] = {
     ),
 }
 LAYOUTS = tuple(_KEYS)
-# How far each row is set in, in quarters of a key, on every keyboard in use.
+# How far each row is indented, in quarters of a key; the same on all common keyboards.
 _INSETS = (0, 2, 3, 5)
 
 
 @lru_cache(maxsize=len(LAYOUTS))
 def neighbours(layout: str) -> dict[str, str]:
-    """Letter → the letters on the keys that touch its key, shift kept.
+    """Letter → the letters on the neighbouring keys, with the same state of shift.
 
     >>> neighbours("qwerty")["a"], neighbours("azerty")["a"], neighbours("dubeolsik")["ㄲ"]
     ('qwsz', 'ézq', 'ㄸㅆㅇㄹ')
@@ -50,15 +50,18 @@ def neighbours(layout: str) -> dict[str, str]:
     one_of("layout", layout, LAYOUTS)
     table: dict[str, str] = {}
     for shift in (0, 1):
-        keys = [
-            (row, _INSETS[row] + 4 * column, letter)
-            for row, printed in enumerate(_KEYS[layout])
-            for column, letter in enumerate(printed[shift])
-            if letter != "."
-        ]
+        # (row, horizontal position in quarters of a key, letter)
+        keys: list[tuple[int, int, str]] = []
+        for row, printed in enumerate(_KEYS[layout]):
+            for column, letter in enumerate(printed[shift]):
+                if letter != ".":
+                    keys.append((row, _INSETS[row] + 4 * column, letter))
         for row, x, letter in keys:
-            # What prints the same with shift was entered without it.
-            near = "".join(k for r, at, k in keys if k != letter and _touch(row - r, x - at))
+            near = ""
+            for other_row, other_x, other in keys:
+                if other != letter and _are_neighbours(row - other_row, x - other_x):
+                    near += other
+            # A letter that prints the same with shift is in the table already, from the round without it.
             table.setdefault(letter, near)
     return table
 
@@ -67,7 +70,7 @@ def keyboard(text: str, rng: random.Random, rate: float, *, layout: Layout = "qw
     """Replace one letter in each chosen word by one on a neighbouring key.
 
     A word is eligible if the layout has one of its letters; each is chosen with the probability ``rate``. Korean needs
-    ``layout="dubeolsik"``: one stroke of a syllable slips, and the result is a syllable again.
+    ``layout="dubeolsik"``: one stroke of a syllable changes, and the result is a syllable again.
 
     >>> keyboard("typing fast", random.Random(0), 1)
     'typijg faat'
@@ -75,17 +78,27 @@ def keyboard(text: str, rng: random.Random, rate: float, *, layout: Layout = "qw
     table = neighbours(layout)
 
     def propose(word: Units) -> list[WordEdit]:
-        return [WordEdit(i, i + 1, choices) for i, unit in enumerate(word) if (choices := _slips(unit, table))]
+        edits = []
+        for position, unit in enumerate(word):
+            choices = _slips(unit, table)
+            if choices:
+                edits.append(WordEdit(position, position + 1, choices))
+        return edits
 
     return edit_words(text, rng, rate, propose)
 
 
 def _slips(unit: str, table: dict[str, str]) -> list[Units]:
+    """What may be typed instead of a grapheme."""
     letter = composed(unit)
     if hangul.is_syllable(letter):
-        return [(s,) for s in hangul.slips(letter, lambda key: table.get(key, ""))]
+        syllables = hangul.slips(letter, lambda key: table.get(key, ""))
+        return [(syllable,) for syllable in syllables]
     return [(other,) for other in table.get(letter, "")]
 
 
-def _touch(rows: int, quarters: int) -> bool:
-    return abs(quarters) == 4 if rows == 0 else abs(rows) == 1 and abs(quarters) < 4
+def _are_neighbours(rows: int, quarters: int) -> bool:
+    """Whether keys with this distance touch: next to each other, or overlapping in the next row."""
+    if rows == 0:
+        return abs(quarters) == 4
+    return abs(rows) == 1 and abs(quarters) < 4

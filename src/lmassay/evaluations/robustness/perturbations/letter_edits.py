@@ -1,9 +1,11 @@
-"""Changes of letters: ``charswap``, ``delete``, ``insert``, ``case``, ``diacritics``, ``homoglyph``."""
+"""Perturbations of letters: ``charswap``, ``delete``, ``insert``, ``case``, ``diacritics`` and ``homoglyph``."""
 
 from __future__ import annotations
 
 import random
+import string
 import unicodedata
+from collections.abc import Iterable
 from typing import Literal
 
 import regex  # type: ignore[import-untyped,unused-ignore]
@@ -13,7 +15,7 @@ from lmassay.evaluations.robustness.perturbations.base import one_of
 from lmassay.evaluations.robustness.perturbations.graphemes import Units, WordEdit, composed, edit_words, graphemes
 from lmassay.evaluations.robustness.perturbations.keyboards import Layout, neighbours
 
-# What to add to a letter that is on no key of the layout.
+# What ``insert`` adds after a letter that is on no key of the layout.
 _ALPHABETS = {
     "Latin": "abcdefghijklmnopqrstuvwxyz",
     "Greek": "αβγδεζηθικλμνξοπρστυφχψω",
@@ -38,9 +40,10 @@ def charswap(text: str, rng: random.Random, rate: float) -> str:
 
 
 def delete(text: str, rng: random.Random, rate: float) -> str:
-    """Leave out one letter of each chosen word, chosen with the probability ``rate``; no word vanishes.
+    """Leave out one letter of each chosen word, chosen with the probability ``rate``; no word disappears.
 
-    A Korean syllable loses a stroke (한 → 하, 과 → 고); a syllable is left out whole only in words in which none can.
+    A Korean syllable loses a stroke (한 → 하, 과 → 고). A whole syllable is left out only if no syllable can lose a
+    stroke.
 
     >>> delete("Leave me out", random.Random(0), 1)
     'Leae m ut'
@@ -56,11 +59,11 @@ def insert(
     mode: Literal["both", "double", "add"] = "both",
     layout: Layout = "qwerty",
 ) -> str:
-    """Type a letter of each chosen word twice, or one more after it; words are chosen with the probability ``rate``.
+    """Type a letter of each chosen word twice, or add another after it; words are chosen with the probability ``rate``.
 
-    What is added is on a neighbouring key, or from the same alphabet if the layout does not have the letter; in
-    scripts without an alphabet on file, letters are doubled whatever the mode. A Korean syllable gets a final
-    consonant: the one that the next syllable begins with (하나 → 한나), or any. Modes: ``double``, ``add``, ``both``.
+    The added letter is on a neighbouring key, or from the same alphabet if the layout does not have the letter. In
+    scripts whose alphabet is not listed here, letters are doubled whatever the mode. A Korean syllable gets a final
+    consonant: the initial of the next syllable (하나 → 한나), or any. Modes: ``double``, ``add``, ``both``.
 
     >>> insert("One more letter", random.Random(0), 1)
     'Onje mkore lettter'
@@ -69,10 +72,15 @@ def insert(
     table = neighbours(layout)
 
     def propose(word: Units) -> list[WordEdit]:
-        doubled = _doubled(word) if mode != "add" else []
-        added = _added(word, table) if mode != "double" else []
-        # With only syllables that can take no final consonant, one is typed twice.
-        return doubled + added or [WordEdit(i, i + 1, [(unit, unit)]) for i, unit in enumerate(word)]
+        edits = []
+        if mode != "add":
+            edits += _doubled(word)
+        if mode != "double":
+            edits += _added(word, table)
+        if edits:
+            return edits
+        # No syllable of the word can take a final consonant: one is typed twice.
+        return [WordEdit(i, i + 1, [(unit, unit)]) for i, unit in enumerate(word)]
 
     return edit_words(text, rng, rate, propose)
 
@@ -80,7 +88,7 @@ def insert(
 def case(text: str, rng: random.Random, rate: float, *, letters: Literal["all", "one"] = "all") -> str:
     """Flip upper and lower case in each chosen word, chosen with the probability ``rate``.
 
-    ``letters="all"`` flips the whole word, ``"one"`` a single letter. Letters whose other case is no single letter
+    ``letters="all"`` flips the whole word, ``"one"`` a single letter. Letters whose other case is not a single letter
     (ß) stay.
 
     >>> case("Shout at me", random.Random(0), 1)
@@ -103,61 +111,85 @@ def _swaps(word: Units) -> list[WordEdit]:
 
 
 def _losses(word: Units) -> list[WordEdit]:
-    found, syllables = [], []
+    """Edits that leave out a letter, or a stroke of a syllable."""
+    edits = []
+    # Leaving out a whole syllable is the last resort.
+    whole_syllables = []
     for i, unit in enumerate(word):
         letter = composed(unit)
         if not hangul.is_syllable(letter):
-            found.append(WordEdit(i, i + 1, [()]))
-        elif shorter := hangul.shorter(letter):
-            found.append(WordEdit(i, i + 1, [(s,) for s in shorter]))
+            edits.append(WordEdit(i, i + 1, [()]))
+            continue
+        shorter = hangul.shorter(letter)
+        if shorter:
+            edits.append(WordEdit(i, i + 1, _single_units(shorter)))
         else:
-            syllables.append(WordEdit(i, i + 1, [()]))
-    return [c for c in found or syllables if len(word) > 1 or c.choices != [()]]
+            whole_syllables.append(WordEdit(i, i + 1, [()]))
+    edits = edits or whole_syllables
+    if len(word) > 1:
+        return edits
+    # A word of one grapheme must not disappear.
+    return [edit for edit in edits if edit.choices != [()]]
 
 
 def _doubled(word: Units) -> list[WordEdit]:
-    found = []
+    """Edits that type a letter twice; in Korean, the initial of the next syllable becomes a final consonant."""
+    edits = []
     for i, unit in enumerate(word):
-        letter, after = composed(unit), composed(word[i + 1]) if i + 1 < len(word) else ""
+        letter = composed(unit)
         if not hangul.is_syllable(letter):
-            found.append(WordEdit(i, i + 1, [(unit, unit)]))
-        elif hangul.is_syllable(after) and (longer := hangul.longer(letter, hangul.initial_of(after))):
-            found.append(WordEdit(i, i + 1, [(s,) for s in longer]))
-    return found
+            edits.append(WordEdit(i, i + 1, [(unit, unit)]))
+            continue
+        after = composed(word[i + 1]) if i + 1 < len(word) else ""
+        if hangul.is_syllable(after):
+            longer = hangul.longer(letter, hangul.initial_of(after))
+            if longer:
+                edits.append(WordEdit(i, i + 1, _single_units(longer)))
+    return edits
 
 
 def _added(word: Units, table: dict[str, str]) -> list[WordEdit]:
-    found = []
+    """Edits that add a letter after another; ``table`` has the letters on neighbouring keys."""
+    edits = []
     for i, unit in enumerate(word):
         letter = composed(unit)
         if hangul.is_syllable(letter):
-            choices: list[Units] = [(s,) for s in hangul.longer(letter)]
+            choices = _single_units(hangul.longer(letter))
         else:
             choices = [(unit, other) for other in table.get(letter) or _alphabet(letter)]
         if choices:
-            found.append(WordEdit(i, i + 1, choices))
-    return found
+            edits.append(WordEdit(i, i + 1, choices))
+    return edits
+
+
+def _single_units(graphemes: Iterable[str]) -> list[Units]:
+    return [(grapheme,) for grapheme in graphemes]
 
 
 def _alphabet(letter: str) -> str:
+    """The alphabet of a letter, in its case; empty for scripts that are not listed."""
     for name, script in _SCRIPTS.items():
         if script.match(letter):
-            return _ALPHABETS[name].upper() if letter[0].isupper() else _ALPHABETS[name]
+            alphabet = _ALPHABETS[name]
+            return alphabet.upper() if letter[0].isupper() else alphabet
     return ""
 
 
 def _flipped(unit: str) -> str:
+    """A grapheme in the other case, or as it is if it has none."""
     other = unit[0].swapcase()
-    return composed(other + unit[1:]) if len(other) == 1 and other != unit[0] else unit
+    if len(other) != 1 or other == unit[0]:
+        return unit
+    return composed(other + unit[1:])
 
 
-# --- diacritics: leave accents out, or put one where none belongs -----------------------------------------------------
+# --- diacritics: leave accents out, or add one ------------------------------------------------------------------------
 
 _GRAVE, _ACUTE, _CIRCUMFLEX, _TILDE, _DIAERESIS = "\u0300", "\u0301", "\u0302", "\u0303", "\u0308"
 _TO_ADD = (_GRAVE, _ACUTE, _CIRCUMFLEX, _TILDE, _DIAERESIS)
-# Only this block: the marks of Arabic, Hebrew, Japanese or Indic writing are no accents and stay.
+# Only this block: the marks of Arabic, Hebrew, Japanese and Indic writing are not accents, and stay.
 _ACCENTS = regex.compile(r"[\u0300-\u036F]")
-# Unicode does not take these apart.
+# Unicode does not decompose these.
 _STROKED = str.maketrans("ØøŁłĐđĦħŦŧ", "OoLlDdHhTt")
 _BEARS_ACCENTS = regex.compile(r"[\p{Script=Latin}\p{Script=Greek}\p{Script=Cyrillic}]")
 
@@ -165,8 +197,8 @@ _BEARS_ACCENTS = regex.compile(r"[\p{Script=Latin}\p{Script=Greek}\p{Script=Cyri
 def diacritics(text: str, rng: random.Random, rate: float, *, mode: Literal["both", "strip", "add"] = "both") -> str:
     """Change the accents of each chosen word, chosen with the probability ``rate``.
 
-    ``strip`` takes all accents off words that have some, ``add`` puts one on a letter without (Latin, Greek, Cyrillic;
-    a letter that Unicode has with an accent, if there is one), ``both`` strips where it can and adds elsewhere.
+    ``strip`` removes all accents of words that have some. ``add`` puts one on a letter without (Latin, Greek, Cyrillic;
+    preferably on a letter that Unicode has with an accent). ``both`` strips if it can, and adds otherwise.
 
     >>> diacritics("Élève modèle", random.Random(0), 1, mode="strip")
     'Eleve modele'
@@ -176,56 +208,82 @@ def diacritics(text: str, rng: random.Random, rate: float, *, mode: Literal["bot
     one_of("mode", mode, ("both", "strip", "add"))
 
     def propose(word: Units) -> list[WordEdit]:
-        changes = _stripped(word) if mode != "add" else []
-        return changes or (_accented(word) if mode != "strip" else [])
+        edits: list[WordEdit] = []
+        if mode != "add":
+            edits = _stripped(word)
+        if not edits and mode != "strip":
+            edits = _accented(word)
+        return edits
 
     return edit_words(text, rng, rate, propose)
 
 
 def _stripped(word: Units) -> list[WordEdit]:
+    """The edit that removes all accents of a word, if it has some."""
     bare = tuple(_bare(unit) for unit in word)
-    return [WordEdit(0, len(word), [bare])] if bare != tuple(composed(unit) for unit in word) else []
+    if bare == tuple(composed(unit) for unit in word):
+        return []
+    return [WordEdit(0, len(word), [bare])]
 
 
 def _bare(unit: str) -> str:
-    return composed(_ACCENTS.sub("", unicodedata.normalize("NFD", unit)).translate(_STROKED))
+    """A grapheme without accents."""
+    decomposed = unicodedata.normalize("NFD", unit)
+    return composed(_ACCENTS.sub("", decomposed).translate(_STROKED))
 
 
 def _accented(word: Units) -> list[WordEdit]:
-    single, combining = [], []
+    """Edits that add an accent to a letter without one."""
+    with_composed = []
+    with_combining = []
     for i, unit in enumerate(word):
-        if not _BEARS_ACCENTS.match(unit) or _bare(unit) != composed(unit):
+        has_accent = _bare(unit) != composed(unit)
+        if has_accent or not _BEARS_ACCENTS.match(unit):
             continue
-        choices = [composed(unit[0] + accent + unit[1:]) for accent in _TO_ADD]
-        combining.append(WordEdit(i, i + 1, [(c,) for c in choices]))
-        if short := [(c,) for c in choices if len(c) == 1]:
-            single.append(WordEdit(i, i + 1, short))
-    return single or combining
+        accented = [composed(unit[0] + accent + unit[1:]) for accent in _TO_ADD]
+        with_combining.append(WordEdit(i, i + 1, _single_units(accented)))
+        # Letters that Unicode has with this accent look natural, and are preferred.
+        single_letters = [letter for letter in accented if len(letter) == 1]
+        if single_letters:
+            with_composed.append(WordEdit(i, i + 1, _single_units(single_letters)))
+    return with_composed or with_combining
 
 
-# --- homoglyph: letters that look the same and are not; the table can be read both ways -------------------------------
+# --- homoglyph: different letters that look the same ------------------------------------------------------------------
 
-# Latin, Greek and Cyrillic letters of one shape; the first is what `plain` gives back. No letter is in two groups.
+# Latin, Greek and Cyrillic letters of one shape; `plain` gives back the first. No letter is in two groups.
 _SAME_SHAPE = (
     "aа cсϲ dԁ eе hһ iі jј lӏ oоο pрρ qԛ sѕ uυ vνѵ wԝ xх yу "
     "AАΑ BВΒ CСϹ EЕΕ GԌ HНΗ IІΙ JЈͿ KКΚ MМΜ NΝ OОΟ PРΡ QԚ SЅ TТΤ VѴ WԜ XХΧ YΥҮ ZΖ "
     "ГΓ ПΠ ФΦ"
 )
+# The distance of a Latin letter to its full-width form.
 _TO_FULL_WIDTH = 0xFEE0
 
 
 def _groups(kind: str) -> list[str]:
-    latin = [chr(code) for start in "aA" for code in range(ord(start), ord(start) + 26)]
-    groups = {group[0]: group for group in _SAME_SHAPE.split()} if kind != "fullwidth" else {}
+    """Groups of letters that look the same."""
+    groups: dict[str, str] = {}
+    if kind != "fullwidth":
+        for group in _SAME_SHAPE.split():
+            groups[group[0]] = group
     if kind != "script":
-        groups |= {letter: groups.get(letter, letter) + chr(ord(letter) + _TO_FULL_WIDTH) for letter in latin}
+        for letter in string.ascii_letters:
+            full_width = chr(ord(letter) + _TO_FULL_WIDTH)
+            groups[letter] = groups.get(letter, letter) + full_width
     return list(groups.values())
 
 
-_LOOKALIKES = {
-    kind: {letter: group.replace(letter, "") for group in _groups(kind) for letter in group}
-    for kind in ("any", "script", "fullwidth")
-}
+def _lookalikes(kind: str) -> dict[str, str]:
+    """Letter → the letters that look the same."""
+    table: dict[str, str] = {}
+    for group in _groups(kind):
+        for letter in group:
+            table[letter] = group.replace(letter, "")
+    return table
+
+
+_LOOKALIKES = {kind: _lookalikes(kind) for kind in ("any", "script", "fullwidth")}
 _PLAIN = {letter: group[0] for group in _groups("any") for letter in group}
 
 
@@ -246,18 +304,19 @@ def homoglyph(
     table = _LOOKALIKES[kind]
 
     def propose(word: Units) -> list[WordEdit]:
-        found = []
+        edits = []
         for i, unit in enumerate(word):
             base, marks = _split(unit)
             if base in table:
-                found.append(WordEdit(i, i + 1, [(composed(other + marks),) for other in table[base]]))
-        return found
+                lookalikes = [composed(other + marks) for other in table[base]]
+                edits.append(WordEdit(i, i + 1, _single_units(lookalikes)))
+        return edits
 
     return edit_words(text, rng, rate, propose)
 
 
 def plain(text: str) -> str:
-    """Every look-alike as the first letter of its group, which is the Latin one where there is one.
+    """Replace every look-alike by the first letter of its group, which is the Latin one if there is one.
 
     >>> plain("раураl")
     'paypal'
@@ -265,13 +324,15 @@ def plain(text: str) -> str:
     units = []
     for unit in graphemes(text):
         base, marks = _split(unit)
-        units.append(composed(_PLAIN[base] + marks) if base in _PLAIN else unit)
+        if base in _PLAIN:
+            unit = composed(_PLAIN[base] + marks)
+        units.append(unit)
     return "".join(units)
 
 
 def _split(unit: str) -> tuple[str, str]:
-    """The letter that a grapheme is built on, and its marks. 'Ѐ' is a Cyrillic 'Е' with one."""
+    """The base letter of a grapheme, and its marks: 'Ѐ' is a Cyrillic 'Е' with a grave accent."""
     if unit in _PLAIN:
         return unit, ""
-    apart = unicodedata.normalize("NFD", unit)
-    return apart[0], apart[1:]
+    decomposed = unicodedata.normalize("NFD", unit)
+    return decomposed[0], decomposed[1:]

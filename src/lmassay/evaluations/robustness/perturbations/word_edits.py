@@ -1,4 +1,4 @@
-"""Slips with whole words: ``wordswap``, ``worddrop``. Punctuation stays where it is."""
+"""Perturbations of whole words: ``wordswap`` and ``worddrop``. Punctuation stays where it is."""
 
 from __future__ import annotations
 
@@ -9,8 +9,11 @@ from lmassay.evaluations.robustness.perturbations.graphemes import Units, graphe
 
 
 @dataclass(frozen=True, slots=True)
-class _Token:
-    """A token with the white space before it: ``gap``, ``lead``, ``core``, ``trail`` in that order."""
+class _SpacedToken:
+    """A token with the white space before it: ``gap``, ``lead``, ``core`` and ``trail``, in that order.
+
+    ``lead`` and ``trail`` are the punctuation around the core.
+    """
 
     gap: Units
     lead: Units = ()
@@ -26,70 +29,83 @@ class _Token:
 def wordswap(text: str, rng: random.Random, rate: float) -> str:
     """Swap neighbouring words: from left to right, a word changes places with the next one with probability ``rate``.
 
-    Both must be eligible and unequal; a word that has moved does not move again. So at rate 1 the words change places
-    in pairs, and at most the last one of an odd number stays. White space and punctuation stay in place.
+    Both must be eligible and unequal. A word that has moved does not move again, so at rate 1 words change places in
+    pairs, and the last one of an odd number stays. White space and punctuation stay in place.
 
     >>> wordswap("Well, that was quick!", random.Random(0), 1)
     'that, Well quick was!'
     """
     row = _parse(text)
     chances = [rng.random() for _ in row]
-    place = 0
-    while place < len(row) - 1:
-        swapped = _swapped(row[place], row[place + 1]) if chances[place] < rate else None
-        # The token after the pair is looked at too: it must not merge with what now stands before it.
-        if swapped and whole(_units([*swapped, *row[place + 2 : place + 3]])):
-            row[place : place + 2] = swapped
-            place += 1
-        place += 1
+    index = 0
+    while index < len(row) - 1:
+        swapped = _swapped(row[index], row[index + 1]) if chances[index] < rate else None
+        # The token after the pair is checked, too: it must not merge with what now precedes it.
+        if swapped and whole(_units([*swapped, *row[index + 2 : index + 3]])):
+            row[index : index + 2] = swapped
+            index += 1
+        index += 1
     return "".join(_units(row))
 
 
 def worddrop(text: str, rng: random.Random, rate: float) -> str:
-    """Leave out each eligible word with the probability ``rate``, but never the last that remains.
+    """Leave out each eligible word with the probability ``rate``, but always keep one of them.
 
-    One of the two spaces around it goes too. Punctuation after the word moves to the word before, punctuation before
-    it to the word after; what encloses it (``(word)``), or has no neighbour to move to, is dropped with it.
+    One of the two spaces around the word is left out as well. Punctuation after the word moves to the word before,
+    punctuation before it to the word after. Punctuation on both sides (``(word)``), or without a neighbour to move to,
+    is left out with the word.
 
     >>> worddrop("I know, I know.", random.Random(1), 0.5)
     'know, I.'
     """
     row = _parse(text)
     chances = [rng.random() if token.eligible else 1.0 for token in row]
-    eligible = [i for i, token in enumerate(row) if token.eligible]
+    eligible = [index for index, token in enumerate(row) if token.eligible]
+    # The word that would be dropped last.
     spared = max(eligible, key=chances.__getitem__, default=-1)
-    kept: list[_Token] = []
-    for i, token in enumerate(row):
-        if chances[i] < rate and i != spared:
-            last, following = _close_up(kept[-1:], token, row[i + 1])
+    kept: list[_SpacedToken] = []
+    for index, token in enumerate(row):
+        if chances[index] < rate and index != spared:
+            last, following = _close_up(kept[-1:], token, row[index + 1])
             if whole(_units([*last, following])):
                 kept[-1:] = last
-                row[i + 1] = following
+                row[index + 1] = following
                 continue
         kept.append(token)
     return "".join(_units(kept))
 
 
-def _parse(text: str) -> list[_Token]:
-    """The tokens of a text; the last one is empty and carries the white space at the end."""
+def _parse(text: str) -> list[_SpacedToken]:
+    """The tokens of a text. The last one is empty and has the white space at the end."""
     units = graphemes(text)
-    row, done = [], 0
-    for t in tokens(units):
-        lead, core = units[t.start : t.core_start], units[t.core_start : t.core_stop]
-        trail = units[t.core_stop : t.stop]
-        row.append(_Token(tuple(units[done : t.start]), tuple(lead), tuple(core), tuple(trail), t.eligible))
-        done = t.stop
-    return [*row, _Token(tuple(units[done:]))]
+    row = []
+    done = 0
+    for token in tokens(units):
+        row.append(
+            _SpacedToken(
+                gap=tuple(units[done : token.start]),
+                lead=tuple(units[token.start : token.core_start]),
+                core=tuple(units[token.core_start : token.core_stop]),
+                trail=tuple(units[token.core_stop : token.stop]),
+                eligible=token.eligible,
+            )
+        )
+        done = token.stop
+    row.append(_SpacedToken(gap=tuple(units[done:])))
+    return row
 
 
-def _swapped(one: _Token, two: _Token) -> list[_Token] | None:
+def _swapped(one: _SpacedToken, two: _SpacedToken) -> list[_SpacedToken] | None:
     if one.eligible and two.eligible and one.core != two.core:
         return [replace(one, core=two.core), replace(two, core=one.core)]
     return None
 
 
-def _close_up(last: list[_Token], token: _Token, following: _Token) -> tuple[list[_Token], _Token]:
-    """What the neighbours become when ``token`` goes; ``last`` is empty if it is the first."""
+def _close_up(
+    last: list[_SpacedToken], token: _SpacedToken, following: _SpacedToken
+) -> tuple[list[_SpacedToken], _SpacedToken]:
+    """What the neighbours become without ``token``; ``last`` is empty if it is the first."""
+    # Only the empty token at the end has no core.
     at_end = not following.core
     if token.trail and not token.lead and last:
         return [replace(last[0], trail=last[0].trail + token.trail)], following
@@ -100,5 +116,5 @@ def _close_up(last: list[_Token], token: _Token, following: _Token) -> tuple[lis
     return last, replace(following, gap=token.gap)
 
 
-def _units(row: list[_Token]) -> list[str]:
+def _units(row: list[_SpacedToken]) -> list[str]:
     return [unit for token in row for unit in token.units]

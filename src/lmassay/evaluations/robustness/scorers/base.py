@@ -1,12 +1,12 @@
-"""What a scorer is: similarity of two texts, a number in [0, 1].
+"""What a scorer is: it measures the similarity of two texts as a number in [0, 1].
 
-A scorer of the user's own is either a function::
+Your own scorer is either a function::
 
     @scorer("overlap")
     def overlap(hypothesis: str, reference: str) -> float: ...
 
-or a subclass of :class:`Scorer` that has ``score_sentence`` or, to see all sentences at once, ``score_corpus``. That
-class has TEAPOT's interface, so TEAPOT's own custom scorers are scorers here.
+or a subclass of :class:`Scorer` with ``score_sentence`` or, to see all sentences at once, ``score_corpus``. The class
+has TEAPOT's interface, so custom scorers that were written for TEAPOT work here.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from lmassay.storage.provenance import source_digest
 
 
 class ScorerError(PluginError):
-    """A scorer failed or misbehaved; ``pair`` is the place in its input, from 1, where that is known."""
+    """A scorer failed or misbehaved; ``pair`` is the number of the pair, from 1, if it is known."""
 
     def __init__(self, message: str, pair: int | None = None) -> None:
         super().__init__(message if pair is None else f"pair {pair}: {message}")
@@ -31,7 +31,7 @@ class ScorerError(PluginError):
         self.pair = pair
 
 
-# BLEU of a text with itself comes out as 1.0000000000000004: rounding is forgiven, anything more is a bug.
+# BLEU of a text with itself is 1.0000000000000004. Scores may exceed [0, 1] by rounding; anything more is a bug.
 ROUNDING = 1e-9
 
 
@@ -45,21 +45,22 @@ class Scorer:
 
     _name: ClassVar[str] = ""
     by_chunks: ClassVar[bool] = False
-    """True if ``score_corpus`` gives the same scores when a corpus comes in pieces."""
+    """True if ``score_corpus`` gives the same scores when a corpus is passed in chunks."""
     is_binary: ClassVar[bool] = False
     """True if every score is 0 (wrong) or 1 (right)."""
     chunk: ClassVar[int] = 4096
-    """Pairs to score between two steps of the progress bar, if it may come in pieces."""
+    """Pairs per chunk, which is also the step of the progress bar."""
 
     def __init_subclass__(cls, **options: Any) -> None:
-        """What a subclass writes anew counts, whatever the class it extends does in bulk."""
+        """Reset what a subclass inherits but what its own methods make untrue."""
         super().__init_subclass__(**options)
-        own = vars(cls)
-        if "score_sentence" in own and "score_corpus" not in own:
+        members = vars(cls)
+        # A class that overrides score_sentence of BLEU must not be scored by BLEU's score_corpus.
+        if "score_sentence" in members and "score_corpus" not in members:
             setattr(cls, "score_corpus", Scorer.score_corpus)  # noqa: B010 - mypy objects to a plain assignment
-        if "score_corpus" in own and "by_chunks" not in own:
+        if "score_corpus" in members and "by_chunks" not in members:
             cls.by_chunks = False
-        if ("score_sentence" in own or "score_corpus" in own) and "is_binary" not in own:
+        if ("score_sentence" in members or "score_corpus" in members) and "is_binary" not in members:
             cls.is_binary = False
 
     @property
@@ -69,18 +70,19 @@ class Scorer:
 
     @property
     def signature(self) -> str:
-        """What the score was computed with; a scorer from a user's file is known by the hash of its source."""
+        """What the score was computed with; a scorer from a user's file is identified by the hash of its source."""
         return f"{self.name}({source_digest(type(self))})"
 
     def check(self, lang: str | None = None) -> None:
-        """Raise a UserError now if scoring could not work later (no program, no language)."""
+        """Raise a UserError before a run if scoring could not work (a missing program or language)."""
 
     def score(
         self, hyps: Sequence[str], refs: Sequence[str], lang: str | None = None, check_tok: bool = True
     ) -> list[float]:
-        """One score a pair, checked: as many as there are pairs, each a number in [0, 1].
+        """One score per pair, checked to be a number in [0, 1].
 
-        ``check_tok`` is TEAPOT's: it is taken and changes nothing, for the command itself warns of tokenised text.
+        ``check_tok`` exists for compatibility with TEAPOT and has no effect: the command itself warns about tokenised
+        text.
         """
         if len(hyps) != len(refs):
             raise DataError(f"{self.name}: {len(hyps)} hypotheses but {len(refs)} references; they must pair up")
@@ -92,7 +94,7 @@ class Scorer:
             raise ScorerError(f"the scorer {self.name} failed: {error!r}") from error
         if len(scores) != len(hyps):
             raise ScorerError(f"the scorer {self.name} gave {len(scores)} scores for {len(hyps)} pairs")
-        return [self._checked(score, place) for place, score in enumerate(scores, 1)]
+        return [self._checked(score, pair) for pair, score in enumerate(scores, 1)]
 
     def rd_score(
         self,
@@ -102,20 +104,22 @@ class Scorer:
         lang: str | None = None,
         check_tok: bool = True,
     ) -> list[float]:
-        """The relative decrease d_tgt from ``bases`` to ``hyps``, clamped to [0, 1]: equation 2 of the paper."""
+        """The relative decrease d_tgt from ``bases`` to ``hyps``, in [0, 1]: equation 2 of Michel et al. (2019)."""
         import numpy as np
 
         from lmassay.evaluations.robustness.criterion import relative_decrease
 
-        before, after = self.score(bases, refs, lang=lang), self.score(hyps, refs, lang=lang)
+        before = self.score(bases, refs, lang=lang)
+        after = self.score(hyps, refs, lang=lang)
         if len(before) != len(after):
             raise DataError(
                 f"{self.name}: {len(bases)} base outputs but {len(hyps)} adversarial ones; they must pair up"
             )
-        return [float(d) for d in relative_decrease(np.asarray(before), np.asarray(after))]
+        decreases = relative_decrease(np.asarray(before), np.asarray(after))
+        return [float(decrease) for decrease in decreases]
 
     def score_corpus(self, hyps: Sequence[str], refs: Sequence[str], lang: str | None = None) -> Sequence[float]:
-        """Scores of all pairs; by default one call of ``score_sentence`` each."""
+        """The scores of all pairs; by default one call of ``score_sentence`` per pair."""
         return list(self._one_by_one(hyps, refs, lang))
 
     def score_sentence(self, hyp: str, ref: str, lang: str | None = None) -> float:
@@ -132,23 +136,23 @@ class Scorer:
         return cls()
 
     def _one_by_one(self, hyps: Sequence[str], refs: Sequence[str], lang: str | None) -> Iterator[float]:
-        for place, (hyp, ref) in enumerate(zip(hyps, refs, strict=True), 1):
+        for pair, (hyp, ref) in enumerate(zip(hyps, refs, strict=True), 1):
             try:
                 yield self.score_sentence(hyp, ref, lang=lang)
             except LmassayError:
                 raise
             except Exception as error:
                 raise ScorerError(
-                    f"the scorer {self.name} failed ({error!r}) on {hyp[:60]!r} against {ref[:60]!r}", place
+                    f"the scorer {self.name} failed ({error!r}) on {hyp[:60]!r} against {ref[:60]!r}", pair
                 ) from error
 
-    def _checked(self, score: Any, place: int) -> float:
+    def _checked(self, score: Any, pair: int) -> float:
         try:
             value = float(score)
         except (TypeError, ValueError):
             value = math.nan
         if not -ROUNDING <= value <= 1 + ROUNDING:
-            raise ScorerError(f"the scorer {self.name} gave {score!r}; scores must lie in [0, 1]", place)
+            raise ScorerError(f"the scorer {self.name} gave {score!r}; scores must be in [0, 1]", pair)
         return min(max(value, 0.0), 1.0)
 
 
@@ -166,11 +170,13 @@ class FunctionScorer(Scorer):
 
     def score_sentence(self, hyp: str, ref: str, lang: str | None = None) -> float:
         function = type(self).function
-        return function(hyp, ref, lang=lang) if self.takes_lang else function(hyp, ref)
+        if self.takes_lang:
+            return function(hyp, ref, lang=lang)
+        return function(hyp, ref)
 
 
 def scorer(name: str) -> Callable[[Callable[..., float]], Callable[..., float]]:
-    """Decorator: a function of (hypothesis, reference) becomes a scorer of that name; it may also take ``lang``."""
+    """Decorator: register a function of (hypothesis, reference) as a scorer. The function may also take ``lang``."""
 
     def wrap(function: Callable[..., float]) -> Callable[..., float]:
         members = {
@@ -187,7 +193,7 @@ def scorer(name: str) -> Callable[[Callable[..., float]], Callable[..., float]]:
 
 
 def register_scorer(keys: str | Sequence[str], name: str) -> Callable[[type[Scorer]], type[Scorer]]:
-    """TEAPOT's decorator: the keys name the scorer on the command line, ``name`` is what reports print."""
+    """TEAPOT's decorator: ``keys`` are the scorer's names on the command line, ``name`` is its name in reports."""
 
     def wrap(cls: type[Scorer]) -> type[Scorer]:
         if not (isinstance(cls, type) and issubclass(cls, Scorer)):
@@ -201,7 +207,7 @@ def register_scorer(keys: str | Sequence[str], name: str) -> Callable[[type[Scor
 
 
 def has_own_decrease(scorer: Scorer) -> bool:
-    """True if the scorer defines its d_tgt itself."""
+    """Whether the scorer defines d_tgt itself."""
     return type(scorer).rd_score is not Scorer.rd_score
 
 
@@ -217,19 +223,23 @@ def own_decrease(
         raise ScorerError(f"the scorer {scorer.name} failed: {error_with_location(error)}") from error
     if len(scores) != len(hyps):
         raise ScorerError(f"the scorer {scorer.name} gave {len(scores)} scores for {len(hyps)} pairs")
-    return [scorer._checked(score, place) for place, score in enumerate(scores, 1)]
+    return [scorer._checked(score, pair) for pair, score in enumerate(scores, 1)]
 
 
 def full_signature(scorer: Scorer, options: Mapping[str, Any]) -> str:
-    """The scorer's signature; a class of the user's own also shows its source and the options it was made with."""
+    """The scorer's signature; for a user's own class also the hash of its source, and its options."""
     if type(scorer).__module__.startswith("lmassay."):
         return scorer.signature
     parts = [scorer.signature]
-    if not isinstance(scorer, FunctionScorer) and (source := source_digest(type(scorer))) not in scorer.signature:
-        parts.append(source)
-    return "+".join([*parts, *(f"{name}={options[name]}" for name in sorted(options))])
+    if not isinstance(scorer, FunctionScorer):
+        source = source_digest(type(scorer))
+        # A class may override ``signature``, with or without the hash.
+        if source not in scorer.signature:
+            parts.append(source)
+    parts += [f"{name}={options[name]}" for name in sorted(options)]
+    return "+".join(parts)
 
 
 def works_by_chunks(scorer: Scorer) -> bool:
-    """True if a corpus may be scored piece by piece: sentence scorers always, corpus scorers that say so."""
+    """Whether a corpus may be scored in chunks: true for sentence scorers, and for corpus scorers that say so."""
     return scorer.by_chunks or type(scorer).score_corpus is Scorer.score_corpus

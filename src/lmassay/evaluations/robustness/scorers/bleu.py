@@ -1,4 +1,4 @@
-"""Sentence BLEU, to the last digit as sacrebleu has it."""
+"""Sentence BLEU (Papineni et al. 2002), equal to sacrebleu's to the last digit."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from lmassay.errors import ConfigError
 from lmassay.evaluations.robustness.kernels.backend import Scores, choose, score_in_chunks
 from lmassay.evaluations.robustness.scorers.base import Scorer
 
-# Without a single match sacrebleu 2.x gives 0; 1.x gave what the floor makes of it, a little more than 0.
+# For a pair without any match, sacrebleu 2.x gives 0; 1.x gave the value of the smoothing floor, a little more than 0.
 COMPAT = ("2.x", "1.x")
 
-# Loading compiled code takes half a second or more, which sacrebleu needs for that many pairs.
+# Loading compiled code takes at least half a second, in which sacrebleu scores this many pairs.
 _NUMBA_PAYS_FROM = 5_000
 
 
@@ -39,7 +39,7 @@ def bleu_scores(
 
 def _checked(compat: str) -> str:
     if compat not in COMPAT:
-        raise ConfigError(f"BLEU with compat={compat!r}: it must be {' or '.join(COMPAT)}")
+        raise ConfigError(f"BLEU: compat must be {' or '.join(COMPAT)}, not {compat!r}")
     return compat
 
 
@@ -63,7 +63,7 @@ class BLEU(Scorer):
             "--bleu-compat",
             choices=COMPAT,
             default="2.x",
-            help="BLEU as in sacrebleu 2.x (0 where nothing matches) or 1.x (the smoothing floor there)",
+            help="BLEU as in sacrebleu 2.x (0 if nothing matches) or 1.x (the smoothing floor)",
         )
 
     @classmethod

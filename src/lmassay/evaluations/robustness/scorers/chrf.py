@@ -1,4 +1,4 @@
-"""chrF: character n-gram F-score of each sentence, to the last digit as sacrebleu has it."""
+"""Sentence chrF (Popović 2015), the F-score of character n-grams, equal to sacrebleu's to the last digit."""
 
 from __future__ import annotations
 
@@ -10,10 +10,11 @@ from lmassay.errors import ConfigError
 from lmassay.evaluations.robustness.kernels.backend import ChunkSize, Scores, choose, score_in_chunks
 from lmassay.evaluations.robustness.scorers.base import Scorer
 
+# sacrebleu's defaults: n-grams of up to 6 characters, and recall counts twice as much as precision.
 CHAR_ORDER = 6
 BETA = 2
 
-# Loading compiled code takes half a second or more, which numpy needs for that many pairs.
+# Loading compiled code takes at least half a second, in which numpy scores this many pairs.
 _NUMBA_PAYS_FROM = 50_000
 _WORD_CHUNK = ChunkSize(pairs=4096, characters=1 << 20)
 
@@ -46,13 +47,14 @@ def chrf_scores(
 def chrf_with_words_scores(
     hyps: Sequence[str], refs: Sequence[str], *, char_order: int = CHAR_ORDER, word_order: int = 2, beta: float = BETA
 ) -> Scores:
-    """chrF+ and chrF++ of each pair, in [0, 1], by sacrebleu itself, one pair at a time."""
+    """chrF+ and chrF++ (Popović 2017) of each pair, in [0, 1], computed by sacrebleu itself, one pair at a time."""
     from sacrebleu.metrics import CHRF
 
     metric = CHRF(char_order=char_order, word_order=word_order, beta=beta)
 
     def score(hyps: Sequence[str], refs: Sequence[str]) -> Scores:
-        return np.array([metric.sentence_score(h, [r]).score for h, r in zip(hyps, refs, strict=True)]) / 100
+        percentages = [metric.sentence_score(hyp, [ref]).score for hyp, ref in zip(hyps, refs, strict=True)]
+        return np.array(percentages) / 100
 
     return score_in_chunks(score, hyps, refs, _WORD_CHUNK)
 
@@ -78,7 +80,7 @@ class ChrF(Scorer):
 
     @property
     def signature(self) -> str:
-        # The engine is not named: all engines give the same scores.
+        # The engine is not part of the signature: all engines give the same scores.
         name = f"chrF{self.beta:g}{'+' * self.word_order}"
         return f"{name}(nc:{self.char_order}|nw:{self.word_order}|space:no|case:mixed|eff:yes)"
 

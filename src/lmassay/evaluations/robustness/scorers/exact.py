@@ -1,4 +1,4 @@
-"""zero_one, also known as exact_match."""
+"""The scorer ``zero_one``, also called ``exact_match``: are two texts equal?"""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ _ARTICLES = frozenset({"a", "an", "the"})
 
 
 class ZeroOne(Scorer):
-    """1 where the two texts are equal, else 0: the accuracy of a classifier.
+    """1 if the two texts are equal, otherwise 0: the accuracy of a classifier.
 
-    ``quasi`` compares short answers as HELM's quasi-exact match does, after SQuAD's normalisation: case, punctuation,
+    ``quasi`` compares short answers like HELM's quasi-exact match, after SQuAD's normalisation: case, punctuation,
     English articles and white space do not count.
 
     >>> ZeroOne(quasi=True).score([" The sheep.", "Sheep dog"], ["sheep", "sheep"])

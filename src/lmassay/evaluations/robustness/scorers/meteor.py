@@ -1,12 +1,12 @@
-"""METEOR 1.5 by its own Java program, started once for a language and kept open.
+"""METEOR 1.5 (Denkowski & Lavie 2014), computed by its own Java program, which is started once per language.
 
-Loading the paraphrase table takes the jar some ten seconds, scoring a line less than a millisecond, so every
-METEOR object of this Python process talks to the same Java process through the jar's ``-stdio`` mode:
+The jar needs about ten seconds to load its paraphrase table, and less than a millisecond to score a line. So all METEOR
+objects of this Python process use the same Java process, through the jar's ``-stdio`` mode:
 
-    we write   SCORE ||| reference ||| hypothesis
-    it says    23 numbers, the sufficient statistics
-    we write   EVAL ||| statistics ||| statistics ...
-    it says    one score a set of statistics, then the score of all together (not wanted here)
+    we write    SCORE ||| reference ||| hypothesis
+    it writes   23 numbers, the sufficient statistics
+    we write    EVAL ||| statistics ||| statistics ...
+    it writes   one score per set of statistics, then the score of all together (not needed here)
 
 Nothing is written to disk. The jar ends when its standard input closes, so it cannot outlive this process.
 """
@@ -36,76 +36,92 @@ from urllib.parse import quote
 from lmassay.errors import UserError
 from lmassay.evaluations.robustness.scorers.base import Scorer
 
-Pair = tuple[str, str]  # hypothesis, reference
+Pair = tuple[str, str]
+"""Hypothesis and reference."""
 
-BLOCK = 64  # one EVAL line carries the statistics of a block, about 110 bytes each
+# Pairs per block: one EVAL line has the statistics of a block, about 110 bytes per pair.
+BLOCK = 64
 SECONDS_TO_END = 5
 NUMBERS = re.compile(r"[-+.\dE ]+")
 SURROGATE = re.compile("[\ud800-\udfff]")
-# The jar reads its own statistics with the locale's decimal sign (a German machine fails at "2.0") and lowercases
-# by the locale's rules (a Turkish one makes a dotless i of I): scores must not depend on either.
+# The jar parses its own statistics with the decimal sign of the locale (a German machine fails at "2.0"), and converts
+# to lower case by the rules of the locale (a Turkish one makes a dotless i of I). Scores must not depend on either.
 LOCALE = ["-Duser.language=en", "-Duser.language.format=en", "-Duser.country=US", "-Duser.country.format=US"]
-# Without the last one Java keeps a file in the temporary folder.
+# The last option keeps Java from writing a file into the temporary folder.
 FORCED = ["-Dfile.encoding=UTF-8", *LOCALE, "-XX:-UsePerfData"]
 COLLECTOR = re.compile(r"-XX:\+Use\w*GC\b")
+# Environment variables with options of the user.
 OPTION_VARIABLES = ("JAVA_TOOL_OPTIONS", "JDK_JAVA_OPTIONS", "_JAVA_OPTIONS")
+# Lines of Java's error output that do not help the user.
 NOISE = re.compile(r"\s+at |\s*\.\.\. \d+ more|(NOTE: )?Picked up ")
 JAVA_PREFIX = re.compile(r'^(Exception in thread "\w+" )?(java\.lang\.RuntimeException: )?')
 
 
 @dataclass(frozen=True, slots=True)
 class Launch:
-    """What tells one Java process from another."""
+    """What distinguishes one Java process from another."""
 
     jar: Path
     command: str
     lang: str
 
     def argv(self) -> list[str]:
-        """The whole command, with what must not depend on the user's machine put in before ``-jar``."""
+        """The whole command, with our options for Java before ``-jar``."""
         words = shlex.split(self.command)
-        if "-jar" in words:  # else it is a wrapper script, which may not take Java's options
-            place = len(words) - 1 - words[::-1].index("-jar")
-            words[place:place] = _java_options(words)
+        # Without -jar it is a wrapper script, which may not accept Java's options.
+        if "-jar" in words:
+            last_jar = len(words) - 1 - words[::-1].index("-jar")
+            words[last_jar:last_jar] = _java_options(words)
         return [*words, str(self.jar), "-", "-", "-stdio", "-norm", "-l", self.lang, *self._paraphrases()]
 
     def _paraphrases(self) -> list[str]:
-        # The jar escapes its own path twice (a space becomes %2520) and then misses the table beside it.
+        # The jar escapes its own path twice (a space becomes %2520), and then does not find the table next to it.
         table = self.jar.parent / "data" / f"paraphrase-{self.lang}.gz"
-        return ["-a", str(table)] if quote(str(table)) != str(table) and table.is_file() else []
+        needs_escaping = quote(str(table)) != str(table)
+        if needs_escaping and table.is_file():
+            return ["-a", str(table)]
+        return []
 
 
 def _java_options(words: Sequence[str]) -> list[str]:
-    # 0.6 GB instead of 1.4 and 2 s less to start. Two collectors are an error, so the user's choice stands.
-    chosen = [*words, *(os.environ.get(name, "") for name in OPTION_VARIABLES)]
-    return FORCED if COLLECTOR.search(" ".join(chosen)) else [*FORCED, "-XX:+UseSerialGC"]
+    chosen = list(words)
+    chosen += [os.environ.get(name, "") for name in OPTION_VARIABLES]
+    # Two collectors are an error, so we keep the user's choice.
+    if COLLECTOR.search(" ".join(chosen)):
+        return FORCED
+    # The serial collector needs 0.6 GB instead of 1.4, and starts 2 seconds faster.
+    return [*FORCED, "-XX:+UseSerialGC"]
 
 
 def scores(launch: Launch, pairs: Sequence[Pair]) -> list[float]:
-    """METEOR of each (hypothesis, reference), to the last bit what the jar's batch mode prints."""
-    return _server(launch).scores(pairs) if pairs else []
+    """METEOR of each (hypothesis, reference), equal to what the jar's batch mode prints, to the last bit."""
+    if not pairs:
+        return []
+    return _server(launch).scores(pairs)
 
 
 def one_line(text: str) -> str:
-    """The text as it can stand between ``|||`` on one line, with the score that batch mode gives it.
+    """The text in a form that can be sent between ``|||`` on one line and gets the score of the batch mode.
 
     >>> one_line("a ||| b")
     'a | | | b'
     """
-    # Java ends a line at LF and CR only (not at FF, U+0085 or U+2028). In batch mode either would shift all
-    # further lines, so there is no score to keep: a line break is white space here.
+    # Java ends a line at LF and CR only (not at FF, U+0085 or U+2028). In batch mode either would shift all further
+    # lines, so there is no score to reproduce: here a line break is white space.
     text = text.replace("\r", " ").replace("\n", " ")
-    # Under -norm a bar is always a token of its own, so a blank between two bars changes nothing.
+    # With -norm a bar is always a token of its own, so a space between two bars changes nothing.
     while "|||" in text:
         text = text.replace("|||", "| | |")
-    # A lone surrogate has no UTF-8; U+FFFD is what Java puts where it cannot read.
+    # A lone surrogate cannot be encoded as UTF-8. U+FFFD is what Java reads in its place.
     text = SURROGATE.sub("\ufffd", text)
-    # -stdio trims all characters up to U+0020; batch mode does not, and takes a NUL for a word. An em space stops
-    # the trimming, and -norm makes a blank of it. Outer blanks, tabs and form feeds count in neither mode.
+    # -stdio trims all characters up to U+0020; batch mode does not, and takes a NUL for a word. An em space stops the
+    # trimming, and -norm makes a space of it. Outer spaces, tabs and form feeds count in neither mode.
     text = text.strip(" \t\f")
     if text and text[0] < " ":
         text = "\u2003" + text
-    return text + "\u2003" if text and text[-1] < " " else text
+    if text and text[-1] < " ":
+        text = text + "\u2003"
+    return text
 
 
 def close_all() -> None:
@@ -118,15 +134,15 @@ def close_all() -> None:
 
 
 class _Gone(Exception):  # noqa: N818 - an event, turned into a UserError or a restart
-    """The Java process ended, or said what it should not, in the middle of a conversation."""
+    """The Java process ended, or wrote something unexpected, in the middle of a conversation."""
 
-    def __init__(self, code: int | None, words: str) -> None:
-        super().__init__(words)
+    def __init__(self, code: int | None, message: str) -> None:
+        super().__init__(message)
         self.code = code
 
     @property
     def killed(self) -> bool:
-        """True if it was ended from outside: minus the signal, or Java's own 128 plus the signal."""
+        """Whether a signal ended it: the exit code is minus the signal, or Java's own 128 plus the signal."""
         return self.code is not None and (self.code < 0 or self.code > 128)
 
 
@@ -134,21 +150,24 @@ class _Process:
     """One running Java process."""
 
     def __init__(self, launch: Launch) -> None:
-        self.place = 0  # how many pairs of the present block have their statistics
-        self.said: deque[str] = deque(maxlen=40)
+        # How many pairs of the current block have their statistics.
+        self.pairs_done = 0
+        # The last lines that were not scores.
+        self.messages: deque[str] = deque(maxlen=40)
         self._answers: queue.SimpleQueue[str | None] = queue.SimpleQueue()
         self.popen = subprocess.Popen(
             launch.argv(),
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
-            env={**os.environ, "LC_ALL": "C.UTF-8"},  # how Java reads the path of the jar
+            # Java reads the path of the jar in this encoding.
+            env={**os.environ, "LC_ALL": "C.UTF-8"},
         )
         assert self.popen.stdin is not None
         assert self.popen.stdout is not None
         assert self.popen.stderr is not None
         self._stdin = self.popen.stdin
-        # Both outputs are drained all the time: Java never waits for us, so no write of ours blocks for good.
+        # Both outputs are read all the time. So Java never waits for us, and our writes never block forever.
         self._threads = [
             threading.Thread(target=self._read_answers, args=[self.popen.stdout], daemon=True),
             threading.Thread(target=self._read_errors, args=[self.popen.stderr], daemon=True),
@@ -157,19 +176,24 @@ class _Process:
             thread.start()
 
     def scores(self, pairs: Sequence[Pair]) -> list[float]:
+        """The scores of a block of pairs."""
         self._write(f"SCORE ||| {one_line(ref)} ||| {one_line(hyp)}" for hyp, ref in pairs)
         statistics: list[str] = []
-        for self.place, _ in enumerate(pairs):
+        for number in range(len(pairs)):
+            # For the error message, should the process end here.
+            self.pairs_done = number
             statistics.append(self._answer())
         self._write([" ||| ".join(["EVAL", *statistics])])
         # float() also reads 4.4395116537180923E-4, which TEAPOT's own parser dropped.
         values = [float(self._answer()) for _ in pairs]
-        self._answer()  # the score of the whole block
+        # The score of the whole block.
+        self._answer()
         return values
 
     def close(self) -> None:
-        """End it, and wait until it has ended."""
-        with contextlib.suppress(OSError):  # a broken pipe with something still unwritten
+        """End the process, and wait until it has ended."""
+        # A broken pipe with unwritten data raises an error.
+        with contextlib.suppress(OSError):
             self._stdin.close()
         if self.popen.poll() is None:
             self.popen.terminate()
@@ -185,26 +209,32 @@ class _Process:
         try:
             self._stdin.write("".join(f"{line}\n" for line in lines).encode())
             self._stdin.flush()
-        except (OSError, ValueError):  # ValueError: closed by close_all() from another thread
+        except (OSError, ValueError):
+            # ValueError: close_all() closed it from another thread.
             raise self._gone() from None
 
     def _answer(self) -> str:
-        while (line := self._answers.get()) is not None:
+        """The next line of numbers."""
+        while True:
+            line = self._answers.get()
+            if line is None:
+                raise self._gone()
             if NUMBERS.fullmatch(line):
                 return line
-            self.said.append(line)
-            if line.startswith("Error"):  # the jar goes on after this, and we would wait for ever
-                break
-        raise self._gone()
+            self.messages.append(line)
+            # The jar continues after an error without an answer, and we would wait forever.
+            if line.startswith("Error"):
+                raise self._gone()
 
     def _gone(self) -> _Gone:
         with contextlib.suppress(subprocess.TimeoutExpired):
             self.popen.wait(SECONDS_TO_END)
-        self._threads[1].join(SECONDS_TO_END)  # so that all of its last words are here
-        lines = [JAVA_PREFIX.sub("", line).strip() for line in self.said if not NOISE.match(line)]
-        words = "; ".join([line for line in lines if line][-5:])
+        # Then all of its error output has been read.
+        self._threads[1].join(SECONDS_TO_END)
+        lines = [JAVA_PREFIX.sub("", line).strip() for line in self.messages if not NOISE.match(line)]
+        message = "; ".join(list(filter(None, lines))[-5:])
         code = self.popen.returncode
-        return _Gone(code, words or f"it left no message (exit code {code})")
+        return _Gone(code, message or f"it left no message (exit code {code})")
 
     def _read_answers(self, stdout: IO[bytes]) -> None:
         with stdout:
@@ -215,11 +245,11 @@ class _Process:
     def _read_errors(self, stderr: IO[bytes]) -> None:
         with stderr:
             for line in stderr:
-                self.said.append(line.decode(errors="replace").rstrip())
+                self.messages.append(line.decode(errors="replace").rstrip())
 
 
 class _Server:
-    """The Java process of one launch: started when first needed, replaced when killed, used by one at a time."""
+    """The Java process of one launch: started when first needed, replaced when killed, used by one thread at a time."""
 
     def __init__(self, launch: Launch) -> None:
         self._launch = launch
@@ -245,12 +275,12 @@ class _Server:
             return process.scores(pairs)
         except _Gone as gone:
             self._drop(process)
-            # An error of Java's own would come again; a kill (Ctrl-C in a notebook, a full machine) need not.
+            # An error of Java itself would occur again; a kill (Ctrl-C in a notebook, no memory) need not.
             if gone.killed and again and not self._closed:
                 return self._block(pairs, start, again=False)
-            raise UserError(self._explain(gone, start + process.place)) from None
+            raise UserError(self._explain(gone, start + process.pairs_done)) from None
         except BaseException:
-            # Ctrl-C halfway: the answers still under way would be taken for those to the next question.
+            # After Ctrl-C, the answers that are still to come would be taken for those to the next block.
             self._drop(process)
             raise
 
@@ -269,17 +299,20 @@ class _Server:
         process.close()
 
     def _explain(self, gone: _Gone, pairs_done: int) -> str:
-        where = f"after {pairs_done} pairs" if pairs_done or gone.killed else f"for the language '{self._launch.lang}'"
-        return f"METEOR's Java program failed {where}: {gone}{_hint(str(gone))}"
+        # A failure before the first pair is about the language: its tables are missing or broken.
+        moment = f"for the language '{self._launch.lang}'"
+        if pairs_done or gone.killed:
+            moment = f"after {pairs_done} pairs"
+        return f"METEOR's Java program failed {moment}: {gone}{_hint(str(gone))}"
 
 
-def _hint(words: str) -> str:
-    if "OutOfMemory" in words:
+def _hint(message: str) -> str:
+    if "OutOfMemory" in message:
         return "; give Java more memory, e.g. --java-command 'java -Xmx4G -jar'"
-    if "language" in words or "paraphrase" in words:
+    if "language" in message or "paraphrase" in message:
         return (
-            "; METEOR takes en, cz, de, es, fr or ru, and needs data/paraphrase-LANG.gz beside the jar "
-            "(pycocoevalcap brings that of en only)"
+            "; METEOR supports en, cz, de, es, fr and ru, and needs data/paraphrase-LANG.gz next to the jar "
+            "(pycocoevalcap has only the one for en)"
         )
     return ""
 
@@ -294,7 +327,7 @@ def _server(launch: Launch) -> _Server:
 
 
 def _forget_all() -> None:
-    """In a forked child: the pipes belong to the parent, so the child starts Java processes of its own."""
+    """In a forked child: the pipes belong to the parent, so the child starts its own Java processes."""
     global _lock
     _lock = threading.Lock()
     _servers.clear()
@@ -314,7 +347,7 @@ JAR_IN_PYCOCOEVALCAP = Path("meteor") / "meteor-1.5.jar"
 class METEOR(Scorer):
     """METEOR 1.5, the Java program (needs java and the jar).
 
-    ``meteor_jar`` may be left out: then $METEOR_JAR counts, then the jar that pycocoevalcap brings.
+    ``meteor_jar`` is the jar; the default is $METEOR_JAR, or the jar inside an installed pycocoevalcap.
     All METEOR objects share one Java process per language; :func:`close_all` ends it early.
     """
 
@@ -329,14 +362,16 @@ class METEOR(Scorer):
     @property
     def jar(self) -> Path:
         """The jar in use, as an absolute path."""
-        return _file(self._given_jar, "--meteor-jar") if self._given_jar is not None else find_jar()
+        if self._given_jar is not None:
+            return _file(self._given_jar, "--meteor-jar")
+        return find_jar()
 
     @property
     def signature(self) -> str:
         return f"METEOR(1.5|norm:yes|jar:{_digest(self.jar)})"
 
     def check(self, lang: str | None = None) -> None:
-        """Java, the jar and a language must be there; whether the jar knows the language, it says itself."""
+        """Check for Java, the jar and a language. Whether the jar supports the language shows when it starts."""
         self._launch(lang)
 
     def score_corpus(self, hyps: Sequence[str], refs: Sequence[str], lang: str | None = None) -> list[float]:
@@ -363,13 +398,16 @@ class METEOR(Scorer):
 
 
 def find_jar() -> Path:
-    """The jar of $METEOR_JAR, else the one inside an installed pycocoevalcap (which is not imported)."""
-    if named := os.environ.get("METEOR_JAR"):
-        return _file(named, "$METEOR_JAR")
+    """The jar in $METEOR_JAR, or the one inside an installed pycocoevalcap (which is not imported)."""
+    path = os.environ.get("METEOR_JAR")
+    if path:
+        return _file(path, "$METEOR_JAR")
     spec = importlib.util.find_spec("pycocoevalcap")
-    for folder in (spec.submodule_search_locations or []) if spec is not None else []:
-        if (jar := Path(folder) / JAR_IN_PYCOCOEVALCAP).is_file():
-            return jar.absolute()
+    if spec is not None:
+        for folder in spec.submodule_search_locations or []:
+            jar = Path(folder) / JAR_IN_PYCOCOEVALCAP
+            if jar.is_file():
+                return jar.absolute()
     raise UserError("METEOR needs the file meteor-1.5.jar: pip install --no-deps pycocoevalcap, or use --meteor-jar")
 
 

