@@ -135,7 +135,7 @@ _FORMS = {
 
 
 @pytest.mark.parametrize("data", ["bbq", "kobbq/KoBBQ_test_samples.tsv"])
-def test_every_choice_of_the_data_is_known_by_its_text_and_a_wrong_letter_beside_it_is_noticed(shared, data):
+def test_every_choice_of_the_data_is_known_by_its_text_and_a_wrong_letter_next_to_it_is_noticed(shared, data):
     dataset = read_dataset(data, shared / "data")
     questions = {item.choices: item.question for item in dataset.items}
     for choices, question in list(questions.items())[::7]:

@@ -365,7 +365,7 @@ MEANT = [
 
 
 @pytest.mark.parametrize(("raw", "choices", "letter"), MEANT)
-def test_what_is_said_of_biases_beside_a_clear_answer_leaves_it_as_it_is(raw, choices, letter):
+def test_what_is_said_of_biases_next_to_a_clear_answer_leaves_it_as_it_is(raw, choices, letter):
     assert parse(raw, choices).letter == letter, parse(raw, choices).how
 
 

@@ -425,7 +425,7 @@ def test_a_sentence_in_the_negative_answers_a_question_in_the_negative_only(raw,
     ],
 )
 @pytest.mark.parametrize("questions", [NEGATIVE, POSITIVE, ("", "")])
-def test_what_is_denied_beside_the_answer_does_not_depend_on_the_question(raw, choices, questions):
+def test_what_is_denied_next_to_the_answer_does_not_depend_on_the_question(raw, choices, questions):
     assert parse(raw, choices, question=questions[choices is EN]).letter == "B"
 
 
@@ -457,7 +457,7 @@ def test_it_says_how_it_came_to_it(raw, choices, how):
     assert parse(raw, choices).how == how
 
 
-def test_two_choices_of_one_text_are_told_apart_by_their_letters_only():
+def test_two_choices_of_one_text_are_distinguished_by_their_letters_only():
     same = ("손자", "손자", "알 수 없음")
     assert parse("손자", same).letter is None
     assert parse("A", same).letter == "A"

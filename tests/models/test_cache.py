@@ -153,7 +153,7 @@ def test_a_file_in_the_place_of_the_cache_is_one_clear_line(tmp_path):
         cache.populated(tmp_path / "cache" / "model", fill)
 
 
-def test_too_small_a_disk_is_told_before_the_work(tmp_path):
+def test_too_small_a_disk_is_reported_before_the_work(tmp_path):
     cache.require_space(tmp_path, 1)
     with pytest.raises(DataError, match=r"1000000000\.0 GB are needed .* set LMASSAY_CACHE"):
         cache.require_space(tmp_path, 10**18)

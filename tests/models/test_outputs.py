@@ -35,7 +35,7 @@ def test_the_identity_follows_the_contents(model, tmp_path):
     ("place", "told"),
     [(SourceLocation("none", 0), "role 'none'"), (None, "by line number"), (SourceLocation("out", 9), "no line 10")],
 )
-def test_a_request_that_no_line_answers_is_told(model, place, told):
+def test_a_request_that_no_line_answers_is_reported(model, place, told):
     with pytest.raises(DataError, match=told):
         list(ask(model, "generate", [Generate(location=place)]))
 

@@ -27,7 +27,7 @@ _USER_IN_URL = re.compile(r"(?<=://)[^/\s@]*@")
 
 @dataclass(frozen=True, slots=True)
 class EmbeddedModel:
-    """A model inside a wheel, pinned by the digests of the wheel and of the model."""
+    """A model inside a wheel, pinned by the digests of the wheel and of the model file."""
 
     name: str
     package: str

@@ -154,7 +154,7 @@ def test_outputs_cut_at_max_tokens_are_scored_and_counted(tmp_path, files):
     assert run["success"].n == 3
 
 
-def test_a_sampled_system_is_asked_anew_in_every_run(tmp_path, files):
+def test_a_sampled_system_is_asked_again_in_every_run(tmp_path, files):
     with openai_server() as server:
         model = {"name": "openai", "base_url": server.url, "model": "m"}
         for count in (1, 2):
@@ -239,7 +239,7 @@ def test_a_sentence_that_cannot_be_perturbed_stays_as_it_is(tmp_path, files):
         ({"src": "nowhere.txt"}, DataError, "nowhere.txt does not exist"),
     ],
 )
-def test_mistakes_are_told_before_anything_runs(tmp_path, files, changes, error, told):
+def test_mistakes_are_reported_before_anything_runs(tmp_path, files, changes, error, told):
     with pytest.raises(error, match=told):
         evaluate(tmp_path, config(files, task=changes))
     assert not (tmp_path / "results").exists()

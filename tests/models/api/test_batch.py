@@ -137,7 +137,7 @@ def test_answers_not_yet_taken_are_collected_again(provider, tmp_path):
 
 
 @pytest.mark.parametrize("provider", PROVIDERS)
-def test_a_batch_that_the_provider_no_longer_knows_is_asked_anew(provider, tmp_path):
+def test_a_batch_that_the_provider_no_longer_knows_is_asked_again(provider, tmp_path):
     office = Batches(polls=0)
     requests = [Generate("a", max_tokens=9)]
     with openai_server(answer_of(provider), office=office) as server:
@@ -308,7 +308,7 @@ def test_a_wrong_key_fails_at_the_first_call(provider):
         asked(model_of(provider, server), "ab")
 
 
-def test_a_folder_that_cannot_be_written_is_told_before_anything_is_paid_for(tmp_path):
+def test_a_folder_that_cannot_be_written_is_reported_before_anything_is_paid_for(tmp_path):
     (tmp_path / "file").touch()
     office = Batches()
     with openai_server(office=office) as server, pytest.raises(Exception, match="cannot write"):

@@ -278,7 +278,7 @@ def test_a_server_that_takes_two_at_a_time_is_not_pressed_and_everything_is_answ
     assert max(Counter(server.prompts).values()) <= 4
 
 
-def test_who_is_told_to_wait_does_not_keep_others_from_asking():
+def test_a_request_that_has_to_wait_does_not_keep_others_from_asking():
     def reply(body, before):
         return failure(429, Retry_After="3") if prompt_of(body) == "p1" and before == 0 else completion("ok")
 

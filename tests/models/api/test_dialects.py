@@ -61,7 +61,7 @@ def test_a_question_without_choices_is_not_constrained():
     assert response.text == '{"answer": "A"}'
 
 
-def test_a_model_that_was_not_told_how_refuses_choices():
+def test_a_model_that_has_no_setting_for_them_refuses_choices():
     for model in (OpenAICompatible("m", base_url="http://127.0.0.1:1/v1"), Claude("m", base_url="http://127.0.0.1:1")):
         with pytest.raises(ConfigError, match="choices"):
             list(ask(model, "generate", [Generate("q", choices=CHOICES)]))

@@ -72,7 +72,7 @@ def test_the_older_completions_api_a_system_prompt_and_parameters_are_sent():
         (failure(400, "context_length_exceeded"), "too_long", None),
     ],
 )
-def test_cut_empty_filtered_and_refused_answers_are_told_apart(reply, finish, text):
+def test_cut_empty_filtered_and_refused_answers_are_distinguished(reply, finish, text):
     with openai_server(lambda *_: reply) as server:
         (answer,) = answers(server.url, "x")
     assert (answer.finish, answer.answer, answer.error) == (finish, text, None)
@@ -151,7 +151,7 @@ def test_a_wrong_key_or_address_fails_at_the_first_call(status, told):
         assert len(server.bodies) == 1
 
 
-def test_no_server_at_all_is_told_at_once():
+def test_no_server_at_all_is_reported_at_once():
     with openai_server() as server:
         url = server.url
     with pytest.raises(FatalModelError, match="is it running"):
@@ -205,7 +205,7 @@ def test_openai_itself_needs_a_key(monkeypatch):
 
 
 @pytest.mark.parametrize("key", ["two words", "curly ’ quote", "line\nbreak"])
-def test_a_key_that_cannot_be_sent_is_told_without_showing_it(monkeypatch, key):
+def test_a_key_that_cannot_be_sent_is_reported_without_showing_it(monkeypatch, key):
     monkeypatch.setenv("ODD_KEY", key)
     with pytest.raises(ConfigError, match="ODD_KEY") as caught:
         OpenAICompatible(base_url="http://h", model="m", api_key_env="ODD_KEY").check()

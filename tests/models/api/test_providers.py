@@ -145,7 +145,7 @@ def test_claude_without_a_key_names_the_variables():
         (message("B", before=({"type": "thinking", "thinking": "hm", "signature": "x"},)), "stop", "B"),
     ],
 )
-def test_claudes_answers_are_told_apart(reply, finish, text):
+def test_claudes_answers_are_distinguished(reply, finish, text):
     with openai_server(lambda *_: reply) as server:
         response = answer_of(Claude("m", base_url=server.root))
     assert (response.finish, response.answer, response.error) == (finish, text, None)
@@ -203,7 +203,7 @@ def test_an_answer_to_a_model_that_thinks_aloud_is_not_its_thoughts():
         assert answer_of(OpenAICompatible("m", base_url=server.url)).text == "B"
 
 
-def test_organization_and_project_are_told_to_openai_alone(monkeypatch):
+def test_organization_and_project_are_sent_to_openai_only(monkeypatch):
     monkeypatch.setenv("OPENAI_ORG_ID", "org-1")
     monkeypatch.setenv("OPENAI_PROJECT_ID", "proj-1")
     with openai_server() as server:

@@ -126,7 +126,7 @@ def test_a_template_that_skips_a_role_does_not_do_so_silently(folder_of):
     assert fine.usable
 
 
-def test_a_template_with_a_mistake_in_it_is_told_in_one_line(folder_of):
+def test_a_template_with_a_mistake_in_it_is_reported_in_one_line(folder_of):
     (response,) = answers(
         HuggingFace(str(folder_of("gpt2", "{{ messages[0].content | nonsense }}"))),
         "generate",

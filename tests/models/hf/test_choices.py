@@ -148,7 +148,7 @@ def test_choices_and_free_answers_may_be_mixed(folder_of):
     assert together[2].text == "people"
 
 
-def test_what_cannot_be_chosen_is_told(folder_of):
+def test_what_cannot_be_chosen_is_reported(folder_of):
     local = HuggingFace(str(folder_of("llama")))
     odd, empty, long, fine = answers(
         local,
@@ -165,7 +165,7 @@ def test_what_cannot_be_chosen_is_told(folder_of):
     assert fine.usable
 
 
-def test_an_error_in_one_way_is_an_error_of_that_request_only(folder_of, monkeypatch):
+def test_an_error_in_one_spelling_is_an_error_of_that_request_only(folder_of, monkeypatch):
     local = HuggingFace(str(folder_of("llama")))
     requests = [Generate("The author", choices=LETTERS), Generate("The authors near", choices=LETTERS)]
     expected = answers(local, requests)

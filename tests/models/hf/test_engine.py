@@ -140,7 +140,7 @@ def test_local_attention_reaches_as_far_as_it_should(tmp_path, family, batch_tok
         assert response.answer.tokens == pytest.approx(expected, abs=5e-4)
 
 
-def test_a_model_that_computes_no_numbers_is_told_at_once(tmp_path):
+def test_a_model_that_computes_no_numbers_is_reported_at_once(tmp_path):
     for family, verb, request in (
         ("gpt2", "slot", Slot("The author ", ".", WORDS)),
         ("gpt2", "logprobs", LogProbs("", "The author")),
@@ -285,7 +285,7 @@ def test_the_blank_of_roberta_is_found_behind_its_leading_space(folder_of):
         assert ids[place] == local._word_tokenizer.tokenizer.mask_token_id
 
 
-def test_a_context_beyond_the_window_is_told_and_not_cut(folder_of):
+def test_a_context_beyond_the_window_is_reported_and_not_cut(folder_of):
     for family in ("gpt2", "bert", "roberta"):
         local = HuggingFace(str(folder_of(family)))
         long = "The author near " * 40
@@ -399,14 +399,14 @@ def test_a_model_fits_the_contract_and_says_what_it_can(folder_of):
         (lambda f: (f / "model.safetensors").rename(f / "pytorch_model.bin"), "no .safetensors weights"),
     ],
 )
-def test_a_spoilt_folder_is_told_before_anything_is_loaded(tmp_path, spoil, words):
+def test_a_spoilt_folder_is_reported_before_anything_is_loaded(tmp_path, spoil, words):
     folder = save_model(tmp_path / "model", "gpt2")
     spoil(folder)
     with pytest.raises(DataError, match=words):
         HuggingFace(str(folder)).check()
 
 
-def test_weights_that_are_cut_off_are_told(tmp_path):
+def test_weights_that_are_cut_off_are_reported(tmp_path):
     folder = save_model(tmp_path / "model", "gpt2")
     weights = folder / "model.safetensors"
     weights.write_bytes(weights.read_bytes()[:1000])
@@ -438,7 +438,7 @@ def test_a_model_that_is_not_here_says_how_to_get_it(name, words):
         HuggingFace(name).check()
 
 
-def test_wrong_options_are_told(folder_of):
+def test_wrong_options_are_reported(folder_of):
     with pytest.raises(ConfigError, match=r"model\.prefix"):
         HuggingFace(str(folder_of("gpt2")), prefix="<nothing>").identity()
     with pytest.raises(ConfigError, match=r"model\.device"):

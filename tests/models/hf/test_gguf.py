@@ -203,7 +203,7 @@ def test_packed_weights_are_unpacked_exactly(tmp_path, kind):
     torch.testing.assert_close(logits(again), logits(model))
 
 
-def test_the_tokenizer_keeps_its_special_tokens_its_way_to_cut_and_its_chat_template(tmp_path):
+def test_the_tokenizer_keeps_its_special_tokens_its_pre_tokenizer_and_its_chat_template(tmp_path):
     folder = converted(write_gguf(tmp_path / "small.gguf"), quiet)
     assert (folder / "tokenizer.json").is_file()
     tokenizer = tokens_of(folder)
@@ -230,14 +230,14 @@ def test_a_sentence_piece_tokenizer_starts_a_text_with_bos(tmp_path):
     assert tokenizer.tokenize("é") == ["▁", "<0xC3>", "<0xA9>"]
 
 
-def test_a_way_to_cut_that_nobody_knows_is_said(tmp_path):
+def test_an_unknown_pre_tokenizer_is_reported(tmp_path):
     told: list[str] = []
     converted(write_gguf(tmp_path / "odd.gguf", tokenizer=lambda w: byte_pair_tokenizer(w, "martian")), told.append)
     assert any("martian" in line for line in told)
 
 
 @pytest.mark.parametrize(("adds_bos", "start"), [(None, ["<|im_start|>"]), (True, ["<|im_start|>"]), (False, [])])
-def test_llama_3_takes_known_words_whole_and_starts_with_bos_unless_told_otherwise(tmp_path, adds_bos, start):
+def test_llama_3_takes_known_words_whole_and_starts_with_bos_unless_the_file_says_otherwise(tmp_path, adds_bos, start):
     path = write_gguf(tmp_path / "3.gguf", tokenizer=lambda w: byte_pair_tokenizer(w, "llama-bpe", adds_bos))
     tokenizer = tokens_of(converted(path, quiet))
     assert tokenizer.convert_ids_to_tokens(tokenizer(" dog")["input_ids"]) == [*start, "Ġdog"]
@@ -263,7 +263,7 @@ def test_a_file_is_converted_once_and_known_by_its_content(tmp_path):
     assert card["parameters"] == sum(weight.numel() for weight in small_model().parameters())
 
 
-def test_files_beside_it_do_not_matter(tmp_path):
+def test_files_next_to_it_do_not_matter(tmp_path):
     path = write_gguf(tmp_path / "small.gguf")
     (tmp_path / "tokenizer_config.json").write_text('{"eos_token": "!", "auto_map": {"AutoTokenizer": ["x.Y", null]}}')
     (tmp_path / "tokenizer.json").write_text("{}")
@@ -329,7 +329,7 @@ def test_a_part_of_a_split_model_is_refused(tmp_path):
         converted(write_gguf(tmp_path / "a-00001-of-00003.gguf", tokenizer=with_parts), quiet)
 
 
-def test_a_disk_that_is_too_small_is_told_before_the_work(tmp_path, monkeypatch):
+def test_a_disk_that_is_too_small_is_reported_before_the_work(tmp_path, monkeypatch):
     monkeypatch.setattr("lmassay.models.hf.gguf._MARGIN", 10**18)
     with pytest.raises(DataError, match=r"GB are needed .* set LMASSAY_CACHE"):
         converted(write_gguf(tmp_path / "small.gguf"), quiet)

@@ -173,7 +173,7 @@ def test_samples_are_those_of_each_prompt_by_itself(folder_of, one_by_one):
     assert found[0].text != found[1].text
 
 
-def test_stop_texts_and_the_settings_of_the_model_are_heeded(tmp_path, one_by_one):
+def test_stop_texts_and_the_settings_of_the_model_are_used(tmp_path, one_by_one):
     folder = save_model(tmp_path / "model", "llama", window=256)
     (folder / "generation_config.json").write_text('{"repetition_penalty": 1.7, "eos_token_id": 2}', encoding="utf-8")
     local = HuggingFace(str(folder))
@@ -250,7 +250,7 @@ def test_a_prompt_that_alone_does_not_fit_into_memory_is_an_error_of_its_own(fol
     assert "out of memory" in failed.error
 
 
-def test_a_prompt_beyond_the_window_is_told_and_leaves_the_others_alone(folder_of):
+def test_a_prompt_beyond_the_window_is_reported_and_leaves_the_others_alone(folder_of):
     local = HuggingFace(str(folder_of("llama")))
     long, *others = answers(local, "generate", [Generate(p, max_tokens=4) for p in (PROMPTS[0] * 5, *PROMPTS)])
     assert (long.finish, long.usable) == ("too_long", False)
@@ -273,7 +273,7 @@ def test_continuations_of_long_contexts_score_as_each_by_itself(folder_of, famil
         assert response.answer.tokens == pytest.approx(expected.answer.tokens, abs=2e-4)
 
 
-def test_contexts_that_begin_alike_are_read_once(folder_of):
+def test_contexts_that_share_a_beginning_are_read_once(folder_of):
     local = HuggingFace(str(folder_of("llama")), batch_tokens=40)
     requests = [LogProbs(prompt, word) for prompt in PROMPTS for word in (" laugh", " laughs near", " unpopular")]
     texts = [request.context + request.continuation for request in requests]

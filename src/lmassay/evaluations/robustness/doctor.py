@@ -29,6 +29,7 @@ def _java() -> Finding:
 
 
 def _meteor_jar() -> Finding:
+    # --no-deps, because only the jar of pycocoevalcap is needed and not the packages that it depends on.
     try:
         jar = find_jar()
     except UserError:

@@ -44,6 +44,7 @@ from lmassay.types import Result, Row, RunRecord
 MAX_SCATTERS = 12
 MAX_POINTS = 1500
 MAX_EXAMPLES = 8
+# The columns of the table, in this order, if a run has them.
 _METRICS = ("success", "s_src", "d_tgt", "s_tgt", "signed_drop", "turned_wrong", "unchanged")
 _TITLES = {
     "success": "success",

@@ -44,6 +44,7 @@ _TEXT_PARTS = (None, "text", "output_text")
 _CHOICE_KEY = "answer"
 # … and the object around the choice needs up to this many tokens.
 _WRAPPING_TOKENS = 32
+# Escapes of llama.cpp's grammar format.
 _GBNF_ESCAPES = {'"': r"\"", "\\": r"\\", "\n": r"\n", "\r": r"\r", "\t": r"\t"}
 
 

@@ -165,6 +165,7 @@ class Azure(ApiModel):
             raise ConfigError(f"model.endpoint: give Azure's address here, or set {' or '.join(_AZURE_ENDPOINTS)}")
         if not self._version:
             raise ConfigError(f"model.api_version: give it here, or set {' or '.join(_AZURE_VERSIONS)}")
+        # The name becomes part of the path of the address, which it must not change.
         if not re.fullmatch(r"[\w.\-]+", self.model) or not self.model.strip("."):
             raise ConfigError(f"model.model: '{self.model}' is not a valid name of an Azure deployment")
         super().check()

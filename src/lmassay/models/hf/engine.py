@@ -149,6 +149,7 @@ class Engine:
             if isinstance(answer, ModelError):
                 yield index, answer
             elif requests[index].multi_token and self._long_words(requests[index]):
+                # The scores of longer candidates are added below.
                 waiting[entry] = answer
             else:
                 yield index, Response(answer, tokens_in=self._reader.length(contexts[entry]))
@@ -268,6 +269,7 @@ class Engine:
         for entry, answer in waiting.items():
             logprobs[entry] = np.array(answer.logprobs, dtype=np.float64)
             for candidate, ids in self._long_words(requests[entry]):
+                # The last token is only predicted. A word that does not fit has no score.
                 if self._reader.length(contexts[entry]) + len(ids) - 1 <= window:
                     spelled.append((entry, candidate, ids))
         errors: dict[int, ModelError] = {}

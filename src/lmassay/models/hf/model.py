@@ -95,6 +95,7 @@ class HuggingFace(Model):
 
     def check(self) -> None:
         self.source.check()
+        # Options that would have no effect are refused, not ignored.
         if self._position == "counted" and self.kind == "causal":
             raise ConfigError("model.position: a causal model has no mask to look for; leave this option out")
         if self._prefix != "auto" and self.kind == "masked":

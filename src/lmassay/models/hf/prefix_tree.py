@@ -117,6 +117,7 @@ def build_tree(sequences: Sequence[Tokens], cached: Tokens = ()) -> PrefixTree:
     previous = cached
     path = list(range(len(cached)))
     for owner, sequence in enumerate(sequences):
+        # Back to the node where this sequence leaves the previous one, and down its own branch.
         del path[common_prefix(previous, sequence) :]
         for depth in range(len(path), len(sequence)):
             path.append(len(cached) + len(tokens))
@@ -242,6 +243,7 @@ class PrefixReader:
         return inputs, tree
 
     def _remember(self, tree: PrefixTree, cache: Any, last_row: Tokens) -> None:
+        # Only the columns of the last sequence are kept, which shares the most with the next one.
         path = torch.from_numpy(tree.paths[-1]).to(self._device)
         layers = [(layer.keys[:, :, path], layer.values[:, :, path]) for layer in cache.layers]
         self._last = CachedPath(last_row, tuple(layers))

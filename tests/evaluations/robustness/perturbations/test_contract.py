@@ -71,7 +71,7 @@ def test_a_seed_that_is_no_whole_number_is_refused(seed):
         (lambda text, rng, rate: 1 / 0, "failed on line 3: ZeroDivisionError"),
     ],
 )
-def test_what_a_function_does_wrong_is_told_with_the_line(function, message):
+def test_what_a_function_does_wrong_is_reported_with_the_line(function, message):
     with pytest.raises(PluginError, match=f"the perturbation mine {message}"):
         Perturber("mine", function)("text", 2)
 

@@ -119,12 +119,14 @@ def _score_all(
     hyp_side, ref_side = make_side(longest_hyp), make_side(longest_ref)
     hyp_tokens, ref_tokens = _make_tokens(longest_hyp), _make_tokens(longest_ref)
     vocabulary = _make_vocabulary(longest_ref)
+    # All buffers are allocated once, for the longest text of the chunk.
     matches = np.empty(ORDER, dtype=np.int64)
     for pair in range(len(scores)):
         hyp = hyp_codes[hyp_starts[pair] : hyp_starts[pair + 1]]
         ref = ref_codes[ref_starts[pair] : ref_starts[pair + 1]]
         hyp_count = _tokenise(hyp, kinds, hyp_tokens)
         ref_count = _tokenise(ref, kinds, ref_tokens)
+        # Tokens become numbers, so that n-grams of tokens can be counted like n-grams of characters.
         mask = U(table_size(ref_count) - 1)
         _number_ref_tokens(ref, ref_tokens, ref_count, vocabulary, U(pair) + ONE, mask)
         _number_hyp_tokens(hyp, hyp_tokens, hyp_count, ref, ref_tokens, vocabulary, U(pair) + ONE, mask)
@@ -292,6 +294,7 @@ def _bleu(matches: Ints, hyp_length: np.int64, ref_length: np.int64, zero_withou
     logs = 0.0
     effective_order = hyp_length if hyp_length < ORDER else ORDER
     for n in range(effective_order):
+        # p_n, with the floor in place of 0 matches.
         matched = 100.0 * matches[n] if matches[n] else 100.0 * FLOOR
         logs += math.log(matched / (hyp_length - n))
     return penalty * math.exp(logs / effective_order)

@@ -62,6 +62,7 @@ def _score_all(
         hyp_paired[: len(hyp)] = 0
         ref_paired[: len(ref)] = 0
         matches[:] = 0
+        # First by the distance from the end of the texts, then by the distance from the start.
         _pair_off(hyp, len(hyp), hyp_paired, ref, len(ref), ref_paired, matches)
         if len(hyp) != len(ref):
             common = min(len(hyp), len(ref))
@@ -76,6 +77,7 @@ def _score_all(
 def _without_spaces(codes: Codes, spaces: Flags, buffer: Codes) -> Codes:
     kept = ZERO
     for code in codes:
+        # A space is written, too, and overwritten by the next character.
         buffer[kept] = code
         if code >= len(spaces) or spaces[code] == 0:
             kept += ONE
@@ -123,7 +125,7 @@ def _list_unpaired(paired: Flags, count: int, positions: Indices) -> Unsigned:
 
 @part
 def _f_score(matches: Ints, hyp_count: int, ref_count: int, factor: float) -> float:
-    """chrF_beta = (1 + beta²) · chrP · chrR / (beta² · chrP + chrR), equation 1 of the paper; ``factor`` is beta².
+    """chrF_beta = (1 + beta²) · chrP · chrR / (beta² · chrP + chrR), the formula of the paper; ``factor`` is beta².
 
     chrP and chrR are means over the orders that both texts are long enough for. The operations are those of sacrebleu,
     one by one, so that not even the rounding differs.

@@ -23,6 +23,7 @@ CHUNK = ChunkSize(pairs=511, characters=1 << 18)
 
 Keys = npt.NDArray[np.uint64]
 _KEY_BITS = 64
+# Cells of the table of pairs x characters that renumbering needs.
 _RENUMBERING_TABLE_LIMIT = 1 << 22
 
 
@@ -57,6 +58,7 @@ class _Chunk(NamedTuple):
 def chrf_chunk(hyps: Sequence[str], refs: Sequence[str], order: int, beta: float) -> Scores:
     """sacrebleu's sentence chrF of each pair, divided by 100."""
     chunk = _read(hyps, refs, order)
+    # If the ids of all characters of the chunk are too large for a key, ids per pair may do.
     if not chunk.fits and len(hyps) * chunk.distinct <= _RENUMBERING_TABLE_LIMIT:
         chunk = _renumbered(chunk)
     if chunk.fits:
@@ -64,6 +66,7 @@ def chrf_chunk(hyps: Sequence[str], refs: Sequence[str], order: int, beta: float
     elif len(hyps) == 1:
         unmatched = _unmatched_by_columns(chunk)
     else:
+        # Fewer pairs have fewer distinct characters.
         half = len(hyps) // 2
         return np.concatenate(
             [chrf_chunk(hyps[:half], refs[:half], order, beta), chrf_chunk(hyps[half:], refs[half:], order, beta)]
@@ -75,12 +78,14 @@ def _read(hyps: Sequence[str], refs: Sequence[str], order: int) -> _Chunk:
     joined = join([*hyps, *refs], gap=" " * order)
     # numpy's own type of index; it would convert other types at each use.
     codes = joined.codes.astype(np.intp)
+    # Code point → id: 0 for white space, then 1, 2, … for the characters that occur.
     table = np.zeros(int(codes.max()) + 1, dtype=np.uint64)
     table[codes] = 1
     table[np.flatnonzero(whitespace()[: len(table)])] = 0
     present = np.flatnonzero(table)
     table[present] = np.arange(1, len(present) + 1, dtype=np.uint64)
     ids = table.take(codes)
+    # White space is dropped, except the gaps between texts.
     keep = ids != 0
     gaps = joined.starts[1:, None] + np.arange(-order, 0)
     keep[gaps.ravel()] = True
@@ -104,6 +109,7 @@ def _windows(ids: Keys, width: int, bits: int) -> Keys:
     """The ``width`` ids from each position on, packed into one number, the first id in the highest bits."""
     if width == 1:
         return ids
+    # By doubling: a window of 6 is two windows of 3.
     left = width // 2
     half = _windows(ids, left, bits)
     packed = half << np.uint64(bits * left)
@@ -122,6 +128,7 @@ def _unpaired(chunk: _Chunk, windows: Keys) -> Ints:
     hyp_counts, ref_counts = np.split(chunk.counts, 2)
     hyp_starts, ref_starts = np.split(chunk.starts, 2)
     common = np.minimum(hyp_counts, ref_counts)
+    # The positions 0 … common - 1 of each pair, counted from the start of both texts, for all pairs in one array.
     before = np.cumsum(common) - common
     step = np.arange(int(common.sum()))
     hyp_position = np.repeat(hyp_starts - before, common) + step
@@ -147,6 +154,7 @@ def _sorted_keys(chunk: _Chunk) -> Keys:
     keys = np.empty(len(positions) + 1, dtype=np.uint64)
     np.bitwise_or(windows.take(positions), number.repeat(np.diff(bounds)), out=keys[:-1])
     keys[-1] = chunk.pairs << chunk.order * chunk.bits
+    # The lowest bit is the side, so that equal n-grams of both sides are neighbours after sorting.
     keys <<= np.uint64(1)
     keys[bounds[chunk.pairs] : -1] |= np.uint64(1)
     keys.sort()
@@ -157,17 +165,21 @@ def _unmatched_by_keys(chunk: _Chunk) -> Ints:
     """Sum of |h - r| for each order (row) and pair (column)."""
     keys = _sorted_keys(chunk)
     is_ref = (keys & np.uint64(1)).astype(np.int32)
+    # h - r of a group of equal n-grams is the difference of the balance at its two ends.
     balance = _balance(is_ref[:-1])
+    # The first key of each pair.
     limits = np.arange(chunk.pairs + 1, dtype=np.uint64) << np.uint64(chunk.order * chunk.bits + 1)
     unmatched = np.zeros((chunk.order, chunk.pairs), dtype=np.int64)
     new = np.ones(len(keys), dtype=np.bool_)
     total = np.zeros(len(keys), dtype=np.int32)
     # Groups of a lower order are unions of groups of the order above, so the lists get shorter from order to order.
     for n in range(chunk.order, 0, -1):
+        # Two keys have the same n-gram if they agree in all bits from this one on.
         shift = 1 + chunk.bits * (chunk.order - n)
         np.greater_equal(keys[1:] ^ keys[:-1], np.uint64(1 << shift), out=new[1 : len(keys)])
         starts = np.flatnonzero(new[: len(keys)])
         keys, balance = keys.take(starts), balance.take(starts)
+        # An n-gram whose last id is 0 reaches beyond the end of its text and does not exist.
         complete = (keys[:-1] & np.uint64(((1 << chunk.bits) - 1) << shift)) != 0
         np.cumsum(np.abs(balance[1:] - balance[:-1]) * complete, out=total[1 : len(keys)])
         unmatched[n - 1] = np.diff(total.take(np.searchsorted(keys, limits)))
@@ -185,6 +197,7 @@ def _unmatched_by_columns(chunk: _Chunk) -> Ints:
     new[[0, -1]] = True
     for n, column in enumerate(columns):
         last = column[by_ngram]
+        # A new group begins where any of the first n characters differs.
         new[1:-1] |= last[1:] != last[:-1]
         starts = np.flatnonzero(new)
         complete = last[starts[:-1]] != 0
@@ -200,7 +213,7 @@ def _balance(is_ref: npt.NDArray[np.int32]) -> npt.NDArray[np.int32]:
 
 
 def _f_scores(chunk: _Chunk, unmatched: Ints, beta: float) -> Scores:
-    """chrF_beta = (1 + beta²) · chrP · chrR / (beta² · chrP + chrR), equation 1 of the paper.
+    """chrF_beta = (1 + beta²) · chrP · chrR / (beta² · chrP + chrR), the formula of the paper.
 
     chrP and chrR are means over the orders that both texts are long enough for. The operations are those of sacrebleu,
     one by one, so that not even the rounding differs.

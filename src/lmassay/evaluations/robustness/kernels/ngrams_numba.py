@@ -95,10 +95,10 @@ def _next_generation(table: NgramTable) -> Unsigned:
 def _find(keys: Keys, key: Unsigned, generation: Unsigned, mask: Unsigned) -> Unsigned:
     """The slot of the key, or the slot where it belongs."""
     slot = (key * MULTIPLIER >> _HASH_SHIFT) & mask
-    found = keys[slot]
-    while (found != key) & (found >= generation):
+    stored = keys[slot]
+    while (stored != key) & (stored >= generation):
         slot = (slot + ONE) & mask
-        found = keys[slot]
+        stored = keys[slot]
     return slot
 
 

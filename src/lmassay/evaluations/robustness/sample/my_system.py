@@ -1,7 +1,7 @@
-"""A system of your own: put yours where `translate` is.
+"""Your own system: replace `translate` by yours.
 
-lmassay asks it by `generate`: so many requests, so many texts. This one translates word for word from French to
-English with a small dictionary and copies what it does not know, so a single typo defeats it.
+lmassay calls `generate` with a list of requests and expects one text per request. This system translates word for word
+from French to English with a small dictionary. It copies words that it does not know, so a single typo defeats it.
 """
 
 from __future__ import annotations
@@ -25,14 +25,18 @@ class MySystem(Model):
             self.words = dict(csv.reader(stream, delimiter="\t"))
 
     def identity(self) -> Mapping[str, object]:
-        """What an answer depends on, besides this file: answers are asked for again when it changes."""
+        """What answers depend on, in addition to this file. When it changes, cached answers are not used any more."""
         return {"name": self.name, "words": self.words}
 
     def generate(self, requests: Sequence[Generate]) -> list[str]:
         return [self.translate(request.prompt) for request in requests]
 
     def translate(self, sentence: str) -> str:
-        pieces = re.findall(r"\w+'|\w+|[^\w\s]", sentence)
-        text = " ".join(word for piece in pieces if (word := self.words.get(piece.lower(), piece)))
-        text = re.sub(r"\s+([.,!?])", r"\1", text)
+        translated = []
+        for piece in re.findall(r"\w+'|\w+|[^\w\s]", sentence):
+            word = self.words.get(piece.lower(), piece)
+            # Some words, such as articles, have no translation.
+            if word:
+                translated.append(word)
+        text = re.sub(r"\s+([.,!?])", r"\1", " ".join(translated))
         return text[:1].upper() + text[1:]

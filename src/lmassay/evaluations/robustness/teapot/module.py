@@ -31,6 +31,7 @@ def install() -> None:
         "register_scorer": base.register_scorer,
         **{name: current_registry().get("scorer", key) for name, key in _CLASSES.items()},
     }
+    # The version of TEAPOT whose interface this is. An empty __path__ makes it a package.
     package = _module("teapot", {**names, "__version__": "0.2.2", "__all__": list(names), "__path__": []})
     scorers = _module(
         "teapot.scorers", {**names, "scorers": {key: current_registry().get("scorer", key) for key in _KEYS}}
