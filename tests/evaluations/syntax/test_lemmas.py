@@ -74,7 +74,7 @@ def test_a_built_list_is_sorted_numbered_and_joined_with_another():
 
 @pytest.mark.parametrize("word", ["give up", "run,", '"say"', "먹다", "x2", ""])
 def test_what_is_no_english_verb_is_refused(word):
-    with pytest.raises(DataError, match="no English verb"):
+    with pytest.raises(DataError, match="the base form of an English verb"):
         build_verb_list([word])
 
 

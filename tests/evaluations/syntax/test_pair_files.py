@@ -50,7 +50,7 @@ def test_a_byte_order_mark_windows_line_ends_and_empty_lines_are_read_over(tmp_p
         (row(label=[]), r"label is \[\]"),
         (row(label=-1.0), "label is -1.0"),
         ("[" * 100_000, "this is not JSON"),
-        ('{"sentence_good": "a \\ud800", "sentence_bad": "b"}', "is half of one"),
+        ('{"sentence_good": "a \\ud800", "sentence_bad": "b"}', "is half of a surrogate pair"),
     ],
 )
 def test_a_bad_line_is_named_with_file_and_line(tmp_path, line, words):

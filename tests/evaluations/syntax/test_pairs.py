@@ -33,7 +33,7 @@ def test_punctuation_at_both_ends_does_not_count():
     ("good", "bad", "words"),
     [
         ("a b", "a b", "identical"),
-        ("a b.", "a b", "identical but for punctuation"),
+        ("a b.", "a b", "identical except for punctuation"),
         ("a b c", "a x y", "differ in 2 words"),
         ("a b c", "a x", "3 and 2 words"),
         ("a b", "a b c", "2 and 3 words"),

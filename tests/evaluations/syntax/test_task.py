@@ -297,8 +297,8 @@ def test_a_verb_at_the_beginning_and_one_at_the_end_are_asked_about(files):
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        ({"data": "nowhere.jsonl"}, "there is nothing at"),
-        ({"data": "englich"}, "there is nothing at"),
+        ({"data": "nowhere.jsonl"}, "there is no file or folder"),
+        ({"data": "englich"}, "there is no file or folder"),
         ({"data": "english:simpel"}, "did you mean 'simple'"),
         ({"data": {}}, "no construction is named"),
         ({"verbs": "nowhere.csv"}, "does not exist"),
@@ -369,7 +369,7 @@ def test_what_was_left_out_is_said_before_the_run(files):
     assert "1 pairs do not differ in exactly one word" in done.stderr
     assert "1 contexts have no label" in done.stderr
     assert "1 contexts occur with both labels" in done.stderr
-    assert "no agreement noun that comes back" in done.stderr
+    assert "no agreement noun is repeated" in done.stderr
 
 
 def test_a_row_tells_which_verb_is_no_single_token(files):

@@ -109,7 +109,7 @@ def test_few_verb_pairs_are_a_warning_of_check_and_run_and_a_note_on_the_page(tm
     data = {"Few": write_pairs(tmp_path / "few.jsonl", VERBS[:3]), "Many": write_pairs(tmp_path / "many.jsonl", VERBS)}
     path = write_config(tmp_path / "few.yaml", config(tmp_path, data["Few"], verbs=VERBS))
     checked = lmassay("check", path)
-    assert "the data try 3 verb pairs only: TSE on fewer than 8 hardly tells" in checked.stderr
+    assert "the data try only 3 verb pairs: with fewer than 8, TSE says little" in checked.stderr
     done = lmassay("run", path, "--results", tmp_path / "results")
     assert "tse rests on 3 verb pairs only: fewer than 8 hardly tell how other verb pairs would fare" in done.stderr
     assert "verb pairs" in done.stdout.splitlines()[1]
@@ -154,7 +154,7 @@ def test_the_cards_number_is_the_mean_of_constructions_with_their_range(tmp_path
         shown = headline(store, [found.record])
     assert shown.result == found.record.result("mw", "mean of constructions")
     assert shown.scope == "36 contexts, mean of 2 constructions"
-    assert "constructions range from 0.52 to 0.52; the interval takes them as given" in shown.beside[0]
+    assert "constructions range from 0.52 to 0.52; the interval is for other nouns" in shown.beside[0]
     assert "(TSE, 9 verb pairs)" in shown.beside[2]
 
 

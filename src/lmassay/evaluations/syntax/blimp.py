@@ -1,4 +1,4 @@
-"""What is known of BLiMP's paradigms: where they belong, and how well people and a published model do on them."""
+"""Facts about BLiMP's paradigms (Warstadt et al. 2020): where they belong, and published accuracies on them."""
 
 from __future__ import annotations
 
@@ -24,17 +24,15 @@ class Paradigm:
 
 @cache
 def paradigms() -> Mapping[str, Paradigm]:
-    """All paradigms by the UID that their rows carry.
+    """Return all paradigms by the UID that their rows carry.
 
     >>> paradigms()["adjunct_island"].phenomenon
     'island_effects'
     """
     text = files("lmassay.evaluations.syntax").joinpath("blimp.yaml").read_text(encoding="utf-8")
-    return MappingProxyType(
-        {
-            name: Paradigm(name, field, phenomenon, float(facts["human"]), float(facts["gpt2"]))
-            for field, phenomena in yaml.safe_load(text).items()
-            for phenomenon, members in phenomena.items()
-            for name, facts in members.items()
-        }
-    )
+    by_uid = {}
+    for field, phenomena in yaml.safe_load(text).items():
+        for phenomenon, members in phenomena.items():
+            for name, facts in members.items():
+                by_uid[name] = Paradigm(name, field, phenomenon, float(facts["human"]), float(facts["gpt2"]))
+    return MappingProxyType(by_uid)

@@ -1,4 +1,4 @@
-"""Syntax on the card: what it asks, and the one number it puts first."""
+"""Syntax on the card: what is run for it, and the number that it shows first."""
 
 from __future__ import annotations
 
@@ -28,7 +28,10 @@ _MOST_PAIRS = {"quick": 40, "standard": 100, "full": 400}
 
 
 def variants(size: str) -> list[CardVariant]:
-    """Agreement in seven constructions: at the verb where the model can rank words, else by whole sentences."""
+    """Return how the card tests agreement in seven constructions, best variant first.
+
+    A model that can rank words is tested at the verb, any other model by whole sentences.
+    """
     shared: dict[str, Any] = {"data": _CONSTRUCTIONS, "max_per_file": _MOST_PAIRS[size]}
     blanks = {"name": "syntax", **shared}
     sentences = {"name": "minimal_pairs", **shared, "clusters": "noun"}
@@ -40,26 +43,24 @@ def variants(size: str) -> list[CardVariant]:
 
 
 def headline(store: Store, records: Sequence[RunRecord]) -> Headline | None:
-    """MW of the latest run: the mean of its constructions, or of the only one."""
+    """Return MW of the latest run: the mean over its constructions, or that of the only one."""
     if not records:
         return None
     record = records[-1]
-    # Overall, a construction counts by its contexts: one that comes from two files would count twice.
+    # In the overall result a construction counts by its contexts, so one that comes from two files would count twice.
     group = MEAN_OF_CONSTRUCTIONS if record.result("mw", MEAN_OF_CONSTRUCTIONS) else OVERALL
     result = record.result("mw", group)
     if result is None:
         return None
-    constructions = [
-        other
-        for other in record.results
-        if other.metric == "mw" and other.group.startswith("construction=") and "," not in other.group
-    ]
+    constructions = []
+    for other in record.results:
+        # A group with a comma is a construction split by number.
+        if other.metric == "mw" and other.group.startswith("construction=") and "," not in other.group:
+            constructions.append(other)
     tse = record.result("tse", group)
-    verbs = (
-        ""
-        if tse is None or VERB_PAIR not in tse.clusters
-        else f", {counted_labels(tse.clusters[VERB_PAIR], VERB_PAIR)}"
-    )
+    verb_pairs = ""
+    if tse is not None and VERB_PAIR in tse.clusters:
+        verb_pairs = f", {counted_labels(tse.clusters[VERB_PAIR], VERB_PAIR)}"
     return Headline(
         evaluation=evaluation,
         metric="mw",
@@ -67,12 +68,11 @@ def headline(store: Store, records: Sequence[RunRecord]) -> Headline | None:
         scope=f"{result.n:,} contexts, {_constructions_in_words(len(constructions))}",
         beside=[
             *_range_note(constructions),
-            f"over all verbs alike (EW): {value_with_interval(record.result('ew', group))}",
-            f"on the given pairs of verbs (TSE{verbs}): {value_with_interval(tse)}",
+            f"all verbs weighted equally (EW): {value_with_interval(record.result('ew', group))}",
+            f"on the given pairs of verbs (TSE{verb_pairs}): {value_with_interval(tse)}",
         ],
-        meaning="A verb drawn from the model's own predictions agrees with its subject this often; by chance, half of "
-        "the time.",
-        limits="It is about one rule of grammar, agreement in number, in sentences made from templates.",
+        meaning="A verb sampled from the model's predictions agrees with its subject this often; chance is one half.",
+        limits="This tests one rule of grammar, agreement in number, in sentences made from templates.",
         comparison_note=_COMPARED_OVER_CONTEXTS if group == MEAN_OF_CONSTRUCTIONS else "",
         records=[record],
     )
@@ -83,18 +83,18 @@ def _constructions_in_words(count: int) -> str:
 
 
 def _range_note(constructions: Sequence[Result]) -> list[str]:
-    """How much constructions differ, which the interval does not say."""
+    """Say how much constructions differ, which the interval does not show."""
     values = [result.value for result in constructions if result.value is not None]
     if len(values) < 2:
         return []
     return [
-        f"constructions range from {min(values):.2f} to {max(values):.2f}; the interval takes them as given: it is "
-        "about other nouns in the same constructions, not about other constructions"
+        f"constructions range from {min(values):.2f} to {max(values):.2f}; the interval is for other nouns in these "
+        "constructions, not for other constructions"
     ]
 
 
 def sentences_headline(store: Store, records: Sequence[RunRecord]) -> Headline | None:
-    """The accuracy of the latest run on whole sentences."""
+    """Return the accuracy of the latest run on whole sentences."""
     if not records:
         return None
     record = records[-1]
@@ -106,8 +106,8 @@ def sentences_headline(store: Store, records: Sequence[RunRecord]) -> Headline |
         metric="accuracy",
         result=result,
         scope=counted(result.n, "pair"),
-        meaning="Of two sentences that differ in a word, the grammatical one is the more probable this often; by "
-        "chance, half of the time.",
-        limits="Which of two is the more probable says little of what the model would write.",
+        meaning="Of two sentences that differ in one word, the grammatical one is more probable this often; chance is "
+        "one half.",
+        limits="Which of two sentences is more probable says little about what the model would write.",
         records=[record],
     )

@@ -1,8 +1,8 @@
-"""Distinct contexts out of rows: what a model is asked once, however many verbs the data try in it.
+"""Gather the distinct contexts of the data: a model is asked once per context, however many verbs are tried in it.
 
-Template sets reuse a few nouns, so their rows count for less than they seem to: contexts are clustered by the noun
-that the verb agrees with. Where the data do not name it, it is found: in contexts of one file and length, the position
-whose word alone tells whether the verb is singular or plural, and whose words come back again and again.
+Template sets reuse a few nouns, so their contexts are not independent: they are clustered by the noun that the verb
+agrees with. If the data do not name that noun, it is found: among the contexts of one file and length, it is the
+position whose word alone determines whether the verb is singular or plural, and whose words are repeated often.
 """
 
 from __future__ import annotations
@@ -25,43 +25,52 @@ from lmassay.evaluations.syntax.pairs import (
 )
 from lmassay.types import Example, digest
 
-# Words that come back this often, on average, are the fillers of a template; in free text nearly all are rare.
-_REUSED = 4.0
+# --- agreement nouns --------------------------------------------------------------------------------------------------
+
+# Words that occur this often on average fill the slot of a template; in free text nearly all words are rare.
+_REPETITIONS_OF_TEMPLATES = 4.0
 
 
 def agreement_nouns(contexts: Sequence[tuple[tuple[str, ...], Number | None]]) -> list[str | None]:
-    """The noun that each (left words, number) agrees with, in lower case and without its plural s; None if unknown."""
-    by_length: dict[int, list[int]] = defaultdict(list)
-    for place, (left, number) in enumerate(contexts):
+    """Return the noun that each context agrees with, in lower case and singular; None if it is unknown.
+
+    A context is given by the words to the left of the verb and the verb's number.
+    """
+    indices_by_length: dict[int, list[int]] = defaultdict(list)
+    for index, (left, number) in enumerate(contexts):
         if left and number is not None:
-            by_length[len(left)].append(place)
+            indices_by_length[len(left)].append(index)
     nouns: list[str | None] = [None] * len(contexts)
-    for length, places in by_length.items():
-        position = _controller([contexts[place] for place in places], length)
+    for length, indices in indices_by_length.items():
+        position = _noun_position([contexts[index] for index in indices], length)
         if position is None:
             continue
-        words = {contexts[place][0][position].lower() for place in places}
-        for place in places:
-            nouns[place] = _without_plural(contexts[place][0][position].lower(), words)
+        words = {contexts[index][0][position].lower() for index in indices}
+        for index in indices:
+            nouns[index] = _without_plural(contexts[index][0][position].lower(), words)
     return nouns
 
 
-def _controller(contexts: Sequence[tuple[tuple[str, ...], Number | None]], length: int) -> int | None:
-    best: tuple[int, int] | None = None
+def _noun_position(contexts: Sequence[tuple[tuple[str, ...], Number | None]], length: int) -> int | None:
+    """Return the position whose words determine the number of the verb and are repeated; None if there is none."""
+    best_position: int | None = None
+    most_words = 0
     for position in range(length):
-        numbers: dict[str, set[Number | None]] = defaultdict(set)
+        numbers_of_word: dict[str, set[Number | None]] = defaultdict(set)
         counts: Counter[str] = Counter()
         for left, number in contexts:
             word = left[position].lower()
-            numbers[word].add(number)
+            numbers_of_word[word].add(number)
             counts[word] += 1
-        decided = all(len(found) == 1 for found in numbers.values())
-        both = len({number for found in numbers.values() for number in found}) > 1
-        reused = len(contexts) / len(counts) >= _REUSED
-        # A verb in a relative clause may tell the number too; there are more nouns than verbs.
-        if decided and both and reused and (best is None or len(counts) > best[0]):
-            best = (len(counts), position)
-    return None if best is None else best[1]
+        determines_number = all(len(numbers) == 1 for numbers in numbers_of_word.values())
+        all_numbers: set[Number | None] = set().union(*numbers_of_word.values())
+        is_repeated = len(contexts) / len(counts) >= _REPETITIONS_OF_TEMPLATES
+        if not determines_number or len(all_numbers) < 2 or not is_repeated:
+            continue
+        # A verb in a relative clause may determine the number as well; there are more nouns than verbs.
+        if len(counts) > most_words:
+            best_position, most_words = position, len(counts)
+    return best_position
 
 
 def _without_plural(word: str, words: set[str]) -> str:
@@ -70,7 +79,7 @@ def _without_plural(word: str, words: set[str]) -> str:
 
 # --- contexts ---------------------------------------------------------------------------------------------------------
 
-# Pairs whose forms are not in a verb list but whose number is plain.
+# Verb forms that are not in a verb list but whose number is clear.
 _SINGULAR = frozenset({"is", "was", "has", "does", "isn't", "wasn't", "hasn't", "doesn't"})
 _PLURAL = frozenset({"are", "were", "have", "do", "aren't", "weren't", "haven't", "don't"})
 
@@ -85,12 +94,12 @@ class Context:
     number: Number | None
     template: str = ""
     contrast: str = "verb"
-    """What kind of word differs, where the data tell; EW and MW ask about verbs."""
+    """What kind of word differs, if the data say it; EW and MW are about verbs."""
     noun: str = ""
-    """What it agrees with; empty if the data neither name nor show it."""
+    """The noun that the verb agrees with; empty if it is unknown."""
     rows: list[tuple[int, str, str]] = field(default_factory=list)
     numbers: set[Number] = field(default_factory=set)
-    """All that its rows say; in clean data one."""
+    """All numbers that its rows say; in clean data there is one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,57 +118,18 @@ class ContextOptions:
     capitalize: bool
     period: bool
     sees_right: bool
+    """Whether the model sees the text behind the blank. If not, contexts that differ only there are one."""
     stop_at_bad_rows: bool
     cluster: str
 
 
 Rows = Iterable[tuple[str, int, MinimalPair]]
-
-
-def gather(
-    rows: Rows, whole: Rows | None, verbs: VerbList, manner: ContextOptions
-) -> tuple[list[Context], list[DroppedRow]]:
-    """Contexts in the order of their first rows; the first row decides the number of a context, as in the original.
-
-    ``whole`` are all rows where ``rows`` are the first of them only: agreement nouns show in many sentences.
-    """
-    number_of = {form: n for lemma in verbs.lemmas for form, n in _numbers(lemma.singular, lemma.plural)}
-    contexts: dict[tuple[str, str, str], Context] = {}
-    dropped: list[DroppedRow] = []
-    kept: list[tuple[Context, NounEvidence]] = []
-    for construction, number, pair in rows:
-        try:
-            blank = split_at_difference(pair.good, pair.bad)
-        except NoSingleDifference as problem:
-            if manner.stop_at_bad_rows:
-                raise DataError(
-                    f"{pair.where}: {problem}; score whole sentences instead (task: minimal_pairs), or count such rows "
-                    "as unscored (bad_rows: count)"
-                ) from None
-            dropped.append(DroppedRow(construction, pair, str(problem)))
-            continue
-        left, right = text_around(blank, manner.capitalize, manner.period)
-        key = (construction, left, right if manner.sees_right else "")
-        line = _line(construction, pair, blank, number_of)
-        template = str(pair.fields.get("template") or pair.fields.get("UID") or pair.file)
-        contrast = str(pair.fields.get("contrast", "verb"))
-        context = contexts.setdefault(key, Context(*key, line.number, template, contrast))
-        context.rows.append((number, blank.good, blank.bad))
-        context.numbers |= {line.number} if line.number else set()
-        context.noun = context.noun or _named(pair, manner.cluster)
-        kept.append((context, line))
-    if manner.cluster == "auto":
-        _find_nouns(kept, whole, number_of)
-    elif manner.cluster != "none" and kept and not any(context.noun for context, _ in kept):
-        raise DataError(
-            f"task.clusters: no row has the field '{manner.cluster}'; write auto, none or a field of the data"
-        )
-    return list(contexts.values()), dropped
+"""(construction, row number, pair)."""
 
 
 @dataclass(frozen=True, slots=True)
 class NounEvidence:
-    """What tells the agreement noun of a row: its file, the words before the verb, and the verb's number."""
+    """What the agreement noun of a row is found from: its file, the words before the verb, and the verb's number."""
 
     construction: str
     file: str
@@ -167,60 +137,115 @@ class NounEvidence:
     number: Number | None
 
 
-def _line(construction: str, pair: MinimalPair, blank: BlankedPair, number_of: Mapping[str, Number]) -> NounEvidence:
-    return NounEvidence(construction, pair.file, blank.left, pair.number or _inferred(blank, number_of))
+def gather(
+    rows: Rows, all_rows: Rows | None, verbs: VerbList, options: ContextOptions
+) -> tuple[list[Context], list[DroppedRow]]:
+    """Return the contexts in the order of their first rows, and the rows that have no blank.
+
+    The first row decides about the number of a context, as in the original. If ``rows`` are only the first of many,
+    ``all_rows`` are all of them: agreement nouns can be recognised only among many sentences.
+    """
+    number_of_form: dict[str, Number] = {}
+    for lemma in verbs.lemmas:
+        number_of_form[lemma.singular] = "singular"
+        number_of_form[lemma.plural] = "plural"
+    contexts: dict[tuple[str, str, str], Context] = {}
+    dropped: list[DroppedRow] = []
+    contexts_with_evidence: list[tuple[Context, NounEvidence]] = []
+    for construction, number, pair in rows:
+        try:
+            blanked = split_at_difference(pair.good, pair.bad)
+        except NoSingleDifference as problem:
+            if options.stop_at_bad_rows:
+                raise DataError(
+                    f"{pair.where}: {problem}; score whole sentences instead (task: minimal_pairs), or count such rows "
+                    "as unscored (bad_rows: count)"
+                ) from None
+            dropped.append(DroppedRow(construction, pair, str(problem)))
+            continue
+        left, right = text_around(blanked, options.capitalize, options.period)
+        key = (construction, left, right if options.sees_right else "")
+        evidence = _noun_evidence(construction, pair, blanked, number_of_form)
+        context = contexts.get(key)
+        if context is None:
+            template = str(pair.fields.get("template") or pair.fields.get("UID") or pair.file)
+            contrast = str(pair.fields.get("contrast", "verb"))
+            context = contexts[key] = Context(*key, evidence.number, template, contrast)
+        context.rows.append((number, blanked.good, blanked.bad))
+        if evidence.number:
+            context.numbers.add(evidence.number)
+        context.noun = context.noun or _named_noun(pair, options.cluster)
+        contexts_with_evidence.append((context, evidence))
+    if options.cluster == "auto":
+        _find_nouns(contexts_with_evidence, all_rows, number_of_form)
+    elif options.cluster != "none" and contexts and not any(context.noun for context in contexts.values()):
+        raise DataError(
+            f"task.clusters: no row has the field '{options.cluster}'; write auto, none or a field of the data"
+        )
+    return list(contexts.values()), dropped
 
 
-def _named(pair: MinimalPair, cluster: str) -> str:
+def _noun_evidence(
+    construction: str, pair: MinimalPair, blanked: BlankedPair, number_of_form: Mapping[str, Number]
+) -> NounEvidence:
+    number = pair.number or _inferred_number(blanked, number_of_form)
+    return NounEvidence(construction, pair.file, blanked.left, number)
+
+
+def _named_noun(pair: MinimalPair, cluster: str) -> str:
     if cluster == "none":
         return ""
-    named = pair.fields.get("noun" if cluster == "auto" else cluster)
-    return "" if named is None else str(named)
+    noun = pair.fields.get("noun" if cluster == "auto" else cluster)
+    return "" if noun is None else str(noun)
 
 
 def _find_nouns(
-    kept: Sequence[tuple[Context, NounEvidence]], whole: Rows | None, number_of: Mapping[str, Number]
+    contexts_with_evidence: Sequence[tuple[Context, NounEvidence]],
+    all_rows: Rows | None,
+    number_of_form: Mapping[str, Number],
 ) -> None:
-    """Where the data do not name the nouns, look for them in each file."""
-    lines = [line for context, line in kept if not context.noun]
-    if not lines:
+    """Find the nouns of contexts whose data do not name them, file by file."""
+    evidence_to_use = [evidence for context, evidence in contexts_with_evidence if not context.noun]
+    if not evidence_to_use:
         return
-    if whole is not None:
-        wanted = {line.file for line in lines}
-        lines = [line for line in _lines(whole, number_of) if line.file in wanted]
+    if all_rows is not None:
+        files = {evidence.file for evidence in evidence_to_use}
+        all_evidence = _all_evidence(all_rows, number_of_form)
+        evidence_to_use = [evidence for evidence in all_evidence if evidence.file in files]
     by_file: dict[tuple[str, str], list[NounEvidence]] = {}
-    for line in lines:
-        by_file.setdefault((line.construction, line.file), []).append(line)
-    found: dict[NounEvidence, str] = {}
-    for group in by_file.values():
-        nouns = agreement_nouns([(line.left, line.number) for line in group])
-        found |= {line: noun for line, noun in zip(group, nouns, strict=True) if noun}
-    for context, line in kept:
-        context.noun = context.noun or found.get(line, "")
+    for evidence in evidence_to_use:
+        by_file.setdefault((evidence.construction, evidence.file), []).append(evidence)
+    noun_of: dict[NounEvidence, str] = {}
+    for of_file in by_file.values():
+        nouns = agreement_nouns([(evidence.left, evidence.number) for evidence in of_file])
+        for evidence, noun in zip(of_file, nouns, strict=True):
+            if noun:
+                noun_of[evidence] = noun
+    for context, evidence in contexts_with_evidence:
+        context.noun = context.noun or noun_of.get(evidence, "")
 
 
-def _lines(rows: Rows, number_of: Mapping[str, Number]) -> Iterator[NounEvidence]:
+def _all_evidence(rows: Rows, number_of_form: Mapping[str, Number]) -> Iterator[NounEvidence]:
     for construction, _, pair in rows:
         with suppress(NoSingleDifference):
-            yield _line(construction, pair, split_at_difference(pair.good, pair.bad), number_of)
+            yield _noun_evidence(construction, pair, split_at_difference(pair.good, pair.bad), number_of_form)
 
 
-def _numbers(singular: str, plural: str) -> list[tuple[str, Number]]:
-    return [(singular, "singular"), (plural, "plural")]
-
-
-def _inferred(blank: BlankedPair, number_of: Mapping[str, Number]) -> Number | None:
-    good, bad = blank.good.lower(), blank.bad.lower()
+def _inferred_number(blanked: BlankedPair, number_of_form: Mapping[str, Number]) -> Number | None:
+    """Return the number of the right verb, if the two forms are a singular and a plural."""
+    good, bad = blanked.good.lower(), blanked.bad.lower()
     if good in _SINGULAR and bad in _PLURAL:
         return "singular"
     if good in _PLURAL and bad in _SINGULAR:
         return "plural"
-    found = number_of.get(good)
-    return found if found is not None and number_of.get(bad) not in (None, found) else None
+    good_number, bad_number = number_of_form.get(good), number_of_form.get(bad)
+    if good_number is None or bad_number is None or good_number == bad_number:
+        return None
+    return good_number
 
 
 def verb_pair(good: str, bad: str) -> str:
-    """The name of a pair of verbs, whichever of the two is right.
+    """Return the name of a pair of verb forms, whichever of the two is right.
 
     >>> verb_pair("laughs", "laugh")
     'laugh/laughs'
@@ -229,7 +254,8 @@ def verb_pair(good: str, bad: str) -> str:
 
 
 def as_example(context: Context) -> Example:
-    key = digest(context.construction, context.left, context.right)[:16]
+    """Return a context as an example of the task."""
+    example_id = digest(context.construction, context.left, context.right)[:16]
     inputs: dict[str, Any] = {
         "left": context.left,
         "right": context.right,
@@ -239,15 +265,16 @@ def as_example(context: Context) -> Example:
     groups = {
         "construction": context.construction,
         "number": context.number or "unknown",
-        # A context without a noun stands for itself.
+        # A context without a known noun is its own cluster.
         "noun": context.noun or f"{context.left}_{context.right}",
         "left": digest(context.construction, context.left)[:12],
         "rows": str(len(context.rows)),
     }
-    return Example(key, inputs, context.number, groups)
+    return Example(example_id, inputs, context.number, groups)
 
 
 def as_unscored_example(row: DroppedRow) -> Example:
+    """Return a row without a blank as an example that is not asked."""
     inputs = {"good": row.pair.good, "bad": row.pair.bad, "problem": row.reason, "where": row.pair.where}
     groups = {"construction": row.construction, "number": "unknown", "noun": f"bad {row.pair.where}", "rows": "1"}
     return Example(f"bad-{digest(row.construction, row.pair.where)[:16]}", inputs, None, groups)

@@ -1,4 +1,4 @@
-"""The verbs that EW and MW ask about: pairs of third-person forms, from a CSV file, and a tool that builds one."""
+"""The verbs that EW and MW ask about: pairs of third-person forms, read from a CSV file or built from base forms."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Lemma:
 
 @dataclass(frozen=True, slots=True)
 class VerbList:
-    """Lemmas in the order of their file. ``indices`` are what the column idx says, ``_`` or missing ones alike."""
+    """Lemmas in the order of their file; ``indices`` are the values of the column ``idx``, empty if it is missing."""
 
     name: str
     sha256: str
@@ -41,11 +41,16 @@ class VerbList:
 
     @property
     def forms(self) -> list[str]:
-        return list(dict.fromkeys(form for lemma in self.lemmas for form in (lemma.singular, lemma.plural)))
+        """All different forms, in the order of the lemmas."""
+        forms: dict[str, None] = {}
+        for lemma in self.lemmas:
+            forms[lemma.singular] = None
+            forms[lemma.plural] = None
+        return list(forms)
 
 
 def read_verbs(path: Path) -> VerbList:
-    """A verb list with the columns ``sing`` and ``plur``; ``idx`` matters to the released variant only."""
+    """Read a verb list with the columns ``sing`` and ``plur``; ``idx`` matters only with ``compat: released``."""
     file = open_text(path, "verb list")
     rows = csv.reader(file.read())
     try:
@@ -73,7 +78,9 @@ def _read(path: Path, sha256: str, rows: Any) -> VerbList:
         if not lemma.singular or not lemma.plural or len(f"{lemma.singular} {lemma.plural}".split()) != 2:
             raise DataError(f"{path}, line {rows.line_num}: a verb must be two single words; got {row!r}")
         if lemma.singular == lemma.plural:
-            raise DataError(f"{path}, line {rows.line_num}: both forms are '{lemma.singular}', which tells no number")
+            raise DataError(
+                f"{path}, line {rows.line_num}: both forms are '{lemma.singular}', so they do not show a number"
+            )
         seen[lemma] = seen.get(lemma, 0) + 1
         indices[lemma] = "" if index is None else row[index].strip()
     if not seen:
@@ -82,12 +89,12 @@ def _read(path: Path, sha256: str, rows: Any) -> VerbList:
 
 
 def shipped_verbs() -> Path:
-    """The list that comes with lmassay."""
+    """Return the list that comes with lmassay."""
     return Path(str(files("lmassay.evaluations.syntax").joinpath("verbs/english.csv")))
 
 
 def conjugate(base: str) -> Lemma:
-    """The third-person forms of an English verb.
+    """Return the third-person forms of an English verb.
 
     >>> conjugate("carry")
     Lemma(singular='carries', plural='carry')
@@ -100,12 +107,17 @@ def conjugate(base: str) -> Lemma:
 
 
 def build_verb_list(bases: Iterable[str], present: Sequence[Lemma] = ()) -> str:
-    """A verb list as CSV text from base forms, joined with one that there is: sorted, without duplicates, numbered."""
+    """Return a verb list as CSV text: base forms conjugated and joined with ``present``, sorted and numbered.
+
+    refining-tse's own list has no numbers in the column idx, which is why its program counts only one lemma.
+    """
     lemmas = set(present)
     for base in bases:
         word = base.strip().lower()
         if _WORD.fullmatch(word) is None:
-            raise DataError(f"'{base}' is no English verb in its base form; write one word of letters, e.g. fine-tune")
+            raise DataError(
+                f"'{base}' is not the base form of an English verb; write one word of letters, e.g. fine-tune"
+            )
         lemmas.add(conjugate(word))
         if word == "be":
             lemmas.add(Lemma("was", "were"))

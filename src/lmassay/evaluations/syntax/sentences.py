@@ -1,4 +1,4 @@
-"""Whole sentences: does the model find the grammatical one more probable? BLiMP's paradigms and any other pairs."""
+"""The task ``minimal_pairs``: is the grammatical sentence more probable? For BLiMP's paradigms and any other pairs."""
 
 from __future__ import annotations
 
@@ -25,19 +25,24 @@ from lmassay.types import Continuation, Design, Example, LogProbs, Request, Resp
 Method = Literal["sentence", "one_prefix", "two_prefix"]
 METRICS = ("accuracy", "accuracy_token", "accuracy_char")
 CLUSTER = "cluster"
-"""The group that holds the field named by ``clusters``."""
-_GROUPED = {"paradigm": "UID", "phenomenon": "linguistics_term"}
-"""What ``clusters`` may name that is a group of every example, with the field of the data that it is taken from."""
+"""The group that has the value of the field named by ``clusters``."""
+_FIELD_OF_GROUP = {"paradigm": "UID", "phenomenon": "linguistics_term"}
+"""Values of ``clusters`` that are groups of every example, and the field of the data that they come from."""
 # BLiMP's published table has twelve phenomena; its files name a thirteenth, which the table counts among another.
-_PUBLISHED_AS = {"s-selection": "argument_structure"}
+_PUBLISHED_PHENOMENON = {"s-selection": "argument_structure"}
+# The fields of BLiMP for its two prefix methods: good context, bad context, good word, bad word.
+_PREFIX_FIELDS: Mapping[str, tuple[str, str, str, str]] = {
+    "one_prefix": ("one_prefix_prefix", "one_prefix_prefix", "one_prefix_word_good", "one_prefix_word_bad"),
+    "two_prefix": ("two_prefix_prefix_good", "two_prefix_prefix_bad", "two_prefix_word", "two_prefix_word"),
+}
 
 
 class MinimalPairs(Task):
     """Accuracy over minimal pairs: by the whole log-probability, by its mean over tokens, by its mean over characters.
 
-    ``method: one_prefix`` compares two words after one beginning, ``two_prefix`` one word after two, for the BLiMP
-    pairs that allow it. ``clusters`` says what was sampled, if not single pairs: ``paradigm``, ``phenomenon``, or a
-    field of the data whose members are not independent of each other.
+    ``method: one_prefix`` compares two words after one beginning, ``two_prefix`` one word after two beginnings, for the
+    BLiMP pairs that allow it (Warstadt et al. 2020). ``clusters`` says what was sampled, if not single pairs:
+    ``paradigm``, ``phenomenon``, or a field of the data whose members are not independent of each other.
 
     ``data`` is a file, a folder, a pattern, a grammar or a published data set (``blimp``, ``clams/de``). ``columns``
     names the columns of other files: ``{right: good, wrong: bad, group: construction}``.
@@ -61,34 +66,36 @@ class MinimalPairs(Task):
         base_dir: Path = Path(),
     ) -> None:
         self._data, self._base, self._method = data, base_dir, method
-        self._most, self._clusters, self._pair_format = max_per_file, clusters, columns
+        self._max_per_file, self._clusters, self._pair_format = max_per_file, clusters, columns
         if clusters != "none":
-            self.design = replace(self.design, clusters=(clusters if clusters in _GROUPED else CLUSTER,))
+            group = clusters if clusters in _FIELD_OF_GROUP else CLUSTER
+            self.design = replace(self.design, clusters=(group,))
         self.label = label or sources.label_of(data)
 
     def check(self) -> None:
+        """Raise a DataError if a pair lacks the field that ``clusters`` names."""
         if self._clusters == "none":
             return
-        for construction, _, pair in sources.numbered(self._constructions, self._most, None):
+        for construction, _, pair in self._numbered_pairs():
             if self.design.cluster not in self._groups(construction, pair):
-                field = _GROUPED.get(self._clusters, self._clusters)
+                field = _FIELD_OF_GROUP.get(self._clusters, self._clusters)
                 raise DataError(
                     f"task.clusters: {pair.where} ({construction}) lacks the field '{field}'; "
                     "write none, or a field that all rows have"
                 )
 
     def size(self) -> int:
-        return sum(1 for _ in sources.numbered(self._constructions, self._most, None))
+        return sum(1 for _ in self._numbered_pairs())
 
     def examples(self) -> Iterator[Example]:
         seen: set[str] = set()
-        for construction, number, pair in sources.numbered(self._constructions, self._most, None):
-            key = digest(construction, pair.good, pair.bad)[:16]
-            while key in seen:
-                # The same pair again; BLiMP has none, other data may.
-                key = f"{key}-{number + 1}"
-            seen.add(key)
-            yield Example(key, self._inputs(pair), pair.good, self._groups(construction, pair))
+        for construction, number, pair in self._numbered_pairs():
+            example_id = digest(construction, pair.good, pair.bad)[:16]
+            while example_id in seen:
+                # The same pair again; BLiMP has no such pairs, other data may.
+                example_id = f"{example_id}-{number + 1}"
+            seen.add(example_id)
+            yield Example(example_id, self._inputs(pair), pair.good, self._groups(construction, pair))
 
     def requests(self, example: Example) -> Sequence[Request]:
         if "problem" in example.inputs:
@@ -103,26 +110,29 @@ class MinimalPairs(Task):
         parts = [("overall", np.ones(len(table), dtype=bool))]
         for group in ("field", "phenomenon", "paradigm"):
             for label, where in table.parts(group):
+                # A group that contains all pairs would repeat the overall result.
                 if label and len(set(table.groups[group])) > 1:
                     parts.append((f"{group}={label}", where))
-        found = []
+        results = []
         for name, where in parts:
             cluster = self._cluster_within(table, where)
             for metric in METRICS:
-                found.append(intervals.mean_result(table, metric, settings, group=name, where=where, cluster=cluster))
-        return found
+                results.append(intervals.mean_result(table, metric, settings, group=name, where=where, cluster=cluster))
+        return results
 
     def _cluster_within(self, table: ScoreTable, where: NDArray[np.bool_]) -> str | None:
-        """Within one paradigm (or phenomenon), nothing varies but its pairs: they are then what was sampled."""
+        """Return the cluster; None within one paradigm (or phenomenon), where the pairs are what was sampled."""
         cluster = self.design.cluster
-        if cluster in _GROUPED and len(np.unique(table.codes(cluster)[1][where])) == 1:
+        if cluster in _FIELD_OF_GROUP and len(np.unique(table.codes(cluster)[1][where])) == 1:
             return None
         return cluster
 
     def signature(self) -> Mapping[str, Any]:
         parts: dict[str, Any] = {"data": sources.signature_of(self._constructions), "method": self._method}
-        parts |= {"max_per_file": self._most} if self._most else {}
-        parts |= {"clusters": self._clusters} if self._clusters != "none" else {}
+        if self._max_per_file:
+            parts["max_per_file"] = self._max_per_file
+        if self._clusters != "none":
+            parts["clusters"] = self._clusters
         return parts
 
     # --- inside -------------------------------------------------------------------------------------------------------
@@ -131,18 +141,21 @@ class MinimalPairs(Task):
     def _constructions(self) -> list[sources.PairSet]:
         return sources.constructions(self._data, self._base, self._pair_format)
 
+    def _numbered_pairs(self) -> Iterator[tuple[str, int, MinimalPair]]:
+        return sources.numbered(self._constructions, self._max_per_file, None)
+
     def _groups(self, construction: str, pair: MinimalPair) -> dict[str, str]:
         fields = pair.fields
         # BLiMP spells one of its fields in two ways.
         field = str(fields.get("field", "")).replace("/", "_")
         phenomenon = str(fields.get("linguistics_term", ""))
-        groups = {
+        labels = {
             "field": field,
-            "phenomenon": _PUBLISHED_AS.get(phenomenon, phenomenon),
+            "phenomenon": _PUBLISHED_PHENOMENON.get(phenomenon, phenomenon),
             "paradigm": str(fields.get("UID") or construction),
         }
-        groups = {name: label for name, label in groups.items() if label}
-        if self._clusters not in ("none", *_GROUPED) and fields.get(self._clusters) is not None:
+        groups = {name: label for name, label in labels.items() if label}
+        if self._clusters not in ("none", *_FIELD_OF_GROUP) and fields.get(self._clusters) is not None:
             groups[CLUSTER] = str(fields[self._clusters])
         return groups
 
@@ -152,21 +165,20 @@ class MinimalPairs(Task):
             return inputs | {"problem": "the two sentences are identical"}
         if not pair.good.strip() or not pair.bad.strip():
             return inputs | {"problem": "a sentence is empty"}
-        asked = self._asked(pair)
-        return inputs | ({"problem": f"the pair has no {self._method}"} if asked is None else {"asked": asked})
+        compared = self._compared_texts(pair)
+        if compared is None:
+            return inputs | {"problem": f"the pair has no {self._method}"}
+        return inputs | {"asked": compared}
 
-    def _asked(self, pair: MinimalPair) -> list[list[str]] | None:
-        """(context, continuation) of the good and of the bad side."""
-        fields = pair.fields
+    def _compared_texts(self, pair: MinimalPair) -> list[list[str]] | None:
+        """Return [context, continuation] of the good and the bad side; None if the pair does not allow the method."""
         if self._method == "sentence":
             return [["", pair.good], ["", pair.bad]]
-        if self._method == "one_prefix":
-            names = ("one_prefix_prefix", "one_prefix_prefix", "one_prefix_word_good", "one_prefix_word_bad")
-        else:
-            names = ("two_prefix_prefix_good", "two_prefix_prefix_bad", "two_prefix_word", "two_prefix_word")
-        if not fields.get(f"{self._method}_method") or any(not isinstance(fields.get(n), str) for n in names):
+        names = _PREFIX_FIELDS[self._method]
+        fields = pair.fields
+        if not fields.get(f"{self._method}_method") or not all(isinstance(fields.get(name), str) for name in names):
             return None
-        good_context, bad_context, good, bad = (str(fields[n]).strip() for n in names)
+        good_context, bad_context, good, bad = (str(fields[name]).strip() for name in names)
         return [[good_context, f" {good}"], [bad_context, f" {bad}"]]
 
     def _verdict(self, example: Example, answers: Sequence[Response]) -> Score:
@@ -175,13 +187,18 @@ class MinimalPairs(Task):
         good, bad = (answer.answer for answer in answers)
         assert isinstance(good, Continuation)
         assert isinstance(bad, Continuation)
-        lengths = [len(continuation) for _, continuation in example.inputs["asked"]]
+        good_length, bad_length = (len(continuation) for _, continuation in example.inputs["asked"])
         values = {
+            # Ties count as wrong: the model does not prefer the grammatical sentence.
             "accuracy": float(good.total > bad.total),
             "accuracy_token": float(good.total / len(good.tokens) > bad.total / len(bad.tokens)),
-            "accuracy_char": float(good.total / lengths[0] > bad.total / lengths[1]),
+            "accuracy_char": float(good.total / good_length > bad.total / bad_length),
             "margin": good.total - bad.total,
         }
-        details = {"logprob_good": good.total, "logprob_bad": bad.total}
-        details |= {"tokens_good": len(good.tokens), "tokens_bad": len(bad.tokens)}
+        details = {
+            "logprob_good": good.total,
+            "logprob_bad": bad.total,
+            "tokens_good": len(good.tokens),
+            "tokens_bad": len(bad.tokens),
+        }
         return Score(values, details=details)

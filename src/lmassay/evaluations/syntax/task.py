@@ -1,4 +1,4 @@
-"""The syntax evaluation at a blank: TSE on the pair's own verbs, EW and MW on hundreds of others."""
+"""The task ``syntax``: TSE on the verbs of the pairs, EW and MW on hundreds of others, at the blank of a sentence."""
 
 from __future__ import annotations
 
@@ -31,13 +31,17 @@ from lmassay.statistics.table import ScoreTable
 from lmassay.types import Candidates, Design, Example, Outcome, Request, Response, Result, Score, Slot
 
 Cutoff = Annotated[float, Field(gt=0, le=1)]
+# The published cut-offs of refining-tse.
 TOP: list[Cutoff] = [0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.97, 1.0]
 BOTTOM: list[Cutoff] = [0.5, 0.1, 0.01, 0.001, 1e-4, 1e-5, 1e-6]
 Floats = NDArray[np.float64]
-_NO_LEMMA = "no lemma within the cut-off"
-_SEVERAL_TOKENS = "a form of the pair is no single token"
+Hit = Literal[0, 1]
+_CURVE_METRICS = ("ew", "mw", "mass")
+# Why a score is missing.
+_NO_LEMMA_WITHIN_CUTOFF = "no lemma within the cut-off"
+_SEVERAL_TOKENS = "a form of the pair is not a single token"
 _NO_LEMMA_AT_ALL = "no verb of the list has both forms as single tokens"
-_NO_VERB = "the pair differs in another word than a verb"
+_NOT_A_VERB = "the pair differs in another word than a verb"
 _NO_NUMBER = "the number of the right verb is unknown; give a label"
 
 
@@ -52,8 +56,8 @@ class Syntax(Task):
     version = 1
     needs = frozenset({"slot"})
     evaluation = evaluation
-    # TSE is a rate over rows, which share verbs as well as nouns. A masked and a causal model share no whole contexts,
-    # but left sides.
+    # TSE is a rate over rows, which share verbs as well as nouns. A masked and a causal model have no whole contexts in
+    # common, but the same left sides, so runs are paired by these.
     design = Design(
         clusters=(metrics.CLUSTER,),
         headline=("tse", "ew", "mw"),
@@ -61,7 +65,7 @@ class Syntax(Task):
         pair_by=("left",),
         crossed={"tse": metrics.VERB_PAIR},
     )
-    # Contexts at once: enough to share most prefixes, few enough for their candidates to fit into memory.
+    # Contexts per batch: enough to share most prefixes, few enough for their candidates to fit into memory.
     chunk = 512
 
     def __init__(
@@ -84,50 +88,68 @@ class Syntax(Task):
         self._data, self._base = data, base_dir
         self._verb_file = verbs or shipped_verbs()
         self._top, self._bottom = _distinct(cutoffs_top), _distinct(cutoffs_bottom)
-        self._limits = (max_per_file, max_rows)
+        self._max_per_file, self._max_rows = max_per_file, max_rows
         self._multi_token, self._compat = multi_token, compat
         self.requests_each = 2 if multi_token else 1
-        self._manner = ContextOptions(capitalize, period, True, bad_rows == "stop", clusters)
+        self._options = ContextOptions(
+            capitalize=capitalize,
+            period=period,
+            sees_right=True,
+            stop_at_bad_rows=bad_rows == "stop",
+            cluster=clusters,
+        )
         self.label = label or sources.label_of(data)
-        self._names = {side: self._curve_names(side, cuts) for side, cuts in self._curves().items()}
+        # Side → its cut-offs; a side without cut-offs has no curve.
+        self._cutoffs: dict[str, list[float]] = {}
+        if self._top:
+            self._cutoffs["top"] = self._top
+        if self._bottom:
+            self._cutoffs["bottom"] = self._bottom
 
-    # --- what the runner asks -----------------------------------------------------------------------------------------
+    # --- what the runner calls ----------------------------------------------------------------------------------------
 
     def check(self) -> None:
+        # Reading the verbs and the data checks them.
         _ = self._verbs, self._constructions
 
     def check_model(self, model: Model) -> None:
-        """A model that does not look behind the blank is asked once for all that may stand there."""
-        self._manner = replace(self._manner, sees_right=model.sees_right)
+        """Adapt to a model that does not see the text behind the blank: it is asked once for all of these texts."""
+        self._options = replace(self._options, sees_right=model.sees_right)
         _ = self._gathered
 
     def notes(self) -> list[str]:
-        """What was counted once, left out, or rests on little."""
+        """Return notes on what was counted once, left out, or is based on little."""
         contexts, dropped = self._gathered
-        told = []
+        notes = []
         if self._verbs.duplicates:
-            told.append(f"{self._verb_file}: {self._verbs.duplicates} duplicate rows are counted once")
+            notes.append(f"{self._verb_file}: {self._verbs.duplicates} duplicate rows are counted once")
         if dropped:
-            told.append(f"{len(dropped)} pairs do not differ in exactly one word and are unscored")
-        unknown = sum(context.number is None for context in contexts)
-        if unknown:
-            told.append(f"{unknown} contexts have no label and verbs that tell no number: they count for TSE only")
-        for name in dict.fromkeys(context.construction for context in contexts):
-            told += self._notes_on(name, [context for context in contexts if context.construction == name])
-        told += _few_verb_pairs(contexts)
-        mixed = sum(len(context.numbers) > 1 for context in contexts)
-        if mixed:
-            told.append(f"{mixed} contexts occur with both labels; the first one counts for EW and MW")
-        return told
+            notes.append(f"{len(dropped)} pairs do not differ in exactly one word and are unscored")
+        without_number = sum(context.number is None for context in contexts)
+        if without_number:
+            notes.append(
+                f"{without_number} contexts have no label and verbs without a clear number: they count for TSE only"
+            )
+        by_construction: dict[str, list[Context]] = {}
+        for context in contexts:
+            by_construction.setdefault(context.construction, []).append(context)
+        for construction, members in by_construction.items():
+            notes += self._construction_notes(construction, members)
+        notes += _few_verb_pairs_note(contexts)
+        with_both_labels = sum(len(context.numbers) > 1 for context in contexts)
+        if with_both_labels:
+            notes.append(f"{with_both_labels} contexts occur with both labels; the first one counts for EW and MW")
+        return notes
 
-    def _notes_on(self, name: str, contexts: Sequence[Context]) -> list[str]:
-        told = []
-        if self._manner.cluster != "none" and not any(context.noun for context in contexts):
-            told.append(f"{name}: no agreement noun that comes back; its contexts count as independent of each other")
+    def _construction_notes(self, construction: str, contexts: Sequence[Context]) -> list[str]:
+        notes = []
+        if self._options.cluster != "none" and not any(context.noun for context in contexts):
+            notes.append(f"{construction}: no agreement noun is repeated; its contexts count as independent")
         numbers = {context.number for context in contexts}
         if len(numbers) == 1 and None not in numbers and len(contexts) > 1:
-            told.append(f"{name}: the right verb is {next(iter(numbers))} in all contexts")
-        return told
+            (number,) = numbers
+            notes.append(f"{construction}: the right verb is {number} in all contexts")
+        return notes
 
     def size(self) -> int:
         contexts, dropped = self._gathered
@@ -142,56 +164,62 @@ class Syntax(Task):
         inputs = example.inputs
         if "problem" in inputs:
             return []
-        asked = [Slot(inputs["left"], inputs["right"], self._candidates, ranked=bool(self._names))]
+        requests = [Slot(inputs["left"], inputs["right"], self._candidates, ranked=bool(self._cutoffs))]
         if self._multi_token:
-            forms = tuple(dict.fromkeys(form for _, *pair in inputs["rows"] for form in pair))
-            asked.append(Slot(inputs["left"], inputs["right"], forms, ranked=False, multi_token=True))
-        return asked
+            forms = tuple(_forms_of_rows(example))
+            requests.append(Slot(inputs["left"], inputs["right"], forms, ranked=False, multi_token=True))
+        return requests
 
     def score(self, examples: Sequence[Example], responses: Sequence[Sequence[Response]]) -> list[Score]:
-        asked = [i for i, example in enumerate(examples) if "problem" not in example.inputs]
-        scores: list[Score] = [
-            Score(unscored=dict.fromkeys(self.design.headline, str(example.inputs.get("problem"))))
-            for example in examples
-        ]
+        scores: list[Score] = []
+        asked: list[int] = []
+        for index, example in enumerate(examples):
+            if "problem" not in example.inputs:
+                asked.append(index)
+            # Replaced below for examples that were asked.
+            problem = str(example.inputs.get("problem"))
+            scores.append(Score(unscored=dict.fromkeys(self.design.headline, problem)))
         if asked:
-            judged = self._score_contexts([examples[i] for i in asked], [responses[i] for i in asked])
-            for i, score in zip(asked, judged, strict=True):
-                scores[i] = score
+            asked_examples = [examples[index] for index in asked]
+            asked_responses = [responses[index] for index in asked]
+            for index, score in zip(asked, self._score_contexts(asked_examples, asked_responses), strict=True):
+                scores[index] = score
         return scores
 
     def aggregate(self, table: ScoreTable, settings: Settings) -> list[Result]:
-        return metrics.results(table, [n for names in self._names.values() for n in names["ew"]], settings)
+        ew_names = []
+        for side, cutoffs in self._cutoffs.items():
+            ew_names += [_curve_name("ew", side, cutoff) for cutoff in cutoffs]
+        return metrics.results(table, ew_names, settings)
 
     def signature(self) -> Mapping[str, Any]:
         parts: dict[str, Any] = {
             "data": sources.signature_of(self._constructions),
             "verbs": f"{self._verbs.name}.{self._verbs.sha256[:8]}",
             "cutoffs": self._cutoffs_in_short(),
-            "capitalize": self._manner.capitalize,
-            "period": self._manner.period,
-            "context": "both sides" if self._manner.sees_right else "left",
+            "capitalize": self._options.capitalize,
+            "period": self._options.period,
+            "context": "both sides" if self._options.sees_right else "left",
         }
-        per_file, rows = self._limits
-        parts |= {"max_per_file": per_file} if per_file else {}
-        parts |= {"max_rows": rows} if rows else {}
-        parts |= {"multi_token": True} if self._multi_token else {}
-        parts |= {"clusters": self._manner.cluster} if self._manner.cluster != "auto" else {}
-        parts |= {"compat": self._compat} if self._compat != "none" else {}
+        # Options at their defaults are left out, so that signatures of older versions stay valid.
+        if self._max_per_file:
+            parts["max_per_file"] = self._max_per_file
+        if self._max_rows:
+            parts["max_rows"] = self._max_rows
+        if self._multi_token:
+            parts["multi_token"] = True
+        if self._options.cluster != "auto":
+            parts["clusters"] = self._options.cluster
+        if self._compat != "none":
+            parts["compat"] = self._compat
         return parts
 
-    # --- inside -------------------------------------------------------------------------------------------------------
+    # --- the data -----------------------------------------------------------------------------------------------------
 
     def _cutoffs_in_short(self) -> str:
         if (self._top, self._bottom) == (TOP, BOTTOM):
             return "published"
-        return ",".join(f"{v:g}" for v in [*self._top, *self._bottom]) or "none"
-
-    def _curves(self) -> dict[str, list[float]]:
-        return {side: cuts for side, cuts in (("top", self._top), ("bottom", self._bottom)) if cuts}
-
-    def _curve_names(self, side: str, cuts: Sequence[float]) -> dict[str, list[str]]:
-        return {metric: [f"{metric}@{side}{v:g}" for v in cuts] for metric in ("ew", "mw", "mass")}
+        return ",".join(f"{cutoff:g}" for cutoff in [*self._top, *self._bottom]) or "none"
 
     @cached_property
     def _constructions(self) -> list[sources.PairSet]:
@@ -203,139 +231,197 @@ class Syntax(Task):
 
     @cached_property
     def _gathered(self) -> tuple[list[Context], list[DroppedRow]]:
-        rows = sources.numbered(self._constructions, *self._limits)
-        whole = sources.numbered(self._constructions, None, None) if any(self._limits) else None
-        return gather(rows, whole, self._verbs, self._manner)
+        rows = sources.numbered(self._constructions, self._max_per_file, self._max_rows)
+        all_rows = None
+        if self._max_per_file or self._max_rows:
+            all_rows = sources.numbered(self._constructions, None, None)
+        return gather(rows, all_rows, self._verbs, self._options)
 
     @cached_property
     def _candidates(self) -> tuple[str, ...]:
-        """One list for all contexts: the forms of the verb list, and the verbs of the pairs."""
-        pairs = (form for context in self._gathered[0] for _, *pair in context.rows for form in pair)
-        return tuple(dict.fromkeys([*self._verbs.forms, *pairs]))
+        """The words that are asked about in every context: the forms of the verb list, and the verbs of the pairs."""
+        forms = dict.fromkeys(self._verbs.forms)
+        contexts, _ = self._gathered
+        for context in contexts:
+            for _, good, bad in context.rows:
+                forms[good] = None
+                forms[bad] = None
+        return tuple(forms)
 
     @cached_property
-    def _place(self) -> dict[str, int]:
-        return {form: place for place, form in enumerate(self._candidates)}
+    def _candidate_index(self) -> dict[str, int]:
+        return {form: index for index, form in enumerate(self._candidates)}
 
     @cached_property
-    def _lemma_places(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        lemmas = self._verbs.lemmas
-        return (
-            np.array([self._place[lemma.singular] for lemma in lemmas]),
-            np.array([self._place[lemma.plural] for lemma in lemmas]),
-        )
+    def _lemma_indices(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """The candidates that are the singular and the plural forms of the lemmas."""
+        singular = [self._candidate_index[lemma.singular] for lemma in self._verbs.lemmas]
+        plural = [self._candidate_index[lemma.plural] for lemma in self._verbs.lemmas]
+        return np.array(singular), np.array(plural)
+
+    # --- scoring ------------------------------------------------------------------------------------------------------
 
     def _score_contexts(self, examples: Sequence[Example], responses: Sequence[Sequence[Response]]) -> list[Score]:
-        logprobs = _columns(responses, "logprobs")
+        logprobs = _stacked(responses, "logprobs")
         assert logprobs is not None
-        masses = [_columns(responses, name) if self._names else None for name in ("masses_above", "masses_below")]
-        forms = self._forms(logprobs, masses, examples)
-        columns = self._headline_columns(forms) | self._curve_columns(forms)
-        lemmas = forms.known.sum(axis=1)
-        names, table = list(columns), np.column_stack(list(columns.values())).tolist()
+        masses_above = masses_below = None
+        if self._cutoffs:
+            masses_above, masses_below = _stacked(responses, "masses_above"), _stacked(responses, "masses_below")
+        forms = self._lemma_forms(logprobs, masses_above, masses_below, examples)
+        columns = self._verb_columns(forms)
+        # The columns of all contexts are computed at once and split into rows here.
+        metric_names = list(columns)
+        values_by_context = np.column_stack(list(columns.values())).tolist()
+        lemma_counts = forms.known.sum(axis=1)
         scores = []
-        for i, (example, answers) in enumerate(zip(examples, responses, strict=True)):
-            tse = self._tse(example, logprobs[i], answers)
-            values, unscored = self._of_verb_list(example, dict(zip(names, table[i], strict=True)), int(lemmas[i]))
-            judged = [hit for _, hit in tse if hit is not None]
+        for index, (example, answers) in enumerate(zip(examples, responses, strict=True)):
+            lemmas = int(lemma_counts[index])
+            verb_values = dict(zip(metric_names, values_by_context[index], strict=True))
+            values, unscored = self._verb_scores(example, verb_values, lemmas)
+            verdicts = self._tse_verdicts(example, logprobs[index], answers)
+            judged = [(row, hit) for row, hit in verdicts if hit is not None]
             outcomes: dict[str, list[Outcome]] = {}
             if judged:
-                values |= {"tse": sum(judged) / len(judged), "tse_rows": float(len(judged))}
-                outcomes["tse"] = by_verb_pair(example, [(row, hit) for row, hit in tse if hit is not None])
+                values["tse"] = sum(hit for _, hit in judged) / len(judged)
+                values["tse_rows"] = float(len(judged))
+                outcomes["tse"] = by_verb_pair(example, judged)
             else:
                 unscored["tse"] = _SEVERAL_TOKENS
-            details = {"tse": tse, "lemmas": int(lemmas[i]), "not_single_token": self._unspelled(example, logprobs[i])}
+            details = {
+                "tse": verdicts,
+                "lemmas": lemmas,
+                "not_single_token": self._multi_token_forms(example, logprobs[index]),
+            }
             scores.append(Score(values, unscored, details, outcomes))
         return scores
 
-    def _of_verb_list(
-        self, example: Example, found: dict[str, float], lemmas: int
+    def _verb_scores(
+        self, example: Example, values: Mapping[str, float], lemmas: int
     ) -> tuple[dict[str, float], dict[str, str]]:
-        """EW, MW and mass, and why some of them are missing."""
-        reason = _NO_NUMBER if example.reference is None else "" if lemmas else _NO_LEMMA_AT_ALL
+        """Return EW, MW and mass, and why some of them are missing."""
+        reason = ""
         if example.inputs["contrast"] != "verb":
-            reason = _NO_VERB
+            reason = _NOT_A_VERB
+        elif example.reference is None:
+            reason = _NO_NUMBER
+        elif not lemmas:
+            reason = _NO_LEMMA_AT_ALL
         if reason:
             return {}, dict.fromkeys(("ew", "mw"), reason)
-        # NaN is the one number that differs from itself.
-        return {n: v for n, v in found.items() if v == v}, {n: _NO_LEMMA for n, v in found.items() if v != v}
+        scored: dict[str, float] = {}
+        unscored: dict[str, str] = {}
+        for name, value in values.items():
+            # NaN is the one number that differs from itself; this is faster than math.isnan for many values.
+            if value == value:
+                scored[name] = value
+            else:
+                unscored[name] = _NO_LEMMA_WITHIN_CUTOFF
+        return scored, unscored
 
-    def _forms(
-        self, logprobs: Floats, masses: Sequence[Floats | None], examples: Sequence[Example]
+    def _lemma_forms(
+        self,
+        logprobs: Floats,
+        masses_above: Floats | None,
+        masses_below: Floats | None,
+        examples: Sequence[Example],
     ) -> metrics.LemmaForms:
-        singular, plural = self._lemma_places
+        singular, plural = self._lemma_indices
         is_plural = np.array([example.reference == "plural" for example in examples])
         if self._compat == "released":
-            # Lemmas are kept by index, so that the last one in the vocabulary replaces others of the same index; in the
-            # shipped list all rows have one.
+            # The released program keeps lemmas in a dictionary by their idx, so the last one in the vocabulary replaces
+            # all others of the same idx; in the list it ships, all rows have the same one.
             known = np.flatnonzero(~np.isnan(logprobs[:, singular] + logprobs[:, plural]).all(axis=0))
-            last = np.array(list({self._verbs.indices[int(i)]: int(i) for i in known}.values()), dtype=np.int64)
-            singular, plural = singular[last], plural[last]
-        return metrics.forms_of([logprobs, *masses], singular, plural, is_plural)
+            last_of_idx = {self._verbs.indices[int(lemma)]: int(lemma) for lemma in known}
+            lemmas = np.array(list(last_of_idx.values()), dtype=np.int64)
+            singular, plural = singular[lemmas], plural[lemmas]
+        return metrics.forms_of([logprobs, masses_above, masses_below], singular, plural, is_plural)
 
-    def _headline_columns(self, forms: metrics.LemmaForms) -> dict[str, Floats]:
+    def _verb_columns(self, forms: metrics.LemmaForms) -> dict[str, Floats]:
+        """Return EW, MW and mass of all contexts, without cut-off and at each cut-off."""
         whole = metrics.without_cutoff(forms)
-        return {"ew": whole.ew, "mw": whole.mw, "mass": whole.mass}
-
-    def _curve_columns(self, forms: metrics.LemmaForms) -> dict[str, Floats]:
+        columns: dict[str, Floats] = {"ew": whole.ew, "mw": whole.mw, "mass": whole.mass}
         if forms.above is None:
-            return {}
-        columns: dict[str, Floats] = {}
-        for side, cuts in self._curves().items():
-            curve = (metrics.top_curve if side == "top" else metrics.bottom_curve)(forms, cuts)
-            for metric, values in (("ew", curve.ew), ("mw", curve.mw), ("mass", curve.mass)):
-                columns |= {name: values[:, j] for j, name in enumerate(self._names[side][metric])}
+            return columns
+        for side, cutoffs in self._cutoffs.items():
+            curve = metrics.top_curve(forms, cutoffs) if side == "top" else metrics.bottom_curve(forms, cutoffs)
+            for metric, values in zip(_CURVE_METRICS, (curve.ew, curve.mw, curve.mass), strict=True):
+                for index, cutoff in enumerate(cutoffs):
+                    columns[_curve_name(metric, side, cutoff)] = values[:, index]
         return columns
 
-    def _unspelled(self, example: Example, logprobs: Floats) -> list[str]:
-        """The verbs of the rows that the vocabulary does not hold as one token: why rows were dropped."""
-        forms = dict.fromkeys(form for _, *pair in example.inputs["rows"] for form in pair)
-        return [form for form in forms if np.isnan(logprobs[self._place[form]])]
+    def _multi_token_forms(self, example: Example, logprobs: Floats) -> list[str]:
+        """Return the verbs of the rows that are not single tokens: why rows were dropped."""
+        return [form for form in _forms_of_rows(example) if np.isnan(logprobs[self._candidate_index[form]])]
 
-    def _tse(
+    def _tse_verdicts(
         self, example: Example, logprobs: Floats, answers: Sequence[Response]
-    ) -> list[tuple[int, Literal[0, 1] | None]]:
-        """For each row 1 if the right verb is the more probable one, 0 if not, None if a form cannot be scored."""
-        forms = dict.fromkeys(form for _, *pair in example.inputs["rows"] for form in pair)
-        known = {form: float(logprobs[self._place[form]]) for form in forms}
+    ) -> list[tuple[int, Hit | None]]:
+        """Return for each row 1 if the right verb is more probable, 0 if not, None if a form cannot be scored."""
+        forms = _forms_of_rows(example)
+        logprob_of: dict[str, float] = {}
         if self._multi_token:
             spelled = answers[1].answer
             assert isinstance(spelled, Candidates)
-            known = dict(zip(forms, np.asarray(spelled.logprobs, dtype=np.float64), strict=True))
-        verdicts: list[tuple[int, Literal[0, 1] | None]] = []
+            logprob_of = dict(zip(forms, np.asarray(spelled.logprobs, dtype=np.float64), strict=True))
+        else:
+            for form in forms:
+                logprob_of[form] = float(logprobs[self._candidate_index[form]])
+        verdicts: list[tuple[int, Hit | None]] = []
         for row, good, bad in example.inputs["rows"]:
-            a, b = known[good], known[bad]
-            verdicts.append((row, None if np.isnan(a) or np.isnan(b) else metrics.tse_of_pair(a, b)))
+            right, wrong = logprob_of[good], logprob_of[bad]
+            can_be_judged = not np.isnan(right) and not np.isnan(wrong)
+            verdicts.append((row, metrics.tse_of_pair(right, wrong) if can_be_judged else None))
         return verdicts
 
 
-def _few_verb_pairs(contexts: Sequence[Context]) -> list[str]:
-    """A warning before the run; how many verbs are single tokens of the model shows only in the run."""
+def _curve_name(metric: str, side: str, cutoff: float) -> str:
+    return f"{metric}@{side}{cutoff:g}"
+
+
+def _forms_of_rows(example: Example) -> list[str]:
+    """Return the different verb forms of a context's rows."""
+    forms: dict[str, None] = {}
+    for _, good, bad in example.inputs["rows"]:
+        forms[good] = None
+        forms[bad] = None
+    return list(forms)
+
+
+def _few_verb_pairs_note(contexts: Sequence[Context]) -> list[str]:
+    """Warn before the run; how many verbs are single tokens of the model is known only after it."""
     pairs = {verb_pair(good, bad) for context in contexts for _, good, bad in context.rows}
     if not pairs or len(pairs) >= FEW_LABELS:
         return []
     return [
-        f"the data try {counted_labels(len(pairs), metrics.VERB_PAIR)} only: TSE on fewer than {FEW_LABELS} hardly "
-        "tells how other verbs would fare, so its interval is wide, or there is none"
+        f"the data try only {counted_labels(len(pairs), metrics.VERB_PAIR)}: with fewer than {FEW_LABELS}, TSE says "
+        "little about other verbs, so its interval is wide, or there is none"
     ]
 
 
 def by_verb_pair(example: Example, scores: Sequence[tuple[int, float]]) -> list[Outcome]:
-    """The scores of a context's rows, given by the number of the row, apart for each pair of verbs."""
-    labels = {row: verb_pair(good, bad) for row, good, bad in example.inputs["rows"]}
+    """Return the mean score of each pair of verbs; ``scores`` are (row, score) of the rows of a context."""
+    label_of_row = {row: verb_pair(good, bad) for row, good, bad in example.inputs["rows"]}
     by_label: dict[str, list[float]] = {}
     for row, score in scores:
-        by_label.setdefault(labels[row], []).append(score)
-    return [Outcome(label, sum(found) / len(found), float(len(found))) for label, found in by_label.items()]
+        by_label.setdefault(label_of_row[row], []).append(score)
+    outcomes = []
+    for label, values in by_label.items():
+        outcomes.append(Outcome(label, sum(values) / len(values), float(len(values))))
+    return outcomes
 
 
 def _distinct(cutoffs: Sequence[float]) -> list[float]:
-    """Cut-offs that print alike are one."""
-    return list({f"{cutoff:g}": cutoff for cutoff in reversed(cutoffs)}.values())[::-1]
+    """Return the cut-offs without repetitions; cut-offs that print the same name the same metric."""
+    distinct: dict[str, float] = {}
+    # Backwards, so that a repeated cut-off keeps its last position and its first value.
+    for cutoff in reversed(cutoffs):
+        distinct[f"{cutoff:g}"] = cutoff
+    return list(reversed(distinct.values()))
 
 
-def _columns(responses: Sequence[Sequence[Response]], column: str) -> Floats | None:
-    found = []
+def _stacked(responses: Sequence[Sequence[Response]], column: str) -> Floats | None:
+    """Return a column of all responses (contexts × candidates); None if a model does not give it."""
+    rows = []
     for answers in responses:
         answer = answers[0].answer
         if not isinstance(answer, Candidates):
@@ -343,5 +429,5 @@ def _columns(responses: Sequence[Sequence[Response]], column: str) -> Floats | N
         values = getattr(answer, column)
         if values is None:
             return None
-        found.append(np.asarray(values, dtype=np.float64))
-    return np.stack(found)
+        rows.append(np.asarray(values, dtype=np.float64))
+    return np.stack(rows)

@@ -123,7 +123,7 @@ def test_a_model_without_masses_has_numbers_but_no_curves(tmp_path):
     run(tmp_path, two_constructions(tmp_path), {"label": "plain", "masses": False})
     text = page(tmp_path)
     assert len(re.findall(r"<svg\b.*?</svg>", text, flags=re.DOTALL)) == 2, "the overview, the map of constructions"
-    assert "No curves, for the model does not rank its whole vocabulary" in text
+    assert "No curves, because the model does not rank its whole vocabulary" in text
     assert "no data" not in " ".join(cells(tables(syntax_section(tmp_path))[0])["Simple"][:3])
 
 

@@ -1,4 +1,4 @@
-"""``lmassay grammar``"""
+"""The command ``lmassay grammar``: write minimal pairs from a grammar."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ from lmassay.errors import ConfigError
 from lmassay.evaluations.syntax.grammar.grammar import Grammar, load_grammar, shipped_grammars
 from lmassay.storage.files import atomic_write
 
-_LOOKED_AT = 50
+# Of a construction with too many pairs, so many are written to find two to show.
+_SAMPLE_SIZE = 50
 
 
 @click.group(
@@ -22,12 +23,12 @@ _LOOKED_AT = 50
     short_help="Write minimal pairs from a grammar.",
 )
 def grammar() -> None:
-    """Write minimal pairs from a grammar: a YAML file of your own, or one that comes with lmassay."""
+    """Write minimal pairs from a grammar: your own YAML file, or one that comes with lmassay."""
 
 
 @grammar.command(
     epilog="Example: lmassay grammar write marvin-linzen -o pairs --only simple_agrmt,sent_comp",
-    short_help="Write one file of pairs a construction.",
+    short_help="Write one file of pairs per construction.",
 )
 @click.argument("source", metavar="GRAMMAR", shell_complete=offer(shipped_grammars))
 @click.option(
@@ -36,19 +37,25 @@ def grammar() -> None:
     "folder",
     required=True,
     type=click.Path(path_type=Path, file_okay=False),
-    help="Folder for the files, CONSTRUCTION.jsonl each.",
+    help="Folder for the files CONSTRUCTION.jsonl.",
 )
-@click.option("--seed", type=int, default=0, show_default=True, help="Another seed, another sample.")
-@click.option("--max", "most", type=click.IntRange(min=1), help="A balanced sample of so many pairs a construction.")
-@click.option("--only", metavar="NAME,...", help="These constructions alone.")
+@click.option("--seed", type=int, default=0, show_default=True, help="Seed of the sample.")
+@click.option(
+    "--max",
+    "most",
+    type=click.IntRange(min=1),
+    help="Write a balanced sample of at most this many pairs per construction.",
+)
+@click.option("--only", metavar="NAME,...", help="Write only these constructions.")
 def write(source: str, folder: Path, seed: int, most: int | None, only: str | None) -> None:
-    """Write the pairs of GRAMMAR, a YAML file or one of `lmassay grammar list`, as JSON lines."""
+    """Write the pairs of GRAMMAR as JSON lines. GRAMMAR is a YAML file or a name from `lmassay grammar list`."""
     chosen = load_grammar(source)
-    # Everything is made before anything is written: a mistake in the last construction leaves no half of a set.
+    # All pairs are made before any file is written, so a mistake in the last construction leaves no incomplete set.
     sets = {name: chosen.write(name, seed=seed, most=most) for name in _names(chosen, only)}
     for name, rows in sets.items():
         with atomic_write(folder / f"{name}.jsonl") as stream:
-            stream.writelines(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
+            for row in rows:
+                stream.write(json.dumps(row, ensure_ascii=False) + "\n")
     say(f"{sum(map(len, sets.values()))} pairs in {len(sets)} files written to {folder}")
 
 
@@ -57,9 +64,9 @@ def write(source: str, folder: Path, seed: int, most: int | None, only: str | No
 )
 @click.argument("source", metavar="GRAMMAR", shell_complete=offer(shipped_grammars))
 def show(source: str) -> None:
-    """Show what GRAMMAR writes: how many pairs, how many nouns to cluster by, and two pairs of each construction.
+    """Show each construction of GRAMMAR: how many pairs and clusters (nouns) it has, and two of its pairs.
 
-    The word that makes a sentence bad follows the good one after a stroke.
+    A pair is one sentence in which the good word is followed by a slash and the bad one: "laughs/*laugh".
     """
     chosen = load_grammar(source)
     lines: list[tuple[object, ...]] = []
@@ -69,10 +76,12 @@ def show(source: str) -> None:
             rows = chosen.write(construction.name)
             facts = (construction.name, len(rows), len({row["noun"] for row in rows}))
         else:
-            rows = chosen.write(construction.name, most=_LOOKED_AT)
+            rows = chosen.write(construction.name, most=_SAMPLE_SIZE)
             facts = (construction.name, f"up to {construction.bound}", len(construction.nouns))
-        first, *second = (_marked(row["sentence_good"], row["sentence_bad"]) for row in _two(rows))
-        lines += [(*facts, first), *(("", "", "", pair) for pair in second)]
+        for row in _two_different(rows):
+            lines.append((*facts, _marked(row["sentence_good"], row["sentence_bad"])))
+            # The facts are shown only next to the first pair.
+            facts = ("", "", "")
     title = f"{chosen.name}: {chosen.about}" if chosen.about else chosen.name
     print_table(title, ("construction", "pairs", "clusters", "good/*bad"), lines, right=(1, 2), whole=(0,))
 
@@ -80,8 +89,11 @@ def show(source: str) -> None:
 @grammar.command("list", epilog="Example: lmassay grammar list", short_help="List the grammars that come with lmassay.")
 def list_() -> None:
     """List the grammars that come with lmassay."""
-    rows = [(g.name, len(g.constructions), g.about) for g in map(load_grammar, shipped_grammars())]
-    print_table("", ("name", "constructions", "what it is"), rows, right=(1,))
+    rows = []
+    for name in shipped_grammars():
+        shipped = load_grammar(name)
+        rows.append((shipped.name, len(shipped.constructions), shipped.about))
+    print_table("", ("name", "constructions", "description"), rows, right=(1,))
 
 
 def _names(chosen: Grammar, only: str | None) -> list[str]:
@@ -93,16 +105,23 @@ def _names(chosen: Grammar, only: str | None) -> list[str]:
     return [chosen.construction(name).name for name in dict.fromkeys(names)]
 
 
-def _two(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """The first pair, and the one that has least in common with it."""
+def _two_different(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return the first pair, and the one that has least in common with it."""
     first = rows[0]
-    names = [name for name in first if not name.startswith("sentence")]
-    other = max(rows, key=lambda row: sum(row.get(name) != first[name] for name in names))
+    fields = [name for name in first if not name.startswith("sentence")]
+
+    def differences(row: dict[str, Any]) -> int:
+        return sum(row.get(name) != first[name] for name in fields)
+
+    other = max(rows, key=differences)
     return [first] if other is first else [first, other]
 
 
 def _marked(good: str, bad: str) -> str:
-    right, wrong = good.split(), bad.split()
-    if len(right) != len(wrong):
+    good_words, bad_words = good.split(), bad.split()
+    if len(good_words) != len(bad_words):
         return f"{good} / *{bad}"
-    return " ".join(r if r == w else f"{r}/*{w}" for r, w in zip(right, wrong, strict=True))
+    words = []
+    for good_word, bad_word in zip(good_words, bad_words, strict=True):
+        words.append(good_word if good_word == bad_word else f"{good_word}/*{bad_word}")
+    return " ".join(words)

@@ -1,4 +1,4 @@
-"""``lmassay verbs``"""
+"""The command ``lmassay verbs``: build a verb list for EW and MW."""
 
 from __future__ import annotations
 
@@ -16,14 +16,17 @@ from lmassay.storage.files import atomic_write, open_text
     short_help="Build a verb list.",
 )
 @click.argument("bases", type=click.Path(path_type=Path))
-@click.option("--with", "present", type=click.Path(path_type=Path), help="A verb list to join the new verbs with.")
-@click.option("-o", "--output", type=click.Path(path_type=Path), required=True, help="The CSV file to write.")
+@click.option("--with", "present", type=click.Path(path_type=Path), help="Verb list to join with the new verbs.")
+@click.option("-o", "--output", type=click.Path(path_type=Path), required=True, help="CSV file to write.")
 def verbs(bases: Path, present: Path | None, output: Path) -> None:
-    """Build a list of verbs for EW and MW from base forms, any number a line: conjugated, sorted, without duplicates.
+    """Build a verb list for EW and MW from the base forms in the file BASES, any number per line.
 
-    The file has the columns idx, sing, plur and freq of refining-tse, with numbers in idx: its own list has none there.
+    The verbs are conjugated and sorted; duplicates are removed. The CSV file has refining-tse's columns idx, sing, plur
+    and freq. The column idx is numbered, which it is not in refining-tse's own list.
     """
-    words = [word for line in open_text(bases, "verbs").read() for word in line.split()]
+    words: list[str] = []
+    for line in open_text(bases, "verbs").read():
+        words += line.split()
     known = [] if present is None else list(read_verbs(present).lemmas)
     text = build_verb_list(words, known)
     with atomic_write(output) as stream:

@@ -387,7 +387,7 @@ class RefiningTse(Syntax):
         """Verb form → rank from the top, probability, and probability of all that is no more probable."""
         found = {}
         for form in self._verbs.forms:
-            candidate = answer[self._place[form]]
+            candidate = answer[self._candidate_index[form]]
             if candidate.logprob is not None and candidate.rank is not None and candidate.mass_below is not None:
                 p = math.exp(candidate.logprob)
                 # Seven digits are what the model's float32 holds, and half the room.

@@ -1,4 +1,4 @@
-"""Accuracies with their intervals, those of several models in a row of the figure, beside what people reach."""
+"""A chart of accuracies with their intervals: a row per group with all models in it, next to the accuracy of people."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _LANE = 13.0
 
 @dataclass(frozen=True, slots=True)
 class Accuracy:
-    """A value with its interval; ``title`` is shown on pointing at it."""
+    """A value with its interval; ``title`` is its tooltip."""
 
     title: str
     value: float
@@ -37,7 +37,7 @@ class Accuracy:
 
 @dataclass(frozen=True, slots=True)
 class AccuracyRow:
-    """A label, a value for each series (None where there is none), and the reference that they are measured by."""
+    """A label, a value for each series (None if it has none), and the reference that the values are compared with."""
 
     label: str
     values: Sequence[Accuracy | None]
@@ -47,7 +47,7 @@ class AccuracyRow:
 def accuracy_chart(
     rows: Sequence[AccuracyRow], series: Sequence[str], reference: str, x_title: str, description: str
 ) -> Chart:
-    """A lane for each series in each row, over the range 0 to 1 with chance at a half."""
+    """Draw a lane for each series in each row, over the range 0 to 1, with chance at a half."""
     if len(series) > MOST_SERIES:
         raise ValueError(f"{len(series)} series in one figure; readers can tell {MOST_SERIES} apart")
     axis = CategoryAxis([Category(row.label, lanes=max(len(series), 1)) for row in rows], lane=_LANE)
@@ -80,5 +80,5 @@ def _series_key(name: str, series: int) -> LegendEntry:
 
 
 def _fill(series: int) -> str:
-    """Series are told apart by colour, and every second one by a hollow dot."""
+    """Every second series has hollow dots, so that series can be distinguished without colour."""
     return "hollow" if series % 2 else "full"

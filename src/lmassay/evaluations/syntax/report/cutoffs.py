@@ -25,12 +25,12 @@ from lmassay.reporting.chart import (
 
 Side = Literal["top", "bottom"]
 _DENSE = 60
-"""Points of a curve above which marks are drawn small, for they would hide the line."""
+"""With more points than this, marks are drawn small, because they would hide the line."""
 
 
 @dataclass(frozen=True, slots=True)
 class CutoffPoint:
-    """A value at a cut-off; ``title`` is shown on pointing at it. A ``faint`` one rests on few contexts."""
+    """A value at a cut-off; ``title`` is its tooltip, and ``faint`` says that it is based on few contexts."""
 
     side: Side
     cutoff: float
@@ -59,7 +59,7 @@ class CurveStyle:
 
 @dataclass(frozen=True, slots=True)
 class CutoffCurve:
-    """One line of the figure, or rather two: at top and at bottom cut-offs."""
+    """A curve of the figure; it has two lines, one over top and one over bottom cut-offs."""
 
     name: str
     points: Sequence[CutoffPoint]
@@ -67,7 +67,7 @@ class CutoffCurve:
 
 
 def series_style(number: int) -> CurveStyle:
-    """The n-th curve of a figure: marks are filled and hollow, diagonal and upright in turn."""
+    """Return the style of the n-th curve: marks alternate between filled and hollow, diagonal and upright crosses."""
     is_odd = number % 2 == 1
     return CurveStyle(f"s{number}", bottom="plus" if is_odd else "cross", hollow_top=is_odd)
 
@@ -75,7 +75,7 @@ def series_style(number: int) -> CurveStyle:
 def cutoff_panel(
     curves: Sequence[CutoffCurve], y: Axis, top: LinearAxis, bottom: LogAxis, *, title: str = "", height: float = 210.0
 ) -> Panel:
-    """The curves between their two axes."""
+    """Draw the curves between their two axes."""
     return Panel(
         y=y,
         x=bottom,
@@ -88,7 +88,7 @@ def cutoff_panel(
 
 
 def bottom_axis(title: str, curves: Iterable[CutoffCurve]) -> LogAxis:
-    """An axis from the decade of the lowest cut-off to 1, the whole distribution."""
+    """Return an axis from the decade of the lowest cut-off to 1, the whole distribution."""
     cutoffs = [1.0]
     for curve in curves:
         cutoffs += [point.cutoff for point in curve.points if point.side == "bottom"]
@@ -96,7 +96,7 @@ def bottom_axis(title: str, curves: Iterable[CutoffCurve]) -> LogAxis:
 
 
 def curve_key(curve: CutoffCurve) -> LegendEntry:
-    """The curve in the legend: a piece of its solid and of its dashed line."""
+    """Return the legend entry of a curve: a piece of its solid and of its dashed line."""
     style = curve.style
     marks: list[Mark] = [
         Interval(0.0, 0.42, 0.5, style="curve"),

@@ -1,7 +1,7 @@
-"""Constructions by metric, or by model where there are several, as a heat map.
+"""Heat maps of constructions by metric or, with several models, by model.
 
-The value is written in every cell. Blue is above a half, which guessing reaches, orange below it, the stronger the
-further. Readers who see no colour have the numbers.
+The value is written in every cell, so the map can be read without colour. Blue is above a half, which guessing reaches,
+and orange below it; the further from a half, the stronger.
 """
 
 from __future__ import annotations
@@ -33,26 +33,42 @@ _CELL_WIDTH, _CELL_HEIGHT = 48.0, 26.0
 _SHADES_IN_LEGEND = 21
 
 
+@dataclass(frozen=True, slots=True)
+class _ColumnSource:
+    """The title of a column, and the system and metric whose values it shows."""
+
+    title: str
+    system: System
+    metric: str
+
+
 def blocks(names: Sequence[str], members: Sequence[System]) -> list[Block]:
-    """One system: a column a metric. Several: a figure a metric, a column a system. One number needs no map."""
-    shown = [(m, title) for m, title in _METRICS if any(_of(s, m, c) for s in members for c in names)]
-    if len(names) < 2 or not shown:
+    """Return a map with a column per metric for one system, or a map per metric with a column per system.
+
+    A single construction needs no map.
+    """
+    metrics = []
+    for metric, title in _METRICS:
+        if any(system.result(metric, construction) for system in members for construction in names):
+            metrics.append((metric, title))
+    if len(names) < 2 or not metrics:
         return []
     if len(members) == 1:
         (system,) = members
-        columns = [(title, system, metric) for metric, title in shown]
+        columns = [_ColumnSource(title, system, metric) for metric, title in metrics]
         return [Figures([_figure(names, columns, f"{system.title}: constructions by metric")], "middle")]
     figures = []
-    for metric, title in shown:
-        for panel in (members[at : at + MOST_COLUMNS] for at in range(0, len(members), MOST_COLUMNS)):
-            columns = [(system.title, system, metric) for system in panel]
+    for metric, title in metrics:
+        for start in range(0, len(members), MOST_COLUMNS):
+            panel = members[start : start + MOST_COLUMNS]
+            columns = [_ColumnSource(system.title, system, metric) for system in panel]
             figures.append(_figure(names, columns, f"{title}: constructions by model"))
     return [Figures(figures, "middle")]
 
 
 @dataclass(frozen=True, slots=True)
 class HeatValue:
-    """A value from 0 to 1, None where there is none; ``title`` is shown on pointing at it."""
+    """A value from 0 to 1, or None if there is none; ``title`` is its tooltip."""
 
     value: float | None
     title: str = ""
@@ -61,7 +77,7 @@ class HeatValue:
 
 @dataclass(frozen=True, slots=True)
 class HeatRow:
-    """A row with a value for each column; one that is a ``summary`` stands apart from those above it."""
+    """A row with a value for each column; a summary row is set apart from those above it."""
 
     label: str
     values: Sequence[HeatValue | None]
@@ -69,7 +85,7 @@ class HeatRow:
 
 
 def heat_map(columns: Sequence[str], rows: Sequence[HeatRow], description: str) -> Chart:
-    """A cell for each row and column, and what the colours mean below."""
+    """Draw a cell for each row and column, with a legend of the colours below."""
     cells: list[Mark] = []
     for row_number, row in enumerate(rows):
         for column_number, value in enumerate(row.values):
@@ -83,30 +99,30 @@ def heat_map(columns: Sequence[str], rows: Sequence[HeatRow], description: str) 
     return Chart(description, [panel], legend=[_colour_key()])
 
 
-def _figure(names: Sequence[str], columns: Sequence[tuple[str, System, str]], what: str) -> Figure:
+def _figure(names: Sequence[str], columns: Sequence[_ColumnSource], title: str) -> Figure:
     rows = []
-    for name in names:
-        values = [_heat_value(f"{title}, {name}", _of(system, metric, name)) for title, system, metric in columns]
-        rows.append(HeatRow(name, values))
-    means = [_heat_value(f"{title}, {MEAN}", system.mean(metric)) for title, system, metric in columns]
+    for construction in names:
+        values = []
+        for column in columns:
+            result = column.system.result(column.metric, construction)
+            values.append(_heat_value(f"{column.title}, {construction}", result))
+        rows.append(HeatRow(construction, values))
+    means = [_heat_value(f"{column.title}, {MEAN}", column.system.mean(column.metric)) for column in columns]
     if any(mean is not None for mean in means):
         rows.append(HeatRow(MEAN, means, is_summary=True))
-    few = any(value is not None and value.rests_on_few for row in rows for value in row.values)
-    stars = f" A star: fewer than {FEW_CONTEXTS} contexts." if few else ""
-    drawing = heat_map([title for title, _, _ in columns], rows, what).svg()
-    return Figure(drawing, f"{what}. Blue above a half, which guessing reaches; orange below it.{stars}")
+    caption = f"{title}. Blue is above a half, which guessing reaches; orange is below it."
+    if any(value is not None and value.rests_on_few for row in rows for value in row.values):
+        caption += f" *: fewer than {FEW_CONTEXTS} contexts."
+    chart = heat_map([column.title for column in columns], rows, title)
+    return Figure(chart.svg(), caption)
 
 
-def _of(system: System, metric: str, construction: str) -> Result | None:
-    return system.result(metric, construction)
-
-
-def _heat_value(what: str, result: Result | None) -> HeatValue | None:
+def _heat_value(subject: str, result: Result | None) -> HeatValue | None:
     if result is None:
         return None
     if result.value is None:
-        return HeatValue(None, f"{what}: {value_text(result)}")
-    title = f"{what}: {number_text(result.value, 3)} {interval_text(result, 3)}, n {result.n:,}"
+        return HeatValue(None, f"{subject}: {value_text(result)}")
+    title = f"{subject}: {number_text(result.value, 3)} {interval_text(result, 3)}, n {result.n:,}"
     return HeatValue(result.value, title, rests_on_few=result.n < FEW_CONTEXTS)
 
 
@@ -120,12 +136,12 @@ def _cell(value: HeatValue | None, column: int, row: int) -> HeatmapCell:
 
 
 def _shade(value: float) -> float:
-    """From -1 at 0 over 0 at a half to 1 at 1."""
+    """Return -1 for 0, 0 for a half, 1 for 1, and in between proportionally."""
     return (value - _CHANCE) / _CHANCE
 
 
 def _colour_key() -> LegendEntry:
-    """A strip of all colours."""
+    """Return the legend: a strip of all colours."""
     marks: list[Mark] = []
     for number in range(_SHADES_IN_LEGEND):
         start, end = number / _SHADES_IN_LEGEND, (number + 1) / _SHADES_IN_LEGEND

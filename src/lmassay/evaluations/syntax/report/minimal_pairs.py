@@ -1,4 +1,4 @@
-"""The section of whole-sentence pairs: field, phenomenon, paradigm beside what people do, and confident mistakes."""
+"""The section of whole-sentence pairs: accuracy by field, phenomenon and paradigm next to people's, and mistakes."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean
-from typing import Any
+from typing import Any, Literal
 
-from lmassay.evaluations.syntax.blimp import Paradigm, paradigms
+from lmassay.evaluations.syntax.blimp import paradigms
 from lmassay.evaluations.syntax.report.accuracy_chart import Accuracy, AccuracyRow, accuracy_chart
 from lmassay.reporting.blocks import (
     Block,
@@ -34,211 +34,256 @@ from lmassay.reporting.example_texts import Exchanges, NamedValues
 from lmassay.reporting.headline import counted
 from lmassay.reporting.numbers import interval_text, number_text
 from lmassay.reporting.run_labels import short_run_titles
-from lmassay.reporting.sections import results_section as results_as_they_are
+from lmassay.reporting.sections import results_section
 from lmassay.storage.store import Store
-from lmassay.types import Result, Row, RunRecord
+from lmassay.types import OVERALL, Result, Row, RunRecord
 
 MOST_EXAMPLES = 8
 MOST_RUNS = 12
-"""More than these have their numbers in the tables, but no examples."""
+"""Only the first so many runs have examples; the tables have all of them."""
 
 _DIGITS = 3
 _METRICS = (("accuracy", "accuracy"), ("accuracy_token", "by token mean"), ("accuracy_char", "by character mean"))
 _COUNTS = ("pairs", "errors", "unscored")
-_WHAT_IT_IS = "accuracy: share of the pairs whose grammatical sentence is the more probable one."
-_BLIMP = "human, GPT-2: published accuracies on BLiMP, means over the same paradigms."
+_ACCURACY_CAPTION = "accuracy: share of the pairs whose grammatical sentence is more probable."
+_BLIMP_CAPTION = "human, GPT-2: published accuracies on BLiMP (Warstadt et al. 2020), means over the same paradigms."
+
+GroupKind = Literal["", "field", "phenomenon", "paradigm"]
 
 
 @dataclass(frozen=True, slots=True)
 class MinimalPairsRun:
-    """A run with its results by metric and group; ``places`` tells field and phenomenon of every paradigm."""
+    """A run with its results by metric and group; ``locations`` has the field and phenomenon of every paradigm."""
 
     record: RunRecord
     title: str
     results: Mapping[tuple[str, str], Result]
-    places: Mapping[str, tuple[str, str]]
+    locations: Mapping[str, tuple[str, str]]
     worst: Sequence[Row]
 
-    def result(self, metric: str, kind: str = "", label: str = "") -> Result | None:
-        """Of a group or of all; what all pairs have in common is not reported by itself."""
-        if not kind or (metric, f"{kind}={label}") in self.results:
-            return self.results.get((metric, f"{kind}={label}" if kind else "overall"))
-        labels = {_of(kind, paradigm, place) for paradigm, place in self.places.items()}
-        return self.results.get((metric, "overall")) if labels == {label} else None
+    def result(self, metric: str, kind: GroupKind = "", label: str = "") -> Result | None:
+        """Return the result of a group, or of all pairs if no kind is given."""
+        overall = self.results.get((metric, OVERALL))
+        if not kind:
+            return overall
+        result = self.results.get((metric, f"{kind}={label}"))
+        if result is not None:
+            return result
+        # A group that contains all pairs has no result of its own; it is the overall result.
+        labels = set()
+        for paradigm, (field, phenomenon) in self.locations.items():
+            labels.add({"field": field, "phenomenon": phenomenon, "paradigm": paradigm}[kind])
+        return overall if labels == {label} else None
 
 
 @dataclass(frozen=True, slots=True)
 class ParadigmGroup:
-    """A row of the table: what it is called, and the paradigms in it."""
+    """A row of the table: all pairs, a field, a phenomenon or a paradigm, with the paradigms in it."""
 
-    kind: str
+    kind: GroupKind
     label: str
-    members: Sequence[str]
+    paradigms: Sequence[str]
 
     @property
     def title(self) -> str:
-        """As people would write it; a paradigm's own name is also that of its file."""
+        """The label with spaces; a paradigm keeps its name, which is also that of its file."""
         return self.label if self.kind == "paradigm" else self.label.replace("_", " ")
 
 
 def section(store: Store, records: Sequence[RunRecord]) -> Section:
+    """Return the section of the report for runs of the task ``minimal_pairs``."""
     runs = [_read(store, record, title) for record, title in zip(records, short_run_titles(records), strict=True)]
-    shown = [run for run in runs if run.result("accuracy") is not None]
-    examples = [block for run in runs[:MOST_RUNS] if (block := _examples(run))]
-    if not shown:
-        return Section(results_as_they_are(store, records).blocks, examples)
+    examples = []
+    for run in runs[:MOST_RUNS]:
+        if run.worst:
+            examples.append(_examples(run))
+    with_results = [run for run in runs if run.result("accuracy") is not None]
+    if not with_results:
+        return Section(results_section(store, records).blocks, examples)
     blocks: list[Block] = []
-    grouped = overlapping(shown, lambda run: list(run.places))
-    for names, members in grouped:
-        blocks += [Heading(in_short(names))] if len(grouped) > 1 else []
-        places = {paradigm: place for run in reversed(members) for paradigm, place in run.places.items()}
-        tree = _tree({paradigm: places[paradigm] for paradigm in names})
+    # Runs are compared in one table only if they share paradigms.
+    groups = overlapping(with_results, lambda run: list(run.locations))
+    for names, members in groups:
+        if len(groups) > 1:
+            blocks.append(Heading(in_short(names)))
+        locations: dict[str, tuple[str, str]] = {}
+        # If runs disagree about where a paradigm belongs, the first run decides.
+        for run in reversed(members):
+            locations |= run.locations
+        tree = _tree({paradigm: locations[paradigm] for paradigm in names})
         blocks += _tables(tree, members)
-        blocks += [_figures(tree, members)]
+        blocks.append(_figures(tree, members))
     return Section(blocks, examples)
 
 
 def _read(store: Store, record: RunRecord, title: str) -> MinimalPairsRun:
-    """Read the rows once; keep where the paradigms belong, and each one's most confident mistake."""
-    seen: dict[str, Counter[tuple[str, str]]] = {}
+    """Read the rows once; keep where each paradigm belongs, and its most confident mistake."""
+    location_counts: dict[str, Counter[tuple[str, str]]] = {}
     worst: dict[str, Row] = {}
     for row in store.rows(record.id):
         groups = row.example.groups
         paradigm = groups.get("paradigm", "")
-        seen.setdefault(paradigm, Counter())[groups.get("field", ""), groups.get("phenomenon", "")] += 1
-        if _margin(row) < min(0.0, _margin(worst[paradigm]) if paradigm in worst else 0.0):
+        location = groups.get("field", ""), groups.get("phenomenon", "")
+        location_counts.setdefault(paradigm, Counter())[location] += 1
+        worst_margin = _margin(worst[paradigm]) if paradigm in worst else 0.0
+        if _margin(row) < min(0.0, worst_margin):
             worst[paradigm] = row
-    results = {(r.metric, r.group): r for r in record.results}
-    places = {paradigm: found.most_common(1)[0][0] for paradigm, found in seen.items()}
-    return MinimalPairsRun(record, title, results, places, sorted(worst.values(), key=_margin)[:MOST_EXAMPLES])
+    locations = {paradigm: counts.most_common(1)[0][0] for paradigm, counts in location_counts.items()}
+    return MinimalPairsRun(
+        record,
+        title,
+        results={(result.metric, result.group): result for result in record.results},
+        locations=locations,
+        worst=sorted(worst.values(), key=_margin)[:MOST_EXAMPLES],
+    )
 
 
 def _margin(row: Row) -> float:
     return row.score.values.get("margin", 0.0)
 
 
-def _of(kind: str, paradigm: str, place: tuple[str, str]) -> str:
-    return {"field": place[0], "phenomenon": place[1], "paradigm": paradigm}[kind]
+def _tree(locations: Mapping[str, tuple[str, str]]) -> list[ParadigmGroup]:
+    """Return fields, phenomena and paradigms, each before its members.
 
-
-def _tree(places: Mapping[str, tuple[str, str]]) -> list[ParadigmGroup]:
-    """Fields, phenomena, paradigms, each before what is in it; a phenomenon of two fields stands in the larger one."""
-    of_phenomenon: dict[str, Counter[str]] = {}
-    for field, phenomenon in places.values():
-        of_phenomenon.setdefault(phenomenon, Counter())[field] += 1
-    homes = {phenomenon: fields.most_common(1)[0][0] for phenomenon, fields in of_phenomenon.items()}
+    A phenomenon that occurs in two fields is listed in the one where it has more paradigms.
+    """
+    fields_of_phenomenon: dict[str, Counter[str]] = {}
+    for field, phenomenon in locations.values():
+        fields_of_phenomenon.setdefault(phenomenon, Counter())[field] += 1
+    phenomena_of_field: dict[str, list[str]] = {}
+    for phenomenon, fields in sorted(fields_of_phenomenon.items()):
+        main_field = fields.most_common(1)[0][0]
+        phenomena_of_field.setdefault(main_field, []).append(phenomenon)
     groups: list[ParadigmGroup] = []
-    for field in sorted(set(homes.values())):
-        inside = [paradigm for paradigm, (own, _) in places.items() if own == field]
-        groups += [ParadigmGroup("field", field, inside)] if field else []
-        for phenomenon in sorted(p for p, home in homes.items() if home == field):
-            members = [paradigm for paradigm, (_, own) in places.items() if own == phenomenon]
-            groups += [ParadigmGroup("phenomenon", phenomenon, members)] if phenomenon else []
-            groups += [ParadigmGroup("paradigm", paradigm, [paradigm]) for paradigm in members]
+    for field, phenomena in sorted(phenomena_of_field.items()):
+        if field:
+            in_field = [paradigm for paradigm, location in locations.items() if location[0] == field]
+            groups.append(ParadigmGroup("field", field, in_field))
+        for phenomenon in phenomena:
+            in_phenomenon = [paradigm for paradigm, location in locations.items() if location[1] == phenomenon]
+            if phenomenon:
+                groups.append(ParadigmGroup("phenomenon", phenomenon, in_phenomenon))
+            groups += [ParadigmGroup("paradigm", paradigm, [paradigm]) for paradigm in in_phenomenon]
     return groups
 
 
 # --- tables -----------------------------------------------------------------------------------------------------------
 
-
-def _tables(tree: Sequence[ParadigmGroup], members: Sequence[MinimalPairsRun]) -> list[Block]:
-    everything = ParadigmGroup("", "overall", [group.label for group in tree if group.kind == "paradigm"])
-    known = _published(everything) is not None or any(_published(group) for group in tree)
-    caption = f"{_WHAT_IT_IS} {_BLIMP}" if known else _WHAT_IT_IS
-    beside = [Cell("human"), Cell("GPT-2")] if known else []
-    whole = [*(Cell(title) for _, title in _METRICS), *beside, *(Cell(title) for title in _COUNTS)]
-
-    def table(runs: Sequence[MinimalPairsRun], head: Sequence[Cell]) -> Table:
-        cells = _one_run if len(runs) == 1 else _side_by_side
-        lines = [TableRow([name(g.title), *cells(g, runs, known)], _KINDS[g.kind]) for g in [everything, *tree]]
-        return Table(caption, [[Cell("", kind="text"), *head]], _bodies(lines), dense=len(runs) > 3)
-
-    if len(members) == 1:
-        return [table(members, whole)]
-    return [
-        table(members, [*(Cell(run.title) for run in members), *beside, Cell("pairs")]),
-        *(
-            Folded(f"{run.title}: token and character means, errors, unscored", [table([run], whole)])
-            for run in members
-        ),
-    ]
+_ROW_KINDS: Mapping[GroupKind, Literal["plain", "total", "head", "part"]] = {
+    "": "total",
+    "field": "head",
+    "phenomenon": "plain",
+    "paradigm": "part",
+}
 
 
-_KINDS: Mapping[str, Any] = {"": "total", "field": "head", "phenomenon": "plain", "paradigm": "part"}
+def _tables(tree: Sequence[ParadigmGroup], runs: Sequence[MinimalPairsRun]) -> list[Block]:
+    """Return one table with all numbers for one run; for several, accuracies side by side and the rest folded."""
+    overall = ParadigmGroup("", "overall", [group.label for group in tree if group.kind == "paradigm"])
+    groups = [overall, *tree]
+    is_blimp = any(_published(group) is not None for group in groups)
+    caption = f"{_ACCURACY_CAPTION} {_BLIMP_CAPTION}" if is_blimp else _ACCURACY_CAPTION
+    published_headers = [Cell("human"), Cell("GPT-2")] if is_blimp else []
+
+    def single_table(run: MinimalPairsRun) -> Table:
+        metric_headers = [Cell(title) for _, title in _METRICS]
+        count_headers = [Cell(title) for title in _COUNTS]
+        header = [Cell("", kind="text"), *metric_headers, *published_headers, *count_headers]
+        rows = [_table_row(group, _single_run_cells(group, run, is_blimp)) for group in groups]
+        return Table(caption, [header], _bodies(rows))
+
+    if len(runs) == 1:
+        return [single_table(runs[0])]
+    header = [Cell("", kind="text"), *(Cell(run.title) for run in runs), *published_headers, Cell("pairs")]
+    rows = [_table_row(group, _side_by_side_cells(group, runs, is_blimp)) for group in groups]
+    blocks: list[Block] = [Table(caption, [header], _bodies(rows), dense=len(runs) > 3)]
+    for run in runs:
+        blocks.append(Folded(f"{run.title}: token and character means, errors, unscored", [single_table(run)]))
+    return blocks
 
 
-def _bodies(lines: Sequence[TableRow]) -> list[Body]:
-    """Paradigms fold under their phenomenon; without one they stand for themselves."""
+def _table_row(group: ParadigmGroup, cells: Sequence[Cell]) -> TableRow:
+    return TableRow([name(group.title), *cells], _ROW_KINDS[group.kind])
+
+
+def _bodies(rows: Sequence[TableRow]) -> list[Body]:
+    """Fold paradigms under their phenomenon; a paradigm without one is a body by itself."""
     bodies: list[list[TableRow]] = []
-    for line in lines:
-        if line.kind == "part" and bodies and bodies[-1][0].kind == "plain":
-            bodies[-1].append(line)
+    for row in rows:
+        if row.kind == "part" and bodies and bodies[-1][0].kind == "plain":
+            bodies[-1].append(row)
         else:
-            bodies.append([line])
-    return [Body(found, folds=len(found) > 1) for found in bodies]
+            bodies.append([row])
+    return [Body(members, folds=len(members) > 1) for members in bodies]
 
 
-def _one_run(group: ParadigmGroup, runs: Sequence[MinimalPairsRun], known: bool) -> list[Cell]:
-    (run,) = runs
-    first = run.result("accuracy", group.kind, group.label)
-    counts = [None, None, None] if first is None else [first.n, first.n_error, first.n_unscored]
-    scores = [measured(run.result(metric, group.kind, group.label), _DIGITS) for metric, _ in _METRICS]
-    return [*scores, *(_beside(group) if known else []), *map(count, counts)]
+def _single_run_cells(group: ParadigmGroup, run: MinimalPairsRun, is_blimp: bool) -> list[Cell]:
+    cells = [measured(run.result(metric, group.kind, group.label), _DIGITS) for metric, _ in _METRICS]
+    if is_blimp:
+        cells += _published_cells(group)
+    accuracy = run.result("accuracy", group.kind, group.label)
+    if accuracy is None:
+        return [*cells, count(None), count(None), count(None)]
+    return [*cells, count(accuracy.n), count(accuracy.n_error), count(accuracy.n_unscored)]
 
 
-def _side_by_side(group: ParadigmGroup, runs: Sequence[MinimalPairsRun], known: bool) -> list[Cell]:
+def _side_by_side_cells(group: ParadigmGroup, runs: Sequence[MinimalPairsRun], is_blimp: bool) -> list[Cell]:
     cells: list[Cell] = []
-    numbers: list[int] = []
+    pair_counts: list[int] = []
     for run in runs:
         result = run.result("accuracy", group.kind, group.label)
         cells.append(measured(result, _DIGITS))
         if result is not None:
-            numbers.append(result.n)
-    if known:
-        cells += _beside(group)
-    if not numbers:
+            pair_counts.append(result.n)
+    if is_blimp:
+        cells += _published_cells(group)
+    if not pair_counts:
         cells.append(Cell(""))
-    elif min(numbers) == max(numbers):
-        cells.append(count(numbers[0]))
+    elif min(pair_counts) == max(pair_counts):
+        cells.append(count(pair_counts[0]))
     else:
-        cells.append(Cell(f"{min(numbers):,}–{max(numbers):,}"))
+        cells.append(Cell(f"{min(pair_counts):,}–{max(pair_counts):,}"))
     return cells
 
 
-def _human(group: ParadigmGroup) -> float | None:
-    facts = _published(group)
-    return None if facts is None else facts[0]
-
-
-def _beside(group: ParadigmGroup) -> list[Cell]:
-    facts = _published(group)
-    return [Cell("")] * 2 if facts is None else [Cell(number_text(fact, _DIGITS)) for fact in facts]
+def _published_cells(group: ParadigmGroup) -> list[Cell]:
+    published = _published(group)
+    if published is None:
+        return [Cell(""), Cell("")]
+    return [Cell(number_text(accuracy, _DIGITS)) for accuracy in published]
 
 
 def _published(group: ParadigmGroup) -> tuple[float, float] | None:
-    """What people and GPT-2 reach on the paradigms of a group, if all of them are BLiMP's."""
+    """Return the published accuracies of people and of GPT-2 on a group, if all of its paradigms are BLiMP's."""
     known = paradigms()
-    found: list[Paradigm] = [known[member] for member in group.members if member in known]
-    if not found or len(found) < len(group.members):
+    if not group.paradigms or any(paradigm not in known for paradigm in group.paradigms):
         return None
-    return fmean(p.human for p in found), fmean(p.gpt2 for p in found)
+    members = [known[paradigm] for paradigm in group.paradigms]
+    return fmean(paradigm.human for paradigm in members), fmean(paradigm.gpt2 for paradigm in members)
 
 
 # --- figure and examples ----------------------------------------------------------------------------------------------
 
 
-def _figures(tree: Sequence[ParadigmGroup], members: Sequence[MinimalPairsRun]) -> Figures:
+def _figures(tree: Sequence[ParadigmGroup], runs: Sequence[MinimalPairsRun]) -> Figures:
+    """Return accuracies by phenomenon (or by paradigm without phenomena), as many runs in a figure as can be read."""
     kind = "phenomenon" if any(group.kind == "phenomenon" for group in tree) else "paradigm"
     groups = [group for group in tree if group.kind == kind]
     figures = []
-    for start in range(0, len(members), MOST_SERIES):
-        panel = members[start : start + MOST_SERIES]
-        rows = [AccuracyRow(g.title, [_accuracy(run, g) for run in panel], _human(g)) for g in groups]
+    for start in range(0, len(runs), MOST_SERIES):
+        panel = runs[start : start + MOST_SERIES]
+        rows = []
+        for group in groups:
+            published = _published(group)
+            human = None if published is None else published[0]
+            rows.append(AccuracyRow(group.title, [_accuracy(run, group) for run in panel], human))
         names = [run.title for run in panel]
-        whose = ", ".join(names)
-        chart = accuracy_chart(rows, names, "people", "accuracy", f"Accuracy by {kind}: {whose}")
-        upright = " The upright mark is what people reach." if any(row.reference is not None for row in rows) else ""
-        figures.append(Figure(chart.svg(), f"Accuracy of {whose} by {kind}, with its interval (the line).{upright}"))
+        listed_names = ", ".join(names)
+        chart = accuracy_chart(rows, names, "people", "accuracy", f"Accuracy by {kind}: {listed_names}")
+        caption = f"Accuracy of {listed_names} by {kind}; lines are intervals."
+        if any(row.reference is not None for row in rows):
+            caption += " The upright mark is the accuracy of people."
+        figures.append(Figure(chart.svg(), caption))
     return Figures(figures, "middle")
 
 
@@ -250,39 +295,44 @@ def _accuracy(run: MinimalPairsRun, group: ParadigmGroup) -> Accuracy | None:
     return Accuracy(title, result.value, result.low, result.high)
 
 
-def _examples(run: MinimalPairsRun) -> Examples | None:
-    if not run.worst:
-        return None
-    what = f"Where {run.record.label} on {run.record.model} errs most confidently ({counted(len(run.worst), 'pair')})"
-    return Examples(what, [_shown(row) for row in run.worst])
+def _examples(run: MinimalPairsRun) -> Examples:
+    pairs = counted(len(run.worst), "pair")
+    summary = f"Most confident mistakes of {run.record.label} on {run.record.model} ({pairs})"
+    return Examples(summary, [_displayed_example(row) for row in run.worst])
 
 
-def _shown(row: Row) -> DisplayedExample:
+def _displayed_example(row: Row) -> DisplayedExample:
     inputs, details = row.example.inputs, row.score.details
-    good, bad = (number_text(details.get(f"logprob_{side}"), 2) for side in ("good", "bad"))
+    good, bad = number_text(details.get("logprob_good"), 2), number_text(details.get("logprob_bad"), 2)
     scores = f"log-probability {good} against {bad}, margin {_margin(row):.2f}"
-    texts = [("right", inputs.get("good")), ("preferred", inputs.get("bad"))]
-    compared = [f"{context} [{word.strip()}]" for context, word in inputs.get("asked", []) if context]
-    texts += [("compared", " / ".join(compared))] if compared else []
-    texts += [("paradigm", row.example.groups.get("paradigm"))]
-    return DisplayedExample(row.example.id, scores, [(what, str(text)) for what, text in texts if text])
+    named_texts = [
+        ("right", inputs.get("good")),
+        ("preferred", inputs.get("bad")),
+        ("compared", " / ".join(_compared_words(row))),
+        ("paradigm", row.example.groups.get("paradigm")),
+    ]
+    return DisplayedExample(row.example.id, scores, [(title, str(text)) for title, text in named_texts if text])
+
+
+def _compared_words(row: Row) -> list[str]:
+    """Return the words that were compared, with their contexts; whole sentences have no context."""
+    return [f"{context} [{word.strip()}]" for context, word in row.example.inputs.get("asked", ()) if context]
 
 
 # --- an example in the browser ----------------------------------------------------------------------------------------
 
 
 def sentence_texts(row: Row, _: Exchanges) -> NamedValues:
-    """The two sentences of a pair with their log-probabilities."""
+    """Return the two sentences of a pair with their log-probabilities."""
     inputs, details = row.example.inputs, row.score.details
-    compared = [f"{context} [{word.strip()}]" for context, word in inputs.get("asked", ()) if context]
-    judged = [
-        f"{side} {details[f'logprob_{side}']:.3f} over {details.get(f'tokens_{side}', '?')} tokens"
-        for side in ("good", "bad")
-        if f"logprob_{side}" in details
-    ]
+    logprobs = []
+    for side in ("good", "bad"):
+        if f"logprob_{side}" in details:
+            tokens: Any = details.get(f"tokens_{side}", "?")
+            logprobs.append(f"{side} {details[f'logprob_{side}']:.3f} over {tokens} tokens")
     return [
         ("good", inputs.get("good")),
         ("bad", inputs.get("bad")),
-        ("compared", "\n".join(compared)),
-        ("log-probability", "\n".join(judged)),
+        ("compared", "\n".join(_compared_words(row))),
+        ("log-probability", "\n".join(logprobs)),
     ]

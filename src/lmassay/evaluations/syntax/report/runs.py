@@ -1,4 +1,4 @@
-"""Runs of the syntax evaluation as the page needs them: results by construction, and what its rows tell besides."""
+"""Runs of the syntax task as the report needs them: results by construction, and facts that only the rows have."""
 
 from __future__ import annotations
 
@@ -15,75 +15,92 @@ from lmassay.storage.store import Store
 from lmassay.types import Result, Row, RunRecord
 
 MOST_EXAMPLES = 8
-_CANDIDATES = 200
 MEAN = MEAN_OF_CONSTRUCTIONS
-_CUTOFF = re.compile(r"ew@(top|bottom)(\d+(?:\.\d+)?(?:e-\d+)?)")
 Side = Literal["top", "bottom"]
+# So many of the worst contexts are looked at to find some with different nouns.
+_CANDIDATES = 200
+_CUTOFF_METRIC = re.compile(r"ew@(top|bottom)(\d+(?:\.\d+)?(?:e-\d+)?)")
 
 
 @dataclass(slots=True)
 class Basis:
-    """What a construction's numbers rest on: how many nouns, how many contexts without one, how many lemmas."""
+    """What a construction's numbers are based on: nouns, contexts without a known noun, and numbers of lemmas."""
 
     nouns: set[str] = field(default_factory=set)
-    alone: int = 0
+    without_noun: int = 0
     lemmas: set[int] = field(default_factory=set)
 
     def add(self, row: Row) -> None:
+        """Count a scored row."""
         noun, inputs = row.example.groups.get("noun", ""), row.example.inputs
-        # A context whose noun is not known is its own cluster.
+        # A context whose noun is not known is its own cluster, named by its text.
         if noun in ("", f"{inputs.get('left')}_{inputs.get('right')}"):
-            self.alone += 1
+            self.without_noun += 1
         else:
             self.nouns.add(noun)
-        if isinstance(lemmas := row.score.details.get("lemmas"), int):
+        lemmas = row.score.details.get("lemmas")
+        if isinstance(lemmas, int):
             self.lemmas.add(lemmas)
 
 
 @dataclass(frozen=True, slots=True)
 class SyntaxRun:
-    """A run with its results by metric and group, its constructions in order, and the contexts it fails most on."""
+    """A run with its results by metric and group, its constructions in order, and its worst contexts."""
 
     record: RunRecord
     results: Mapping[tuple[str, str], Result]
     bases: Mapping[str, Basis]
+    """Construction → what its numbers are based on."""
     worst: Sequence[Row]
 
     def result(self, metric: str, construction: str | None = None, number: str = "") -> Result | None:
-        """Of a construction or, without one, of all; results of a run with one construction do not name it."""
-        parts = [f"construction={construction}"] if construction is not None and len(self.bases) > 1 else []
-        parts += [f"number={number}"] if number else []
+        """Return the result of a construction, or of all constructions if none is given."""
+        parts = []
+        # Results of a run with only one construction do not name it.
+        if construction is not None and len(self.bases) > 1:
+            parts.append(f"construction={construction}")
+        if number:
+            parts.append(f"number={number}")
         return self.results.get((metric, ",".join(parts) or "overall"))
 
     @property
     def cutoffs(self) -> list[tuple[Side, float]]:
-        found: dict[tuple[Side, float], None] = {}
+        """The cut-offs that the run has results for."""
+        cutoffs: dict[tuple[Side, float], None] = {}
         for metric, _ in self.results:
-            if match := _CUTOFF.fullmatch(metric):
-                found["top" if match[1] == "top" else "bottom", float(match[2])] = None
-        return list(found)
+            match = _CUTOFF_METRIC.fullmatch(metric)
+            if match:
+                side: Side = "top" if match[1] == "top" else "bottom"
+                cutoffs[side, float(match[2])] = None
+        return list(cutoffs)
 
 
 @dataclass(slots=True)
 class System:
-    """A column of the table: one run, or runs of one model on a construction each."""
+    """A column of the table: one run, or several runs of one model on one construction each."""
 
     runs: list[SyntaxRun]
     title: str = ""
 
     @property
     def constructions(self) -> list[str]:
+        """The constructions of all runs."""
         return [name for run in self.runs for name in run.bases]
 
     def run_on(self, construction: str) -> SyntaxRun | None:
-        return next((run for run in self.runs if construction in run.bases), None)
+        """Return the run that has this construction."""
+        for run in self.runs:
+            if construction in run.bases:
+                return run
+        return None
 
     def result(self, metric: str, construction: str | None = None, number: str = "") -> Result | None:
-        run = self.run_on(construction) if construction is not None else self._only_run()
+        """Return the result of a construction, or of all constructions if they are in one run."""
+        run = self._only_run() if construction is None else self.run_on(construction)
         return None if run is None else run.result(metric, construction, number)
 
     def mean(self, metric: str) -> Result | None:
-        """The mean over constructions, each counting alike."""
+        """Return the mean over constructions with equal weights."""
         run = self._only_run()
         return None if run is None else run.results.get((metric, MEAN))
 
@@ -92,13 +109,15 @@ class System:
 
 
 def read(store: Store, record: RunRecord) -> SyntaxRun:
-    """Read the rows once and keep little of them, however many there are."""
+    """Read the rows of a run once; what is kept of them does not grow with their number."""
     bases: dict[str, Basis] = {}
-    results = {(r.metric, r.group): r for r in record.results}
-    return SyntaxRun(record, results, bases, _worst(_noted(store.rows(record.id), bases)))
+    results = {(result.metric, result.group): result for result in record.results}
+    worst = _worst_contexts(_scored_rows(store.rows(record.id), bases))
+    return SyntaxRun(record, results, bases, worst)
 
 
-def _noted(rows: Iterable[Row], bases: dict[str, Basis]) -> Iterator[Row]:
+def _scored_rows(rows: Iterable[Row], bases: dict[str, Basis]) -> Iterator[Row]:
+    """Yield the scored rows, and count them in ``bases``."""
     for row in rows:
         basis = bases.setdefault(row.example.groups.get("construction", ""), Basis())
         if row.state == "scored":
@@ -106,33 +125,41 @@ def _noted(rows: Iterable[Row], bases: dict[str, Basis]) -> Iterator[Row]:
             yield row
 
 
-def _worst(rows: Iterable[Row]) -> list[Row]:
-    """Where most probability goes to verbs that do not agree; one context a noun and construction."""
-    candidates = heapq.nlargest(_CANDIDATES, (row for row in rows if wrong_mass(row) > 0), key=wrong_mass)
-    first: dict[tuple[str, ...], Row] = {}
+def _worst_contexts(rows: Iterable[Row]) -> list[Row]:
+    """Return the contexts with most probability on verbs that do not agree, one per noun and construction."""
+    with_wrong_mass = (row for row in rows if wrong_mass(row) > 0)
+    candidates = heapq.nlargest(_CANDIDATES, with_wrong_mass, key=wrong_mass)
+    first_of_noun: dict[tuple[str, str], Row] = {}
     for row in candidates:
-        first.setdefault(tuple(row.example.groups.get(g, "") for g in ("construction", "noun")), row)
-    return list(first.values())[:MOST_EXAMPLES]
+        groups = row.example.groups
+        first_of_noun.setdefault((groups.get("construction", ""), groups.get("noun", "")), row)
+    return list(first_of_noun.values())[:MOST_EXAMPLES]
 
 
 def wrong_mass(row: Row) -> float:
-    """The probability of all verb forms that do not agree."""
+    """Return the probability of all verb forms that do not agree."""
     values = row.score.values
-    share = (1 - values["mw"]) * values["mass"] if {"mw", "mass"} <= set(values) else 0.0
-    return share if math.isfinite(share) else 0.0
+    if "mw" not in values or "mass" not in values:
+        return 0.0
+    mass = (1 - values["mw"]) * values["mass"]
+    return mass if math.isfinite(mass) else 0.0
 
 
 def systems(runs: Sequence[SyntaxRun]) -> list[System]:
-    """Runs as columns: those on one construction each share the column of their model where all else is the same."""
+    """Return the columns of the table.
+
+    Runs on one construction each share a column if model and settings are the same.
+    """
     columns: list[System] = []
     for run in runs:
-        fitting = (c for c in columns if len(run.bases) == 1 and _fits(run, c)) if run.bases else iter(())
-        column = next(fitting, None)
-        if column is None:
-            columns.append(System([run]))
+        for column in columns:
+            if len(run.bases) == 1 and _fits(run, column):
+                column.runs.append(run)
+                break
         else:
-            column.runs.append(run)
-    for column, title in zip(columns, short_run_titles([c.runs[0].record for c in columns]), strict=True):
+            columns.append(System([run]))
+    column_titles = short_run_titles([column.runs[0].record for column in columns])
+    for column, title in zip(columns, column_titles, strict=True):
         column.title = title
     return columns
 
@@ -148,5 +175,4 @@ def _fits(run: SyntaxRun, column: System) -> bool:
 
 
 def _settings(run: SyntaxRun) -> dict[str, Any]:
-    signature = run.record.depends_on
-    return {key: value for key, value in signature.items() if key != "data"}
+    return {key: value for key, value in run.record.depends_on.items() if key != "data"}

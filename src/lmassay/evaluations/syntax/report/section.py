@@ -1,4 +1,4 @@
-"""The syntax section: constructions by model in the layout of Newman et al. (2021), curves, failures."""
+"""The syntax section: constructions by model in the layout of Newman et al. (2021), curves, and failures."""
 
 from __future__ import annotations
 
@@ -27,47 +27,54 @@ from lmassay.reporting.blocks import (
 )
 from lmassay.reporting.example_texts import Exchanges, NamedValues
 from lmassay.reporting.numbers import few_label_notes, number_text
-from lmassay.reporting.sections import results_section as results_as_they_are
-from lmassay.reporting.sections import results_table
+from lmassay.reporting.sections import results_section, results_table
 from lmassay.statistics.observations import counted_labels
 from lmassay.storage.store import Store
 from lmassay.types import Result, Row, RunRecord
 
 MOST_SYSTEMS = 12
-"""More than these have their numbers in the tables, but neither curves nor examples."""
+"""Only the first so many systems have curves and examples; the tables have all of them."""
 
 _METRICS = (("mw", "MW"), ("ew", "EW"), ("tse", "TSE"))
 _FACTS = ("mass", "contexts", "rows", "dropped", "errors", "lemmas", "nouns")
 _DIGITS = 3
-_WHAT_IT_IS = (
-    "MW: share of the verbs' probability that agrees. EW: share of the verbs whose right form is more probable than "
-    "the wrong one. TSE: the same of the rows' own verbs. sg, pl: where the right verb is singular, plural."
+_SCORES_CAPTION = (
+    "MW: share of the verbs' probability that is on agreeing forms. EW: share of the verbs whose right form is more "
+    "probable than the wrong one. TSE: the same for the verbs of the data's own sentence pairs. sg, pl: where the "
+    "right verb is singular, plural."
 )
-_WHAT_IT_RESTS_ON = (
-    "mass: probability of all verbs that MW counts. rows: sentence pairs that TSE counts, with how many different verb "
-    "pairs; dropped: sentence pairs with a verb form that is no single token. lemmas: verbs with both forms in the "
-    "vocabulary."
+_FACTS_CAPTION = (
+    "mass: probability of all verbs that MW counts. rows: sentence pairs that TSE counts, with the number of different "
+    "verb pairs. dropped: sentence pairs with a verb form that is not a single token. lemmas: verbs with both forms in "
+    "the vocabulary."
 )
 
 
 def section(store: Store, records: Sequence[RunRecord]) -> Section:
+    """Return the section of the report for runs of the task ``syntax``."""
     runs = [read(store, record) for record in records]
-    shown = systems([run for run in runs if run.bases and any(metric in dict(_METRICS) for metric, _ in run.results)])
-    if not shown:
-        plain = results_as_they_are(store, records)
-        return Section(plain.blocks, _examples(runs))
+    with_results = []
+    for run in runs:
+        if run.bases and any(metric in dict(_METRICS) for metric, _ in run.results):
+            with_results.append(run)
+    if not with_results:
+        return Section(results_section(store, records).blocks, _examples(runs))
     blocks: list[Block] = []
-    grouped = overlapping(shown, lambda system: system.constructions)
-    for names, members in grouped:
-        blocks += [Heading(in_short(names))] if len(grouped) > 1 else []
+    # Systems are compared in one table only if they share constructions.
+    groups = overlapping(systems(with_results), lambda system: system.constructions)
+    for names, members in groups:
+        if len(groups) > 1:
+            blocks.append(Heading(in_short(names)))
         blocks += _tables(names, members)
         blocks += _notes(members)
-        blocks += [results_table(run.record, own) for system in members for run in system.runs if (own := _own(run))]
+        blocks += _user_metric_tables(members)
         blocks += heatmap.blocks(names, members)
         blocks += curves.blocks(names, members[:MOST_SYSTEMS])
     if len(runs) > MOST_SYSTEMS:
-        blocks.append(Note(f"Curves and examples of the first {MOST_SYSTEMS} runs only; report the others themselves."))
-    note = "Every context counts once here, for TSE too, which the table counts by rows."
+        blocks.append(
+            Note(f"Curves and examples are of the first {MOST_SYSTEMS} runs only; make a report of the others alone.")
+        )
+    note = "Every context counts once here, for TSE too; the table counts TSE by rows."
     return Section(blocks, _examples(runs[:MOST_SYSTEMS]), comparison_note=note)
 
 
@@ -75,58 +82,71 @@ def section(store: Store, records: Sequence[RunRecord]) -> Section:
 
 
 def _tables(names: Sequence[str], members: Sequence[System]) -> list[Block]:
-    """One system: scores and what they rest on in one table. Several: the layout of the paper, the rest below."""
+    """Return one table for one system; for several, the layout of the paper, and what the numbers rest on folded."""
+    fact_headers = [Cell(title) for title in _FACTS]
     if len(members) == 1:
-        head = [Cell("construction", kind="text"), *(Cell(title) for _, title in _METRICS), *map(Cell, _FACTS)]
-        return [Table(f"{_WHAT_IT_IS} {_WHAT_IT_RESTS_ON}", [head], [_body(names, members, facts=True)])]
-    triple = [Cell(title, edge=place == 0) for place, (_, title) in enumerate(_METRICS)]
-    heads = [
-        [Cell("", kind="text"), *(Cell(system.title, span=len(triple), edge=True) for system in members)],
-        [Cell("construction", kind="text"), *(triple * len(members))],
+        score_headers = [Cell(title) for _, title in _METRICS]
+        header = [Cell("construction", kind="text"), *score_headers, *fact_headers]
+        return [Table(f"{_SCORES_CAPTION} {_FACTS_CAPTION}", [header], [_body(names, members, facts=True)])]
+    metric_headers = [Cell(title, edge=index == 0) for index, (_, title) in enumerate(_METRICS)]
+    system_headers = [Cell(system.title, span=len(_METRICS), edge=True) for system in members]
+    headers = [
+        [Cell("", kind="text"), *system_headers],
+        [Cell("construction", kind="text"), *(metric_headers * len(members))],
     ]
-    head = [Cell("construction", kind="text"), *map(Cell, _FACTS)]
-    return [
-        Table(_WHAT_IT_IS, heads, [_body(names, members)], dense=True),
-        *(
-            Folded(
-                f"What the numbers of {system.title} rest on",
-                [Table(_WHAT_IT_RESTS_ON, [head], [_body(names, [system], scores=False, facts=True)])],
-            )
-            for system in members
-        ),
-    ]
+    blocks: list[Block] = [Table(_SCORES_CAPTION, headers, [_body(names, members)], dense=True)]
+    for system in members:
+        header = [Cell("construction", kind="text"), *fact_headers]
+        table = Table(_FACTS_CAPTION, [header], [_body(names, [system], scores=False, facts=True)])
+        blocks.append(Folded(f"What the numbers of {system.title} are based on", [table]))
+    return blocks
 
 
 def _body(names: Sequence[str], members: Sequence[System], scores: bool = True, facts: bool = False) -> Body:
-    def cells(construction: str | None) -> list[Cell]:
-        found = [cell for system in members for cell in _scores(system, construction)] if scores else []
-        return found + (_facts(members[0], construction) if facts else [])
+    """Return a row per construction, then all together and the mean over constructions."""
 
-    lines = [TableRow([name(construction), *cells(construction)]) for construction in names]
-    if len(names) > 1 and any(system.result("mw") or system.result("tse") for system in members):
-        lines.append(TableRow([name("overall"), *cells(None)], "total"))
-        means = [
-            measured(system.mean(metric), _DIGITS, edge=place == 0)
-            for system in members
-            for place, (metric, _) in enumerate(_METRICS)
-        ]
-        rest = [measured(members[0].mean("mass"), _DIGITS), *[Cell("")] * (len(_FACTS) - 1)]
-        lines.append(TableRow([name(MEAN), *(means if scores else []), *(rest if facts else [])], "total"))
-    return Body(lines)
+    def row_cells(construction: str | None) -> list[Cell]:
+        cells: list[Cell] = []
+        if scores:
+            for system in members:
+                cells += _score_cells(system, construction)
+        if facts:
+            cells += _fact_cells(members[0], construction)
+        return cells
+
+    rows = [TableRow([name(construction), *row_cells(construction)]) for construction in names]
+    has_overall = any(system.result("mw") or system.result("tse") for system in members)
+    if len(names) < 2 or not has_overall:
+        return Body(rows)
+    rows.append(TableRow([name("overall"), *row_cells(None)], "total"))
+    mean_cells: list[Cell] = []
+    if scores:
+        for system in members:
+            for index, (metric, _) in enumerate(_METRICS):
+                mean_cells.append(measured(system.mean(metric), _DIGITS, edge=index == 0))
+    if facts:
+        # Of the facts, only the mass has a mean over constructions.
+        mean_cells.append(measured(members[0].mean("mass"), _DIGITS))
+        mean_cells += [Cell("")] * (len(_FACTS) - 1)
+    rows.append(TableRow([name(MEAN), *mean_cells], "total"))
+    return Body(rows)
 
 
-def _scores(system: System, construction: str | None) -> list[Cell]:
+def _score_cells(system: System, construction: str | None) -> list[Cell]:
     cells = []
-    for place, (metric, _) in enumerate(_METRICS):
-        apart = [(short, system.result(metric, construction, n)) for short, n in (("sg", "singular"), ("pl", "plural"))]
-        texts = [f"{short} {number_text(r.value, 2)}" for short, r in apart if r and r.value is not None]
-        small = [" · ".join(texts)] if texts else []
-        cells.append(measured(system.result(metric, construction), _DIGITS, *small, edge=place == 0))
+    for index, (metric, _) in enumerate(_METRICS):
+        by_number = []
+        for short, number in (("sg", "singular"), ("pl", "plural")):
+            result = system.result(metric, construction, number)
+            if result is not None and result.value is not None:
+                by_number.append(f"{short} {number_text(result.value, 2)}")
+        small_print = [" · ".join(by_number)] if by_number else []
+        cells.append(measured(system.result(metric, construction), _DIGITS, *small_print, edge=index == 0))
     return cells
 
 
-def _facts(system: System, construction: str | None) -> list[Cell]:
-    """Mass, counts, lemmas and nouns of one construction, or of all."""
+def _fact_cells(system: System, construction: str | None) -> list[Cell]:
+    """Return mass, counts, lemmas and nouns of one construction, or of all."""
     lemmas: set[int] = set()
     nouns: set[str] = set()
     without_noun = 0
@@ -135,7 +155,7 @@ def _facts(system: System, construction: str | None) -> list[Cell]:
             if construction is None or of_construction == construction:
                 lemmas.update(basis.lemmas)
                 nouns.update(basis.nouns)
-                without_noun += basis.alone
+                without_noun += basis.without_noun
     ew, tse = system.result("ew", construction), system.result("tse", construction)
     contexts, rows, not_scored, errors = count(None), count(None), count(None), count(None)
     below_contexts: list[str] = []
@@ -160,7 +180,7 @@ def _facts(system: System, construction: str | None) -> list[Cell]:
 
 
 def _verb_pairs(tse: Result | None) -> list[str]:
-    """How many verb pairs TSE rests on; results of earlier versions do not say."""
+    """Say how many verb pairs TSE is based on; results of earlier versions do not have that number."""
     if tse is None or VERB_PAIR not in tse.clusters:
         return []
     return [counted_labels(tse.clusters[VERB_PAIR], VERB_PAIR)]
@@ -173,34 +193,48 @@ def _range(numbers: set[int]) -> str:
     return f"{low:,}" if low == high else f"{low:,}–{high:,}"
 
 
-def _own(run: SyntaxRun) -> list[Result]:
-    """Results of the user's own metrics."""
-    known = {*dict(_METRICS), "mass"}
-    return [result for (metric, _), result in run.results.items() if metric not in known and "@" not in metric]
+def _user_metric_tables(members: Sequence[System]) -> list[Block]:
+    """Return a table for each run that has results of the user's own metrics."""
+    own_metrics = {*dict(_METRICS), "mass"}
+    tables: list[Block] = []
+    for system in members:
+        for run in system.runs:
+            results = []
+            for (metric, _), result in run.results.items():
+                if metric not in own_metrics and "@" not in metric:
+                    results.append(result)
+            if results:
+                tables.append(results_table(run.record, results))
+    return tables
+
+
+# --- notes ------------------------------------------------------------------------------------------------------------
 
 
 def _notes(members: Sequence[System]) -> list[Block]:
-    """How independent the rows are, and which numbers rest on few verbs."""
-    notes = _clusters_notes(members)
+    """Say how independent the rows are, and which numbers are based on few verbs."""
+    notes = _cluster_notes(members)
     if notes and any(VERB_PAIR in result.clusters for result in _tse_results(members)):
         notes.append(
-            Note("Intervals of TSE are clustered by verb pair as well, because all contexts try the same ones.")
+            Note("Intervals of TSE are also clustered by verb pair, because all contexts try the same verb pairs.")
         )
     for system in members:
+        prefix = f"{system.title}: " if len(members) > 1 else ""
         for run in system.runs:
-            whose = f"{system.title}: " if len(members) > 1 else ""
-            notes += [Note(f"{whose}{note}.") for note in few_label_notes(run.record, dict(_METRICS))]
+            notes += [Note(f"{prefix}{note}.") for note in few_label_notes(run.record, dict(_METRICS))]
     return notes
 
 
 def _tse_results(members: Sequence[System]) -> Iterator[Result]:
     for system in members:
         for run in system.runs:
-            yield from (result for (metric, _), result in run.results.items() if metric == "tse")
+            for (metric, _), result in run.results.items():
+                if metric == "tse":
+                    yield result
 
 
-def _clusters_notes(members: Sequence[System]) -> list[Block]:
-    """By how many nouns the intervals are clustered; a range where systems differ."""
+def _cluster_notes(members: Sequence[System]) -> list[Block]:
+    """Say by how many nouns the intervals are clustered; a range if systems differ."""
     nouns: set[int] = set()
     nouns_by_construction: set[int] = set()
     without_noun: set[int] = set()
@@ -213,7 +247,7 @@ def _clusters_notes(members: Sequence[System]) -> list[Block]:
             for basis in run.bases.values():
                 constructions += 1
                 own_nouns.update(basis.nouns)
-                own_without_noun += basis.alone
+                own_without_noun += basis.without_noun
                 nouns_by_construction.add(len(basis.nouns))
         nouns.add(len(own_nouns))
         without_noun.add(own_without_noun)
@@ -238,56 +272,63 @@ def _clusters_notes(members: Sequence[System]) -> list[Block]:
 
 
 def _examples(runs: Sequence[SyntaxRun]) -> list[Examples]:
-    return [
-        Examples(
-            f"Where {run.record.label} on {run.record.model} fails most ({len(run.worst)} contexts, by the probability "
-            "of wrong verbs)",
-            [_shown(row) for row in run.worst],
-        )
-        for run in runs
-        if run.worst
-    ]
+    blocks = []
+    for run in runs:
+        if run.worst:
+            summary = (
+                f"Where {run.record.label} on {run.record.model} fails most ({len(run.worst)} contexts, by the "
+                "probability of wrong verbs)"
+            )
+            blocks.append(Examples(summary, [_displayed_example(row) for row in run.worst]))
+    return blocks
 
 
-def _shown(row: Row) -> DisplayedExample:
+def _displayed_example(row: Row) -> DisplayedExample:
     inputs, values = row.example.inputs, row.score.values
-    scores = ", ".join(
-        f"{title} {number_text(values.get(metric), 3)}" for metric, title in _METRICS if metric in values
-    )
-    texts = [
+    scores = []
+    for metric, title in _METRICS:
+        if metric in values:
+            scores.append(f"{title} {number_text(values.get(metric), 3)}")
+    named_texts = [
         ("context", f"{inputs.get('left', '')}___{inputs.get('right', '')}"),
         ("construction", row.example.groups.get("construction", "")),
         ("right verb", str(row.example.reference or "")),
         ("wrong mass", f"{wrong_mass(row):.3f} of {values['mass']:.3f} that all verbs have"),
-        *_verdicts(row),
+        *_tse_verdicts(row),
     ]
-    return DisplayedExample(row.example.id, scores, [(what, text) for what, text in texts if text])
+    shown_texts = [(title, text) for title, text in named_texts if text]
+    return DisplayedExample(row.example.id, ", ".join(scores), shown_texts)
 
 
-def _verdicts(row: Row) -> list[tuple[str, str]]:
-    """The rows of the data that stand for this context, by how the model judges their pair of verbs."""
+def _tse_verdicts(row: Row) -> list[tuple[str, str]]:
+    """Return the verb pairs that the data try in this context, by how the model judges them."""
     hits = dict(row.score.details.get("tse", []))
     pairs: dict[str, list[str]] = {"TSE right": [], "TSE wrong": [], "TSE dropped": []}
     for number, good, bad in row.example.inputs.get("rows", []):
         hit = hits.get(number)
-        verdict = "TSE dropped" if hit is None else "TSE right" if hit else "TSE wrong"
+        if hit is None:
+            verdict = "TSE dropped"
+        elif hit:
+            verdict = "TSE right"
+        else:
+            verdict = "TSE wrong"
         pairs[verdict].append(f"{good} / {bad}")
-    return [(verdict, ", ".join(dict.fromkeys(found))) for verdict, found in pairs.items()]
+    return [(verdict, ", ".join(dict.fromkeys(listed))) for verdict, listed in pairs.items()]
 
 
 # --- an example in the browser ----------------------------------------------------------------------------------------
 
 
 def blank_texts(row: Row, _: Exchanges) -> NamedValues:
-    """A context with its blank, and the verbs that were compared there."""
+    """Return a context with its blank, and the verbs that were compared there."""
     inputs, details = row.example.inputs, row.score.details
     if "left" not in inputs:
         return [("right", inputs.get("good")), ("wrong", inputs.get("bad")), ("where", inputs.get("where"))]
     hits = dict(details.get("tse", ()))
     verdicts = {None: "not judged", 0: "wrong", 1: "right"}
-    pairs = [
-        f"{good} / {bad}: {verdicts.get(hits.get(number), 'judged')}" for number, good, bad in inputs.get("rows", ())
-    ]
+    pairs = []
+    for number, good, bad in inputs.get("rows", ()):
+        pairs.append(f"{good} / {bad}: {verdicts.get(hits.get(number), 'judged')}")
     return [
         ("context", f"{inputs['left']}___{inputs.get('right', '')}"),
         ("right / wrong verb", "\n".join(dict.fromkeys(pairs))),
