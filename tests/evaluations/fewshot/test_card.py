@@ -62,7 +62,7 @@ def test_a_model_that_is_trained_is_held_against_the_most_frequent_label(store):
 def test_without_a_baseline_the_number_is_the_score(store):
     found = card.headline(store, [add(store, "eight", SHOWN, [0.8] * 4)])
     assert (found.metric, found.result.value) == ("acc", pytest.approx(0.8))
-    assert "cannot be told" in found.meaning
+    assert "is unknown without a run" in found.meaning
 
 
 def test_models_are_compared_by_their_accuracy(store):

@@ -1,4 +1,4 @@
-"""Few-shot on the card: what it asks, and the one number it puts first."""
+"""Few-shot on the card: what is asked, and the headline number."""
 
 from __future__ import annotations
 
@@ -21,10 +21,11 @@ from lmassay.types import Result, RunRecord
 GAIN = "gain"
 _LIMITS = (
     "One small task. Of several settings, the one with the best dev score is shown. Intervals of accuracies and of "
-    "their gain hold for other labelled examples and other tests; those of other scores for the same tests only."
+    "their gain cover other labelled examples and other tests; those of other scores cover the same tests only."
 )
 _BASELINES = ("majority", "random")
 _DATA = Path(__file__).parent / "card_data"
+# By size of the card: numbers of demonstrations, splits and updates.
 _SHOTS = {"quick": [0, 8], "standard": [0, 4, 8], "full": [0, 2, 4, 8, 16]}
 _SPLITS = {"quick": 4, "standard": 4, "full": 8}
 _STEPS = {"quick": 8, "standard": 16, "full": 32}
@@ -32,7 +33,7 @@ _QUICK_TESTS = 48
 
 
 def variants(size: str) -> list[CardVariant]:
-    """Film reviews to label after a few examples: shown in the prompt, or trained on where nothing else is possible."""
+    """Film reviews to label after a few examples, shown in the prompt or, if that is impossible, trained on."""
     task: dict[str, Any] = {"name": "fewshot", "data": "reviews.yaml", "labelled": ["train"]}
     if size == "quick":
         task["test_examples"] = _QUICK_TESTS
@@ -59,7 +60,7 @@ def variants(size: str) -> list[CardVariant]:
 
 
 def headline(store: Store, records: Sequence[RunRecord]) -> Headline | None:
-    """The gain over no examples of the configuration with the best dev score; its score where nothing is to compare."""
+    """The gain over no examples of the configuration with the best dev score; its score if there is no baseline."""
     learned = [record for record in records if _learns(record)]
     if not learned:
         return None
@@ -73,9 +74,9 @@ def headline(store: Store, records: Sequence[RunRecord]) -> Headline | None:
     tests = tests_of(store, record)
     if tests:
         scope.append(f"{tests:,} tests")
-    unlearned = [other for other in records if not _learns(other)]
-    beside = [f"{_described(other)}: {value_with_interval(other.result(metric))}" for other in unlearned]
-    baseline = _baseline(record, unlearned)
+    baselines = [other for other in records if not _learns(other)]
+    beside = [f"{_described(other)}: {value_with_interval(other.result(metric))}" for other in baselines]
+    baseline = _baseline(record, baselines)
     gain = None if baseline is None else _gain(store, baseline, record, metric)
     if baseline is None or gain is None:
         return Headline(
@@ -85,8 +86,8 @@ def headline(store: Store, records: Sequence[RunRecord]) -> Headline | None:
             result=result,
             scope=", ".join(scope),
             beside=beside,
-            meaning="After it was given a few labelled examples, it labels this share of unseen ones correctly. "
-            "Whether it learned that from them cannot be told without a run that gives it none.",
+            meaning="After a few labelled examples, it labels this share of new examples correctly. "
+            "Whether it learned that from them is unknown without a run that shows it no examples.",
             limits=_LIMITS,
             records=[record],
         )
@@ -97,7 +98,7 @@ def headline(store: Store, records: Sequence[RunRecord]) -> Headline | None:
         result=Result(GAIN, "overall", gain.difference, gain.low, gain.high, gain.n, method=_method(gain)),
         scope=", ".join([f"p {p_text(gain.p)}", *scope]),
         beside=[f"{score} with {_described(record)}: {value_with_interval(result)}", *beside],
-        meaning=f"How much higher its {score} on unseen examples is than {_without(baseline)}, on the same tests; 0 "
+        meaning=f"How much higher its {score} on new examples is than {_without(baseline)}, on the same tests; 0 "
         "if it learns nothing from the examples.",
         limits=_LIMITS,
         records=[record],
@@ -119,16 +120,17 @@ def _method(gain: Comparison) -> str:
     return "" if gain.estimate is None else gain.estimate.method
 
 
-def _baseline(record: RunRecord, unlearned: Sequence[RunRecord]) -> RunRecord | None:
-    """The run without examples that is like this one otherwise, or else one that always says the same."""
-    _, wanted = _method_of(record)
-    without_examples = [other for other in unlearned if _shows_none(other)]
+def _baseline(record: RunRecord, baselines: Sequence[RunRecord]) -> RunRecord | None:
+    """The run without examples and with the same options; else any run without examples; else the majority label."""
+    _, own_options = _method_of(record)
+    without_examples = [other for other in baselines if _shows_none(other)]
     for other in without_examples:
         _, options = _method_of(other)
-        if {**options, "shots": None} == {**wanted, "shots": None}:
+        if {**options, "shots": None} == {**own_options, "shots": None}:
             return other
-    majorities = [other for other in unlearned if _method_of(other)[0] == "majority"]
-    return next(iter([*without_examples, *majorities]), None)
+    majorities = [other for other in baselines if _method_of(other)[0] == "majority"]
+    candidates = [*without_examples, *majorities]
+    return candidates[0] if candidates else None
 
 
 def _without(baseline: RunRecord) -> str:
@@ -141,7 +143,7 @@ def _shows_none(record: RunRecord) -> bool:
 
 
 def tests_of(store: Store, record: RunRecord) -> int:
-    """How many examples every split was tested on; 0 if that was not written down."""
+    """How many examples every split was tested on; 0 if that was not recorded."""
     counts = {row.score.details.get("n_test") for row in store.rows(record.id) if row.score is not None}
     tests = counts.pop() if len(counts) == 1 else None
     return tests if isinstance(tests, int) else 0
@@ -162,7 +164,7 @@ def _described(record: RunRecord) -> str:
     if name == "icl":
         shots = options.get("shots", 8)
         return f"{counted(shots, 'example')} shown" if shots else "none shown"
-    return {"majority": "always the most frequent label", "random": "a label at random"}.get(name, name)
+    return {"majority": "always the most frequent label", "random": "random labels"}.get(name, name)
 
 
 def _method_of(record: RunRecord) -> tuple[str, dict[str, Any]]:

@@ -1,10 +1,10 @@
-"""What a configuration leaves open for a search: lists of choices and ranges of numbers, drawn from trial by trial."""
+"""The search space of a configuration: lists of choices and ranges of numbers, from which each trial draws."""
 
 from __future__ import annotations
 
 import math
 import typing
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,25 +17,26 @@ from lmassay.plugins.options import inner_model, nested_kind, options_model
 from lmassay.plugins.registry import current_registry
 from lmassay.running.config import ConfigFile, RunConfig, expand, takes_list
 
-# A search compares dev scores: only what leaves the question the same may be searched over.
+# A search compares dev scores, so only options that leave the task the same may be searched.
 SEARCHED = ("task.method", "task.regime", "model")
 MOST_CHECKED = 2000
-_KEYS = {"low", "high", "log", "step"}
+"""A space with more combinations than this is not checked as a whole before the search."""
+_RANGE_KEYS = {"low", "high", "log", "step"}
 
 
 class OptionSampler(Protocol):
-    """Decides what a configuration leaves open; ``name`` is the key that is asked about."""
+    """Decides what a configuration leaves open; ``name`` is the key that is decided about."""
 
-    def choice(self, name: str, many: int) -> int:
-        """Which of so many values."""
+    def choice(self, name: str, count: int) -> int:
+        """The index of one of ``count`` values."""
 
-    def number(self, name: str, between: Range) -> float:
+    def number(self, name: str, number_range: Range) -> float:
         """A number of the range."""
 
 
 @dataclass(frozen=True, slots=True)
 class Range:
-    """Numbers from ``low`` to ``high``, both included; whole ones where the option takes no others."""
+    """Numbers from ``low`` to ``high``, both included; whole numbers only if the option takes no others."""
 
     low: float
     high: float
@@ -44,14 +45,19 @@ class Range:
     whole: bool = False
 
     def values(self, name: str) -> list[float]:
-        """All of them, for a grid."""
-        step = 1 if self.whole and self.step is None else self.step
+        """All numbers of the range, for a grid."""
+        step = self.step
+        if step is None and self.whole:
+            step = 1
         if step is None or self.log:
             raise ConfigError(f"{name}: a grid needs a step (without log), or a list instead of the range")
-        many = math.floor((self.high - self.low) / step + 1e-9) + 1
-        # Counted up from the beginning: 0.1 added three times is not 0.3.
-        found = [self.low + place * step for place in range(many)]
-        return [int(value) for value in found] if self.whole else [float(f"{value:.12g}") for value in found]
+        count = math.floor((self.high - self.low) / step + 1e-9) + 1
+        values: list[float] = []
+        for number in range(count):
+            # Multiplied, because 0.1 added three times is not 0.3; rounded for the same reason.
+            value = self.low + number * step
+            values.append(int(value) if self.whole else float(f"{value:.12g}"))
+        return values
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,149 +68,161 @@ class Space:
 
     @property
     def base(self) -> Path:
+        """The folder of the configuration, where relative paths start."""
         return self.file.path.resolve().parent
 
-    def drawn(self, chooser: OptionSampler) -> RunConfig:
-        """One run, everything that is open decided by the chooser."""
-        data = {key: self._part(key, value, chooser) for key, value in self.file.data.items()}
-        return expand(data, self.base, self.file.locate, self.file.path.stem)[0]
+    def drawn(self, sampler: OptionSampler) -> RunConfig:
+        """One run, with everything that is open decided by the sampler."""
+        return self._runs(self._decided(sampler))[0]
 
     def grid(self) -> list[RunConfig]:
         """Every combination."""
-        return expand(self._spread(Range.values), self.base, self.file.locate, self.file.path.stem)
+        return self._runs(self._decided(_GridLists(Range.values)))
 
     def checked(self) -> RunConfig:
-        """The first of all runs. What can be wrong with the values that are searched is told."""
-        noted = _FirstValues()
-        first = self.drawn(noted)
-        if not noted.asked:
+        """The first of all runs. Errors in the values that are searched are raised."""
+        first_values = _FirstValues()
+        first = self.drawn(first_values)
+        if not first_values.n_decisions:
             raise ConfigError(f"{self.file.path}: there is nothing to search: no list and no range among its options")
-        ends = self._spread(lambda between, name: [between.low, between.high])
-        if _size(ends) <= MOST_CHECKED:
-            # Ranges by their ends: what fits both fits all between.
-            expand(ends, self.base, self.file.locate, self.file.path.stem)
+        # Of ranges only the ends are checked: if both are valid, so is everything between.
+        ends = self._decided(_GridLists(lambda number_range, name: [number_range.low, number_range.high]))
+        if _count_combinations(ends) <= MOST_CHECKED:
+            self._runs(ends)
         return first
 
-    # --- inside -------------------------------------------------------------------------------------------------------
+    def _runs(self, data: dict[str, Any]) -> list[RunConfig]:
+        return expand(data, self.base, self.file.locate, self.file.path.stem)
 
-    def _spread(self, values: typing.Callable[[Range, str], Sequence[float]]) -> dict[str, Any]:
-        """The configuration with lists in place of its ranges."""
-        spreader = _GridLists(values)
-        return {key: self._part(key, value, spreader) for key, value in self.file.data.items()}
-
-    def _part(self, key: str, value: Any, chooser: OptionSampler) -> Any:
-        try:
+    def _decided(self, sampler: OptionSampler | _GridLists) -> dict[str, Any]:
+        """The configuration without ranges, and without choices unless the sampler keeps lists."""
+        decided = {}
+        for key, value in self.file.data.items():
             if key in ("task", "model"):
-                return _spec(key, value, key, key, self.base, chooser)
-        except (ConfigError, PluginError) as error:
-            raise type(error)(self.file.locate(str(error))) from error
-        if isinstance(value, list):
-            raise ConfigError(self.file.locate(_not_searched(key)))
-        return value
+                try:
+                    decided[key] = _Decider(self.base, sampler).plugin(key, value, key, key)
+                except (ConfigError, PluginError) as error:
+                    raise type(error)(self.file.locate(str(error))) from error
+            elif isinstance(value, list):
+                raise ConfigError(self.file.locate(_not_searched(key)))
+            else:
+                decided[key] = value
+        return decided
 
 
 @dataclass(slots=True)
 class _FirstValues:
-    """Takes the first of everything and counts what it was asked."""
+    """Takes the first of all values, and counts the decisions."""
 
-    asked: int = 0
+    n_decisions: int = 0
 
-    def choice(self, name: str, many: int) -> int:
-        self.asked += many > 1
+    def choice(self, name: str, count: int) -> int:
+        if count > 1:
+            self.n_decisions += 1
         return 0
 
-    def number(self, name: str, between: Range) -> float:
-        self.asked += 1
-        return between.low
+    def number(self, name: str, number_range: Range) -> float:
+        self.n_decisions += 1
+        return number_range.low
 
 
 @dataclass(frozen=True, slots=True)
 class _GridLists:
-    """Leaves choices as the lists they are, and writes ranges as lists."""
+    """Not a sampler: choices stay the lists that they are, and ranges become lists."""
 
-    values: typing.Callable[[Range, str], Sequence[float]]
-
-    def choice(self, name: str, many: int) -> int:
-        raise AssertionError("lists are kept")
-
-    def number(self, name: str, between: Range) -> float:
-        raise AssertionError("ranges become lists")
+    values: Callable[[Range, str], Sequence[float]]
 
 
-def _spec(kind: str, value: Any, key: str, name: str, base: Path, chooser: OptionSampler) -> Any:
-    """A plug-in with its options. ``key`` is where it stands in the file, ``name`` tells also which entry of a list."""
-    if isinstance(value, list):
-        return _of_list(value, key, name, chooser, lambda item, inner: _spec(kind, item, key, inner, base, chooser))
-    if isinstance(value, dict) and isinstance(value.get("name"), list):
-        named = [{**value, "name": each} for each in value["name"]]
-        return _spec(kind, named, key, name, base, chooser)
-    if not isinstance(value, dict) or not isinstance(value.get("name"), str):
-        return value  # a bare name; what is neither is told when the run is checked
-    try:
-        model = options_model(current_registry().get(kind, value["name"], base))
-    except PluginError as error:
-        raise PluginError(f"{key}.name: {error}") from error
-    return _options(value, model, key, name, base, chooser)
+@dataclass(frozen=True, slots=True)
+class _Decider:
+    """Walks through the options of a plug-in and decides what is open.
 
+    In all methods ``key`` is the key in the file, and ``name`` also says which entry of a list it is about:
+    ``task.method[0].learning_rate``. Options of different entries are different decisions.
+    """
 
-def _options(
-    values: Mapping[str, Any], model: type[BaseModel], key: str, name: str, base: Path, chooser: OptionSampler
-) -> dict[str, Any]:
-    decided = {}
-    for option, value in values.items():
-        field = model.model_fields.get(option)
-        known = field is not None and option != "name"
-        inner = (f"{key}.{option}", f"{name}.{option}")
-        decided[option] = _option(value, field, *inner, base, chooser) if known else value
-    return decided
+    base: Path
+    sampler: OptionSampler | _GridLists
 
+    def plugin(self, kind: str, value: Any, key: str, name: str) -> Any:
+        """A plug-in with its options, or a list of plug-ins to choose from."""
+        if isinstance(value, list):
+            return self._from_list(value, key, name, lambda entry, inner: self.plugin(kind, entry, key, inner))
+        if isinstance(value, dict) and isinstance(value.get("name"), list):
+            named = [{**value, "name": each} for each in value["name"]]
+            return self.plugin(kind, named, key, name)
+        if not isinstance(value, dict) or not isinstance(value.get("name"), str):
+            # A bare name. Anything else is reported when the run is checked.
+            return value
+        try:
+            model = options_model(current_registry().get(kind, value["name"], self.base))
+        except PluginError as error:
+            raise PluginError(f"{key}.name: {error}") from error
+        return self._options(value, model, key, name)
 
-def _option(value: Any, field: Any, key: str, name: str, base: Path, chooser: OptionSampler) -> Any:
-    plug_in = nested_kind(field)
-    if plug_in is not None:
-        return _spec(plug_in, value, key, name, base, chooser)
-    if isinstance(value, list) and not takes_list(field.annotation):
-        return _of_list(value, key, name, chooser, lambda item, inner: _option(item, field, key, inner, base, chooser))
-    model = inner_model(field.annotation)
-    if isinstance(value, dict) and model is not None:
-        return _options(value, model, key, name, base, chooser)
-    if isinstance(value, dict) and value.keys() & {"low", "high"} and not takes_mapping(field.annotation):
-        between = read_range(value, field.annotation, key)
-        _check_searched(key)
-        return list(chooser.values(between, key)) if isinstance(chooser, _GridLists) else chooser.number(name, between)
-    return value
+    def _options(self, values: Mapping[str, Any], model: type[BaseModel], key: str, name: str) -> dict[str, Any]:
+        decided = {}
+        for option, value in values.items():
+            field = model.model_fields.get(option)
+            if field is None or option == "name":
+                decided[option] = value
+            else:
+                decided[option] = self._option(value, field, f"{key}.{option}", f"{name}.{option}")
+        return decided
 
+    def _option(self, value: Any, field: Any, key: str, name: str) -> Any:
+        plugin_kind = nested_kind(field)
+        if plugin_kind is not None:
+            return self.plugin(plugin_kind, value, key, name)
+        if isinstance(value, list) and not takes_list(field.annotation):
+            return self._from_list(value, key, name, lambda entry, inner: self._option(entry, field, key, inner))
+        if not isinstance(value, dict):
+            return value
+        model = inner_model(field.annotation)
+        if model is not None:
+            return self._options(value, model, key, name)
+        if value.keys() & {"low", "high"} and not takes_mapping(field.annotation):
+            number_range = read_range(value, field.annotation, key)
+            _check_searched(key)
+            if isinstance(self.sampler, _GridLists):
+                return list(self.sampler.values(number_range, key))
+            return self.sampler.number(name, number_range)
+        return value
 
-def _of_list(
-    values: list[Any], key: str, name: str, chooser: OptionSampler, inside: typing.Callable[[Any, str], Any]
-) -> Any:
-    if not values:
-        raise ConfigError(f"{key}: the list is empty; give at least one value")
-    if len(values) > 1:
-        _check_searched(key)
-    if isinstance(chooser, _GridLists):
-        found = [inside(value, name) for value in values]
-        # A range among the entries has become a list of its own.
-        return [item for value in found for item in (value if isinstance(value, list) else [value])]
-    place = chooser.choice(name, len(values))
-    # Options of different entries are different questions.
-    return inside(values[place], f"{name}[{place}]" if isinstance(values[place], dict) else name)
+    def _from_list(self, values: list[Any], key: str, name: str, decide: Callable[[Any, str], Any]) -> Any:
+        """One value of a list of choices; with ``_GridLists``, the list with all its values decided."""
+        if not values:
+            raise ConfigError(f"{key}: the list is empty; give at least one value")
+        if len(values) > 1:
+            _check_searched(key)
+        if isinstance(self.sampler, _GridLists):
+            decided: list[Any] = []
+            for value in values:
+                entry = decide(value, name)
+                # A range among the entries has become a list.
+                decided += entry if isinstance(entry, list) else [entry]
+            return decided
+        index = self.sampler.choice(name, len(values))
+        entry_name = f"{name}[{index}]" if isinstance(values[index], dict) else name
+        return decide(values[index], entry_name)
 
 
 def read_range(value: Mapping[str, Any], annotation: Any, key: str) -> Range:
-    """``{low: 1e-6, high: 1e-4, log: true}`` or ``{low: 100, high: 500, step: 50}``."""
+    """Read ``{low: 1e-6, high: 1e-4, log: true}`` or ``{low: 100, high: 500, step: 50}``."""
     kinds = number_kinds(annotation)
     if not kinds:
-        raise ConfigError(f"{key}: a range is for an option that takes a number; write a list of values")
-    unknown = sorted(map(str, value.keys() - _KEYS))
+        raise ConfigError(f"{key}: this option does not take a number, so it has no range; write a list of values")
+    unknown = sorted(map(str, value.keys() - _RANGE_KEYS))
     if unknown or not {"low", "high"} <= value.keys():
-        what = f"'{unknown[0]}' is unknown" if unknown else "low and high are both needed"
-        raise ConfigError(f"{key}: {what}; a range is {{low: …, high: …}}, with log: true or step: … if you like")
-    whole = float not in kinds
-    low, high, step = (_number(value.get(part), f"{key}.{part}", whole) for part in ("low", "high", "step"))
+        problem = f"'{unknown[0]}' is unknown" if unknown else "low and high are both needed"
+        raise ConfigError(f"{key}: {problem}; a range is {{low: …, high: …}}, optionally with log: true or step: …")
+    is_whole = float not in kinds
+    low = _number(value["low"], f"{key}.low", is_whole)
+    high = _number(value["high"], f"{key}.high", is_whole)
+    step = None
+    if value.get("step") is not None:
+        step = _number(value["step"], f"{key}.step", is_whole)
     log = value.get("log", False)
-    assert low is not None
-    assert high is not None
     if not isinstance(log, bool):
         raise ConfigError(f"{key}.log: must be true or false (got {log!r})")
     if not low < high:
@@ -213,7 +231,7 @@ def read_range(value: Mapping[str, Any], annotation: Any, key: str) -> Range:
         raise ConfigError(f"{key}.step: must be above 0 and fit between low and high (got {value['step']})")
     if log and (low <= 0 or step is not None):
         raise ConfigError(f"{key}.log: needs a low above 0 and no step")
-    return Range(low, high, log, step, whole)
+    return Range(low, high, log, step, is_whole)
 
 
 def number_kinds(annotation: Any) -> set[type]:
@@ -226,7 +244,11 @@ def number_kinds(annotation: Any) -> set[type]:
         return {int, float}
     if annotation in (int, float):
         return {annotation}
-    return {kind for part in typing.get_args(annotation) if part is not annotation for kind in number_kinds(part)}
+    kinds: set[type] = set()
+    for part in typing.get_args(annotation):
+        if part is not annotation:
+            kinds |= number_kinds(part)
+    return kinds
 
 
 def takes_mapping(annotation: Any) -> bool:
@@ -237,18 +259,16 @@ def takes_mapping(annotation: Any) -> bool:
     return any(takes_mapping(part) for part in typing.get_args(annotation))
 
 
-def _number(value: Any, key: str, whole: bool) -> float | None:
-    if value is None and key.endswith(".step"):
-        return None
+def _number(value: Any, key: str, is_whole: bool) -> float:
     if isinstance(value, str):
-        # YAML reads 1e-5 as text: it wants 1.0e-5.
+        # YAML reads 1e-5 as text; only 1.0e-5 is a number for it.
         with suppress(ValueError):
             value = float(value)
     if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
         raise ConfigError(f"{key}: must be a number (got {value!r})")
-    if whole and value != int(value):
+    if is_whole and value != int(value):
         raise ConfigError(f"{key}: this option takes whole numbers (got {value!r})")
-    return int(value) if whole else float(value)
+    return int(value) if is_whole else float(value)
 
 
 def _check_searched(key: str) -> None:
@@ -257,15 +277,17 @@ def _check_searched(key: str) -> None:
 
 
 def _not_searched(key: str) -> str:
-    what = key.rpartition(".")[2]
+    option = key.rpartition(".")[2]
     return (
-        f"{key}: dev scores of different {what} cannot be compared, so a search takes one value here; for several, "
-        "use lmassay run"
+        f"{key}: dev scores with different {option} cannot be compared, so a search takes one value here; use lmassay "
+        "run for several"
     )
 
 
-def _size(data: Any) -> int:
-    """How many combinations there are at most."""
+def _count_combinations(data: Any) -> int:
+    """An upper bound for the number of runs that a configuration with lists makes."""
     if isinstance(data, list):
-        return sum(map(_size, data)) or 1
-    return math.prod(map(_size, data.values())) if isinstance(data, dict) else 1
+        return sum(map(_count_combinations, data)) or 1
+    if isinstance(data, dict):
+        return math.prod(map(_count_combinations, data.values()))
+    return 1

@@ -69,7 +69,7 @@ def test_strategies_are_compared(folder):
     shown = printed(folder).partition("Test performance of the selected configuration")[2]
     assert re.search(r"^CV +71\.00±1\.41", shown, flags=re.MULTILINE)
     assert "Dev–test rank correlation" in shown
-    assert "Stability (lmassay's definition): highest less lowest test mean over K" in shown
+    assert "Stability (lmassay's definition): highest minus lowest test mean over K" in shown
     assert re.search(r"^MS, by chance +1\.55", shown, flags=re.MULTILINE)
 
 
@@ -165,7 +165,7 @@ def test_sweeps_of_several_k_are_one_curve(tmp_path):
     shown = printed(tmp_path)
     assert shown.count("MS: Multi-Splits") == 1
     assert "MS: Multi-Splits, K = 4" in shown
-    assert "Every K was run by itself." in shown
+    assert "Each K was run separately." in shown
     assert re.search(r"^test, K=2 +71\.00±1\.41", shown, flags=re.MULTILINE)
     assert re.search(r"^MS, K=2 +71\.00", shown, flags=re.MULTILINE)
 
@@ -185,16 +185,16 @@ def test_a_sweep_that_was_killed_is_told_with_the_way_on(tmp_path):
     ]
     fill(tmp_path / "results", runs)
     shown = printed(tmp_path)
-    assert "8 trainings not done: the run is waiting; lmassay resume goes on" in shown
+    assert "8 trainings not done: the run is waiting; continue with lmassay resume" in shown
     assert "nothing to select" in shown
 
 
 @pytest.mark.parametrize(
     ("arguments", "told"),
     [
-        (["--all", "latest"], "leave out either"),
-        (["--json", "--format", "md"], "give one of them"),
-        (["-o", "table.txt"], "-o goes with"),
+        (["--all", "latest"], "give either --all or names"),
+        (["--json", "--format", "md"], "give only one of them"),
+        (["-o", "table.txt"], "-o needs"),
         (["nothing"], "there is no run 'nothing'"),
     ],
 )

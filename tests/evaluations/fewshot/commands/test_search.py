@@ -183,7 +183,7 @@ def test_without_any_score_there_is_no_best(tmp_path, capsys):
     file = write(tmp_path, weight=[2, 2.5], fail="2")
     assert search(file, "--sampler", "grid", "--results", tmp_path / "results") == 1
     printed = capsys.readouterr()
-    assert "no trial came to a score" in printed.err
+    assert "no trial has a score" in printed.err
     assert "best of" not in printed.out
 
 
@@ -253,7 +253,7 @@ def test_a_grid_spreads_ranges_by_their_steps(tmp_path):
         ("rate", {"low": "few", "high": 1}, "must be a number"),
         ("rate", {"low": True, "high": 2}, "must be a number"),
         ("steps", {"low": 1, "high": 2.5}, "whole numbers"),
-        ("shape", {"low": 1, "high": 2}, "for an option that takes a number"),
+        ("shape", {"low": 1, "high": 2}, "does not take a number"),
         ("steps", [1, "many"], "unable to parse string as an integer"),
         ("steps", [], "the list is empty"),
         ("stepz", [1, 2], "did you mean 'steps'"),
@@ -293,7 +293,7 @@ def test_a_task_without_a_dev_score_is_refused(tmp_path, capsys):
     file = tmp_path / "c.yaml"
     file.write_text(json.dumps({"task": {"name": "toy.py:Own"}, "model": [None, None]}), encoding="utf-8")
     told = refused(capsys, file, "--results", tmp_path / "results")
-    assert "no dev score to search by" in told
+    assert "no dev score to search for" in told
 
 
 TASK = """

@@ -56,7 +56,7 @@ def test_it_is_spearmans_coefficient_with_ties(dev, data):
     ("dev", "test", "reason"),
     [
         ([], [], "0 configurations"),
-        ([1, 2, 3], [1, 2, 3], "3 configurations with both scores; it takes 4"),
+        ([1, 2, 3], [1, 2, 3], "3 configurations with both scores; at least 4 are needed"),
         ([1, 1, 1, 1], [1, 2, 3, 4], "same dev score"),
         ([1, 2, 3, 4], [5, 5, 5, 5], "same test score"),
         ([1, 2, 3, float("nan")], [1, 2, 3, 4], "3 configurations"),

@@ -66,14 +66,14 @@ def test_a_training_that_left_no_trace_is_missing_too():
 def test_if_all_lack_splits_those_with_the_most_are_compared_and_it_is_said():
     verdict = judge(trials({"a": [(0.9, 0.9), None, None], "b": [(0.6, 0.5), (0.6, 0.7), None]}))
     assert verdict.selected.name == "b"
-    assert "no configuration has all its splits: selected among those with 2" in verdict.notes
+    assert "no configuration has all its splits; selected among those with 2" in verdict.notes
 
 
 def test_nothing_is_chosen_where_every_training_failed():
     found = trials({"a": [None, None]})
     verdict = judge(found)
     assert verdict.selected is None
-    assert "no training ended well: there is nothing to select" in verdict.notes
+    assert "all trainings failed; nothing to select" in verdict.notes
     assert verdict.reasons() == [("the loss is no number", True, 1)], "the trials have no ids here"
 
 
@@ -86,7 +86,7 @@ def test_without_a_dev_set_only_a_single_configuration_stands():
     assert single.selected.test.value == 0.7
     several = judge([Trial(name, {}, 0, None, 0.7, {"acc": 0.7}) for name in "ab"])
     assert several.selected is None
-    assert several.notes == ["there is no dev set to select one of 2 configurations by"]
+    assert several.notes == ["there is no dev set to select one of 2 configurations on"]
 
 
 def test_repetitions_on_a_split_are_averaged_first():

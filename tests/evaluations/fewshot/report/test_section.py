@@ -73,13 +73,13 @@ def test_each_strategy_has_its_criteria_and_its_selected_configuration(section):
 def test_all_figures_are_drawn(section):
     found = {
         heading: len(after(section.blocks, heading)[0].figures)
-        for heading in ("Splits of the selected", "Dev against test", "Stability over K", "Dev scores while")
+        for heading in ("Splits of the selected", "Dev against test", "Stability over K", "Dev scores during")
     }
     assert found == {
         "Splits of the selected": 2,
         "Dev against test": 2,
         "Stability over K": 4,
-        "Dev scores while": 4,
+        "Dev scores during": 4,
     }
 
 
@@ -97,7 +97,7 @@ def test_splits_are_dots_of_dev_and_test(section):
 
 
 def test_a_dev_curve_marks_the_step_whose_weights_were_taken(section):
-    drawing = str(after(section.blocks, "Dev scores while")[0].figures[0].drawing)
+    drawing = str(after(section.blocks, "Dev scores during")[0].figures[0].drawing)
     assert drawing.count("<polyline") == 2
     assert drawing.count("update 4:") == 2
     assert "update 6:" not in drawing

@@ -38,7 +38,7 @@ def test_tables_have_the_papers_layout_and_other_tasks_behind():
 def test_a_missing_correlation_carries_its_reason_into_the_table():
     table = correlation_table({MS: verdicts()})
     assert table.texts()[1] == ["MS", "1.0000", "–", "1.0000", "–"]
-    assert table.rows[0].cells[1].note == "1 configuration with both scores; it takes 4"
+    assert table.rows[0].cells[1].note == "1 configuration with both scores; at least 4 are needed"
     part = table.rows[0].cells[0].parts[0]
     assert (part.low < 1.0, part.high, part.n) == (True, 1.0, 5)
 

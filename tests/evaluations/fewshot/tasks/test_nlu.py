@@ -167,7 +167,7 @@ def test_words_and_choices_need_no_tokenizer(tmp_path):
 
 
 def test_an_example_of_another_task_is_named():
-    with pytest.raises(DataError, match="train-1: this is no example of WicPVP"):
+    with pytest.raises(DataError, match="train-1: this is not an example of WicPVP"):
         open_task("wic").cloze_text(InputExample("train-1", "a", "b", "T"))
 
 
@@ -187,5 +187,5 @@ def test_tasks_work_without_torch_and_transformers():
 def test_half_a_surrogate_pair_is_refused_by_the_name_of_its_example(tmp_path):
     row = '{"premise": "a\\ud800b", "hypothesis": "c", "label": "entailment", "idx": 0}\n'
     (tmp_path / "train.jsonl").write_text(row, encoding="utf-8")
-    with pytest.raises(DataError, match="train-0 holds half a surrogate pair"):
+    with pytest.raises(DataError, match="train-0 contains half a surrogate pair"):
         open_task("rte", tmp_path).examples("train")

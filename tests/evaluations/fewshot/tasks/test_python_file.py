@@ -117,11 +117,11 @@ def test_a_processor_that_returns_something_else_is_an_error(tmp_path):
     [
         ("GLUE_METRICS =", "METRICS =", "the dict GLUE_METRICS is missing"),
         ('GLUE_PVPS = {"mrpc"', 'GLUE_PVPS = {"mrcp"', "GLUE_PVPS has no task 'mrpc'; did you mean 'mrcp'"),
-        ("class MRPCPVP(PVP):", "class MRPCPVP:", "is no subclass of lmassay.evaluations.fewshot.PVP"),
+        ("class MRPCPVP(PVP):", "class MRPCPVP:", "is not a subclass of lmassay.evaluations.fewshot.PVP"),
         (
             "class MRPCDataProcessor(DataProcessor):",
             "class MRPCDataProcessor:",
-            "no subclass of lmassay.evaluations.fewshot.Data",
+            "not a subclass of lmassay.evaluations.fewshot.Data",
         ),
         ("    def verbalize(self", "    def verbalise(self", "MRPCPVP lacks verbalize"),
         ('"mrpc": "acc"', '"mrpc": "accuracy"', "there is no metric 'accuracy'"),

@@ -33,26 +33,27 @@ _MOST_NOTES_IN_BRIEF = 4
 @results_option
 @json_option
 def protocol(runs: Sequence[str], every: bool, form: str, output: Path | None, results: Path, as_json: bool) -> None:
-    """Judge few-shot runs by FewNLU's three criteria: test of the selected configuration, dev-test correlation and
-    stability over K, one table a strategy, then strategies against each other. No RUN: all of the last command's.
+    """Judge few-shot runs by FewNLU's three criteria: test score of the selected configuration, dev-test correlation
+    and stability over K. There is one table per split strategy, then a comparison of strategies. Without RUN: the runs
+    of the last command.
 
-    Runs that differ in hyper-parameters alone are the configurations that one is selected from. A training that failed
-    or was not reached is reported, and never counted as a score.
+    Runs that differ only in hyper-parameters are the configurations to select from. Trainings that failed or are not
+    done are reported and never counted as scores.
     """
     from lmassay.evaluations.fewshot.protocol.studies import read_studies
 
     if every and runs:
-        raise UserError("--all judges every few-shot run; leave out either it or the names")
+        raise UserError("--all judges every few-shot run; give either --all or names of runs")
     if as_json and form != "text":
-        raise UserError(f"--json and --format {form}: give one of them")
+        raise UserError(f"--json and --format {form}: give only one of them")
     if output is not None and form == "text":
-        raise UserError("-o goes with --format md, tex or csv")
+        raise UserError("-o needs --format md, tex or csv")
     with Store(results) as store:
         records = store.runs() if every else chosen_runs(store, runs)
         studies = read_studies(store, records)
     if not studies:
-        where = f"in {results}" if every else "among these"
-        raise UserError(f"there is no few-shot run {where}; see `lmassay ls`, or give --all for all of the folder")
+        location = f"in {results}" if every else "among these"
+        raise UserError(f"there is no few-shot run {location}; see `lmassay ls`, or give --all for all runs")
     if as_json or form != "text":
         _write(studies, "json" if as_json else form, output)
         return
@@ -63,7 +64,7 @@ def protocol(runs: Sequence[str], every: bool, form: str, output: Path | None, r
 
 
 def print_verdicts(store: Store, records: Sequence[RunRecord]) -> None:
-    """The three criteria of runs that were just done, if there are several few-shot runs among them."""
+    """Print the three criteria of runs that were just done, if there are several few-shot runs among them."""
     if len(records) < 2:
         return
     from lmassay.evaluations.fewshot.protocol.studies import read_studies
@@ -74,7 +75,7 @@ def print_verdicts(store: Store, records: Sequence[RunRecord]) -> None:
 
 
 def print_study(study: Study, *, brief: bool = False) -> None:
-    """All tables of a method and model; ``brief`` leaves out what explains them."""
+    """Print all tables of a method and model; ``brief`` leaves out the explanations."""
     from lmassay.evaluations.fewshot.report.tables import (
         comparison_tables,
         criteria_table,
@@ -99,7 +100,7 @@ def print_study(study: Study, *, brief: bool = False) -> None:
 
 
 def _print_protocol_table(table: ProtocolTable) -> None:
-    """A protocol table; intervals and n stand below their numbers."""
+    """Print a protocol table with intervals and n below their numbers."""
     from lmassay.evaluations.fewshot.report.tables import printed_cells
 
     rows = []
@@ -127,20 +128,20 @@ def _print_selected(strategy: Strategy) -> None:
             f"{splits_text(verdict)}\n{len(verdict.configurations)}",
             examples_text(verdict),
         ]
-        # Intervals stand below their numbers.
+        # Intervals are below their numbers.
         rows.append([cell.replace(" [", "\n[") for cell in row])
-    heads = ("task", "selected", "dev", "splits\nconfigs", "train/dev/\ntest")
-    print_table("", heads, rows, right=(2, 3, 4), whole=(2, 3))
+    headers = ("task", "selected", "dev", "splits\nconfigs", "train/dev/\ntest")
+    print_table("", headers, rows, right=(2, 3, 4), whole=(2, 3))
 
 
-def _print_notes(strategy: Strategy, most: int) -> None:
+def _print_notes(strategy: Strategy, limit: int) -> None:
     from lmassay.evaluations.fewshot.report.tables import notes
 
     texts = notes(strategy)
-    for text in texts[:most]:
+    for text in texts[:limit]:
         print_sentence(f"note: {text}")
-    if len(texts) > most:
-        print_sentence(f"note: {len(texts) - most} more: lmassay protocol --format md")
+    if len(texts) > limit:
+        print_sentence(f"note: {len(texts) - limit} more: lmassay protocol --format md")
 
 
 def _write(studies: Sequence[Study], form: str, output: Path | None) -> None:
@@ -157,6 +158,6 @@ def _write(studies: Sequence[Study], form: str, output: Path | None) -> None:
         say(f"written to {output}")
         return
     if isinstance(sys.stdout, io.TextIOWrapper):
-        # Data, not words for a person: UTF-8 whatever the console shows.
+        # This is data for programs: UTF-8, whatever the encoding of the console.
         sys.stdout.reconfigure(encoding="utf-8", newline="")
     sys.stdout.write(text)

@@ -30,6 +30,7 @@ from lmassay.storage.store import Store
 from lmassay.types import RunRecord
 
 SCORE = "dev"
+"""The metric that is searched for."""
 
 
 @click.command(
@@ -43,9 +44,9 @@ SCORE = "dev"
     type=click.Choice(["tpe", "random", "grid"]),
     default="tpe",
     show_default=True,
-    help="How the next one is chosen.",
+    help="How the next configuration is chosen.",
 )
-@click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Of the sampler.")
+@click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Seed of the sampler.")
 @click.option("--set", "overrides", metavar="KEY=VALUE", multiple=True, help="Override a key; repeatable.")
 @executor_options
 @results_option
@@ -60,15 +61,15 @@ def search(
     results: Path,
     as_json: bool,
 ) -> int:
-    """Look for the options with the best mean dev score over splits, by Optuna.
+    """Search for the options with the best mean dev score over splits, with Optuna.
 
     \b
-    Lists are choices, and ranges are written like this:
+    Lists are choices. Ranges are written like this:
       learning_rate: {low: 1.0e-6, high: 1.0e-4, log: true}
       max_steps: {low: 100, high: 500, step: 50}
 
-    Every trial is a run of one sweep in the results folder. The same search started again goes over what is there at
-    no cost, and on from where it was broken off.
+    All trials are runs of one sweep in the results folder. If the search is interrupted, run the same command again:
+    trials that are already there cost nothing.
     """
     optuna = _optuna()
     with plugin_output_to_stderr():
@@ -79,14 +80,15 @@ def search(
     with ExitStack() as stack:
         store = stack.enter_context(Store(results, create=True))
         stack.enter_context(store.lock_sweep(sweep))
-        many = min(trials, len(grid)) if grid else trials
-        found = _Search(space, store, sweep, stack.enter_context(execution.executor_for()), many)
-        _optimise(optuna, found, grid, sampler, seed)
-        return _shown(found, as_json)
+        executor = stack.enter_context(execution.executor_for())
+        n_trials = min(trials, len(grid)) if grid else trials
+        searched = _Search(space, store, sweep, executor, n_trials)
+        _optimise(optuna, searched, grid, sampler, seed)
+        return _print_results(searched, as_json)
 
 
 class _NoScoreError(Exception):
-    """A trial that did not come to a score; the search goes on."""
+    """A trial without a score; the search continues."""
 
 
 @dataclass
@@ -99,64 +101,70 @@ class _Search:
     executor: Executor
     planned: int
     scores: dict[str, float | None] = field(default_factory=dict)
-    """By signature: None for a run that failed."""
+    """By signature; None for a run that failed."""
     runs: dict[str, str] = field(default_factory=dict)
-    told: set[str] = field(default_factory=set)
-    searched: list[KeyPath] = field(default_factory=list)
-    """The keys that the search has chosen values for, which the labels of its runs show."""
-    stopped: bool = False
+    """By signature: the id of the run."""
+    printed_notes: set[str] = field(default_factory=set)
+    searched_keys: list[KeyPath] = field(default_factory=list)
+    """The keys that the search has chosen values for; the labels of its runs show them."""
+    is_stopped: bool = False
+    """True when the budget is used up."""
 
     @property
     def best(self) -> str | None:
-        """The signature with the highest score, of equals the first."""
+        """The signature with the highest score, the first of equals; None without a score."""
         scored = {signature: score for signature, score in self.scores.items() if score is not None}
         return max(scored, key=scored.__getitem__) if scored else None
 
     def score(self, config: RunConfig, number: int) -> float:
-        """The mean dev score of a configuration; one that came before is not run again."""
+        """The mean dev score of a configuration; one that was tried before is not run again."""
         count = f"[{number + 1}/{self.planned}]"
         plan = self._plan(config)
         if plan.signature in self.scores:
             say(f"{count} {plan.label}: tried before")
         else:
+            # Recorded before the run: one that raises an error has no score.
             self.scores[plan.signature] = None
             self.scores[plan.signature] = self._run(plan, count)
-        found = self.scores[plan.signature]
-        if found is None:
+        score = self.scores[plan.signature]
+        if score is None:
             raise _NoScoreError
-        return found
+        return score
 
     def _plan(self, config: RunConfig) -> Plan:
         try:
             with plugin_output_to_stderr():
-                return with_values_in_label(runner.plan(config), self.searched)
+                return with_values_in_label(runner.plan(config), self.searched_keys)
         except UserError as error:
             print_error(self.space.file.locate(str(error)))
             raise _NoScoreError from error
 
     def _run(self, plan: Plan, count: str) -> float | None:
-        what = f"{count} {plan.task.name}: {plan.label} on {plan.model_label}"
-        say(what)
+        title = f"{count} {plan.task.name}: {plan.label} on {plan.model_label}"
+        say(title)
         for note in plan.notes:
-            if note not in self.told:
-                self.told.add(note)
+            if note not in self.printed_notes:
+                self.printed_notes.add(note)
                 warn(note)
         entries = record_runs([plan], self.store, self.sweep)
-        self.runs[plan.signature] = entries[0].record.id
+        run_id = entries[0].record.id
+        self.runs[plan.signature] = run_id
         try:
-            with progress_bar(what) as advance, plugin_output_to_stderr():
+            with progress_bar(title) as advance, plugin_output_to_stderr():
                 if plan.task.trains:
                     prefetch_trainings(entries, self.store, self.executor, advance)
-                    record = self.store.run(entries[0].record.id)
+                    record = self.store.run(run_id)
                 else:
                     record = runner.begin(plan, entries[0].record, self.store, advance)
         except LmassayError as error:
             print_error(str(error), getattr(error, "__notes__", []))
             return None
         except BaseException as error:
-            error.add_note(f"what was trained is kept; start the search again with --results {self.store.folder}")
+            error.add_note(
+                f"finished trainings are saved; run the search again with --results {self.store.folder} to continue"
+            )
             raise
-        self.stopped = record.status == "stopped"
+        self.is_stopped = record.status == "stopped"
         dev = record.result(SCORE)
         if record.status != "done" or dev is None or dev.value is None:
             say(f"{count} {record.status}: {record.note or 'no dev score'}; this trial does not count")
@@ -166,23 +174,19 @@ class _Search:
 
 
 def _check_searchable(space: Space) -> None:
-    """The first run is planned, so that a mistake shows before anything is trained."""
+    """Plan the first run, so that mistakes are reported before anything is trained."""
     first = space.checked()
     try:
         plan = runner.plan(first)
     except UserError as error:
         raise UserError(space.file.locate(str(error))) from error
     if SCORE not in plan.task.design.headline:
-        raise ConfigError(
-            space.file.locate(
-                f"task: {plan.task.name} has no dev score to search by, only fewshot has; for others: lmassay run, "
-                "then lmassay compare"
-            )
-        )
+        reason = f"task: {plan.task.name} has no dev score to search for; use lmassay run, then lmassay compare"
+        raise ConfigError(space.file.locate(reason))
     example = next(iter(plan.task.examples()), None)
     if example is not None and not example.inputs.get("dev"):
-        why = "task.splits: they leave no dev examples, so that no configuration could be preferred to another"
-        raise ConfigError(space.file.locate(why))
+        reason = "task.splits: there are no dev examples, so configurations cannot be compared; choose another strategy"
+        raise ConfigError(space.file.locate(reason))
 
 
 def _optuna() -> Any:
@@ -194,93 +198,96 @@ def _optuna() -> Any:
     return optuna
 
 
-def _optimise(optuna: Any, found: _Search, grid: Sequence[RunConfig], sampler: str, seed: int) -> None:
-    numbers = range(len(grid))
-    chosen = {
-        "tpe": lambda: optuna.samplers.TPESampler(seed=seed),
-        "random": lambda: optuna.samplers.RandomSampler(seed=seed),
-        "grid": lambda: optuna.samplers.GridSampler({"combination": numbers}, seed=seed),
-    }[sampler]()
+def _optimise(optuna: Any, searched: _Search, grid: Sequence[RunConfig], sampler: str, seed: int) -> None:
+    """Let Optuna choose and score the trials."""
+    grid_numbers = range(len(grid))
+    if sampler == "grid":
+        optuna_sampler = optuna.samplers.GridSampler({"combination": grid_numbers}, seed=seed)
+    elif sampler == "random":
+        optuna_sampler = optuna.samplers.RandomSampler(seed=seed)
+    else:
+        optuna_sampler = optuna.samplers.TPESampler(seed=seed)
 
     def objective(trial: Any) -> float:
         if grid:
-            config = grid[trial.suggest_categorical("combination", numbers)]
+            config = grid[trial.suggest_categorical("combination", grid_numbers)]
         else:
-            drawn = _OptunaSampler(trial)
+            option_sampler = _OptunaSampler(trial)
             with plugin_output_to_stderr():
-                config = found.space.drawn(drawn)
-            found.searched = drawn.keys
+                config = searched.space.drawn(option_sampler)
+            searched.searched_keys = option_sampler.keys
         try:
-            return found.score(config, trial.number)
+            return searched.score(config, trial.number)
         finally:
-            if found.stopped:
+            if searched.is_stopped:
                 warn("the budget is used up: no further trials")
                 trial.study.stop()
 
-    # In memory: what is worth keeping is in the store.
-    study = optuna.create_study(direction="maximize", sampler=chosen)
-    found.searched = [key.shown_path for key in varied_keys([config.unresolved for config in grid])]
-    study.optimize(objective, n_trials=found.planned, catch=(_NoScoreError,))
+    # Optuna's study is kept in memory only, because everything worth keeping is in the store.
+    study = optuna.create_study(direction="maximize", sampler=optuna_sampler)
+    searched.searched_keys = [key.shown_path for key in varied_keys([config.unresolved for config in grid])]
+    study.optimize(objective, n_trials=searched.planned, catch=(_NoScoreError,))
 
 
 @dataclass(frozen=True, slots=True)
 class _OptunaSampler:
-    """Optuna decides."""
+    """Asks Optuna for every decision."""
 
     trial: Any
     keys: list[KeyPath] = field(default_factory=list)
     """The keys that were decided."""
 
-    def choice(self, name: str, many: int) -> int:
-        if many > 1:
-            self._note(name)
-        return int(self.trial.suggest_categorical(name, range(many))) if many > 1 else 0
+    def choice(self, name: str, count: int) -> int:
+        if count == 1:
+            return 0
+        self._record(name)
+        return int(self.trial.suggest_categorical(name, range(count)))
 
-    def _note(self, name: str) -> None:
+    def number(self, name: str, number_range: Range) -> float:
+        self._record(name)
+        low, high, log = number_range.low, number_range.high, number_range.log
+        if number_range.whole:
+            step = 1 if number_range.step is None else int(number_range.step)
+            return int(self.trial.suggest_int(name, int(low), int(high), step=step, log=log))
+        return float(self.trial.suggest_float(name, low, high, step=number_range.step, log=log))
+
+    def _record(self, name: str) -> None:
         # The name also says which entry of a list it is about: ``task.method[0].learning_rate``.
         self.keys.append(tuple(re.sub(r"\[\d+\]", "", name).split(".")))
 
-    def number(self, name: str, between: Range) -> float:
-        self._note(name)
-        if between.whole:
-            step = 1 if between.step is None else int(between.step)
-            return int(self.trial.suggest_int(name, int(between.low), int(between.high), step=step, log=between.log))
-        return float(self.trial.suggest_float(name, between.low, between.high, step=between.step, log=between.log))
 
-
-def _shown(found: _Search, as_json: bool) -> int:
-    records = [record for record in found.store.runs() if record.sweep == found.sweep]
-    best = None if found.best is None else found.store.run(found.runs[found.best])
+def _print_results(searched: _Search, as_json: bool) -> int:
+    """Print all runs and the best one; returns the exit code."""
+    records = [record for record in searched.store.runs() if record.sweep == searched.sweep]
+    best = None
+    if searched.best is not None:
+        best = searched.store.run(searched.runs[searched.best])
     if as_json:
-        runs = [record.as_json() for record in records]
-        print_json({"best": None if best is None else best.id, "runs": runs})
-        code = EXIT_WITH_ERRORS if any(record.status != "done" for record in records) else 0
+        print_json({"best": None if best is None else best.id, "runs": [record.as_json() for record in records]})
+        all_done = all(record.status == "done" for record in records)
+        code = 0 if all_done else EXIT_WITH_ERRORS
     else:
-        code = print_records(records, found.store, as_json=False)
+        code = print_records(records, searched.store, as_json=False)
     if best is None:
-        print_error("no trial came to a score; the errors are above")
+        print_error("no trial has a score; the errors are above")
         return EXIT_WITH_ERRORS
     if not as_json:
-        _print_best(best, found, len(records))
+        _print_best(best, searched, len(records))
     return code
 
 
-def _print_best(best: RunRecord, found: _Search, many: int) -> None:
-    told = []
+def _print_best(best: RunRecord, searched: _Search, n_runs: int) -> None:
+    scores = []
     for metric in sorted(best.design.headline, key=lambda metric: metric != SCORE):
         result = best.result(metric)
-        if result is None:
-            continue
-        name = metric if metric == SCORE else f"test {metric}"
-        told.append(f"{name} {number_text(result.value)} {interval_text(result)}")
+        if result is not None:
+            name = metric if metric == SCORE else f"test {metric}"
+            scores.append(f"{name} {number_text(result.value)} {interval_text(result)}")
     dev = best.result(SCORE)
     n = "unknown" if dev is None else dev.n
-    click.echo(
-        without_controls(
-            f"best of {many}: {best.label} ({best.id.rpartition('-')[2]}), {', '.join(told)}; n = {n} splits"
-        )
-    )
+    run = f"{best.label} ({best.id.rpartition('-')[2]})"
+    click.echo(without_controls(f"best of {n_runs}: {run}, {', '.join(scores)}; n = {n} splits"))
     say(
-        "The best of many dev scores flatters itself; how far dev scores can be trusted: "
-        f"{command_line('protocol', '--results', found.store.folder)}"
+        "The best of many dev scores is too optimistic. How far dev scores can be trusted: "
+        f"{command_line('protocol', '--results', searched.store.folder)}"
     )

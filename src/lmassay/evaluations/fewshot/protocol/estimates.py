@@ -20,7 +20,7 @@ from lmassay.statistics.replicates import mean_of_repetitions, rate_on_tests
 
 # With three configurations there are only six possible orders.
 FEWEST_CONFIGURATIONS = 4
-# From so many configurations on, the interval comes from resampling. In simulations with true values from 0 to 0.97
+# From this many configurations on, the interval comes from resampling. In simulations with true values from 0 to 0.97
 # (normal, coarse and heavy-tailed scores) 95 % intervals by resampling covered down to 83 % at 8 configurations, but
 # 93 to 99 % from 16 on; Bonett and Wright's formula the other way round, 93 to 97 % at 8, but down to 87 % at 24 with
 # heavy tails.
@@ -31,7 +31,7 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True)
 class ProtocolEstimate:
-    """A number and how sure it is. ``value`` is None where there is none; ``reason`` may say why."""
+    """A number with its uncertainty. ``value`` is None if there is none; ``reason`` may say why."""
 
     value: float | None
     std: float | None = None
@@ -39,7 +39,7 @@ class ProtocolEstimate:
     low: float | None = None
     high: float | None = None
     n: int = 0
-    """How many splits (of a mean) or configurations (of a correlation) it rests on."""
+    """The number of splits (of a mean) or configurations (of a correlation)."""
     reason: str = ""
 
 
@@ -66,20 +66,20 @@ def mean_and_std(scores: Sequence[float] | Sequence[Fraction] | Floats) -> tuple
 def _square_root(value: float | Fraction) -> float:
     if not isinstance(value, Fraction):
         return math.sqrt(value)
-    # So many digits that the only rounding is that to a float.
+    # Enough digits that the only rounding is that to a float.
     with localcontext(prec=_DIGITS_OF_ROOT):
         return float((Decimal(value.numerator) / Decimal(value.denominator)).sqrt())
 
 
 @dataclass(frozen=True, slots=True)
 class SplitScores:
-    """One score for each split, and what its interval needs."""
+    """One score per split, and what its interval needs."""
 
     values: Sequence[float]
     correlation: float = 0.0
     """How strongly splits are correlated because they share examples: see ``overlap``."""
     on_tests: Floats | None = None
-    """The scores on single tests, a row for each split; None if they are not known."""
+    """The scores on single tests, one row per split; None if they are not known."""
     test_groups: NDArray[np.int64] | None = None
     """The groups that tests belong to; None if they are independent."""
 
@@ -87,7 +87,7 @@ class SplitScores:
 def mean_over_splits(scores: SplitScores, settings: Settings = DEFAULT) -> ProtocolEstimate:
     """Mean ± sample standard deviation, with the interval that a run reports.
 
-    Of an accuracy whose tests are known it holds for another pool and other tests, of other scores for another pool.
+    For an accuracy whose tests are known it covers another pool and other tests, for other scores another pool.
     """
     finite = [score for score in scores.values if math.isfinite(score)]
     if not finite:
@@ -118,7 +118,7 @@ def rank_correlation(dev: Sequence[float], test: Sequence[float], settings: Sett
     n = len(pairs)
     if n < FEWEST_CONFIGURATIONS:
         plural = "" if n == 1 else "s"
-        reason = f"{n} configuration{plural} with both scores; it takes {FEWEST_CONFIGURATIONS}"
+        reason = f"{n} configuration{plural} with both scores; at least {FEWEST_CONFIGURATIONS} are needed"
         return ProtocolEstimate(None, n=n, reason=reason)
     scores = np.asarray(pairs)
     x, y = scores[:, 0], scores[:, 1]
@@ -131,7 +131,7 @@ def rank_correlation(dev: Sequence[float], test: Sequence[float], settings: Sett
     high: float | None = None
     if n >= ENOUGH_TO_RESAMPLE:
         low, high = intervals.bootstrap_interval((x, y), _spearman, settings)
-    # Resampling gives no interval where it draws equal scores only.
+    # Resampling gives no interval if it draws equal scores only.
     if low is None or high is None:
         low, high = _interval_by_formula(value, n, settings.confidence)
     return ProtocolEstimate(value, None, low, high, n)
@@ -163,7 +163,7 @@ _DRAWS = 20_000
 
 @cache
 def range_by_chance(counts: tuple[int, ...]) -> float:
-    """The expected range of means over the first so many of independent scores, in units of their standard deviation.
+    """The expected range of means over the first ``counts`` independent scores, in units of their standard deviation.
 
     A property of random walks without a simple formula, so it is simulated with a fixed seed (error about 0.005).
 
@@ -176,7 +176,7 @@ def range_by_chance(counts: tuple[int, ...]) -> float:
 
 
 def stability_by_chance(counts: Sequence[int], score: float, tests: int) -> float | None:
-    """The stability of a score that differs between splits by chance alone, because each has only so many tests."""
+    """The stability of a score that differs between splits by chance alone, because each has only ``tests`` tests."""
     if len(counts) < 2 or tests < 1 or not 0 <= score <= 1:
         return None
     return range_by_chance(tuple(sorted(counts))) * math.sqrt(score * (1 - score) / tests)

@@ -34,7 +34,7 @@ _ROUNDING = 1e-12
 
 @dataclass(frozen=True, slots=True)
 class Trial:
-    """One training: a configuration on a split, with what it scored or the reason why it has no score."""
+    """One training: a configuration on a split, with its scores or the reason why it has none."""
 
     configuration: str
     """The configuration's name, see ``Configuration``."""
@@ -43,7 +43,7 @@ class Trial:
     dev: float | None = None
     """None without a dev set."""
     test: float | None = None
-    """None where nothing was scored on test."""
+    """None if nothing was scored on test."""
     test_metrics: Mapping[str, float] = field(default_factory=dict)
     state: Literal["done", "failed", "not done"] = "done"
     reason: str = ""
@@ -52,11 +52,11 @@ class Trial:
     id: str = ""
     """The example's id in its run: ``split-0-p1-every-0.02``."""
     details: Mapping[str, Any] = field(default_factory=dict)
-    """What the run wrote down: numbers of examples, dev scores while training."""
+    """What the run recorded: numbers of examples, dev scores during training."""
     chosen_step: float | None = None
-    """The update whose weights were taken."""
+    """The update whose weights were kept."""
     on_tests: PerTestScores | None = None
-    """The scores on single tests, where the run kept them."""
+    """The scores on single tests, if the run recorded them."""
     correlation: Mapping[str, float] = field(default_factory=dict)
     """By metric: how strongly splits are correlated because they share examples."""
 
@@ -163,7 +163,7 @@ class ProtocolVerdict:
 
 
 def selection_score(metrics: Mapping[str, float]) -> float | None:
-    """What a training or configuration is selected by: the mean of the task's metrics; None if there are none.
+    """The score that trainings and configurations are selected by: the mean of the task's metrics; None without any.
 
     >>> selection_score({"acc": 0.75, "f1-macro": 0.5})
     0.625
@@ -203,8 +203,8 @@ def judge(
 def stability(trials: Sequence[Trial], settings: Settings = DEFAULT) -> list[ProtocolVerdict]:
     """The verdicts with the first 1, 2 … K splits of one strategy: the third criterion, flat curves are stable.
 
-    For strategies that draw each split anew these are the verdicts of smaller K. The folds of cross-validation and MDL
-    depend on K: their first few show how much fewer folds of this size would say, not another K.
+    For strategies that draw each split independently these are the verdicts of smaller K. The folds of cross-validation
+    and MDL depend on K: their first folds show what fewer folds of this size would say, not what another K would.
     """
     splits = sorted({trial.split for trial in trials})
     return [judge(trials, settings, splits[:k]) for k in range(1, len(splits) + 1)]
@@ -298,19 +298,19 @@ def _select(
     """
     trained = [configuration for configuration in configurations if configuration.splits]
     if not trained:
-        return None, (), ("no training ended well: there is nothing to select",)
+        return None, (), ("all trainings failed; nothing to select",)
     by_dev = [(c.dev.value, c) for c in trained if c.dev.value is not None]
     if not by_dev:
         if len(configurations) == 1:
-            return trained[0], (), ("there is no dev set: the only configuration stands unselected",)
-        return None, (), (f"there is no dev set to select one of {len(configurations)} configurations by",)
+            return trained[0], (), ("there is no dev set; the only configuration is reported without selection",)
+        return None, (), (f"there is no dev set to select one of {len(configurations)} configurations on",)
 
     notes = []
     candidates = [(dev, configuration) for dev, configuration in by_dev if not configuration.missing]
     if not candidates:
         most = max(len(configuration.splits) for _, configuration in by_dev)
         candidates = [(dev, configuration) for dev, configuration in by_dev if len(configuration.splits) == most]
-        notes.append(f"no configuration has all its splits: selected among those with {most}")
+        notes.append(f"no configuration has all its splits; selected among those with {most}")
 
     best = max(dev for dev, _ in candidates)
     selected, *others = [configuration for dev, configuration in candidates if dev >= best - _ROUNDING]

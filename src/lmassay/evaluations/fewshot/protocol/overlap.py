@@ -1,9 +1,9 @@
-"""How much the splits of one pool have in common: what their results are correlated by.
+"""How strongly the results of splits are correlated, because splits of one pool share examples.
 
 The test score after a split depends on the examples that were learned from. If each of them moves it a little, the
-scores of two splits are correlated by the share of their training examples that both have (exactly so if the effects
-add up). Anything else that differs between trainings, such as their order, makes the correlation smaller, so an
-interval that is computed with this one is rather too wide than too narrow.
+scores of two splits are correlated by the share of training examples that they have in common (exactly, if the effects
+add up). Anything else that differs between trainings, such as the order of examples, makes the correlation smaller, so
+an interval that uses this correlation is too wide rather than too narrow.
 
 ====================== ============================ ==========================
 strategy               of test scores               of dev scores
@@ -48,7 +48,7 @@ def train_correlation(strategy: str, k: int, ratio: float) -> float:
 
 
 def dev_correlation(strategy: str, k: int, ratio: float) -> float:
-    """The correlation of dev scores over splits: the share of the pool that a split selects by."""
+    """The correlation of dev scores over splits: the share of the pool that is held out."""
     name = strategy_name(strategy)
     if name in SINGLE or k < 2:
         return 0.0
@@ -76,7 +76,7 @@ def train_share(strategy: str, k: int, ratio: float) -> float:
 def replicates(metrics: Sequence[str], strategy: str, k: int, ratio: float, *, shown_share: float = 1.0) -> Replicates:
     """Splits as repetitions of one experiment. ``shown_share`` is the share of a train part that is learned from.
 
-    A method that draws its examples from the train part, as in-context learning does, meets fewer of them twice.
+    With a method that uses only some examples of the train part, such as in-context learning, splits share fewer.
     """
     of_test = train_correlation(strategy, k, ratio) * shown_share
     of_dev = dev_correlation(strategy, k, ratio)

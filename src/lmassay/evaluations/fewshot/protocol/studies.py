@@ -25,7 +25,7 @@ from lmassay.types import Row, RunRecord, canonical
 
 TASK = "fewshot"
 ONLY_CONFIGURATION = "the only one"
-# Regimes whose patterns are judged together, so that none of them can be selected.
+# Regimes whose patterns answer together, so that none of them can be selected.
 _PATTERNS_TOGETHER = ("ensemble", "distillation")
 # Options that are not hyper-parameters, with their defaults: runs that differ in them answer different questions.
 _FIXED = {
@@ -36,7 +36,7 @@ _FIXED = {
     "extra": None,
     "seed": 42,
 }
-# What a row has scores of besides the task's metrics.
+# The scores of a row that are not the task's metrics.
 _OTHER_SCORES = ("test", "dev", "updates", "chosen_step")
 
 
@@ -45,14 +45,14 @@ class Strategy:
     """A split strategy with its settings, and its verdict on each task."""
 
     label: str
-    """Tells it from the other strategies of its study: ``multi_splits``, or ``MS, K=4`` where several K were run."""
+    """Distinguishes it from other strategies of its study: ``multi_splits``, or ``MS, K=4`` if several K were run."""
     options: Splits
     verdicts: Mapping[str, ProtocolVerdict]
     """By task."""
     curves: Mapping[str, Sequence[ProtocolVerdict]]
     """By task: the verdicts with other numbers of splits, K ascending."""
     ran_every_k: bool
-    """True where the verdicts of the curves come from runs with that K, else from the first splits of the largest."""
+    """True if the verdicts of the curves come from runs with that K, else from the first splits of the largest."""
 
     @property
     def name(self) -> str:
@@ -232,7 +232,7 @@ def _study(runs: Sequence[_FewShotRun], settings: Settings) -> Study:
     for label, members in zip(labels, by_strategy.values(), strict=True):
         verdicts = _verdicts(members, task_names, configuration_names, settings)
         strategies.append(Strategy(label, members[0].splits, verdicts, curves={}, ran_every_k=False))
-    strategies.sort(key=_place_in_paper)
+    strategies.sort(key=_order_in_paper)
 
     first = runs[0]
     regime = first.regime.name
@@ -246,11 +246,11 @@ def _study(runs: Sequence[_FewShotRun], settings: Settings) -> Study:
     )
 
 
-def _place_in_paper(strategy: Strategy) -> tuple[int, int]:
-    """The paper's order of strategies, others behind."""
+def _order_in_paper(strategy: Strategy) -> tuple[int, int]:
+    """The paper's order of strategies, others after them."""
     order = list(ABBREVIATIONS)
-    place = order.index(strategy.name) if strategy.name in order else len(order)
-    return place, strategy.k
+    position = order.index(strategy.name) if strategy.name in order else len(order)
+    return position, strategy.k
 
 
 def _with_curves(strategy: Strategy, strategies: Sequence[Strategy], settings: Settings) -> Strategy:
@@ -276,19 +276,20 @@ def _options_without_k(options: Splits) -> str:
 # --- names ------------------------------------------------------------------------------------------------------------
 
 
-def _titled(found: Sequence[Study]) -> list[Study]:
-    """Method and model, with what else tells studies apart that share both."""
+def _titled(studies: Sequence[Study]) -> list[Study]:
+    """The studies with titles: method and model, and further options if studies share both."""
     short_titles = []
-    for study in found:
+    for study in studies:
         short_titles.append(study.method if study.model == "none" else f"{study.method} on {study.model}")
+    has_options = any(study.fixed for study in studies)
     titles = []
-    for study, title in zip(found, short_titles, strict=True):
+    for study, title in zip(studies, short_titles, strict=True):
         differences = [f"{key} {option_text(value)}" for key, value in study.fixed.items()]
         if short_titles.count(title) > 1 and not differences:
-            differences = ["as usual" if any(other.fixed for other in found) else _run_number(study)]
+            differences = ["defaults" if has_options else _run_number(study)]
         titles.append(f"{title} ({', '.join(differences)})" if differences else title)
     titled = []
-    for study, title in zip(found, titles, strict=True):
+    for study, title in zip(studies, titles, strict=True):
         unique = title if titles.count(title) == 1 else f"{title}, {_run_number(study)}"
         titled.append(replace(study, title=unique))
     return titled
@@ -403,7 +404,7 @@ def _expected_splits(runs: Sequence[_FewShotRun]) -> list[int]:
 def _warnings(runs: Sequence[_FewShotRun]) -> list[str]:
     warnings = list(dict.fromkeys(note for run in runs for note in run.record.provenance.notes))
     if not runs[0].splits.grouped:
-        warnings.append("examples of one question or passage may stand in both train and dev (grouped: false)")
+        warnings.append("examples of one question or passage may be in both train and dev (grouped: false)")
     return warnings
 
 
@@ -419,7 +420,7 @@ def _trials(runs: Sequence[_FewShotRun], splits: Sequence[int], configuration_na
                 attempted.add(key)
                 # Repetitions within a run have ids of their own.
                 key = canonical([key, trial.id])
-            # A result is never given up for its absence.
+            # A result is never replaced by a missing one.
             earlier = trials.get(key)
             if earlier is None or earlier.state != "done" or trial.state == "done":
                 trials[key] = trial

@@ -1,4 +1,4 @@
-"""What the few-shot section draws: splits of the selected configuration, dev against test, stability, dev curves."""
+"""Figures of the few-shot section: splits of the selected configuration, dev against test, stability, dev curves."""
 
 from __future__ import annotations
 
@@ -14,74 +14,94 @@ from lmassay.evaluations.fewshot.report.tables import estimate_text, task_title
 from lmassay.reporting.blocks import Block, Figure, Figures, Heading, Note
 from lmassay.reporting.chart import MOST_SERIES, LinearAxis
 
-_OVER_K: Mapping[Literal["test", "correlation"], tuple[str, str]] = {
-    "test": ("test mean of the selected configuration", "one standard deviation either way"),
+Criterion = Literal["test", "correlation"]
+# The title of a stability figure, and what its vertical lines are.
+_OVER_K: Mapping[Criterion, tuple[str, str]] = {
+    "test": ("test mean of the selected configuration", "one standard deviation in both directions"),
     "correlation": ("dev–test rank correlation", "intervals over configurations"),
 }
 MOST_FIGURES = 12
-"""Of a kind; a note says how many more there would be."""
+"""The most figures of one kind; a note says how many are left out."""
 
 
-def blocks(judged: Study) -> list[Block]:
-    drawn = judged.main_strategies
-    made: list[tuple[str, Literal["small", "middle"], list[Figure]]] = [
-        ("Splits of the selected configurations", "middle", _splits(drawn)),
-        ("Dev against test over configurations", "small", _each(_scatter(judged, task) for task in judged.tasks)),
-        # One criterion after the other, so that tasks can be compared along a row.
-        ("Stability over K", "small", _each(_stability(judged, task, of) for of in _OVER_K for task in judged.tasks)),
-        (
-            "Dev scores while the selected configurations were trained",
-            "small",
-            _each(_curves(arm, task) for arm in drawn for task in arm.verdicts),
-        ),
-    ]
-    found: list[Block] = []
-    for title, size, figures in made:
-        if figures:
-            found += [Heading(title), Figures(figures[:MOST_FIGURES], size)]
-        if len(figures) > MOST_FIGURES:
-            found.append(Note(f"{len(figures) - MOST_FIGURES} more are not drawn; report fewer runs at once."))
-    return found
+def blocks(study: Study) -> list[Block]:
+    """All figures of a study, by kind."""
+    strategies = study.main_strategies
+    stability = []
+    # One criterion after the other, so that tasks can be compared along a row.
+    for criterion in _OVER_K:
+        stability += [_stability(study, task, criterion) for task in study.tasks]
+    curves = []
+    for strategy in strategies:
+        curves += [_dev_curves(strategy, task) for task in strategy.verdicts]
+    shown: list[Block] = []
+    shown += _figure_blocks("Splits of the selected configurations", "middle", _split_figures(strategies))
+    shown += _figure_blocks(
+        "Dev against test over configurations", "small", [_dev_against_test(study, task) for task in study.tasks]
+    )
+    shown += _figure_blocks("Stability over K", "small", stability)
+    shown += _figure_blocks("Dev scores during the training of the selected configurations", "small", curves)
+    return shown
 
 
-def _each(figures: Iterable[Figure | None]) -> list[Figure]:
-    return [figure for figure in figures if figure is not None]
+def _figure_blocks(title: str, size: Literal["small", "middle"], figures: Iterable[Figure | None]) -> list[Block]:
+    """A heading with its figures; nothing if there is nothing to draw."""
+    drawn = [figure for figure in figures if figure is not None]
+    if not drawn:
+        return []
+    shown: list[Block] = [Heading(title), Figures(drawn[:MOST_FIGURES], size)]
+    if len(drawn) > MOST_FIGURES:
+        shown.append(Note(f"{len(drawn) - MOST_FIGURES} more figures are not shown; report fewer runs at once."))
+    return shown
 
 
-def short_name(judged: Strategy) -> str:
-    return judged.label.replace("_", "-")
+def short_name(strategy: Strategy) -> str:
+    """The strategy's label with hyphens, as prose writes it."""
+    return strategy.label.replace("_", "-")
+
+
+def _with_task(strategies: Iterable[Strategy], task: str) -> list[Strategy]:
+    """The strategies that judged a task, up to the number that a figure can distinguish."""
+    return [strategy for strategy in strategies if task in strategy.verdicts][:MOST_SERIES]
 
 
 # --- splits -----------------------------------------------------------------------------------------------------------
 
 
-def _splits(arms: Sequence[Strategy]) -> list[Figure]:
-    """All on one scale, for strategies are to be compared."""
-    rows = {short_name(arm): _dots(arm) for arm in arms}
-    scale = [value for found in rows.values() for row in found for one in row.series for _, value in one]
-    return [
-        Figure(
-            plots.dot_rows_chart(
-                found, ("test", "dev"), scale, f"{strategy}: score, percent", f"Each split under {strategy}"
-            ).svg(),
-            f"{strategy}: each dot a split, the stroke their mean. Right: mean ± std.",
-        )
-        for strategy, found in rows.items()
-        if found
-    ]
-
-
-def _dots(arm: Strategy) -> list[plots.DotRow]:
-    rows = []
-    for task, verdict in arm.verdicts.items():
-        trials = [t for t in verdict.trials_of(verdict.selected) if t.state == "done"]
-        if verdict.selected is None or not trials:
+def _split_figures(strategies: Sequence[Strategy]) -> list[Figure]:
+    """One figure per strategy, all on one scale, so that strategies can be compared."""
+    rows_by_name = {short_name(strategy): _dot_rows(strategy) for strategy in strategies}
+    scale = []
+    for rows in rows_by_name.values():
+        for row in rows:
+            for dots in row.series:
+                scale += [value for _, value in dots]
+    figures = []
+    for name, rows in rows_by_name.items():
+        if not rows:
             continue
-        scores = [
-            [_dot(t.split, "test", t.test) for t in trials if t.test is not None],
-            [_dot(t.split, "dev", t.dev) for t in trials if t.dev is not None],
-        ]
-        rows.append(plots.DotRow(task_title(task), scores, [_brief(verdict.test), _brief(verdict.dev)]))
+        chart = plots.dot_rows_chart(
+            rows, ("test", "dev"), scale, f"{name}: score, percent", f"Each split under {name}"
+        )
+        caption = f"{name}: each dot is a split, the vertical stroke their mean. Right: mean ± std."
+        figures.append(Figure(chart.svg(), caption))
+    return figures
+
+
+def _dot_rows(strategy: Strategy) -> list[plots.DotRow]:
+    rows = []
+    for task, verdict in strategy.verdicts.items():
+        trials = [trial for trial in verdict.trials_of(verdict.selected) if trial.state == "done"]
+        if not trials:
+            continue
+        test_dots, dev_dots = [], []
+        for trial in trials:
+            if trial.test is not None:
+                test_dots.append(_dot(trial.split, "test", trial.test))
+            if trial.dev is not None:
+                dev_dots.append(_dot(trial.split, "dev", trial.dev))
+        summaries = [_mean_and_std(verdict.test), _mean_and_std(verdict.dev)]
+        rows.append(plots.DotRow(task_title(task), [test_dots, dev_dots], summaries))
     return rows
 
 
@@ -89,149 +109,148 @@ def _dot(split: int, name: str, score: float) -> tuple[str, float]:
     return f"split {split}: {name} {100 * score:.1f}", 100 * score
 
 
-def _brief(found: ProtocolEstimate) -> str:
-    return estimate_text(ProtocolEstimate(found.value, found.std, n=found.n), 1)
+def _mean_and_std(estimate: ProtocolEstimate) -> str:
+    """The estimate as text, without its interval."""
+    return estimate_text(ProtocolEstimate(estimate.value, estimate.std, n=estimate.n), 1)
 
 
 # --- dev against test -------------------------------------------------------------------------------------------------
 
 
-def _scatter(judged: Study, task: str) -> Figure | None:
-    series, told = [], []
-    for arm in _drawable(judged, task):
-        verdict = arm.verdicts[task]
-        marks = [
-            plots.Point(
-                100 * standing.dev.value,
-                100 * standing.test.value,
-                f"{standing.name}: dev {estimate_text(standing.dev)}, test {estimate_text(standing.test)}",
-                strong=standing is verdict.selected,
-            )
-            for standing in verdict.configurations
-            if standing.dev.value is not None and standing.test.value is not None and not standing.missing
-        ]
-        if len(marks) > 1:
-            series.append(plots.Series(short_name(arm), marks))
-            told.append(f"{short_name(arm)} {_correlation(verdict)}")
+def _dev_against_test(study: Study, task: str) -> Figure | None:
+    """One mark per configuration; None unless a strategy has at least two configurations with all their splits."""
+    series = []
+    correlations = []
+    for strategy in _with_task(study.strategies, task):
+        verdict = strategy.verdicts[task]
+        points = []
+        for configuration in verdict.configurations:
+            dev, test = configuration.dev, configuration.test
+            if dev.value is None or test.value is None or configuration.missing:
+                continue
+            title = f"{configuration.name}: dev {estimate_text(dev)}, test {estimate_text(test)}"
+            is_selected = configuration is verdict.selected
+            points.append(plots.Point(100 * dev.value, 100 * test.value, title, strong=is_selected))
+        if len(points) > 1:
+            series.append(plots.Series(short_name(strategy), points))
+            correlations.append(f"{short_name(strategy)} {_correlation_text(verdict)}")
     if not series:
         return None
-    values = [value for one in series for point in one.points for value in (point.x, point.y)]
+    values = []
+    for one in series:
+        for point in one.points:
+            values += [point.x, point.y]
+    # Both axes have the same scale, so that the diagonal means equal scores.
     x = plots.percent_axis("mean dev, percent", values)
     y = LinearAxis("mean test, percent", x.low, x.high)
     chart = plots.series_chart(series, x, y, f"Dev against test on {task}", square=True, diagonal=True)
     caption = (
-        f"{task_title(task)}, one mark a configuration, the selected one ringed. Rank correlation: {'; '.join(told)}."
+        f"{task_title(task)}: one mark per configuration, a ring around the selected one. "
+        f"Rank correlation: {'; '.join(correlations)}."
     )
     return Figure(chart.svg(), caption)
 
 
-def _correlation(verdict: ProtocolVerdict) -> str:
-    found = verdict.correlation
-    if found.value is None:
-        return f"none ({found.reason})"
-    bounds = "" if found.low is None or found.high is None else f" [{found.low:.2f}, {found.high:.2f}]"
-    return f"{found.value:.2f}{bounds}, n = {found.n}"
+def _correlation_text(verdict: ProtocolVerdict) -> str:
+    correlation = verdict.correlation
+    if correlation.value is None:
+        return f"none ({correlation.reason})"
+    interval = ""
+    if correlation.low is not None and correlation.high is not None:
+        interval = f" [{correlation.low:.2f}, {correlation.high:.2f}]"
+    return f"{correlation.value:.2f}{interval}, n = {correlation.n}"
 
 
 # --- stability --------------------------------------------------------------------------------------------------------
 
 
-def _stability(judged: Study, task: str, of: Literal["test", "correlation"]) -> Figure | None:
-    marks = _tests if of == "test" else _ranks
-    series = [
-        plots.Series(short_name(arm), marks(arm.curves[task]), line=True)
-        for arm in _drawable(judged, task, judged.main_strategies)
-        if len(arm.curves.get(task, ())) > 1
-    ]
-    shown = [one for one in series if one.points]
-    if not shown:
+def _stability(study: Study, task: str, criterion: Criterion) -> Figure | None:
+    """A criterion over the number of splits; None unless a strategy was judged with several numbers."""
+    points_of = _test_points if criterion == "test" else _correlation_points
+    series = []
+    all_points: list[plots.Point] = []
+    for strategy in _with_task(study.main_strategies, task):
+        curve = strategy.curves.get(task, ())
+        points = points_of(curve) if len(curve) > 1 else []
+        if points:
+            series.append(plots.Series(short_name(strategy), points, line=True))
+            all_points += points
+    if not series:
         return None
-    points = [point for one in shown for point in one.points]
-    places = [point.x for point in points]
-    x = LinearAxis("K", min(places) - 0.4, max(places) + 0.4, whole=True)
+    numbers_of_splits = [point.x for point in all_points]
+    x = LinearAxis("K", min(numbers_of_splits) - 0.4, max(numbers_of_splits) + 0.4, whole=True)
     y = LinearAxis("dev–test correlation", -1.0, 1.0)
-    if of == "test":
-        ends = [end for point in points for end in (point.y, point.low, point.high) if end is not None]
+    if criterion == "test":
+        ends = []
+        for point in all_points:
+            ends += [end for end in (point.y, point.low, point.high) if end is not None]
         y = plots.percent_axis("test mean, percent", ends)
-    what, lines = _OVER_K[of]
-    chart = plots.series_chart(shown, x, y, f"{what} over K on {task}")
-    return Figure(chart.svg(), f"{task_title(task)}: {what} with K splits; upright lines: {lines}.")
+    title, vertical_lines = _OVER_K[criterion]
+    chart = plots.series_chart(series, x, y, f"{title} over K on {task}")
+    return Figure(chart.svg(), f"{task_title(task)}: {title} with K splits; vertical lines: {vertical_lines}.")
 
 
-def _tests(points: Sequence[ProtocolVerdict]) -> list[plots.Point]:
-    marks = []
-    for point in points:
-        found = point.test
-        if found.value is not None:
-            away = found.std
-            low = None if away is None else 100 * max(found.value - away, 0.0)
-            high = None if away is None else 100 * min(found.value + away, 1.0)
-            title = f"K = {point.k}: {estimate_text(found)}, {_name_of(point)}"
-            marks.append(plots.Point(float(point.k), 100 * found.value, title, low, high))
-    return marks
+def _test_points(curve: Sequence[ProtocolVerdict]) -> list[plots.Point]:
+    points = []
+    for verdict in curve:
+        test = verdict.test
+        if test.value is None:
+            continue
+        low = high = None
+        if test.std is not None:
+            low = 100 * max(test.value - test.std, 0.0)
+            high = 100 * min(test.value + test.std, 1.0)
+        selected = None if verdict.selected is None else verdict.selected.name
+        title = f"K = {verdict.k}: {estimate_text(test)}, {selected}"
+        points.append(plots.Point(float(verdict.k), 100 * test.value, title, low, high))
+    return points
 
 
-def _name_of(verdict: ProtocolVerdict) -> str | None:
-    return None if verdict.selected is None else verdict.selected.name
-
-
-def _ranks(points: Sequence[ProtocolVerdict]) -> list[plots.Point]:
-    return [
-        plots.Point(
-            float(point.k),
-            found.value,
-            f"K = {point.k}: {found.value:.2f}, {found.n} configurations",
-            found.low,
-            found.high,
-        )
-        for point in points
-        if (found := point.correlation).value is not None
-    ]
+def _correlation_points(curve: Sequence[ProtocolVerdict]) -> list[plots.Point]:
+    points = []
+    for verdict in curve:
+        correlation = verdict.correlation
+        if correlation.value is None:
+            continue
+        title = f"K = {verdict.k}: {correlation.value:.2f}, {correlation.n} configurations"
+        points.append(plots.Point(float(verdict.k), correlation.value, title, correlation.low, correlation.high))
+    return points
 
 
 # --- dev curves -------------------------------------------------------------------------------------------------------
 
 
-def _curves(arm: Strategy, task: str) -> Figure | None:
+def _dev_curves(strategy: Strategy, task: str) -> Figure | None:
+    """The dev scores during the trainings of the selected configuration, one line per split."""
+    verdict = strategy.verdicts[task]
     series = []
-    verdict = arm.verdicts[task]
-    for training in verdict.trials_of(verdict.selected):
-        curve = _dev_curve(training)
-        if len(curve) > 1:
-            marks = [
-                plots.Point(
-                    step,
-                    100 * score,
-                    f"split {training.split}, update {step:g}: {100 * score:.1f}",
-                    strong=step == training.chosen_step,
-                )
-                for step, score in curve
-            ]
-            series.append(plots.Series(f"split {training.split}", marks, line=True, dots=False))
+    all_points: list[plots.Point] = []
+    for trial in verdict.trials_of(verdict.selected):
+        curve = _dev_curve(trial)
+        if len(curve) < 2:
+            continue
+        points = []
+        for update, score in curve:
+            title = f"split {trial.split}, update {update:g}: {100 * score:.1f}"
+            points.append(plots.Point(update, 100 * score, title, strong=update == trial.chosen_step))
+        series.append(plots.Series(f"split {trial.split}", points, line=True, dots=False))
+        all_points += points
     if not series:
         return None
-    points = [point for one in series for point in one.points]
-    y = plots.percent_axis("dev score, percent", [point.y for point in points])
-    last_update = max(1.0, *(point.x for point in points))
+    y = plots.percent_axis("dev score, percent", [point.y for point in all_points])
+    last_update = max(1.0, *(point.x for point in all_points))
     x = LinearAxis("update", 0.0, last_update * 1.02, whole=True)
-    chart = plots.series_chart(series, x, y, f"Dev scores in training on {task} under {short_name(arm)}")
-    chosen = verdict.selected
-    return Figure(
-        chart.svg(),
-        f"{task_title(task)}, {short_name(arm)}: {'' if chosen is None else chosen.name}. A mark where the "
-        "weights were taken.",
-    )
+    chart = plots.series_chart(series, x, y, f"Dev scores in training on {task} under {short_name(strategy)}")
+    selected = "" if verdict.selected is None else verdict.selected.name
+    caption = f"{task_title(task)}, {short_name(strategy)}: {selected}. A mark shows the weights that were kept."
+    return Figure(chart.svg(), caption)
 
 
-def _dev_curve(training: Trial) -> list[tuple[float, float]]:
-    found = []
-    for step, metrics in training.details.get("curve", []):
+def _dev_curve(trial: Trial) -> list[tuple[float, float]]:
+    """(update, selection score) of every evaluation on the dev set."""
+    curve = []
+    for update, metrics in trial.details.get("curve", []):
         score = selection_score(metrics)
         if score is not None and math.isfinite(score):
-            found.append((float(step), score))
-    return found
-
-
-def _drawable(judged: Study, task: str, arms: Sequence[Strategy] | None = None) -> list[Strategy]:
-    """As many strategies as can be told apart."""
-    return [arm for arm in (judged.strategies if arms is None else arms) if task in arm.verdicts][:MOST_SERIES]
+            curve.append((float(update), score))
+    return curve

@@ -8,7 +8,7 @@ from typing import Any
 from lmassay.evaluations.fewshot.protocol.estimates import NO_ESTIMATE, ProtocolEstimate
 from lmassay.evaluations.fewshot.protocol.judging import Configuration, ProtocolVerdict
 from lmassay.evaluations.fewshot.protocol.studies import Strategy, Study
-from lmassay.evaluations.fewshot.report.table_blocks import selected_table, shown_table
+from lmassay.evaluations.fewshot.report.table_blocks import protocol_block, selected_table
 from lmassay.evaluations.fewshot.report.tables import (
     comparison_tables,
     criteria_table,
@@ -26,23 +26,23 @@ from lmassay.reporting.formats.content import Chapter
 
 
 def markdown(studies: Sequence[Study]) -> str:
-    """One chapter a study, one table a strategy, then strategies against each other."""
+    """One chapter per study, with one table per strategy, then a comparison of strategies."""
     chapters = []
     for study in studies:
         blocks: list[Block] = [Note(explanation(study))]
         for strategy in study.main_strategies:
             table = criteria_table(strategy)
-            blocks += [Heading(table.title), shown_table(table, stability_note(strategy)), selected_table(strategy)]
+            blocks += [Heading(table.title), protocol_block(table, stability_note(strategy)), selected_table(strategy)]
             blocks += [Note(note) for note in notes(strategy)]
         if len(study.strategies) > 1:
             blocks.append(Heading("Strategies compared"))
-            blocks += [shown_table(table, table.title) for table in comparison_tables(study)]
+            blocks += [protocol_block(table, table.title) for table in comparison_tables(study)]
         chapters.append(Chapter(study.title, blocks))
     return markdown_format.body(chapters)
 
 
 def latex(studies: Sequence[Study]) -> str:
-    """One tabular a strategy, and one a criterion where there are several; everything else in comments."""
+    """One tabular per strategy and, if there are several, one per criterion; everything else in comments."""
     parts: list[str] = []
     for study in studies:
         parts.append(latex_format.comment(f"{study.title}: {explanation(study)}"))
@@ -51,18 +51,23 @@ def latex(studies: Sequence[Study]) -> str:
             remarks = [f"{table.title}. {stability_note(strategy)}", *_selected_texts(strategy), *notes(strategy)]
             parts += [latex_format.comment(remark) for remark in remarks]
             # The rows below the rule are those of other K.
-            parts.append(latex_format.tabular(shown_table(table, "", rule_after=2)))
+            parts.append(latex_format.tabular(protocol_block(table, "", rule_after=2)))
         if len(study.strategies) > 1:
             for table in comparison_tables(study):
-                parts += [latex_format.comment(table.title), latex_format.tabular(shown_table(table, ""))]
+                parts += [latex_format.comment(table.title), latex_format.tabular(protocol_block(table, ""))]
     return latex_format.fragment_of(parts)
 
 
 def _selected_texts(strategy: Strategy) -> list[str]:
-    """The table of what was selected, a line of text for each row."""
+    """The table of selected configurations, one line of text per row."""
     table = selected_table(strategy)
-    rows = [*table.heads, *(line.cells for body in table.bodies for line in body.lines)]
-    return [" | ".join(" ".join([cell.text, *cell.small]) for cell in row) for row in rows]
+    rows = list(table.heads)
+    for body in table.bodies:
+        rows += [line.cells for line in body.lines]
+    texts = []
+    for row in rows:
+        texts.append(" | ".join(" ".join([cell.text, *cell.small]) for cell in row))
+    return texts
 
 
 # --- CSV --------------------------------------------------------------------------------------------------------------
@@ -74,7 +79,7 @@ _COLUMNS = (
 
 
 def csv_text(studies: Sequence[Study]) -> str:
-    """One number a line: shares as shares, with the configuration that was selected."""
+    """One number per line, not in percent, with the selected configuration."""
     rows: list[list[Any]] = []
     for study in studies:
         for strategy in study.strategies:
@@ -157,6 +162,17 @@ def _json_strategy(strategy: Strategy) -> dict[str, Any]:
 
 
 def _json_verdict(strategy: Strategy, task: str, verdict: ProtocolVerdict) -> dict[str, Any]:
+    missing_results = []
+    for trial in verdict.trials_without_result:
+        missing_results.append(
+            {
+                "configuration": trial.configuration,
+                "split": trial.split,
+                "run": trial.run,
+                "failed": trial.state == "failed",
+                "reason": trial.reason,
+            }
+        )
     return {
         "selected": None if verdict.selected is None else _json_configuration(verdict.selected),
         "tied": list(verdict.tied),
@@ -168,16 +184,7 @@ def _json_verdict(strategy: Strategy, task: str, verdict: ProtocolVerdict) -> di
         "splits": list(verdict.splits),
         "examples": {part: list(verdict.sizes(f"n_{part}")) for part in ("train", "dev", "test")},
         "configurations": [_json_configuration(configuration) for configuration in verdict.configurations],
-        "wanting": [
-            {
-                "configuration": trial.configuration,
-                "split": trial.split,
-                "run": trial.run,
-                "failed": trial.state == "failed",
-                "reason": trial.reason,
-            }
-            for trial in verdict.trials_without_result
-        ],
+        "wanting": missing_results,
         "notes": [*verdict.notes, *verdict.warnings],
     }
 

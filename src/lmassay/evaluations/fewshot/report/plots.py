@@ -1,6 +1,6 @@
 """Figures of the few-shot section: marks and lines over axes that fit them, and rows of dots.
 
-Series are told apart by colour and by the shape of their marks.
+Series differ in colour and in the shape of their marks.
 """
 
 from __future__ import annotations
@@ -28,15 +28,15 @@ from lmassay.reporting.chart import (
 
 _MARKERS: tuple[Marker, ...] = ("circle", "circle", "triangle", "triangle", "square")
 _MOST_NAMED = 16
-"""More names than that say nothing; pointing at a mark does."""
+"""With more series than this there is no legend; the title of a mark names its series."""
 _APART = 5.0
 _MOST_APART = 20.0
-"""How far beside each other the intervals of two series, and of all series, at the same place are drawn."""
+"""The distance between the intervals of two series at the same x, and the most over all series, in pixels."""
 
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """A value at a place, with its interval; ``title`` is shown on pointing at it, a ``strong`` one is ringed."""
+    """A value with its interval. ``title`` is its tooltip; a ``strong`` point has a ring."""
 
     x: float
     y: float
@@ -48,7 +48,7 @@ class Point:
 
 @dataclass(frozen=True, slots=True)
 class Series:
-    """``line`` joins the points; ``dots`` are drawn for every one, else for the strong ones alone."""
+    """``line`` joins the points. With ``dots`` every point is drawn, without only the strong ones."""
 
     name: str
     points: Sequence[Point]
@@ -58,7 +58,7 @@ class Series:
 
 @dataclass(frozen=True, slots=True)
 class DotRow:
-    """One label with a row of dots for each series (a title and a value each), and what sums up each series."""
+    """A label with one row of dots (title, value) per series, and one summary text per series."""
 
     label: str
     series: Sequence[Sequence[tuple[str, float]]]
@@ -66,7 +66,7 @@ class DotRow:
 
 
 def percent_axis(title: str, values: Sequence[float]) -> LinearAxis:
-    """An axis of percentages that holds the values, with half a point of room at least."""
+    """An axis of percentages that contains the values, with at least half a point of space around them."""
     return LinearAxis.around(title, values, within=(0.0, 100.0), least_room=0.5)
 
 
@@ -79,7 +79,7 @@ def series_chart(
     square: bool = False,
     diagonal: bool = False,
 ) -> Chart:
-    """Series over two axes, their names below where there are several, but not too many to follow."""
+    """Series over two axes. A legend is below if there are several series, but not too many."""
     marks: list[Mark] = []
     if diagonal:
         low, high = max(x.low, y.low), min(x.high, y.high)
@@ -87,12 +87,12 @@ def series_chart(
             marks.append(ChartLine([(low, low), (high, high)], "chance"))
     apart = min(_APART, _MOST_APART / max(len(series) - 1, 1))
     for number, one in enumerate(series):
-        # Intervals of several series over the same places would lie upon each other.
-        aside = (number - (len(series) - 1) / 2) * apart if one.line and one.dots else 0.0
-        marks.append(Group(_marks_of(one, number), series=number, shift=(aside, 0.0)))
+        # Intervals of several series at the same x would cover each other.
+        shift = (number - (len(series) - 1) / 2) * apart if one.line and one.dots else 0.0
+        marks.append(Group(_marks_of(one, number), series=number, shift=(shift, 0.0)))
     legend = []
     if 1 < len(series) <= _MOST_NAMED:
-        legend = [_key(one, number) for number, one in enumerate(series)]
+        legend = [_legend_entry(one, number) for number, one in enumerate(series)]
     panel = Panel(y=y, x=x, marks=marks, height=256 if square else 190)
     return Chart(description, [panel], legend=legend, width=330)
 
@@ -100,7 +100,7 @@ def series_chart(
 def dot_rows_chart(
     rows: Sequence[DotRow], names: Sequence[str], scale: Sequence[float], title: str, description: str
 ) -> Chart:
-    """Rows of dots below their labels, each with its range and mean; the axis holds all values of ``scale``."""
+    """Rows of dots below their labels, each with its range and mean; the axis contains all values of ``scale``."""
     axis = CategoryAxis([Category(row.label, lanes=len(names), kind="strong") for row in rows], lane=17)
     marks: list[Mark] = []
     notes: list[PanelNote] = []
@@ -111,10 +111,9 @@ def dot_rows_chart(
             if dots:
                 marks.append(_row_of_dots(dots, lane, y))
     panel = Panel(y=axis, x=percent_axis(title, scale or (0.0, 100.0)), marks=marks, notes=notes)
-    legend = [
-        LegendEntry(name, [Group([_dot(0.5, 0.5, number)], series=number)], width=10)
-        for number, name in enumerate(names)
-    ]
+    legend = []
+    for number, name in enumerate(names):
+        legend.append(LegendEntry(name, [Group([_dot(0.5, 0.5, number)], series=number)], width=10))
     return Chart(description, [panel], legend=legend, legend_side="top")
 
 
@@ -147,7 +146,7 @@ def _line_style(series: int) -> str:
     return "curve dashed" if series >= MOST_SERIES else "curve"
 
 
-def _key(series: Series, number: int) -> LegendEntry:
+def _legend_entry(series: Series, number: int) -> LegendEntry:
     sample: list[Mark] = [_dot(0.5, 0.5, number)]
     if series.line:
         sample.insert(0, Interval(0.0, 1.0, 0.5, style=_line_style(number)))

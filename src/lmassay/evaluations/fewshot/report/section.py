@@ -1,4 +1,4 @@
-"""The few-shot section: methods and strategies by the protocol's three criteria, and what the numbers rest on."""
+"""The few-shot section: methods and strategies by the protocol's three criteria, and all their configurations."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from lmassay.evaluations.fewshot.protocol.judging import Configuration, Protocol
 from lmassay.evaluations.fewshot.protocol.studies import Strategy, Study, read_studies
 from lmassay.evaluations.fewshot.report import figures
 from lmassay.evaluations.fewshot.report.figures import short_name
-from lmassay.evaluations.fewshot.report.table_blocks import estimate_cell, selected_table, shown_table
+from lmassay.evaluations.fewshot.report.table_blocks import estimate_cell, protocol_block, selected_table
 from lmassay.evaluations.fewshot.report.tables import (
     ProtocolCell,
     comparison_tables,
@@ -30,7 +30,7 @@ _MANY_TASKS = 4
 
 
 def section(store: Store, records: Sequence[RunRecord]) -> Section:
-    """One part a method and model; trainings are compared by configuration here, not example by example."""
+    """One part per method and model. Trainings are compared by configuration here, not example by example."""
     studies = read_studies(store, records)
     if not studies:
         return generic_section(store, records)
@@ -49,11 +49,11 @@ def _study_blocks(study: Study) -> list[Block]:
     if len(study.strategies) > 1:
         blocks.append(Heading("Strategies compared"))
         for table in comparison_tables(study):
-            blocks.append(shown_table(table, f"{table.title}."))
+            blocks.append(protocol_block(table, f"{table.title}."))
     for strategy in study.main_strategies:
         table = criteria_table(strategy)
         blocks.append(Heading(table.title))
-        blocks.append(shown_table(table, f"The three criteria. {stability_note(strategy)}".strip()))
+        blocks.append(protocol_block(table, f"The three criteria. {stability_note(strategy)}".strip()))
         blocks.append(selected_table(strategy))
         blocks += _note_blocks(notes(strategy))
     blocks += figures.blocks(study)
@@ -76,7 +76,7 @@ def _note_blocks(texts: Sequence[str]) -> list[Block]:
 
 
 def _methods_table(studies: Sequence[Study]) -> Table:
-    """Every method and strategy in a row, with both numbers that one looks for first."""
+    """One row per method and strategy, with test score and dev-test correlation."""
     pairs = [(study, strategy) for study in studies for strategy in study.strategies]
     # Numbers for names keep the rows in this order: the table sorts strategies that it knows.
     table = performance_table({str(number): strategy.verdicts for number, (_, strategy) in enumerate(pairs)})
@@ -95,9 +95,9 @@ def _methods_table(studies: Sequence[Study]) -> Table:
         lines.append(TableRow(cells))
     head = [Cell("method", kind="text"), Cell("strategy", kind="text"), *map(Cell, table.columns)]
     caption = (
-        "Test mean ± std over splits of the configuration that dev selects, also one that shows nothing (the overview "
-        "takes the best that teaches), in percent, with its interval and n; ρ: rank "
-        "correlation of dev and test over configurations."
+        "Test mean ± std over splits, in percent, of the configuration with the best dev score, with interval and n. "
+        "It may be one that shows no examples; the overview takes the best one that does. ρ: rank correlation of dev "
+        "and test over configurations."
     )
     return Table(caption, [head], [Body(lines)], dense=len(tasks) > _MANY_TASKS)
 
@@ -122,9 +122,12 @@ def _method_cell(verdict: ProtocolVerdict | None, cell: ProtocolCell) -> Cell:
 
 def _configurations(strategy: Strategy, task: str, verdict: ProtocolVerdict) -> Folded:
     """All configurations of a task, those with all their splits first, by mean dev score."""
-    metrics = list(dict.fromkeys(metric for c in verdict.configurations for metric in c.test_metrics))
-    shown_metrics = metrics if len(metrics) > 1 else []
-    lines = []
+    metrics: list[str] = []
+    for configuration in verdict.configurations:
+        metrics += [metric for metric in configuration.test_metrics if metric not in metrics]
+    # With a single metric, the test score is that metric.
+    further_metrics = metrics if len(metrics) > 1 else []
+    table_rows = []
     for configuration in sorted(verdict.configurations, key=_complete_and_best_first):
         is_selected = configuration is verdict.selected
         cells = [
@@ -132,16 +135,22 @@ def _configurations(strategy: Strategy, task: str, verdict: ProtocolVerdict) -> 
             estimate_cell(configuration.dev),
             estimate_cell(configuration.test),
         ]
-        for metric in shown_metrics:
+        for metric in further_metrics:
             estimate = configuration.test_metrics.get(metric)
             cells.append(Cell("–", []) if estimate is None else estimate_cell(estimate))
         cells.append(Cell(f"{len(configuration.splits)} of {verdict.k}"))
-        lines.append(TableRow(cells, "total" if is_selected else "plain"))
-    head = [Cell("configuration", kind="text"), Cell("dev"), Cell("test"), *map(Cell, shown_metrics), Cell("splits")]
-    caption = "Mean ± std over splits and interval, in percent; those with all their splits first, by dev."
+        table_rows.append(TableRow(cells, "total" if is_selected else "plain"))
+    header = [
+        Cell("configuration", kind="text"),
+        Cell("dev"),
+        Cell("test"),
+        *map(Cell, further_metrics),
+        Cell("splits"),
+    ]
+    caption = "Mean ± std over splits and interval, in percent. Configurations with all their splits come first."
     number = len(verdict.configurations)
     summary = f"{task} under {short_name(strategy)}: {number} configuration{'' if number == 1 else 's'}"
-    return Folded(summary, [Table(caption, [head], [Body(lines)])])
+    return Folded(summary, [Table(caption, [header], [Body(table_rows)])])
 
 
 def _complete_and_best_first(configuration: Configuration) -> tuple[bool, float]:
@@ -158,7 +167,7 @@ def _configuration_name(configuration: Configuration, verdict: ProtocolVerdict) 
 
 
 def _missing_trainings(study: Study) -> list[Block]:
-    """Trainings without a result; those of a run that failed for the same reason share a line."""
+    """Trainings without a result. Those of one run that failed for the same reason share a row."""
     splits: dict[tuple[str, ...], list[int]] = {}
     failed = not_done = 0
     for strategy in study.strategies:
@@ -188,6 +197,6 @@ def _missing_trainings(study: Study) -> list[Block]:
     titles = ("configuration", "task", "strategy", "splits", "why", "run")
     head = [Cell(title, kind="num" if title == "splits" else "text") for title in titles]
     more = f" The first {_MOST_MISSING} of {len(splits)}." if len(splits) > _MOST_MISSING else ""
-    caption = f"They are left out of every mean, never counted as scores.{more} Try again: lmassay resume RUN."
+    caption = f"They are left out of all means and never counted as scores.{more} Try again: lmassay resume RUN."
     summary = f"Trainings without a result: {failed} failed, {not_done} not done"
     return [Folded(summary, [Table(caption, [head], [Body(lines)])])]

@@ -1,4 +1,4 @@
-"""The protocol's tables as blocks, which page, Markdown and LaTeX print alike."""
+"""The protocol's tables as blocks, from which page, Markdown and LaTeX are written."""
 
 from __future__ import annotations
 
@@ -19,29 +19,32 @@ from lmassay.reporting.blocks import Body, Cell, Table, TableRow, count, name
 _MOST_COLUMNS = 5
 
 
-def shown_table(table: ProtocolTable, caption: str, rule_after: int | None = None) -> Table:
-    """A table of the protocol; ``rule_after`` so many rows LaTeX draws a rule."""
-    lines = []
+def protocol_block(table: ProtocolTable, caption: str, rule_after: int | None = None) -> Table:
+    """A table of the protocol. LaTeX draws a rule after ``rule_after`` rows."""
+    table_rows = []
     for row in table.rows:
         shared_n, cells = printed_cells(row)
-        line = [name(row.name, shared_n) if shared_n else name(row.name)]
+        table_cells = [name(row.name, shared_n) if shared_n else name(row.name)]
         for cell in cells:
-            below = [text for number in cell for text in number.small]
-            line.append(Cell(" / ".join(number.text for number in cell), below))
-        lines.append(TableRow(line))
-    head = [Cell("", kind="text"), *map(Cell, table.columns)]
-    bodies = [Body(lines)]
-    if rule_after is not None and rule_after < len(lines):
-        bodies = [Body(lines[:rule_after]), Body(lines[rule_after:], apart=True)]
-    return Table(caption, [head], bodies, dense=len(table.columns) > _MOST_COLUMNS)
+            text = " / ".join(number.text for number in cell)
+            below: list[str] = []
+            for number in cell:
+                below += number.small
+            table_cells.append(Cell(text, below))
+        table_rows.append(TableRow(table_cells))
+    header = [Cell("", kind="text"), *map(Cell, table.columns)]
+    bodies = [Body(table_rows)]
+    if rule_after is not None and rule_after < len(table_rows):
+        bodies = [Body(table_rows[:rule_after]), Body(table_rows[rule_after:], apart=True)]
+    return Table(caption, [header], bodies, dense=len(table.columns) > _MOST_COLUMNS)
 
 
 def selected_table(strategy: Strategy) -> Table:
-    """What was selected on each task, and what that rests on."""
-    lines = []
+    """What was selected on each task, with its scores and numbers of examples."""
+    table_rows = []
     for task, verdict in strategy.verdicts.items():
         shared = _shared_options(verdict.selected)
-        lines.append(
+        table_rows.append(
             TableRow(
                 [
                     name(task),
@@ -54,11 +57,10 @@ def selected_table(strategy: Strategy) -> Table:
                 ]
             )
         )
-    texts = ("task", "selected configuration")
-    numbers = ("dev", "test", "splits", "configurations", "train/dev/test examples")
-    head = [*(Cell(title, kind="text") for title in texts), *map(Cell, numbers)]
-    caption = "The configuration with the best mean dev score. Options that are not named are the method's defaults."
-    return Table(caption, [head], [Body(lines)])
+    header = [Cell(title, kind="text") for title in ("task", "selected configuration")]
+    header += [Cell(title) for title in ("dev", "test", "splits", "configurations", "train/dev/test examples")]
+    caption = "The configuration with the best mean dev score. Options that are not shown have the method's defaults."
+    return Table(caption, [header], [Body(table_rows)])
 
 
 def _shared_options(selected: Configuration | None) -> str:

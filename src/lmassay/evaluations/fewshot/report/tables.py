@@ -40,41 +40,41 @@ _SHOWN_METRICS = {"cb": ("acc", "f1-macro"), "multirc": ("f1", "em"), "record": 
 _METRIC_TITLES = {"acc": "acc", "f1-macro": "F1", "f1": "F1a", "em": "EM"}
 AVERAGE = "Avg"
 CORRELATION = "dev–test correlation"
-# Above so many configurations that lack splits, they are counted instead of named.
+# If more configurations than this lack splits, they are counted instead of named.
 _MOST_NAMED = 3
-# Above so many K, only the powers of two get a row.
+# If there are more K than this, only the powers of two get a row.
 _MOST_K = 4
 _EXPLANATION = (
     "test: mean ± standard deviation over the K splits of the configuration with the best mean dev score, in percent. "
-    "dev–test correlation: Spearman's, over configurations, of the mean dev with the mean test score; FewNLU does not "
-    "name its coefficient, so the choice is lmassay's. Intervals: {confidence:g} %; of an accuracy they hold for "
-    "another labelled pool and other tests, of other scores for another pool and the same tests. Splits share "
-    "examples, which is taken into account (Nadeau and Bengio 2003)."
+    "dev–test correlation: Spearman's rank correlation of mean dev and mean test scores over configurations (FewNLU "
+    "does not name its coefficient). Intervals: {confidence:g} %; for an accuracy they cover other labelled examples "
+    "and other tests, for other scores other labelled examples and the same tests. They account for the examples that "
+    "splits share (Nadeau and Bengio 2003)."
 )
 
 
 def explanation(study: Study) -> str:
-    """What the numbers of all tables are."""
+    """What the numbers in all tables mean."""
     return _EXPLANATION.format(confidence=100 * study.settings.confidence)
 
 
 @dataclass(frozen=True, slots=True)
 class ProtocolCell:
-    """One number, or two where a task has two metrics; ``note`` says why there is none."""
+    """One number, or two if a task has two metrics; ``note`` says why there is none."""
 
     parts: tuple[ProtocolEstimate, ...]
     note: str = ""
 
     @property
     def value(self) -> float | None:
-        """The mean of the parts: what averages over tasks are made of."""
+        """The mean of the parts, which averages over tasks use."""
         values = [part.value for part in self.parts if part.value is not None]
         if not values or len(values) < len(self.parts):
             return None
         return sum(values) / len(values)
 
     def text(self, *, scale: float = 100.0, digits: int = 2) -> str:
-        """Such as ``82.71±1.29`` or ``91.96±3.72/88.63±4.91``; a dash for what is not there."""
+        """Such as ``82.71±1.29`` or ``91.96±3.72/88.63±4.91``; a dash for a missing number."""
         if not self.parts:
             return "–"
         return "/".join(_mean_and_std(part, scale, digits) for part in self.parts)
@@ -82,13 +82,14 @@ class ProtocolCell:
 
 @dataclass(frozen=True, slots=True)
 class ProtocolRow:
-    """``cells`` in the order of the table's columns, the average last; ``percent`` where they are shares."""
+    """``cells`` in the order of the table's columns, the average last; ``percent`` if they are shares."""
 
     name: str
     cells: tuple[ProtocolCell, ...]
     percent: bool = True
 
     def texts(self) -> list[str]:
+        """The cells as text."""
         scale, digits = (100.0, 2) if self.percent else (1.0, 4)
         return [cell.text(scale=scale, digits=digits) for cell in self.cells]
 
@@ -102,7 +103,7 @@ class ProtocolTable:
     rows: tuple[ProtocolRow, ...]
 
     def texts(self) -> list[list[str]]:
-        """The table as rows of text, the head first."""
+        """The table as rows of text, the header first."""
         return [["", *self.columns], *([row.name, *row.texts()] for row in self.rows)]
 
 
@@ -156,17 +157,18 @@ def _is_power_of_two(number: int) -> bool:
 
 
 def stability_note(strategy: Strategy) -> str:
-    """How the rows of other K came about, and how far the test mean moves, beside what chance does."""
+    """Where the rows of other K come from, and how far the test mean moves, compared with chance."""
     ranges = []
     for task in in_papers_order(strategy.curves):
-        moved, by_chance = (of(strategy.curves[task]) for of in (range_over_k, range_over_k_by_chance))
-        if moved is not None and by_chance is not None:
-            ranges.append(f"{task_title(task)} {100 * moved:.1f} ({100 * by_chance:.1f})")
+        observed = range_over_k(strategy.curves[task])
+        by_chance = range_over_k_by_chance(strategy.curves[task])
+        if observed is not None and by_chance is not None:
+            ranges.append(f"{task_title(task)} {100 * observed:.1f} ({100 * by_chance:.1f})")
     texts = [_origin_of_other_k(strategy)]
     if ranges:
         texts.append(
-            "Stability (lmassay's definition) is the highest less the lowest mean over K, in points, here with what "
-            f"splits that differ by chance alone give on average: {', '.join(ranges)}."
+            "Stability (lmassay's definition) is the highest minus the lowest mean over K, in points; in parentheses "
+            f"the average if splits differ by chance alone: {', '.join(ranges)}."
         )
     return " ".join(text for text in texts if text)
 
@@ -175,10 +177,10 @@ def _origin_of_other_k(strategy: Strategy) -> str:
     if not strategy.curves:
         return ""
     if strategy.ran_every_k:
-        return "Every K was run by itself."
+        return "Each K was run separately."
     if strategy.name in DEALT_BY_FOLD:
-        return "The rows of smaller K are verdicts from the first folds alone; folds of another K would be others."
-    return "The rows of smaller K are verdicts from the first K splits alone, as a run with that K would give them."
+        return "Rows of smaller K use only the first folds; a run with that K would have other folds."
+    return "Rows of smaller K use only the first K splits, as a run with that K would."
 
 
 # --- strategies against each other ------------------------------------------------------------------------------------
@@ -228,7 +230,7 @@ def stability_table(study: Study) -> ProtocolTable | None:
             rows.append(_points_row(f"{name}, by chance", by_chance))
     if not rows:
         return None
-    title = "Stability (lmassay's definition): highest less lowest test mean over K, in points"
+    title = "Stability (lmassay's definition): highest minus lowest test mean over K, in points"
     return ProtocolTable(title, (*map(task_title, tasks), AVERAGE), tuple(rows))
 
 
@@ -243,18 +245,20 @@ def _points_cell(value: float | None, curve: Sequence[ProtocolVerdict]) -> Proto
 
 
 def range_over_k(curve: Sequence[ProtocolVerdict]) -> float | None:
-    """Highest less lowest test mean; None with fewer than two of them."""
+    """The highest minus the lowest test mean; None with fewer than two of them."""
     values = [verdict.test.value for verdict in curve if verdict.test.value is not None]
     return None if len(values) < 2 else max(values) - min(values)
 
 
 def range_over_k_by_chance(curve: Sequence[ProtocolVerdict]) -> float | None:
-    """What the range would be if splits differed by chance alone; None unless all were tested on as many examples."""
-    judged = [verdict for verdict in curve if verdict.test.value is not None]
-    sizes = {size for verdict in judged for size in verdict.sizes("n_test")}
-    if len(sizes) != 1 or judged[-1].test.value is None:
+    """What the range would be if splits differed by chance alone; None unless all have the same number of tests."""
+    tested = [verdict for verdict in curve if verdict.test.value is not None]
+    sizes: set[int] = set()
+    for verdict in tested:
+        sizes |= set(verdict.sizes("n_test"))
+    if len(sizes) != 1 or tested[-1].test.value is None:
         return None
-    return stability_by_chance([verdict.k for verdict in judged], judged[-1].test.value, sizes.pop())
+    return stability_by_chance([verdict.k for verdict in tested], tested[-1].test.value, sizes.pop())
 
 
 def _tasks_of(verdicts: Mapping[str, Mapping[str, ProtocolVerdict]]) -> list[str]:
@@ -308,7 +312,7 @@ def correlation_cell(task: str, verdict: ProtocolVerdict) -> ProtocolCell:
 
 
 def average(cells: Sequence[ProtocolCell]) -> ProtocolCell:
-    """The mean over tasks, a task with two metrics counting as their mean; none unless every task has a number."""
+    """The mean over tasks (a task with two metrics counts as their mean); empty unless every task has a number."""
     values = [cell.value for cell in cells if cell.value is not None]
     if not values or len(values) < len(cells):
         return ProtocolCell((), f"{len(values)} of {len(cells)} tasks have a number")
@@ -316,7 +320,7 @@ def average(cells: Sequence[ProtocolCell]) -> ProtocolCell:
 
 
 def _columns(tasks: Sequence[str], verdicts: Sequence[Mapping[str, ProtocolVerdict]]) -> tuple[str, ...]:
-    """The tasks' titles with the metrics that their cells hold, such as ``CB acc/F1``."""
+    """The tasks' titles with the metrics in their cells, such as ``CB acc/F1``."""
     columns = []
     for task in tasks:
         metrics: Sequence[str] = ()
@@ -338,14 +342,14 @@ def _shown_metrics(task: str, metrics: Mapping[str, ProtocolEstimate]) -> list[s
 
 
 def in_papers_order(tasks: Iterable[str]) -> list[str]:
-    """The paper's tasks in its order, others behind as they come."""
+    """The paper's tasks in its order, others after them as they come."""
     order = list(TASK_TITLES)
 
-    def place(task: str) -> int:
+    def position(task: str) -> int:
         name = _paper_name(task)
         return order.index(name) if name in order else len(order)
 
-    return sorted(dict.fromkeys(tasks), key=place)
+    return sorted(dict.fromkeys(tasks), key=position)
 
 
 def task_title(task: str) -> str:
@@ -371,21 +375,23 @@ class PrintedNumber:
 
     @property
     def small(self) -> list[str]:
-        """What is printed below or behind the number."""
+        """What is printed below or after the number."""
         return [part for part in (self.interval, self.n) if part]
 
 
 def printed_cells(row: ProtocolRow) -> tuple[str, list[list[PrintedNumber]]]:
     """The cells of a row, one number for each metric, and the n that all of them share, which is then printed once."""
-    *cells, last = [_printed(cell, row) for cell in row.cells]
-    counts = {number.n for cell in cells for number in cell if number.n}
-    shared = ""
+    *cells, average_cell = [_printed(cell, row) for cell in row.cells]
+    counts = set()
+    for cell in cells:
+        counts |= {number.n for number in cell if number.n}
+    shared_n = ""
     if len(counts) == 1:
-        shared = counts.pop()
+        shared_n = counts.pop()
         cells = [[replace(number, n="") for number in cell] for cell in cells]
-    # The average is over tasks.
-    mean = [replace(number, n=_tasks_text(number.n.removeprefix("n="))) for number in last]
-    return shared, [*cells, mean]
+    # The n of an average is a number of tasks.
+    averages = [replace(number, n=_tasks_text(number.n.removeprefix("n="))) for number in average_cell]
+    return shared_n, [*cells, averages]
 
 
 def _printed(cell: ProtocolCell, row: ProtocolRow) -> list[PrintedNumber]:
@@ -419,7 +425,7 @@ def _mean_and_std(estimate: ProtocolEstimate, scale: float, digits: int) -> str:
 
 
 def _interval(estimate: ProtocolEstimate, scale: float, digits: int) -> str:
-    """With one digit less than the number; empty where there is none."""
+    """With one digit less than the number; empty if there is none."""
     if estimate.low is None or estimate.high is None:
         return ""
     return f"[{estimate.low * scale:.{digits - 1}f}, {estimate.high * scale:.{digits - 1}f}]"
@@ -429,6 +435,7 @@ def _interval(estimate: ProtocolEstimate, scale: float, digits: int) -> str:
 
 
 def selected_name(verdict: ProtocolVerdict) -> str:
+    """The name of the selected configuration, or "none"."""
     return "none" if verdict.selected is None else verdict.selected.name
 
 
@@ -452,8 +459,8 @@ def _range_text(sizes: Sequence[int]) -> str:
 
 
 def notes(strategy: Strategy) -> list[str]:
-    """What a reader must know: missing trainings with their reasons, ties, classes missing, why there is no number."""
-    found = []
+    """What a reader must know: missing trainings with their reasons, ties, missing labels, why there is no number."""
+    texts = []
     for task, verdict in strategy.verdicts.items():
         of_task = [_missing_text(reason, failed, count) for reason, failed, count in verdict.reasons()]
         missing = verdict.missing_notes
@@ -462,12 +469,12 @@ def notes(strategy: Strategy) -> list[str]:
         of_task += [*missing, *verdict.selection_notes, *verdict.warnings]
         if verdict.correlation.value is None:
             of_task.append(f"no {CORRELATION}: {verdict.correlation.reason}")
-        found += [f"{task}: {note}" for note in of_task]
-    return found
+        texts += [f"{task}: {note}" for note in of_task]
+    return texts
 
 
 def _missing_text(reason: str, failed: bool, count: int) -> str:
     trainings = "1 training" if count == 1 else f"{count} trainings"
     if failed:
         return f"{trainings} failed: {reason}"
-    return f"{trainings} not done: {reason}; lmassay resume goes on"
+    return f"{trainings} not done: {reason}; continue with lmassay resume"

@@ -1,4 +1,4 @@
-"""One labelled (or unlabelled) text of a few-shot task."""
+"""One labelled or unlabelled example of a few-shot task."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from typing import Any
 
 @dataclass(slots=True)
 class InputExample:
-    """Texts and label as FewNLU's processors make them; ``meta`` holds what a task needs beyond two texts.
+    """Texts and label as FewNLU's processors make them; ``meta`` has what a task needs besides two texts.
 
-    ``guid`` is unique in its file and ends in ``-<number>``; ``logits`` are soft labels that a teacher gave.
+    ``guid`` is unique in its file and ends in ``-<number>``; ``logits`` are soft labels from a teacher.
     """
 
     guid: str

@@ -1,4 +1,4 @@
-"""A few-shot task: its data, labels, metrics, patterns and words under one noun, whoever wrote it."""
+"""A few-shot task: its data, labels, metrics, patterns and words, for built-in and user-defined tasks alike."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ MODES: tuple[Mode, ...] = ("cls", "cloze", "ptuning")
 
 @dataclass(frozen=True)
 class NluTask:
-    """What methods and protocol know of a task; made by ``open_task``."""
+    """What methods and protocol know about a task; made by ``open_task``."""
 
     dataset: str
     name: str
@@ -34,11 +34,12 @@ class NluTask:
     data_dir: Path | None
     labels: list[str]
     own_files: Mapping[str, Path] = field(default_factory=dict)
-    """Further files that say what the task is (a user's Python or YAML file)."""
+    """Further files that define the task (a user's Python or YAML file)."""
     _read: dict[Part, list[InputExample]] = field(default_factory=dict, repr=False, compare=False)
 
     @property
     def kind(self) -> Kind:
+        """What an answer is: a label, one of two choices, a referent, or an entity of the passage."""
         return self.pvp_class.kind
 
     @cached_property
@@ -47,7 +48,7 @@ class NluTask:
         return {mode: list(self._text_pvp(0, mode).available_patterns()) for mode in MODES}
 
     def examples(self, part: Part) -> list[InputExample]:
-        """The examples of a part; read once."""
+        """The examples of a part. The file is read once."""
         if part not in PARTS:
             raise ConfigError(f"there is no part '{part}'{did_you_mean(part, PARTS)}")
         if part not in self._read:
@@ -59,11 +60,14 @@ class NluTask:
         return self.data_dir is not None and self.processor.file(self.data_dir, part) is not None
 
     def digests(self) -> dict[str, str]:
-        """SHA-256 of all files that make the task: its parts by name, and the user's own."""
-        files: dict[str, Path | None] = dict(self.own_files)
+        """SHA-256 of all files that the task consists of: its parts by name, and the user's own files."""
+        digests = {name: sha256(path) for name, path in self.own_files.items()}
         if self.data_dir is not None:
-            files |= {part: self.processor.file(self.data_dir, part) for part in PARTS}
-        return {name: sha256(path) for name, path in files.items() if path is not None}
+            for part in PARTS:
+                path = self.processor.file(self.data_dir, part)
+                if path is not None:
+                    digests[part] = sha256(path)
+        return digests
 
     def pvp(
         self,
@@ -77,7 +81,7 @@ class NluTask:
         """A pattern of the task for a tokenizer."""
         if mode not in MODES:
             raise ConfigError(f"there is no mode '{mode}'{did_you_mean(mode, MODES)}")
-        # A class that does not list its patterns is asked when it encodes.
+        # A class that does not list its patterns reports an unknown one when it encodes.
         if self.pvp_class.available_patterns is not PVP.available_patterns and pattern_id not in self.patterns[mode]:
             raise missing_pattern(f"{self.dataset}/{self.name}", mode, pattern_id, self.patterns[mode])
         return self.pvp_class(
@@ -91,11 +95,11 @@ class NluTask:
         )
 
     def group(self, example: InputExample) -> str:
-        """Examples of one group must not be parted by a split: those of one passage, premise, sentence or question."""
+        """The group of an example. A split must not divide a group: one passage, premise, sentence or question."""
         return str(example.meta.get("group", example.guid))
 
     def original_group(self, example: InputExample) -> str:
-        """FewNLU's own groups: MultiRC by question, COPA with its mirrored copy, WSC by pair, all else apart."""
+        """FewNLU's own groups: MultiRC by question, COPA with its mirrored copy, WSC by pair, all others single."""
         if self.dataset == "superglue" and self.name == "multirc":
             return f"passage-{example.meta['passage_idx']}-question-{example.meta['question_idx']}"
         if self.dataset == "superglue" and self.name in ("copa", "wsc"):
@@ -103,11 +107,11 @@ class NluTask:
         return example.guid
 
     def pair(self, example: InputExample) -> str:
-        """A right and a wrong example that were made from one row (WSC) have the same; all others stand alone."""
+        """The pair of an example: a right and a wrong one that come from one row (WSC) have the same."""
         return str(example.meta.get("pair", example.guid))
 
     def question(self, example: InputExample) -> str | None:
-        """The question an answer belongs to, for exact match; None in tasks without questions."""
+        """The question that an answer belongs to, for exact match; None in tasks without questions."""
         question = example.meta.get("question_idx")
         return None if question is None else f"{example.meta.get('passage_idx', '')}-{question}"
 
@@ -120,17 +124,20 @@ class NluTask:
         return self.pvp(NoTokenizer(), pattern_id=pattern_id).words(label)
 
     def choice_texts(self, example: InputExample) -> list[str]:
-        """The texts that may stand in the gap: COPA's choices, WSC's candidate, ReCoRD's entities; else none."""
+        """The texts that may fill the gap: COPA's choices, WSC's candidate, ReCoRD's entities; else empty."""
         return self._text_pvp(0, "cloze").choice_texts(example)
 
     def with_mirrored(self, examples: Sequence[InputExample]) -> list[InputExample]:
         """For training: COPA gets a mirrored copy of every example that has none; other tasks stay as they are."""
-        found = list(examples)
+        with_copies = list(examples)
         if self.kind != "choices":
-            return found
-        guids = {example.guid for example in found}
-        copies = [mirrored(example) for example in found if not example.meta.get("mirrored")]
-        return found + [copy for copy in copies if copy.guid not in guids]
+            return with_copies
+        guids = {example.guid for example in examples}
+        for example in self.without_mirrored(examples):
+            copy = mirrored(example)
+            if copy.guid not in guids:
+                with_copies.append(copy)
+        return with_copies
 
     def without_mirrored(self, examples: Sequence[InputExample]) -> list[InputExample]:
         """The examples as the file has them."""
@@ -153,7 +160,8 @@ class NluTask:
             return read(self._folder())
         except LmassayError:
             raise
-        except Exception as error:  # any failure of a user's processor, with its place
+        except Exception as error:
+            # A user's processor may fail in any way; the message says where.
             raise DataError(
                 f"{self.dataset}/{self.name}: {part} data could not be read: {error_with_location(error)}"
             ) from error
@@ -164,25 +172,27 @@ class NluTask:
         return self.data_dir
 
     def _checked(self, examples: Any, part: Part) -> list[InputExample]:
-        """What a user's processor returns may be wrong in any way."""
-        where = f"{self.dataset}/{self.name}, {part} data"
+        """The examples, if they are valid; a user's processor may return anything."""
+        location = f"{self.dataset}/{self.name}, {part} data"
         if not isinstance(examples, list) or not all(isinstance(example, InputExample) for example in examples):
-            raise DataError(f"{where}: the processor must return a list of InputExample")
+            raise DataError(f"{location}: the processor must return a list of InputExample")
         if not examples:
-            raise DataError(f"{where}: there are no examples in {self.data_dir}; the file must have at least one")
+            raise DataError(f"{location}: there are no examples in {self.data_dir}; the file must have at least one")
+        labels = ", ".join(self.labels)
         for example in examples:
             if not is_utf8(f"{example.text_a}{example.text_b or ''}"):
-                raise DataError(f"{where}: {example.guid} holds half a surrogate pair, which is no text; mend the file")
-            if example.label is not None and example.label not in self.labels:
                 raise DataError(
-                    f"{where}: {example.guid} has the label {example.label!r}; the labels are {', '.join(self.labels)}"
+                    f"{location}: {example.guid} contains half a surrogate pair, which is not text; fix the file"
                 )
+            if example.label is not None and example.label not in self.labels:
+                raise DataError(f"{location}: {example.guid} has the label {example.label!r}; the labels are {labels}")
             if example.label is None and part not in ("test", "unlabeled"):
-                raise DataError(f"{where}: {example.guid} has no label; the labels are {', '.join(self.labels)}")
+                raise DataError(f"{location}: {example.guid} has no label; the labels are {labels}")
         return examples
 
 
 def is_utf8(text: str) -> bool:
+    """Whether a text can be written as UTF-8, which half a surrogate pair cannot."""
     return not any("\ud800" <= character <= "\udfff" for character in text)
 
 
@@ -194,7 +204,10 @@ _DATASETS = {
 
 def task_names() -> list[str]:
     """The built-in tasks."""
-    return [f"{dataset}/{name}" for dataset, (processors, _, _) in _DATASETS.items() for name in processors]
+    names = []
+    for dataset, (processors, _, _) in _DATASETS.items():
+        names += [f"{dataset}/{name}" for name in processors]
+    return names
 
 
 def open_task(name: str | Path, data_dir: Path | None = None, base_dir: Path | None = None) -> NluTask:
@@ -212,7 +225,7 @@ def open_task(name: str | Path, data_dir: Path | None = None, base_dir: Path | N
         from lmassay.evaluations.fewshot.tasks.python_file import open_python_task
 
         return open_python_task(text, folder, base)
-    dataset, task = _known(text)
+    dataset, task = _built_in(text)
     processors, pvps, metrics = _DATASETS[dataset]
     processor = processors[task](task)
     check_metrics(metrics[task])
@@ -227,14 +240,15 @@ def open_task(name: str | Path, data_dir: Path | None = None, base_dir: Path | N
     )
 
 
-def _known(text: str) -> tuple[str, str]:
+def _built_in(text: str) -> tuple[str, str]:
+    """Data set and name of a built-in task; a ConfigError if there is none of this name."""
     dataset, _, task = text.lower().rpartition("/")
     for known, (processors, _, _) in _DATASETS.items():
         if task in processors and dataset in ("", known):
             return known, task
     raise ConfigError(
-        f"there is no few-shot task '{text}'{did_you_mean(text, task_names())}; a task of your own is a file: "
-        f"mine.yaml or mine.py:name"
+        f"there is no few-shot task '{text}'{did_you_mean(text, task_names())}; your own task is a file: mine.yaml or "
+        "mine.py:name"
     )
 
 

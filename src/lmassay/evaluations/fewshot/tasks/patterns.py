@@ -1,8 +1,8 @@
-"""The notation of patterns, and PVPs that are tables of them.
+"""The notation of patterns, and PVPs whose patterns are in tables.
 
 Parts are separated by ``|`` (each is tokenised on its own) and the two sides of an input by ``||``. ``{x}`` is a field
 that may be shortened, ``{x!}`` one that may not (also inside other text), ``[M]`` the mask or as many masks as the
-answer has tokens, ``<2>`` two continuous prompt tokens.
+answer has tokens, ``<2>`` means two continuous prompt tokens.
 
 >>> pattern('{premise}|Question:|{hypothesis}|?|<1>|[M]').slots
 1
@@ -32,43 +32,57 @@ _SIDES = re.compile(r"A:\s*(.+?)\s+B:\s*(.+)", re.DOTALL)
 
 @dataclass(frozen=True, slots=True)
 class Pattern:
-    """A pattern, taken apart."""
+    """A pattern in its parts, by side of the input."""
 
     sides: tuple[tuple[str, ...], tuple[str, ...]]
 
     @property
     def parts(self) -> tuple[str, ...]:
+        """The parts of both sides."""
         return self.sides[0] + self.sides[1]
 
     @property
     def slots(self) -> int:
         """How many continuous prompt tokens it has."""
-        return sum(int(found[1]) for part in self.parts if (found := _SLOTS.fullmatch(part)))
+        slots = 0
+        for part in self.parts:
+            match = _SLOTS.fullmatch(part)
+            if match is not None:
+                slots += int(match[1])
+        return slots
 
     @property
     def masks(self) -> int:
-        """How many places for an answer it has."""
+        """How many masks it has."""
         return sum(part == _MASK for part in self.parts)
 
     @property
     def fields(self) -> set[str]:
-        return {name for part in self.parts for name, _ in _FIELD.findall(part)}
+        """The names of the fields in its braces."""
+        names = set()
+        for part in self.parts:
+            names |= {name for name, _ in _FIELD.findall(part)}
+        return names
 
     def fill(self, fields: Mapping[str, str], masks: list[int]) -> PVPOutputPattern:
-        """The parts of an input."""
-        first, second = ([_filled(part, fields, masks) for part in side] for side in self.sides)
-        return first, second
+        """The parts of an input, for both sides."""
+        first, second = self.sides
+        return (
+            [_filled(part, fields, masks) for part in first],
+            [_filled(part, fields, masks) for part in second],
+        )
 
 
 @functools.cache
 def pattern(text: str) -> Pattern:
-    """Read the notation."""
+    """The pattern that a text in the notation describes."""
     first, _, second = text.partition("||")
-    return Pattern((tuple(first.split("|")), tuple(second.split("|")) if second else ()))
+    second_parts = tuple(second.split("|")) if second else ()
+    return Pattern((tuple(first.split("|")), second_parts))
 
 
 def notation(text: str) -> str:
-    """A pattern as people write it, in the notation: fields, mask and prompt tokens part what stands between them.
+    """A pattern as people write it, in the notation: fields, mask and prompt tokens become separate parts.
 
     >>> notation('Does "{a}" mean the same as "{b}"? [mask].')
     'Does "|{a}|" mean the same as "|{b}|"?|[M]|.'
@@ -76,57 +90,65 @@ def notation(text: str) -> str:
     '{premise}|?||[M]|,|{hypothesis}'
     """
     text = re.sub(r"\[mask\]", _MASK, text.strip(), flags=re.IGNORECASE)
-    if sides := _SIDES.fullmatch(text):
+    sides = _SIDES.fullmatch(text)
+    if sides is not None:
         return f"{notation(sides[1])}||{notation(sides[2])}"
     if "|" in text:
         return text
-    return "|".join(piece.strip() for piece in _PIECES.split(text) if piece.strip())
+    pieces = [piece.strip() for piece in _PIECES.split(text)]
+    return "|".join(piece for piece in pieces if piece)
 
 
 def _filled(part: str, fields: Mapping[str, str], masks: list[int]) -> Part:
+    """A part with its fields filled in, as ``PVP.get_parts`` returns it."""
     if part == _MASK:
         return masks
-    if slots := _SLOTS.fullmatch(part):
+    slots = _SLOTS.fullmatch(part)
+    if slots is not None:
         return int(slots[1])
-    if (field := _FIELD.fullmatch(part)) and not field[2]:
+    field = _FIELD.fullmatch(part)
+    if field is not None and not field[2]:
+        # A field on its own, without "!", may be shortened.
         return fields[field[1]], True
-    return _FIELD.sub(lambda found: fields[found[1]], part)
+    return _FIELD.sub(lambda match: fields[match[1]], part)
 
 
 def slotted(text: str, counts: Mapping[int, tuple[int, ...]]) -> dict[int, str]:
-    """P-tuning's series: pattern id → the pattern with that many prompt tokens at the places ``<a>``, ``<b>``, ``<c>``.
+    """P-tuning's patterns: id → the pattern with so many prompt tokens at ``<a>``, ``<b>`` and ``<c>``.
 
     >>> slotted("{text}|<a>|[M]|<b>", {3: (1, 2)})
     {3: '{text}|<1>|[M]|<2>'}
     """
-    found = {}
-    for number, shares in counts.items():
+    patterns = {}
+    for number, counts_of_slots in counts.items():
         filled = text
-        for letter, share in zip("abc", shares, strict=False):
-            filled = filled.replace(f"<{letter}>", f"<{share}>")
-        found[number] = filled
-    return found
+        for letter, count in zip("abc", counts_of_slots, strict=False):
+            filled = filled.replace(f"<{letter}>", f"<{count}>")
+        patterns[number] = filled
+    return patterns
 
 
 class TablePVP(PVP):
-    """A PVP whose patterns are strings and whose words stand in a table."""
+    """A PVP whose patterns and words are in tables."""
 
     PATTERNS: ClassVar[Mapping[Mode, Mapping[int, str]]] = {}
     WORDS: ClassVar[Mapping[Mode, Mapping[int, Words]]] = {}
 
     @abstractmethod
     def fields(self, example: InputExample) -> dict[str, str]:
-        """What stands for the names in braces."""
+        """The texts for the names in braces."""
 
     def mask_count(self, example: InputExample) -> int:
         """How many masks the answer needs."""
         return 1
 
     def available_patterns(self) -> list[int]:
+        """The ids of the table in this mode."""
         return list(self.PATTERNS.get(self.mode, {}))
 
     @property
     def pattern(self) -> Pattern:
+        """The pattern of this id; a ConfigError if there is none."""
         known = self.PATTERNS.get(self.mode, {})
         if self.pattern_id not in known:
             raise missing_pattern(type(self).__name__, self.mode, self.pattern_id, list(known))
@@ -134,22 +156,26 @@ class TablePVP(PVP):
 
     @property
     def prompt_length(self) -> int:
+        """The number of continuous prompt tokens."""
         return self.pattern.slots
 
     def get_parts(self, example: InputExample) -> PVPOutputPattern:
+        """The pattern with the fields of the example."""
         try:
             fields = self.fields(example)
             masks = [self.mask_id] * self.mask_count(example) if self.use_cloze else []
         except (KeyError, AttributeError, TypeError) as error:
-            raise DataError(f"{example.guid}: this is no example of {type(self).__name__}: {error!r}") from None
+            raise DataError(f"{example.guid}: this is not an example of {type(self).__name__}: {error!r}") from None
         return self.pattern.fill(fields, masks)
 
     def verbalize(self, label: str) -> Sequence[str]:
+        """The words of the table; empty without a mask and for tasks whose answers are texts."""
         if not self.use_cloze or self.is_multi_token:
             return []
         return self.WORDS[self.mode][self.pattern_id][label]
 
 
 def missing_pattern(name: str, mode: Mode, number: int, known: Sequence[int]) -> ConfigError:
+    """The error for a pattern that a task does not have."""
     offered = f"it has {', '.join(map(str, known))}" if known else "it has none in this mode"
     return ConfigError(f"{name} has no {mode} pattern {number}; {offered}")

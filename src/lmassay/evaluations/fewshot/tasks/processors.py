@@ -1,6 +1,6 @@
-"""Files to examples: a processor knows the labels of a task, the names of its files and how a row reads.
+"""Files to examples: a processor knows the labels of a task, the names of its files and how to read a row.
 
-One of the user's own, as in FewNLU::
+Your own processor looks as in FewNLU::
 
     class MRPCProcessor(DataProcessor):
         def get_labels(self):
@@ -35,35 +35,41 @@ class DataProcessor(ABC):
         "test": ("test",),
         "unlabeled": ("unlabeled",),
     }
-    """The names a part's file may have, without their endings."""
+    """The names that the file of a part may have, without their endings."""
 
     def __init__(self, task_name: str = "") -> None:
         self.task_name = task_name
 
     @abstractmethod
     def get_labels(self) -> list[str]:
-        """The labels in their order; with two of them the second is the positive one."""
+        """The labels in their order. Of two labels, the second is the positive one."""
 
     @abstractmethod
     def _create_examples(self, path: str, set_type: str) -> list[InputExample]:
         """The examples of one file; ``set_type`` is the name of the part and begins every guid."""
 
     def get_train_examples(self, data_dir: str | Path, use_cloze: bool = True) -> list[InputExample]:
+        """The training examples; ``use_cloze`` is there for FewNLU's sake."""
         return self.read(data_dir, "train")
 
     def get_dev32_examples(self, data_dir: str | Path, use_cloze: bool = True) -> list[InputExample]:
+        """The further labelled examples of FewGLUE's dev32.jsonl."""
         return self.read(data_dir, "dev32")
 
     def get_dev_examples(self, data_dir: str | Path) -> list[InputExample]:
+        """The examples of val.jsonl or dev.jsonl."""
         return self.read(data_dir, "dev")
 
     def get_test_examples(self, data_dir: str | Path) -> list[InputExample]:
+        """The examples of test.jsonl."""
         return self.read(data_dir, "test")
 
     def get_unlabeled_examples(self, data_dir: str | Path) -> list[InputExample]:
+        """The examples without labels."""
         return self.read(data_dir, "unlabeled")
 
     def read(self, data_dir: str | Path, part: Part) -> list[InputExample]:
+        """The examples of a part; a DataError if it has no file."""
         path = self.file(data_dir, part)
         if path is None:
             names = " or ".join(f"{name}{ENDINGS[0]}" for name in self.FILES[part])
@@ -81,11 +87,12 @@ class DataProcessor(ABC):
 
 
 class RowProcessor(DataProcessor):
-    """A processor that is told how one row reads; checks labels and keeps guids apart."""
+    """A processor whose subclasses read one row at a time; it checks labels and makes guids unique."""
 
     LABELS: ClassVar[tuple[str, ...]] = ()
 
     def get_labels(self) -> list[str]:
+        """The labels in their order."""
         return list(self.LABELS)
 
     @abstractmethod
@@ -93,21 +100,22 @@ class RowProcessor(DataProcessor):
         """The examples of one row."""
 
     def rows(self, path: str, set_type: str) -> Iterator[DataRow]:
+        """The rows of a file."""
         return read_rows(path)
 
     def _create_examples(self, path: str, set_type: str) -> list[InputExample]:
-        found: list[InputExample] = []
-        seen: set[str] = set()
+        examples: list[InputExample] = []
+        guids: set[str] = set()
         for row in self.rows(path, set_type):
             for example in self.examples_of(row, set_type):
-                if example.guid in seen:
-                    # FewGLUE's unlabeled WiC file has one index twice.
+                if example.guid in guids:
+                    # FewGLUE's unlabeled WiC file has one idx twice.
                     example.guid = f"{set_type}-line{row.line}-{example.guid.removeprefix(f'{set_type}-')}"
-                if example.guid in seen:
+                if example.guid in guids:
                     raise DataError(f"{row.where}: the example {example.guid} is there twice; give it its own idx")
-                seen.add(example.guid)
-                found.append(example)
-        return found
+                guids.add(example.guid)
+                examples.append(example)
+        return examples
 
     def label(self, row: DataRow, set_type: str, name: str = "label") -> str | None:
         """The label of a row: None in unlabeled data and in a test set without labels."""
@@ -117,7 +125,7 @@ class RowProcessor(DataProcessor):
 
     @staticmethod
     def idx(row: DataRow) -> int:
-        """The number a file gives to an example, else its line."""
+        """The number that the file gives to an example, else the number of its line."""
         return row.number("idx") if row.has("idx") else row.line - 1
 
 

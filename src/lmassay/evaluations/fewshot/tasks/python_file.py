@@ -1,4 +1,4 @@
-"""Users' tasks in FewNLU's style: a Python file with dicts of metrics, PVPs and processors.
+"""User-defined tasks in FewNLU's style: a Python file with dicts of metrics, PVPs and processors.
 
 The dicts have names that end in ``_METRICS``, ``_PVPS`` and ``_PROCESSORS``; what comes before is the data set::
 
@@ -26,14 +26,14 @@ _TABLES = ("_METRICS", "_PVPS", "_PROCESSORS")
 
 
 def open_python_task(name: str, data_dir: Path | None, base_dir: Path) -> NluTask:
-    """``file.py:task``."""
+    """The task that ``file.py:name`` names."""
     file, _, task = name.rpartition(":") if ".py:" in name else (name, "", "")
     path = base_dir / Path(file).expanduser()
     module = current_registry().load_file(path)
     dataset, tables = _tables(module, path)
-    known = sorted({key for table in tables.values() for key in table})
     if not task:
-        raise PluginError(f"'{name}' names a file only; write {file}:NAME for one of its tasks ({', '.join(known)})")
+        known = sorted(set().union(*tables.values()))
+        raise PluginError(f"'{name}' names only a file; write {file}:NAME for one of its tasks ({', '.join(known)})")
     for suffix in _TABLES:
         if task not in tables[suffix]:
             raise PluginError(f"{path}: {dataset}{suffix} has no task '{task}'{did_you_mean(task, tables[suffix])}")
@@ -51,26 +51,25 @@ def open_python_task(name: str, data_dir: Path | None, base_dir: Path) -> NluTas
 
 
 def _own_files(path: Path) -> dict[str, Path]:
-    """The file and the modules that it imports from its folder: all of them say what the task is."""
+    """The file and the modules that it imports from its folder, by what the task's digests call them."""
     path = path.resolve()
-    others = [file for file in current_registry().files_of(path) if file != path]
-    return {"file": path, **{f"module {file.relative_to(path.parent).as_posix()}": file for file in others}}
+    files = {"file": path}
+    for file in current_registry().files_of(path):
+        if file != path:
+            files[f"module {file.relative_to(path.parent).as_posix()}"] = file
+    return files
 
 
 def _tables(module: ModuleType, path: Path) -> tuple[str, dict[str, Mapping[str, Any]]]:
-    """The three dicts with one prefix."""
-    prefixes = {name.removesuffix("_PVPS") for name in vars(module) if name.endswith("_PVPS")}
-    complete = [
-        prefix
-        for prefix in sorted(prefixes)
-        if all(isinstance(getattr(module, prefix + suffix, None), dict) for suffix in _TABLES)
-    ]
-    if not complete:
-        prefix = min(prefixes, default="YOUR")
-        names = [prefix + suffix for suffix in _TABLES]
-        missing = [name for name in names if not isinstance(getattr(module, name, None), dict)]
-        raise PluginError(f"{path}: the dict {', '.join(missing)} is missing; a file of tasks has all three")
-    return complete[0], {suffix: getattr(module, complete[0] + suffix) for suffix in _TABLES}
+    """The first prefix that has all three dicts, and these by suffix."""
+    dicts = {name: value for name, value in vars(module).items() if isinstance(value, dict)}
+    prefixes = sorted(name.removesuffix("_PVPS") for name in vars(module) if name.endswith("_PVPS"))
+    for prefix in prefixes:
+        if all(prefix + suffix in dicts for suffix in _TABLES):
+            return prefix, {suffix: dicts[prefix + suffix] for suffix in _TABLES}
+    prefix = prefixes[0] if prefixes else "YOUR"
+    missing = [prefix + suffix for suffix in _TABLES if prefix + suffix not in dicts]
+    raise PluginError(f"{path}: the dict {', '.join(missing)} is missing; a file with tasks needs all three")
 
 
 def _metrics(value: Any, where: str) -> tuple[str, ...]:
@@ -83,7 +82,7 @@ def _metrics(value: Any, where: str) -> tuple[str, ...]:
 
 def _pvp_class(value: Any, path: Path) -> type[PVP]:
     if not (isinstance(value, type) and issubclass(value, PVP)):
-        raise PluginError(f"{path}: {value!r} is no subclass of lmassay.evaluations.fewshot.PVP")
+        raise PluginError(f"{path}: {value!r} is not a subclass of lmassay.evaluations.fewshot.PVP")
     if inspect.isabstract(value):
         raise PluginError(f"{path}: {value.__name__} lacks {', '.join(sorted(value.__abstractmethods__))}")
     return value
@@ -91,20 +90,21 @@ def _pvp_class(value: Any, path: Path) -> type[PVP]:
 
 def _processor(value: Any, task: str, path: Path) -> DataProcessor:
     if not (isinstance(value, type) and issubclass(value, DataProcessor)):
-        raise PluginError(f"{path}: {value!r} is no subclass of lmassay.evaluations.fewshot.DataProcessor")
+        raise PluginError(f"{path}: {value!r} is not a subclass of lmassay.evaluations.fewshot.DataProcessor")
     if inspect.isabstract(value):
         raise PluginError(f"{path}: {value.__name__} lacks {', '.join(sorted(value.__abstractmethods__))}")
-    # FewNLU hands the task's name to a processor; one that takes nothing is as good.
-    takes_name = bool(inspect.signature(value).parameters)
-    made: DataProcessor = _called(lambda: value(task) if takes_name else value(), f"{path}: {value.__name__}")
-    return made
+    # FewNLU passes the task's name to a processor; a processor without parameters is accepted as well.
+    arguments = [task] if inspect.signature(value).parameters else []
+    processor: DataProcessor = _called(lambda: value(*arguments), f"{path}: {value.__name__}")
+    return processor
 
 
 def _labels(processor: DataProcessor, path: Path) -> list[str]:
-    method = type(processor).get_labels
-    # FewNLU's document writes get_labels() without self.
-    bare: Callable[[], Any] = method if not inspect.signature(method).parameters else processor.get_labels  # type: ignore[assignment]
-    labels = _called(bare, f"{path}: {type(processor).__name__}.get_labels")
+    method: Any = type(processor).get_labels
+    if inspect.signature(method).parameters:
+        method = processor.get_labels
+    # Otherwise get_labels() has no self, as in FewNLU's documentation, and is called on the class.
+    labels = _called(method, f"{path}: {type(processor).__name__}.get_labels")
     if not isinstance(labels, list | tuple) or len(labels) < 2 or not all(isinstance(name, str) for name in labels):
         raise ConfigError(f"{path}: get_labels() must return a list of two or more texts, not {labels!r}")
     if len(set(labels)) < len(labels):
@@ -113,6 +113,7 @@ def _labels(processor: DataProcessor, path: Path) -> list[str]:
 
 
 def _called(function: Callable[[], Any], where: str) -> Any:
+    """Call the user's code; an unexpected failure becomes a PluginError that says where."""
     try:
         return function()
     except (ConfigError, DataError, PluginError):
@@ -122,9 +123,12 @@ def _called(function: Callable[[], Any], where: str) -> Any:
 
 
 def _folder(data_dir: Path | None, task: str) -> Path | None:
+    """The folder in ``data_dir`` that is named like the task, else ``data_dir`` itself."""
     if data_dir is None:
         return None
     if not data_dir.is_dir():
         raise DataError(f"the data folder {data_dir} does not exist; check the path")
-    inner = next((path for path in sorted(data_dir.iterdir()) if path.is_dir() and path.name.lower() == task), None)
-    return inner or data_dir
+    for path in sorted(data_dir.iterdir()):
+        if path.is_dir() and path.name.lower() == task:
+            return path
+    return data_dir

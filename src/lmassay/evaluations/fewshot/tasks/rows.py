@@ -1,10 +1,11 @@
-"""The rows of a data file, each with the place it stands in: JSON Lines, TSV (without quoting, as GLUE has it), CSV."""
+"""The rows of a data file with their line numbers: JSON Lines, TSV (without quoting, as in GLUE), CSV."""
 
 from __future__ import annotations
 
 import csv
 import json
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -18,7 +19,7 @@ _MISSING = object()
 
 @dataclass(frozen=True, slots=True)
 class DataRow:
-    """Named fields; ``line`` counts from 1."""
+    """The named fields of one row; ``line`` counts from 1."""
 
     fields: Mapping[str, Any]
     path: Path
@@ -26,18 +27,22 @@ class DataRow:
 
     @property
     def where(self) -> str:
+        """File and line, for error messages."""
         return f"{self.path}, line {self.line}"
 
     def has(self, name: str) -> bool:
+        """Whether a field is there and not empty."""
         return self.fields.get(name, _MISSING) not in (_MISSING, None, "")
 
     def get(self, name: str) -> Any:
+        """The value of a field; a DataError if it is missing."""
         value = self.fields.get(name, _MISSING)
         if value is _MISSING:
             raise DataError(f"{self.where}: the field '{name}' is missing{did_you_mean(name, map(str, self.fields))}")
         return value
 
     def text(self, name: str) -> str:
+        """The text of a field; a DataError if it is empty or something else."""
         value = self.get(name)
         if not isinstance(value, str):
             raise DataError(f"{self.where}: '{name}' is {value!r}; it must be text")
@@ -46,18 +51,19 @@ class DataRow:
         return value
 
     def number(self, name: str) -> int:
+        """The whole number of a field, which tables have as text; a DataError if it is something else."""
         value = self.get(name)
-        try:
-            return int(str(value)) if not isinstance(value, bool | float) else _no_number()
-        except ValueError:
-            raise DataError(f"{self.where}: '{name}' is {value!r}; it must be a whole number") from None
+        with suppress(ValueError):
+            if not isinstance(value, bool | float):
+                return int(str(value))
+        raise DataError(f"{self.where}: '{name}' is {value!r}; it must be a whole number")
 
     def inner(self, name: str) -> DataRow:
-        """A field that holds an object."""
+        """A field that is an object."""
         return self._row(self.get(name), name)
 
     def inners(self, name: str) -> list[DataRow]:
-        """A field that holds a list of objects."""
+        """A field that is a list of objects."""
         values = self.get(name)
         if not isinstance(values, list):
             raise DataError(f"{self.where}: '{name}' must be a list of objects, not {type(values).__name__}")
@@ -69,14 +75,11 @@ class DataRow:
         return DataRow(value, self.path, self.line)
 
 
-def _no_number() -> int:
-    raise ValueError
-
-
 def read_rows(path: str | Path, columns: Sequence[str] | None = None) -> Iterator[DataRow]:
-    """The rows of a file, by its ending; ``columns`` names those of a table without a header."""
+    """The rows of a file; its ending decides the format. ``columns`` are those of a table without a header."""
     path = Path(path)
-    open_text(path, "data")  # it is there, is UTF-8 and not empty
+    # Reports a file that is missing, empty or not UTF-8.
+    open_text(path, "data")
     rows = _json_lines(path) if path.suffix == ".jsonl" else _table(path, columns)
     if path.suffix not in ENDINGS:
         raise DataError(f"{path}: a data file must end in {', '.join(ENDINGS)}")
@@ -95,20 +98,20 @@ def _json_lines(path: Path) -> Iterator[DataRow]:
             try:
                 fields = json.loads(line)
             except (ValueError, RecursionError) as error:
-                raise DataError(f"{path}, line {number}: this is no JSON ({error})") from None
+                raise DataError(f"{path}, line {number}: this is not JSON ({error})") from None
             if not isinstance(fields, dict):
-                raise DataError(f"{path}, line {number}: it must be an object with named fields")
+                raise DataError(f"{path}, line {number}: the line must be an object with named fields")
             yield DataRow(fields, path, number)
 
 
 def _table(path: Path, columns: Sequence[str] | None) -> Iterator[DataRow]:
-    tabs = path.suffix == ".tsv"
+    is_tsv = path.suffix == ".tsv"
     with path.open(encoding="utf-8-sig", newline="") as stream:
         cells = csv.reader(
             stream,
-            delimiter="\t" if tabs else ",",
-            quoting=csv.QUOTE_NONE if tabs else csv.QUOTE_MINIMAL,
-            strict=not tabs,
+            delimiter="\t" if is_tsv else ",",
+            quoting=csv.QUOTE_NONE if is_tsv else csv.QUOTE_MINIMAL,
+            strict=not is_tsv,
         )
         header = list(columns) if columns is not None else None
         line = 1

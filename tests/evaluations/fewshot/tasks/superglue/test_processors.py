@@ -102,12 +102,12 @@ def test_a_test_set_may_lack_labels(tmp_path):
 
 
 def test_what_is_no_json_is_named_with_its_line(tmp_path):
-    with pytest.raises(DataError, match=r"line 2: this is no JSON"):
+    with pytest.raises(DataError, match=r"line 2: this is not JSON"):
         read("rte", tmp_path, ROWS["rte"], "{oops")
 
 
 def test_a_row_that_is_no_object_is_named_with_its_line(tmp_path):
-    with pytest.raises(DataError, match="line 1: it must be an object"):
+    with pytest.raises(DataError, match="line 1: the line must be an object"):
         read("rte", tmp_path, "[1, 2]")
 
 
