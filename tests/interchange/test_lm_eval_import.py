@@ -152,7 +152,7 @@ def test_a_log_cut_off_between_two_lines_is_refused_with_both_counts(tmp_path):
     path, totals = with_totals(tmp_path / "logs", 5)
     with pytest.raises(DataError) as error:
         imported(tmp_path / "results", path)
-    for words in (f"{path} has 5 documents", f"{totals} says that 8 were", "Copy it again"):
+    for words in (f"{path} has 5 documents", f"{totals} says that 8 were", "Copy the whole log again"):
         assert words in str(error.value)
     assert not (tmp_path / "results").exists()
     # The totals named by hand are held against it, too.
