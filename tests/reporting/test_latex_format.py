@@ -74,7 +74,7 @@ def test_a_real_latex_compiles_the_tables_alone_in_a_document_of_ones_own(latin,
 
 def test_text_in_other_scripts_is_set_apart_and_pdflatex_says_what_to_take(tmp_path):
     text = latex.document([Chapter("t", [Note(f"model {KOREAN}, привет")])])
-    assert text.startswith("% Compile with lualatex or xelatex: there is text in it that needs a font")
+    assert text.startswith("% Compile with lualatex or xelatex: some text needs a font")
     assert r"\eastasian{한국어} \eastasian{모델}, \otherscript{привет}" in text
     done = compiled(text, tmp_path)
     assert done.returncode != 0
@@ -145,7 +145,7 @@ def test_a_table_longer_than_a_page_is_parted():
 
 def test_a_folder_that_latex_cannot_read_is_told():
     figures = [Chapter("t", [Figures([Figure("<svg/>", "")])])]
-    with pytest.raises(UserError, match="LaTeX cannot read a path with % in it"):
+    with pytest.raises(UserError, match="LaTeX cannot read a path that contains %"):
         latex.document(figures, {"<svg/>": Picture("50%/a.pdf", "")})
 
 

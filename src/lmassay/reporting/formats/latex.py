@@ -1,4 +1,4 @@
-"""A report as LaTeX: a document to compile, or its tables alone to put into one's own. Tables are booktabs'."""
+"""A report as LaTeX: a document to compile, or only its tables for your own document. Tables use booktabs."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from lmassay.reporting.blocks import (
 from lmassay.reporting.formats.content import Chapter, Pictures
 
 EAST_ASIAN, OTHER = "eastasian", "otherscript"
-"""The commands around text that needs a font."""
+"""The commands around text that needs a font of the reader's system."""
 
 _PREAMBLE = r"""\documentclass[10pt,a4paper]{article}
 \usepackage[margin=18mm]{geometry}
@@ -40,7 +40,7 @@ _PREAMBLE = r"""\documentclass[10pt,a4paper]{article}
 \setlength{\parindent}{0pt}\setlength{\parskip}{4pt}\raggedright
 """
 _FONTS = rf"""\ifPDFTeX
-  \errmessage{{This report has text in it that needs a font of your system: compile it with lualatex or xelatex}}
+  \errmessage{{This report has text that needs a font of your system: compile it with lualatex or xelatex}}
   \newcommand{{\{EAST_ASIAN}}}[1]{{?}}\newcommand{{\{OTHER}}}[1]{{?}}
 \else
   \usepackage{{fontspec}}
@@ -55,34 +55,41 @@ _FONTS = rf"""\ifPDFTeX
 """
 _ENGINES = {
     False: "Compile with pdflatex, lualatex or xelatex.",
-    True: "Compile with lualatex or xelatex: there is text in it that needs a font of your system.",
+    True: "Compile with lualatex or xelatex: some text needs a font of your system.",
 }
 _OWN_FONTS = f"\\providecommand{{\\{EAST_ASIAN}}}[1]{{#1}}\\providecommand{{\\{OTHER}}}[1]{{#1}}"
 MIDRULE = r"\midrule"
-_MOST_ROWS = 46
+_MAX_LINES_PER_PAGE = 46
+# Lengths in characters from which a column of text becomes a paragraph of 4 or 7 cm.
 _LONG, _VERY_LONG = 36, 90
-_NO_PATH = frozenset("%#{}~^\\$&")
+# LaTeX cannot read a path with any of these.
+_NOT_IN_PATHS = frozenset("%#{}~^\\$&")
 
 
 def document(chapters: Sequence[Chapter], pictures: Pictures | None = None) -> str:
-    """A document of its own, which says what it must be compiled with."""
+    """A complete document; its first line says which program compiles it."""
     parts = [r"\section*{lmassay report}", rf"Written by lmassay {escape(lmassay.__version__)}."]
     for chapter in chapters:
         parts.append(rf"\section*{{{escape(chapter.title)}}}")
-        parts += [text for block in chapter.blocks for text in _block(block, pictures or {})]
+        for block in chapter.blocks:
+            parts += _block(block, pictures or {})
     body = "\n\n".join(parts)
-    fonts = needs_fonts(body)
-    head = f"% {_ENGINES[fonts]}\n{_PREAMBLE}{_FONTS if fonts else ''}"
+    head = f"% {_ENGINES[needs_fonts(body)]}\n{_PREAMBLE}"
+    if needs_fonts(body):
+        head += _FONTS
     return f"{head}\\begin{{document}}\n{body}\n\\end{{document}}\n"
 
 
 def fragment(chapters: Sequence[Chapter]) -> str:
-    """The tables alone, each whole, with what is said of it in comments."""
-    return fragment_of([text for chapter in chapters for text in _fragments(chapter.title, chapter.blocks)])
+    """Only the tables, for the user's own document, with titles and captions as comments."""
+    parts: list[str] = []
+    for chapter in chapters:
+        parts += _fragments(chapter.title, chapter.blocks)
+    return fragment_of(parts)
 
 
 def fragment_of(parts: Sequence[str]) -> str:
-    """Tables and comments for a document of one's own, headed by what that document needs."""
+    """Tables and comments for the user's own document, after a comment that says what the document needs."""
     body = "\n".join(parts)
     head = ["% Needs \\usepackage{array,booktabs}. Below each number its interval."]
     if needs_fonts(body):
@@ -91,27 +98,29 @@ def fragment_of(parts: Sequence[str]) -> str:
 
 
 def _fragments(title: str, blocks: Sequence[Block]) -> Iterator[str]:
-    under = title
+    heading = title
     for block in blocks:
         if isinstance(block, Heading):
-            under = f"{title}: {block.text}"
+            heading = f"{title}: {block.text}"
         elif isinstance(block, Folded):
             yield from _fragments(f"{title}: {block.summary}", block.blocks)
         elif isinstance(block, Table):
-            yield comment(under)
-            yield from ([comment(block.caption)] if block.caption else [])
+            yield comment(heading)
+            if block.caption:
+                yield comment(block.caption)
             yield tabular(block)
 
 
 def _block(block: Block, pictures: Pictures) -> Iterator[str]:
     match block:
         case Table():
-            for lines in _pages(block):
-                yield rf"\fitted{{\small {_tabular(block, lines)}}}"
+            for rows in _pages(block):
+                yield rf"\fitted{{\small {_tabular(block, rows)}}}"
             if block.caption:
                 yield rf"{{\footnotesize {escape(block.caption)}\par}}"
         case Figures():
-            yield from (text for figure in block.figures for text in _figure(figure, pictures))
+            for figure in block.figures:
+                yield from _figure(figure, pictures)
         case Note():
             yield rf"{escape(breakable(block.text))}\par"
         case Heading():
@@ -122,21 +131,25 @@ def _block(block: Block, pictures: Pictures) -> Iterator[str]:
                 yield rf"\subsubsection*{{{escape(block.summary)}}}"
                 yield from inner
         case Examples() | Tiles():
-            # Texts to read are on the page, and all of them come by `lmassay export`; a table stands for tiles.
+            # Examples are on the page and in `lmassay export`; a table takes the place of tiles.
             return
 
 
 def _figure(figure: Figure, pictures: Pictures) -> Iterator[str]:
-    if picture := pictures.get(figure.drawing):
-        yield rf"\fitted{{\includegraphics[scale=0.8]{{{_readable(picture.path)}}}}}"
-        if figure.caption:
-            yield rf"{{\footnotesize {escape(figure.caption)}\par}}"
+    picture = pictures.get(figure.drawing)
+    if picture is None:
+        return
+    yield rf"\fitted{{\includegraphics[scale=0.8]{{{_checked_path(picture.path)}}}}}"
+    if figure.caption:
+        yield rf"{{\footnotesize {escape(figure.caption)}\par}}"
 
 
-def _readable(path: str) -> str:
-    """A path that LaTeX can read."""
-    if found := _NO_PATH & set(path):
-        raise UserError(f"LaTeX cannot read a path with {' '.join(sorted(found))} in it: {path}; choose another folder")
+def _checked_path(path: str) -> str:
+    """The path, if LaTeX can read it."""
+    unreadable = _NOT_IN_PATHS & set(path)
+    if unreadable:
+        characters = " ".join(sorted(unreadable))
+        raise UserError(f"LaTeX cannot read a path that contains {characters}: {path}; choose another folder")
     return path
 
 
@@ -144,77 +157,99 @@ def _readable(path: str) -> str:
 
 
 def _pages(table: Table) -> Iterator[list[TableRow]]:
-    """The lines of a table in as many parts as have room on a page each."""
+    """The rows of a table in parts that fit on a page each."""
     page: list[TableRow] = []
-    rows = 0
-    for line in (line for body in table.bodies for line in body.lines):
-        if page and rows + _rows(line) > _MOST_ROWS:
+    page_height = 0
+    for row in _rows_of(table):
+        if page and page_height + _height(row) > _MAX_LINES_PER_PAGE:
             yield page
-            page, rows = [], 0
-        page.append(line)
-        rows += _rows(line)
+            page, page_height = [], 0
+        page.append(row)
+        page_height += _height(row)
     if page:
         yield page
 
 
-def _rows(line: TableRow) -> int:
-    return 1 + max((len(cell.small) for cell in line.cells), default=0)
+def _rows_of(table: Table) -> list[TableRow]:
+    rows: list[TableRow] = []
+    for table_body in table.bodies:
+        rows += table_body.lines
+    return rows
+
+
+def _height(row: TableRow) -> int:
+    """The number of printed lines: small print takes a line each."""
+    return 1 + max((len(cell.small) for cell in row.cells), default=0)
 
 
 def tabular(table: Table) -> str:
     """A whole table, without its caption."""
-    return _tabular(table, [line for body in table.bodies for line in body.lines])
+    return _tabular(table, _rows_of(table))
 
 
 def frame(columns: str, heads: Sequence[str], rows: Sequence[str]) -> str:
-    """booktabs' frame around rows that are LaTeX already."""
+    """A booktabs table around header rows and rows that are LaTeX already."""
     begin, end = rf"\begin{{tabular}}{{{columns}}}", r"\end{tabular}"
     return "\n".join([begin, r"\toprule", *heads, MIDRULE, *rows, r"\bottomrule", end])
 
 
-def _tabular(table: Table, lines: Sequence[TableRow]) -> str:
+def _tabular(table: Table, rows: Sequence[TableRow]) -> str:
     columns = _columns(table)
-    heads = []
+    headers = []
     for number, cells in enumerate(table.heads):
-        heads.append(row(_head_cells(cells, len(columns))))
+        headers.append(row_text(_header_cells(cells, len(columns))))
+        is_last = number == len(table.heads) - 1
+        # A cell without a text has no rule under it.
         under = rules([cell.span if cell.text else -cell.span for cell in cells])
-        heads += [under] if under and number < len(table.heads) - 1 else []
-    below_a_rule = [body.lines[0] for body in table.bodies if body.apart and body.lines]
-    rows = []
-    before = None
-    for line in lines:
-        is_apart = any(line is first for first in below_a_rule)
-        if before is not None and (is_apart or (line.kind != before.kind and "total" in (line.kind, before.kind))):
-            rows.append(MIDRULE)
-        elif before is not None and line.kind == "head":
-            rows.append(r"\addlinespace")
-        rows += _line(line, len(columns))
-        before = line
-    return frame(" ".join(columns), heads, rows)
+        if under and not is_last:
+            headers.append(under)
+    first_rows_apart = [table_body.lines[0] for table_body in table.bodies if table_body.apart and table_body.lines]
+    lines = []
+    previous: TableRow | None = None
+    for row in rows:
+        if previous is not None:
+            # By identity: two rows may have the same content.
+            is_apart = any(row is first for first in first_rows_apart)
+            borders_total = row.kind != previous.kind and "total" in (row.kind, previous.kind)
+            if is_apart or borders_total:
+                lines.append(MIDRULE)
+            elif row.kind == "head":
+                lines.append(r"\addlinespace")
+        lines += _printed_lines(row, len(columns))
+        previous = row
+    return frame(" ".join(columns), headers, lines)
 
 
 def _columns(table: Table) -> list[str]:
-    """To the left, to the right, or a paragraph where texts are long."""
-    last = table.heads[-1] if table.heads else []
-    kinds = ["r" if cell.kind == "num" else "l" for cell in last for _ in range(cell.span)]
+    """The type of each column: numbers to the right, texts to the left, long texts as paragraphs."""
+    kinds: list[str] = []
+    if table.heads:
+        for cell in table.heads[-1]:
+            kinds += [cell.kind] * cell.span
     longest = [0] * len(kinds)
-    for line in (line for body in table.bodies for line in body.lines):
-        for place, cell in enumerate(_spread(line.cells, len(kinds))):
-            longest[place] = max([longest[place], *map(len, [cell.text, *cell.small])])
-    return [
-        kind
-        if kind == "r" or long <= _LONG
-        else rf">{{\raggedright\arraybackslash}}p{{{7 if long > _VERY_LONG else 4}cm}}"
-        for kind, long in zip(kinds, longest, strict=True)
-    ]
+    for row in _rows_of(table):
+        for column, cell in enumerate(_spread(row.cells, len(kinds))):
+            for text in (cell.text, *cell.small):
+                longest[column] = max(longest[column], len(text))
+    columns = []
+    for kind, length in zip(kinds, longest, strict=True):
+        if kind == "num":
+            columns.append("r")
+        elif length <= _LONG:
+            columns.append("l")
+        else:
+            width = 7 if length > _VERY_LONG else 4
+            columns.append(rf">{{\raggedright\arraybackslash}}p{{{width}cm}}")
+    return columns
 
 
-def _head_cells(row: Sequence[Cell], columns: int) -> list[str]:
-    cells = []
-    for cell in row:
+def _header_cells(cells: Sequence[Cell], column_count: int) -> list[str]:
+    texts = []
+    for cell in cells:
         text = escape(cell.text)
-        cells.append(spanning(text, cell.span) if cell.span > 1 else text)
-    return [*cells, *[""] * (columns - sum(cell.span for cell in row))]
+        texts.append(spanning(text, cell.span) if cell.span > 1 else text)
+    missing = column_count - sum(cell.span for cell in cells)
+    return texts + [""] * missing
 
 
 def spanning(text: str, columns: int) -> str:
@@ -223,57 +258,74 @@ def spanning(text: str, columns: int) -> str:
 
 
 def rules(spans: Sequence[int]) -> str:
-    """Lines under cells that stand above several columns; a negative span has none.
+    """Rules under header cells that span several columns; a negative span has none.
 
     >>> print(rules([-1, 2, 2]))
     \\cmidrule(lr){2-3} \\cmidrule(lr){4-5}
     """
-    found, first = [], 1
+    commands = []
+    first = 1
     for span in spans:
         if span > 1:
-            found.append(rf"\cmidrule(lr){{{first}-{first + span - 1}}}")
+            commands.append(rf"\cmidrule(lr){{{first}-{first + span - 1}}}")
         first += abs(span)
-    return " ".join(found)
+    return " ".join(commands)
 
 
-def _line(line: TableRow, columns: int) -> list[str]:
-    """A row of texts, and one of small print for each line of it."""
-    cells = _spread(line.cells, columns)
-    texts = [_set(escape(_written(cell.text, cell)), line, place) for place, cell in enumerate(cells)]
-    rows = [row(texts)]
-    for number in range(_rows(line) - 1):
-        small = [escape(_written(cell.small[number], cell)) if number < len(cell.small) else "" for cell in cells]
-        rows.append(row([rf"{{\scriptsize {text}}}" if text else "" for text in small]))
-    return rows
+def _printed_lines(row: TableRow, column_count: int) -> list[str]:
+    """A line of texts, followed by the lines of small print."""
+    cells = _spread(row.cells, column_count)
+    texts = []
+    for column, cell in enumerate(cells):
+        text = _cell_text(cell.text, cell)
+        texts.append(_styled(text, row) if column == 0 else text)
+    lines = [row_text(texts)]
+    for number in range(_height(row) - 1):
+        small_texts = []
+        for cell in cells:
+            text = _cell_text(cell.small[number], cell) if number < len(cell.small) else ""
+            small_texts.append(rf"{{\scriptsize {text}}}" if text else "")
+        lines.append(row_text(small_texts))
+    return lines
 
 
-def _written(text: str, cell: Cell) -> str:
-    return minus(text) if cell.kind == "num" else breakable(text)
+def _cell_text(text: str, cell: Cell) -> str:
+    if cell.kind == "num":
+        return escape(minus(text))
+    return escape(breakable(text))
 
 
-def _set(text: str, line: TableRow, place: int) -> str:
-    if place == 0 and line.kind == "part":
+def _styled(text: str, row: TableRow) -> str:
+    """The first cell of a row: a part is indented, a total or head is bold."""
+    if row.kind == "part":
         return rf"\quad {text}"
-    return rf"\textbf{{{text}}}" if text and place == 0 and line.kind in ("total", "head") else text
+    if text and row.kind in ("total", "head"):
+        return rf"\textbf{{{text}}}"
+    return text
 
 
-def _spread(row: Sequence[Cell], columns: int) -> list[Cell]:
-    """A cell for every column; one that spans several has its text in the first."""
-    cells = [cell if n == 0 else Cell("") for cell in row for n in range(cell.span)]
-    return [*cells, *[Cell("")] * (columns - len(cells))][:columns]
+def _spread(cells: Sequence[Cell], column_count: int) -> list[Cell]:
+    """A cell for every column; a cell that spans several columns has its text in the first."""
+    spread: list[Cell] = []
+    for cell in cells:
+        spread += [cell, *[Cell("")] * (cell.span - 1)]
+    spread += [Cell("")] * (column_count - len(spread))
+    return spread[:column_count]
 
 
-def row(cells: Sequence[str]) -> str:
+def row_text(cells: Sequence[str]) -> str:
     """A row of cells that are LaTeX already."""
-    # A bracket at the beginning of a row would be read as an option of the line break before it.
-    first, *rest = cells
-    return " & ".join([f"{{}}{first}" if first.startswith(("[", "*")) else first, *rest]) + r" \\"
+    first, *others = cells
+    if first.startswith(("[", "*")):
+        # LaTeX would read a bracket or a star as an option of the line break before it.
+        first = f"{{}}{first}"
+    return " & ".join([first, *others]) + r" \\"
 
 
-# --- text: signs of LaTeX's own are escaped, letters and symbols become commands --------------------------------------
+# --- text: special characters are escaped, accented letters and symbols become commands -------------------------------
 
-# So accents, ρ, ± and – need no font encoding and no package. Other scripts need a font, which pdfTeX has not: they are
-# set apart by two commands, so that a document can give them one.
+# So accents, ρ, ± and – need no font encoding and no package. Other scripts need a font that pdfTeX does not have: they
+# are put into one of two commands, so that a document can choose their font.
 
 _SPECIAL = {
     "\\": r"\textbackslash{}",
@@ -341,8 +393,8 @@ _EAST_ASIAN = re.compile(r"HANGUL|CJK|HIRAGANA|KATAKANA|BOPOMOFO|IDEOGRAPHIC|FUL
 
 
 def escape_signs(text: str) -> str:
-    """Text with the characters that LaTeX gives a meaning escaped, and nothing else changed."""
-    return "".join(_SPECIAL.get(sign, sign) for sign in text)
+    """Text with LaTeX's special characters escaped, and nothing else changed."""
+    return "".join(_SPECIAL.get(character, character) for character in text)
 
 
 def escape(text: str) -> str:
@@ -351,22 +403,34 @@ def escape(text: str) -> str:
     >>> print(escape("50 % ± 2, naïve ρ, --all, 한국어"))
     50 \\% \\ensuremath{\\pm} 2, na\\"{\\i}ve \\ensuremath{\\rho}, -{}-all, \\eastasian{한국어}
     """
-    shown = "".join(" " if unicodedata.category(sign) in ("Cc", "Zl", "Zp") else sign for sign in text)
-    held = _LIGATURES.sub(r"\g<0>\0", " ".join(unicodedata.normalize("NFC", shown).split()))
+    printable = []
+    for character in text:
+        is_control = unicodedata.category(character) in ("Cc", "Zl", "Zp")
+        printable.append(" " if is_control else character)
+    one_line = " ".join(unicodedata.normalize("NFC", "".join(printable)).split())
+    # A NUL stands for an empty group, which keeps two characters from becoming a ligature.
+    separated = _LIGATURES.sub(r"\g<0>\0", one_line)
     pieces = []
-    for kind, signs in groupby(held, _kind):
-        run = "".join(signs)
-        pieces.append("".join(map(_sign, run)) if kind == "" else rf"\{kind}{{{run}}}")
+    for command, characters in groupby(separated, _font_command):
+        run = "".join(characters)
+        if command:
+            pieces.append(rf"\{command}{{{run}}}")
+        else:
+            pieces += [_character(character) for character in run]
     return "".join(pieces)
 
 
 def breakable(text: str) -> str:
-    """Text whose long words may be broken behind their signs.
+    """Text whose long words may be broken after punctuation.
 
     >>> breakable("a/b some/very/long/file/name.txt").count(_BREAK)
     5
     """
-    return _LONG_WORD.sub(lambda word: re.sub(r"[^\w\s](?=.)", rf"\g<0>{_BREAK}", word[0]), text)
+    return _LONG_WORD.sub(_with_breaks, text)
+
+
+def _with_breaks(word: re.Match[str]) -> str:
+    return re.sub(r"[^\w\s](?=.)", rf"\g<0>{_BREAK}", word[0])
 
 
 def minus(text: str) -> str:
@@ -375,41 +439,50 @@ def minus(text: str) -> str:
 
 
 def needs_fonts(text: str) -> bool:
-    """True if LaTeX text has signs in it that pdfTeX cannot print."""
+    """True if LaTeX text contains characters that pdfTeX cannot print."""
     return f"\\{EAST_ASIAN}{{" in text or f"\\{OTHER}{{" in text
 
 
 def comment(text: str) -> str:
-    """A comment on one line, whatever the text contains: what follows a line break would be typeset."""
-    words = "".join(" " if unicodedata.category(sign)[0] == "C" else sign for sign in text).split()
-    return f"% {' '.join(words)}"
+    """A comment in one line, whatever the text contains; LaTeX would typeset what follows a line break."""
+    characters = []
+    for character in text:
+        is_control = unicodedata.category(character)[0] == "C"
+        characters.append(" " if is_control else character)
+    return f"% {' '.join(''.join(characters).split())}"
 
 
-def _kind(sign: str) -> str:
-    """Which command a sign needs around it: none, that of East Asian text, that of all other."""
-    if sign.isascii() or sign in _SYMBOLS or unicodedata.category(sign) in ("Cf", "Cs", "Cn", "Co"):
+def _font_command(character: str) -> str:
+    """The command that a character needs around it: none, that of East Asian text, or that of other scripts."""
+    category = unicodedata.category(character)
+    if character.isascii() or character in _SYMBOLS or category in ("Cf", "Cs", "Cn", "Co", "Zs"):
         return ""
-    if _accented(sign) is not None or unicodedata.category(sign) == "Zs":
+    if _accented(character) is not None:
         return ""
-    return EAST_ASIAN if _EAST_ASIAN.search(unicodedata.name(sign, "")) else OTHER
+    is_east_asian = _EAST_ASIAN.search(unicodedata.name(character, ""))
+    return EAST_ASIAN if is_east_asian else OTHER
 
 
-def _sign(sign: str) -> str:
-    if sign == "\0":
+def _character(character: str) -> str:
+    """A character as LaTeX: escaped, as a command, or a question mark if it cannot be printed."""
+    if character == "\0":
         return "{}"
-    if sign in _SYMBOLS:
-        return _SYMBOLS[sign]
-    if sign.isascii():
-        return escape_signs(sign)
-    category = unicodedata.category(sign)
+    if character in _SYMBOLS:
+        return _SYMBOLS[character]
+    if character.isascii():
+        return escape_signs(character)
+    category = unicodedata.category(character)
     if category == "Zs":
         return " "
-    # Signs without a shape, which may turn the direction of writing, are left out; what is no character is a question.
-    return _accented(sign) or ("" if category == "Cf" else "?")
+    if category == "Cf":
+        # Invisible characters are left out; some of them change the writing direction.
+        return ""
+    return _accented(character) or "?"
 
 
-def _accented(sign: str) -> str | None:
-    base, *accents = list(unicodedata.normalize("NFD", sign))
+def _accented(character: str) -> str | None:
+    """A letter with one accent as an accent command; None for any other character."""
+    base, *accents = list(unicodedata.normalize("NFD", character))
     if not base.isascii() or len(accents) != 1 or accents[0] not in _ACCENTS:
         return None
     return rf"\{_ACCENTS[accents[0]]}{{{_DOTLESS.get(base, base)}}}"

@@ -1,4 +1,4 @@
-"""A report as Markdown, with tables as GitHub and most others read them."""
+"""A report as Markdown, with tables as GitHub and most other programs read them."""
 
 from __future__ import annotations
 
@@ -24,49 +24,54 @@ from lmassay.reporting.blocks import (
 )
 from lmassay.reporting.formats.content import Chapter, Pictures
 
-# An underscore between letters or digits emphasizes nothing.
+# An underscore between letters or digits emphasizes nothing, so it is not escaped.
 _SPECIAL = re.compile(r"[\\`*<>|~$]|(?<![^\W_])_|_(?![^\W_])|(?<=\])[\[(:]|&(?=#?\w+;)")
-# Read as a list, a heading, a rule, a quote, a link's target at the beginning of a line.
-_BEGINNING = re.compile(r"([-+=#\[]|\d+[.)])")
+# At the beginning of a line these start a list, a heading, a rule, a quote or the target of a link.
+_LINE_START = re.compile(r"([-+=#\[]|\d+[.)])")
+# Characters that change the writing direction would also affect the text around them.
+_DIRECTION_CHANGES = frozenset({"LRE", "RLE", "LRO", "RLO", "PDF", "LRI", "RLI", "FSI", "PDI"})
 
 
 def markdown(chapters: Sequence[Chapter], pictures: Pictures | None = None) -> str:
-    """One heading a chapter; figures only where there are files to show."""
+    """The report as a document with one heading per chapter; figures are included if there are files of them."""
     return f"# lmassay report\n\nWritten by lmassay {lmassay.__version__}.\n\n{body(chapters, pictures)}"
 
 
 def body(chapters: Sequence[Chapter], pictures: Pictures | None = None) -> str:
-    """The chapters alone."""
+    """The chapters without the heading of the document."""
     parts = []
     for chapter in chapters:
         parts.append(f"## {escape(chapter.title)}")
-        parts += [text for block in chapter.blocks for text in _block(block, pictures or {})]
+        for block in chapter.blocks:
+            parts += _block(block, pictures or {})
     return "\n\n".join(parts) + "\n"
 
 
 def escape(text: str) -> str:
-    """Text that Markdown leaves as it is, in one line.
+    """Text in one line in which Markdown sees no markup.
 
     >>> print(escape("a|b *c* s_src _d_ [x](y) 1 < 2"))
     a\\|b \\*c\\* s_src \\_d\\_ [x]\\(y) 1 \\< 2
     """
-    # Signs that turn the direction of writing would reach beyond the text they stand in.
-    shown = "".join(" " if unicodedata.category(sign) in ("Cc", "Zl", "Zp") else sign for sign in text)
-    shown = "".join(sign for sign in shown if unicodedata.bidirectional(sign) not in _TURNING)
-    return _SPECIAL.sub(r"\\\g<0>", " ".join(shown.split()))
-
-
-_TURNING = frozenset({"LRE", "RLE", "LRO", "RLO", "PDF", "LRI", "RLI", "FSI", "PDI"})
+    characters = []
+    for character in text:
+        if unicodedata.category(character) in ("Cc", "Zl", "Zp"):
+            # Control characters and line ends.
+            characters.append(" ")
+        elif unicodedata.bidirectional(character) not in _DIRECTION_CHANGES:
+            characters.append(character)
+    one_line = " ".join("".join(characters).split())
+    return _SPECIAL.sub(r"\\\g<0>", one_line)
 
 
 def _paragraph(text: str) -> str:
-    shown = escape(text)
-    return _BEGINNING.sub(_held, shown, count=1) if _BEGINNING.match(shown) else shown
-
-
-def _held(found: re.Match[str]) -> str:
-    """The sign that would begin something, as a sign: ``1.`` is held before its dot."""
-    return f"{found[0][:-1]}\\{found[0][-1]}"
+    escaped = escape(text)
+    start = _LINE_START.match(escaped)
+    if start is None:
+        return escaped
+    # The backslash comes before the last character: "1." becomes "1\.".
+    marker = start[0]
+    return f"{marker[:-1]}\\{marker[-1]}{escaped[len(marker) :]}"
 
 
 def _block(block: Block, pictures: Pictures) -> Iterator[str]:
@@ -76,7 +81,8 @@ def _block(block: Block, pictures: Pictures) -> Iterator[str]:
             if block.caption:
                 yield _paragraph(block.caption)
         case Figures():
-            yield from (text for figure in block.figures for text in _figure(figure, pictures))
+            for figure in block.figures:
+                yield from _figure(figure, pictures)
         case Note():
             yield _paragraph(block.text)
         case Heading():
@@ -88,48 +94,63 @@ def _block(block: Block, pictures: Pictures) -> Iterator[str]:
                 yield from inner
                 yield "</details>"
         case Examples() | Tiles():
-            # Texts to read are on the page, and all of them come by `lmassay export`; a table stands for tiles.
+            # Examples are on the page and in `lmassay export`; a table takes the place of tiles.
             return
 
 
 def _figure(figure: Figure, pictures: Pictures) -> Iterator[str]:
-    if picture := pictures.get(figure.drawing):
-        told = re.sub(r"(?<!\\)[\[\]]", r"\\\g<0>", escape(picture.title))
-        yield f"![{told}]({urllib.parse.quote(picture.path)})"
-        if figure.caption:
-            yield _paragraph(figure.caption)
+    picture = pictures.get(figure.drawing)
+    if picture is None:
+        return
+    # A bracket would end the description of the picture.
+    description = re.sub(r"(?<!\\)[\[\]]", r"\\\g<0>", escape(picture.title))
+    yield f"![{description}]({urllib.parse.quote(picture.path)})"
+    if figure.caption:
+        yield _paragraph(figure.caption)
 
 
 def _table(table: Table) -> str:
-    columns = max((sum(cell.span for cell in row) for row in table.heads), default=0)
-    heads = [_spread(row, columns) for row in table.heads]
-    titles = [[escape(row[place].text) for row in heads] for place in range(columns)]
-    kinds = [cell.kind for cell in heads[-1]] if heads else []
-    lines = [
-        _row(["<br>".join(filter(None, title)) for title in titles]),
-        _row(["---:" if kind == "num" else "---" for kind in kinds]),
-    ]
-    lines += [_row(_cells(line, columns)) for body in table.bodies for line in body.lines]
+    # Markdown has one header row: the titles of several are joined, column by column.
+    column_count = 0
+    for header in table.heads:
+        column_count = max(column_count, sum(cell.span for cell in header))
+    titles: list[list[str]] = [[] for _ in range(column_count)]
+    for header in table.heads:
+        for column, cell in enumerate(_spread(header, column_count)):
+            if cell.text:
+                titles[column].append(escape(cell.text))
+    alignments = []
+    if table.heads:
+        for cell in _spread(table.heads[-1], column_count):
+            alignments.append("---:" if cell.kind == "num" else "---")
+    lines = [_line(["<br>".join(title) for title in titles]), _line(alignments)]
+    for table_body in table.bodies:
+        for row in table_body.lines:
+            lines.append(_line(_cell_texts(row, column_count)))
     return "\n".join(lines)
 
 
-def _cells(line: TableRow, columns: int) -> list[str]:
-    found = []
-    for place, cell in enumerate(_spread(line.cells, columns)):
+def _cell_texts(row: TableRow, column_count: int) -> list[str]:
+    texts = []
+    for column, cell in enumerate(_spread(row.cells, column_count)):
         text = escape(cell.text)
-        if text and line.kind in ("total", "head"):
+        if text and row.kind in ("total", "head"):
             text = f"**{text}**"
-        if place == 0 and line.kind == "part":
+        if column == 0 and row.kind == "part":
             text = f"– {text}"
-        found.append("<br>".join(filter(None, [text, *map(escape, cell.small)])))
-    return found
+        parts = [text, *(escape(line) for line in cell.small)]
+        texts.append("<br>".join(part for part in parts if part))
+    return texts
 
 
-def _spread(row: Sequence[Cell], columns: int) -> list[Cell]:
-    """A cell for every column: those that span several are repeated."""
-    cells = [cell for cell in row for _ in range(cell.span)]
-    return [*cells, *[Cell("")] * (columns - len(cells))][:columns]
+def _spread(cells: Sequence[Cell], column_count: int) -> list[Cell]:
+    """A cell for every column: a cell that spans several columns is repeated."""
+    spread: list[Cell] = []
+    for cell in cells:
+        spread += [cell] * cell.span
+    spread += [Cell("")] * (column_count - len(spread))
+    return spread[:column_count]
 
 
-def _row(cells: Sequence[str]) -> str:
+def _line(cells: Sequence[str]) -> str:
     return f"| {' | '.join(cells)} |"

@@ -1,4 +1,4 @@
-"""CSV that a spreadsheet may open: its cells, and the results of runs as one tidy table."""
+"""CSV that is safe to open in a spreadsheet, and the results of runs as one tidy table."""
 
 from __future__ import annotations
 
@@ -10,54 +10,64 @@ from typing import IO, Any
 
 from lmassay.types import RunRecord
 
-# Spreadsheets run a cell that begins with one of these; a quote in front makes it text.
-_FORMULA = ("=", "+", "-", "@", "\t", "\r")
+# Spreadsheets run a cell that begins with one of these as a formula; a quote in front makes it text.
+_FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r")
 
 
 def cell(value: Any) -> Any:
-    """Numbers stay numbers, nothing is empty, lists and mappings are JSON; text is never a formula.
+    """A value as a cell: numbers stay numbers, None is empty, lists and mappings are JSON, text is never a formula.
 
     >>> [cell(value) for value in (-0.5, None, "-0.5 points", {"a": 1})]
     [-0.5, '', "'-0.5 points", '{"a": 1}']
     """
-    if value is None or isinstance(value, int | float):
-        return "" if value is None else value
+    if value is None:
+        return ""
+    if isinstance(value, int | float):
+        return value
     text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
-    return f"'{text}" if text.startswith(_FORMULA) else text
+    if text.startswith(_FORMULA_STARTS):
+        return f"'{text}"
+    return text
 
 
 def write_csv(stream: IO[str], columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> int:
-    """A line of column names and one for each row, cells as :func:`cell` gives them; returns how many rows."""
+    """Write a line of column names and a line per row, with cells as :func:`cell` makes them.
+
+    Returns the number of rows.
+    """
     writer = csv.writer(stream, lineterminator="\n")
-    writer.writerow(map(cell, columns))
+    writer.writerow([cell(column) for column in columns])
     count = 0
     for row in rows:
-        writer.writerow(map(cell, row))
+        writer.writerow([cell(value) for value in row])
         count += 1
     return count
 
 
 def csv_text(columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
-    """What :func:`write_csv` writes."""
+    """The text that :func:`write_csv` writes."""
     stream = io.StringIO()
     write_csv(stream, columns, rows)
     return stream.getvalue()
 
 
-_OF_RUN = ("run", "task", "model", "label", "status")
-_OF_RESULT = ("metric", "group", "value", "low", "high", "n", "n_error", "n_unscored", "method", "clusters")
-COLUMNS = (*_OF_RUN, *_OF_RESULT, "confidence", "signature")
+_RUN_COLUMNS = ("run", "task", "model", "label", "status")
+_RESULT_COLUMNS = ("metric", "group", "value", "low", "high", "n", "n_error", "n_unscored", "method", "clusters")
+COLUMNS = (*_RUN_COLUMNS, *_RESULT_COLUMNS, "confidence", "signature")
 
 
 def results_csv(records: Sequence[RunRecord]) -> str:
-    """A number a line, with what it rests on and was computed with.
+    """One line per result, with the run, the interval, the counts and the signature.
 
-    Numbers are given in full; empty where there is none. A run without results has a line that says its status.
+    Numbers are not rounded; a missing number is an empty cell. A run without results has one line with its status.
     """
     rows: list[list[Any]] = []
     for record in records:
         run = [record.id, record.task, record.model, record.label, record.status]
-        rest = [record.settings.confidence, record.signature]
-        for result in [result.as_dict() for result in record.results] or [{}]:
-            rows.append([*run, *(result.get(key) for key in _OF_RESULT), *rest])
+        computed_with = [record.settings.confidence, record.signature]
+        results: list[dict[str, Any]] = [result.as_dict() for result in record.results]
+        if not results:
+            results.append({})
+        for result in results:
+            rows.append([*run, *(result.get(column) for column in _RESULT_COLUMNS), *computed_with])
     return csv_text(COLUMNS, rows)

@@ -276,9 +276,9 @@ def latex_table(results: Results) -> str:
     models = results.models
     titles = [latex.spanning(latex.escape_signs(model_title(model)), len(_METRICS)) for model in models]
     heads = [
-        latex.row(["", *titles]),
+        latex.row_text(["", *titles]),
         latex.rules([1, *[len(_METRICS)] * len(models)]),
-        latex.row(["Templates", *_METRICS * len(models)]),
+        latex.row_text(["Templates", *_METRICS * len(models)]),
     ]
     rows = [_scores(results, name) for name in TEMPLATES]
     others = [name for name in results.templates if name not in TEMPLATES]
@@ -293,7 +293,7 @@ def _scores(results: Results, templates: str) -> str:
         mw, ew = (results.score(model, templates, voting) for voting in ("mw", "ew"))
         cells += [_MISSING if mw is None else rf"\textit{{{mw:.2f}}}"]
         cells += _larger_in_bold(ew, results.tse.get((model, templates)))
-    return latex.row([latex.escape_signs(template_title(templates)), *cells])
+    return latex.row_text([latex.escape_signs(template_title(templates)), *cells])
 
 
 def _larger_in_bold(ew: float | None, tse: float | None) -> list[str]:
