@@ -44,9 +44,14 @@ def model_of(name):
     return HuggingFace(str(GOLD / "models" / name))
 
 
-@lru_cache
 def judged(model, dataset, compat="none"):
     """Results by (metric, group), examples and scores of a set of the reference."""
+    # Always with three arguments: lru_cache takes a call that leaves out the default for another one.
+    return _judged(model, dataset, compat)
+
+
+@lru_cache
+def _judged(model, dataset, compat):
     settings = json.loads(dataset)
     data = TSE.require()
     folder = data / Path(settings["template_dir"]).name
