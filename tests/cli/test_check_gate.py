@@ -62,7 +62,7 @@ def test_an_earlier_run_can_be_named(check, tmp_path):
     [
         (("--fail-if", "sucess>0.02"), "the task has no metric 'sucess'; did you mean 'success'?"),
         (("--fail-if", "success>-0.02"), "did you mean 'success>0.02'?"),
-        (("--like", "x"), "--like is for --fail-if and --pass-only-if"),
+        (("--like", "x"), "--like requires --fail-if or --pass-only-if"),
         (("--fail-if", "success>0.02", "--like", "x"), "there are no results in"),
         (("--fail-if", "success>0.02", "--like", "x", "--like", "y", "--like", "z"), "at most twice"),
     ],

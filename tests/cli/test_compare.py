@@ -8,7 +8,7 @@ import re
 import pytest
 
 from lmassay.cli import main
-from lmassay.cli.compare import _in_short
+from lmassay.cli.compare import _shortened_pair
 from tests.compare_kit import add, failed, rates, scored
 from tests.reporting.small_runs import NASTY
 
@@ -77,16 +77,16 @@ def test_flips_are_printed_on_demand_with_their_answers(folder, compare):
 
 def test_long_answers_are_shown_from_where_they_part():
     same = "all of this is the same in both answers, however long it goes on and on, "
-    before, after = _in_short(f"{same}then left it is", f"{same}then right")
+    before, after = _shortened_pair(f"{same}then left it is", f"{same}then right")
     assert (before, after) == ("…then left it is", "…then right")
-    assert _in_short("short left", "short right") == ("short left", "short right")
-    assert _in_short(same, same)[0].endswith("…")
+    assert _shortened_pair("short left", "short right") == ("short left", "short right")
+    assert _shortened_pair(same, same)[0].endswith("…")
 
 
 def test_flips_without_a_number_before_the_runs_are_told(folder, compare):
     code, _, err = compare("--flips", "base", "worse")
     assert code == 2
-    assert "error: --flips 'base' is no number; write --flips behind the runs" in err
+    assert "error: --flips 'base' is not a number; write --flips after the runs" in err
 
 
 def test_json_has_differences_flips_and_the_verdict(folder, compare):

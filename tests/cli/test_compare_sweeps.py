@@ -45,7 +45,7 @@ def test_a_drop_in_any_run_of_a_sweep_fails(gate, sweep):
     assert out.count("PASS  accuracy<-0.02") == 2
     assert out.count("FAIL  accuracy<-0.02") == 1
     assert "adjusted for 3 tests" in out
-    assert "against the run of the base that does the same" in out
+    assert "against the matching run of the base" in out
 
 
 def test_programs_are_told_which_run_each_was_held_against(gate, sweep):

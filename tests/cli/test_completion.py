@@ -56,7 +56,7 @@ def completed(script, folder, *words):
 
 
 def test_verbs(script, folder):
-    assert completed(script, folder, "re") == ["resume", "report"]
+    assert completed(script, folder, "re") == ["resume", "reproduce", "report"]
     assert {"card", "init", "run", "completion"} <= set(completed(script, folder, ""))
 
 

@@ -78,7 +78,7 @@ def test_the_help_shows_every_verb_in_a_section_and_the_exit_codes():
 
 def test_the_help_says_in_what_forms_results_are_written():
     told = {line.split()[0]: line for line in lmassay("-h").stdout.splitlines() if line.startswith("  ")}
-    for word in ("JSON lines", "CSV", "lm-eval", "Every Eval Ever"):
+    for word in ("JSON Lines", "CSV", "lm-eval", "Every Eval Ever"):
         assert word in told["export"]
     for word in ("HTML", "Markdown", "LaTeX", "CSV", "figures"):
         assert word in told["report"]
@@ -253,4 +253,4 @@ def test_doctor_says_what_is_broken(folder):
     done = lmassay("doctor", cwd=folder, env={"LMASSAY_RESULTS": str(folder / "src.txt" / "results")})
     assert done.returncode == 1
     assert "set LMASSAY_RESULTS" in done.stdout
-    assert "first mend what is broken: results folder" in done.stderr
+    assert "first fix what is broken: results folder" in done.stderr

@@ -81,7 +81,7 @@ def test_nothing_is_overwritten_unless_asked_to(tmp_path):
     (tmp_path / "bias-data" / "questions.yaml").write_text("mine", encoding="utf-8")
     done = lmassay("init", "bias", cwd=tmp_path)
     assert done.returncode == 2
-    assert "is there already" in done.stderr
+    assert "already exists" in done.stderr
     assert "--force" in done.stderr
     assert (tmp_path / "bias-data" / "questions.yaml").read_text(encoding="utf-8") == "mine"
     assert lmassay("init", "bias", "--force", cwd=tmp_path).returncode == 0
@@ -91,14 +91,14 @@ def test_nothing_is_overwritten_unless_asked_to(tmp_path):
 def test_a_dash_is_no_file_to_write(tmp_path):
     done = lmassay("init", "bias", "-o", "-", cwd=tmp_path)
     assert (done.returncode, done.stdout) == (2, "")
-    assert done.stderr == "error: -o -: sample data is written beside a configuration; give the name of a file\n"
+    assert done.stderr == "error: -o -: sample data is written next to a configuration; give the name of a file\n"
     assert not list(tmp_path.iterdir())
 
 
 def test_without_a_terminal_the_evaluation_must_be_named(tmp_path):
     done = lmassay("init", cwd=tmp_path)
     assert done.returncode == 2
-    assert "say which task" in done.stderr
+    assert "name a task" in done.stderr
     assert all(name in done.stderr for name in TASKS)
     assert not list(tmp_path.iterdir())
 
@@ -144,13 +144,13 @@ def test_a_model_that_there_is_not_is_refused_with_what_was_meant(tmp_path):
 @pytest.mark.parametrize(
     ("model", "told"),
     [
-        ("", "--model '' names no model"),
-        ("hf:", "--model 'hf:' names no model"),
+        ("", "--model '' does not name a model"),
+        ("hf:", "--model 'hf:' does not name a model"),
         ("[1,2]", "--model [1,2]: give one model here"),
         ("{name: smolm2}", "model.name: there is no model 'smolm2'; did you mean 'smollm2'?"),
         ("{name: openai, modl: x}", "unknown key; did you mean 'model'?"),
         ("{name: openai", "the brackets of '{name: openai' do not match"),
-        ("own.py", "own.py names a file only; write own.py:NAME"),
+        ("own.py", "own.py names only a file; write own.py:NAME"),
         ("none.py:M", "there is no file {here}/none.py"),
         ("own.py:N", "{here}/own.py has no model 'N'; known: M"),
         ("openai:gpt-4o", "openai cannot slot, which the task syntax needs; it can generate"),

@@ -356,7 +356,7 @@ def test_a_hub_model_with_pickled_weights_only_is_refused(lmassay_process, tmp_p
     with hub({"config.json": b"{}", "pytorch_model.bin": b"code"}) as endpoint:
         done = lmassay_process("models", "get", "me/mine", env=hub_environment(tmp_path, endpoint))
     assert done.returncode == 2
-    assert "has no weights in safetensors files" in done.stderr
+    assert "has no safetensors weights" in done.stderr
 
 
 def test_a_name_that_the_hub_does_not_know_is_one_line_with_a_suggestion(lmassay_process, tmp_path):

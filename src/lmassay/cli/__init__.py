@@ -1,4 +1,4 @@
-"""The command line: one file a command, loaded when it is called. Evaluations bring commands of their own."""
+"""The command line. Each command has its own module, which is imported when the command is called."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from lmassay.errors import LmassayError, PluginError
 from lmassay.plugins.evaluations import unloaded_packages_note
 
 
-class _Commands(click.Group):
-    """Commands that are imported only when used."""
+class _LazyGroup(click.Group):
+    """A group whose commands are imported only when they are used."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(command_table().by_name)
@@ -38,38 +38,45 @@ class _Commands(click.Group):
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         table = command_table()
+        # All sections have their descriptions in the same column.
         width = max(map(len, table.by_name))
         for title, commands in table.sections.items():
             with formatter.section(title):
                 formatter.write_dl([(f"{command.name:<{width}}", command.help) for command in commands])
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
-        known = command_table().by_name.values()
-        items = [CompletionItem(c.name, help=c.help) for c in known if c.name.startswith(incomplete)]
-        # The group's own options. What click makes of its commands would import them all.
+        items = []
+        for command in command_table().by_name.values():
+            if command.name.startswith(incomplete):
+                items.append(CompletionItem(command.name, help=command.help))
+        # The group's own options. click.Group.shell_complete would import all commands.
         return items or click.Command.shell_complete(self, ctx, incomplete)
 
 
 @click.group(
-    cls=_Commands,
+    cls=_LazyGroup,
     context_settings={"help_option_names": ["-h", "--help"]},
     epilog=f"\b\nExit codes:\n{process_exit.EXIT_CODES_HELP}",
 )
 @click.version_option(lmassay.__version__, prog_name="lmassay")
 def app() -> None:
-    """Put language models and NLP systems to the test.
+    """Evaluate language models and NLP systems.
 
     \b
-    lmassay card                      ask a small model all questions
-    lmassay init TASK                 write a configuration to start from
+    lmassay card                      run all evaluations on a small model
+    lmassay init TASK                 write a sample configuration
     lmassay run TASK.yaml             run it
-    lmassay report -o report.html     look at its results
-    lmassay COMMAND -h                help with an example
+    lmassay report -o report.html     write a report about the results
+    lmassay COMMAND -h                show the help of a command, with an example
     """
 
 
 def main(argv: list[str] | None = None) -> None:
-    """Entry point: a user's mistake is one line and exit code 2, Ctrl-C is 130, a bug is a traceback."""
+    """Run the command line.
+
+    An error that the user can fix is printed in one line and exits with code 2, Ctrl-C exits with 130, and a bug prints
+    a traceback.
+    """
     process_exit.prepare_streams()
     process_exit.handle_sigterm()
     show_warnings()
@@ -80,9 +87,11 @@ def main(argv: list[str] | None = None) -> None:
         if type(error).__name__ == "NoArgsIsHelpError":
             error.show()
         else:
-            # The command may be one of a package that could not be loaded.
-            remark = unloaded_packages_note() if process_exit.is_unknown_command(error, app) else ""
-            print_error(f"{process_exit.usage_error_message(error)}{remark}")
+            message = process_exit.usage_error_message(error)
+            if process_exit.is_unknown_command(error, app):
+                # The command may belong to a package that could not be loaded.
+                message += unloaded_packages_note()
+            print_error(message)
         process_exit.exit_with(process_exit.USER_ERROR)
     except click.ClickException as error:
         print_error(error.format_message())
@@ -91,31 +100,29 @@ def main(argv: list[str] | None = None) -> None:
         print_error(str(error), _notes(error))
         process_exit.exit_with(process_exit.USER_ERROR)
     except (click.Abort, KeyboardInterrupt) as stop:
-        # click wraps Ctrl-C; what the runner had to say hangs on the original.
+        # Click wraps Ctrl-C in its own exception; the notes about how to continue are on the original.
         cause = stop.__cause__ or stop.__context__ or stop
         print_error("stopped", _notes(cause))
-        process_exit.exit_with(
-            process_exit.TERMINATED if isinstance(cause, process_exit.Terminated) else process_exit.INTERRUPTED
-        )
+        was_terminated = isinstance(cause, process_exit.Terminated)
+        process_exit.exit_with(process_exit.TERMINATED if was_terminated else process_exit.INTERRUPTED)
     except OSError as error:
-        process_exit.exit_with(_not_written_or_read(error))
+        process_exit.exit_with(_exit_code_of(error))
     except UnicodeEncodeError as error:
         if error.encoding != sys.getfilesystemencoding():
             raise
-        print_error(
-            f"a file name cannot be written in this environment's encoding ({error.encoding}); set PYTHONUTF8=1"
-        )
+        encoding = error.encoding
+        print_error(f"a file name cannot be written in this environment's encoding ({encoding}); set PYTHONUTF8=1")
         process_exit.exit_with(process_exit.USER_ERROR)
     process_exit.exit_with(status if isinstance(status, int) else 0)
 
 
-def _not_written_or_read(error: OSError) -> int:
+def _exit_code_of(error: OSError) -> int:
+    """Print an error of the operating system if the user can fix it; otherwise raise it again."""
     if isinstance(error, BrokenPipeError):
         return process_exit.INCOMPLETE
     if error.errno not in process_exit.USER_FIXABLE_ERRNOS:
         raise error
-    where = error.filename or "standard output"
-    print_error(f"{where}: {error.strerror}", _notes(error))
+    print_error(f"{error.filename or 'standard output'}: {error.strerror}", _notes(error))
     return process_exit.USER_ERROR
 
 

@@ -38,29 +38,29 @@ from lmassay.running import runner
 from lmassay.running.labels import with_distinct_labels, with_sweep_labels
 from lmassay.running.model_spec import DEFAULT_MODEL
 from lmassay.running.planning import Plan
-from lmassay.running.sweep import SweepRun, record_runs
+from lmassay.running.sweep import record_runs
 from lmassay.statistics.comparability import marks
 from lmassay.storage.files import atomic_write
 from lmassay.storage.provenance import command_line
 from lmassay.storage.store import Store
 from lmassay.types import CardPart, RunRecord
 
-_PAGES = (".html", ".htm")
+_PAGE_SUFFIXES = (".html", ".htm")
 
 
 @click.command(
     epilog="Example: lmassay card --quick;  lmassay card smollm2 path/to/my-model -o card.html",
-    short_help="Ask all questions of a model.",
+    short_help="Run all evaluations on a model and write one report.",
 )
 @click.argument("models", metavar="[MODEL]...", nargs=-1)
-@click.option("--quick", is_flag=True, help="A first look: fewer examples, wider intervals.")
-@click.option("--full", is_flag=True, help="All examples, more attacks, prompts and settings.")
+@click.option("--quick", is_flag=True, help="Use fewer examples, for a first look with wider intervals.")
+@click.option("--full", is_flag=True, help="Use all examples and more attacks, prompts and settings.")
 @click.option(
     "--only",
     metavar="EVALUATION",
     multiple=True,
     shell_complete=offer(lambda: [evaluation.name for evaluation in cards.card_evaluations()]),
-    help="Ask the question of this evaluation only; repeatable.",
+    help="Run only this evaluation; repeatable.",
 )
 @click.option(
     "-o",
@@ -68,10 +68,10 @@ _PAGES = (".html", ".htm")
     type=click.Path(path_type=Path),
     default=Path("card.html"),
     show_default=True,
-    help="Page to write.",
+    help="HTML file to write.",
 )
-@click.option("--write", "folder", type=click.Path(path_type=Path), help="Only write the configurations into a folder.")
-@click.option("--dry-run", is_flag=True, help="Check and show the plan; ask nothing, write nothing.")
+@click.option("--write", "folder", type=click.Path(path_type=Path), help="Only write the configurations to a folder.")
+@click.option("--dry-run", is_flag=True, help="Check the models and show the plan, but do not run anything.")
 @executor_options
 @results_option
 @json_option
@@ -87,21 +87,25 @@ def card(
     results: Path,
     as_json: bool,
 ) -> int:
-    """Ask a model all questions and write one report; several models are put side by side.
+    """Run all evaluations on a model and write one report; several models are shown side by side.
 
-    MODEL is smollm2 (the default, a small real model that is fetched once), a folder or GGUF file with a local model,
-    the name of a hub model that was fetched, a kind and its model such as openai:gpt-5, a class of your own as
-    file.py:Name, a .yaml file or '{name: openai, base_url: …, model: …}' with options. What a model cannot be asked is
-    told with the reason.
+    MODEL is smollm2 (the default, a small model that is downloaded once), a folder or GGUF file with a local model, the
+    name of a fetched hub model, a provider and its model such as openai:gpt-5, your own class as file.py:Name, a .yaml
+    file, or options such as '{name: openai, base_url: …, model: …}'. Evaluations that do not apply to a model are
+    listed with the reason.
     """
     if quick and full:
-        raise UserError("--quick and --full: give one of them, or neither for the usual size")
+        raise UserError("--quick and --full cannot be combined; leave out both for the standard size")
     if folder is not None and dry_run:
-        raise UserError("--write writes configurations and --dry-run nothing; leave one of them out")
+        raise UserError("--write and --dry-run cannot be combined; leave one of them out")
     _check_target(output)
     for name in only:
         _require_on_card(name)
-    size = "quick" if quick else "full" if full else "standard"
+    size = "standard"
+    if quick:
+        size = "quick"
+    elif full:
+        size = "full"
     if not models and not dry_run and folder is None:
         _fetch_default()
     with plugin_output_to_stderr():
@@ -109,32 +113,35 @@ def card(
         parts = cards.plan_card(candidates, size, only)
     _require_work(parts)
     if folder is not None:
-        return _write(parts, folder)
+        return _write_configurations(parts, folder)
     with plugin_output_to_stderr():
-        parts, planned = _plan(parts)
+        parts, plans = _plan(parts)
     _require_work(parts)
     if dry_run:
-        _tell_absent(parts)
-        show_plan(planned, as_json)
+        _report_inapplicable(parts)
+        show_plan(plans, as_json)
         return 0
     sweep = runner.new_sweep()
-    with Store(results, create=True) as store, execution.executor_for(planned) as executor, store.lock_sweep(sweep):
-        entries = record_runs(planned, store, sweep, _about(parts, size))
-        with progress_board({entry.record.id: _line(entry) for entry in entries}) as display:
-            worst = work_through(entries, store, executor, display)
+    with Store(results, create=True) as store, execution.executor_for(plans) as executor, store.lock_sweep(sweep):
+        runs = record_runs(plans, store, sweep, _card_part(parts, size))
+        # The board has one bar for each evaluation and model.
+        group_of_run = {run.record.id: f"{run.plan.task.name} on {run.plan.model_label}" for run in runs}
+        with progress_board(group_of_run) as display:
+            exit_code = work_through(runs, store, executor, display)
         records = [record for record in store.runs() if record.sweep == sweep]
-        # First of all: who reads only the beginning of what is printed (`| head`) ends the command.
+        # The page is written before anything is printed: with `| head`, printing may end the command.
         _write_page(store, records, output)
         if as_json:
             print_json(card_as_json(store, records) | {"page": str(output.resolve())})
         else:
             print_card(store, records)
-        left = max(worst, report_unfinished(records, store))
-        if left:
-            rest, page = (command_line(verb, "--results", store.folder) for verb in ("resume", "report"))
-            say(f"to finish the card: {rest}; then for the page: {page} -o {shlex.quote(str(output))}")
-        say(f"the page is {output.resolve()}")
-        return EXIT_WITH_ERRORS if left or any(part.is_broken for part in parts) else 0
+        exit_code = max(exit_code, report_unfinished(records, store))
+        if exit_code:
+            resume = command_line("resume", "--results", store.folder)
+            report = command_line("report", "--results", store.folder)
+            say(f"to finish the card: {resume}; then for the page: {report} -o {shlex.quote(str(output))}")
+        say(f"report written to {output.resolve()}")
+        return EXIT_WITH_ERRORS if exit_code or any(part.is_broken for part in parts) else 0
 
 
 def _require_on_card(name: str) -> None:
@@ -145,7 +152,7 @@ def _require_on_card(name: str) -> None:
 
 
 def _fetch_default() -> None:
-    """The default model is the only one that is fetched unasked: who names none has no other."""
+    """Download the default model. No other model is downloaded without being asked for."""
     from lmassay.models import embedded
 
     if embedded.folder(DEFAULT_MODEL) is None:
@@ -155,56 +162,53 @@ def _fetch_default() -> None:
 
 
 def _check_target(output: Path) -> None:
-    """What can be known of the page's place before the work begins."""
-    if output.is_dir() or output.suffix.lower() not in _PAGES:
+    """Check before the work begins that the page can be written."""
+    if output.is_dir() or output.suffix.lower() not in _PAGE_SUFFIXES:
         raise UserError(
-            f"-o {output}: the card is a page; give a file that ends in .html (`lmassay report` has others)"
+            f"-o {output}: the card is an HTML page; give a file that ends in .html "
+            "(`lmassay report` writes other formats)"
         )
-    above = next(folder for folder in output.resolve().parents if folder.exists())
-    if not above.is_dir() or not os.access(above, os.W_OK):
-        raise UserError(f"-o {output}: {above} is no folder that can be written to")
+    existing_parent = next(folder for folder in output.resolve().parents if folder.exists())
+    if not existing_parent.is_dir() or not os.access(existing_parent, os.W_OK):
+        raise UserError(f"-o {output}: {existing_parent} is not a folder that you can write to")
 
 
-def _tell_absent(parts: Sequence[PlannedEvaluation]) -> None:
+def _report_inapplicable(parts: Sequence[PlannedEvaluation]) -> None:
     for part in parts:
         if part.config is None:
             say(f"{part.evaluation} is not applicable to {part.model}: {part.reason}")
 
 
 def _plan(parts: Sequence[PlannedEvaluation]) -> tuple[list[PlannedEvaluation], list[Plan]]:
-    """The runs of all parts. A part whose task cannot be used is not applicable, with the reason; the others go on."""
-    usable: list[PlannedEvaluation] = []
-    planned: list[Plan] = []
+    """Plan the runs of all evaluations. An evaluation whose package is broken is marked as not applicable."""
+    checked_parts: list[PlannedEvaluation] = []
+    plans: list[Plan] = []
     for part in parts:
         try:
-            planned += with_sweep_labels([runner.plan(config) for config in part.runs()])
+            plans += with_sweep_labels([runner.plan(config) for config in part.runs()])
         except UserError as error:
-            # A mistake in the package. One in what the user gave, such as the model, ends the command.
+            # A mistake in what the user gave, such as the model, ends the command.
             if not isinstance(error, PluginError) and not isinstance(error.__cause__, PluginError):
                 raise
             warn(f"{part.evaluation} is left out: {error}")
             part = replace(part, config=None, reason=str(error), is_broken=True)
-        usable.append(part)
-    return usable, with_distinct_labels(planned)
+        checked_parts.append(part)
+    return checked_parts, with_distinct_labels(plans)
 
 
 def _require_work(parts: Sequence[PlannedEvaluation]) -> None:
     if all(part.config is None for part in parts):
-        told = "\n".join(f"  {part.evaluation}: {part.reason}" for part in parts)
-        raise UserError(f"nothing can be asked of this model:\n{told}")
+        reasons = "\n".join(f"  {part.evaluation}: {part.reason}" for part in parts)
+        raise UserError(f"no evaluation can be run on this model:\n{reasons}")
 
 
-def _about(parts: Sequence[PlannedEvaluation], size: str) -> CardPart:
+def _card_part(parts: Sequence[PlannedEvaluation], size: str) -> CardPart:
+    """Return what the runs record about their card: its size and what does not apply to which model."""
     absent: dict[str, dict[str, str]] = {}
     for part in parts:
         if part.config is None:
             absent.setdefault(part.model, {})[part.evaluation] = part.reason
     return CardPart(size, absent)
-
-
-def _line(entry: SweepRun) -> str:
-    """The line of the board that a run belongs to."""
-    return f"{entry.plan.task.name} on {entry.plan.model_label}"
 
 
 def _write_page(store: Store, records: Sequence[RunRecord], output: Path) -> None:
@@ -215,21 +219,23 @@ def _write_page(store: Store, records: Sequence[RunRecord], output: Path) -> Non
         stream.write(page)
 
 
-def _write(parts: Sequence[PlannedEvaluation], folder: Path) -> int:
-    """Each part as a configuration of its own."""
-    _tell_absent(parts)
-    several = len(parts) > len({part.evaluation for part in parts})
+def _write_configurations(parts: Sequence[PlannedEvaluation], folder: Path) -> int:
+    """Write each evaluation of the card as a configuration file."""
+    _report_inapplicable(parts)
+    has_several_models = len(parts) > len({part.evaluation for part in parts})
     folder.mkdir(parents=True, exist_ok=True)
-    written: Counter[str] = Counter()
+    counts: Counter[str] = Counter()
     for part in parts:
         if part.config is None:
             continue
-        written[part.evaluation] += 1
-        name = f"{part.evaluation}-{written[part.evaluation]}" if several else part.evaluation
+        counts[part.evaluation] += 1
+        name = part.evaluation
+        if has_several_models:
+            name = f"{part.evaluation}-{counts[part.evaluation]}"
         path = folder / f"{name}.yaml"
         text = yaml.safe_dump(cards.as_yaml(part), sort_keys=False, allow_unicode=True, width=120)
         with atomic_write(path) as stream:
-            stream.write(f"# A part of lmassay's card, to be run by itself: {command_line('run', path)}\n{text}")
+            stream.write(f"# A part of lmassay's card. To run it: {command_line('run', path)}\n{text}")
         say(f"written: {path}")
     return 0
 
@@ -238,52 +244,73 @@ def _write(parts: Sequence[PlannedEvaluation], folder: Path) -> int:
 
 
 def print_card(store: Store, records: Sequence[RunRecord]) -> None:
-    """The headline numbers: a row a question and model, then what they mean."""
-    found, missing = headlines(store, records), inapplicable_evaluations(records)
-    failed = evaluations_without_result(records, found)
-    several = len({headline.model for headline in found} | set(missing) | set(failed)) > 1
-    left_out = any(headline.result.n_error or headline.result.n_unscored for headline in found)
-    rows = []
+    """Print one row per evaluation and model with the headline number, then what the numbers mean."""
+    shown = headlines(store, records)
+    not_applicable = inapplicable_evaluations(records)
+    without_result = evaluations_without_result(records, shown)
+    models = {headline.model for headline in shown} | set(not_applicable) | set(without_result)
+    has_several_models = len(models) > 1
+    has_left_out = any(headline.result.n_error or headline.result.n_unscored for headline in shown)
+    rows: list[list[object]] = []
+
+    def add_row(question: str, model: str, number: str, value: str, scope: str, left_out: str) -> None:
+        row: list[object] = [question]
+        if has_several_models:
+            row.append(model)
+        row += [number, value, scope]
+        if has_left_out:
+            row.append(left_out)
+        rows.append(row)
+
     for evaluation in evaluations():
-        for headline in (h for h in found if h.evaluation.name == evaluation.name):
+        for headline in shown:
+            if headline.evaluation.name != evaluation.name:
+                continue
             result = headline.result
-            cells: list[object] = [headline.question, *([headline.model_name] if several else []), headline.shown_title]
-            counts = [f"{result.n_error} in error, {result.n_unscored} unscored"] if left_out else []
-            rows.append([*cells, short_text(result), headline.scope, *counts])
-        for what, lacking in (("not applicable", missing), ("no result", failed)):
-            for model, reasons in lacking.items():
+            left_out = f"{result.n_error} in error, {result.n_unscored} unscored"
+            value = short_text(result)
+            add_row(headline.question, headline.model_name, headline.shown_title, value, headline.scope, left_out)
+        for number, reasons_by_model in (("not applicable", not_applicable), ("no result", without_result)):
+            for model, reasons in reasons_by_model.items():
                 if evaluation.name in reasons:
-                    name, counts = [model] if several else [], [""] if left_out else []
-                    rows.append([evaluation.question, *name, what, "", reasons[evaluation.name], *counts])
-    value = f"value and {interval_header(found)}"
-    heads = ["question", *(["model"] if several else []), "number", value, "of", *(["left out"] if left_out else [])]
-    print_table("", heads, rows)
+                    add_row(evaluation.question, model, number, "", reasons[evaluation.name], "")
+    headers = ["question", "number", f"value and {interval_header(shown)}", "of"]
+    if has_several_models:
+        headers.insert(1, "model")
+    if has_left_out:
+        headers.append("left out")
+    print_table("", headers, rows)
     click.echo()
-    for first in one_per_metric(found):
+    _print_explanations(shown)
+    if has_several_models:
+        for note in marks(records).notes:
+            print_sentence(note)
+        _print_differences(store, shown)
+
+
+def _print_explanations(shown: Sequence[Headline]) -> None:
+    """Print what each number means, and what else is known about it for each model."""
+    for first in one_per_metric(shown):
         print_sentence(f"{first.shown_title}: {first.explanation}")
-        for headline in found:
+        for headline in shown:
             is_same_number = (headline.evaluation.name, headline.metric) == (first.evaluation.name, first.metric)
             if is_same_number and headline.beside:
                 print_sentence(f"  {headline.model_name}: {'; '.join(headline.beside)}.")
-    if several:
-        for note in marks(records).notes:
-            print_sentence(note)
-        _print_differences(store, found)
 
 
 def card_as_json(store: Store, records: Sequence[RunRecord]) -> dict[str, Any]:
-    """What ``--json`` prints."""
-    found = headlines(store, records)
+    """Return the document that ``--json`` prints."""
+    shown = headlines(store, records)
     return {
-        "headlines": [_as_dict(headline) for headline in found],
+        "headlines": [_headline_as_dict(headline) for headline in shown],
         "not_applicable": inapplicable_evaluations(records),
-        "no_result": evaluations_without_result(records, found),
-        "comparisons": [_pair_as_dict(pair) for pair in differences_to_first_model(store, found)],
+        "no_result": evaluations_without_result(records, shown),
+        "comparisons": [_difference_as_dict(pair) for pair in differences_to_first_model(store, shown)],
         "runs": [record.as_json() for record in records],
     }
 
 
-def _as_dict(headline: Headline) -> Mapping[str, Any]:
+def _headline_as_dict(headline: Headline) -> Mapping[str, Any]:
     return {
         "evaluation": headline.evaluation.name,
         "model": headline.model,
@@ -299,7 +326,7 @@ def _as_dict(headline: Headline) -> Mapping[str, Any]:
     }
 
 
-def _pair_as_dict(pair: ModelDifference) -> Mapping[str, Any]:
+def _difference_as_dict(pair: ModelDifference) -> Mapping[str, Any]:
     return {
         "evaluation": pair.new.evaluation.name,
         "base_model": pair.base.model,
@@ -308,25 +335,29 @@ def _pair_as_dict(pair: ModelDifference) -> Mapping[str, Any]:
     }
 
 
-def _print_differences(store: Store, found: Sequence[Headline]) -> None:
-    pairs = differences_to_first_model(store, found)
-    rows = [
-        (
-            pair.title,
-            pair.new.model_name,
-            pair.base.model_name,
-            f"{pair.row.difference:+z.3f}",
-            interval_text(pair.row, "+", 3),
-            p_text(pair.row.p),
-            p_text(pair.row.p_adjusted),
-            pair.row.n,
+def _print_differences(store: Store, shown: Sequence[Headline]) -> None:
+    """Print the differences between the first model and each of the others."""
+    pairs = differences_to_first_model(store, shown)
+    if not pairs:
+        return
+    rows = []
+    for pair in pairs:
+        rows.append(
+            (
+                pair.title,
+                pair.new.model_name,
+                pair.base.model_name,
+                f"{pair.row.difference:+z.3f}",
+                interval_text(pair.row, "+", 3),
+                p_text(pair.row.p),
+                p_text(pair.row.p_adjusted),
+                pair.row.n,
+            )
         )
-        for pair in pairs
-    ]
-    if rows:
-        click.echo()
-        heads = ("number", "model", "against", "difference", "interval", "p", "p (FDR)", "n")
-        print_table("Paired on what both were asked:", heads, rows, right=(3, 4, 5, 6, 7))
-        print_sentence(f"p (FDR): adjusted for {len(rows)} rows (false discovery rate, Benjamini and Hochberg)")
-        for note in dict.fromkeys(pair.new.comparison_note for pair in pairs if pair.new.comparison_note):
-            print_sentence(note)
+    click.echo()
+    headers = ("number", "model", "against", "difference", "interval", "p", "p (FDR)", "n")
+    print_table("Paired on the examples that both models have:", headers, rows, right=(3, 4, 5, 6, 7))
+    print_sentence(f"p (FDR): adjusted for {len(rows)} rows (false discovery rate, Benjamini and Hochberg)")
+    notes = dict.fromkeys(pair.new.comparison_note for pair in pairs if pair.new.comparison_note)
+    for note in notes:
+        print_sentence(note)

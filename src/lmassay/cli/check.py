@@ -19,12 +19,12 @@ from lmassay.statistics.gate import ALPHA, require_reachable
 from lmassay.statistics.sample_size import Need, checked_metric, expected, needs
 from lmassay.storage.store import Store
 
-_MOST_LIKE = 2
+_MAX_EARLIER_RUNS = 2
 
 
 @click.command(
     epilog='Example: lmassay check examples/robustness.yaml --fail-if "success>0.05"',
-    short_help="Check a configuration.",
+    short_help="Check a configuration without running it.",
 )
 @click.argument("configs", metavar="CONFIG...", nargs=-1, required=True, type=click.Path(path_type=Path))
 @click.option("--set", "overrides", metavar="KEY=VALUE", multiple=True, help="Override a key; repeatable.")
@@ -33,20 +33,20 @@ _MOST_LIKE = 2
     "conditions",
     metavar="CONDITION",
     multiple=True,
-    help='How many examples would a gate need that fails if so: "accuracy<-0.02".',
+    help='Compute how many examples the gate --fail-if "accuracy<-0.02" needs.',
 )
 @click.option(
     "--pass-only-if",
     "requirements",
     metavar="CONDITION",
     multiple=True,
-    help='How many examples would a gate need that passes only if so: "accuracy>-0.02".',
+    help='Compute how many examples the gate --pass-only-if "accuracy>-0.02" needs.',
 )
 @click.option(
     "--like",
     metavar="RUN",
     multiple=True,
-    help="Base that on an earlier run: its clusters and scores. Given twice: on the changes between two runs.",
+    help="Use the clusters and scores of an earlier run for that. Give it twice to use the changes between two runs.",
 )
 @results_option
 @json_option
@@ -59,26 +59,27 @@ def check(
     results: Path,
     as_json: bool,
 ) -> None:
-    """Check keys, files, scorers and what the model can do, and count the requests; nothing is asked or written.
+    """Check a configuration and show its runs, without sending requests or writing anything.
 
-    With --fail-if or --pass-only-if, it also says how many examples such a gate of `lmassay compare` needs.
+    This checks keys, files, scorers and what the model can do, and counts the requests. With --fail-if or
+    --pass-only-if, it also computes how many examples such a gate of `lmassay compare` needs.
     """
     parsed = [parse_condition(text) for text in conditions]
     parsed += [parse_condition(text, "pass only if") for text in requirements]
     if like and not parsed:
-        raise UserError("--like is for --fail-if and --pass-only-if, which say what to plan for")
-    if len(like) > _MOST_LIKE:
-        raise UserError("give --like at most twice: one earlier run, or two that are compared")
+        raise UserError("--like requires --fail-if or --pass-only-if")
+    if len(like) > _MAX_EARLIER_RUNS:
+        raise UserError("give --like at most twice: one earlier run, or two runs to compare")
     with plugin_output_to_stderr():
-        planned = plan_all(configs, overrides)
-    earlier = _earlier(like, results)
-    found = _needs(parsed, planned, earlier)
-    show_plan(planned, as_json, {"gate": [need.as_json() for need in found]} if parsed else None)
+        plans = plan_all(configs, overrides)
+    earlier_runs = _load_runs(like, results)
+    needed = _needs(parsed, plans, earlier_runs)
+    show_plan(plans, as_json, {"gate": [need.as_json() for need in needed]} if parsed else None)
     if not as_json:
-        _print_needs(parsed, found, planned, earlier)
+        _print_needs(parsed, needed, plans, earlier_runs)
 
 
-def _earlier(names: Sequence[str], results: Path) -> list[Side]:
+def _load_runs(names: Sequence[str], results: Path) -> list[Side]:
     if not names:
         return []
     with Store(results) as store:
@@ -86,8 +87,9 @@ def _earlier(names: Sequence[str], results: Path) -> list[Side]:
 
 
 def _needs(conditions: Sequence[Condition], planned: Sequence[Plan], like: Sequence[Side]) -> list[Need]:
-    found: list[Need] = []
-    # As the gate does: what may fail is adjusted for the number of tests, what must be shown is not.
+    """Compute for each condition and run how many examples are needed."""
+    all_needs: list[Need] = []
+    # As in the gate: the level of --fail-if is adjusted for the number of tests, that of --pass-only-if is not.
     tests = len(planned) * sum(condition.reading == "fail if" for condition in conditions)
     for condition in conditions:
         for plan in planned:
@@ -100,65 +102,67 @@ def _needs(conditions: Sequence[Condition], planned: Sequence[Plan], like: Seque
                 require_reachable(condition.directed(metric), (low, high))
             alpha = ALPHA / tests if condition.reading == "fail if" else ALPHA
             of_plan = needs(condition, metric, expected(condition.metric, like), plan.size_of(condition.metric), alpha)
-            # Runs of a sweep mostly have the same examples; what holds for all is said once.
-            found += [need for need in of_plan if need not in found]
-    return found
+            # Runs of a sweep usually have the same number of examples; equal rows are printed once.
+            all_needs += [need for need in of_plan if need not in all_needs]
+    return all_needs
 
 
 def _print_needs(
-    conditions: Sequence[Condition], found: Sequence[Need], planned: Sequence[Plan], like: Sequence[Side]
+    conditions: Sequence[Condition], all_needs: Sequence[Need], planned: Sequence[Plan], like: Sequence[Side]
 ) -> None:
     for condition in conditions:
-        own = [need for need in found if need.condition == condition]
+        needs_of_condition = [need for need in all_needs if need.condition == condition]
         click.echo("")
         if condition.reading == "fail if":
-            _print_fail_if(condition, own)
+            _print_fail_if(condition, needs_of_condition)
         else:
-            _print_pass_only_if(condition, own)
+            _print_pass_only_if(condition, needs_of_condition)
     if not conditions:
         return
     fail_if = [condition for condition in conditions if condition.reading == "fail if"]
     tests = len(planned) * len(fail_if)
     adjusted = f"; adjusted for {tests} tests that may fail" if tests > 1 else ""
-    print_sentence(f"one-sided tests at {ALPHA:g}, found or shown in 4 of 5 comparisons{adjusted}")
-    print_sentence("answers that change: by chance, half of them for the better and half for the worse")
+    print_sentence(f"one-sided tests at {ALPHA:g} that succeed in 4 of 5 comparisons{adjusted}")
+    print_sentence("answers that change: by chance, half for the better and half for the worse")
     print_sentence("in CONFIG: the examples of a run that the metric is about")
     if like:
         names = " and ".join(side.record.id for side in like)
         print_sentence(f"clusters and sizes of changes as in {names}")
         return
-    clusters = dict.fromkeys(name for plan in planned for name in plan.task.design.clusters)
+    clusters: dict[str, None] = {}
+    for plan in planned:
+        clusters |= dict.fromkeys(plan.task.design.clusters)
     if clusters:
         warn(
-            f"examples are clustered by {' and '.join(clusters)}, but counted as independent here, so more are needed; "
-            "--like RUN takes the clusters of an earlier run"
+            f"examples are clustered by {' and '.join(clusters)}, but this estimate treats them as independent, so "
+            "more are needed; --like RUN uses the clusters of an earlier run"
         )
 
 
-def _print_fail_if(condition: Condition, found: Sequence[Need]) -> None:
-    drop = found[0].drop or 0.0
+def _print_fail_if(condition: Condition, needs_of_condition: Sequence[Need]) -> None:
+    drop = needs_of_condition[0].drop or 0.0
     rows = []
-    for need in found:
-        has = "unknown" if need.has is None else f"{need.has:,}"
-        seen = "n/a" if need.detectable is None else f"{need.detectable:.4f}"
-        rows.append((need.changed, _count(need.needed), has, seen))
-    twice = "twice the threshold" if condition.threshold else "the threshold is 0"
+    for need in needs_of_condition:
+        available = "unknown" if need.has is None else f"{need.has:,}"
+        detectable = "n/a" if need.detectable is None else f"{need.detectable:.4f}"
+        rows.append((need.changed, _count(need.needed), available, detectable))
+    threshold = "twice the threshold" if condition.threshold else "the threshold is 0"
     print_table(
-        f"{condition.option}: examples needed to find a change of {drop:g} ({twice})",
+        f"{condition.option}: examples needed to find a change of {drop:g} ({threshold})",
         ("answers that change", "needed", "in CONFIG", "change found with those"),
         rows,
         right=(1, 2, 3),
     )
 
 
-def _print_pass_only_if(condition: Condition, found: Sequence[Need]) -> None:
+def _print_pass_only_if(condition: Condition, needs_of_condition: Sequence[Need]) -> None:
     rows = []
-    for need in found:
-        has = "unknown" if need.has is None else f"{need.has:,}"
+    for need in needs_of_condition:
+        available = "unknown" if need.has is None else f"{need.has:,}"
         enough = "unknown"
         if need.has is not None:
             enough = "yes" if need.needed is not None and need.has >= need.needed else "no"
-        rows.append((need.changed, _count(need.needed), has, enough))
+        rows.append((need.changed, _count(need.needed), available, enough))
     print_table(
         f"{condition.option}: examples needed to show it if neither run is better",
         ("answers that change", "needed", "in CONFIG", "enough"),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
@@ -26,7 +25,7 @@ from lmassay.reporting.comparison_data import (
 )
 from lmassay.reporting.numbers import number_text, p_text
 from lmassay.reporting.run_labels import distinct_labels
-from lmassay.statistics.comparison import Comparison, Side, load_side
+from lmassay.statistics.comparison import Side, load_side
 from lmassay.statistics.conditions import parse_condition
 from lmassay.statistics.flips import Flips
 from lmassay.statistics.gate import ALPHA, Verdict, unpaired_text
@@ -35,57 +34,73 @@ from lmassay.statistics.run_pairs import named_runs
 from lmassay.storage.store import Store
 from lmassay.types import Better, RunRecord
 
-_FEW = 10
+_DEFAULT_FLIPS = 10
 
 
-def _how_many(_: click.Context, __: click.Parameter, value: str | None) -> int | None:
-    if value is None or value.isdecimal():
-        return None if value is None else int(value)
-    # Without a number, the option takes what follows for one.
-    raise UserError(f"--flips '{value}' is no number; write --flips behind the runs, or --flips {_FEW}")
+def _number_of_flips(_: click.Context, __: click.Parameter, value: str | None) -> int | None:
+    if value is None:
+        return None
+    if value.isdecimal():
+        return int(value)
+    # Click takes the argument after the option as its value, even if that is the id of a run.
+    raise UserError(
+        f"--flips '{value}' is not a number; write --flips after the runs, or --flips {_DEFAULT_FLIPS} before them"
+    )
 
 
 @click.command(
     epilog='Example: lmassay compare BASE NEW --fail-if "accuracy<-0.02" or --pass-only-if "accuracy>-0.02"',
-    short_help="Compare runs.",
+    short_help="Compare runs on the examples they share.",
 )
 @click.argument("runs", metavar="BASE NEW...", nargs=-1, required=True)
-@click.option("--metric", "metrics", metavar="NAME", multiple=True, help="Compare by this metric, not by the headline.")
-@click.option("--group", "groups", metavar="KIND=LABEL", multiple=True, help="Only examples of a group: category=Age.")
+@click.option(
+    "--metric",
+    "metrics",
+    metavar="NAME",
+    multiple=True,
+    help="Compare by this metric; repeatable.  [default: main ones]",
+)
+@click.option(
+    "--group", "groups", metavar="KIND=LABEL", multiple=True, help="Use only examples of a group, such as category=Age."
+)
 @click.option(
     "--flips",
-    "most",
+    "max_flips",
     metavar="[N]",
     is_flag=False,
-    flag_value=str(_FEW),
-    callback=_how_many,
-    help=f"List examples whose score changed: N of each kind, {_FEW} if no N is given.",
+    flag_value=str(_DEFAULT_FLIPS),
+    callback=_number_of_flips,
+    help=f"List examples whose score changed: up to N of each kind, {_DEFAULT_FLIPS} if N is not given.",
 )
-@click.option("-o", "--output", type=click.Path(path_type=Path, dir_okay=False), help="Also write a page about it.")
+@click.option(
+    "-o", "--output", type=click.Path(path_type=Path, dir_okay=False), help="Also write the comparison as an HTML page."
+)
 @click.option(
     "--fail-if",
     "conditions",
     metavar="CONDITION",
     multiple=True,
-    help='Exit with 1 on evidence that it holds: "accuracy<-0.02", "accuracy<-2%", "accuracy worse by 0.02".',
+    help='Exit with 1 if there is evidence for this: "accuracy<-0.02", "accuracy<-2%", "accuracy worse by 0.02".',
 )
 @click.option(
     "--pass-only-if",
     "requirements",
     metavar="CONDITION",
     multiple=True,
-    help='Exit with 0 only on evidence that it holds: "accuracy>-0.02", "accuracy not worse by 0.02".',
+    help='Exit with 0 only if there is evidence for this: "accuracy>-0.02", "accuracy not worse by 0.02".',
 )
 @click.option(
     "--alpha",
     type=click.FloatRange(0, 0.5, min_open=True, max_open=True),
     default=ALPHA,
     show_default=True,
-    help="What p must be below to be significant.",
+    help="Significance level.",
 )
-@click.option("--allow-incomplete", is_flag=True, help="Let the gate judge runs with errors, and unfinished ones.")
+@click.option("--allow-incomplete", is_flag=True, help="Let the gate judge unfinished runs and runs with errors.")
 @click.option(
-    "--base-results", type=click.Path(path_type=Path, file_okay=False), help="Folder that holds BASE, if another."
+    "--base-results",
+    type=click.Path(path_type=Path, file_okay=False),
+    help="Results folder of BASE, if it is a different one.",
 )
 @results_option
 @json_option
@@ -93,7 +108,7 @@ def compare(
     runs: Sequence[str],
     metrics: Sequence[str],
     groups: Sequence[str],
-    most: int | None,
+    max_flips: int | None,
     output: Path | None,
     conditions: Sequence[str],
     requirements: Sequence[str],
@@ -103,112 +118,121 @@ def compare(
     results: Path,
     as_json: bool,
 ) -> int:
-    """Compare each NEW run with BASE on the examples both have: difference, its interval, paired test, flips.
+    """Compare each NEW run with BASE on the examples they share.
 
-    Two options make it a gate. --fail-if exits with 1 on evidence of a change beyond the threshold, and with 0
-    without. --pass-only-if exits with 0 on evidence that there is none, and with 1 without. Both exit with 2 if that
-    cannot be judged. With several conditions or runs, the p-values of --fail-if are adjusted for their number. Of a
-    sweep, "latest latest" judges every run.
+    The table shows the difference, its confidence interval and a paired test.
+
+    Two options turn the command into a gate for CI. --fail-if exits with 1 if there is evidence of a change beyond the
+    threshold, otherwise with 0. --pass-only-if exits with 0 if there is evidence against such a change, otherwise with
+    1. Both exit with 2 if the data do not allow a judgement. With several conditions or runs, the p-values of --fail-if
+    are adjusted for their number. "latest latest" judges every run of a sweep.
     """
     parsed = [parse_condition(text) for text in conditions]
     parsed += [parse_condition(text, "pass only if") for text in requirements]
     gate = GateSettings(parsed, alpha, allow_incomplete)
-    part = _parsed_groups(groups)
+    wanted_groups = _parsed_groups(groups)
     if len(runs) < 2:
-        raise UserError("give at least two runs: the first is what the others are compared with; see `lmassay ls`")
+        raise UserError("give at least two runs: the others are compared with the first one; see `lmassay ls`")
     with ExitStack() as stack:
         store = stack.enter_context(Store(results))
         base_store = store if base_results is None else stack.enter_context(Store(base_results))
         named = named_runs(base_store, store, runs, gated=bool(parsed), allow_incomplete=allow_incomplete)
-        pairs = _with_scores(base_store, store, named.pairs, part)
-        found = compare_pairs(pairs, metrics, part, gate)
-        found = replace(found, caveats=[*named.caveats, *found.caveats])
-        for caveat in found.caveats:
+        pairs = _compared_runs(base_store, store, named.pairs, wanted_groups)
+        comparison = compare_pairs(pairs, metrics, wanted_groups, gate)
+        comparison = replace(comparison, caveats=[*named.caveats, *comparison.caveats])
+        for caveat in comparison.caveats:
             warn(caveat)
         if as_json:
-            print_json(document(found, most))
+            print_json(document(comparison, max_flips))
         else:
-            print_compared(found, most)
+            print_comparison(comparison, max_flips)
         if output is not None:
             from lmassay.reporting.compare_page import render
             from lmassay.storage.files import atomic_write
 
-            page = render(found)
+            page = render(comparison)
             with atomic_write(output) as stream:
                 stream.write(page)
             say(f"page written to {output.resolve()}")
-    if found.verdict is None:
+    verdict = comparison.verdict
+    if verdict is None:
         return 0
-    if found.verdict.state == "cannot judge":
-        raise UserError(f"the gate cannot judge: {found.verdict.why_not}")
-    return found.verdict.exit_code
+    if verdict.state == "cannot judge":
+        raise UserError(f"the gate cannot judge: {verdict.why_not}")
+    return verdict.exit_code
 
 
-def _parsed_groups(groups: Sequence[str]) -> dict[str, str]:
-    found = {}
-    for group in groups:
-        kind, sign, label = group.partition("=")
-        if not sign or not kind.strip():
-            raise UserError(f"--group '{group}' cannot be read; write KIND=LABEL, such as category=Age")
-        found[kind.strip()] = label.strip()
-    return found
+def _parsed_groups(texts: Sequence[str]) -> dict[str, str]:
+    groups = {}
+    for text in texts:
+        kind, equals, label = text.partition("=")
+        if not equals or not kind.strip():
+            raise UserError(f"--group '{text}' cannot be read; write KIND=LABEL, such as category=Age")
+        groups[kind.strip()] = label.strip()
+    return groups
 
 
-def _with_scores(
-    base_store: Store, store: Store, pairs: Sequence[tuple[RunRecord, RunRecord]], part: dict[str, str]
+def _compared_runs(
+    base_store: Store, store: Store, pairs: Sequence[tuple[RunRecord, RunRecord]], groups: dict[str, str]
 ) -> list[tuple[ComparedRun, ComparedRun]]:
-    """Each run is read once, however many others it is compared with."""
+    """Load the scores of all runs; each run is read once, however many others it is compared with."""
     from lmassay.reporting.run_labels import short_run_titles
 
-    runs = {base.id: (base_store, base) for base, _ in pairs} | {new.id: (store, new) for _, new in pairs}
-    names = short_run_titles([record for _, record in runs.values()])
-    sources = {
-        run: ComparedRun(home, _side(home, record, part), title)
-        for (run, (home, record)), title in zip(runs.items(), names, strict=True)
-    }
-    return [(sources[base.id], sources[new.id]) for base, new in pairs]
+    stores: dict[str, Store] = {}
+    records: dict[str, RunRecord] = {}
+    for base, _ in pairs:
+        stores[base.id] = base_store
+        records[base.id] = base
+    for _, new in pairs:
+        stores[new.id] = store
+        records[new.id] = new
+    titles = short_run_titles(list(records.values()))
+    compared: dict[str, ComparedRun] = {}
+    for record, title in zip(records.values(), titles, strict=True):
+        home = stores[record.id]
+        compared[record.id] = ComparedRun(home, _side(home, record, groups), title)
+    return [(compared[base.id], compared[new.id]) for base, new in pairs]
 
 
-def _side(store: Store, record: RunRecord, part: dict[str, str]) -> Side:
-    side = load_side(store, record, part)
-    if part and not side.table.ids:
-        known = _known_groups(load_side(store, record).table.groups, part)
-        raise UserError(f"{record.id} has no example with {part_text(part)}{known}")
+def _side(store: Store, record: RunRecord, groups: dict[str, str]) -> Side:
+    side = load_side(store, record, groups)
+    if groups and not side.table.ids:
+        hint = _group_hint(load_side(store, record).table.groups, groups)
+        raise UserError(f"{record.id} has no example with {part_text(groups)}{hint}")
     return side
 
 
-def _known_groups(groups: dict[str, list[str]], part: dict[str, str]) -> str:
-    """What might have been meant: the first kind, or label of a kind, that no example has."""
-    for kind, label in part.items():
-        if kind not in groups:
-            return did_you_mean(kind, groups)
-        if label not in groups[kind]:
-            return did_you_mean(label, set(groups[kind]))
+def _group_hint(known: dict[str, list[str]], groups: dict[str, str]) -> str:
+    """Return a suggestion for the first kind, or label of a kind, that no example has."""
+    for kind, label in groups.items():
+        if kind not in known:
+            return did_you_mean(kind, known)
+        if label not in known[kind]:
+            return did_you_mean(label, set(known[kind]))
     return ""
 
 
-# --- what is printed: tables for people, a document for programs ------------------------------------------------------
+# --- JSON -------------------------------------------------------------------------------------------------------------
 
 
-Answers = Mapping[str, tuple[str, str]]
-"""What both runs answered, by id."""
-_SHORT, _SHORT_IF_NARROW = 60, 20
-# What is shown of two texts that begin alike: so much before they part, and at least so much behind.
-_BEFORE, _AFTER = 5, 8
+AnswerPairs = Mapping[str, tuple[str, str]]
+"""The id of an example → the answers of the base run and the new run."""
 
 
-def document(found: RunComparison, most: int | None) -> dict[str, Any]:
-    """All of it as JSON; the examples of the flips as many as were asked for."""
-    texts, bases = _answers(found, most or 0), found.bases
+def document(comparison: RunComparison, max_flips: int | None) -> dict[str, Any]:
+    """Return the whole comparison as JSON, with up to ``max_flips`` changed examples of each kind."""
+    limit = max_flips or 0
+    answers = _answers(comparison, limit)
+    bases = comparison.bases
     return {
-        # Several base runs are those of a sweep; each comparison says which is its own.
+        # If the base is a sweep, each comparison names its own base run.
         "base": bases[0].side.record.id if len(bases) == 1 else None,
-        "groups": dict(found.groups),
-        "caveats": list(found.caveats),
-        "comparisons": [row.as_json() for row in found.rows],
-        "against_best": [_standing_document(standing) for standing in found.standings],
-        "flips": [_flips_document(flips, most or 0, texts[flips.new]) for flips in found.flips],
-        "gate": found.verdict.as_json() if found.verdict else None,
+        "groups": dict(comparison.groups),
+        "caveats": list(comparison.caveats),
+        "comparisons": [row.as_json() for row in comparison.rows],
+        "against_best": [_standing_document(standing) for standing in comparison.standings],
+        "flips": [_flips_document(flips, limit, answers[flips.new]) for flips in comparison.flips],
+        "gate": comparison.verdict.as_json() if comparison.verdict else None,
     }
 
 
@@ -219,6 +243,7 @@ def _standing_document(standing: Standing) -> dict[str, Any]:
         "run": standing.run,
         "mean": standing.mean,
         "mark": standing.mark,
+        # The best run has no row, because it is not compared with itself.
         "best": standing.run if row is None else row.base,
         "difference": None if row is None else row.difference,
         "low": None if row is None else row.low,
@@ -231,152 +256,182 @@ def _standing_document(standing: Standing) -> dict[str, Any]:
     }
 
 
-def print_compared(found: RunComparison, most: int | None) -> None:
-    """The table of differences, the flips if they were asked for, and the verdict of the gate."""
-    _print_differences(found)
-    _print_standings(found)
-    if most is not None:
-        texts = _answers(found, most)
-        for flips in found.flips:
-            _print_flips(found, flips, most, texts[flips.new])
-    if found.verdict is not None:
-        _print_verdict(found, found.verdict)
+def _flips_document(flips: Flips, limit: int, answers: AnswerPairs) -> dict[str, Any]:
+    data = flips.as_json(limit)
+    for example in data["examples"]:
+        example["base_answer"], example["new_answer"] = answers.get(example["id"], ("", ""))
+    return data
 
 
-def _print_differences(found: RunComparison) -> None:
-    base, several = found.bases[0].side, len(found.others) > 1
-    # One run has its name in the title; several need a column for it.
-    new = "" if several else f"{found.others[0].side.name} "
-    part = f", examples with {found.part}" if found.part else ""
-    against = f"{base.record.id} ({base.name})" if len(found.bases) == 1 else "the run of the base that does the same"
-    tests, relative = len(found.rows) > 1, not is_narrow()
-    means = ["base", "new"] if is_narrow() and not several else ["base mean", "new mean"]
-    columns = [*means, "difference", interval_title(base.record)]
-    columns += [*(["relative"] if relative else []), "p", *(["p (FDR)"] if tests else []), "n"]
-    heads = ["metric", *(["new"] if several else []), *columns]
-    # Runs of different sweeps may have the same label; in the table they must be told apart.
-    shown = distinct_labels([source.side.record for source in (*found.bases, *found.others)])
-    names = {record.id: f"{record.label} on {record.model}" for record in shown}
-    print_table(
-        f"{new}against {against}{part}; {found.pairing}",
-        heads,
-        [_row(row, names[row.new] if several else "", relative=relative, tests=tests) for row in found.rows],
-        right=range(2 if several else 1, len(heads)),
-    )
+def _answers(comparison: RunComparison, limit: int) -> dict[str, AnswerPairs]:
+    """Read the answers to the changed examples that are listed, by run."""
+    # Imported late: it loads the parts of the HTML page, which the help screen does not need.
+    from lmassay.reporting.changed_examples import read_changed_examples
+
+    answers: dict[str, AnswerPairs] = {}
+    for base, new in comparison.pairs:
+        changes: list[Any] = []
+        for flips in comparison.flips_of(new):
+            changes += flips.first(limit)
+        answers[new.side.record.id] = read_changed_examples(base, new, changes).answers()
+    return answers
+
+
+# --- the terminal -----------------------------------------------------------------------------------------------------
+
+
+_ANSWER_WIDTH = 60
+_ANSWER_WIDTH_IF_NARROW = 20
+# If two long answers begin with the same text, this many characters before the first difference are shown.
+_CONTEXT_BEFORE_DIFFERENCE = 5
+# Answers are shown from their beginning if at least this much of the difference is then visible.
+_MIN_VISIBLE_DIFFERENCE = 8
+
+
+def print_comparison(comparison: RunComparison, max_flips: int | None) -> None:
+    """Print the table of differences, the changed examples if wanted, and the verdict of the gate."""
+    _print_differences(comparison)
+    _print_standings(comparison)
+    if max_flips is not None:
+        answers = _answers(comparison, max_flips)
+        for flips in comparison.flips:
+            _print_flips(comparison, flips, max_flips, answers[flips.new])
+    if comparison.verdict is not None:
+        _print_verdict(comparison, comparison.verdict)
+
+
+def _print_differences(comparison: RunComparison) -> None:
+    base = comparison.bases[0].side
+    narrow = is_narrow()
+    has_several_runs = len(comparison.others) > 1
+    has_several_tests = len(comparison.rows) > 1
+    headers = ["metric"]
+    if has_several_runs:
+        headers.append("new")
+    headers += ["base", "new"] if narrow and not has_several_runs else ["base mean", "new mean"]
+    headers += ["difference", interval_title(base.record)]
+    if not narrow:
+        headers.append("relative")
+    headers.append("p")
+    if has_several_tests:
+        headers.append("p (FDR)")
+    headers.append("n")
+    # Runs of different sweeps may have the same label, so the labels are made distinct.
+    records = [compared.side.record for compared in (*comparison.bases, *comparison.others)]
+    names = {record.id: f"{record.label} on {record.model}" for record in distinct_labels(records)}
+    rows: list[list[object]] = []
+    for row in comparison.rows:
+        cells: list[object] = [row.metric]
+        if has_several_runs:
+            cells.append(names[row.new])
+        cells += [number_text(row.base_mean), number_text(row.new_mean), f"{row.difference:+z.4f}", interval_text(row)]
+        if not narrow:
+            cells.append("n/a" if row.relative is None else f"{row.relative:+z.1%}")
+        cells.append(p_text(row.p))
+        if has_several_tests:
+            cells.append(p_text(row.p_adjusted))
+        cells.append(row.n)
+        rows.append(cells)
+    # The name of a single run is in the title; several runs have a column for their names.
+    new_run = "" if has_several_runs else f"{comparison.others[0].side.name} "
+    base_run = f"{base.record.id} ({base.name})"
+    if len(comparison.bases) > 1:
+        base_run = "the matching run of the base"
+    examples = f", examples with {comparison.part}" if comparison.part else ""
+    title = f"{new_run}against {base_run}{examples}; {comparison.pairing}"
+    print_table(title, headers, rows, right=range(2 if has_several_runs else 1, len(headers)))
     directions: tuple[Better, ...] = ("lower", "zero")
     for better in directions:
-        metrics = dict.fromkeys(row.metric for row in found.rows if row.better == better)
+        metrics = dict.fromkeys(row.metric for row in comparison.rows if row.better == better)
         if metrics:
             print_sentence(f"{DIRECTION_TEXTS[better]}: {', '.join(metrics)}")
-    if tests:
-        print_sentence(f"p (FDR): adjusted for {len(found.rows)} rows (false discovery rate, Benjamini and Hochberg)")
-    for row in found.rows:
-        if unpaired := unpaired_text(row):
-            which = f" of {found.title(row.new)}" if several else ""
+    if has_several_tests:
+        count = len(comparison.rows)
+        print_sentence(f"p (FDR): adjusted for {count} rows (false discovery rate, Benjamini and Hochberg)")
+    for row in comparison.rows:
+        unpaired = unpaired_text(row)
+        if unpaired:
+            which = f" of {comparison.title(row.new)}" if has_several_runs else ""
             print_sentence(f"{row.metric}{which}: {unpaired}")
 
 
-def _print_standings(found: RunComparison) -> None:
-    if not found.standings:
+def _print_standings(comparison: RunComparison) -> None:
+    """Print all runs in comparison with the best one."""
+    if not comparison.standings:
         return
     rows: list[Sequence[object]] = []
-    for standing in found.standings:
+    for standing in comparison.standings:
         row = standing.row
-        if row is None:
-            numbers = ["", "", ""]
-        else:
+        numbers = ["", "", ""]
+        if row is not None:
             numbers = [f"{row.difference:+z.4f}", interval_text(row), p_text(row.p_adjusted)]
-        rows.append([standing.metric, found.title(standing.run), number_text(standing.mean), *numbers, standing.mark])
+        title = comparison.title(standing.run)
+        rows.append([standing.metric, title, number_text(standing.mean), *numbers, standing.mark])
     click.echo("")
-    tests = max(standing.tests for standing in found.standings)
+    tests = max(standing.tests for standing in comparison.standings)
     print_table(
-        f"all runs against the best; tie: not significantly different from it at {found.alpha:g}",
-        ("metric", "run", "mean", "difference", interval_title(found.bases[0].side.record), "p (Holm)", ""),
+        f"all runs against the best; tie: not significantly different from it at {comparison.alpha:g}",
+        ("metric", "run", "mean", "difference", interval_title(comparison.bases[0].side.record), "p (Holm)", ""),
         rows,
         right=(2, 3, 4, 5),
     )
     print_sentence(f"p (Holm): two-sided, adjusted by Holm's method for the {tests} pairs of runs by each metric")
 
 
-def _row(row: Comparison, name: str, *, relative: bool, tests: bool) -> list[object]:
-    share = "n/a" if row.relative is None else f"{row.relative:+z.1%}"
-    return [
-        row.metric,
-        *([name] if name else []),
-        number_text(row.base_mean),
-        number_text(row.new_mean),
-        f"{row.difference:+z.4f}",
-        interval_text(row),
-        *([share] if relative else []),
-        p_text(row.p),
-        *([p_text(row.p_adjusted)] if tests else []),
-        row.n,
-    ]
-
-
-def _print_flips(found: RunComparison, flips: Flips, most: int, texts: Answers) -> None:
-    which = f" of {found.title(flips.new)}" if len(found.others) > 1 else ""
-    rose, fell = len(flips.risen), len(flips.fallen)
+def _print_flips(comparison: RunComparison, flips: Flips, limit: int, answers: AnswerPairs) -> None:
+    which = f" of {comparison.title(flips.new)}" if len(comparison.others) > 1 else ""
+    rose = len(flips.risen)
+    fell = len(flips.fallen)
     if flips.is_rate:
         counts = f"{fell:,} from 1 to 0, {rose:,} from 0 to 1, {flips.both_one:,} both 1, {flips.both_zero:,} both 0"
     else:
         counts = f"{fell:,} fell, {rose:,} rose, {flips.n - len(flips.changes):,} unchanged"
     title = f"flips in {flips.metric}{which}: {counts}; {flips.left_out.told()}"
     click.echo("")
-    if not flips.changes or not most:
+    if not flips.changes or not limit:
         print_sentence(title)
         return
-    shown = flips.first(most)
-    answered = ("base", "new") if any(change.id in texts for change in shown) else ()
-    rows = [
-        (c.id, f"{c.before:g}", f"{c.after:g}", *(_in_short(*texts.get(c.id, ("", ""))) if answered else ()))
-        for c in shown
-    ]
-    what = "id" if flips.paired_by == "example" else flips.paired_by
-    print_table(title, (what, "before", "after", *answered), rows, right=(1, 2))
+    changes = flips.first(limit)
+    has_answers = any(change.id in answers for change in changes)
+    headers = ["id" if flips.paired_by == "example" else flips.paired_by, "before", "after"]
+    if has_answers:
+        headers += ["base", "new"]
+    rows = []
+    for change in changes:
+        row = [change.id, f"{change.before:g}", f"{change.after:g}"]
+        if has_answers:
+            row += _shortened_pair(*answers.get(change.id, ("", "")))
+        rows.append(row)
+    print_table(title, headers, rows, right=(1, 2))
 
 
-def _print_verdict(found: RunComparison, verdict: Verdict) -> None:
+def _print_verdict(comparison: RunComparison, verdict: Verdict) -> None:
     click.echo("")
     for check in verdict.checks:
-        which = f" ({found.title(check.row.new)})" if len(found.others) > 1 else ""
-        # Without the reading, "PASS accuracy>-0.02" could be taken for a condition that must not hold.
+        which = f" ({comparison.title(check.row.new)})" if len(comparison.others) > 1 else ""
+        # Without "only if", "PASS accuracy>-0.02" could be read as a condition that must not hold.
         reading = "" if check.condition.reading == "fail if" else "only if "
         print_sentence(f"{check.state.upper()}  {reading}{check.condition}{which}: {check.why}")
     for text in verdict.how():
         print_sentence(text)
 
 
-def _flips_document(flips: Flips, most: int, texts: Answers) -> dict[str, Any]:
-    shown = flips.as_json(most)
-    for example in shown["examples"]:
-        example["base_answer"], example["new_answer"] = texts.get(example["id"], ("", ""))
-    return shown
+def _shortened_pair(before: str, after: str) -> tuple[str, str]:
+    """Return two answers on one line each, starting shortly before their first difference if they are long."""
+    width = _ANSWER_WIDTH_IF_NARROW if is_narrow() else _ANSWER_WIDTH
+    first = " ".join(before.split())
+    second = " ".join(after.split())
+    common = 0
+    while common < min(len(first), len(second)) and first[common] == second[common]:
+        common += 1
+    fits = max(len(first), len(second)) <= width
+    difference_is_visible = common < width - _MIN_VISIBLE_DIFFERENCE
+    start = 0
+    if first != second and not fits and not difference_is_visible:
+        start = common - _CONTEXT_BEFORE_DIFFERENCE
+    return _shortened(first, start, width), _shortened(second, start, width)
 
 
-def _answers(found: RunComparison, most: int) -> dict[str, Answers]:
-    """By run, read once for all that are listed."""
-    # The help page must not wait for the parts of the HTML page, which this loads.
-    from lmassay.reporting.changed_examples import read_changed_examples
-
-    return {
-        source.side.record.id: read_changed_examples(
-            base, source, (change for flips in found.flips_of(source) for change in flips.first(most))
-        ).answers()
-        for base, source in found.pairs
-    }
-
-
-def _in_short(before: str, after: str) -> tuple[str, str]:
-    """One line of each, from shortly before the place where they part."""
-    most = _SHORT_IF_NARROW if is_narrow() else _SHORT
-    one, other = " ".join(before.split()), " ".join(after.split())
-    alike = sum(1 for _ in itertools.takewhile(lambda pair: pair[0] == pair[1], zip(one, other, strict=False)))
-    whole = one == other or max(len(one), len(other)) <= most or alike < most - _AFTER
-    start = 0 if whole else alike - _BEFORE
-    return _cut(one, start, most), _cut(other, start, most)
-
-
-def _cut(line: str, start: int, most: int) -> str:
-    begun = f"…{line[start:]}" if start else line
-    return begun if len(begun) <= most else f"{begun[: most - 1]}…"
+def _shortened(line: str, start: int, width: int) -> str:
+    text = f"…{line[start:]}" if start else line
+    return text if len(text) <= width else f"{text[: width - 1]}…"

@@ -1,4 +1,4 @@
-"""``lmassay completion``, and what the shell offers where a run is to be named."""
+"""``lmassay completion``, and the completion of run ids."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from lmassay.cli.console import say
 
 SHELLS = ("bash", "zsh", "fish")
 _VARIABLE = "_LMASSAY_COMPLETE"
-_MOST_RUNS = 200
+_MAX_RUNS = 200
 _INSTALL = {
     "bash": "lmassay completion bash > ~/.lmassay-completion.bash && echo '. ~/.lmassay-completion.bash' >> ~/.bashrc",
     "zsh": "lmassay completion zsh > ~/.lmassay-completion.zsh && echo '. ~/.lmassay-completion.zsh' >> ~/.zshrc",
@@ -24,10 +24,10 @@ _INSTALL = {
 }
 
 
-@click.command(epilog="Example: lmassay completion bash", short_help="Print the shell's completion script.")
+@click.command(epilog="Example: lmassay completion bash", short_help="Print a shell completion script.")
 @click.argument("shell", metavar="SHELL", type=click.Choice(SHELLS))
 def completion(shell: str) -> None:
-    """Print the script that completes verbs, options, runs and names; its first lines say how to install it.
+    """Print a script that completes commands, options, runs and names; its first lines say how to install it.
 
     SHELL is bash, zsh or fish.
 
@@ -36,11 +36,11 @@ def completion(shell: str) -> None:
     """
     from lmassay.cli import app
 
-    found = get_completion_class(shell)
-    assert found is not None
-    script = found(app, {}, "lmassay", _VARIABLE)
+    completion_class = get_completion_class(shell)
+    assert completion_class is not None
+    script = completion_class(app, {}, "lmassay", _VARIABLE)
     text = script.source_template % script.source_vars()
-    # click's script for fish ends a description at its first comma.
+    # Without this, click's script for fish would cut a description at its first comma.
     text = text.replace('string split "," $completion', 'string split --max 1 "," $completion')
     if shell == "zsh":
         text = f"(( $+functions[compdef] )) || {{ autoload -Uz compinit && compinit; }}\n{text}"
@@ -52,20 +52,22 @@ def completion(shell: str) -> None:
 
 
 class RunName(click.ParamType):  # type: ignore[type-arg]  # generic in recent versions of click only
-    """The name of a run; the shell offers those of the results folder, the latest first."""
+    """The id of a run. The shell offers the ids in the results folder, the latest first."""
 
     name = "run"
 
     def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
         ids = _run_ids(_results_of(ctx))
-        whole = [name for name in ("latest", *ids) if name.startswith(incomplete)]
-        # The end of an id is enough to name a run.
-        ends = [end for end in (name.rpartition("-")[2] for name in ids) if incomplete and end.startswith(incomplete)]
-        return [CompletionItem(name) for name in (whole or ends)]
+        matches = [name for name in ("latest", *ids) if name.startswith(incomplete)]
+        if not matches and incomplete:
+            # The end of an id is enough to name a run.
+            ends = [name.rpartition("-")[2] for name in ids]
+            matches = [end for end in ends if end.startswith(incomplete)]
+        return [CompletionItem(name) for name in matches]
 
 
 def offer_runs(command: click.Command) -> None:
-    """Let the shell complete every argument called ``run`` or ``runs`` of a verb and of its sub-verbs."""
+    """Let the shell complete the arguments ``run`` and ``runs`` of a command and its subcommands."""
     for parameter in command.params:
         if parameter.name in ("run", "runs") and isinstance(parameter, click.Argument):
             parameter.type = RunName()
@@ -74,7 +76,7 @@ def offer_runs(command: click.Command) -> None:
 
 
 def offer(names: Callable[[], Iterable[str]]) -> Any:
-    """For ``shell_complete=`` of a parameter: those of the names that begin as was typed."""
+    """Return a function for a parameter's ``shell_complete=`` that offers the names with the typed beginning."""
 
     def complete(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
         return [name for name in names() if name.startswith(incomplete)]
@@ -85,12 +87,15 @@ def offer(names: Callable[[], Iterable[str]]) -> Any:
 def _results_of(ctx: click.Context) -> Path:
     from lmassay.cli.options import default_results
 
-    given = ctx.params.get("results")
-    return Path(given) if given else default_results()
+    folder = ctx.params.get("results")
+    return Path(folder) if folder else default_results()
 
 
 def _run_ids(folder: Path) -> list[str]:
-    """Straight from the file: a key was pressed and somebody waits. Whatever is wrong there, nothing is offered."""
+    """Return the ids in a results folder, the latest first; nothing if the folder cannot be read.
+
+    They are read directly from the file, because the user has pressed a key and is waiting.
+    """
     from lmassay.storage.store import STORE_FILE
 
     file = folder / STORE_FILE
@@ -98,7 +103,7 @@ def _run_ids(folder: Path) -> list[str]:
         return []
     try:
         with closing(sqlite3.connect(f"{file.resolve().as_uri()}?mode=ro", uri=True, timeout=0.2)) as reader:
-            found = reader.execute("SELECT id FROM runs ORDER BY rowid DESC LIMIT ?", (_MOST_RUNS,))
-            return [str(name) for (name,) in found]
+            rows = reader.execute("SELECT id FROM runs ORDER BY rowid DESC LIMIT ?", (_MAX_RUNS,))
+            return [str(run) for (run,) in rows]
     except sqlite3.Error:
         return []

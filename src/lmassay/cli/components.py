@@ -1,4 +1,4 @@
-"""``lmassay tasks``, ``lmassay models``, and the listings of other kinds of plug-ins"""
+"""Commands that list components: ``lmassay tasks``, ``lmassay models``, and those of evaluations, such as scorers."""
 
 from __future__ import annotations
 
@@ -16,34 +16,43 @@ from lmassay.plugins.evaluations import installed_evaluations, unloaded_packages
 from lmassay.plugins.options import options_model
 from lmassay.plugins.registry import current_registry
 
+# Parameters of a perturbation function that lmassay passes itself.
 _NOT_OPTIONS = ("text", "rng")
 
 
 def listing(kind: str) -> click.Command:
-    """A command that lists the plug-ins of a kind."""
+    """Create a command that lists the components of a kind, such as ``task``."""
 
     @click.command(name=f"{kind}s", epilog=f"Example: lmassay {kind}s --json", short_help=f"List the {kind}s.")
     @click.argument("names", metavar="[NAME]...", nargs=-1, shell_complete=offer(lambda: _names(kind)))
     @json_option
     def command(as_json: bool, names: Sequence[str] = ()) -> None:
-        entries = [entry for entry in current_registry().entries(kind) if not names or entry.name in names]
-        for name in set(names) - {entry.name for entry in entries}:
-            raise UserError(f"there is no {kind} '{name}'{did_you_mean(name, _names(kind))}{unloaded_packages_note()}")
+        known_names = _names(kind)
+        for name in names:
+            if name not in known_names:
+                hint = did_you_mean(name, known_names)
+                raise UserError(f"there is no {kind} '{name}'{hint}{unloaded_packages_note()}")
         for problem in installed_evaluations().problems:
             if problem.is_left_out:
                 warn(f"{problem.message}; see lmassay doctor")
+        entries = [entry for entry in current_registry().entries(kind) if not names or entry.name in names]
         if as_json:
-            rows = [{"name": e.name, "summary": e.summary, "from": e.origin, "problem": e.problem} for e in entries]
-            print_json({f"{kind}s": rows})
+            documents = []
+            for entry in entries:
+                documents.append(
+                    {"name": entry.name, "summary": entry.summary, "from": entry.origin, "problem": entry.problem}
+                )
+            print_json({f"{kind}s": documents})
             return
-        print_table(
-            "",
-            ("name", "what it is", "options", "from"),
-            [(e.name, e.problem or e.summary, _options(kind, e.name), e.origin) for e in entries],
-        )
+        rows = []
+        for entry in entries:
+            rows.append((entry.name, entry.problem or entry.summary, _options(kind, entry.name), entry.origin))
+        print_table("", ("name", "description", "options", "from"), rows)
 
-    what = f"List the {kind}s: built in, from installed packages; your own work as path/file.py:Name."
-    command.help = f"{what}\n\nWith NAME, only this."
+    command.help = (
+        f"List the {kind}s that are built in or come from installed packages.\n\n"
+        f"Use your own as path/file.py:Name. With NAME, list only these."
+    )
     return command
 
 
@@ -52,6 +61,7 @@ def _names(kind: str) -> list[str]:
 
 
 def _options(kind: str, name: str) -> str:
+    """Return the options of a component; empty if it cannot be imported."""
     try:
         factory: Any = current_registry().get(kind, name)
         fields = options_model(factory).model_fields

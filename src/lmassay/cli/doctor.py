@@ -24,9 +24,9 @@ from lmassay.plugins.evaluations import OWN_PACKAGE, installed_evaluations
 from lmassay.plugins.hooks import hook_failure, instance_of, list_of
 from lmassay.plugins.registry import current_registry, kinds
 
-# What the core itself has extras for: extra → package → what it is for. Evaluations add their own.
+# The optional dependencies of the core: extra → package → purpose. Evaluations add their own.
 EXTRAS = {
-    "hf": {"transformers": "local models", "torch": "what they compute with", "gguf": "models in GGUF files"},
+    "hf": {"transformers": "local models", "torch": "computations of local models", "gguf": "models in GGUF files"},
     "dask": {"distributed": "trainings on a Dask cluster"},
     "view": {"datasette": "lmassay view"},
     "tables": {"pandas": "results as data frames", "polars": "results as data frames"},
@@ -45,93 +45,103 @@ _CORE = (
     "sacrebleu",
     "scipy",
 )
-_LEAST_PYTHON = (3, 11)
-_LEAST_FREE = 2e9
+_MIN_PYTHON = (3, 11)
+# Bytes; enough for a small model and its answers.
+_MIN_FREE_SPACE = 2e9
 _UPDATE = "update or remove the package"
 
 
-@click.command(epilog="Example: lmassay doctor", short_help="Tell what is installed.")
+@click.command(epilog="Example: lmassay doctor", short_help="Check the installation.")
 @json_option
 def doctor(as_json: bool) -> int:
-    """Tell what is installed, what is missing and how to get it. Only what is broken makes the exit code 1."""
+    """Check what is installed, what is missing and how to get it.
+
+    The exit code is 1 if something is broken; missing optional packages are not an error.
+    """
     findings = [*_core(), *_extras(), *_evaluations(), *_models(), *_folders(), _terminal()]
     if as_json:
         print_json({"findings": [asdict(finding) for finding in findings]})
     else:
-        rows = [(f.state, f.what, " → ".join(text for text in (f.found, f.remedy) if text)) for f in findings]
+        rows = []
+        for finding in findings:
+            details = " → ".join(text for text in (finding.found, finding.remedy) if text)
+            rows.append((finding.state, finding.what, details))
         print_table("", ("state", "what", "found, or how to get it"), rows, whole=(0,))
-        say(_next(findings))
+        say(_next_step(findings))
     return 1 if any(finding.state == "broken" for finding in findings) else 0
 
 
-def _next(findings: Sequence[Finding]) -> str:
-    broken = [finding for finding in findings if finding.state == "broken"]
+def _next_step(findings: Sequence[Finding]) -> str:
+    broken = dict.fromkeys(finding.what for finding in findings if finding.state == "broken")
     if broken:
-        names = dict.fromkeys(finding.what for finding in broken)
-        return f"first mend what is broken: {', '.join(names)}"
+        return f"first fix what is broken: {', '.join(broken)}"
     if all(_version(package) for package in EXTRAS["hf"]):
-        return "next: lmassay card asks a small real model all questions; lmassay init writes a configuration"
+        return "next: lmassay card runs all evaluations on a small model; lmassay init writes a configuration"
     return (
-        "next: pip install 'lmassay[hf]', then lmassay card asks a small real model all questions; without it: "
+        "next: pip install 'lmassay[hf]', then lmassay card runs all evaluations on a small model; without it: "
         "lmassay init"
     )
 
 
 def _core() -> list[Finding]:
-    python = platform.python_version()
-    rows = [
+    python = Finding("Python", "ok", platform.python_version())
+    if sys.version_info < _MIN_PYTHON:
+        remedy = f"install Python {'.'.join(map(str, _MIN_PYTHON))} or newer"
+        python = Finding("Python", "broken", platform.python_version(), remedy)
+    findings = [
         Finding("lmassay", "ok", lmassay.__version__),
-        Finding("Python", "ok", python)
-        if sys.version_info >= _LEAST_PYTHON
-        else Finding("Python", "broken", python, f"install Python {'.'.join(map(str, _LEAST_PYTHON))} or newer"),
+        python,
         Finding("SQLite", "ok", sqlite3.sqlite_version),
     ]
     for package in _CORE:
         version = _version(package)
-        broken = Finding(package, "broken", "", f"pip install {package}")
-        rows.append(Finding(package, "ok", version) if version else broken)
-    return rows
+        if version:
+            findings.append(Finding(package, "ok", version))
+        else:
+            findings.append(Finding(package, "broken", "", f"pip install {package}"))
+    return findings
 
 
 def _extras() -> list[Finding]:
-    rows = []
+    findings = []
     for extra, packages in EXTRAS.items():
         for package, purpose in packages.items():
-            rows.append(Finding.of_package(package, purpose, extra))
-    return rows
+            findings.append(Finding.of_package(package, purpose, extra))
+    return findings
 
 
 def _evaluations() -> list[Finding]:
-    """What the evaluations need, and what is wrong with those of other packages."""
-    known = installed_evaluations()
-    rows: list[Finding] = []
-    for evaluation in known.evaluations:
-        rows += _checks_of(evaluation)
-        if known.origins[evaluation.name] != OWN_PACKAGE:
-            rows += _broken_hooks(evaluation)
-    for problem in (*known.problems, *command_table().problems):
-        rows.append(Finding(f"the package {problem.package}", "broken", problem.what, _UPDATE))
+    """Check what the evaluations need, and whether those of other packages can be used."""
+    installed = installed_evaluations()
+    findings: list[Finding] = []
+    for evaluation in installed.evaluations:
+        findings += _checks_of(evaluation)
+        if installed.origins[evaluation.name] != OWN_PACKAGE:
+            findings += _broken_hooks(evaluation)
+    for problem in (*installed.problems, *command_table().problems):
+        findings.append(Finding(f"the package {problem.package}", "broken", problem.what, _UPDATE))
     for kind in kinds():
         for entry in current_registry().entries(kind):
             if entry.problem:
-                found = f"from {entry.origin}: {entry.problem}"
-                rows.append(Finding(f"the {kind} {entry.name}", "broken", found, _UPDATE))
-    return rows
+                details = f"from {entry.origin}: {entry.problem}"
+                findings.append(Finding(f"the {kind} {entry.name}", "broken", details, _UPDATE))
+    return findings
 
 
 def _checks_of(evaluation: Evaluation) -> list[Finding]:
-    """What an evaluation itself looks for."""
+    """Return the findings of an evaluation's own checks."""
     if evaluation.checks is None:
         return []
     try:
         return list_of(Finding)(resolve(evaluation.checks)())
-    except (Exception, SystemExit) as error:  # the other findings are shown
+    except (Exception, SystemExit) as error:
+        # One broken evaluation must not hide the other findings.
         return [_broken_hook(evaluation, "checks", error)]
 
 
 def _broken_hooks(evaluation: Evaluation) -> list[Finding]:
-    """Hooks and commands that cannot be imported, and those that need nothing to be called and fail."""
-    rows: list[Finding] = []
+    """Report hooks and commands that cannot be imported, and hooks without arguments that fail when called."""
+    findings: list[Finding] = []
     for member, hook in _hooks_of(evaluation):
         try:
             function = resolve(hook)
@@ -141,9 +151,9 @@ def _broken_hooks(evaluation: Evaluation) -> list[Finding]:
                 instance_of(Export)(function())
             elif member == "log_reader":
                 function()
-        except (Exception, SystemExit) as error:  # the other findings are shown
-            rows.append(_broken_hook(evaluation, member, error))
-    return rows
+        except (Exception, SystemExit) as error:
+            findings.append(_broken_hook(evaluation, member, error))
+    return findings
 
 
 def _hooks_of(evaluation: Evaluation) -> Iterator[tuple[str, Hook]]:
@@ -159,7 +169,7 @@ def _hooks_of(evaluation: Evaluation) -> Iterator[tuple[str, Hook]]:
             yield f"{owner}sample.marks", view.sample.marks
     usable = command_table().by_name
     for command in evaluation.commands:
-        # Others are reported already.
+        # Commands that cannot be used are reported already.
         if usable.get(command.name) is command:
             yield f"commands['{command.name}']", command.path
 
@@ -171,12 +181,14 @@ def _broken_hook(evaluation: Evaluation, member: str, error: BaseException) -> F
 def _models() -> list[Finding]:
     from lmassay.models import cache, embedded
 
-    rows = [_folder("model cache", cache.cache_folder(), "LMASSAY_CACHE")]
+    findings = [_folder("model cache", cache.cache_folder(), "LMASSAY_CACHE")]
     for name in embedded.EMBEDDED:
         folder = embedded.folder(name)
-        absent = Finding(f"the model {name}", "missing", "", f"lmassay models get {name}")
-        rows.append(absent if folder is None else Finding(f"the model {name}", "ok", str(folder)))
-    return rows
+        if folder is None:
+            findings.append(Finding(f"the model {name}", "missing", "", f"lmassay models get {name}"))
+        else:
+            findings.append(Finding(f"the model {name}", "ok", str(folder)))
+    return findings
 
 
 def _folders() -> list[Finding]:
@@ -184,32 +196,35 @@ def _folders() -> list[Finding]:
 
 
 def _folder(what: str, folder: Path, variable: str) -> Finding:
-    """Whether it can be written to, and how much room it has."""
-    other = f"set {variable} to a folder"
+    """Check whether a folder, which may not exist yet, can be written to, and how much space it has."""
+    remedy = f"set {variable} to a folder"
     try:
-        place = next(parent for parent in (folder.resolve(), *folder.resolve().parents) if parent.exists())
-        free = shutil.disk_usage(place).free
+        parents = (folder.resolve(), *folder.resolve().parents)
+        existing_parent = next(parent for parent in parents if parent.exists())
+        free = shutil.disk_usage(existing_parent).free
     except OSError as error:
-        return Finding(what, "broken", f"{folder}: {error.strerror}", f"{other} you may write to")
-    found = f"{folder}, {free / 1e9:.1f} GB free"
-    if not place.is_dir():
-        return Finding(what, "broken", f"{folder}: {place} is a file", f"{other}")
-    if not os.access(place, os.W_OK):
-        return Finding(what, "broken", found, f"{other} you may write to")
-    if free < _LEAST_FREE:
-        return Finding(what, "low", found, f"make room, or {other} on another disk")
-    return Finding(what, "ok", found)
+        return Finding(what, "broken", f"{folder}: {error.strerror}", f"{remedy} you may write to")
+    details = f"{folder}, {free / 1e9:.1f} GB free"
+    if not existing_parent.is_dir():
+        return Finding(what, "broken", f"{folder}: {existing_parent} is a file", remedy)
+    if not os.access(existing_parent, os.W_OK):
+        return Finding(what, "broken", details, f"{remedy} you may write to")
+    if free < _MIN_FREE_SPACE:
+        return Finding(what, "low", details, f"free some space, or {remedy} on another disk")
+    return Finding(what, "ok", details)
 
 
 def _terminal() -> Finding:
     console = stdout_console()
     encoding = (sys.stdout.encoding or "unknown").lower()
-    kind = f"{console.width} columns" if console.is_terminal else "none, output goes to a file or pipe"
-    colour = f"{console.color_system} colours" if console.color_system and not console.no_color else "no colours"
-    found = f"{kind}, {colour}, {encoding}"
+    width = f"{console.width} columns" if console.is_terminal else "none, output goes to a file or pipe"
+    colours = "no colours"
+    if console.color_system and not console.no_color:
+        colours = f"{console.color_system} colours"
+    details = f"{width}, {colours}, {encoding}"
     if encoding.replace("-", "") != "utf8":
-        return Finding("terminal", "low", found, "set PYTHONUTF8=1, or else other scripts are shown as escapes")
-    return Finding("terminal", "ok", found)
+        return Finding("terminal", "low", details, "set PYTHONUTF8=1; otherwise, other scripts are shown as escapes")
+    return Finding("terminal", "ok", details)
 
 
 def _version(package: str) -> str:

@@ -1,4 +1,4 @@
-"""How a command ends: exit codes, a stream that nobody reads any more, a polite request to stop, a usage mistake."""
+"""How a command ends: exit codes, closed pipes, SIGTERM, and messages about mistakes on the command line."""
 
 from __future__ import annotations
 
@@ -22,18 +22,18 @@ INTERRUPTED = 130
 TERMINATED = 143
 
 EXIT_CODES_HELP = f"""\
-  {DONE:<4} done
-  {INCOMPLETE:<4} done, but not all is well: examples in error, a gate that failed,
-       something broken or different, or output that nobody read
-  {USER_ERROR:<4} a mistake in what was given, or a gate that cannot judge;
-       told in one line
-  {INTERRUPTED:<4} stopped by Ctrl-C, {TERMINATED} by SIGTERM: lmassay resume goes on"""
+  {DONE:<4} success
+  {INCOMPLETE:<4} finished, but not everything succeeded: examples in error, a failed gate,
+       something broken or different, or the output pipe was closed early
+  {USER_ERROR:<4} an error in your input, reported in one line, or a gate that cannot judge
+  {INTERRUPTED:<4} stopped by Ctrl-C ({TERMINATED}: by SIGTERM); lmassay resume continues"""
 
-# What the owner of a machine can mend: files that are not there or not his, a disk that is full, a name too long.
+# Errors that a user can fix: missing files and permissions, a full disk, a name that is too long.
 USER_FIXABLE_ERRNOS = {
     errno.EACCES,
     errno.EBADF,
     errno.EEXIST,
+    # Windows has no disk quotas.
     errno.EDQUOT if hasattr(errno, "EDQUOT") else errno.ENOSPC,
     errno.EFBIG,
     errno.EIO,
@@ -52,25 +52,30 @@ USER_FIXABLE_ERRNOS = {
 
 
 class Terminated(KeyboardInterrupt):
-    """SIGTERM, heeded as Ctrl-C is: what was answered is kept and the run can be taken up again."""
+    """SIGTERM, which is handled like Ctrl-C: answers so far are stored, and the run can be resumed."""
 
 
 def handle_sigterm() -> None:
-    """Let SIGTERM end the command as Ctrl-C does, where the system has it."""
+    """Let SIGTERM end the command as Ctrl-C does."""
 
     def stop(number: int, frame: Any) -> NoReturn:
         raise Terminated
 
-    # Only the main thread may set it, and whoever ignores SIGTERM on purpose is to go on ignoring it.
+    # Only the main thread may install a handler, and a process that was started to ignore SIGTERM should ignore it.
     if threading.current_thread() is threading.main_thread() and signal.getsignal(signal.SIGTERM) is signal.SIG_DFL:
         signal.signal(signal.SIGTERM, stop)
 
 
 def prepare_streams() -> None:
-    """A console that cannot show a character gets an escape, not a crash; a stream that is closed takes all in."""
+    """Make standard streams safe to write to.
+
+    A character that the console cannot show is escaped instead of raising an error, and a stream that was closed before
+    the command started is replaced by the null device.
+    """
     for name in ("stdin", "stdout", "stderr"):
         if getattr(sys, name) is None:
-            setattr(sys, name, open(os.devnull, "r" if name == "stdin" else "w", encoding="utf-8"))  # noqa: SIM115, PTH123
+            mode = "r" if name == "stdin" else "w"
+            setattr(sys, name, open(os.devnull, mode, encoding="utf-8"))  # noqa: SIM115, PTH123
     for stream in (sys.stdout, sys.stderr):
         reconfigure: Any = getattr(stream, "reconfigure", None)
         if reconfigure is not None:
@@ -78,70 +83,79 @@ def prepare_streams() -> None:
 
 
 def flush() -> None:
-    """Write what is still held back, while an error can still be told."""
+    """Write buffered output, while an error can still be reported."""
     sys.stdout.flush()
     sys.stderr.flush()
 
 
 def exit_with(code: int) -> NoReturn:
-    """End with this exit code; a stream that can take no more must not spoil it."""
+    """Exit with this code, even if a stream cannot be written to any more."""
     for stream in (sys.stdout, sys.stderr):
         try:
             stream.flush()
         except (OSError, ValueError):
-            _let_go(stream)
+            _redirect_to_null(stream)
     sys.exit(code)
 
 
-def _let_go(stream: TextIO) -> None:
-    """Python flushes once more at its very end: let that go nowhere."""
+def _redirect_to_null(stream: TextIO) -> None:
+    """Send the rest of a stream to the null device, because Python flushes it again at exit."""
     with suppress(OSError, ValueError):
-        nowhere = os.open(os.devnull, os.O_WRONLY)
-        os.dup2(nowhere, stream.fileno())
-        os.close(nowhere)
+        null = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(null, stream.fileno())
+        os.close(null)
 
 
-# --- a mistake in what was typed, told in one line with what may have been meant --------------------------------------
+# --- mistakes on the command line -------------------------------------------------------------------------------------
 
 
-# Not every click has a class for each mistake; all have these words.
-_NO_CHOICE = re.compile(r"^'(.*)' is not one of ")
-_BREAK = re.compile(r"\s*\n\s*")
+# Not every version of click has a class for each mistake, but all use these words.
+_INVALID_CHOICE = re.compile(r"^'(.*)' is not one of ")
 _NO_COMMAND = re.compile(r"^No such command '(.*)'")
+_LINE_BREAK = re.compile(r"\s*\n\s*")
 
 
 def usage_error_message(error: click.UsageError) -> str:
-    """What click has to say, with the nearest thing that there is, and the help that lists all."""
+    """Return click's message in one line, with a suggestion and the command that prints the help."""
     meant = _meant(error)
-    # Click's own guess goes: ours reads as everywhere else.
-    text = error.format_message() if meant is None or isinstance(error, click.BadParameter) else error.message
-    hint = f"; did you mean '{meant}'?" if meant else ""
-    # Click lists the choices of an argument that was left out, one a line.
-    return f"{_BREAK.sub(' ', text).rstrip('.')}{hint}{_help(error)}"
+    hint = ""
+    text = error.format_message()
+    if meant is not None:
+        hint = f"; did you mean '{meant}'?"
+        if not isinstance(error, click.BadParameter):
+            # Without click's own suggestion, which is worded differently.
+            text = error.message
+    # For a missing argument, click lists the choices one per line.
+    text = _LINE_BREAK.sub(" ", text).rstrip(".")
+    return f"{text}{hint}{_help_hint(error)}"
 
 
 def is_unknown_command(error: click.UsageError, group: click.Group) -> bool:
-    """Whether a command was typed that the group does not have."""
+    """Return whether the user typed a command that the group does not have."""
     return error.ctx is not None and error.ctx.command is group and _NO_COMMAND.match(error.message) is not None
 
 
 def _meant(error: click.UsageError) -> str | None:
-    kind = getattr(getattr(error, "param", None), "type", None)
-    choice = _NO_CHOICE.match(error.message)
-    if choice and isinstance(kind, click.Choice):
-        return closest(choice[1], map(str, kind.choices))
+    """Return the choice, option or command that was probably meant."""
+    parameter_type = getattr(getattr(error, "param", None), "type", None)
+    invalid_choice = _INVALID_CHOICE.match(error.message)
+    if invalid_choice and isinstance(parameter_type, click.Choice):
+        return closest(invalid_choice[1], map(str, parameter_type.choices))
     if error.ctx is None:
         return None
-    command, ctx = error.ctx.command, error.ctx
+    command = error.ctx.command
     if isinstance(error, click.NoSuchOption):
-        return closest(error.option_name, [name for option in command.get_params(ctx) for name in option.opts])
-    verb = _NO_COMMAND.match(error.message)
-    if verb and isinstance(command, click.Group):
-        return closest(verb[1], command.list_commands(ctx))
+        options: list[str] = []
+        for parameter in command.get_params(error.ctx):
+            options += parameter.opts
+        return closest(error.option_name, options)
+    unknown_command = _NO_COMMAND.match(error.message)
+    if unknown_command and isinstance(command, click.Group):
+        return closest(unknown_command[1], command.list_commands(error.ctx))
     return None
 
 
-def _help(error: click.UsageError) -> str:
+def _help_hint(error: click.UsageError) -> str:
     if error.ctx is None or error.ctx.command.get_help_option(error.ctx) is None:
         return ""
     return f" (help: {error.ctx.command_path} -h)"

@@ -23,7 +23,8 @@ _LM_EVAL, _EVERY_EVAL_EVER = "lm-eval", "every-eval-ever"
 
 
 @click.command(
-    epilog="Example: lmassay export latest --format csv -o rows.csv", short_help="Write a run for other tools."
+    epilog="Example: lmassay export latest --format csv -o rows.csv",
+    short_help="Export a run to JSON Lines, CSV, lm-eval or Every Eval Ever.",
 )
 @click.argument("run", metavar="RUN")
 @click.option(
@@ -32,13 +33,13 @@ _LM_EVAL, _EVERY_EVAL_EVER = "lm-eval", "every-eval-ever"
     type=click.Choice([*sorted(_WRITERS), _LM_EVAL, _EVERY_EVAL_EVER]),
     default="jsonl",
     show_default=True,
-    help="Rows as JSON lines or CSV; logs of lm-evaluation-harness; Every Eval Ever's schema.",
+    help="JSON Lines or CSV with one example per row, logs of lm-evaluation-harness, or the schema of Every Eval Ever.",
 )
 @click.option(
     "-o",
     "--output",
     type=click.Path(path_type=Path),
-    help="File to write, standard output if it is - or not given; a folder for lm-eval, either for every-eval-ever.",
+    help="File to write (lm-eval: a folder; every-eval-ever: a file or folder).  [default: standard output]",
 )
 @click.option("--organization", default="unknown", show_default=True, help="every-eval-ever: who ran the evaluation.")
 @click.option(
@@ -46,18 +47,18 @@ _LM_EVAL, _EVERY_EVAL_EVER = "lm-eval", "every-eval-ever"
     type=click.Choice(RELATIONSHIPS),
     default="other",
     show_default=True,
-    help="every-eval-ever: how the evaluator stands to the model's developer.",
+    help="every-eval-ever: relationship of the evaluator to the model's developer.",
 )
 @results_option
 def export(run: str, form: str, output: Path | None, organization: str, relationship: str, results: Path) -> None:
-    """Write every example of a run with its state, scores, texts and error, or the run in the form of other tools."""
+    """Export a run: every example with its state, scores, texts and error, or in the format of another tool."""
     output = None if output == _STANDARD_OUTPUT else output
     with Store(results) as store:
         record = store.run(run)
         if form == _LM_EVAL:
-            _export_logs(store, record, _needed(output, form, "FOLDER"))
+            _export_logs(store, record, _required_output(output, form, "FOLDER"))
         elif form == _EVERY_EVAL_EVER:
-            _export_evaluation(store, record, _needed(output, form, "FILE.json"), organization, relationship)
+            _export_evaluation(store, record, _required_output(output, form, "FILE.json"), organization, relationship)
         else:
             _export_rows(store, record, form, output)
 
@@ -65,7 +66,7 @@ def export(run: str, form: str, output: Path | None, organization: str, relation
 def _export_rows(store: Store, record: RunRecord, form: str, output: Path | None) -> None:
     if output is None:
         if isinstance(sys.stdout, io.TextIOWrapper):
-            # Data, not words for a person: UTF-8 whatever the console shows.
+            # The rows are data, so they are UTF-8 whatever the console can show.
             sys.stdout.reconfigure(encoding="utf-8", newline="")
         _WRITERS[form](lambda: store.rows(record.id), sys.stdout)
         return
@@ -78,12 +79,14 @@ def _export_logs(store: Store, record: RunRecord, folder: Path) -> None:
     from lmassay.interchange.lm_eval.log_export import write_logs
 
     if folder.is_file():
-        raise UserError(f"-o {folder} is a file; lm-evaluation-harness's logs are several: give a folder")
+        raise UserError(f"-o {folder} is a file; give a folder, because lm-evaluation-harness writes several logs")
     written = write_logs(store, record, folder)
     for file in written.files:
         click.echo(without_controls(file))
-    left = f"; {_counted(written.left_out, 'example')} without a score left out" if written.left_out else ""
-    say(f"{_counted(written.samples, 'sample')} of {record.id} written{left}")
+    left_out = ""
+    if written.left_out:
+        left_out = f"; {_counted(written.left_out, 'example')} without a score left out"
+    say(f"{_counted(written.samples, 'sample')} of {record.id} written{left_out}")
 
 
 def _export_evaluation(store: Store, record: RunRecord, target: Path, organization: str, relationship: str) -> None:
@@ -91,15 +94,16 @@ def _export_evaluation(store: Store, record: RunRecord, target: Path, organizati
     click.echo(without_controls(written.file))
     if written.samples:
         click.echo(without_controls(written.samples))
-    results, instances = _counted(written.results, "result"), _counted(written.instances, "instance")
+    results = _counted(written.results, "result")
+    instances = _counted(written.instances, "instance")
     say(f"{results} and {instances} of {record.id} written")
 
 
-def _counted(number: int, what: str) -> str:
-    return f"{number} {what}{'' if number == 1 else 's'}"
+def _counted(number: int, noun: str) -> str:
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
-def _needed(output: Path | None, form: str, what: str) -> Path:
+def _required_output(output: Path | None, form: str, kind: str) -> Path:
     if output is None:
-        raise UserError(f"--format {form} writes files; say where with -o {what}")
+        raise UserError(f"--format {form} writes files; say where with -o {kind}")
     return output

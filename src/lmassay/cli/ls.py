@@ -14,7 +14,7 @@ from lmassay.storage.store import DAMAGED, Store
 from lmassay.types import Result, RunRecord
 
 
-@click.command(epilog="Example: lmassay ls --results results", short_help="List the runs.")
+@click.command(epilog="Example: lmassay ls --results results", short_help="List the runs in a results folder.")
 @results_option
 @json_option
 def ls(results: Path, as_json: bool) -> None:
@@ -28,27 +28,35 @@ def ls(results: Path, as_json: bool) -> None:
         print_json({"runs": [record.as_json() for record in runs]})
         return
     narrow = is_narrow()
-    shown = label_runs(runs)
-    rows = [_row(record, narrow) for record in shown.records]
-    heads = ["run", *(["label"] if narrow else ["label", "model"]), "status", "result", "n"]
-    print_table("", heads, rows, right=(len(heads) - 1,), whole=(0,))
-    for note in shown.notes:
+    labelled = label_runs(runs)
+    rows = [_row(record, narrow) for record in labelled.records]
+    headers = ["run", "label", "status", "result", "n"]
+    if not narrow:
+        headers.insert(2, "model")
+    print_table("", headers, rows, right=(len(headers) - 1,), whole=(0,))
+    for note in labelled.notes:
         print_sentence(note)
 
 
 def _row(record: RunRecord, narrow: bool) -> list[object]:
     label = f"{record.task}: {record.label}"
-    main = _main_result(record)
-    result = f"{main.metric} {short_text(main, chr(10) if narrow else ' ')}" if main is not None else ""
-    # Where there is little room, the end of an id is enough to name a run by.
-    names = [record.id.rpartition("-")[2], f"{label}\n{record.model}"] if narrow else [record.id, label, record.model]
-    return [*names, record.status, result, "" if main is None else main.n]
+    if narrow:
+        # The end of an id is enough to name a run, and the model goes below the label.
+        row: list[object] = [record.id.rpartition("-")[2], f"{label}\n{record.model}"]
+    else:
+        row = [record.id, label, record.model]
+    row.append(record.status)
+    result = _main_result(record)
+    if result is None:
+        return [*row, "", ""]
+    text = short_text(result, "\n" if narrow else " ")
+    return [*row, f"{result.metric} {text}", result.n]
 
 
 def _main_result(record: RunRecord) -> Result | None:
-    """The first of the metrics that the task puts first; else the first result."""
+    """Return the result of the first headline metric; without headline metrics, the first result."""
     for metric in record.design.headline:
         result = record.result(metric)
         if result is not None:
             return result
-    return next(iter(record.results), None)
+    return record.results[0] if record.results else None

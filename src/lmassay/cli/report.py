@@ -24,33 +24,36 @@ if TYPE_CHECKING:
 
 _SUFFIXES = {"": "html", ".html": "html", ".htm": "html", ".md": "md", ".markdown": "md", ".tex": "tex", ".csv": "csv"}
 _FORMATS = ("html", "md", "tex", "csv")
-# What a document in each format can show, the better one first.
-_SHOWS: Mapping[str, Sequence[FigureFormat]] = {"md": ("svg", "png"), "tex": ("pdf", "png")}
+# The figure formats that each report format can include, the preferred one first.
+_FIGURES_IN: Mapping[str, Sequence[FigureFormat]] = {"md": ("svg", "png"), "tex": ("pdf", "png")}
 _STANDARD_OUTPUT = Path("-")
 
 
-@click.command(epilog="Example: lmassay report --all -o report.html", short_help="Write a report: page, text or table.")
+@click.command(
+    epilog="Example: lmassay report --all -o report.html",
+    short_help="Write a report: HTML, Markdown, LaTeX, CSV or figures.",
+)
 @click.argument("runs", metavar="[RUN]...", nargs=-1)
 @click.option(
     "-o",
     "--output",
     type=click.Path(path_type=Path, allow_dash=True),
-    help="File to write, or a folder for it; - is standard output.  [default: report.html, or as --format says]",
+    help="File or folder to write to; - for standard output.  [default: report.html, or as --format says]",
 )
 @click.option(
     "--format",
     "form",
     type=click.Choice(_FORMATS),
-    help="A page, Markdown, LaTeX, or all results as CSV.  [default: as -o ends]",
+    help="HTML page, Markdown, LaTeX, or all results as CSV.  [default: by the suffix of -o]",
 )
-@click.option("--fragment", is_flag=True, help="LaTeX: the tables alone, to put into a document of yours.")
+@click.option("--fragment", is_flag=True, help="LaTeX: write only the tables, to include them in your own document.")
 @click.option("--figures", type=click.Path(path_type=Path, file_okay=False), help="Write each figure to this folder.")
 @click.option(
     "--figure-format",
     "figure_formats",
     type=click.Choice(("svg", "png", "pdf")),
     multiple=True,
-    help="How figures are written; may be given several times.  [default: svg; with LaTeX pdf]",
+    help="Format of the figures; repeatable.  [default: svg; pdf for LaTeX]",
 )
 @click.option("--all", "every", is_flag=True, help="Report all runs in the folder.")
 @results_option
@@ -64,41 +67,49 @@ def report(
     every: bool,
     results: Path,
 ) -> None:
-    """Write what runs have shown: one self-contained page with tables, figures, examples and provenance, or the same
-    tables as Markdown or LaTeX, or all results as CSV. No RUN: all of the last command's.
+    """Write a report about runs; without RUN, about all runs of the latest command.
 
-    --figures writes the figures to files; a report in Markdown or LaTeX that is written with them shows them. Alone, it
-    writes nothing else.
+    The HTML page is one self-contained file with tables, figures, examples and provenance. Markdown and LaTeX have the
+    same tables, and CSV has all results.
+
+    --figures writes the figures to files; a Markdown or LaTeX report then includes them. Used without -o and --format,
+    it writes only the figures.
     """
     if every and runs:
-        raise UserError("--all reports every run; leave out either it or the names")
+        raise UserError("--all reports every run; leave out either --all or the names of runs")
     if figure_formats and figures is None:
-        raise UserError("--figure-format goes with --figures FOLDER")
-    alone = figures is not None and output is None and form is None
-    form = form or _form_of(output)
+        raise UserError("--figure-format requires --figures FOLDER")
+    only_figures = figures is not None and output is None and form is None
+    form = form or _format_of(output)
     if fragment and form != "tex":
-        raise UserError("--fragment goes with --format tex")
+        raise UserError("--fragment requires --format tex")
     target = _target(output, form)
     from lmassay.reporting.formats.content import chapters
 
     with Store(results) as store:
         records = store.runs() if every else chosen_runs(store, runs)
-        found = chapters(store, records) if figures is not None or form in _SHOWS else []
+        needs_content = figures is not None or form in _FIGURES_IN
+        content = chapters(store, records) if needs_content else []
         pictures: Pictures = {}
         if figures is not None:
-            wanted = figure_formats or (("pdf",) if form == "tex" else ("svg",))
-            files = _write_figures(found, figures, wanted)
-            pictures = _pictures(files, figures, [f for f in _SHOWS.get(form, ()) if f in wanted], target)
-        text = "" if alone else _text(store, records, found, "fragment" if fragment else form, pictures)
-    if not alone:
-        _write(text, target)
+            default_formats: Sequence[FigureFormat] = ("pdf",) if form == "tex" else ("svg",)
+            written_formats = figure_formats or default_formats
+            files = _write_figures(content, figures, written_formats)
+            usable_formats = [kind for kind in _FIGURES_IN.get(form, ()) if kind in written_formats]
+            pictures = _pictures(files, figures, usable_formats, target)
+        if only_figures:
+            return
+        text = _text(store, records, content, "fragment" if fragment else form, pictures)
+    _write(text, target)
 
 
-def _form_of(output: Path | None) -> str:
+def _format_of(output: Path | None) -> str:
+    """Return the format that the suffix of the output file stands for."""
     if output is None or output.is_dir():
         return "html"
     if output.suffix.lower() not in _SUFFIXES:
-        raise UserError(f"{output} ends like no report; give --format {', '.join(_FORMATS[:-1])} or {_FORMATS[-1]}")
+        formats = f"{', '.join(_FORMATS[:-1])} or {_FORMATS[-1]}"
+        raise UserError(f"{output} does not have the suffix of a report format; give --format {formats}")
     return _SUFFIXES[output.suffix.lower()]
 
 
@@ -108,7 +119,8 @@ def _target(output: Path | None, form: str) -> Path:
     return output / f"report.{form}" if output.is_dir() else output
 
 
-def _text(store: Store, records: Sequence[RunRecord], found: Sequence[Chapter], form: str, pictures: Pictures) -> str:
+def _text(store: Store, records: Sequence[RunRecord], content: Sequence[Chapter], form: str, pictures: Pictures) -> str:
+    # The writers are imported late, because each needs only its own libraries.
     if form == "html":
         from lmassay.reporting.page import render
 
@@ -120,43 +132,46 @@ def _text(store: Store, records: Sequence[RunRecord], found: Sequence[Chapter], 
     from lmassay.reporting.formats import latex, markdown
 
     if form == "fragment":
-        return latex.fragment(found)
-    return latex.document(found, pictures) if form == "tex" else markdown.markdown(found, pictures)
+        return latex.fragment(content)
+    if form == "tex":
+        return latex.document(content, pictures)
+    return markdown.markdown(content, pictures)
 
 
-def _write_figures(found: Sequence[Chapter], folder: Path, formats: Sequence[FigureFormat]) -> list[FigureFile]:
+def _write_figures(content: Sequence[Chapter], folder: Path, formats: Sequence[FigureFormat]) -> list[FigureFile]:
     from lmassay.reporting.figure_files import figure_files, write_figures
 
-    files = figure_files(found)
+    files = figure_files(content)
     if not files:
-        say("there is no figure in this report")
+        say("this report has no figures")
         return []
     write_figures(files, folder, formats)
-    say(f"{len(files)} figure{'' if len(files) == 1 else 's'} written to {folder.resolve()} as {' and '.join(formats)}")
+    count = "1 figure" if len(files) == 1 else f"{len(files)} figures"
+    say(f"{count} written to {folder.resolve()} as {' and '.join(formats)}")
     return files
 
 
 def _pictures(
     files: Sequence[FigureFile], folder: Path, formats: Sequence[FigureFormat], target: Path
 ) -> dict[str, Picture]:
-    """Where a report finds its figures: beside it."""
+    """Return the figures that a report includes, with their paths relative to the report."""
     if not formats:
         return {}
     from lmassay.reporting.formats.content import Picture
 
     base = Path() if target == _STANDARD_OUTPUT else target.parent
-    found = {}
+    pictures = {}
     for file in files:
         path = folder.resolve() / f"{file.name}.{formats[0]}"
-        beside = Path(os.path.relpath(path, base.resolve())).as_posix()
-        found[str(file.figure.drawing)] = Picture(beside, file.drawing.title)
-    return found
+        relative_path = Path(os.path.relpath(path, base.resolve())).as_posix()
+        pictures[str(file.figure.drawing)] = Picture(relative_path, file.drawing.title)
+    return pictures
 
 
 def _write(text: str, target: Path) -> None:
     if target == _STANDARD_OUTPUT:
         if isinstance(sys.stdout, io.TextIOWrapper):
-            # Data, not words for a person: UTF-8 whatever the console shows.
+            # A report is data, so it is UTF-8 whatever the console can show.
             sys.stdout.reconfigure(encoding="utf-8", errors="backslashreplace", newline="")
         sys.stdout.write(text)
         return

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -17,13 +16,14 @@ from lmassay.errors import UserError
 from lmassay.running import runner
 from lmassay.running.sweep import SweepRun
 from lmassay.storage.store import STORE_FILE, Store
-from lmassay.types import RunRecord
 
 
-@click.command(epilog="Example: lmassay resume", short_help="Finish what was broken off.")
+@click.command(epilog="Example: lmassay resume", short_help="Finish runs that were interrupted or have errors.")
 @click.argument("run", metavar="[RUN]", required=False, default="latest")
-@click.option("--budget-usd", type=click.FloatRange(min=0, min_open=True), help="A new limit instead of the run's own.")
-@click.option("--budget-tokens", type=click.IntRange(min=1), help="The same in tokens.")
+@click.option(
+    "--budget-usd", type=click.FloatRange(min=0, min_open=True), help="New budget in USD, instead of the run's own."
+)
+@click.option("--budget-tokens", type=click.IntRange(min=1), help="New budget in tokens.")
 @executor_options
 @results_option
 @json_option
@@ -35,24 +35,35 @@ def resume(
     results: Path,
     as_json: bool,
 ) -> int:
-    """Finish a run, or every run of the latest command: judged examples, answers and trainings in the store stay."""
+    """Finish a run, or all runs of the latest command.
+
+    Scored examples, stored answers and trainings are not repeated.
+    """
     if budget_usd is not None and not math.isfinite(budget_usd):
         raise UserError(f"--budget-usd {budget_usd}: give an amount in USD, or leave it out")
-    budget = {"usd": budget_usd, "tokens": budget_tokens} if budget_usd or budget_tokens else None
+    budget: dict[str, Any] | None = None
+    if budget_usd or budget_tokens:
+        budget = {"usd": budget_usd, "tokens": budget_tokens}
+    # With create=True, the schema of an older store is updated; a missing store stays an error.
     with Store(results, create=(results / STORE_FILE).is_file()) as store:
         chosen = chosen_runs(store, [] if run == "latest" else [run])
-        open_runs = [record for record in chosen if record.status != "done" or not store.rows_are_whole(record.id)]
-        left = [_with_budget(record, budget) for record in open_runs]
-        if not left:
-            say(f"{chosen[0].id if len(chosen) == 1 else 'every run of the latest command'} is complete; nothing to do")
+        unfinished = []
+        for record in chosen:
+            # A run that is done is resumed if its stored rows are damaged.
+            if record.status == "done" and store.rows_are_whole(record.id):
+                continue
+            if budget is not None:
+                record = replace(record, config={**record.config, "budget": budget})
+            unfinished.append(record)
+        if not unfinished:
+            what = chosen[0].id if len(chosen) == 1 else "every run of the latest command"
+            say(f"{what} is complete; nothing to do")
             return print_records(chosen, store, as_json)
         with plugin_output_to_stderr():
-            entries = [SweepRun(runner.replan(record), record) for record in left]
-        with execution.executor_for([entry.plan for entry in entries]) as executor, store.lock_sweep(left[0].sweep):
-            worst = work_through(entries, store, executor)
+            runs = [SweepRun(runner.replan(record), record) for record in unfinished]
+        plans = [sweep_run.plan for sweep_run in runs]
+        with execution.executor_for(plans) as executor, store.lock_sweep(unfinished[0].sweep):
+            exit_code = work_through(runs, store, executor)
             ids = {record.id for record in chosen}
-            return max(worst, print_records([r for r in store.runs() if r.id in ids], store, as_json))
-
-
-def _with_budget(record: RunRecord, budget: Mapping[str, Any] | None) -> RunRecord:
-    return record if budget is None else replace(record, config={**record.config, "budget": budget})
+            records = [record for record in store.runs() if record.id in ids]
+            return max(exit_code, print_records(records, store, as_json))

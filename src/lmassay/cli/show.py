@@ -18,7 +18,7 @@ from lmassay.storage.store import Store
 from lmassay.types import RunRecord
 
 
-@click.command(epilog="Example: lmassay show latest --json", short_help="Show a run's results.")
+@click.command(epilog="Example: lmassay show latest --json", short_help="Show the results of a run.")
 @click.argument("run", metavar="RUN")
 @click.option("--all", "everything", is_flag=True, help="Print every result, however many there are.")
 @click.option("--yaml", "as_yaml", is_flag=True, help="Print only the configuration, ready for `lmassay run`.")
@@ -26,39 +26,45 @@ from lmassay.types import RunRecord
 @results_option
 @json_option
 def show(run: str, everything: bool, as_yaml: bool, provenance: bool, results: Path, as_json: bool) -> None:
-    """Show a run's results with intervals, n, errors and unscored. RUN is an id, part of one, or latest.
+    """Show the results of a run with intervals, n, errors and unscored examples.
 
-    Where a task has hundreds of results, those that it puts first are shown; --all and --json give all.
+    RUN is an id, the beginning or end of an id, or latest. If a task has hundreds of results, only the main ones are
+    shown; --all and --json give all.
     """
     with Store(results) as store:
         record = store.run(run)
         if as_yaml:
-            click.echo(_runnable(record), nl=False)
+            click.echo(_as_config_file(record), nl=False)
             return
-        document = record.as_json() | ({"errors": dict(store.errors(record.id))} if record.status != "done" else {})
-        spent = store.spending(run=record.id)
-        document |= {"spending": asdict(spent)} if spent else {}
+        document = record.as_json()
+        if record.status != "done":
+            document["errors"] = dict(store.errors(record.id))
+        spending = store.spending(run=record.id)
+        if spending:
+            document["spending"] = asdict(spending)
         if not as_json:
             print_run(record, store, everything=everything)
     if provenance:
-        document |= {"config": record.config, "provenance": record.provenance.as_dict(), "created": record.created}
+        document["config"] = record.config
+        document["provenance"] = record.provenance.as_dict()
+        document["created"] = record.created
     if as_json:
-        # In a list, as for commands that may have several runs, so that a program reads one form only.
+        # In a list, like the output of commands that may print several runs.
         print_json({"runs": [document]})
-        return
-    if provenance:
+    elif provenance:
         for part in ("config", "provenance"):
-            click.echo(f"{part}  {without_controls(json.dumps(document[part], indent=2, ensure_ascii=False))}")
+            text = json.dumps(document[part], indent=2, ensure_ascii=False)
+            click.echo(f"{part}  {without_controls(text)}")
 
 
-def _runnable(record: RunRecord) -> str:
-    """The configuration as a file that gives this run again, from whatever folder it is run."""
+def _as_config_file(record: RunRecord) -> str:
+    """Return the configuration as a file that repeats this run, whatever folder it is run from."""
     config = {key: value for key, value in record.config.items() if value not in (None, "")}
-    base = {"base_dir": str(Path(str(config.pop("base_dir", ""))).resolve())}
-    text = _as_yaml({**config, **base}, allow_unicode=True)
+    config["base_dir"] = str(Path(str(config.pop("base_dir", ""))).resolve())
+    text = _as_yaml(config, allow_unicode=True)
     if without_controls(text) != text:
-        # Signs that would turn the writing of a terminal around, as escapes that mean the same.
-        text = _as_yaml({**config, **base}, allow_unicode=False)
+        # Write control characters, which could change what the terminal shows, as escapes with the same meaning.
+        text = _as_yaml(config, allow_unicode=False)
     return f"# {record.id}\n# {without_controls(record.signature)}\n{text}"
 
 

@@ -109,7 +109,7 @@ def test_a_model_without_blanks_is_asked_for_whole_sentences(tmp_path):
 def test_a_model_of_which_nothing_can_be_asked_is_a_mistake_in_one_breath(tmp_path):
     done = lmassay("card", f"{MODELS}:Mute", "--results", tmp_path / "r", cwd=tmp_path)
     assert done.returncode == 2
-    assert "nothing can be asked of this model" in done.stderr
+    assert "no evaluation can be run on this model" in done.stderr
     assert "Traceback" not in done.stderr
     assert not (tmp_path / "r").exists()
 
@@ -241,7 +241,7 @@ def test_a_quick_and_a_standard_card_in_one_report_are_not_mixed(tmp_path):
     [
         (("-o", "card.md"), "ends in .html"),
         (("-o", "."), "ends in .html"),
-        (("--quick", "--full"), "give one of them"),
+        (("--quick", "--full"), "cannot be combined"),
         (("--write", "x", "--dry-run"), "leave one of them out"),
     ],
 )

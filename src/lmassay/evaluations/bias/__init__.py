@@ -146,7 +146,7 @@ evaluation = Evaluation(
     commands=(
         Command(
             "kobbq",
-            "KoBBQ's steps, with its flags and files.",
+            "Run the steps of KoBBQ with its original options and files.",
             f"{__name__}.commands.kobbq:kobbq",
             section="Compatibility commands",
         ),

@@ -43,9 +43,9 @@ evaluation = Evaluation(
     commands=(
         Command(
             "import",
-            "Take results of another harness into a results folder.",
+            "Import results of another evaluation harness.",
             f"{__name__}.commands.import_:import_",
-            section="Look at results",
+            section="Results",
         ),
     ),
 )

@@ -125,11 +125,11 @@ evaluation = Evaluation(
             "perturb",
             "Write an adversarial version of a text file.",
             f"{__name__}.commands:perturb",
-            section="Make data",
+            section="Data",
         ),
         Command(
             "teapot",
-            "TEAPOT's own command line.",
+            "Run TEAPOT with its original options.",
             f"{__name__}.commands:teapot",
             section="Compatibility commands",
         ),

@@ -131,16 +131,19 @@ evaluation = Evaluation(
     commands=(
         Command(
             "grammar",
-            "Write minimal pairs from a grammar.",
+            "Generate minimal pairs from a grammar.",
             f"{__name__}.commands.grammar:grammar",
-            section="Make data",
+            section="Data",
         ),
         Command(
-            "verbs", "Build a list of verbs for EW and MW.", f"{__name__}.commands.verbs:verbs", section="Make data"
+            "verbs",
+            "Build the list of verbs for the EW and MW metrics.",
+            f"{__name__}.commands.verbs:verbs",
+            section="Data",
         ),
         Command(
             "tse",
-            "refining-tse's configurations, folders, table and plots.",
+            "Run refining-tse with its configurations, folders and plots.",
             f"{__name__}.commands.tse:tse",
             section="Compatibility commands",
         ),
