@@ -1,7 +1,7 @@
-"""A figure of the page as a drawing that stands alone: what the style sheet says is written into its shapes.
+"""Figures of the page as standalone SVG drawings, with the rules of the style sheets written into their shapes.
 
-Inside the page a shape has a class and the style sheet its colour. Programs that read SVG know few selectors and no
-variables, so every shape gets its paint here: the light colours, upon white.
+On the page, a shape has a class, and the style sheet gives the class its colour. Other programs that read SVG support
+few selectors and no CSS variables, so here every shape gets its own attributes: the light colours, on white.
 """
 
 from __future__ import annotations
@@ -18,25 +18,39 @@ FONTS = (
     "'Segoe UI', 'Helvetica Neue', 'Noto Sans', 'DejaVu Sans', 'Noto Sans CJK KR', 'Noto Sans KR', 'Malgun Gothic', "
     "'Apple SD Gothic Neo', sans-serif"
 )
-_HEAD = '<?xml version="1.0" encoding="UTF-8"?>\n'
+_XML_HEADER = '<?xml version="1.0" encoding="UTF-8"?>\n'
 _BACKGROUND = {"--page": "#ffffff", "--card": "#ffffff"}
-_PAINT = ("fill", "stroke")
-_WRITTEN = (
-    *("fill", "fill-opacity", "stroke", "stroke-width", "stroke-opacity", "stroke-dasharray", "stroke-linecap"),
-    *("stroke-linejoin", "opacity", "font-size", "font-weight", "font-style", "text-anchor"),
+# CSS properties that are attributes of SVG elements, too.
+_PROPERTIES = (
+    "fill",
+    "fill-opacity",
+    "stroke",
+    "stroke-width",
+    "stroke-opacity",
+    "stroke-dasharray",
+    "stroke-linecap",
+    "stroke-linejoin",
+    "opacity",
+    "font-size",
+    "font-weight",
+    "font-style",
+    "text-anchor",
 )
 _COMMENT = re.compile(r"/\*.*?\*/", re.DOTALL)
-_SIMPLE = re.compile(r"(?P<tag>[a-z]+)?(?P<classes>(?:\.[\w-]+)*)")
+_SIMPLE_SELECTOR = re.compile(r"(?P<tag>[a-z]+)?(?P<classes>(?:\.[\w-]+)*)")
 _VARIABLE = re.compile(r"var\(\s*(--[\w-]+)\s*(?:,\s*([^()]*))?\)")
-_WITH_ALPHA = re.compile(r"#([0-9a-fA-F]{6})([0-9a-fA-F]{2})")
+_COLOUR_WITH_ALPHA = re.compile(r"#([0-9a-fA-F]{6})([0-9a-fA-F]{2})")
 _FONT = re.compile(r"(?:.*\s)?(\d+(?:\.\d+)?)px(?:/\S+)?\s.*", re.DOTALL)
-# XML has no place for these, not even escaped.
-_NO_XML = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]")
+# XML cannot contain these characters, not even escaped.
+_NOT_IN_XML = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]")
+
+Step = tuple[str, frozenset[str]]
+"""A part of a selector: the type of an element (empty for any) and its classes."""
 
 
 @dataclass(frozen=True, slots=True)
 class Drawing:
-    """An SVG document, what it shows, and its size."""
+    """A standalone SVG document with its title and size."""
 
     title: str
     width: float
@@ -46,107 +60,144 @@ class Drawing:
 
 @dataclass(frozen=True, slots=True)
 class StyleRule:
-    """What a selector of types and classes, one inside the other, says of the last of them."""
+    """The declarations for elements that match a selector of types and classes, such as ``svg .label``."""
 
-    path: Sequence[tuple[str, frozenset[str]]]
-    says: Mapping[str, str]
+    path: Sequence[Step]
+    declarations: Mapping[str, str]
 
     @property
-    def weight(self) -> tuple[int, int]:
-        return sum(len(classes) for _, classes in self.path), sum(bool(tag) for tag, _ in self.path)
+    def specificity(self) -> tuple[int, int]:
+        """The number of classes and of types, by which CSS decides between rules."""
+        class_count = sum(len(classes) for _, classes in self.path)
+        type_count = sum(bool(tag) for tag, _ in self.path)
+        return class_count, type_count
 
-    def fits(self, above: Sequence[ET.Element], element: ET.Element) -> bool:
+    def matches(self, ancestors: Sequence[ET.Element], element: ET.Element) -> bool:
+        """Whether the last step matches the element, and the others match some of its ancestors in this order."""
         *outer, last = self.path
-        if not _is(element, last):
+        if not _matches_step(element, last):
             return False
-        ancestors = iter(above)
-        return all(any(_is(ancestor, step) for ancestor in ancestors) for step in outer)
+        # One iterator for all steps: each step continues the search below the ancestor of the one before.
+        remaining = iter(ancestors)
+        return all(any(_matches_step(ancestor, step) for ancestor in remaining) for step in outer)
 
 
 @dataclass(frozen=True, slots=True)
 class StyleSheet:
-    """The variables of the light page, and the rules in the order in which they win."""
+    """The variables of the light page, and the rules in the order in which later ones override earlier ones."""
 
     variables: Mapping[str, str]
     rules: Sequence[StyleRule]
 
     @property
     def classes(self) -> set[str]:
-        return {name for rule in self.rules for _, classes in rule.path for name in classes}
+        """All classes that some rule mentions."""
+        names: set[str] = set()
+        for rule in self.rules:
+            for _, classes in rule.path:
+                names |= classes
+        return names
 
 
 @lru_cache(maxsize=1)
 def page_style_sheet() -> StyleSheet:
-    """The style sheets of the page."""
+    """The style sheets of the page as one."""
     folder = files("lmassay.reporting").joinpath("templates")
-    sheets = sorted((entry for entry in folder.iterdir() if entry.name.endswith(".css")), key=lambda entry: entry.name)
-    # The page's own first: what the figures add comes behind it.
-    sheets.sort(key=lambda entry: entry.name != "page.css")
+    sheets = [entry for entry in folder.iterdir() if entry.name.endswith(".css")]
+    # page.css first, as on the page: the other sheets may override it.
+    sheets.sort(key=lambda entry: (entry.name != "page.css", entry.name))
     return parse_style_sheet("\n".join(entry.read_text(encoding="utf-8") for entry in sheets))
 
 
 def parse_style_sheet(text: str) -> StyleSheet:
-    """Rules for figures are plain: types and classes. All else (dark, print, states) is for the page alone.
+    """Read the rules that consist of types and classes; figures use no others.
 
-    >>> read_sheet(":root { --ink: #111 } .a, svg text { fill: var(--ink) } @media print { .a { fill: red } }").classes
+    All other rules (dark screens, print, states such as hover) are for the page only.
+
+    >>> sheet = ":root { --ink: #111 } .a, svg text { fill: var(--ink) } @media print { .a { fill: red } }"
+    >>> parse_style_sheet(sheet).classes
     {'a'}
     """
     variables: dict[str, str] = {}
     rules = []
     for selectors, body in _blocks(_COMMENT.sub("", text)):
-        says = dict(_declarations(body))
-        for selector in map(str.strip, selectors.split(",")):
+        declarations = dict(_declarations(body))
+        for selector in selectors.split(","):
+            selector = selector.strip()
             if selector == ":root":
-                variables |= {name: value for name, value in says.items() if name.startswith("--")}
-            elif path := _path(selector):
-                rules.append(StyleRule(path, says))
-    return StyleSheet(variables | _BACKGROUND, sorted(rules, key=lambda rule: rule.weight))
+                variables |= _variables_in(declarations)
+                continue
+            path = _path(selector)
+            if path:
+                rules.append(StyleRule(path, declarations))
+    # The sort is stable: of two rules with the same specificity, the later one wins.
+    rules.sort(key=lambda rule: rule.specificity)
+    return StyleSheet(variables | _BACKGROUND, rules)
 
 
 def standalone(drawing: str, about: str = "", sheet: StyleSheet | None = None) -> Drawing:
-    """A drawing of the page as one that needs no page; ``about`` is said in it."""
+    """Make a standalone document of a figure of the page; ``about`` becomes its description."""
     sheet = sheet or page_style_sheet()
-    root = ET.fromstring(_writable(drawing))  # noqa: S314 - we drew it
-    title = root.get("aria-label", "")
+    root = ET.fromstring(_without_invalid(drawing))  # noqa: S314 - we drew it
     _, _, width, height = map(float, root.attrib["viewBox"].split())
-    _paint(root, [], sheet, sheet.variables)
-    told = [ET.Element("title"), ET.Element("desc")]
-    told[0].text, told[1].text = title, _writable(about)
+    _apply_styles(root, [], sheet, sheet.variables)
+    title = ET.Element("title")
+    title.text = root.get("aria-label", "")
+    description = ET.Element("desc")
+    description.text = _without_invalid(about)
     size = {"width": f"{width:g}", "height": f"{height:g}"}
-    root[:0] = [*told, ET.Element("rect", {**size, "fill": "#ffffff"})]
+    background = ET.Element("rect", {**size, "fill": "#ffffff"})
+    root[:0] = [title, description, background]
     root.attrib.update({"xmlns": SVG, **size, "font-family": FONTS})
-    return Drawing(title, width, height, f"{_HEAD}{ET.tostring(root, encoding='unicode')}\n")
+    return Drawing(title.text, width, height, f"{_XML_HEADER}{ET.tostring(root, encoding='unicode')}\n")
 
 
-def _writable(text: str) -> str:
-    return _NO_XML.sub("\N{REPLACEMENT CHARACTER}", text)
+def _without_invalid(text: str) -> str:
+    return _NOT_IN_XML.sub("\N{REPLACEMENT CHARACTER}", text)
 
 
-def _paint(element: ET.Element, above: list[ET.Element], sheet: StyleSheet, variables: Mapping[str, str]) -> None:
-    says: dict[str, str] = {}
+def _apply_styles(
+    element: ET.Element, ancestors: list[ET.Element], sheet: StyleSheet, variables: Mapping[str, str]
+) -> None:
+    """Write the styles of an element and of everything inside it into attributes, and remove the classes."""
+    declarations: dict[str, str] = {}
     for rule in sheet.rules:
-        if rule.fits(above, element):
-            says |= rule.says
-    own = {**variables, **{name: value for name, value in says.items() if name.startswith("--")}}
-    if font := _FONT.fullmatch(says.get("font", "")):
-        says.setdefault("font-size", font[1])
-    for name in _WRITTEN:
-        if name in says:
-            element.set(name, _resolved(says[name], own).removesuffix("px"))
-    for paint in _PAINT:
-        _split_alpha(element, paint)
+        if rule.matches(ancestors, element):
+            declarations |= rule.declarations
+    # Variables apply to the element and everything inside it.
+    variables = {**variables, **_variables_in(declarations)}
+    font = _FONT.fullmatch(declarations.get("font", ""))
+    if font:
+        declarations.setdefault("font-size", font[1])
+    for name in _PROPERTIES:
+        if name in declarations:
+            element.set(name, _resolved(declarations[name], variables).removesuffix("px"))
+    _split_alpha(element, "fill")
+    _split_alpha(element, "stroke")
     for child in element:
-        _paint(child, [*above, element], sheet, own)
+        _apply_styles(child, [*ancestors, element], sheet, variables)
+    # Classes of ancestors are needed until all elements inside are styled.
     element.attrib.pop("class", None)
     if element.tag == "text":
-        # What is told on pointing: programs that draw would take it for a part of the text.
-        for told in element.findall("title"):
-            element.remove(told)
+        # Browsers show a title on hovering; other programs would draw it as a part of the text.
+        for title in element.findall("title"):
+            element.remove(title)
+
+
+def _variables_in(declarations: Mapping[str, str]) -> dict[str, str]:
+    return {name: value for name, value in declarations.items() if name.startswith("--")}
 
 
 def _resolved(value: str, variables: Mapping[str, str]) -> str:
+    """A value with its variables replaced by their values, which may contain variables in turn."""
+
+    def value_of(match: re.Match[str]) -> str:
+        name, fallback = match[1], match[2]
+        return variables.get(name, fallback or "none")
+
+    # A limit, in case a variable refers to itself.
     for _ in range(10):
-        replaced = _VARIABLE.sub(lambda m: variables.get(m[1], m[2] or "none"), value)
+        replaced = _VARIABLE.sub(value_of, value)
         if replaced == value:
             break
         value = replaced
@@ -154,40 +205,59 @@ def _resolved(value: str, variables: Mapping[str, str]) -> str:
 
 
 def _split_alpha(element: ET.Element, paint: str) -> None:
-    """A colour with its opacity apart, as all programs know it."""
-    if found := _WITH_ALPHA.fullmatch(element.get(paint, "")):
-        opacity = float(element.get(f"{paint}-opacity", "1")) * int(found[2], 16) / 255
-        element.set(paint, f"#{found[1]}")
-        element.set(f"{paint}-opacity", f"{opacity:.3g}")
+    """Write a colour such as ``#b5461f1a`` as a colour and an opacity, because not every program reads eight digits."""
+    match = _COLOUR_WITH_ALPHA.fullmatch(element.get(paint, ""))
+    if match is None:
+        return
+    alpha = int(match[2], 16) / 255
+    opacity = float(element.get(f"{paint}-opacity", "1")) * alpha
+    element.set(paint, f"#{match[1]}")
+    element.set(f"{paint}-opacity", f"{opacity:.3g}")
 
 
-def _is(element: ET.Element, step: tuple[str, frozenset[str]]) -> bool:
+def _matches_step(element: ET.Element, step: Step) -> bool:
     tag, classes = step
-    return (not tag or element.tag == tag) and classes <= set(element.get("class", "").split())
+    if tag and element.tag != tag:
+        return False
+    return classes <= set(element.get("class", "").split())
 
 
-def _path(selector: str) -> list[tuple[str, frozenset[str]]]:
-    """The steps of a selector, or none where it has more than types and classes in it."""
-    found = [_SIMPLE.fullmatch(step) for step in selector.split()]
-    steps = [(m["tag"] or "", frozenset(m["classes"].split(".")[1:])) for m in found if m is not None and m[0]]
-    return steps if len(steps) == len(found) else []
+def _path(selector: str) -> list[Step]:
+    """The steps of a selector; empty if it contains more than types and classes."""
+    steps: list[Step] = []
+    for part in selector.split():
+        match = _SIMPLE_SELECTOR.fullmatch(part)
+        if match is None:
+            return []
+        classes = frozenset(match["classes"].split(".")[1:])
+        steps.append((match["tag"] or "", classes))
+    return steps
 
 
 def _blocks(text: str) -> Iterator[tuple[str, str]]:
-    """Selectors and what is in their braces; rules for a medium are left out."""
-    place = 0
-    while (start := text.find("{", place)) >= 0:
-        selectors, depth, end = text[place:start].strip(), 1, start + 1
+    """Selectors and the text between their braces; at-rules such as ``@media`` are left out."""
+    position = 0
+    while True:
+        start = text.find("{", position)
+        if start < 0:
+            return
+        selectors = text[position:start].strip()
+        # At-rules contain blocks in turn, so the matching brace is counted.
+        depth = 1
+        end = start + 1
         while depth and end < len(text):
-            depth += {"{": 1, "}": -1}.get(text[end], 0)
+            if text[end] == "{":
+                depth += 1
+            elif text[end] == "}":
+                depth -= 1
             end += 1
         if not selectors.startswith("@"):
             yield selectors, text[start + 1 : end - 1]
-        place = end
+        position = end
 
 
 def _declarations(body: str) -> Iterator[tuple[str, str]]:
     for declaration in body.split(";"):
-        name, sign, value = declaration.partition(":")
-        if sign:
+        name, colon, value = declaration.partition(":")
+        if colon:
             yield name.strip(), value.replace("!important", "").strip()

@@ -18,7 +18,7 @@ _LARGEST_PLAIN = 1e6
 _SMALLEST_PLAIN_STEP = 1e-4
 _SMALLEST_PLAIN_POWER, _LARGEST_PLAIN_POWER = 0.9e-3, 1.1e4
 _SMALLEST_POSITIVE = 1e-300
-"""Powers of ten below are not exact, or 0."""
+"""Powers of ten below this are inexact, or 0."""
 _SUPERSCRIPTS = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 
 
@@ -75,7 +75,9 @@ class LinearAxis:
         (60.22, 74.78)
         """
         finite = [value for value in values if math.isfinite(value)]
-        low, high = (min(finite), max(finite)) if finite else (0.0, 1.0)
+        if not finite:
+            finite = [0.0, 1.0]
+        low, high = min(finite), max(finite)
         spare = max((high - low) * room, least_room)
         if low == high and not spare:
             spare = abs(low) * 0.1 or 1.0
@@ -260,8 +262,11 @@ def number_label(value: float, step: float, largest: float, *, signed: bool = Fa
         return "0"
     is_plain = largest < _LARGEST_PLAIN and step >= _SMALLEST_PLAIN_STEP
     written = f"{abs(value):.{_decimals(step)}f}" if is_plain else _scientific(abs(value))
-    sign = "−" if value < 0 else "+" if signed else ""
-    return sign + written
+    if value < 0:
+        return f"−{written}"
+    if signed:
+        return f"+{written}"
+    return written
 
 
 def power_label(multiple: int, power: int) -> str:

@@ -30,7 +30,7 @@ _PANEL_TITLE_LINES = 5
 _AXIS_TITLE_LINES = 3
 _LEAST_GAP_BETWEEN_ENDS = 12.0
 _TALL = 360.0
-"""As high as what a telephone shows of a figure, about."""
+"""Roughly the height of a figure that fits on the screen of a phone."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +43,7 @@ class DrawnPanels:
 
 
 def draw_panels(panels: Sequence[Panel | None], columns: int, left: float, top: float, width: float) -> DrawnPanels:
-    """Draw panels row by row; None leaves a place empty."""
+    """Draw panels row by row; None leaves a cell of the grid empty."""
     slots = slots_of(panels, columns)
     grid = columns_of(slots, columns, left, width)
     parts: list[Markup] = []
@@ -68,6 +68,7 @@ def _draw_row(members: Sequence[PlacedPanel], top: float) -> tuple[Markup, float
         # The first panel that has these rows labels them, and the labels reach over all panels that share them.
         rows = sharing[0].rows(plot_top, sharing[-1].column.cell.end)
         rows_of_members.append(rows)
+        # Categories take the height that they need; a numeric axis has a fixed height.
         end = plot_top + member.panel.height if rows is None else rows.bottom
         room_for_notes = plot_top + LINE_HEIGHT * len(member.panel.notes)
         plot_bottom = max(plot_bottom, end, room_for_notes)
@@ -97,7 +98,9 @@ class PlacedPanel:
         self._ends = self._lines_of_ends()
 
     def _axis_title(self, axis: Axis | None, is_shown: bool) -> TextBlock:
-        title = axis.title if axis is not None and is_shown else ""
+        title = ""
+        if axis is not None and is_shown:
+            title = axis.title
         return fit(title, self.column.cell.length, lines=_AXIS_TITLE_LINES)
 
     def _lines_of_ends(self) -> list[list[tuple[Anchor, TextBlock]]]:
@@ -285,12 +288,16 @@ def _draw_marks(marks: Sequence[Mark], frame: PlotArea) -> Markup:
 
 
 def _grid_style(tick: Tick, low: float) -> str:
+    # A zero at the end of an axis is a line like any other.
     is_inner_zero = tick.value == 0 and low < 0
     return "zero" if is_inner_zero else "grid"
 
 
 def _moved_apart(middles: Sequence[float], plot: Span) -> list[float]:
-    """Move lines of text apart that would touch: down, and those that would leave the plot, up again."""
+    """Move lines of text apart that would touch: down, and those that would leave the plot, up again.
+
+    ``middles`` are the middles of the lines from top to bottom.
+    """
     moved = list(middles)
     for position in range(1, len(moved)):
         moved[position] = max(moved[position], moved[position - 1] + LINE_HEIGHT)

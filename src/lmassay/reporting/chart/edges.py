@@ -48,7 +48,7 @@ _STRONG_GAP = 6.0
 
 
 def fitting_ticks(axis: NumericAxis, length: float, *, upright: bool = False) -> list[Tick]:
-    """As many ticks as the axis would like to have and as leave their labels apart, on an axis of this length."""
+    """The largest set of ticks that the axis proposes and whose labels do not touch, on an axis of this length."""
     for ticks in axis.tick_choices():
         if _are_apart(axis, ticks, length, upright):
             return ticks
@@ -57,7 +57,7 @@ def fitting_ticks(axis: NumericAxis, length: float, *, upright: bool = False) ->
 
 def _are_apart(axis: NumericAxis, ticks: Sequence[Tick], length: float, upright: bool) -> bool:
     if len({tick.label for tick in ticks}) < len(ticks):
-        # Two ticks that read the same say that the axis cannot be written this finely.
+        # Two ticks with the same label: there are too many for the decimals of the labels.
         return False
     end_of_last = -math.inf
     for tick in ticks:
@@ -156,6 +156,7 @@ class CategoryEdge:
             return 0.0, 0.0
         left = right = 0.0
         for label, span in zip(self.labels, self.placement(0.0, length).spans, strict=True):
+            # How far a label at a slope reaches to the side of its category.
             run = _COS * label.width + _SIN * ASCENT
             if self.side == "top":
                 right = max(right, span.middle + run - length)
@@ -190,7 +191,9 @@ def _category_edge(axis: CategoryAxis, side: Side) -> CategoryEdge:
     for category in axis.categories:
         width = category.lanes * axis.lane - _LEAST_GAP_BETWEEN_CATEGORIES
         label = fit(category.label, width, lines=_CATEGORY_LABEL_LINES)
-        longest_word = max((text_width(word) for word in category.label.split()), default=0.0)
+        longest_word = 0.0
+        for word in category.label.split():
+            longest_word = max(longest_word, text_width(word))
         # A label at a slope is easier to read than one that is broken within a word.
         fits = fits and not label.full and longest_word <= width
         horizontal.append(label)
@@ -203,11 +206,13 @@ def _sloping_labels(axis: CategoryAxis) -> list[TextBlock]:
     """Labels of one line each, so long that different labels do not read the same."""
     texts = {clean_text(category.label) for category in axis.categories}
     length = _LONGEST_SLOPING
-    labels = [fit(category.label, length) for category in axis.categories]
-    while len({tuple(label.lines) for label in labels}) < len(texts):
-        length += _LONGEST_SLOPING / 2
+    while True:
         labels = [fit(category.label, length) for category in axis.categories]
-    return labels
+        different_labels = {tuple(label.lines) for label in labels}
+        if len(different_labels) >= len(texts):
+            return labels
+        # Two names that differ only in the part that was cut.
+        length += _LONGEST_SLOPING / 2
 
 
 Edge = NumericEdge | CategoryEdge
@@ -277,7 +282,9 @@ def rows_of(axis: CategoryAxis, labels: Span, top: float) -> CategoryRows:
     notes = [fit(category.note, labels.length / 2) for category in axis.categories]
     rooms = []
     for category, note in zip(axis.categories, notes, strict=True):
-        width = labels.length - note.width - (_LEAST_LABEL_GAP if note.lines else 0)
+        width = labels.length - note.width
+        if note.lines:
+            width -= _LEAST_LABEL_GAP
         rooms.append(Room(category.label, width, bold=category.kind == "strong"))
     blocks = fit_distinct(rooms, _CATEGORY_LABEL_LINES)
     rows = []

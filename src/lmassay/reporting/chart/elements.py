@@ -24,43 +24,52 @@ def element(tag: str, *children: str, **attributes: object) -> Markup:
     >>> element("text", "a < b", x=1.25, class_="tick", text_anchor="end")
     Markup('<text x="1.2" class="tick" text-anchor="end">a &lt; b</text>')
     """
-    written = "".join(_attribute(name, value) for name, value in attributes.items())
+    start = tag
+    for name, value in attributes.items():
+        start += _attribute(name, value)
     content = join(children)
     if not content:
-        return Markup(f"<{tag}{written}/>")  # noqa: S704 - attributes are escaped
-    return Markup(f"<{tag}{written}>{content}</{tag}>")  # noqa: S704 - attributes and children are escaped
+        return Markup(f"<{start}/>")  # noqa: S704 - attributes are escaped
+    return Markup(f"<{start}>{content}</{tag}>")  # noqa: S704 - attributes and children are escaped
 
 
 def join(parts: Iterable[str]) -> Markup:
+    """Several elements as one markup; text among them is escaped."""
     return Markup("").join(parts)
 
 
 def title(text: str) -> Markup:
-    """What a browser shows while the reader points at the element around it."""
-    return element("title", drawable(text)) if text else Markup("")
+    """The text that a browser shows while the reader points at the element around it."""
+    if not text:
+        return Markup("")
+    return element("title", drawable(text))
 
 
 def path(commands: str, style: str, text: str = "") -> Markup:
+    """A path of SVG commands; ``text`` is shown on pointing at it."""
     return element("path", title(text), class_=style, d=commands)
 
 
 def line(start: tuple[float, float], end: tuple[float, float], style: str, text: str = "") -> Markup:
-    return element("line", title(text), class_=style, x1=start[0], y1=start[1], x2=end[0], y2=end[1])
+    """A line between two points; ``text`` is shown on pointing at it."""
+    (x1, y1), (x2, y2) = start, end
+    return element("line", title(text), class_=style, x1=x1, y1=y1, x2=x2, y2=y2)
 
 
 def rectangle(x: tuple[float, float], y: tuple[float, float], style: str, text: str = "", **more: object) -> Markup:
-    """A rectangle between two places along each direction, in any order."""
+    """A rectangle between two x and two y coordinates, each in any order."""
     left, right = sorted(x)
     top, bottom = sorted(y)
     return element("rect", title(text), class_=style, x=left, y=top, width=right - left, height=bottom - top, **more)
 
 
 def text(block: TextBlock, x: float, baseline: float, style: str, anchor: Anchor = "start", angle: float = 0) -> Markup:
-    """A text whose first line stands on ``baseline``; a text that had to be cut is shown whole on pointing at it."""
+    """A text whose first line is on ``baseline``; a text that had to be cut is shown whole on pointing at it."""
     if not block.lines:
         return Markup("")
     first, *others = block.lines
     spans = [element("tspan", line, x=x, dy=LINE_HEIGHT) for line in others]
+    rotation = f"rotate({number(angle)} {number(x)} {number(baseline)})" if angle else None
     return element(
         "text",
         first,
@@ -70,7 +79,7 @@ def text(block: TextBlock, x: float, baseline: float, style: str, anchor: Anchor
         x=x,
         y=baseline,
         text_anchor=None if anchor == "start" else anchor,
-        transform=f"rotate({number(angle)} {number(x)} {number(baseline)})" if angle else None,
+        transform=rotation,
     )
 
 

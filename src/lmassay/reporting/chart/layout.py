@@ -1,4 +1,4 @@
-"""How the panels of a chart share its width: labels get the room that they need, plots share what is left."""
+"""How the panels of a chart share its width: labels get the room that they need, plots share the rest."""
 
 from __future__ import annotations
 
@@ -43,21 +43,23 @@ class GridColumn:
 
 def slots_of(panels: Sequence[Panel | None], columns: int) -> list[GridSlot]:
     """Place panels row by row; None leaves a place empty."""
-    present = {divmod(position, columns): panel for position, panel in enumerate(panels) if panel is not None}
+    present: dict[tuple[int, int], Panel] = {}
+    for position, panel in enumerate(panels):
+        if panel is not None:
+            present[divmod(position, columns)] = panel
     slots = []
     for (row, column), panel in present.items():
-        to_the_left = [other for (r, c), other in present.items() if r == row and c < column]
-        above = [other for (r, c), other in present.items() if c == column and r < row]
-        below = [other for (r, c), other in present.items() if c == column and r > row]
-        slot = GridSlot(
-            panel,
-            row,
-            column,
-            shows_y=all(other.y != panel.y for other in to_the_left),
-            shows_x_title=all(other.x != panel.x for other in below),
-            shows_top_title=all(other.top != panel.top for other in above),
-        )
-        slots.append(slot)
+        shows_y = shows_x_title = shows_top_title = True
+        for (other_row, other_column), other in present.items():
+            # The first panel of a row has the labels of the y axis, the last of a column the title of the x axis, and
+            # the first of a column the title of the upper axis.
+            if other_row == row and other_column < column and other.y == panel.y:
+                shows_y = False
+            if other_column == column and other_row > row and other.x == panel.x:
+                shows_x_title = False
+            if other_column == column and other_row < row and other.top == panel.top:
+                shows_top_title = False
+        slots.append(GridSlot(panel, row, column, shows_y, shows_x_title, shows_top_title))
     return slots
 
 
@@ -88,7 +90,7 @@ def columns_of(slots: Sequence[GridSlot], count: int, left: float, width: float)
 
 @dataclass(frozen=True, slots=True)
 class _Need:
-    """What a column needs: room for labels on both sides, its share of what is left, and limits of its plots."""
+    """What a column needs: room for labels on both sides, its share of the remaining width, and limits of its plots."""
 
     left: float = 0.0
     right: float = 0.0
@@ -119,13 +121,18 @@ def _need(members: Sequence[GridSlot], cell_width: float) -> _Need:
 
 def y_title(panel: Panel) -> TextBlock:
     """The title of a numeric y axis, which is written from bottom to top."""
-    title = "" if isinstance(panel.y, CategoryAxis) else panel.y.title
-    return fit(title, panel.height, lines=2)
+    if isinstance(panel.y, CategoryAxis):
+        # The title of a category axis is written above its labels.
+        return fit("", panel.height)
+    return fit(panel.y.title, panel.height, lines=2)
 
 
 def _room_left(slot: GridSlot, cell_width: float) -> float:
     """For the labels and the title of the y axis, and for labels of the x axis that begin left of the plot."""
-    overhang = max((_overhang(edge, cell_width)[0] for edge in _edges(slot.panel, cell_width)), default=0.0)
+    overhang = 0.0
+    for edge in _edges(slot.panel, cell_width):
+        beyond_left, _ = _overhang(edge, cell_width)
+        overhang = max(overhang, beyond_left)
     if not slot.shows_y:
         return overhang
     room = 0.0
@@ -140,7 +147,10 @@ def _room_left(slot: GridSlot, cell_width: float) -> float:
 
 def _room_right(slot: GridSlot, cell_width: float) -> float:
     """For the notes, and for labels of the x axis that end right of the plot."""
-    room = max((_overhang(edge, cell_width)[1] for edge in _edges(slot.panel, cell_width)), default=0.0)
+    room = 0.0
+    for edge in _edges(slot.panel, cell_width):
+        _, beyond_right = _overhang(edge, cell_width)
+        room = max(room, beyond_right)
     for note in slot.panel.notes:
         room = max(room, LABEL_GAP + fit(note.text, _LARGEST_NOTE_SHARE * cell_width).width)
     return room
@@ -180,5 +190,6 @@ def _overhang(edge: Edge, cell_width: float) -> tuple[float, float]:
     The narrower a plot, the nearer to its ends are its ticks and categories, and the further their labels reach beyond
     it. Categories are at least as wide as their lanes, and a numeric axis as half of the cell.
     """
-    width = sum(edge.least_widths) if isinstance(edge, CategoryEdge) else cell_width / 2
-    return edge.overhang(width)
+    if isinstance(edge, CategoryEdge):
+        return edge.overhang(sum(edge.least_widths))
+    return edge.overhang(cell_width / 2)

@@ -1,4 +1,4 @@
-"""The legend of a chart: samples of marks, and what they stand for."""
+"""The legend of a chart: samples of marks, and what they mean."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _ROW_GAP = 4.0
 
 @dataclass(frozen=True, slots=True)
 class LegendEntry:
-    """An entry of the legend: a sample of marks, whose coordinates run from 0 to 1, and what they stand for."""
+    """An entry of the legend: a sample of marks, whose coordinates run from 0 to 1, and what they mean."""
 
     label: str
     marks: Sequence[Mark]
@@ -29,23 +29,30 @@ class LegendEntry:
 
 
 class Legend:
-    """Keys in rows and columns: as many columns as fit side by side, each label in at most ``lines`` lines."""
+    """Entries in as many columns as fit side by side, each label in at most ``lines`` lines."""
 
     def __init__(self, keys: Sequence[LegendEntry], width: float, lines: int | None = 2) -> None:
-        # Labels begin at the same place in all entries of a column.
-        self._label_offset = max((key.width for key in keys), default=0.0) + _TEXT_GAP
-        labels = fit_distinct([Room(key.label, width - self._label_offset) for key in keys], lines)
+        widest_sample = max((key.width for key in keys), default=0.0)
+        # Labels begin at the same offset in all entries.
+        self._label_offset = widest_sample + _TEXT_GAP
+        label_room = width - self._label_offset
+        labels = fit_distinct([Room(key.label, label_room) for key in keys], lines)
+        widest_label = max((label.width for label in labels), default=0.0)
+        self._column_width = self._label_offset + widest_label + _COLUMN_GAP
         entries = list(zip(keys, labels, strict=True))
-        widest = max((label.width for _, label in entries), default=0.0)
-        self._column_width = self._label_offset + widest + _COLUMN_GAP
+        # The last column needs no gap to its right.
         columns = max(1, int((width + _COLUMN_GAP) // self._column_width))
-        self._rows = [entries[start : start + columns] for start in range(0, len(entries), columns)]
+        self._rows = []
+        for start in range(0, len(entries), columns):
+            self._rows.append(entries[start : start + columns])
 
     @property
     def height(self) -> float:
+        """The height of all rows."""
         return sum(_row_height(row) for row in self._rows)
 
     def draw(self, left: float, top: float) -> Markup:
+        """The legend with its upper left corner at this point."""
         parts = []
         y = top
         for row in self._rows:
@@ -64,5 +71,8 @@ class Legend:
 
 
 def _row_height(row: Sequence[tuple[LegendEntry, TextBlock]]) -> float:
-    # A key without a label is as high as a line all the same.
-    return max(LINE_HEIGHT, *(label.height for _, label in row)) + _ROW_GAP
+    # At least one line: an entry without a label still has a sample.
+    height = LINE_HEIGHT
+    for _, label in row:
+        height = max(height, label.height)
+    return height + _ROW_GAP

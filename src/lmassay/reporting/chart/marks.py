@@ -27,7 +27,7 @@ from lmassay.reporting.chart.placement import PlotArea
 from lmassay.reporting.chart.text import MIDDLE, fit
 
 MOST_SERIES = 5
-"""As many colours as readers with any kind of colour vision can tell apart, on paper and on a dark screen."""
+"""The number of colours that readers with any kind of colour vision can distinguish, on paper and on a dark screen."""
 
 Direction = Literal["x", "y"]
 Marker = Literal[
@@ -37,7 +37,7 @@ Marker = Literal[
 Point = tuple[float, float]
 
 _STRONGEST_SHADE = 0.62
-"""Colours of a heat map stay thin enough for the number upon them to be read."""
+"""The largest opacity of a heat map's colours, at which the number in the cell can still be read."""
 
 
 class Mark(Protocol):
@@ -85,8 +85,8 @@ class ChartLine:
         placed = [frame.at(*point) for point in self.points if _is_finite(*point)]
         if len(placed) < 2:
             return Markup("")
-        written = " ".join(f"{number(x)},{number(y)}" for x, y in placed)
-        return elements.element("polyline", elements.title(self.title), class_=self.style, points=written)
+        points = " ".join(_point_text(point) for point in placed)
+        return elements.element("polyline", elements.title(self.title), class_=self.style, points=points)
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,9 +194,11 @@ class Arrow:
             return Markup("")
         (x1, y), (x2, _) = _along(frame, "x", self.start, self.end, self.at)
         origin = elements.element("circle", class_="hollow", cx=x1, cy=y, r=3.6)
+        # Too short for a shaft and an arrowhead.
         if abs(x2 - x1) <= 9:
             return origin + elements.element("circle", class_="full", cx=x2, cy=y, r=2.6)
         direction = math.copysign(1.0, x2 - x1)
+        # The shaft ends inside the arrowhead, so that it does not blunt the point.
         shaft = elements.line((x1, y), (x2 - 4 * direction, y), "spread")
         back = x2 - 5 * direction
         head = f"M{number(x2)} {number(y)}L{number(back)} {number(y - 4)}V{number(y + 4)}Z"
@@ -241,8 +243,8 @@ class HalfPlane:
         corners, edge = self.clipped(frame.x.range, frame.y.range)
         parts = []
         if len(corners) > 2:
-            written = " ".join(_written(frame.at(*corner)) for corner in corners)
-            parts.append(elements.element("polygon", class_="region", points=written))
+            points = " ".join(_point_text(frame.at(*corner)) for corner in corners)
+            parts.append(elements.element("polygon", class_="region", points=points))
         if len(edge) == 2:
             parts.append(elements.line(frame.at(*edge[0]), frame.at(*edge[1]), "line"))
         return elements.join(parts)
@@ -261,6 +263,7 @@ class HalfPlane:
             height_at_start, height_at_end = self._height(start), self._height(end)
             if height_at_start > 0:
                 corners.append(start)
+            # The edge crosses this side of the rectangle.
             if (height_at_start > 0) != (height_at_end > 0):
                 share = height_at_start / (height_at_start - height_at_end)
                 crossing = (start[0] + share * (end[0] - start[0]), start[1] + share * (end[1] - start[1]))
@@ -285,6 +288,7 @@ class HeatmapCell:
 
     def draw(self, frame: PlotArea) -> Markup:
         x, y = frame.x.spans[self.column], frame.y.spans[self.row]
+        # A gap of two units between neighbouring cells.
         inside_x, inside_y = (x.start + 1, x.end - 1), (y.start + 1, y.end - 1)
         parts = [elements.title(self.title), elements.rectangle(inside_x, inside_y, "heat-none", fill="none")]
         if self.shade is not None:
@@ -321,7 +325,12 @@ class Label:
     def draw(self, frame: PlotArea) -> Markup:
         x, y = frame.at(self.x, self.y)
         left, right = sorted((frame.x.span.start, frame.x.span.end))
-        room = {"start": right - x, "end": x - left, "middle": 2 * min(right - x, x - left)}[self.anchor]
+        if self.anchor == "start":
+            room = right - x
+        elif self.anchor == "end":
+            room = x - left
+        else:
+            room = 2 * min(right - x, x - left)
         # The halo keeps lines of the panel, such as the one at zero, from running through the letters.
         return elements.text(fit(self.text, room), x, y + MIDDLE, f"{self.style} halo", self.anchor)
 
@@ -343,7 +352,7 @@ def _along(frame: PlotArea, along: Direction, start: float, end: float, at: floa
     return frame.at(at, start), frame.at(at, end)
 
 
-def _written(point: Point) -> str:
+def _point_text(point: Point) -> str:
     return f"{number(point[0])},{number(point[1])}"
 
 
