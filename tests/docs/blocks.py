@@ -1,22 +1,22 @@
-"""The code blocks of a page, and what the comment before one asks of the tests.
+"""The code blocks of a page, and the comments before them that tell the tests what to do.
 
-A page is run from top to bottom in a folder of its own, into which ``examples/`` is linked. What is run:
+A page is run from top to bottom in an empty folder with a link to ``examples/``. These blocks are run:
 
-- ```` ```sh ```` – the block, by bash; the first command that fails ends it. Needs no ``$``; ends with exit code 0.
-- ```` ```console ```` – lines with ``$ `` are run, one after the other; what stands below each must be printed by it.
-- ```` ```python ```` – with ``>>>`` as a doctest; else where ``<!-- run -->`` stands before it.
+- ```` ```sh ```` – the whole block with bash, until a command fails. It must end with exit code 0.
+- ```` ```console ```` – each line that starts with ``$ ``; the command must print the lines below it.
+- ```` ```python ```` – with ``>>>``, as a doctest; otherwise as a program if ``<!-- run -->`` is before it.
 
-Comments on the lines before a block, one a line:
+Comments before a block, one per line:
 
-- ``<!-- needs: smollm2, shared -->``: what must be at hand, or the block is left out; NEEDS in running.py has the list.
-- ``<!-- prints -->`` before a ```` ```text ```` block: each of its lines is a whole line of what the run block above it
-  printed; ``…`` stands for anything.
-- ``<!-- exits: 1 -->``: the only command of the block ends with this exit code.
-- ``<!-- until: listening -->``: the only command of the block does not end; it is stopped when this was printed.
-- ``<!-- run -->``: before a ```` ```python ```` block: it is run as a program.
-- ``<!-- file: NAME -->``: the block is a whole file. One in ``examples/`` has exactly this text; any other is written
-  into the folder of the page before what comes below is run.
-- ``<!-- part: NAME -->``: the block is a piece of this file in ``examples/``.
+- ``<!-- needs: smollm2, shared -->``: the block is skipped if one of these is missing; see NEEDS in running.py.
+- ``<!-- prints -->`` before a ```` ```text ```` block: the block above must have printed each of its lines;
+  ``…`` matches anything.
+- ``<!-- exits: 1 -->``: the block has one command, which ends with this exit code.
+- ``<!-- until: listening -->``: the block has one command, which is stopped when it has printed this.
+- ``<!-- run -->`` before a ```` ```python ```` block: it is run as a program.
+- ``<!-- file: NAME -->``: the block is a complete file. A file in ``examples/`` must have exactly this text; any other
+  file is written before the following blocks are run.
+- ``<!-- part: NAME -->``: the block is a part of this file in ``examples/``.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _NOTE = re.compile(r"<!--\s*([a-z]+)(?:\s*:\s*(.*?))?\s*-->\s*$")
 
 @dataclass(frozen=True)
 class Block:
-    """One fenced block: its text, and the notes that stand before it."""
+    """A fenced block with the comments before it."""
 
     page: str
     line: int
@@ -91,7 +91,7 @@ def texts(page: str, language: str) -> list[str]:
 
 def prose_of(text: str) -> str:
     """A page without its fenced blocks."""
-    kept, fence = [], ""
+    prose, fence = [], ""
     for line in text.splitlines():
         opened = _FENCE.match(line)
         if fence:
@@ -99,8 +99,8 @@ def prose_of(text: str) -> str:
         elif opened:
             fence = opened["fence"]
         else:
-            kept.append(line)
-    return "\n".join(kept)
+            prose.append(line)
+    return "\n".join(prose)
 
 
 def shown_file(block: Block) -> Path | None:

@@ -1,4 +1,4 @@
-"""What must come of the commands of a page, beyond what the page itself says was printed."""
+"""What the commands of a page must produce, in addition to the output that the page shows."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from tests.docs.running import Reader
 
 @dataclass(frozen=True)
 class Expected:
-    """What the files that a page's commands write hold."""
+    """Texts that the files written by the commands of a page must contain."""
 
     files: dict[str, str] = field(default_factory=dict)
 

@@ -1,4 +1,4 @@
-"""A page read from top to bottom, with what its blocks need."""
+"""Read a page from top to bottom, with everything that its blocks need."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tests.docs.blocks import PAGES, blocks_of, page_text
 from tests.docs.expected import EXPECTED
 from tests.docs.running import FIXTURES, LANGUAGES, NEEDS, Reader
 
-# Pages that ask a real model for a while; their tests are run before all others.
+# Pages that use a real model for a long time; their tests run before all others.
 LONG = [
     f"docs/{name}.md"
     for name in ("bias", "card", "extending/task", "fewshot", "interchange", "migrating/fewnlu", "syntax")
@@ -20,7 +20,7 @@ SHORT = [page for page in PAGES if page not in LONG]
 
 
 def read_page(page: str, folder: Path, request: pytest.FixtureRequest) -> None:
-    """Run what can be run; skip at the end where something was missing."""
+    """Run all blocks that can be run; skip at the end if something was missing."""
     if shutil.which("bash") is None:
         pytest.skip("there is no bash")
     reader, missing, ran = Reader(folder), dict[str, str](), True
@@ -37,12 +37,12 @@ def read_page(page: str, folder: Path, request: pytest.FixtureRequest) -> None:
 
 
 def _lacks(need: str, reader: Reader, request: pytest.FixtureRequest, missing: dict[str, str]) -> str:
-    """Why something is not at hand; else it is given to the reader."""
+    """Return why something is missing; otherwise give it to the reader and return an empty text."""
     assert need in NEEDS, f"'{need}' is none of {', '.join(NEEDS)}"
     try:
         if need not in FIXTURES:
-            found = shutil.which(need)
-            return "" if found else missing.setdefault(need, f"there is no {need}")
+            is_installed = shutil.which(need) is not None
+            return "" if is_installed else missing.setdefault(need, f"there is no {need}")
         value = request.getfixturevalue(need)
     except pytest.skip.Exception as reason:
         return missing.setdefault(need, str(reason))

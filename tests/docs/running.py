@@ -1,6 +1,6 @@
-"""Running what a page shows, as a reader would: in one folder, from top to bottom.
+"""Run what a page shows as a reader would: in one folder, from top to bottom.
 
-A line that is only ``lmassay …`` is run in this process, which saves starting Python each time; bash runs the rest.
+Plain ``lmassay …`` lines run in this process, which saves starting Python each time; bash runs the others.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from tests import in_process
 from tests.docs.blocks import Block
 from tests.helpers import ROOT
 
-# What no test runs: it installs, needs a network, or changes the repository. The targets of make and the commands of
-# contributors are checked by test_readme.py and test_contributing.py.
+# Commands that no test runs because they install something, need a network, or change the repository. test_readme.py
+# and test_contributing.py check the targets of make and the commands for contributors.
 EXEMPT = re.compile(
     r"\s*(make( |$)|(python -m )?pip install |git (clone|commit|tag) |\S+/bin/|python -m (venv|build|twine)\b)"
 )
@@ -30,12 +30,12 @@ LANGUAGES = ("sh", "console", "python")
 _OTHER_SHELLS = ("bash", "shell", "zsh", "powershell", "bat", "shell-session", "sh-session")
 _SECONDS = 900
 
-# What a block may need: a fixture that gives it or skips, or a program.
+# What a block may need: a fixture, which may skip, or a program.
 FIXTURES = ("smollm2", "smollm2_gguf", "shared", "mirror", "server", "package")
 PROGRAMS = ("java", "chromium", "pdflatex")
 NEEDS = (*FIXTURES, *PROGRAMS)
 
-# What only a shell understands, outside quotes: pipes, redirections, patterns, lists of commands.
+# Characters that only a shell understands outside quotes: pipes, redirections, patterns, lists of commands.
 _OF_THE_SHELL = re.compile(r"[|&;<>()`*?\[\]{}~]")
 _QUOTED = re.compile(r"'[^']*'|\"[^\"]*\"")
 _VARIABLE = re.compile(r"\$(\w+)|\$\{(\w+)\}")
@@ -52,22 +52,24 @@ def commands(block: Block) -> list[str]:
 
 
 def left_out(blocks: Sequence[Block]) -> list[str]:
-    """Commands that a reader sees and no test runs: those in a block of another kind than the ones that are run."""
-    found = []
+    """Commands that a reader sees and no test runs, because their block is of a kind that is not run."""
+    problems: list[str] = []
     for block in blocks:
         if block.language in ("sh", "console"):
-            found += [] if commands(block) else [f"{block.where}: no command"]
+            if not commands(block):
+                problems.append(f"{block.where}: no command")
         elif block.language in _OTHER_SHELLS:
-            found.append(f"{block.where}: write sh or console, which are run")
+            problems.append(f"{block.where}: write sh or console, which are run")
         elif block.language != "python" and not {"prints", "file", "part"} & set(block.notes):
-            stray = [line for line in block.text.splitlines() if line.startswith(("lmassay ", "$ ", "python -m "))]
-            found += [f"{block.where}: {line!r} stands in a block that is not run" for line in stray]
-    return found
+            for line in block.text.splitlines():
+                if line.startswith(("lmassay ", "$ ", "python -m ")):
+                    problems.append(f"{block.where}: {line!r} is in a block that is not run")
+    return problems
 
 
 @dataclass
 class Reader:
-    """Somebody who does what a page says, in a folder of their own."""
+    """Somebody who follows a page in an empty folder."""
 
     folder: Path
     variables: dict[str, str] = field(default_factory=dict)
@@ -78,7 +80,7 @@ class Reader:
         (self.folder / "examples").symlink_to(ROOT / "examples", target_is_directory=True)
 
     def does(self, block: Block) -> None:
-        """Run a block, or write the file that it shows, or compare what it says was printed."""
+        """Run a block, write the file that it shows, or compare its text with the output above."""
         if "prints" in block.notes:
             check_printed(block, block.text, self.printed)
         elif "file" in block.notes and not block.notes["file"].startswith("examples/"):
@@ -101,7 +103,7 @@ class Reader:
         path.write_text(block.text, encoding="utf-8")
 
     def _types(self, block: Block) -> None:
-        """A console: each command, and below it what it prints."""
+        """Run each command of a console block and compare its output with the lines below it."""
         for entry in re.split(r"^\$ ", block.text, flags=re.MULTILINE)[1:]:
             command, _, shown = entry.replace("\\\n", " ").partition("\n")
             if not EXEMPT.match(command):
@@ -109,8 +111,8 @@ class Reader:
                 check_printed(block, shown, self.printed)
 
     def _runs(self, block: Block, script: str) -> None:
-        wanted, until = int(block.notes.get("exits") or 0), block.notes.get("until")
-        if (wanted or until) and block.language != "python":
+        expected_code, until = int(block.notes.get("exits") or 0), block.notes.get("until")
+        if (expected_code or until) and block.language != "python":
             assert len(commands(block)) == 1, f"{block.where}: 'exits' and 'until' are for a block of one command"
         if not script.strip():
             return
@@ -123,13 +125,15 @@ class Reader:
                 break
         self.printed = log.read_text(encoding="utf-8", errors="replace")
         self.transcript += self.printed
-        assert code == wanted, f"{block.where} ended with exit code {code}, not {wanted}:\n{script}\n{self.printed}"
+        assert code == expected_code, (
+            f"{block.where} ended with exit code {code}, not {expected_code}:\n{script}\n{self.printed}"
+        )
 
     def _run_part(self, part: str, log: Path, until: str | None) -> int:
-        """Run one command line in this process, or some by bash; what they print is added to the log."""
+        """Run one command line in this process, or several with bash, and append their output to the log."""
         environment = _environment(self.variables)
         words = command_words(part, environment)
-        # What a variable adds to the search path is seen by a new process only.
+        # Only a new process sees what a variable adds to the search path.
         if words is None or until or "PYTHONPATH" in self.variables:
             return _bash(part, self.folder, environment, log, until)
         with log.open("ab") as stream:
@@ -137,12 +141,12 @@ class Reader:
 
 
 def _script(block: Block) -> str:
-    """The block without the lines that are not to be run."""
+    """The block without the lines that are exempt."""
     return "\n".join(line for line in block.text.replace("\\\n", " ").splitlines() if not EXEMPT.match(line))
 
 
 def parts(script: str) -> Iterator[str]:
-    """The lines that are run in this process one by one; those between them together, by one bash."""
+    """Split a script: each plain line for this process on its own, and the lines between them together for bash."""
     if any(map(_CHANGES_THE_SHELL.match, script.splitlines())):
         yield script
         return
@@ -166,7 +170,7 @@ def _is_plain(line: str) -> bool:
 
 
 def command_words(line: str, variables: Mapping[str, str]) -> list[str] | None:
-    """The words of a plain call of lmassay, variables filled in; None where only a shell can tell.
+    """The words of a plain call of lmassay with variables filled in; None if it needs a shell.
 
     >>> command_words('lmassay run "$NAME.yaml" # now', {"NAME": "my own"})
     ['lmassay', 'run', 'my own.yaml']
@@ -174,22 +178,23 @@ def command_words(line: str, variables: Mapping[str, str]) -> list[str] | None:
     if "\n" in line or not _is_plain(line):
         return None
     words = shlex.split(line, comments=True)
-    wanted = {name for word in words for pair in _VARIABLE.findall(word) for name in pair if name}
-    if not wanted <= set(variables):
+    try:
+        return [_VARIABLE.sub(lambda match: variables[match[1] or match[2]], word) for word in words]
+    except KeyError:  # a variable that is not set
         return None
-    return [_VARIABLE.sub(lambda found: variables[found[1] or found[2]], word) for word in words]
 
 
 def _environment(variables: Mapping[str, str]) -> dict[str, str]:
-    own = {name: value for name, value in os.environ.items() if not name.startswith("LMASSAY_")}
-    # The model that a fixture has fetched lies there.
-    kept = {name: os.environ[name] for name in ("LMASSAY_CACHE",) if name in os.environ}
+    inherited = {name: value for name, value in os.environ.items() if not name.startswith("LMASSAY_")}
+    # The cache contains the model that a fixture has fetched.
+    if "LMASSAY_CACHE" in os.environ:
+        inherited["LMASSAY_CACHE"] = os.environ["LMASSAY_CACHE"]
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', '')}"
-    return {**own, **kept, "PATH": path, "NO_COLOR": "1", **variables}
+    return {**inherited, "PATH": path, "NO_COLOR": "1", **variables}
 
 
 def _bash(script: str, folder: Path, environment: Mapping[str, str], log: Path, until: str | None) -> int:
-    """Run a script; what it leaves in the background ends with it."""
+    """Run a script and end all processes that it leaves in the background."""
     with log.open("ab") as stream:
         process = subprocess.Popen(
             [str(shutil.which("bash")), "--norc", "-e", "-u", "-o", "pipefail", "-c", script],
@@ -227,12 +232,15 @@ def _end(process: subprocess.Popen[bytes]) -> None:
 
 
 def check_printed(block: Block, shown: str, printed: str) -> None:
-    """Every line that a page shows was printed as a whole line; ``…`` alone stands for anything."""
-    lines = [line.rstrip() for line in printed.splitlines()]
-    wrong = [line for line in map(str.rstrip, shown.splitlines()) if line and not any(map(_like(line), lines))]
-    told = "\n".join(wrong)
-    assert not wrong, f"{block.where}: the page shows\n{told}\nbut this was printed:\n{printed}"
+    """Check that every line that a page shows was printed as a whole line; ``…`` matches anything."""
+    printed_lines = [line.rstrip() for line in printed.splitlines()]
+    missing: list[str] = []
+    for line in map(str.rstrip, shown.splitlines()):
+        if line and not any(map(_matcher(line), printed_lines)):
+            missing.append(line)
+    message = "\n".join(missing)
+    assert not missing, f"{block.where}: the page shows\n{message}\nbut this was printed:\n{printed}"
 
 
-def _like(shown: str) -> Callable[[str], object]:
+def _matcher(shown: str) -> Callable[[str], object]:
     return re.compile(".*".join(map(re.escape, shown.split("…")))).fullmatch

@@ -1,4 +1,4 @@
-"""Links lead somewhere, headings included; files and commands that are named exist."""
+"""Links lead to existing pages and headings; files and commands that are named exist."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _COMMAND = re.compile(r"`(lmassay [a-z][^`]*)`")
 
 
 def slug(heading: str) -> str:
-    """What GitHub and the site call a heading: small letters, no punctuation, a hyphen for each space."""
+    """The anchor of a heading on GitHub and on the site: lower case, no punctuation, a hyphen for each space."""
     plain = re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", heading.strip()).replace("`", "").replace("*", "")
     return re.sub(r"[^\w\- ]", "", plain.lower()).replace(" ", "-")
 
@@ -50,7 +50,7 @@ def test_links_lead_somewhere(page):
 @pytest.mark.parametrize("page", PAGES)
 def test_files_that_are_named_are_there(page):
     for name in _NAMED_FILE.findall(page_text(page)):
-        # A word in capitals stands for any, as METHOD in search_METHOD_albert.yaml.
+        # A word in capitals is a placeholder, such as METHOD in search_METHOD_albert.yaml.
         pattern = re.sub(r"(?<=_)[A-Z]{2,}(?=[_.])|(?<=/)[A-Z]{2,}(?=/|$)", "*", name).rstrip("/")
         assert list(ROOT.glob(pattern)), name
 
@@ -64,19 +64,21 @@ def test_commands_in_the_text_name_verbs_and_options_that_exist(page):
 def _check_command(words: list[str], where: str) -> None:
     from lmassay.cli import app
 
-    found: click.Command = app
+    command: click.Command = app
     # click keeps the help option it makes first: a context without the app's settings would take away its -h.
     context = click.Context(app, **app.context_settings)
-    while isinstance(found, click.Group) and words and re.fullmatch(r"[a-z][a-z_-]*", words[0]):
-        inner = found.get_command(context, words[0])
-        assert inner is not None, f"{where}: there is no {words[0]!r}"
-        found, words = inner, words[1:]
-    if found.context_settings.get("ignore_unknown_options") or found.context_settings.get("allow_extra_args"):
+    while isinstance(command, click.Group) and words and re.fullmatch(r"[a-z][a-z_-]*", words[0]):
+        subcommand = command.get_command(context, words[0])
+        assert subcommand is not None, f"{where}: there is no {words[0]!r}"
+        command, words = subcommand, words[1:]
+    if command.context_settings.get("ignore_unknown_options") or command.context_settings.get("allow_extra_args"):
         return
-    known = {name for parameter in found.get_params(context) for name in (*parameter.opts, *parameter.secondary_opts)}
+    options: set[str] = set()
+    for parameter in command.get_params(context):
+        options.update(parameter.opts, parameter.secondary_opts)
     for word in words:
         if re.match(r"--[a-z]", word):
-            assert word.partition("=")[0].rstrip(",;.:") in known, f"{where}: there is no option {word}"
+            assert word.partition("=")[0].rstrip(",;.:") in options, f"{where}: there is no option {word}"
 
 
 def test_a_link_to_a_heading_that_is_not_there_would_be_found(tmp_path):
