@@ -31,7 +31,7 @@ from lmassay.evaluations.fewshot.protocol.splits import (
     units_of,
 )
 from lmassay.evaluations.fewshot.tasks.examples import InputExample
-from lmassay.evaluations.fewshot.tasks.nlu import NluTask, open_task
+from lmassay.evaluations.fewshot.tasks.nlu import NluTask, open_task, published_folder
 from lmassay.plugins.options import Nested, Spec, build, expand_environment, options_model, split_spec
 from lmassay.plugins.registry import current_registry
 from lmassay.statistics.intervals import Settings
@@ -58,11 +58,12 @@ class Splits(BaseModel):
 class FewShot(Task):
     """A few-shot method on one task, under FewNLU's protocol (Zheng et al. 2022).
 
-    ``data`` is ``superglue/rte`` or similar (files in ``data_dir``), a .yaml that describes your own task, or
-    ``file.py:name`` with classes in FewNLU's style. The examples of the ``labelled`` files are split; ``test``
-    is the file that is tested on. ``labelled_examples``, ``unlabeled`` and ``test_examples`` limit those files.
-    ``extra`` is a file with further training examples; with ``relabel_extra`` the teachers of later generations give
-    their labels. ``sampler_seeds`` are the seeds for the order of examples, one per repetition.
+    ``data`` is ``superglue/rte`` or similar, a .yaml that describes your own task, or ``file.py:name`` with classes in
+    FewNLU's style. The files are in ``data_dir``, or are those that ``lmassay data get fewglue`` fetched. The examples
+    of the ``labelled`` files are split; ``test`` is the file that is tested on. ``labelled_examples``, ``unlabeled``
+    and ``test_examples`` limit those files. ``extra`` is a file with further training examples; with ``relabel_extra``
+    the teachers of later generations give their labels. ``sampler_seeds`` are the seeds for the order of examples, one
+    per repetition.
     """
 
     name = "fewshot"
@@ -253,7 +254,12 @@ class FewShot(Task):
 
     @cached_property
     def _task(self) -> NluTask:
-        return open_task(self._data, self._data_dir, self._base)
+        return open_task(self._data, self._folder, self._base)
+
+    @cached_property
+    def _folder(self) -> Path | None:
+        """Where the files are: the given folder, or that of a published data set."""
+        return self._data_dir if self._data_dir is not None else published_folder(self._data)
 
     @cached_property
     def _labelled_examples(self) -> list[InputExample]:
@@ -346,7 +352,7 @@ class FewShot(Task):
         spec = self._training_spec(key, special)
         spec |= {"train": list(split.train), "dev": list(split.dev)}
         data_paths = {
-            "data_dir": None if self._data_dir is None else str(self._data_dir),
+            "data_dir": None if self._folder is None else str(self._folder),
             "base_dir": str(self._base.resolve()),
             "extra": None if self._extra is None else str(self._extra),
         }

@@ -8,6 +8,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from lmassay.datasets import catalogue
 from lmassay.errors import ConfigError, DataError, LmassayError, did_you_mean, error_with_location
 from lmassay.evaluations.fewshot.metrics import check_metrics
 from lmassay.evaluations.fewshot.tasks.examples import InputExample
@@ -196,6 +197,8 @@ def is_utf8(text: str) -> bool:
     return not any("\ud800" <= character <= "\udfff" for character in text)
 
 
+_PUBLISHED = "fewglue"
+"""The data set of the catalogue that has SuperGLUE's tasks with few examples."""
 _DATASETS = {
     "superglue": (SUPERGLUE_PROCESSORS, SUPERGLUE_PVPS, SUPERGLUE_METRICS),
     "glue": (GLUE_PROCESSORS, GLUE_PVPS, GLUE_METRICS),
@@ -238,6 +241,26 @@ def open_task(name: str | Path, data_dir: Path | None = None, base_dir: Path | N
         data_dir=None if folder is None else _task_folder(folder, task, processor),
         labels=processor.get_labels(),
     )
+
+
+def published_folder(name: str | Path) -> Path | None:
+    """The folder of a SuperGLUE task that ``lmassay data get fewglue`` fetched; None for tasks of other data sets.
+
+    It is an error if the files were not fetched or were changed; the message names the command.
+    """
+    text = str(name)
+    if text.endswith((".yaml", ".yml", ".py")) or ".py:" in text:
+        return None
+    dataset, task = _built_in(text)
+    if dataset != "superglue":
+        return None
+    entry = catalogue.catalogue().find(_PUBLISHED)
+    folder: Path | None = None
+    for role in ("train", "dev32"):
+        selection = catalogue.select({"name": entry.name, "task": task}, role)
+        assert selection is not None
+        folder = selection.paths[0].parent
+    return folder
 
 
 def _built_in(text: str) -> tuple[str, str]:
