@@ -26,7 +26,7 @@ from lmassay.models.api.client import (
     checked_host,
     open_client,
 )
-from lmassay.models.api.concurrency import Answered, Ask, ExecutorOptions, RequestPolicy, answers_as_they_arrive
+from lmassay.models.api.concurrency import Answered, Ask, RequestExecutorOptions, RequestPolicy, answers_as_they_arrive
 from lmassay.models.api.dialects import Dialect
 from lmassay.models.api.failures import read_json
 from lmassay.types import Generate, Response, digest, request_as_dict
@@ -135,7 +135,7 @@ class ApiModel(Model):
             connect = partial(self._client, MAX_BATCH_BODY)
             yield from answers_by_batch(connect, requests, self._batch_options(self._batching))
             return
-        options = ExecutorOptions(self._policy, self._budget, self._server_answers, self.base_url)
+        options = RequestExecutorOptions(self._policy, self._budget, self._server_answers, self.base_url)
         for index, response in answers_as_they_arrive(self._conversation, requests, options):
             yield index, response
             if response.error is None:

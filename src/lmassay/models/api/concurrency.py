@@ -187,7 +187,7 @@ class Limiter:
 
 
 @dataclass(frozen=True, slots=True)
-class ExecutorOptions:
+class RequestExecutorOptions:
     """How the executor sends requests."""
 
     policy: RequestPolicy
@@ -199,7 +199,9 @@ class ExecutorOptions:
 
 
 def answers_as_they_arrive(
-    conversation: Callable[[], AbstractAsyncContextManager[Ask]], requests: Sequence[Generate], options: ExecutorOptions
+    conversation: Callable[[], AbstractAsyncContextManager[Ask]],
+    requests: Sequence[Generate],
+    options: RequestExecutorOptions,
 ) -> Iterator[Answered]:
     """Send all requests, several at a time; yield (index, response) in the order of arrival.
 
@@ -234,7 +236,7 @@ class _Executor:
     """Sends the requests of one call; all of its methods run in the event loop."""
 
     def __init__(
-        self, ask: Ask, requests: Sequence[Generate], options: ExecutorOptions, results: ResultQueue[Answered]
+        self, ask: Ask, requests: Sequence[Generate], options: RequestExecutorOptions, results: ResultQueue[Answered]
     ) -> None:
         self._ask = ask
         self._results = results

@@ -25,7 +25,7 @@ Position = Literal["found", "counted"]
 
 
 @dataclass(frozen=True, slots=True)
-class EncodedText:
+class EncodedContinuation:
     """A text as tokens; ``start`` is the position of the first token that is scored."""
 
     ids: tuple[int, ...]
@@ -205,7 +205,7 @@ class WordTokenizer:
             raise ModelError("there is nothing before the blank; set the model's prefix to a token, e.g. prefix: bos")
         return context
 
-    def continuation(self, context: str, continuation: str) -> EncodedText:
+    def continuation(self, context: str, continuation: str) -> EncodedContinuation:
         """A text to be scored from the first token that reaches into the continuation."""
         text = self._joined(context, continuation)
         encoded = self.tokenizer(text, add_special_tokens=False, return_offsets_mapping=True, truncation=False)
@@ -216,7 +216,7 @@ class WordTokenizer:
                 start = position
                 break
         prefix = self.prefix(start > 0)
-        return EncodedText((*prefix, *ids), len(prefix) + start)
+        return EncodedContinuation((*prefix, *ids), len(prefix) + start)
 
     def _joined(self, context: str, continuation: str) -> str:
         """The whole text, with a leading space if the user asked for one."""
@@ -257,7 +257,7 @@ class WordTokenizer:
             return self._ids(text)
         return tuple(token for token, (_, end) in zip(encoded["input_ids"], offsets, strict=True) if end > 1)
 
-    def reply(self, prompt: RenderedPrompt, continuation: str) -> EncodedText:
+    def reply(self, prompt: RenderedPrompt, continuation: str) -> EncodedContinuation:
         """A continuation of chat turns, to be scored; a template itself writes what comes before the reply."""
         if not prompt.templated:
             # Without a template, a reply is the next piece of the text, after a space.
@@ -265,7 +265,7 @@ class WordTokenizer:
             return self.continuation(prompt.text, f" {continuation}" if needs_space else continuation)
         ids = self._ids(prompt.text)
         reply_ids = self.tokens_after(prompt.text, [continuation])[0]
-        return EncodedText((*ids, *reply_ids), len(ids))
+        return EncodedContinuation((*ids, *reply_ids), len(ids))
 
     # --- texts for masked models ------------------------------------------------------------------------------------
 
