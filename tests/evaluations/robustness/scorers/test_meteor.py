@@ -390,7 +390,7 @@ def test_the_variable_meteor_jar_names_the_jar(monkeypatch: pytest.MonkeyPatch, 
 def test_a_language_the_jar_cannot_do_shows_the_jars_own_words(jar: Path, lang: str, message: str) -> None:
     if (jar.parent / "data" / f"paraphrase-{lang}.gz").exists():
         pytest.skip(f"this jar has a paraphrase table for {lang}")
-    with pytest.raises(UserError, match=f"for the language '{lang}': .*{message}.*takes en, cz, de") as caught:
+    with pytest.raises(UserError, match=f"for the language '{lang}': .*{message}.*supports en, cz, de") as caught:
         METEOR(jar).score(["a"], ["a"], lang=lang)
     assert "\n" not in str(caught.value)
 
