@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from lmassay.evaluations.bias.card import headline
-from lmassay.evaluations.bias.report.runs import families, read_all
+from lmassay.evaluations.bias.report.runs import prompt_families, read_runs
 from lmassay.storage.store import Store
 from tests.evaluations.bias.report.small_bias import run
 
@@ -14,7 +14,7 @@ def test_the_headline_of_several_prompts_is_the_mean_over_prompts_of_the_report(
     with Store(tmp_path / "results") as store:
         records = store.runs()
         shown = headline(store, records)
-        (family,) = families(read_all(store, records))
+        (family,) = prompt_families(read_runs(store, records))
     assert shown is not None
     table_row = family.result(shown.metric)
     assert table_row is not None
