@@ -61,7 +61,7 @@ CUSTOM = [*SIDES, "--custom-scores-source", "scorers.py", "--s-src"]
         ([], ["--src and --adv-src"]),
         (["--src", "src"], ["--src and --adv-src"]),
         (["--src", "src", "--adv-src", "short"], ["line 2 of the src file src", "short has 1"]),
-        ([*SIDES, "--out", "short", "--adv-out", "short"], ["line 2", "has no partner"]),
+        ([*SIDES, "--out", "short", "--adv-out", "short"], ["line 2", "has no counterpart"]),
         (["--out", "src", "--adv-out", "adv", "--ref", "short"], ["ref file short has 1"]),
         (["--src", "nowhere", "--adv-src", "adv"], ["src file nowhere does not exist"]),
         ([*SIDES, "--ref", "nowhere"], ["ref file nowhere does not exist"]),

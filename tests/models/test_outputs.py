@@ -41,7 +41,7 @@ def test_a_request_that_no_line_answers_is_reported(model, place, told):
 
 
 def test_files_of_different_length_and_no_files_are_refused(tmp_path, model):
-    with pytest.raises(DataError, match="has no partner"):
+    with pytest.raises(DataError, match="has no counterpart"):
         Outputs({"out": tmp_path / "a", "adv_out": write_lines(tmp_path / "c", "x")}).check()
     with pytest.raises(DataError, match="needs files"):
         Outputs({}).check()

@@ -99,7 +99,7 @@ def test_groups_of_a_design_are_tuples(design):
 
 
 def test_two_clusters_are_refused_until_statistics_know_them():
-    with pytest.raises(PluginError, match="may name one group only"):
+    with pytest.raises(PluginError, match="may name only one group"):
         as_task(type("Mine", (Lengths,), {"design": Design(clusters=("a", "b"))})(), "mine")
 
 
@@ -298,7 +298,7 @@ def test_a_plug_in_of_today_is_taken_as_it_is():
 @pytest.mark.parametrize("missing", ["examples", "requests", "score", "name"])
 def test_what_a_task_lacks_is_named(missing):
     members = {name: value for name, value in vars(Lengths).items() if not name.startswith("__") and name != missing}
-    with pytest.raises(PluginError, match=f"lacks {missing}; see docs/extending/task.md"):
+    with pytest.raises(PluginError, match=f"does not define {missing}; see docs/extending/task.md"):
         as_task(type("Mine", (Task,), members)(), "mine")
 
 

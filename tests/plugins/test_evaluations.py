@@ -119,7 +119,7 @@ def test_a_command_whose_name_is_taken_or_impossible_is_reported(tmp_path, monke
 def test_a_task_whose_name_is_taken_is_reported_and_the_card_goes_on(tmp_path, monkeypatch):
     code = politeness("second_bias", "order=-5,", task="bias")
     monkeypatch.syspath_prepend(str(write_package(tmp_path, "second-bias", code)))
-    assert broken_rows() == [("the task bias", "from lmassay: also offered by second-bias; remove or rename one")]
+    assert broken_rows() == [("the task bias", "from lmassay: also provided by second-bias; remove or rename one")]
     done = lmassay("card", "echo", "--quick", "--dry-run", "--json")
     assert done.returncode == 0, done.stderr
     assert "warning: bias is left out" in done.stderr

@@ -64,7 +64,7 @@ def test_names_in_a_mapping_of_ones_own_may_mean_anything():
 
 @pytest.mark.parametrize("value", [{"api_key": _SECRET}, {"headers": {"Authorization": f"Bearer {_SECRET}"}}])
 def test_a_secret_further_inside_is_found(value):
-    with pytest.raises(ConfigError, match="a secret would be kept"):
+    with pytest.raises(ConfigError, match="a secret would be stored"):
         checked(client=value)
 
 
@@ -126,6 +126,6 @@ def test_the_card_keeps_no_secret(tmp_path):
         done = lmassay("card", f'{{name: "my.py:M", api_key: "{_SECRET}"}}', *extra, cwd=tmp_path)
         assert (done.returncode, done.stdout) == (2, "")
         assert done.stderr == (
-            "error: model.api_key: a secret would be kept with the results; write '${API_KEY}' and export API_KEY\n"
+            "error: model.api_key: a secret would be stored with the results; write '${API_KEY}' and export API_KEY\n"
         )
     assert [path.name for path in tmp_path.iterdir() if path.name != "__pycache__"] == ["my.py"]

@@ -86,10 +86,10 @@ def test_a_package_that_takes_a_builtin_name_is_named(tmp_path, monkeypatch):
     monkeypatch.syspath_prepend(str(tmp_path))
     with pytest.raises(PluginError, match="lmassay and one and two"):
         current_registry().get("model", "echo")
-    with pytest.raises(PluginError, match="offered by one and two"):
+    with pytest.raises(PluginError, match="provided by one and two"):
         current_registry().get("model", "mine")
     entries = {entry.name: entry for entry in current_registry().entries("model")}
-    assert "also offered by" in entries["echo"].problem
+    assert "also provided by" in entries["echo"].problem
 
 
 def test_a_missing_file_and_a_missing_name_are_told_apart(tmp_path):

@@ -94,18 +94,18 @@ ERRORS = {
     ),
     "err.lengths.src": (
         "ValueError: Mismatched input lengths 12!=7",
-        "error: line 8 of the adv_src file inputs/fr.adv has no partner: it has 12 lines, but the src file "
-        "inputs/short.src has 7; they must have as many",
+        "error: line 8 of the adv_src file inputs/fr.adv has no counterpart: it has 12 lines, but the src file "
+        "inputs/short.src has 7; they must have the same number",
     ),
     "err.lengths.sides": (
         "ValueError: The number of samples in the source (12) doesn't match the number of samples in the target (8)",
-        "error: line 9 of the src file inputs/fr.src has no partner: it has 12 lines, but the out file inputs/de.out "
-        "has 8; they must have as many",
+        "error: line 9 of the src file inputs/fr.src has no counterpart: it has 12 lines, but the out file "
+        "inputs/de.out has 8; they must have the same number",
     ),
     "err.lengths.ref": (
         "ValueError: Mismatched input lengths 12!=8",
-        "error: line 9 of the out file inputs/fr.out has no partner: it has 12 lines, but the ref file inputs/de.ref "
-        "has 8; they must have as many",
+        "error: line 9 of the out file inputs/fr.out has no counterpart: it has 12 lines, but the ref file "
+        "inputs/de.ref has 8; they must have the same number",
     ),
     "err.missing.src": (
         'ValueError: Specified file for "src" ("inputs/nothing.src") does not exist',

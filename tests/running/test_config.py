@@ -108,8 +108,8 @@ model:
         (GOOD + "limit: 0\n", "limit: Input should be greater than or equal to 1"),
         (GOOD + "seed: []\n", "seed: the list is empty"),
         (GOOD + "model: echo\n", "line 6: the key 'model' was given already in line 5"),
-        ("task: [1", "no valid YAML"),
-        ("task: !!python/object/apply:os.system ['true']\n", "no valid YAML"),
+        ("task: [1", "not valid YAML"),
+        ("task: !!python/object/apply:os.system ['true']\n", "not valid YAML"),
         ("task: {attack: x}\n", "key 'name'"),
         ("task: robustnes\n", "did you mean 'robustness'"),
         (GOOD.replace("echo", "{name: ech}"), "did you mean 'echo'"),
@@ -170,7 +170,7 @@ def test_numbers_of_numpy_are_numbers(tmp_path):
 
 
 def test_a_text_in_brackets_of_its_own_is_told_how_to_be_quoted():
-    with pytest.raises(ConfigError, match="goes in quotes of its own"):
+    with pytest.raises(ConfigError, match="in its own quotes"):
         set_value("{x} in German:", "task.prompt={x} in German:")
 
 
@@ -259,9 +259,9 @@ def test_a_bad_override_is_an_error(tmp_path, override):
         ("model={name: echo, name: x}", "--set model: the key 'name' was given already"),
         (
             "task.attack=[2026-99-99]",
-            "--set task.attack: no valid YAML: month must be in 1..12; put",
+            "--set task.attack: not valid YAML: month must be in 1..12; put",
         ),
-        ("task={name: !!python/object:os.system x}", "no valid YAML: could not determine a constructor"),
+        ("task={name: !!python/object:os.system x}", "not valid YAML: could not determine a constructor"),
     ],
 )
 def test_brackets_on_the_command_line_are_read_as_strictly_as_a_file(tmp_path, override, told):

@@ -425,7 +425,7 @@ def test_a_hundred_thousand_rows_make_a_table_in_linear_time():
 
 def test_a_class_that_is_no_task_is_refused(registry):
     registry.add("task", "nothing", type("Nothing", (), {}))
-    with pytest.raises(PluginError, match="lacks name, examples, requests, score"):
+    with pytest.raises(PluginError, match="does not define name, examples, requests, score"):
         planned(task="nothing")
 
 

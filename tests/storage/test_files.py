@@ -55,7 +55,7 @@ def test_an_empty_a_missing_and_a_folder_are_told_apart(tmp_path):
 
 def test_files_of_different_length_name_the_line_without_a_partner(tmp_path):
     long, short = write_lines(tmp_path / "long", "abc"), write_lines(tmp_path / "short", "ab")
-    with pytest.raises(DataError, match=r"line 3 of the src file .*long has no partner.*short has 2"):
+    with pytest.raises(DataError, match=r"line 3 of the src file .*long has no counterpart.*short has 2"):
         open_parallel({"src": long, "adv_src": short})
 
 

@@ -51,7 +51,7 @@ def test_a_run_is_found_by_part_of_its_id_and_latest(store):
     assert store.run(first).id == first
     assert store.run(second[-4:]).id == second
     assert store.run("latest").id == second
-    with pytest.raises(StoreError, match="fits 2 runs"):
+    with pytest.raises(StoreError, match="matches 2 runs"):
         store.run(first[:4])
     with pytest.raises(StoreError, match="there is no run"):
         store.run("zzz")
@@ -160,7 +160,7 @@ def test_a_folder_that_cannot_be_made_is_refused(tmp_path):
 )
 def test_a_damaged_store_is_named(tmp_path, content):
     (tmp_path / STORE_FILE).write_bytes(content)
-    with pytest.raises(StoreError, match="damaged or no lmassay store"):
+    with pytest.raises(StoreError, match="damaged or not an lmassay store"):
         Store(tmp_path).runs()
 
 
@@ -168,7 +168,7 @@ def test_a_database_of_something_else_is_left_alone(tmp_path):
     with sqlite3.connect(tmp_path / STORE_FILE) as other:
         other.execute("CREATE TABLE things (x)")
     other.close()
-    with pytest.raises(StoreError, match="something else"):
+    with pytest.raises(StoreError, match="another program"):
         Store(tmp_path, create=True)
 
 

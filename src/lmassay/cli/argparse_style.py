@@ -1,4 +1,4 @@
-"""Options as argparse reads them, for the commands that keep the command line of an original program."""
+"""Click commands that parse options like argparse, for the compatibility commands."""
 
 from __future__ import annotations
 
@@ -6,20 +6,20 @@ import click
 
 
 class AddedOption(click.Option):
-    """An option that the original program does not have. It must be written in full.
+    """An option that the original program does not have. It cannot be abbreviated.
 
-    So every abbreviation that is unique in the original is unique here, too.
+    Therefore every abbreviation that is unique in the original program is unique here, too.
     """
 
 
 class AbbreviatedCommand(click.Command):
-    """Takes any unique beginning of an option's name for the option: ``--prompt-i 1`` for ``--prompt-id 1``."""
+    """A command that accepts unique abbreviations of options, such as ``--prompt-i 1`` for ``--prompt-id 1``."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         return super().parse_args(ctx, self.in_full(ctx, args))
 
     def in_full(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """The words of a command line with the names of all options in full."""
+        """Return the arguments with all abbreviated options written in full."""
         words: list[str] = []
         for position, word in enumerate(args):
             if word == "--":
@@ -37,7 +37,7 @@ class AbbreviatedCommand(click.Command):
                 return word
             if isinstance(parameter, AddedOption):
                 continue
-            # An option may have two names with the same beginning; either of them will do.
+            # An option may have two names with the same beginning; it does not matter which is used.
             matching = [option for option in parameter.opts if option.startswith(name)]
             candidates += matching[:1]
         if len(candidates) > 1:
@@ -46,14 +46,17 @@ class AbbreviatedCommand(click.Command):
 
 
 class ListOptionsCommand(AbbreviatedCommand):
-    """Takes ``--models a b c``: what follows a repeatable option up to the next option belongs to it.
+    """A command that accepts ``--models a b c``: all arguments up to the next option belong to a repeatable option.
 
     If the option is given again, the last list counts, as with argparse's ``nargs="+"``.
     """
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         args = self.in_full(ctx, args)
-        repeatable = {name: option for option in self.params if option.multiple for name in option.opts}
+        repeatable: dict[str, click.Parameter] = {}
+        for parameter in self.params:
+            if parameter.multiple:
+                repeatable |= dict.fromkeys(parameter.opts, parameter)
         lists: dict[click.Parameter, list[str]] = {}
         others: list[str] = []
         current: list[str] | None = None
@@ -75,7 +78,7 @@ class ListOptionsCommand(AbbreviatedCommand):
                 raise click.UsageError(f"Option '{name}' requires at least one argument.", ctx)
             current = [value] if equals else []
             lists[option] = current
-        # For click, each value of a list has the option's name in front of it.
+        # Click expects the name of the option in front of each value.
         spread: list[str] = []
         for option, values in lists.items():
             for value in values:

@@ -15,7 +15,7 @@ import yaml
 
 from lmassay.cli.completion import offer
 from lmassay.cli.console import print_json, print_sentence, print_table, say, warn
-from lmassay.cli.options import ExecutorOptions, executor_options, json_option, results_option
+from lmassay.cli.options import ExecutorChoice, executor_options, json_option, results_option
 from lmassay.cli.progress import progress_board
 from lmassay.cli.run import EXIT_WITH_ERRORS, plugin_output_to_stderr, report_unfinished, show_plan, work_through
 from lmassay.errors import PluginError, UserError, did_you_mean
@@ -83,7 +83,7 @@ def card(
     output: Path,
     folder: Path | None,
     dry_run: bool,
-    execution: ExecutorOptions,
+    execution: ExecutorChoice,
     results: Path,
     as_json: bool,
 ) -> int:

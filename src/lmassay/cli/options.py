@@ -70,7 +70,7 @@ def json_option(function: F) -> F:
 
 
 @dataclass(frozen=True, slots=True)
-class ExecutorOptions:
+class ExecutorChoice:
     """The values of ``--executor``, ``--workers`` and ``--scheduler``."""
 
     executor: str | None = None
@@ -115,13 +115,13 @@ class ExecutorOptions:
 def executor_options(function: F) -> F:
     """Add ``--executor``, ``--workers`` and ``--scheduler`` to a command.
 
-    The command receives them as one :class:`ExecutorOptions` in its parameter ``execution``.
+    The command receives them as one :class:`ExecutorChoice` in its parameter ``execution``.
     """
 
     # functools.wraps also copies the options that other decorators have attached to the function.
     @functools.wraps(function)
     def wrapped(*args: Any, executor: str | None, workers: int | None, scheduler: str | None, **options: Any) -> Any:
-        return function(*args, execution=ExecutorOptions(executor, workers, scheduler), **options)
+        return function(*args, execution=ExecutorChoice(executor, workers, scheduler), **options)
 
     # Click lists options in the reverse order of decoration. AddedOption: the compatibility commands use these options,
     # too, but the programs they imitate do not have them.

@@ -10,7 +10,7 @@ from typing import Any
 import click
 
 from lmassay.cli.console import say
-from lmassay.cli.options import ExecutorOptions, chosen_runs, executor_options, json_option, results_option
+from lmassay.cli.options import ExecutorChoice, chosen_runs, executor_options, json_option, results_option
 from lmassay.cli.run import plugin_output_to_stderr, print_records, work_through
 from lmassay.errors import UserError
 from lmassay.running import runner
@@ -31,7 +31,7 @@ def resume(
     run: str,
     budget_usd: float | None,
     budget_tokens: int | None,
-    execution: ExecutorOptions,
+    execution: ExecutorChoice,
     results: Path,
     as_json: bool,
 ) -> int:

@@ -11,7 +11,7 @@ from typing import Any
 import click
 
 from lmassay.cli.console import print_error, print_json, print_sentence, print_table, say, warn
-from lmassay.cli.options import ExecutorOptions, executor_options, json_option, results_option
+from lmassay.cli.options import ExecutorChoice, executor_options, json_option, results_option
 from lmassay.cli.progress import LineDisplay, ProgressDisplay
 from lmassay.cli.run_tables import print_run, print_runs
 from lmassay.errors import LmassayError, UserError
@@ -51,7 +51,7 @@ def run(
     limit: int | None,
     overrides: Sequence[str],
     dry_run: bool,
-    execution: ExecutorOptions,
+    execution: ExecutorChoice,
     results: Path,
     as_json: bool,
 ) -> int:

@@ -1,8 +1,8 @@
-"""Checks that a plug-in keeps to its contract, and completes plug-ins written for earlier versions.
+"""Checks that a plug-in follows its contract, and adapts plug-ins that were written for earlier versions.
 
-Until version 0.1, a task or model was any class with the right members, and what statistics need to know about a task
-were single attributes. Such classes keep working with a DeprecationWarning: they are given the base class and the
-``Design`` that they would declare today.
+Before version 0.1, a task or model was any class with the right members, and a task declared its design in separate
+attributes. Such classes keep working with a DeprecationWarning: they get the base class and the ``Design`` that they
+would declare today.
 """
 
 from __future__ import annotations
@@ -26,37 +26,40 @@ _REQUIRED: dict[type, tuple[str, ...]] = {
     Model: ("name", "can", "identity"),
 }
 _PAGES: dict[type, str] = {Task: "docs/extending/task.md", Model: "docs/extending/model.md"}
-# The single attributes that a Design replaces.
+# The attributes that Design has replaced.
 _OLD_MEMBERS = ("cluster", "headline", "weights", "combinations", "pair_by")
 # Methods of a model that were renamed: old name → new name.
 _OLD_METHODS = {"heed": "use_budget", "keep_in": "use_folder"}
-# How alike a name must be to a member's to be taken for a slip; "desing" and "design" are 0.83.
-_ALIKE = 0.8
+# How similar a name must be to that of a member to be treated as a typo; "desing" and "design" have 0.83.
+_TYPO_SIMILARITY = 0.8
 
 
 def as_task(plugin: Any, described_as: object) -> Task:
-    """A task as the core uses it, checked against the contract."""
+    """Return a plug-in as a Task, after checking it against the contract.
+
+    ``described_as`` is how the configuration describes it, for error messages.
+    """
     task = _completed(plugin, Task, described_as)
     _adopt_old_design(task)
-    _report_slips(task, Task)
+    _report_typos(task, Task)
     _refuse(task_problems(task), task, "task", described_as)
     return task
 
 
 def as_model(plugin: Any, described_as: object) -> Model:
-    """A model as the core uses it, checked against the contract."""
+    """Return a plug-in as a Model, after checking it against the contract."""
     model = _completed(plugin, Model, described_as)
-    # Until version 0.1, a model with prices was a metered one.
+    # Before version 0.1, a model with prices was metered.
     if not model.metered and _defining_class(model, "prices") is not None:
         model.metered = True
     _adopt_old_methods(model)
-    _report_slips(model, Model)
+    _report_typos(model, Model)
     _refuse(model_problems(model), model, "model", described_as)
     return model
 
 
 def _refuse(problems: Sequence[str], plugin: Task | Model, kind: str, described_as: object) -> None:
-    """Report all problems of a plug-in, one a line."""
+    """Raise a PluginError with all problems of a plug-in, one per line."""
     if not problems:
         return
     name = plugin.name if isinstance(plugin.name, str) and plugin.name else repr(described_as)
@@ -64,11 +67,11 @@ def _refuse(problems: Sequence[str], plugin: Task | Model, kind: str, described_
 
 
 def _completed(plugin: Any, base: type[P], described_as: object) -> P:
-    """The plug-in with the defaults of its base class."""
+    """Return the plug-in with the defaults of its base class, which an old plug-in does not inherit."""
     kind = base.__name__.lower()
     missing = [name for name in _REQUIRED[base] if _defining_class(plugin, name) is None]
     if missing:
-        raise PluginError(f"the {kind} {described_as!r} lacks {', '.join(missing)}; see {_PAGES[base]}")
+        raise PluginError(f"the {kind} {described_as!r} does not define {', '.join(missing)}; see {_PAGES[base]}")
     if isinstance(plugin, base):
         return plugin
     cls = type(plugin)
@@ -91,7 +94,7 @@ def _completed(plugin: Any, base: type[P], described_as: object) -> P:
 
 
 def _adopt_old_design(task: Task) -> None:
-    """Take single attributes that a user's class declares into the task's design."""
+    """Add the separate attributes of an old plug-in to the task's design."""
     old = [name for name in _OLD_MEMBERS if _defining_class(task, name) is not None]
     if not old:
         return
@@ -133,61 +136,74 @@ def _adopt_old_methods(model: Model) -> None:
         setattr(model, new, getattr(model, old))
 
 
-def _report_slips(plugin: Task | Model, base: type) -> None:
-    """Refuse a member whose name is almost that of the contract's: it would be ignored without a word."""
-    known = {name for name in dir(base) if not name.startswith("_")} | {"name"}
-    known |= {"can"} if base is Model else set()
-    of_design = {field.name: field.name for field in fields(Design)} | {"cluster": "clusters"} if base is Task else {}
-    for name, cls in _own_members(plugin):
+def _report_typos(plugin: Task | Model, base: type) -> None:
+    """Refuse a member whose name is almost that of a member of the contract; it would be ignored silently."""
+    known = {name for name in dir(base) if not name.startswith("_")}
+    # These have no default, so the base class does not have them.
+    known.add("name")
+    if base is Model:
+        known.add("can")
+    # Name of a member → the field of Design that it belongs to.
+    design_fields: dict[str, str] = {}
+    if base is Task:
+        design_fields = {field.name: field.name for field in fields(Design)}
+        design_fields["cluster"] = "clusters"
+    for name, cls in _users_members(plugin):
         if name in known or name in _OLD_MEMBERS:
             continue
-        slip = f"{cls.__name__}.{name} is not a member of lmassay.{base.__name__}"
-        if name in of_design:
-            raise PluginError(f"{slip}; did you mean design = Design({of_design[name]}=…)?")
-        near = difflib.get_close_matches(name, [*of_design, *known], n=1, cutoff=_ALIKE)
-        # A class that defines both knows what it is doing.
-        if not near or near[0] in cls.__dict__:
+        problem = f"{cls.__name__}.{name} is not a member of lmassay.{base.__name__}"
+        if name in design_fields:
+            raise PluginError(f"{problem}; did you mean design = Design({design_fields[name]}=…)?")
+        similar = difflib.get_close_matches(name, [*design_fields, *known], n=1, cutoff=_TYPO_SIMILARITY)
+        # If a class defines both names, the similar one is intended.
+        if not similar or similar[0] in cls.__dict__:
             continue
-        meant = f"design = Design({of_design[near[0]]}=…)" if near[0] in of_design else f"'{near[0]}'"
-        raise PluginError(f"{slip}; did you mean {meant}? If it is your own, begin its name with an underscore")
-    _report_slips_of_instance(plugin, base, {*known, *of_design})
+        meant = f"'{similar[0]}'"
+        if similar[0] in design_fields:
+            meant = f"design = Design({design_fields[similar[0]]}=…)"
+        raise PluginError(f"{problem}; did you mean {meant}? If it is your own, begin its name with an underscore")
+    _report_typos_in_init(plugin, base, {*known, *design_fields})
 
 
-def _report_slips_of_instance(plugin: Task | Model, base: type, known: set[str]) -> None:
+def _report_typos_in_init(plugin: Task | Model, base: type, known: set[str]) -> None:
     """Refuse a misspelt member that ``__init__`` sets.
 
-    An instance keeps its data in attributes, too. So the name of an option (``self.metric = metric``) and a plural or
-    singular (``self.labels``) are not taken for slips.
+    An instance also stores its own data in attributes, so names of options (``self.metric = metric``) and plurals or
+    singulars (``self.labels``) are not treated as typos.
     """
     cls = type(plugin)
     if cls.__module__.startswith("lmassay."):
         return
-    of_classes = {name for name, _ in _own_members(plugin)}
-    options = set(inspect.signature(cls.__init__).parameters)
-    own = {name for name in vars(plugin) if not name.startswith("_")} - known - of_classes - options
-    for name in sorted(own - _set_by_lmassay(cls)):
-        near = difflib.get_close_matches(name, sorted(known), n=1, cutoff=_ALIKE)
-        if not near or near[0] in vars(plugin) or near[0].rstrip("s") == name.rstrip("s"):
+    attributes = {name for name in vars(plugin) if not name.startswith("_")}
+    attributes -= known
+    attributes -= {name for name, _ in _users_members(plugin)}
+    attributes -= set(inspect.signature(cls.__init__).parameters)
+    attributes -= _names_in_own_methods(cls)
+    for name in sorted(attributes):
+        similar = difflib.get_close_matches(name, sorted(known), n=1, cutoff=_TYPO_SIMILARITY)
+        if not similar or similar[0] in vars(plugin) or similar[0].rstrip("s") == name.rstrip("s"):
             continue
         raise PluginError(
             f"{cls.__name__} sets self.{name}, which is not a member of lmassay.{base.__name__}; did you mean "
-            f"'{near[0]}'? If it is your own, begin its name with an underscore"
+            f"'{similar[0]}'? If it is your own, begin its name with an underscore"
         )
 
 
-def _set_by_lmassay(cls: type) -> set[str]:
-    """Names that occur in methods of lmassay's own classes, which a user's class may extend."""
+def _names_in_own_methods(cls: type) -> set[str]:
+    """Return the names that occur in methods of lmassay's own classes, which a user's class may extend."""
     names: set[str] = set()
     for base in cls.__mro__:
-        if base.__module__.startswith("lmassay."):
-            for member in vars(base).values():
-                code = getattr(member, "__code__", None)
-                names |= set(code.co_names) if code is not None else set()
+        if not base.__module__.startswith("lmassay."):
+            continue
+        for member in vars(base).values():
+            code = getattr(member, "__code__", None)
+            if code is not None:
+                names.update(code.co_names)
     return names
 
 
-def _own_members(plugin: object) -> Iterator[tuple[str, type]]:
-    """Public members that the classes of a plug-in outside lmassay define, with the class."""
+def _users_members(plugin: object) -> Iterator[tuple[str, type]]:
+    """Yield the public members that classes outside lmassay define, with the class."""
     for cls in type(plugin).__mro__:
         if cls.__module__.startswith("lmassay.") or cls.__module__ in ("builtins", "abc", "typing"):
             continue
@@ -197,7 +213,7 @@ def _own_members(plugin: object) -> Iterator[tuple[str, type]]:
 
 
 def _defining_class(plugin: object, name: str) -> type | None:
-    """The class that defines a member of a plug-in; the base classes' own defaults do not count."""
+    """Return the class that defines a member of a plug-in; None if it is only a default of the base class."""
     if name in getattr(plugin, "__dict__", {}):
         return type(plugin)
     for cls in type(plugin).__mro__:

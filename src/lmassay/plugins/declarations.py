@@ -1,7 +1,7 @@
-"""Checks what an ``Evaluation`` declares before it is used: each problem says what was given and what is expected.
+"""Checks the members of an ``Evaluation`` before it is used. Each problem says what was given and what is expected.
 
-Python does not check the types of a dataclass. A forgotten comma (``commands=(Command(…))``) would otherwise fail
-somewhere else, in every command.
+Python does not check the types of a dataclass, so a forgotten comma (``commands=(Command(…))``) would otherwise cause a
+confusing error somewhere else.
 """
 
 from __future__ import annotations
@@ -15,28 +15,29 @@ from lmassay.types import Metric
 
 _VIEW_HOOKS = ("section", "texts", "headline", "export")
 _EVALUATION_HOOKS = ("card", "checks", "after_run", "log_reader")
-_LONGEST = 80
+_MAX_VALUE_LENGTH = 80
 
 
 def describe_value(value: object) -> str:
-    """A value as a message shows it: what it is, and its type."""
+    """Return a value and its type as messages show them."""
     try:
         text = repr(value)
     except Exception:
-        # The class of another package; its own fault must not hide the problem that is reported here.
+        # A broken __repr__ in another package must not hide the problem that is reported here.
         return f"an object of the class {type(value).__name__}"
-    if len(text) > _LONGEST:
-        text = f"{text[:_LONGEST]}…"
+    if len(text) > _MAX_VALUE_LENGTH:
+        text = f"{text[:_MAX_VALUE_LENGTH]}…"
     return f"{text} ({type(value).__name__})"
 
 
 def expected_message(member: str, what: str, value: object, remedy: str = "") -> str:
-    """A problem in one line: the member, what it must be, what it is, and what to write instead."""
-    return f"{member} must be {what}, not {describe_value(value)}" + (f"; {remedy}" if remedy else "")
+    """Return a problem in one line: the member, what it must be, what it is, and what to write instead."""
+    message = f"{member} must be {what}, not {describe_value(value)}"
+    return f"{message}; {remedy}" if remedy else message
 
 
 def evaluation_problems(evaluation: Evaluation) -> list[str]:
-    """All that is wrong with a declaration; empty if it can be used."""
+    """Return all problems with the declaration of an evaluation; none if it can be used."""
     problems: list[str] = []
     if not isinstance(evaluation.name, str) or not evaluation.name:
         problems.append(expected_message("name", "a text that is not empty", evaluation.name))
@@ -60,27 +61,27 @@ def evaluation_problems(evaluation: Evaluation) -> list[str]:
 
 
 def metrics_problems(metrics: object) -> list[str]:
-    """What is wrong with the metrics that a task or an evaluation declares."""
+    """Return the problems with the metrics that a task or an evaluation declares."""
     problems = sequence_problems("metrics", metrics, Metric)
     if problems or not isinstance(metrics, Collection):
         return problems
     names = [metric.name for metric in metrics]
-    twice = sorted({name for name in names if names.count(name) > 1})
-    return [f"metrics declares '{name}' twice; remove one" for name in twice]
+    repeated = sorted({name for name in names if names.count(name) > 1})
+    return [f"metrics declares '{name}' twice; remove one" for name in repeated]
 
 
 def sequence_problems(member: str, value: object, kind: type) -> list[str]:
-    """What is wrong with a tuple (or list) of objects of a class."""
+    """Return the problems with a tuple (or list) of objects of a class."""
     what = f"a tuple of {kind.__name__} objects"
     if isinstance(value, kind):
         return [expected_message(member, what, value, f"write {member}=({kind.__name__}(…),) with a comma")]
     if not isinstance(value, tuple | list):
         return [expected_message(member, what, value)]
-    return [
-        expected_message(f"{member}[{place}]", f"a {kind.__name__}", item)
-        for place, item in enumerate(value)
-        if not isinstance(item, kind)
-    ]
+    problems: list[str] = []
+    for index, item in enumerate(value):
+        if not isinstance(item, kind):
+            problems.append(expected_message(f"{member}[{index}]", f"a {kind.__name__}", item))
+    return problems
 
 
 def _tasks_problems(tasks: object) -> list[str]:

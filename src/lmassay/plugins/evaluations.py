@@ -1,6 +1,6 @@
-"""The evaluations that are installed, and which of them a run belongs to.
+"""The installed evaluations, and which of them a run belongs to.
 
-lmassay's own evaluations and those of other packages are found in the same way: through the entry-point group
+lmassay's own evaluations and those of other packages are found in the same way, through the entry-point group
 ``lmassay.evaluations``.
 """
 
@@ -23,34 +23,37 @@ OWN_PACKAGE = "lmassay"
 
 @dataclass(frozen=True, slots=True)
 class PluginProblem:
-    """What is wrong with an evaluation that a package offers."""
+    """A problem with an evaluation that a package provides."""
 
     package: str
     what: str
+    """The problem, as the rest of a sentence that begins with the package."""
     is_left_out: bool
-    """True if the evaluation cannot be used at all."""
+    """Whether the evaluation cannot be used at all."""
 
     @property
     def message(self) -> str:
+        """The problem as a sentence."""
         return f"the package {self.package} {self.what}"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class InstalledEvaluations:
-    """The evaluations that could be loaded with the packages they come from, and what is wrong with others."""
+    """The evaluations that could be loaded, and the problems with all others."""
 
     evaluations: Sequence[Evaluation]
     origins: dict[str, str]
+    """Evaluation → the package it comes from."""
     problems: Sequence[PluginProblem]
 
 
 def evaluations() -> Sequence[Evaluation]:
-    """All evaluations, in the order in which cards and reports show them."""
+    """Return all evaluations in the order in which cards and reports show them."""
     return installed_evaluations().evaluations
 
 
 def installed_evaluations() -> InstalledEvaluations:
-    """What the entry points of the installed packages offer; loaded once for each search path."""
+    """Load the evaluations of all installed packages; this is done once for each value of ``sys.path``."""
     return _installed_on(tuple(sys.path))
 
 
@@ -73,17 +76,17 @@ def _installed_on(_path: tuple[str, ...]) -> InstalledEvaluations:
             loaded[evaluation.name] = evaluation
             origins[evaluation.name] = origin
         else:
-            what = f"offers the evaluation '{evaluation.name}', which {first} offers too and which is used from there"
+            what = f"has the evaluation '{evaluation.name}', but that of {first} is used"
             problems.append(PluginProblem(origin, what, is_left_out=True))
             if first != OWN_PACKAGE:
-                what = f"offers the evaluation '{evaluation.name}', which {origin} offers too"
+                what = f"has the evaluation '{evaluation.name}', which {origin} also has"
                 problems.append(PluginProblem(first, what, is_left_out=False))
     ordered = sorted(loaded.values(), key=lambda evaluation: (evaluation.order, evaluation.name))
     return InstalledEvaluations(ordered, origins, problems)
 
 
 def precedence(package: str) -> tuple[bool, str]:
-    """Sorts packages: lmassay itself first, then by name, so that the search path decides nothing."""
+    """Return a sort key for packages: lmassay first, then by name, so that ``sys.path`` does not affect the order."""
     return (package != OWN_PACKAGE, package)
 
 
@@ -92,12 +95,12 @@ def _origin(point: importlib.metadata.EntryPoint) -> str:
 
 
 def _loaded(point: importlib.metadata.EntryPoint) -> Evaluation:
-    """The evaluation behind an entry point. Whatever another package's code raises is a PluginError."""
+    """Load the evaluation of an entry point. Anything that the package's code raises becomes a PluginError."""
     try:
         evaluation = point.load()
     except KeyboardInterrupt:
         raise
-    except BaseException as error:  # sys.exit, too
+    except BaseException as error:  # including SystemExit
         raise PluginError(error_message(error)) from error
     if not isinstance(evaluation, Evaluation):
         raise PluginError(f"{point.value} must be an Evaluation, not {describe_value(evaluation)}")
@@ -108,58 +111,62 @@ def _loaded(point: importlib.metadata.EntryPoint) -> Evaluation:
 
 
 def package_of(evaluation: Evaluation) -> str:
-    """The package that an evaluation comes from; empty for one that is not installed."""
-    known = installed_evaluations()
-    if any(other is evaluation for other in known.evaluations):
-        return known.origins[evaluation.name]
+    """Return the package that an evaluation comes from; empty for one that is not installed."""
+    installed = installed_evaluations()
+    if any(other is evaluation for other in installed.evaluations):
+        return installed.origins[evaluation.name]
     return ""
 
 
 def unloaded_packages_note() -> str:
-    """A remark for messages that something was not found: it may be in a package that could not be loaded."""
-    left_out = [problem.message for problem in installed_evaluations().problems if problem.is_left_out]
-    return f" ({'; '.join(left_out)}; see lmassay doctor)" if left_out else ""
+    """Return a note for messages about something that was not found: the package that has it may not be loadable."""
+    messages = [problem.message for problem in installed_evaluations().problems if problem.is_left_out]
+    return f" ({'; '.join(messages)}; see lmassay doctor)" if messages else ""
 
 
 def evaluation_of(record: RunRecord) -> Evaluation | None:
-    """The evaluation that a run belongs to; runs of early versions are recognised by their task."""
+    """Return the evaluation that a run belongs to, or None."""
     name = record.provenance.evaluation
     for evaluation in evaluations():
-        # A run that says that its task belongs to no evaluation has an empty name.
-        belongs = record.task in evaluation.tasks if name is None else evaluation.name == name
-        if belongs:
+        if name is None:
+            # Early versions did not record the evaluation, but all their tasks have unique names.
+            if record.task in evaluation.tasks:
+                return evaluation
+        elif evaluation.name == name:
             return evaluation
     return None
 
 
 def view_of(record: RunRecord) -> View:
-    """How a run is shown; empty for a task that belongs to no evaluation."""
+    """Return how a run is shown; an empty view for a task without an evaluation."""
     evaluation = evaluation_of(record)
     return View() if evaluation is None else evaluation.view(record.base_task)
 
 
 def variation_of(record: RunRecord) -> Variation:
-    """Which parts of a run's signature say how the question is asked."""
+    """Return which parts of a run's signature say how the question is asked."""
     evaluation = evaluation_of(record)
     return Variation() if evaluation is None else evaluation.variation
 
 
 def metric_of(record: RunRecord, name: str) -> Metric:
-    """What is known about a metric of a run: as declared by its task, else by its evaluation.
+    """Return the declaration of a metric of a run, by its task or by its evaluation.
 
-    Of a metric that nobody declares, nothing is known but its name; higher is taken to be better, as for most.
+    If a metric is not declared, only its name is known, and higher values are assumed to be better.
     """
     declared = find_metric(name, record.provenance.metrics)
-    if declared is None:
-        evaluation = evaluation_of(record)
-        declared = None if evaluation is None else find_metric(name, evaluation.metrics)
+    if declared is not None:
+        return declared
+    evaluation = evaluation_of(record)
+    if evaluation is not None:
+        declared = find_metric(name, evaluation.metrics)
     return declared or Metric(name)
 
 
 def metrics_of(task: Task) -> tuple[Metric, ...]:
-    """The metrics that a run of the task remembers: those that its evaluation declares, and its own.
+    """Return the metrics that a run records: those of the task's evaluation and the task's own.
 
-    A run keeps them, so that a comparison or an export needs neither the task nor its package.
+    They are stored with the run, so that a comparison or an export needs neither the task nor its package.
     """
     declared: dict[str, Metric] = {}
     if task.evaluation is not None:
@@ -169,7 +176,7 @@ def metrics_of(task: Task) -> tuple[Metric, ...]:
 
 
 def base_task_of(task: Task) -> str:
-    """The evaluation's own task that a task is or extends, by name; empty for a task without an evaluation."""
+    """Return the name of the evaluation's own task that a task is or extends; empty without an evaluation."""
     if task.evaluation is None:
         return ""
     for cls in type(task).__mro__:
@@ -180,6 +187,5 @@ def base_task_of(task: Task) -> str:
         return next(iter(task.evaluation.tasks))
     raise PluginError(
         f"the task {task.name} belongs to the evaluation {task.evaluation.name}, but neither its name nor that of a "
-        f"class it extends is among the evaluation's tasks: {', '.join(task.evaluation.tasks)}; extend one of their "
-        "classes"
+        f"base class is among the evaluation's tasks: {', '.join(task.evaluation.tasks)}; extend one of their classes"
     )

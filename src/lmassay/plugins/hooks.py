@@ -1,4 +1,4 @@
-"""Calls the hooks of evaluations. What goes wrong in one is a warning, and the command goes on without that part."""
+"""Calls the hooks of evaluations. If a hook fails, the user gets a warning and the command continues without it."""
 
 from __future__ import annotations
 
@@ -14,32 +14,37 @@ from lmassay.plugins.evaluations import OWN_PACKAGE, package_of
 T = TypeVar("T")
 Item = TypeVar("Item")
 Reader = Callable[[Any], T]
-"""Checks what a hook returns and gives it the type that the core uses; raises PluginError if it is something else."""
+"""Checks the return value of a hook and converts it to the type that the core uses; raises PluginError if it cannot."""
 
 
 def call_hook(
     evaluation: Evaluation, name: str, hook: Hook, *arguments: Any, reads: Reader[T], otherwise: Callable[[], T]
 ) -> T:
-    """What a hook returns. If it cannot be imported, raises, or returns something else: a warning, and ``otherwise``.
+    """Call a hook and return its value, checked by ``reads``.
 
-    ``name`` is the member of the evaluation that the hook stands in, such as ``section``.
+    If the hook cannot be imported, raises an exception or returns the wrong type, a warning is issued and the value of
+    ``otherwise()`` is returned. ``name`` is the member of the evaluation that contains the hook, such as ``section``.
     """
     try:
         return reads(resolve(hook)(*arguments))
     except BrokenPipeError:
-        # Nobody reads the output any more. That ends the command.
+        # The reader of the output, such as `head`, has closed the pipe. That ends the command.
         raise
     except (Exception, SystemExit) as error:
         if package_of(evaluation) == OWN_PACKAGE:
-            # An error of lmassay's own is meant for the user, or is a bug to be reported with its traceback.
+            # An error in lmassay itself is meant for the user, or it is a bug that needs a traceback.
             raise
         part = f"{name} of the evaluation {evaluation.name}"
-        warnings.warn(HookWarning(part, f"{hook_failure(evaluation, name, error)}; going on without it"), stacklevel=2)
+        message = f"{hook_failure(evaluation, name, error)}; continuing without it"
+        warnings.warn(HookWarning(part, message), stacklevel=2)
         return otherwise()
 
 
 def with_named_errors(evaluation: Evaluation, name: str, function: Callable[..., T] | None) -> Callable[..., T] | None:
-    """A function of another package whose failure is an error that names it; our own failures are shown whole."""
+    """Wrap a function of another package, so that an exception in it becomes a PluginError with its name.
+
+    Exceptions in lmassay's own functions are bugs and keep their traceback.
+    """
     if function is None or package_of(evaluation) == OWN_PACKAGE:
         return function
 
@@ -55,14 +60,14 @@ def with_named_errors(evaluation: Evaluation, name: str, function: Callable[...,
 
 
 def hook_failure(evaluation: Evaluation, name: str, error: BaseException) -> str:
-    """Which hook of which package failed, and why, in one line."""
+    """Return in one line which hook of which package failed, and why."""
     package = package_of(evaluation)
     origin = f" (package {package})" if package else ""
     return f"{name} of the evaluation {evaluation.name}{origin} failed: {error_message(error)}"
 
 
 def instance_of(kind: type[T]) -> Reader[T]:
-    """A reader of hooks that return an object of a class."""
+    """Return a reader for hooks that return an object of a class."""
 
     def read(value: Any) -> T:
         if not isinstance(value, kind):
@@ -73,7 +78,7 @@ def instance_of(kind: type[T]) -> Reader[T]:
 
 
 def optional_instance_of(kind: type[T]) -> Reader[T | None]:
-    """A reader of hooks that return an object of a class, or None."""
+    """Return a reader for hooks that return an object of a class, or None."""
     read = instance_of(kind)
 
     def read_optional(value: Any) -> T | None:
@@ -83,7 +88,7 @@ def optional_instance_of(kind: type[T]) -> Reader[T | None]:
 
 
 def list_of(kind: type[Item]) -> Reader[list[Item]]:
-    """A reader of hooks that return several objects of a class."""
+    """Return a reader for hooks that return several objects of a class."""
 
     def read(value: Any) -> list[Item]:
         items = _items(value)
@@ -98,7 +103,7 @@ def list_of(kind: type[Item]) -> Reader[list[Item]]:
 
 
 def name_value_pairs(value: Any) -> list[tuple[str, Any]]:
-    """A reader of hooks that return (name, value) pairs."""
+    """Read the value of a hook that returns (name, value) pairs."""
     items = _items(value)
     for item in items:
         if not isinstance(item, tuple | list) or len(item) != 2 or not isinstance(item[0], str):
@@ -107,7 +112,7 @@ def name_value_pairs(value: Any) -> list[tuple[str, Any]]:
 
 
 def any_value(value: Any) -> Any:
-    """A reader of hooks whose return value is not used, or checked elsewhere."""
+    """Read the value of a hook whose return value is not used, or is checked elsewhere."""
     return value
 
 

@@ -1,4 +1,4 @@
-"""Checks the members of a task or model before a run: each problem says what was given and what is expected."""
+"""Checks the members of a task or model before a run. Each problem says what was given and what is expected."""
 
 from __future__ import annotations
 
@@ -13,30 +13,32 @@ from lmassay.plugins.evaluations import base_task_of
 from lmassay.types import Combination, Design, Replicates, find_metric
 
 ABILITIES = ("generate", "logprobs", "slot", "train", "choices")
-_MOST_GROUPS = 1
+# Statistics cluster and pair by one group so far.
+_MAX_GROUPS = 1
 
 
 def task_problems(task: Task) -> list[str]:
-    """All that is wrong with the members of a task; empty if it can be run."""
-    problems = [*_name_problems(task), *_ability_problems("needs", task.needs), *_count_problems(task, least_chunk=1)]
+    """Return all problems with the members of a task; none if it can be run."""
+    problems = [*_name_problems(task), *_ability_problems("needs", task.needs), *_chunk_problems(task, min_chunk=1)]
     if not _is_whole_number(task.version):
         problems.append(expected_message("version", "a whole number", task.version))
     if task.requests_each is not None and not _is_whole_number(task.requests_each):
         problems.append(expected_message("requests_each", "a whole number or None", task.requests_each))
-    of_metrics = metrics_problems(task.metrics)
-    of_evaluation = _evaluation_problems(task)
-    of_design = list(_design_problems(task.design))
-    problems += [*of_metrics, *of_evaluation, *of_design]
-    if not (of_metrics or of_evaluation or of_design):
+    declared_problems = metrics_problems(task.metrics)
+    declared_problems += _evaluation_problems(task)
+    declared_problems += _design_problems(task.design)
+    problems += declared_problems
+    if not declared_problems:
+        # The names can only be compared if all three are well-formed.
         problems += _unknown_metrics(task)
     return problems
 
 
 def model_problems(model: Model) -> list[str]:
-    """All that is wrong with the members of a model; empty if it can be asked."""
-    problems = [*_name_problems(model), *_ability_problems("can", model.can), *_count_problems(model, least_chunk=0)]
+    """Return all problems with the members of a model; none if it can be used."""
+    problems = [*_name_problems(model), *_ability_problems("can", model.can), *_chunk_problems(model, min_chunk=0)]
     if model.prices is not None and not isinstance(model.prices, Prices):
-        remedy = "write lmassay.Prices(input, output) in USD for a million tokens"
+        remedy = "write lmassay.Prices(input, output) in USD per million tokens"
         problems.append(expected_message("prices", "Prices or None", model.prices, remedy))
     for name in ("cached", "metered", "sees_right"):
         value = getattr(model, name)
@@ -46,14 +48,14 @@ def model_problems(model: Model) -> list[str]:
 
 
 def checked_mapping(owner: str, method: str, value: Any) -> Mapping[str, Any]:
-    """What ``signature()`` or ``identity()`` returns."""
+    """Return what a plug-in's ``signature()`` or ``identity()`` returned, after checking its type."""
     if not isinstance(value, Mapping):
         raise PluginError(f"{owner}: {expected_message(f'{method}()', 'a mapping', value)}")
     return value
 
 
 def checked_notes(owner: str, value: Any) -> Sequence[str]:
-    """What ``notes()`` returns."""
+    """Return what a plug-in's ``notes()`` returned, after checking its type."""
     is_sequence = isinstance(value, Sequence) and not isinstance(value, str)
     if not is_sequence or not all(isinstance(note, str) for note in value):
         remedy = "write a list with one text in it" if isinstance(value, str) else ""
@@ -80,12 +82,13 @@ def _ability_problems(member: str, abilities: Any) -> Iterator[str]:
             yield f"{member} names {ability!r}, which is not an ability{hint}"
 
 
-def _count_problems(plugin: Task | Model, least_chunk: int) -> Iterator[str]:
-    if not _is_whole_number(plugin.chunk) or plugin.chunk < least_chunk:
-        yield expected_message("chunk", f"a whole number of at least {least_chunk}", plugin.chunk)
+def _chunk_problems(plugin: Task | Model, min_chunk: int) -> Iterator[str]:
+    if not _is_whole_number(plugin.chunk) or plugin.chunk < min_chunk:
+        yield expected_message("chunk", f"a whole number of at least {min_chunk}", plugin.chunk)
 
 
 def _is_whole_number(value: object) -> bool:
+    # In Python, True and False are numbers.
     return isinstance(value, int) and not isinstance(value, bool)
 
 
@@ -105,6 +108,7 @@ def _evaluation_problems(task: Task) -> list[str]:
     return problems
 
 
+# What the values of mappings in a Design must be.
 _EXPECTED_IN_DESIGN = {
     "weights": "the name of a score",
     "combinations": "a Combination",
@@ -120,16 +124,17 @@ def _design_problems(design: Any) -> Iterator[str]:
         yield from _names_problems(f"design.{member}", names, "metrics" if member == "headline" else "groups")
     if design.replicates is not None and not isinstance(design.replicates, Replicates):
         yield expected_message("design.replicates", "a Replicates", design.replicates)
-    for member, values, what in (
+    mappings: list[tuple[str, Any, type]] = [
         ("weights", design.weights, str),
         ("combinations", design.combinations, Combination),
         ("crossed", design.crossed, str),
-    ):
+    ]
+    for member, values, kind in mappings:
         if not isinstance(values, Mapping):
             yield expected_message(f"design.{member}", "a mapping", values)
             continue
         for metric, value in values.items():
-            if not isinstance(value, what):
+            if not isinstance(value, kind):
                 yield expected_message(f"design.{member}[{metric!r}]", _EXPECTED_IN_DESIGN[member], value)
 
 
@@ -138,22 +143,22 @@ def _names_problems(member: str, names: Any, what: str) -> Iterator[str]:
         yield f"{member} is a tuple of {what}: write ({names!r},)"
     elif not isinstance(names, tuple | list) or not all(isinstance(name, str) for name in names):
         yield expected_message(member, f"a tuple of {what}", names)
-    elif what == "groups" and len(names) > _MOST_GROUPS:
-        yield f"{member} may name one group only, not {', '.join(names)}"
+    elif what == "groups" and len(names) > _MAX_GROUPS:
+        yield f"{member} may name only one group, not {', '.join(names)}"
 
 
 def _unknown_metrics(task: Task) -> Iterator[str]:
-    """Names in the design that no metric has. Only a task that declares its metrics can be checked."""
+    """Report names in the design that no metric has. Only a task that declares its metrics can be checked."""
     if not task.metrics:
         return
-    declared = [*task.metrics, *(() if task.evaluation is None else task.evaluation.metrics)]
+    declared = list(task.metrics)
+    if task.evaluation is not None:
+        declared += task.evaluation.metrics
     design = task.design
-    known = [*(metric.name for metric in declared), *design.combinations]
-    for member, names in (
-        ("headline", design.headline),
-        ("weights", design.weights),
-        ("crossed", design.crossed),
-    ):
+    known = [metric.name for metric in declared]
+    known += design.combinations
+    members = {"headline": design.headline, "weights": list(design.weights), "crossed": list(design.crossed)}
+    for member, names in members.items():
         for name in names:
             if name not in known and find_metric(name, declared) is None:
                 yield f"design.{member} names '{name}', which is not among the metrics{did_you_mean(name, known)}"

@@ -1,8 +1,8 @@
-"""A plug-in's options are the parameters of its ``__init__``: read them, check a configuration against them, build it.
+"""Reads the options of a plug-in from the parameters of its ``__init__``, checks configurations, and builds plug-ins.
 
-Values of type ``Path`` are taken relative to the configuration's folder, or name a file of a published data set:
-``data:teapot/MT/src.fr``. A parameter called ``base_dir`` is filled in
-with that folder and is no option.
+Relative paths in options of type ``Path`` start at the folder of the configuration. A path can also name a file of a
+published data set: ``data:teapot/MT/src.fr``. A parameter called ``base_dir`` receives the folder of the configuration;
+it is not an option.
 """
 
 from __future__ import annotations
@@ -28,13 +28,14 @@ from lmassay.redaction import as_variable, is_remembered, is_secret_option, reme
 from lmassay.storage.files import record_reads
 
 Spec = str | Mapping[str, Any]
+"""How a configuration describes a plug-in: its name, or a mapping with the key ``name`` and its options."""
 _ENVIRONMENT = re.compile(r"\$\{([A-Z][A-Z0-9_]*)\}")
 _INJECTED = "base_dir"
 DATA_PREFIX = "data:"
 """``data:teapot/MT/src.fr`` is a file of a published data set; see :mod:`lmassay.datasets.catalogue`."""
 _MAY_HOLD_SECRETS = re.compile(r"(\w*_)?(headers|auth|params|query|client|server|options|kwargs|config|settings)")
-# A token that is a mark in a text, such as [MASK] or </s>.
-_MARK = re.compile(r"[\[<].{0,20}[\]>]")
+# A special token of a model, such as [MASK] or </s>, is not a secret.
+_SPECIAL_TOKEN = re.compile(r"[\[<].{0,20}[\]>]")
 _QUOTED = re.compile(r"'([^']*)'")
 
 
@@ -42,33 +43,36 @@ _QUOTED = re.compile(r"'([^']*)'")
 class Nested:
     """Marks an option that is itself a plug-in with options: ``method: Annotated[Spec, Nested("method")]``.
 
-    Its options are checked with the configuration, and lists among them are a sweep.
+    Its options are checked with the configuration, and lists among them start several runs.
     """
 
     kind: str
 
 
 def nested_kind(field: Any) -> str | None:
-    """The kind of plug-in that a field of an options model names, if it is marked so."""
-    return next((mark.kind for mark in field.metadata if isinstance(mark, Nested)), None)
+    """Return the kind of plug-in that an option takes, if it is marked with :class:`Nested`."""
+    for mark in field.metadata:
+        if isinstance(mark, Nested):
+            return mark.kind
+    return None
 
 
 def split_spec(spec: Spec, key: str) -> tuple[str, dict[str, Any]]:
-    """``chrf`` or ``{name: chrf, beta: 3}`` → name and options."""
+    """Split ``chrf`` or ``{name: chrf, beta: 3}`` into the name and the options."""
     if isinstance(spec, str):
         return spec, {}
     if not isinstance(spec, Mapping) or not isinstance(spec.get("name"), str):
-        raise ConfigError(f"{key}: give a name, or a mapping with the key 'name' and options beside it; got {spec!r}")
-    return spec["name"], {k: v for k, v in spec.items() if k != "name"}
+        raise ConfigError(f"{key}: give a name, or a mapping with the key 'name' and the options; got {spec!r}")
+    return spec["name"], {option: value for option, value in spec.items() if option != "name"}
 
 
 def options_model(factory: Callable[..., Any]) -> type[BaseModel]:
-    """The options of a class or function as a checkable model."""
+    """Return a pydantic model with the options of a class or function."""
     try:
         parameters = inspect.signature(factory).parameters.values()
-        # A class that inherits its __init__ has its parent's options.
-        maker = getattr(factory, "__init__") if isinstance(factory, type) else factory  # noqa: B009 - mypy objects
-        hints = typing.get_type_hints(maker, include_extras=True)
+        # The __init__ of a class may be inherited, and with it the options.
+        function = getattr(factory, "__init__") if isinstance(factory, type) else factory  # noqa: B009 - for mypy
+        hints = typing.get_type_hints(function, include_extras=True)
     except (NameError, TypeError, ValueError) as error:
         raise ConfigError(f"cannot read the options of {factory!r}: {error}") from error
     fields: dict[str, Any] = {}
@@ -85,12 +89,12 @@ def options_model(factory: Callable[..., Any]) -> type[BaseModel]:
 
 @dataclass(slots=True)
 class PluginInputs:
-    """What plug-ins in users' files are made from, beyond their options."""
+    """What determines the behaviour of plug-ins in users' files, besides their options."""
 
     sources: dict[str, str] = field(default_factory=dict)
     """Kind of plug-in → digest of its file and of the modules that it imports from its folder."""
     files: list[Path] = field(default_factory=list)
-    """What they read through lmassay when they were made."""
+    """The files that they read through lmassay when they were created."""
 
 
 _inputs: ContextVar[PluginInputs | None] = ContextVar("lmassay_plugin_inputs", default=None)
@@ -98,20 +102,20 @@ _inputs: ContextVar[PluginInputs | None] = ContextVar("lmassay_plugin_inputs", d
 
 @contextmanager
 def record_inputs() -> Iterator[PluginInputs]:
-    """What the plug-ins that are built within this block are made from."""
+    """Record the inputs of the plug-ins that are built within a ``with`` block."""
     inputs = PluginInputs()
     token = _inputs.set(inputs)
     try:
         yield inputs
     finally:
         _inputs.reset(token)
-    # A task that builds its parts depends on what they are made from.
+    # If the block is within another one, its inputs count there, too: a task depends on the plug-ins that it builds.
     for kind, source in inputs.sources.items():
-        _note_inputs(kind, source, ())
-    _note_inputs("", "", inputs.files)
+        _record_input(kind, source, ())
+    _record_input("", "", inputs.files)
 
 
-def _note_inputs(kind: str, source: str, files: Sequence[Path]) -> None:
+def _record_input(kind: str, source: str, files: Sequence[Path]) -> None:
     inputs = _inputs.get()
     if inputs is None:
         return
@@ -123,7 +127,7 @@ def _note_inputs(kind: str, source: str, files: Sequence[Path]) -> None:
 
 
 def build(kind: str, spec: Spec, base: Path, key: str = "") -> Any:
-    """Find the plug-in, check its options, make it. ``key`` is where in the configuration it stands."""
+    """Create a plug-in after checking its options. ``key`` is its key in the configuration, for error messages."""
     key = key or kind
     name, options = split_spec(spec, key)
     try:
@@ -131,70 +135,76 @@ def build(kind: str, spec: Spec, base: Path, key: str = "") -> Any:
     except PluginError as error:
         raise PluginError(f"{key}: {error}") from error
     if not callable(factory):
-        raise ConfigError(f"{key}: '{name}' is no {kind}")
+        raise ConfigError(f"{key}: '{name}' is not a {kind}")
     arguments = checked_options(factory, options, base, key)
     source = current_registry().source_of(name, base)
     try:
         if not source:
             return factory(**arguments)
+        # The behaviour of a user's own class depends on its source and on the files it reads.
         with record_reads() as files:
-            made = factory(**arguments)
-        _note_inputs(kind, source, files)
-        return made
+            plugin = factory(**arguments)
+        _record_input(kind, source, files)
+        return plugin
     except LmassayError:
         raise
     except Exception as error:
-        raise PluginError(f"{key}: the {kind} '{name}' cannot be made: {error_with_location(error)}") from error
+        raise PluginError(f"{key}: the {kind} '{name}' cannot be created: {error_with_location(error)}") from error
 
 
 def checked_options(factory: Callable[..., Any], options: Mapping[str, Any], base: Path, key: str) -> dict[str, Any]:
-    """Keyword arguments for ``factory``, all problems reported at once."""
+    """Return the keyword arguments for ``factory``. All problems are reported in one ConfigError."""
     model = options_model(factory)
-    unknown = [] if model.model_config["extra"] == "allow" else [n for n in options if n not in model.model_fields]
-    if unknown:
-        raise ConfigError("\n".join(_unknown(f"{key}.{name}", model.model_fields) for name in unknown))
+    if model.model_config["extra"] != "allow":
+        unknown = [name for name in options if name not in model.model_fields]
+        if unknown:
+            raise ConfigError("\n".join(_unknown_key(f"{key}.{name}", model.model_fields) for name in unknown))
     filled = expand_environment(dict(options), key)
     try:
         checked = model.model_validate(filled)
     except ValidationError as error:
         raise ConfigError("\n".join(validation_messages(error, model, key))) from None
-    _keep_secrets_out({n: v for n, v in options.items() if not isinstance(getattr(checked, n), Path)}, key)
+    # A path to a file with a secret is not a secret.
+    not_paths = {name: value for name, value in options.items() if not isinstance(getattr(checked, name), Path)}
+    _refuse_secrets(not_paths, key)
     for _, value in _secrets(filled, key):
         remember_secret(value)
-    names = checked.model_fields_set | set(model.model_fields)
-    values = {name: _with_paths(getattr(checked, name), base, f"{key}.{name}") for name in names}
+    arguments: dict[str, Any] = {}
+    for name in checked.model_fields_set | set(model.model_fields):
+        arguments[name] = _with_absolute_paths(getattr(checked, name), base, f"{key}.{name}")
     if _INJECTED in inspect.signature(factory).parameters:
-        values[_INJECTED] = base
-    return values
+        arguments[_INJECTED] = base
+    return arguments
 
 
 def validation_messages(error: ValidationError, model: type[BaseModel], key: str) -> list[str]:
-    """One line a problem: the key's path, what is wrong, what is known there."""
-    lines = []
+    """Return one line per problem: the path of the key, what is wrong, and a suggestion."""
+    messages = []
     for item in error.errors(include_url=False, include_input=True):
         path = _path(key, item["loc"])
-        around = _model_at(model, item["loc"][:-1])
-        known = around.model_fields if around is not None else {}
+        parent = _model_at(model, item["loc"][:-1])
+        known = parent.model_fields if parent is not None else {}
         if item["type"] == "extra_forbidden":
-            lines.append(_unknown(path, known))
+            messages.append(_unknown_key(path, known))
         elif item["type"] == "missing":
             field = known.get(str(item["loc"][-1]))
             advice = f"; {field.description}" if field is not None and field.description else ""
-            lines.append(f"{path}: this key is required{advice}")
+            messages.append(f"{path}: this key is required{advice}")
         elif item["type"] == MISTAKE:
-            lines.append(f"{path}: {item['msg']}")
+            messages.append(f"{path}: {item['msg']}")
         else:
-            got = repr(item["input"])
-            lines.append(f"{path}: {_message(item)} (got {got[:80]}){_remedy(item)}")
-    return lines
+            value = repr(item["input"])[:_MAX_SHOWN_VALUE]
+            messages.append(f"{path}: {_message(item)} (got {value}){_remedy(item)}")
+    return messages
 
 
 MISTAKE = "mistake"
-"""The type of an error whose message says all: what was given is not repeated after it."""
+"""The type of an error whose message is complete, so that the value is not repeated after it."""
+_MAX_SHOWN_VALUE = 80
 
 
 def _path(key: str, location: Sequence[int | str]) -> str:
-    """A place as a reader writes it, ``patterns[1].words``."""
+    """Return the path of a value as users write it: ``patterns[1].words``."""
     path = key
     for part in location:
         if isinstance(part, int):
@@ -204,19 +214,19 @@ def _path(key: str, location: Sequence[int | str]) -> str:
     return path.strip(".")
 
 
-def _unknown(path: str, known: Iterable[str]) -> str:
+def _unknown_key(path: str, known: Iterable[str]) -> str:
     return f"{path}: unknown key{did_you_mean(path.rpartition('.')[2], known)}"
 
 
 def _message(item: ErrorDetails) -> str:
-    # Pydantic's own words for these speak of Python.
+    # Pydantic's own messages for these are about Python, not YAML.
     if item["type"] in ("dict_type", "model_type", "model_attributes_type"):
         return "must be a mapping, name: value"
     return item["msg"].removeprefix("Value error, ")
 
 
 def _remedy(item: ErrorDetails) -> str:
-    """Which of the allowed values was probably meant; that a text which YAML reads as something else goes in quotes."""
+    """Return a suggestion: the allowed value that was probably meant, or quotes for a text that YAML misreads."""
     if item["type"] == "literal_error" and isinstance(item["input"], str):
         meant = closest(item["input"], _QUOTED.findall(str(item["ctx"]["expected"])))
         return f"; did you mean '{meant}'?" if meant else ""
@@ -226,13 +236,13 @@ def _remedy(item: ErrorDetails) -> str:
 
 
 def expand_environment(value: Any, key: str) -> Any:
-    """Replace ``${NAME}`` in strings by the environment variable; one that is not set is an error."""
+    """Replace ``${NAME}`` in all texts by the environment variable. Raises ConfigError if the variable is not set."""
     if isinstance(value, str):
         return _ENVIRONMENT.sub(lambda match: _variable(match[1], key), value)
     if isinstance(value, Mapping):
-        return {k: expand_environment(v, f"{key}.{k}") for k, v in value.items()}
+        return {name: expand_environment(inner, f"{key}.{name}") for name, inner in value.items()}
     if isinstance(value, list):
-        return [expand_environment(v, f"{key}[{i}]") for i, v in enumerate(value)]
+        return [expand_environment(item, f"{key}[{index}]") for index, item in enumerate(value)]
     return value
 
 
@@ -242,20 +252,25 @@ def _variable(name: str, key: str) -> str:
     return os.environ[name]
 
 
-def _keep_secrets_out(options: Mapping[str, Any], key: str) -> None:
-    """What a configuration says is kept with the results and shown on pages; a variable is not filled in there."""
+def _refuse_secrets(options: Mapping[str, Any], key: str) -> None:
+    """Refuse secrets in a configuration, because it is stored with the results and shown on pages.
+
+    The name of an environment variable is stored as it is, without its value.
+    """
     for path, value in _secrets(options, key):
-        # What was filled in from a variable further out is known already.
+        # A value that was filled in from a variable in an outer plug-in is remembered already.
         if value and not is_remembered(value) and not _ENVIRONMENT.search(value):
             name = as_variable(path.rpartition(".")[2])
-            raise ConfigError(f"{path}: a secret would be kept with the results; write '${{{name}}}' and export {name}")
+            raise ConfigError(
+                f"{path}: a secret would be stored with the results; write '${{{name}}}' and export {name}"
+            )
 
 
 def _secrets(value: Any, key: str) -> Iterator[tuple[str, str]]:
-    """The texts that stand under a name like ``api_key``, each with its place.
+    """Yield the values of options with a name like ``api_key``, each with its path.
 
-    In a mapping of one's own, as of labels to words, a name may mean anything; those of plug-ins are looked at when
-    they are built.
+    Most mappings are skipped: in a mapping from labels to words, for example, a key may be any word. Options of nested
+    plug-ins are checked when these are built.
     """
     if isinstance(value, Mapping):
         for name, inner in value.items():
@@ -264,23 +279,24 @@ def _secrets(value: Any, key: str) -> Iterator[tuple[str, str]]:
     elif isinstance(value, list):
         for inner in value:
             yield from _secrets(inner, key)
-    elif isinstance(value, str) and is_secret_option(key.rpartition(".")[2]) and not _MARK.fullmatch(value):
+    elif isinstance(value, str) and is_secret_option(key.rpartition(".")[2]) and not _SPECIAL_TOKEN.fullmatch(value):
         yield key, value
 
 
-def _with_paths(value: Any, base: Path, key: str) -> Any:
+def _with_absolute_paths(value: Any, base: Path, key: str) -> Any:
     try:
         return _resolved(value, base)
     except UnicodeEncodeError:
-        # A name that this environment cannot spell, which is told with the remedy.
+        # A name that this environment's encoding cannot represent; the command line reports it with a remedy.
         raise
     except (ValueError, OSError, RuntimeError) as error:
-        # A NUL inside, a name longer than the system allows, the home of a user that there is not.
-        why = getattr(error, "strerror", None) or error
-        raise ConfigError(f"{key}: this is no path: {why} (got {str(value)[:80]!r})") from None
+        # A zero byte, a name that is too long, or the home of an unknown user.
+        reason = getattr(error, "strerror", None) or error
+        raise ConfigError(f"{key}: this is not a path: {reason} (got {str(value)[:_MAX_SHOWN_VALUE]!r})") from None
 
 
 def _resolved(value: Any, base: Path) -> Any:
+    """Return a value with all paths in it absolute."""
     if isinstance(value, Path):
         text = value.as_posix()
         if text.startswith(DATA_PREFIX):
@@ -288,23 +304,27 @@ def _resolved(value: Any, base: Path) -> Any:
             from lmassay.datasets.catalogue import file_called
 
             return file_called(text.removeprefix(DATA_PREFIX))
-        value = value.expanduser()
-        # Beside the configuration first; a path typed on the command line may also start where the user stands.
-        return value.resolve() if not (base / value).exists() and value.exists() else (base / value).resolve()
+        path = value.expanduser()
+        # A path that was typed on the command line may be relative to the working folder.
+        if not (base / path).exists() and path.exists():
+            return path.resolve()
+        return (base / path).resolve()
     if isinstance(value, BaseModel):
-        return value.model_copy(update={n: _resolved(getattr(value, n), base) for n in type(value).model_fields})
+        fields = {name: _resolved(getattr(value, name), base) for name in type(value).model_fields}
+        return value.model_copy(update=fields)
     if isinstance(value, Mapping):
-        return {k: _resolved(v, base) for k, v in value.items()}
+        return {name: _resolved(inner, base) for name, inner in value.items()}
     if isinstance(value, list):
-        return [_resolved(v, base) for v in value]
+        return [_resolved(item, base) for item in value]
     return value
 
 
 def _model_at(model: type[BaseModel], location: Sequence[int | str]) -> type[BaseModel] | None:
-    """The model that describes what stands at a place; places in lists and names in mappings lead no deeper."""
+    """Return the pydantic model of the value at a location, or None."""
     for part in location:
         field = model.model_fields.get(str(part))
         if field is None:
+            # The position in a list or the key of a mapping; the model stays the same.
             continue
         inner = inner_model(field.annotation)
         if inner is None:
@@ -314,7 +334,7 @@ def _model_at(model: type[BaseModel], location: Sequence[int | str]) -> type[Bas
 
 
 def inner_model(annotation: Any) -> type[BaseModel] | None:
-    """The pydantic model inside ``Model`` or ``Model | None``."""
+    """Return the pydantic model in a type such as ``Model`` or ``Model | None``."""
     for candidate in (annotation, *typing.get_args(annotation)):
         if isinstance(candidate, type) and issubclass(candidate, BaseModel):
             return candidate

@@ -1,8 +1,9 @@
-"""Names to objects: what evaluations declare (imported when needed), entry points, and ``path/to/file.py:Name``.
+"""Finds plug-ins by name: built-in ones, those of installed packages, and those in users' own files.
 
-A plug-in in an installed package is declared by the package's evaluation, or by an entry point in the group
-``lmassay.scorers``, ``lmassay.perturbations``, ``lmassay.tasks`` or ``lmassay.models``. A plug-in in a user's own file
-is registered by a decorator when the file is loaded, or simply named: ``my_scorers.py:Overlap``.
+A plug-in of an installed package is declared by the package's evaluation, or by an entry point in the group
+``lmassay.scorers``, ``lmassay.perturbations``, ``lmassay.tasks`` or ``lmassay.models``; it is imported when it is
+needed. A plug-in in a user's own file is registered by a decorator when the file is loaded, or simply named by its
+path: ``my_scorers.py:Overlap``.
 """
 
 from __future__ import annotations
@@ -14,41 +15,58 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import ModuleType
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
-from lmassay.contracts import Component, resolve
+from lmassay.contracts import Component, Evaluation, resolve
 from lmassay.errors import MissingExtra, PluginError, did_you_mean
-from lmassay.plugins.builtins import MODELS
 from lmassay.plugins.evaluations import OWN_PACKAGE, installed_evaluations, precedence, unloaded_packages_note
 from lmassay.plugins.source_folder import SourceFolder
 
 T = TypeVar("T")
 
+_API = "lmassay.models.api"
+# The models that belong to no evaluation.
+_MODELS: Final[dict[str, Component]] = {
+    "outputs": Component("lmassay.models.outputs:Outputs", "stored outputs, read from files"),
+    "openai": Component(f"{_API}.openai_models:OpenAICompatible", "OpenAI, or any compatible server by base URL"),
+    "azure": Component(f"{_API}.openai_models:Azure", "a deployment of Azure OpenAI"),
+    "clova": Component(f"{_API}.openai_models:Clova", "CLOVA X through CLOVA Studio"),
+    "claude": Component(f"{_API}.claude:Claude", "Claude through Anthropic's API"),
+    "hf": Component("lmassay.models.hf.model:HuggingFace", "a local Hugging Face model: folder, GGUF file or hub name"),
+    "smollm2": Component(
+        "lmassay.models.hf.model:SmolLM2", "the default, a small local model; lmassay models get smollm2"
+    ),
+    "echo": Component("lmassay.models.echo:Echo", "returns the prompt; deterministic, for trying things out"),
+}
+
 
 @dataclass(frozen=True, slots=True)
 class RegistryEntry:
-    """One registered name: where it comes from, what it is, and whether it can be loaded."""
+    """A registered plug-in in a listing."""
 
     name: str
     summary: str
     origin: str
+    """The package or file it comes from."""
     problem: str = ""
+    """Why it cannot be used; empty if it can."""
 
 
 class Registry:
-    """A table of plug-ins; a child sees all that its parent has."""
+    """A table of plug-ins. A child registry also has everything that its parent has."""
 
     def __init__(self, parent: Registry | None = None) -> None:
         self._parent = parent
+        # (kind, name) → the object and the file it comes from.
         self._own: dict[tuple[str, str], tuple[Any, str]] = {}
         self._files: dict[Path, ModuleType] = {}
         self._folders: dict[Path, SourceFolder] = {}
 
     def add(self, kind: str, name: str, obj: Any, origin: str = "") -> None:
-        """Register ``obj``; a name that is taken is an error that names both places."""
+        """Register an object. Raises PluginError if the name is taken."""
         origin = origin or _origin_of(obj)
         taken = self._origin(kind, name)
         if taken is not None:
@@ -58,55 +76,40 @@ class Registry:
         self._own[kind, name] = (obj, origin)
 
     def get(self, kind: str, name: str, base: Path | None = None) -> Any:
-        """The object of that name; ``base`` is where a relative ``file.py:Name`` starts from."""
+        """Return the plug-in with this name. A relative path in ``file.py:Name`` starts at ``base``."""
         if _names_a_file(name):
             return self._from_file(kind, name, base)
-        found = self._find(kind, name)
-        if found is not None:
-            return found
+        plugin = self._find(kind, name)
+        if plugin is not None:
+            return plugin
         hint = did_you_mean(name, self.names(kind))
         raise PluginError(f"there is no {kind} '{name}'{hint}{unloaded_packages_note()}")
 
     def names(self, kind: str) -> list[str]:
-        own = {n for k, n in self._own if k == kind}
+        """Return the names of all plug-ins of a kind, sorted."""
+        names = {name for own_kind, name in self._own if own_kind == kind}
         if self._parent is not None:
-            return sorted(own | set(self._parent.names(kind)))
-        return sorted(own | set(_declared(kind)) | {e.name for e in _entry_points(kind)})
+            names.update(self._parent.names(kind))
+        else:
+            names.update(_declared(kind))
+            names.update(point.name for point in _entry_points(kind))
+        return sorted(names)
 
     def entries(self, kind: str) -> list[RegistryEntry]:
-        """All names of a kind for a listing; one broken plug-in does not spoil it."""
-        rows: dict[str, RegistryEntry] = {}
+        """Return all plug-ins of a kind for a listing; a plug-in that cannot be loaded is listed with the reason."""
         if self._parent is not None:
-            rows = {e.name: e for e in self._parent.entries(kind)}
+            entries = {entry.name: entry for entry in self._parent.entries(kind)}
         else:
-            for name, offers in _declared(kind).items():
-                component, origin = offers[0]
-                others = [other for _, other in offers[1:]]
-                if others:
-                    problem = f"also offered by {', '.join(others)}; remove or rename one"
-                else:
-                    problem = _import_problem(kind, name, component, origin)
-                rows[name] = RegistryEntry(name, component.summary, origin, problem)
-            for point in _entry_points(kind):
-                origin = _package_of(point)
-                if point.name in rows:
-                    taken = rows[point.name]
-                    problem = f"also offered by {origin}; remove or rename one"
-                    rows[point.name] = RegistryEntry(taken.name, taken.summary, taken.origin, problem)
-                    continue
-                try:
-                    rows[point.name] = RegistryEntry(point.name, _summary(point.load()), origin)
-                except (Exception, SystemExit) as error:  # any failure of foreign code is shown, not raised
-                    rows[point.name] = RegistryEntry(point.name, "", origin, f"cannot be loaded: {error!r}")
-        for (k, n), (obj, origin) in self._own.items():
-            if k == kind:
-                rows[n] = RegistryEntry(n, _summary(obj), origin)
-        return [rows[n] for n in sorted(rows)]
+            entries = _installed_entries(kind)
+        for (own_kind, name), (obj, origin) in self._own.items():
+            if own_kind == kind:
+                entries[name] = RegistryEntry(name, _summary(obj), origin)
+        return [entries[name] for name in sorted(entries)]
 
     def load_file(self, path: Path, *, again: bool = False) -> ModuleType:
-        """Run a user's Python file once; its decorators register into this registry.
+        """Run a user's Python file and return its module; its decorators register plug-ins in this registry.
 
-        It is run again if ``again``, or if it or a module that it imports from its folder has changed since.
+        A file is run once, unless ``again`` is set or the file or a module that it imports from its folder has changed.
         """
         path = _python_file(path)
         folder = self._folder(path.parent)
@@ -116,12 +119,14 @@ class Registry:
         return self._files[path]
 
     def run_file_again(self, path: Path) -> ModuleType:
-        """Load a file even if it was loaded before, so that what it registers twice is reported."""
+        """Load a file even if it was loaded before, so that names that it registers twice are reported."""
         return self.load_file(path, again=True)
 
     def source_of(self, name: str, base: Path | None = None) -> str:
-        """The digest of the file in ``file.py:Name``, as it was loaded, and of what it imports from its folder; empty
-        for other names."""
+        """Return the digest of the file in ``file.py:Name`` and of the modules that it imports from its folder.
+
+        It is the digest of the code as it was loaded. For other names it is empty.
+        """
         if not _names_a_file(name):
             return ""
         path = _python_file(_path_in(name, base))
@@ -129,15 +134,15 @@ class Registry:
         return f"src:{folder.digest(path)}"
 
     def files_of(self, path: Path) -> list[Path]:
-        """A user's Python file and all files of its folder that it imports."""
+        """Return a user's Python file and all files of its folder that it imports."""
         path = _python_file(path)
         return self._folder(path.parent).files(path)
 
     def _folder(self, path: Path) -> SourceFolder:
-        """The modules of a folder; made again if a file that was looked at has changed.
+        """Return the modules of a folder; they are loaded again if one of their files has changed.
 
-        A notebook and a worker of a cluster live longer than a run. With the old modules in use, answers of the old
-        code would be kept under the digest of the new.
+        A notebook or a worker of a cluster may run for days. If it kept using the old modules, it would store answers
+        of the old code under the digest of the new code.
         """
         folder = self._folders.get(path)
         if folder is not None and not folder.is_current():
@@ -148,16 +153,18 @@ class Registry:
         return folder
 
     def _forget(self, folder: SourceFolder) -> None:
-        """Drop the modules of a folder and what they registered."""
+        """Remove the modules of a folder and the plug-ins that they registered."""
         del self._folders[folder.folder]
-        for path in [path for path in self._files if path.parent == folder.folder]:
-            del self._files[path]
-        for key in [key for key, (_, origin) in self._own.items() if folder.has(origin)]:
-            del self._own[key]
+        for path in list(self._files):
+            if path.parent == folder.folder:
+                del self._files[path]
+        for key, (_, origin) in list(self._own.items()):
+            if folder.has(origin):
+                del self._own[key]
 
     @contextmanager
     def active(self) -> Iterator[Registry]:
-        """Within this block, decorators register here."""
+        """Let decorators register in this registry within a ``with`` block."""
         token = _active.set(self)
         try:
             yield self
@@ -165,6 +172,7 @@ class Registry:
             _active.reset(token)
 
     def _origin(self, kind: str, name: str) -> str | None:
+        """Return where a registered name comes from; None if the name is free."""
         if (kind, name) in self._own:
             return self._own[kind, name][1]
         if self._parent is not None:
@@ -182,19 +190,21 @@ class Registry:
         return self._parent._registered(kind, name) if self._parent is not None else (None, "")
 
     def _find(self, kind: str, name: str) -> Any:
+        """Return a plug-in by its registered name, importing it if necessary; None if there is none."""
         if (kind, name) in self._own:
             return self._own[kind, name][0]
         if self._parent is not None:
             return self._parent._find(kind, name)
-        offers = _declared(kind).get(name, [])
+        declarations = _declared(kind).get(name, [])
         points = [point for point in _entry_points(kind) if point.name == name]
-        if len(offers) + len(points) > 1:
-            packages = [origin for _, origin in offers] + [_package_of(point) for point in points]
+        packages = [origin for _, origin in declarations]
+        packages += [_package_of(point) for point in points]
+        if len(packages) > 1:
             raise PluginError(
-                f"the {kind} '{name}' is offered by {' and '.join(sorted(packages))}; remove or rename one"
+                f"the {kind} '{name}' is provided by {' and '.join(sorted(packages))}; remove or rename one"
             )
-        if offers:
-            return _imported(kind, name, offers[0][0])
+        if declarations:
+            return _imported(kind, name, declarations[0][0])
         if points:
             try:
                 return points[0].load()
@@ -206,15 +216,15 @@ class Registry:
         file, attribute = _file_and_attribute(name)
         module = self.load_file(_path_in(name, base))
         if not attribute:
-            raise PluginError(f"'{name}' names a file only; write {file}:NAME for one of the {kind}s in it")
-        # What this file registered under the name comes first: `@scorer` leaves a plain function behind in the module.
+            raise PluginError(f"'{name}' names only a file; write {file}:NAME for one of the {kind}s in it")
+        # A plug-in that this file registered comes first: `@scorer` leaves a plain function in the module.
         registered, origin = self._registered(kind, attribute)
         if registered is not None and origin == str(getattr(module, "__file__", "")):
             return registered
         if hasattr(module, attribute):
             return getattr(module, attribute)
-        offered = [n for n in vars(module) if not n.startswith("_")]
-        raise PluginError(f"{file} has no {kind} '{attribute}'{did_you_mean(attribute, offered)}")
+        public_names = [public for public in vars(module) if not public.startswith("_")]
+        raise PluginError(f"{file} has no {kind} '{attribute}'{did_you_mean(attribute, public_names)}")
 
 
 _root = Registry()
@@ -222,12 +232,12 @@ _active: ContextVar[Registry] = ContextVar("lmassay_registry", default=_root)
 
 
 def current_registry() -> Registry:
-    """The registry in force here."""
+    """Return the registry that is in use."""
     return _active.get()
 
 
 def register(kind: str, name: str) -> Callable[[T], T]:
-    """Decorator: make a class or function known under a name.
+    """Register a class or function as a plug-in under a name; used as a decorator.
 
     >>> @register("perturbation", "shout")
     ... def shout(text, rng, rate):
@@ -236,46 +246,76 @@ def register(kind: str, name: str) -> Callable[[T], T]:
     if kind not in kinds():
         raise PluginError(f"there is no kind of plug-in '{kind}'{did_you_mean(kind, kinds())}")
 
-    def remember(obj: T) -> T:
+    def add(obj: T) -> T:
         current_registry().add(kind, name, obj)
         return obj
 
-    return remember
+    return add
 
 
 def kinds() -> list[str]:
-    """The kinds of plug-ins that can be registered: tasks, models, and what evaluations bring."""
-    known = {"task": None, "model": None}
+    """Return the kinds of plug-ins: tasks, models, and those that evaluations define, such as scorers."""
+    all_kinds = {"task": None, "model": None}
     for evaluation in installed_evaluations().evaluations:
-        known |= dict.fromkeys(evaluation.components)
-    return list(known)
+        all_kinds |= dict.fromkeys(evaluation.components)
+    return list(all_kinds)
 
 
 def _declared(kind: str) -> dict[str, list[tuple[Component, str]]]:
-    """The components of a kind by name, each with the packages that declare it; usually one."""
-    offers: dict[str, list[tuple[Component, str]]] = {}
+    """Return the components of a kind: name → each declaration with its package; usually there is one."""
+    declarations: dict[str, list[tuple[Component, str]]] = {}
     if kind == "model":
-        for name, component in MODELS.items():
-            offers.setdefault(name, []).append((component, OWN_PACKAGE))
-    known = installed_evaluations()
-    # lmassay's own first, then by package: the order of the evaluations on the card does not matter here.
-    for evaluation in sorted(known.evaluations, key=lambda evaluation: precedence(known.origins[evaluation.name])):
+        for name, component in _MODELS.items():
+            declarations[name] = [(component, OWN_PACKAGE)]
+    installed = installed_evaluations()
+    # lmassay's own come first, then by package, independent of the order of the evaluations on the card.
+    for evaluation in sorted(installed.evaluations, key=lambda evaluation: precedence(_package(evaluation))):
         components = dict(evaluation.components.get(kind, {}))
         if kind == "task":
-            components |= {n: Component(entry.path, entry.summary) for n, entry in evaluation.tasks.items()}
+            for name, entry in evaluation.tasks.items():
+                components[name] = Component(entry.path, entry.summary)
         for name, component in components.items():
-            offers.setdefault(name, []).append((component, known.origins[evaluation.name]))
-    return offers
+            declarations.setdefault(name, []).append((component, _package(evaluation)))
+    return declarations
+
+
+def _package(evaluation: Evaluation) -> str:
+    return installed_evaluations().origins[evaluation.name]
+
+
+def _installed_entries(kind: str) -> dict[str, RegistryEntry]:
+    """Return the plug-ins of a kind that evaluations and entry points of installed packages provide, by name."""
+    entries: dict[str, RegistryEntry] = {}
+    for name, declarations in _declared(kind).items():
+        component, origin = declarations[0]
+        others = [other for _, other in declarations[1:]]
+        if others:
+            problem = f"also provided by {', '.join(others)}; remove or rename one"
+        else:
+            problem = _import_problem(kind, name, component, origin)
+        entries[name] = RegistryEntry(name, component.summary, origin, problem)
+    for point in _entry_points(kind):
+        origin = _package_of(point)
+        if point.name in entries:
+            problem = f"also provided by {origin}; remove or rename one"
+            entries[point.name] = replace(entries[point.name], problem=problem)
+            continue
+        try:
+            entries[point.name] = RegistryEntry(point.name, _summary(point.load()), origin)
+        except (Exception, SystemExit) as error:
+            # Whatever another package's code raises, the listing goes on.
+            entries[point.name] = RegistryEntry(point.name, "", origin, f"cannot be loaded: {error!r}")
+    return entries
 
 
 def _imported(kind: str, name: str, component: Component) -> Any:
-    """The object behind a component, which may need an extra that is not installed."""
+    """Import a component. If a library of its extra is missing, raise MissingExtra."""
     try:
         return resolve(component.path)
     except (ModuleNotFoundError, PluginError) as error:
-        lacking = error if isinstance(error, ModuleNotFoundError) else error.__cause__
-        is_extra = isinstance(lacking, ModuleNotFoundError) and not (lacking.name or "").startswith(OWN_PACKAGE)
-        if component.extra and is_extra:
+        cause = error if isinstance(error, ModuleNotFoundError) else error.__cause__
+        is_library = isinstance(cause, ModuleNotFoundError) and not (cause.name or "").startswith(OWN_PACKAGE)
+        if component.extra and is_library:
             raise MissingExtra(f"the {kind} {name}", component.extra) from error
         if isinstance(error, PluginError):
             raise PluginError(f"the {kind} '{name}' is not usable: {error}") from error
@@ -283,7 +323,7 @@ def _imported(kind: str, name: str, component: Component) -> Any:
 
 
 def _import_problem(kind: str, name: str, component: Component, origin: str) -> str:
-    """Why a component of another package cannot be imported; empty if it can be. Our own are tested."""
+    """Return why a component of another package cannot be imported; empty if it can. Our own are tested."""
     if origin == OWN_PACKAGE:
         return ""
     try:
@@ -301,7 +341,7 @@ def _entry_points(kind: str) -> tuple[importlib.metadata.EntryPoint, ...]:
 
 @functools.cache
 def _entry_points_on(kind: str, _path: tuple[str, ...]) -> tuple[importlib.metadata.EntryPoint, ...]:
-    # Looking through all installed packages takes a while; it is done once for each search path.
+    # Searching all installed packages is slow, so it is done once for each value of sys.path.
     return tuple(importlib.metadata.entry_points(group=f"lmassay.{kind}s"))
 
 
@@ -324,12 +364,14 @@ def _names_a_file(name: str) -> bool:
 
 
 def _file_and_attribute(name: str) -> tuple[str, str]:
-    file, _, attribute = name.rpartition(":") if ".py:" in name else (name, "", "")
+    if ".py:" not in name:
+        return name, ""
+    file, _, attribute = name.rpartition(":")
     return file, attribute
 
 
 def _path_in(name: str, base: Path | None) -> Path:
-    """The file in ``file.py:Name``, which may lie beside the configuration or in the working folder."""
+    """Return the path of the file in ``file.py:Name``, relative to the configuration or to the working folder."""
     file, _ = _file_and_attribute(name)
     path = Path(file).expanduser()
     if base is not None and not path.is_absolute() and (base / path).exists():
@@ -338,7 +380,10 @@ def _path_in(name: str, base: Path | None) -> Path:
 
 
 def _python_file(path: Path) -> Path:
-    """The file itself; Python, too, looks for modules beside the file that a link to a script points to."""
+    """Return the absolute path of a Python file, with links resolved.
+
+    Like Python, lmassay looks for modules next to the file that a link points to.
+    """
     path = path.expanduser().resolve()
     if not path.is_file():
         raise PluginError(f"there is no file {path}; give the path of a Python file with your plug-in")

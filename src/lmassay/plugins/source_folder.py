@@ -1,14 +1,14 @@
-"""A user's Python file, loaded together with the modules that lie next to it.
+"""Loads a user's Python file together with the modules in the same folder.
 
 Python puts the folder of a script first on ``sys.path``, so that the script can ``import utils``. lmassay loads
-plug-ins from several folders into one process, each of which may have its own ``utils.py``. So the folder of a plug-in
-becomes a private package, and an import in a file of the folder is rewritten where it names a module of that folder:
-``import utils`` is compiled as ``import lmassay_user_0f3c….utils as utils``. Nobody else sees these modules: neither
-plug-ins in other folders nor lmassay or installed packages, even if one of them is called ``json.py``.
+plug-ins from several folders into one process, and each folder may have its own ``utils.py``. Therefore the folder of a
+plug-in becomes a private package, and imports of modules of the folder are rewritten: ``import utils`` is compiled as
+``import lmassay_user_0f3c….utils as utils``. These modules are invisible to plug-ins in other folders, to lmassay and
+to installed packages, even if one of them is called ``json.py``.
 
-The same reading of imports says which files a plug-in consists of before anything is run; imports inside functions
-count as well. What was read then is what is run later, even if a file changes in between. So a digest of these files
-is a digest of the code that runs.
+The same analysis of imports determines which files a plug-in consists of before anything is run, including imports
+inside functions. The files are run as they were when they were analysed, even if they change in between, so the digest
+of these files is the digest of the code that runs.
 """
 
 from __future__ import annotations
@@ -17,7 +17,6 @@ import ast
 import functools
 import hashlib
 import importlib.util
-import itertools
 import os
 import sys
 import traceback
@@ -32,22 +31,22 @@ from lmassay.errors import PluginError
 from lmassay.storage.files import record_reads, sha256
 
 PREFIX = "lmassay_user_"
-"""How the names of the private packages begin."""
+"""The prefix of the names of private packages."""
 
-# Python itself looks these up before it looks into a script's folder; a second lmassay would not know the first one's
-# base classes.
+# Python finds these before it searches a script's folder. A file lmassay.py must not hide lmassay, whose base classes
+# the plug-in needs.
 _NEVER_SIBLINGS = frozenset({*sys.builtin_module_names, "__future__", "lmassay"})
 # Functions that import a module by a name that may be computed.
 _IMPORTERS = frozenset({"import_module", "__import__"})
 
 
 class SourceFolder:
-    """The files of one folder as they were when they were first looked at, and the modules made from them."""
+    """The files of one folder as they were when they were first read, and the modules that were made from them."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.package = ""
-        """The name of the private package, from the first file that is loaded on."""
+        """The name of the private package; empty until the first file is loaded."""
         self._sources: dict[Path, bytes] = {}
         self._digests: dict[Path, str] = {}
         self._imported: dict[Path, list[Path]] = {}
@@ -55,8 +54,8 @@ class SourceFolder:
         self._read: dict[Path, dict[Path, str]] = {}
 
     def load(self, path: Path, *, again: bool = False) -> ModuleType:
-        """The module of a file in the folder; it is run the first time, or once more if ``again``."""
-        # A dot would make the module a part of another one.
+        """Return the module of a file in the folder. The file is run the first time, or if ``again`` is set."""
+        # A dot in the name would mean a package.
         stem = path.stem.replace(".", "_")
         self._make_package()
         name = f"{self.package}.{stem}"
@@ -86,23 +85,28 @@ class SourceFolder:
             sys.meta_path.insert(0, _PackageFinder())
 
     def files(self, path: Path) -> list[Path]:
-        """A file and all files of the folder that it imports, directly or through others, in a stable order."""
-        found = {path}
-        waiting = [path]
-        while waiting:
-            for imported in self._imported_by(waiting.pop()):
-                if imported not in found:
-                    found.add(imported)
-                    waiting.append(imported)
-        return sorted(found)
+        """Return a file and all files of the folder that it imports, directly or indirectly, sorted."""
+        files = {path}
+        to_read = [path]
+        while to_read:
+            for imported in self._imported_by(to_read.pop()):
+                if imported not in files:
+                    files.add(imported)
+                    to_read.append(imported)
+        return sorted(files)
 
     def digest(self, path: Path) -> str:
-        """Eight hex digits that change with the file, the modules that it imports from the folder, and the files that
-        they read through lmassay when they are loaded."""
+        """Return eight hexadecimal digits that identify the code of a plug-in.
+
+        They change with the file, with the modules that it imports from the folder, and with the files that these read
+        through lmassay when they are loaded.
+        """
         files = self.files(path)
-        read = [digest for source in files for digest in self._read.get(source, {}).values()]
+        read: list[str] = []
+        for source in files:
+            read += self._read.get(source, {}).values()
         if files == [path] and not read:
-            # The digest that earlier versions gave: runs and answers of a plug-in in one file stay valid.
+            # The digest of earlier versions, so that stored runs and answers of a plug-in in one file stay valid.
             return hashlib.sha256(_normalised(self.source(path))).hexdigest()[:8]
         state = hashlib.sha256()
         for file in files:
@@ -113,39 +117,41 @@ class SourceFolder:
         return state.hexdigest()[:8]
 
     def is_current(self) -> bool:
-        """Whether all files that were looked at are as they were then."""
-        read = [(file, digest) for files in self._read.values() for file, digest in files.items()]
+        """Return whether all files are as they were when they were first read."""
+        digests = list(self._digests.items())
+        for files in self._read.values():
+            digests += files.items()
         try:
-            return all(sha256(file) == digest for file, digest in [*self._digests.items(), *read])
+            return all(sha256(file) == digest for file, digest in digests)
         except OSError:
             return False
 
     def has(self, file: str) -> bool:
-        """Whether a file is one of those that were looked at."""
+        """Return whether a file has been read."""
         return Path(file) in self._sources
 
     def source(self, path: Path) -> bytes:
-        """A file as it was when it was first looked at."""
+        """Return the contents of a file as they were when it was first read."""
         if path not in self._sources:
             self._sources[path] = path.read_bytes()
             self._digests[path] = hashlib.sha256(self._sources[path]).hexdigest()
         return self._sources[path]
 
     def is_sibling(self, name: str, importer: Path) -> bool:
-        """Whether an import of ``name`` in a file of the folder means a module of the folder."""
+        """Return whether ``import name`` in a file of the folder means a module of the folder."""
         if name in _NEVER_SIBLINGS:
             return False
         spec = self._find_in(self.folder, name)
         if spec is None:
             return False
         if spec.loader is None:
-            # A folder without __init__.py: as in Python, an installed package of that name comes first.
+            # A folder without __init__.py. As in Python, an installed package with that name takes precedence.
             return not _is_installed(name, self.folder / name)
         # A file `openai.py` that imports `openai` means the installed package, not itself.
         return spec.origin is None or Path(spec.origin) != importer
 
     def find(self, fullname: str, locations: Sequence[str]) -> ModuleSpec | None:
-        """A module in one of the locations of its package, for Python's import system."""
+        """Return the spec of a module in one of the locations of its package, for Python's import system."""
         for location in locations:
             spec = self._find_in(Path(location), fullname)
             if spec is not None:
@@ -160,7 +166,7 @@ class SourceFolder:
         finder = self._finders.get(str(location))
         if finder is None:
             as_written = functools.partial(_AsWritten, self)
-            # Python's own finder with our loader: packages, extension modules and upper and lower case as ever.
+            # Python's own finder with our loader handles packages, extension modules and upper and lower case.
             details: list[Any] = [(ExtensionFileLoader, EXTENSION_SUFFIXES), (as_written, [".py"])]
             finder = self._finders[str(location)] = FileFinder(str(location), *details)
         return finder.find_spec(fullname)
@@ -181,7 +187,7 @@ class SourceFolder:
             elif isinstance(node, ast.ImportFrom):
                 module = node.module or ""
                 for alias in node.names:
-                    # What is imported from a package may be a module of it.
+                    # A name that is imported from a package may be a module.
                     name = f"{module}.{alias.name}".strip(".")
                     yield from self._files_of(module if alias.name == "*" else name, node.level, path)
                     if alias.name == "*":
@@ -192,11 +198,11 @@ class SourceFolder:
                     level = len(literal) - len(literal.lstrip("."))
                     yield from self._files_of(literal.lstrip("."), level, path)
                 else:
-                    # The name is computed: any module of the folder may be meant, so all of them count.
+                    # The name is computed, so any module of the folder may be meant.
                     yield from _modules_below(self.folder)
 
     def _files_of(self, name: str, level: int, importer: Path) -> Iterator[Path]:
-        """The files that are run when a file of the folder imports a module of it: packages, then the module."""
+        """Yield the files that run when a file of the folder imports a module of it: packages, then the module."""
         parts = [part for part in name.split(".") if part]
         if level == 0 and parts and not self.is_sibling(parts[0], importer):
             return
@@ -210,13 +216,13 @@ class SourceFolder:
             locations = list(spec.submodule_search_locations or [])
 
     def _files_of_all(self, name: str, level: int, importer: Path) -> Iterator[Path]:
-        """``from package import *`` imports the modules that the package lists; all that it has are taken."""
+        """Yield all modules of a package: ``from package import *`` may import any of them."""
         files = list(self._files_of(name, level, importer))
         if files and files[-1].name == "__init__.py":
             yield from sorted(files[-1].parent.glob("*.py"))
 
     def _start(self, level: int, importer: Path) -> list[str]:
-        """The folder in which the first part of a name is looked up; ``level`` is the number of leading dots."""
+        """Return the folder in which the first part of a name is searched; ``level`` is the number of leading dots."""
         if level == 0:
             return [str(self.folder)]
         location = importer.parent
@@ -225,7 +231,7 @@ class SourceFolder:
         return [str(location)] if location == self.folder or self.folder in location.parents else []
 
     def _parsed(self, path: Path) -> ast.Module | None:
-        """The syntax tree of a file; None if there is none. A mistake is reported when the file is imported."""
+        """Return the syntax tree of a file, or None. A syntax error is reported when the file is imported."""
         if path.suffix != ".py":
             return None
         try:
@@ -242,20 +248,22 @@ class SourceFolder:
             return b""
 
     def _import_failure(self, error: BaseException, path: Path) -> str:
-        """File and line of the statement that failed, in the plug-in or in a module that it imports."""
-        places: list[tuple[str, int]] = []
+        """Return a message with the file and line of the statement that failed, in the plug-in or a module of it."""
+        locations: list[tuple[str, int]] = []
         for frame in traceback.extract_tb(error.__traceback__):
             if frame.lineno and self.has(frame.filename):
-                places.append((frame.filename, frame.lineno))
-        file, line = places[-1] if places else (str(path), 1)
-        importers = [number for name, number in places if name == str(path)]
-        # The private package is our business; the user wrote `utils`.
-        what = repr(error).replace(f"{self.package}.", "")
-        via = f"; imported by {path}, line {importers[-1]}" if file != str(path) and importers else ""
-        return f"{file}, line {line}: the file failed to import: {what}{via}{self._remedy(error, path)}"
+                locations.append((frame.filename, frame.lineno))
+        file, line = locations[-1] if locations else (str(path), 1)
+        import_lines = [number for name, number in locations if name == str(path)]
+        # Do not mention the private package: the user wrote `utils`.
+        reason = repr(error).replace(f"{self.package}.", "")
+        via = ""
+        if file != str(path) and import_lines:
+            via = f"; imported by {path}, line {import_lines[-1]}"
+        return f"{file}, line {line}: the file failed to import: {reason}{via}{self._remedy(error, path)}"
 
     def _remedy(self, error: BaseException, path: Path) -> str:
-        """importlib.import_module looks along sys.path, where the folder of a plug-in is not."""
+        """Return a remedy for importlib.import_module, which searches sys.path without the folder of the plug-in."""
         name = error.name if isinstance(error, ModuleNotFoundError) else None
         if not name or not self.is_sibling(name.partition(".")[0], path):
             return ""
@@ -263,8 +271,10 @@ class SourceFolder:
 
 
 def digest_of(module_name: str) -> str | None:
-    """The digest of the file that a module was made from and of what it imports from its folder; None if the module is
-    not a user's file or one next to it."""
+    """Return the digest of a module's file and of the modules that it imports from its folder.
+
+    None if the module is neither a user's plug-in nor a module next to one.
+    """
     module = sys.modules.get(module_name)
     loader = getattr(getattr(module, "__spec__", None), "loader", None)
     if not isinstance(loader, _AsWritten):
@@ -273,7 +283,7 @@ def digest_of(module_name: str) -> str | None:
 
 
 class _Package(ModuleType):
-    """The private package of a folder. Its ``__init__.py``, if there is one, is not run: nor is it for a script."""
+    """The private package of a folder. As for a script, an ``__init__.py`` in the folder is not run."""
 
     def __init__(self, folder: SourceFolder) -> None:
         super().__init__(folder.package, "The folder of a plug-in.")
@@ -293,10 +303,10 @@ class _PackageFinder:
 
 
 class _AsWritten(SourceFileLoader):
-    """Loads a user's file as it was when it was first looked at, with imports from its folder rewritten.
+    """Loads a user's file as it was when it was first read, with imports from its folder rewritten.
 
-    Python's own cache of compiled files is left alone: it tells versions apart by size and by the second in which they
-    were written, so a file that is edited twice in a second would be run as it was.
+    It does not use Python's cache of compiled files, which distinguishes versions by size and by the second in which
+    they were written: after two edits within a second, the old version would run.
     """
 
     def __init__(self, folder: SourceFolder, fullname: str, path: str) -> None:
@@ -309,10 +319,10 @@ class _AsWritten(SourceFileLoader):
         try:
             return self._compiled(source, path)
         except (SyntaxError, ValueError) as error:
-            # In Python 3.11, a NUL byte is a ValueError.
+            # In Python 3.11, a zero byte raises a ValueError.
             line = getattr(error, "lineno", None) or 1
-            why = error.msg if isinstance(error, SyntaxError) else str(error)
-            raise PluginError(f"{path}, line {line}: the file failed to import: SyntaxError: {why}") from error
+            reason = error.msg if isinstance(error, SyntaxError) else str(error)
+            raise PluginError(f"{path}, line {line}: the file failed to import: SyntaxError: {reason}") from error
 
     def _compiled(self, source: bytes, path: Path) -> CodeType:
         code: CodeType
@@ -321,8 +331,8 @@ class _AsWritten(SourceFileLoader):
             _rewrite_imports(tree, self.folder, path)
             code = compile(tree, str(path), "exec", dont_inherit=True)
         except RecursionError:
-            # Python compiles more deeply nested expressions from a text than from a tree. A file with such an
-            # expression is data, most likely: it is run as it is, and cannot import from its folder.
+            # Python can compile deeper nested expressions from source than from a tree. A file with such an expression
+            # is probably data, so it is run as it is, without imports from its folder.
             code = compile(source, str(path), "exec", dont_inherit=True)
         return code
 
@@ -334,7 +344,7 @@ class _AsWritten(SourceFileLoader):
 
 def _rewrite_imports(tree: ast.Module, folder: SourceFolder, path: Path) -> None:
     """Turn imports of modules of the folder into imports from the private package."""
-    # A walk without recursion: an expression may be nested more deeply than Python functions may call each other.
+    # ast.walk does not recurse: an expression may be nested deeper than Python's recursion limit.
     for node in ast.walk(tree):
         for block in ("body", "orelse", "finalbody"):
             statements = getattr(node, block, None)
@@ -358,7 +368,7 @@ def _rewritten(statement: ast.stmt, folder: SourceFolder, path: Path) -> ast.stm
         elif alias.asname or not dot:
             imports.append((f"{folder.package}.{alias.name}", alias.asname or top))
         else:
-            # `import helpers.text` runs both and binds the name of the first.
+            # `import helpers.text` runs both modules and binds the name `helpers`.
             imports.append((f"{folder.package}.{alias.name}", top))
             imports.append((f"{folder.package}.{top}", top))
     names = [ast.copy_location(ast.alias(name, as_name), statement) for name, as_name in imports]
@@ -366,20 +376,25 @@ def _rewritten(statement: ast.stmt, folder: SourceFolder, path: Path) -> ast.stm
 
 
 def _free_package_name(folder: Path) -> str:
-    """A name for the folder's package. If the folder is loaded again, the modules of the first time stay in use by the
-    objects that were made of them."""
-    name = PREFIX + hashlib.sha256(os.fsencode(folder)).hexdigest()[:12]
-    if name not in sys.modules:
-        return name
-    return next(new for number in itertools.count(2) if (new := f"{name}_{number}") not in sys.modules)
+    """Return an unused name for the folder's package.
+
+    If a folder is loaded again, its first modules keep their names, because existing objects still use them.
+    """
+    base_name = PREFIX + hashlib.sha256(os.fsencode(folder)).hexdigest()[:12]
+    name = base_name
+    number = 1
+    while name in sys.modules:
+        number += 1
+        name = f"{base_name}_{number}"
+    return name
 
 
 def _is_installed(name: str, sibling: Path) -> bool:
-    """Whether Python finds a module of that name elsewhere than in the plug-in's folder."""
+    """Return whether Python finds a module with that name outside the plug-in's folder."""
     try:
         spec = importlib.util.find_spec(name)
     except (ImportError, ValueError):
-        # A module that says nothing of where it comes from was put there by hand.
+        # A module in sys.modules without a spec was put there by code.
         return name in sys.modules
     if spec is None:
         return False
@@ -389,7 +404,7 @@ def _is_installed(name: str, sibling: Path) -> bool:
 
 
 def _modules_below(folder: Path) -> Iterator[Path]:
-    """The modules of a folder and of the packages in it."""
+    """Yield the modules of a folder and of the packages in it."""
     yield from sorted(folder.glob("*.py"))
     for package in sorted(folder.glob("*/__init__.py")):
         yield from _modules_below(package.parent)
@@ -402,7 +417,7 @@ def _name_of(function: ast.expr) -> str:
 
 
 def _normalised(source: bytes) -> bytes:
-    """A source with line feeds at the ends of its lines, as Python reads text."""
+    """Return a source with line feeds at the ends of its lines, as Python reads text."""
     try:
         text = source.decode("utf-8")
     except UnicodeDecodeError:

@@ -1,4 +1,4 @@
-"""A YAML file read into a pydantic model: all mistakes are reported at once, each with file, line and key.
+"""Reads a YAML file into a pydantic model. All mistakes are reported at once, each with file, line and key.
 
 ::
 
@@ -33,7 +33,7 @@ from lmassay.storage.yamlfile import YamlFile, read_yaml
 
 
 class YamlModel(BaseModel):
-    """What stands in a file, or in a mapping inside it."""
+    """The base class for the contents of a file, or of a mapping inside it."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -42,9 +42,9 @@ _Model = TypeVar("_Model", bound=YamlModel)
 
 
 def read_model(path: Path, model: type[_Model], **defaults: Any) -> tuple[_Model, YamlFile]:
-    """What a file says, and the file, which shows further mistakes in their place.
+    """Return the contents of a file and the file itself, which adds lines to messages about further mistakes.
 
-    ``defaults`` stand in for keys that the file may leave out this time.
+    ``defaults`` are used for keys that the file leaves out.
     """
     file = read_yaml(path)
     try:
@@ -59,27 +59,29 @@ class _Context:
 
 
 def folder_of(info: ValidationInfo) -> Path:
-    """The folder of the file that is read, for validators of paths."""
+    """Return the folder of the file that is being read; for validators of paths."""
     return info.context.folder if isinstance(info.context, _Context) else Path()
 
 
 class Mistakes:
-    """Lets a validator report several mistakes, each with its place below the field."""
+    """Collects mistakes, so that a validator can report several at once."""
 
     def __init__(self) -> None:
-        self._found: list[InitErrorDetails] = []
+        self._details: list[InitErrorDetails] = []
 
     def add(self, message: str, *location: str | int) -> None:
+        """Add a mistake at a location below the field, given as keys and indexes."""
         kind = PydanticCustomError(MISTAKE, message)
-        self._found.append({"type": kind, "loc": location, "input": None})
+        self._details.append({"type": kind, "loc": location, "input": None})
 
     def report(self) -> None:
-        if self._found:
-            raise ValidationError.from_exception_data("mistakes", self._found)
+        """Raise a ValidationError with all mistakes, if there are any."""
+        if self._details:
+            raise ValidationError.from_exception_data("mistakes", self._details)
 
 
 def listed(value: Any) -> Any:
-    """One value where a list is due is a list of one; null is an empty list."""
+    """Return a list: a single value becomes a list of one, null an empty list."""
     if value is None:
         return []
     return value if isinstance(value, list) else [value]

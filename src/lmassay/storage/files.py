@@ -1,6 +1,6 @@
-"""Reading text files strictly, writing them whole or not at all.
+"""Reads text files strictly, and writes files atomically.
 
-Lines end at a line feed, a carriage return or both (as Python reads text), and lose their trailing white space.
+Lines end at a line feed, a carriage return or both, as in Python. Trailing white space of a line is removed.
 """
 
 from __future__ import annotations
@@ -20,43 +20,51 @@ from typing import TextIO
 
 from lmassay.errors import DataError
 
-_BLOCK = 1 << 20
+_BLOCK_SIZE = 1 << 20
 # Seconds; file systems store times in steps of up to two seconds.
 _SETTLED_AFTER = 3.0
 BOM = "\ufeff"
+"""The byte-order mark, which some programs write at the beginning of a file."""
 
 
 @dataclass(frozen=True, slots=True)
 class TextFile:
-    """A text file that was read through once: it is UTF-8 and has this many lines."""
+    """A text file that has been checked: it is UTF-8 and has at least one line."""
 
     path: Path
     lines: int
+    """The number of lines."""
     sha256: str
+    """The digest of its contents."""
     bom: bool
+    """Whether it begins with a byte-order mark."""
 
     def read(self, *, keep_bom: bool = False) -> Iterator[str]:
-        """Its lines without trailing white space; a byte-order mark is dropped unless asked for."""
-        for number, line in enumerate(_decoded(self.path)):
+        """Yield its lines without trailing white space and, unless ``keep_bom`` is set, without byte-order mark."""
+        for number, line in enumerate(_decoded_lines(self.path)):
             text = line.rstrip()
-            yield text[1:] if number == 0 and self.bom and not keep_bom else text
+            if number == 0 and self.bom and not keep_bom:
+                text = text[1:]
+            yield text
 
 
 def open_text(path: Path, role: str) -> TextFile:
-    """Check a text file: it exists, is UTF-8 and is not empty. ``role`` names it in error messages."""
+    """Check that a text file exists, is UTF-8 and is not empty. ``role`` names it in error messages."""
     require_file(path, role)
     record_read(path)
-    lines, bom = 0, False
-    for number, line in enumerate(_decoded(path)):
-        lines = number + 1
-        bom = bom or (number == 0 and line.startswith(BOM))
+    lines = 0
+    has_bom = False
+    for line in _decoded_lines(path):
+        if lines == 0:
+            has_bom = line.startswith(BOM)
+        lines += 1
     if lines == 0:
         raise DataError(f"the {role} file {path} is empty; it must have at least one line")
-    return TextFile(path, lines, sha256(path), bom)
+    return TextFile(path, lines, sha256(path), has_bom)
 
 
 def require_file(path: Path, role: str) -> None:
-    """Raise unless ``path`` is a file that can be read."""
+    """Raise DataError unless ``path`` is a file that can be read."""
     if path.is_dir():
         raise DataError(f"the {role} file {path} is a folder; give a text file")
     if not path.is_file():
@@ -70,7 +78,7 @@ _reads: ContextVar[list[Path] | None] = ContextVar("lmassay_reads", default=None
 
 @contextmanager
 def record_reads() -> Iterator[list[Path]]:
-    """The files that are read through lmassay within this block, each once, in the order of reading."""
+    """Record the files that are read through lmassay within a ``with`` block, each once, in the order of reading."""
     files: list[Path] = []
     token = _reads.set(files)
     try:
@@ -80,7 +88,7 @@ def record_reads() -> Iterator[list[Path]]:
 
 
 def record_read(path: Path) -> None:
-    """Say that a file is read: what a plug-in computes depends on it."""
+    """Record that a file is read, so that the digest of a plug-in can include its contents."""
     files = _reads.get()
     path = path.absolute()
     if files is not None and path not in files:
@@ -88,10 +96,11 @@ def record_read(path: Path) -> None:
 
 
 def data_file(path: Path | str) -> Path:
-    """A file that a plug-in reads: what it contains becomes part of the key of stored answers and of the signature.
+    """Declare that a plug-in reads a file, and return its absolute path.
 
-    Call it at the top of the plug-in's file or in ``__init__``, and read the file whenever you like. It raises a
-    DataError if there is no such file.
+    The contents of the file become part of the cache key of answers and of the signature, so that a changed file leads
+    to new answers. Call it at the top of the plug-in's module or in ``__init__``, and read the file whenever you like.
+    It raises DataError if there is no such file.
     """
     file = Path(path).expanduser().absolute()
     require_file(file, "data")
@@ -101,61 +110,70 @@ def data_file(path: Path | str) -> Path:
 
 @dataclass(frozen=True, slots=True)
 class ParallelText:
-    """Files whose lines belong together, by role."""
+    """Text files with the same number of lines, whose lines belong together."""
 
     files: Mapping[str, TextFile]
+    """Role → file."""
 
     @property
     def lines(self) -> int:
+        """The number of lines of each file."""
         return next(iter(self.files.values())).lines
 
     def rows(self, *, keep_bom: bool = False) -> Iterator[dict[str, str]]:
-        """One mapping role → line for each line number."""
+        """Yield a mapping from role to line for each line number."""
         readers = [file.read(keep_bom=keep_bom) for file in self.files.values()]
         for texts in zip(*readers, strict=True):
             yield dict(zip(self.files, texts, strict=True))
 
     def chunks(self, size: int, *, keep_bom: bool = False) -> Iterator[list[dict[str, str]]]:
+        """Yield the rows in lists of up to ``size``."""
         rows = self.rows(keep_bom=keep_bom)
-        while chunk := list(islice(rows, size)):
+        while True:
+            chunk = list(islice(rows, size))
+            if not chunk:
+                return
             yield chunk
 
 
 def open_parallel(paths: Mapping[str, Path]) -> ParallelText:
-    """Check several text files and that they have the same number of lines."""
+    """Check several text files, and that they have the same number of lines."""
+    # Missing files are reported before the first large file is read.
     for role, path in paths.items():
         require_file(path, role)
     files = {role: open_text(path, role) for role, path in paths.items()}
     (first_role, first), *others = files.items()
     for role, file in others:
-        if file.lines != first.lines:
-            (long_role, long), (short_role, short) = sorted(
-                [(first_role, first), (role, file)], key=lambda pair: -pair[1].lines
-            )
-            raise DataError(
-                f"line {short.lines + 1} of the {long_role} file {long.path} has no partner: it has {long.lines} "
-                f"lines, but the {short_role} file {short.path} has {short.lines}; they must have as many"
-            )
+        if file.lines == first.lines:
+            continue
+        long_role, long, short_role, short = first_role, first, role, file
+        if long.lines < short.lines:
+            long_role, long, short_role, short = short_role, short, long_role, long
+        raise DataError(
+            f"line {short.lines + 1} of the {long_role} file {long.path} has no counterpart: it has {long.lines} "
+            f"lines, but the {short_role} file {short.path} has {short.lines}; they must have the same number"
+        )
     return ParallelText(files)
 
 
 def forbid_overwriting(outputs: Mapping[str, Path | None], inputs: Mapping[str, Path]) -> None:
-    """Raise if a file is to be written that is also read, or that another output is written to; keyed by option."""
-    seen = {path.resolve(): option for option, path in inputs.items()}
+    """Raise DataError if an output would overwrite an input or another output. Both are keyed by option."""
+    option_of_file = {path.resolve(): option for option, path in inputs.items()}
     for option, path in outputs.items():
         if path is None:
             continue
-        if path.resolve() in seen:
-            raise DataError(f"{option} {path} would overwrite the file of {seen[path.resolve()]}; give another file")
-        seen[path.resolve()] = option
+        file = path.resolve()
+        if file in option_of_file:
+            raise DataError(f"{option} {path} would overwrite the file of {option_of_file[file]}; give another file")
+        option_of_file[file] = option
 
 
 def sha256(path: Path) -> str:
-    """Hex digest of a file.
+    """Return the SHA-256 digest of a file in hexadecimal.
 
-    The digest of a file that has not been written for a while is computed once per process: a sweep of 200 trainings
-    names the same model weights 200 times. A file that was written a moment ago may be written again without its time
-    stamps showing it, so its digest is never remembered.
+    The digest of a file that has not been written recently is computed once per process, because a sweep of 200
+    trainings names the same model weights 200 times. A file that was written a moment ago may be written again without
+    a change of its time stamps, so its digest is computed each time.
     """
     status = path.stat()
     last_change = max(status.st_mtime, status.st_ctime)
@@ -173,14 +191,19 @@ def _remembered_sha256(path: Path, identity: tuple[int, ...]) -> str:
 def _sha256(path: Path) -> str:
     state = hashlib.sha256()
     with path.open("rb") as stream:
-        while block := stream.read(_BLOCK):
+        while True:
+            block = stream.read(_BLOCK_SIZE)
+            if not block:
+                return state.hexdigest()
             state.update(block)
-    return state.hexdigest()
 
 
 @contextmanager
 def atomic_write(path: Path, *, newline: str = "\n") -> Iterator[TextIO]:
-    """Write a text file that appears whole or not at all; bytes go to its ``buffer``."""
+    """Open a text file for writing that appears under its name only when it is complete.
+
+    Bytes can be written to the stream's ``buffer``. If the block raises an exception, an existing file stays unchanged.
+    """
     if path.is_dir():
         raise DataError(f"{path} is a folder; give the name of a file to write")
     if path.exists() and not path.is_file():
@@ -193,7 +216,7 @@ def atomic_write(path: Path, *, newline: str = "\n") -> Iterator[TextIO]:
         except OSError as error:
             raise DataError(f"cannot write {path}: {error.strerror or error}") from error
         return
-    # A link stays a link: what it points to is written.
+    # If the path is a link, the file it points to is replaced, and the link stays.
     path = path.resolve()
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -201,11 +224,12 @@ def atomic_write(path: Path, *, newline: str = "\n") -> Iterator[TextIO]:
     except OSError as error:
         raise DataError(f"cannot write {path}: {error.strerror or error}") from error
     try:
-        # Lone surrogates can stand in a Python string but not in UTF-8; they are written escaped.
+        # UTF-8 cannot represent lone surrogates, which a Python string may contain; they are escaped.
         with os.fdopen(handle, "w", encoding="utf-8", errors="backslashreplace", newline=newline) as stream:
             yield stream
             stream.flush()
             os.fsync(stream.fileno())
+        # mkstemp creates private files; give this one the usual permissions. The umask can only be read by setting it.
         umask = os.umask(0)
         os.umask(umask)
         Path(temporary).chmod(0o666 & ~umask)
@@ -217,26 +241,28 @@ def atomic_write(path: Path, *, newline: str = "\n") -> Iterator[TextIO]:
         raise
 
 
-def _decoded(path: Path) -> Iterator[str]:
+def _decoded_lines(path: Path) -> Iterator[str]:
     try:
         with path.open(encoding="utf-8") as stream:
             yield from stream
     except UnicodeDecodeError:
-        raise DataError(_undecodable(path)) from None
+        raise DataError(_not_utf8_message(path)) from None
 
 
-def _undecodable(path: Path) -> str:
-    # The exception speaks of a buffer, not of the file: find the line again from the raw bytes.
+def _not_utf8_message(path: Path) -> str:
+    """Find the line and column of the first byte that is not UTF-8; the exception only knows its buffer."""
     number = 0
     with path.open("rb") as stream:
         for raw in stream:
-            for part in raw.replace(b"\r\n", b"\n").replace(b"\r", b"\n").removesuffix(b"\n").split(b"\n"):
+            # Binary mode splits at line feeds only, text mode also at carriage returns.
+            unified = raw.replace(b"\r\n", b"\n").replace(b"\r", b"\n").removesuffix(b"\n")
+            for line in unified.split(b"\n"):
                 number += 1
                 try:
-                    part.decode("utf-8")
+                    line.decode("utf-8")
                 except UnicodeDecodeError as error:
                     return (
-                        f"{path}, line {number}: byte 0x{part[error.start]:02x} at column {error.start + 1} is not "
+                        f"{path}, line {number}: byte 0x{line[error.start]:02x} at column {error.start + 1} is not "
                         f"UTF-8; convert the file, e.g. iconv -f latin1 -t utf-8"
                     )
     return f"{path} is not UTF-8; convert it, e.g. iconv -f latin1 -t utf-8"

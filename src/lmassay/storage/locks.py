@@ -1,4 +1,4 @@
-"""A lock on a file that ends with the process that holds it, however that ends, on every platform."""
+"""A lock that is released when the process that holds it ends, however it ends, on every platform."""
 
 from __future__ import annotations
 
@@ -12,11 +12,14 @@ from lmassay.errors import StoreError
 
 @contextmanager
 def exclusive(file: Path, what: str) -> Iterator[None]:
-    """Hold ``file``, which is made if need be; ``what`` names in errors that which is locked by it."""
+    """Hold a lock file within a ``with`` block; it is created if necessary.
+
+    ``what`` names what is locked, for error messages.
+    """
     try:
         file.parent.mkdir(exist_ok=True, parents=True)
-        # An exclusive SQLite transaction is the one lock that works alike everywhere. The wait outlasts a reader that
-        # looks whether the holder is alive.
+        # An exclusive SQLite transaction is a lock that works in the same way on all platforms. The timeout is longer
+        # than a reader needs that checks whether the lock is held.
         held = sqlite3.connect(file, timeout=2, isolation_level=None)
         held.execute("BEGIN EXCLUSIVE")
     except sqlite3.OperationalError as error:
@@ -32,14 +35,14 @@ def exclusive(file: Path, what: str) -> Iterator[None]:
 
 
 def is_held(file: Path) -> bool:
-    """Whether some process holds the lock."""
+    """Return whether some process holds the lock."""
     if not file.is_file():
         return False
-    # Reading needs a shared lock only: whoever is just taking it waits for that and goes on.
+    # Reading takes a shared lock for a moment; a process that is just acquiring the lock waits for it.
     try:
         with closing(sqlite3.connect(f"{file.resolve().as_uri()}?mode=ro", timeout=0, uri=True)) as reader:
             reader.execute("SELECT COUNT(*) FROM sqlite_master").fetchone()
     except sqlite3.Error as error:
-        # Not locked but gone: its holder finished and tidied up at this very moment.
+        # Any other error means that the holder has just finished and removed the file.
         return "locked" in str(error)
     return False

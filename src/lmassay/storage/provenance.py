@@ -1,4 +1,4 @@
-"""Where a number comes from: versions, machine, and the one-line signature."""
+"""Where numbers come from: versions, machine, digests of source code, and the one-line signature."""
 
 from __future__ import annotations
 
@@ -32,18 +32,18 @@ _PACKAGES = (
 
 
 def versions() -> dict[str, str]:
-    """Installed versions of what can change a number."""
-    found = {"lmassay": lmassay.__version__, "python": platform.python_version()}
+    """Return the versions of lmassay, Python and all installed packages that can affect a number."""
+    by_package = {"lmassay": lmassay.__version__, "python": platform.python_version()}
     for package in _PACKAGES:
         try:
-            found[package] = importlib.metadata.version(package)
+            by_package[package] = importlib.metadata.version(package)
         except importlib.metadata.PackageNotFoundError:
             continue
-    return found
+    return by_package
 
 
 def snapshot() -> Provenance:
-    """Versions, machine and command of a run that starts now."""
+    """Return the versions, machine and command of a run that starts now."""
     return Provenance(
         versions=versions(),
         platform=platform.platform(),
@@ -54,7 +54,7 @@ def snapshot() -> Provenance:
 
 
 def signature(parts: Mapping[str, Any]) -> str:
-    """One line in the manner of sacrebleu: ``key:value|key:value``.
+    """Return the signature in the format of sacrebleu, ``key:value|key:value``; parts that are None are left out.
 
     >>> signature({"task": "robustness.1", "s_src": "chrF2"})
     'task:robustness.1|s_src:chrF2'
@@ -63,7 +63,7 @@ def signature(parts: Mapping[str, Any]) -> str:
 
 
 def command_line(*words: object) -> str:
-    """A command of lmassay as a shell reads it, whatever a folder is called.
+    """Return a command of lmassay that a user can paste into a shell, whatever characters it contains.
 
     >>> command_line("resume", "--results", "my results")
     "lmassay resume --results 'my results'"
@@ -72,14 +72,14 @@ def command_line(*words: object) -> str:
 
 
 def rerun_command(run: str, folder: Path) -> str:
-    """What gives a stored run anew."""
+    """Return the command that repeats a stored run."""
     return f"{command_line('show', run, '--results', folder, '--yaml')} > run.yaml && lmassay run run.yaml"
 
 
 def source_digest(obj: Any) -> str:
-    """Eight hex digits that change with the source of a class or function.
+    """Return a digest that changes with the source of a class or function.
 
-    In a user's file they change with the whole file, and with the modules that it imports from its folder.
+    In a user's file, it changes with the whole file and with the modules that it imports from its folder.
     """
     digest = digest_of(str(getattr(obj, "__module__", "")))
     if digest is not None:
@@ -92,7 +92,7 @@ def source_digest(obj: Any) -> str:
 
 
 def joint_digest(*digests: str) -> str:
-    """One digest of sources for several; those that are empty or repeated do not count."""
+    """Combine several digests of sources into one; empty and repeated ones do not count."""
     distinct = [digest for digest in dict.fromkeys(digests) if digest]
     if len(distinct) < 2:
         return "".join(distinct)
@@ -100,7 +100,7 @@ def joint_digest(*digests: str) -> str:
 
 
 def signature_value(value: Any) -> str:
-    """A value as it stands in a signature: no white space, floats in their shortest form."""
+    """Return a value as it is written in a signature: without white space, floats in their shortest form."""
     if isinstance(value, float):
         return f"{value:g}"
     return re.sub(r"\s+", "_", str(value))

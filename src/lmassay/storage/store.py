@@ -1,13 +1,13 @@
-"""One SQLite file a results folder: the record of every run, and the cache of every answer.
+"""The results folder: one SQLite file with the records of all runs and a cache of all answers.
 
-Answers are committed one by one as they arrive, rows batch by batch, so a killed run loses only what was in flight.
-A run in progress holds a lock that the operating system drops when the process dies, so nobody writes to a live run
-and a dead one can be told from a live one.
+Answers are committed one by one as they arrive, rows batch by batch, so a run that is killed loses only the requests
+that were on their way. A run in progress holds a lock that the operating system releases when the process dies. So no
+two processes write to the same run, and an interrupted run can be distinguished from a running one.
 
-Records, results, rows and answers are written with a digest, which is verified when they are read: a disk that loses a
-bit, or a hand that edits the file, must not become a result. A run whose record or results do not match is called
-damaged and shows no numbers; reading a row that does not match is an error; an answer that does not match is asked for
-again. What versions before schema 4 wrote has no digests and is read as it is.
+Records, results, rows and answers are stored with a digest, which is verified when they are read, so that a defective
+disk or a manual edit cannot change a result unnoticed. A run whose record or results do not match is called damaged and
+shows no numbers; reading a row that does not match is an error; an answer that does not match is requested again.
+Versions before schema 4 did not write digests; their data is read as it is.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ from lmassay.types import (
 STORE_FILE = "lmassay.sqlite"
 SCHEMA = 5
 APPLICATION_ID = 0x6C6D6173  # "lmas"
-# Tables with texts keep their row numbers: without them, SQLite gives every row beyond a kilobyte a page of its own.
+# Tables with long texts are not WITHOUT ROWID: in such tables, every row beyond a kilobyte would take a whole page.
 TABLES = """
 CREATE TABLE runs (
   id TEXT PRIMARY KEY, sweep TEXT NOT NULL, name TEXT NOT NULL, task TEXT NOT NULL, model TEXT NOT NULL,
@@ -72,16 +72,16 @@ CREATE TABLE rows (
 );
 CREATE INDEX rows_in_order ON rows (run, position);
 """
-# Since schema 2. A sum over many answers, one of whose prices is unknown, is unknown: that is what NULL does.
+# Since schema 2. If the price of one answer is unknown, so is the sum: in SQL, adding NULL gives NULL.
 SPENDING = """
 CREATE TABLE IF NOT EXISTS spending (
   run TEXT PRIMARY KEY, answers INTEGER NOT NULL, tokens_in INTEGER NOT NULL, tokens_out INTEGER NOT NULL, usd REAL
 ) WITHOUT ROWID
 """
-# Since schema 3: under which keys the answers to an example's questions are kept.
+# Since schema 3: the keys under which the responses to an example's requests are stored.
 ASKED = "CREATE TABLE IF NOT EXISTS asked (run TEXT, id TEXT, keys TEXT NOT NULL, PRIMARY KEY (run, id)) WITHOUT ROWID"
-# Since schema 4: digests of the parts of a run ("record", "results"), and how many rows its results rest on ("rows").
-# Rows and answers have their digests in a column.
+# Since schema 4: digests of the parts of a run ("record", "results"), and the number of its rows ("rows"). The digests
+# of rows and answers are in a column of their tables.
 DIGESTS = """
 CREATE TABLE IF NOT EXISTS digests (
   run TEXT, part TEXT, value TEXT NOT NULL, PRIMARY KEY (run, part)
@@ -90,40 +90,50 @@ CREATE TABLE IF NOT EXISTS digests (
 _WITH_DIGESTS = 4
 # Since schema 5: a column of rows with the scores by label, for the few metrics that have such outcomes.
 _WITH_OUTCOMES = 5
-MOST_CACHED_CANDIDATES = 64
-# Bytes. A damaged text is to be noticed, not a forger to be kept out.
-_CHECK = 8
+MAX_CACHED_CANDIDATES = 64
+# Bytes. The digest detects damage; it is not meant to prevent forgery.
+_DIGEST_SIZE = 8
+_MAX_LISTED_RUNS = 5
 
 
 def is_cacheable_response(response: Response) -> bool:
-    """Only answers are remembered; an error, a refusal or an empty answer may be different the next time."""
+    """Return whether other runs may use a response. Errors, refusals and empty answers may be different next time."""
     return response.usable and response.finish in ("stop", "length")
 
 
 def is_cacheable_request(request: Request) -> bool:
-    """Hundreds of words a blank would fill a disk with answers that a local model gives again in milliseconds; what
-    was made of them is in the rows."""
-    return not isinstance(request, Slot) or len(request.candidates) <= MOST_CACHED_CANDIDATES
+    """Return whether the answer to a request is worth storing.
+
+    Answers about hundreds of candidate words would fill the disk, and a local model gives them again in milliseconds.
+    The scores that are computed from them are in the rows.
+    """
+    return not isinstance(request, Slot) or len(request.candidates) <= MAX_CACHED_CANDIDATES
 
 
 @dataclass(frozen=True, slots=True)
 class Spending:
-    """What was asked of a model behind an API; ``usd`` is None where the prices are unknown."""
+    """The tokens and the cost of answers of a model behind an API."""
 
     answers: int = 0
     tokens_in: int = 0
     tokens_out: int = 0
     usd: float | None = 0.0
+    """The cost; None if the prices are unknown."""
 
     def describe(self) -> str:
+        """Return the numbers as one line of text."""
         cost = "cost unknown (give the model's prices)" if self.usd is None else f"{self.usd:.4f} USD"
         return f"{self.answers:,} answers, {self.tokens_in:,} tokens in, {self.tokens_out:,} out, {cost}"
 
 
 class Store:
-    """The results folder. One process may write a run; any number may read."""
+    """A results folder. One process may write to a run; any number may read it.
+
+    Use it as a context manager: ``with Store(Path("results")) as store: …``.
+    """
 
     def __init__(self, folder: Path, *, create: bool = False) -> None:
+        """Open a results folder. With ``create``, it is created if necessary, and an old schema is updated."""
         self.folder = folder
         self.file = folder / STORE_FILE
         if create:
@@ -135,6 +145,7 @@ class Store:
             self._open_schema(create)
 
     def close(self) -> None:
+        """Close the file."""
         self._db.close()
 
     def __enter__(self) -> Store:
@@ -146,11 +157,11 @@ class Store:
     # --- runs -----------------------------------------------------------------------------------------------------
 
     def new_id(self, label: str) -> str:
-        """An id for a run that starts now: sortable, readable, safe as a file name."""
+        """Return an id for a run that starts now: sortable, readable, and safe as a file name."""
         return f"{datetime.now(UTC):%Y%m%d-%H%M%S}-{_slug(label)}-{secrets.token_hex(3)}"
 
     def add_run(self, run: NewRun, status: str = "running") -> None:
-        """Record a run that starts now (hold its lock before, so that nobody takes it for a dead one) or waits."""
+        """Record a run. Hold its lock, so that no other process considers it interrupted."""
         with _plain_errors(self.file), self._transaction():
             self._insert_run(run, status)
 
@@ -162,7 +173,7 @@ class Store:
             "task": run.task,
             "model": run.model,
             "label": run.label,
-            # As written: the order of its keys may be part of what is asked.
+            # In the original order of keys, which may affect the requests.
             "config": json.dumps(run.config, allow_nan=False),
             "signature": run.signature,
             "provenance": canonical(run.provenance.as_dict()),
@@ -177,12 +188,13 @@ class Store:
         self._set_digest(run.id, "record", _record_digest(record))
 
     def add_waiting(self, runs: Sequence[NewRun]) -> None:
-        """Record runs that wait for their turn, all or none."""
+        """Record runs that wait for their turn; either all are recorded or none."""
         with _plain_errors(self.file), self._transaction():
             for run in runs:
                 self._insert_run(run, "waiting")
 
     def set_status(self, run: str, status: str, note: str = "") -> None:
+        """Set the status of a run and a note that explains it."""
         finished = None if status in ("running", "waiting") else datetime.now(UTC).isoformat(timespec="seconds")
         with _plain_errors(self.file):
             self._db.execute(
@@ -190,7 +202,7 @@ class Store:
             )
 
     def set_signature(self, run: str, signature: str, depends_on: Mapping[str, str]) -> None:
-        """Record anew what the numbers of a run depend on."""
+        """Replace the signature of a run and its parts."""
         with _plain_errors(self.file), self._transaction():
             query = f"SELECT {', '.join(_RECORD)} FROM runs WHERE id = ?"  # noqa: S608
             (row,) = self._db.execute(query, (run,))
@@ -204,6 +216,7 @@ class Store:
                 self._set_digest(run, "record", _record_digest(record))
 
     def set_results(self, run: str, results: Sequence[Result]) -> None:
+        """Store the results of a run, and how many rows they were computed from."""
         stored = canonical([result.as_dict() for result in results])
         with _plain_errors(self.file), self._transaction():
             self._db.execute("UPDATE runs SET results = ? WHERE id = ?", (stored, run))
@@ -212,96 +225,105 @@ class Store:
             self._set_digest(run, "rows", str(rows))
 
     def runs(self) -> list[RunRecord]:
-        """All runs, in the order in which they were recorded; one that says it is running but whose process is gone is
-        called interrupted."""
+        """Return all runs in the order in which they were recorded.
+
+        A run that is marked as running although its process is gone gets the status ``interrupted``.
+        """
         with _plain_errors(self.file):
-            # SQLite numbers rows as they are inserted. The clock is no guide: it may be wrong, or be set back.
-            found = self._db.execute(f"SELECT {_COLUMNS} FROM runs ORDER BY rowid").fetchall()  # noqa: S608
+            # SQLite numbers rows as they are inserted. The times are not reliable: a clock may be wrong or set back.
+            rows = self._db.execute(f"SELECT {_COLUMNS} FROM runs ORDER BY rowid").fetchall()  # noqa: S608
             digests = self._all_digests()
-        return [self._record(row, digests) for row in found]
+        return [self._record(row, digests) for row in rows]
 
     def run(self, name: str) -> RunRecord:
-        """A run by its id, a unique beginning or end of it, or ``latest``."""
+        """Return a run by its id, by a unique beginning or end of its id, or by ``latest``."""
         runs = self.runs()
         if name == "latest" and runs:
             return runs[-1]
-        exact = [r for r in runs if r.id == name]
-        matches = exact or [r for r in runs if name and (r.id.startswith(name) or r.id.endswith(name))]
+        matches = [run for run in runs if run.id == name]
+        if not matches and name:
+            matches = [run for run in runs if run.id.startswith(name) or run.id.endswith(name)]
         if len(matches) == 1:
             return matches[0]
         if matches:
-            some = ", ".join(r.id for r in matches[:5])
-            raise StoreError(f"'{name}' fits {len(matches)} runs ({some} …); write more of it")
+            ids = ", ".join(run.id for run in matches[:_MAX_LISTED_RUNS])
+            raise StoreError(f"'{name}' matches {len(matches)} runs ({ids} …); write more of the id")
         if not runs:
-            raise StoreError(f"there are no runs in {self.folder} yet; `lmassay run` makes them")
-        meant = closest(name, ["latest", *(r.id for r in runs), *(r.id.rpartition("-")[2] for r in runs)])
-        hint = f"; did you mean '{meant}'?" if meant else "; `lmassay ls` shows all"
+            raise StoreError(f"there are no runs in {self.folder} yet; start one with `lmassay run`")
+        known = ["latest"]
+        known += [run.id for run in runs]
+        known += [run.id.rpartition("-")[2] for run in runs]
+        meant = closest(name, known)
+        hint = f"; did you mean '{meant}'?" if meant else "; `lmassay ls` lists all"
         raise StoreError(f"there is no run '{name}' in {self.folder}{hint}")
 
     @contextmanager
     def lock(self, run: str) -> Iterator[None]:
-        """Hold a run for this process; the lock ends with the process, however it ends."""
+        """Lock a run for this process. The lock ends with the process, however it ends."""
         with exclusive(self._lock_file(run), f"the run {run}"):
             yield
 
     @contextmanager
     def lock_sweep(self, sweep: str) -> Iterator[None]:
-        """Hold all runs of a command for this process, those that wait included."""
+        """Lock all runs of a command for this process, including those that wait for their turn."""
         with exclusive(self._lock_file(f"sweep-{sweep}"), f"the sweep {sweep}"):
             yield
             self.forget_lock(f"sweep-{sweep}")
 
     def forget_lock(self, run: str) -> None:
-        """Tidy up after a run that is complete and will not be locked again; call it while holding the lock."""
+        """Remove the lock file of a run that is complete; call it while holding the lock."""
         with suppress(OSError):
             self._lock_file(run).unlink(missing_ok=True)
 
-    def errors(self, run: str, most: int = 3) -> list[tuple[str, int]]:
-        """The most frequent errors of a run's examples, with their counts."""
+    def errors(self, run: str, limit: int = 3) -> list[tuple[str, int]]:
+        """Return the most frequent errors of a run's examples, with their counts."""
         query = (
             "SELECT error, COUNT(*) AS n FROM rows WHERE run = ? AND state = 'error'"
             " GROUP BY error ORDER BY n DESC, error LIMIT ?"
         )
         with _plain_errors(self.file):
-            return [(str(error), int(n)) for error, n in self._db.execute(query, (run, most))]
+            return [(str(error), int(count)) for error, count in self._db.execute(query, (run, limit))]
 
     # --- answers --------------------------------------------------------------------------------------------------
 
     def cached(self, keys: Iterable[str]) -> dict[str, Response]:
-        """Those of the answers that are known."""
-        found: dict[str, Response] = {}
+        """Return the stored responses to those of the keys that have one."""
+        responses: dict[str, Response] = {}
         with _plain_errors(self.file):
             for key in keys:
-                response = self._answer(key)
-                if response is not None:
-                    found[key] = response_from_dict(json.loads(response))
-        return found
+                stored = self._stored_response(key)
+                if stored is not None:
+                    responses[key] = response_from_dict(json.loads(stored))
+        return responses
 
     def cached_keys(self, keys: Iterable[str]) -> set[str]:
-        """Those of the keys whose answers are known."""
+        """Return those of the keys that have a stored response."""
         with _plain_errors(self.file):
-            return {key for key in keys if self._answer(key) is not None}
+            return {key for key in keys if self._stored_response(key) is not None}
 
-    def _answer(self, key: str) -> str | None:
-        """A stored answer as JSON; None if there is none, or if it is not what was written."""
+    def _stored_response(self, key: str) -> str | None:
+        """Return a stored response as JSON; None if there is none or it is damaged."""
         query = f"SELECT response, {self._digest_column} FROM responses WHERE key = ?"  # noqa: S608
         row = self._db.execute(query, (key,)).fetchone()
-        if row is None or (row[1] is not None and row[1] != _check(f"{key}\n{row[0]}")):
+        if row is None:
             return None
-        return str(row[0])
+        response, stored_digest = row
+        if stored_digest is not None and stored_digest != _short_digest(f"{key}\n{response}"):
+            return None
+        return str(response)
 
     def add_response(self, key: str, run: str, model: str, request: Mapping[str, Any], response: Response) -> None:
-        """Keep an answer at once: it may have been paid for."""
+        """Store a response immediately, because it may have been paid for."""
         stored = compact(response_as_dict(response))
         with _plain_errors(self.file):
             self._db.execute(
                 "INSERT OR REPLACE INTO responses (key, model, request, response, run, created, digest)"
                 " VALUES (?, ?, ?, ?, ?, ?, ?)",
-                (key, model, compact(request), stored, run, _now(), _check(f"{key}\n{stored}")),
+                (key, model, compact(request), stored, run, _now(), _short_digest(f"{key}\n{stored}")),
             )
 
     def spend(self, run: str, response: Response, usd: float | None) -> None:
-        """Count what an answer took, be it kept or not."""
+        """Count the tokens and the cost of a response, whether it is stored or not."""
         with _plain_errors(self.file):
             self._db.execute(
                 "INSERT INTO spending VALUES (?, 1, ?, ?, ?) ON CONFLICT (run) DO UPDATE SET answers = answers + 1,"
@@ -311,44 +333,52 @@ class Store:
             )
 
     def spending(self, *, run: str | None = None, sweep: str | None = None) -> Spending | None:
-        """What a run, or all runs of a command, asked of models behind an API; None if nothing."""
+        """Return what a run, or all runs of a command, spent on models behind an API; None if nothing."""
         with _plain_errors(self.file):
+            # Stores of schema 1 do not have the table.
             if not self._db.execute("SELECT 1 FROM sqlite_master WHERE name = 'spending'").fetchone():
                 return None
-            found = self._db.execute(
+            sums = self._db.execute(
                 "SELECT SUM(answers), SUM(tokens_in), SUM(tokens_out), SUM(usd), COUNT(*) - COUNT(usd) FROM spending"
                 " WHERE run = ? OR run IN (SELECT id FROM runs WHERE sweep = ?)",
                 (run, sweep),
             ).fetchone()
-        answers, tokens_in, tokens_out, usd, unknown = found
-        return Spending(answers, tokens_in, tokens_out, None if unknown else usd) if answers else None
+        answers, tokens_in, tokens_out, usd, unknown_costs = sums
+        if not answers:
+            return None
+        return Spending(answers, tokens_in, tokens_out, None if unknown_costs else usd)
 
     # --- rows -----------------------------------------------------------------------------------------------------
 
     def add_rows(
-        self, run: str, rows: Iterable[tuple[int, Row]], asked: Mapping[str, Sequence[str]] | None = None
+        self, run: str, rows: Iterable[tuple[int, Row]], response_keys: Mapping[str, Sequence[str]] | None = None
     ) -> None:
-        """Keep a batch of judged examples, all or none; ``asked`` has the keys of the answers to each."""
+        """Store a batch of scored examples, each with its position; either all are stored or none.
+
+        ``response_keys`` has the keys of the responses to each example.
+        """
+        stored_keys = []
+        for example_id, keys in (response_keys or {}).items():
+            if keys:
+                stored_keys.append((run, _writable(example_id), compact(list(keys))))
         with _plain_errors(self.file), self._transaction():
-            self._db.executemany(
-                "INSERT OR REPLACE INTO asked VALUES (?, ?, ?)",
-                ((run, _writable(i), compact(list(keys))) for i, keys in (asked or {}).items() if keys),
-            )
+            self._db.executemany("INSERT OR REPLACE INTO asked VALUES (?, ?, ?)", stored_keys)
             self._db.executemany(
                 f"INSERT OR REPLACE INTO rows ({_ROW_COLUMNS}, outcomes, digest)"  # noqa: S608
                 " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
                 (_StoredRow.of(run, position, row).with_digest() for position, row in rows),
             )
-            # The number of rows that went with the results is no longer the number there is.
+            # The number of rows that was recorded with the results is no longer valid.
             self._db.execute("DELETE FROM digests WHERE run = ? AND part = 'rows'", (run,))
 
     def finished_ids(self, run: str) -> set[str]:
-        """Examples that need no further work; those in error are tried again."""
+        """Return the ids of examples that need no further work; those in error are tried again."""
+        query = "SELECT id FROM rows WHERE run = ? AND state != 'error'"
         with _plain_errors(self.file):
-            return {i for (i,) in self._db.execute("SELECT id FROM rows WHERE run = ? AND state != 'error'", (run,))}
+            return {example_id for (example_id,) in self._db.execute(query, (run,))}
 
     def drop_damaged_rows(self, run: str) -> int:
-        """Delete the rows that are not what was written, so that their examples are judged again; how many there were.
+        """Delete damaged rows, so that their examples are scored again; return how many there were.
 
         Hold the run's lock.
         """
@@ -359,14 +389,15 @@ class Store:
         return len(damaged)
 
     def rows_are_whole(self, run: str) -> bool:
-        """Whether all rows of a run are there and are what was written."""
+        """Return whether all rows of a run are there and undamaged."""
         with _plain_errors(self.file):
             expected = self._digests(run).get("rows")
             (count,) = self._db.execute("SELECT COUNT(*) FROM rows WHERE run = ?", (run,)).fetchone()
             return expected in (None, str(count)) and next(self._damaged_rows(run), None) is None
 
     def _damaged_rows(self, run: str) -> Iterator[int]:
-        """The row numbers of a run's rows that do not match their digests."""
+        """Yield the row numbers of rows that do not match their digests."""
+        # A run that was recorded with a digest must have digests in all its rows.
         needs_digest = "record" in self._digests(run)
         query = f"SELECT rowid, {self._row_columns} FROM rows WHERE run = ?"  # noqa: S608
         for number, *columns, stored in self._db.execute(query, (run,)):
@@ -375,7 +406,7 @@ class Store:
                 yield number
 
     def rows(self, run: str) -> Iterator[Row]:
-        """All rows of a run, in the order of its data."""
+        """Yield all rows of a run in the order of its data. Raises StoreError if one is damaged or missing."""
         query = f"SELECT {self._row_columns} FROM rows WHERE run = ? ORDER BY position"  # noqa: S608
         with _plain_errors(self.file):
             digests = self._digests(run)
@@ -395,7 +426,7 @@ class Store:
         ``with_test_scores`` adds the scores on single tests.
         """
         if with_test_scores:
-            # They are part of the details, which are read only if asked for: they make up most of a large run.
+            # They are stored with the details, which make up most of a large run and are otherwise not read.
             for row in self.rows(run):
                 example = Example(row.example.id, {}, None, row.example.groups)
                 score = Score(row.score.values, test_scores=row.score.test_scores)
@@ -410,17 +441,18 @@ class Store:
             digests = self._digests(run)
             needs_digest = "record" in digests
             count = 0
-            for i, position, state, groups, scores, error, outcomes, stored in self._db.execute(query, (run,)):
+            for example_id, position, state, groups, scores, error, outcomes, stored in self._db.execute(query, (run,)):
                 if stored is None:
                     is_damaged = needs_digest
                 else:
-                    found = _check_of_scores(run, i, position, state, groups, scores, error, outcomes)
-                    is_damaged = stored[:_CHECK] != found
+                    # The first half of a row's digest covers these columns.
+                    computed = _digest_of_scores(run, example_id, position, state, groups, scores, error, outcomes)
+                    is_damaged = stored[:_DIGEST_SIZE] != computed
                 if is_damaged:
-                    raise self._damaged(run, f"its example '{i}' is")
+                    raise self._damaged(run, f"its example '{example_id}' is")
                 count += 1
-                score = Score(json.loads(scores), outcomes=_outcomes_of(outcomes))
-                yield Row(Example(i, {}, None, json.loads(groups)), state, score, error)
+                score = Score(json.loads(scores), outcomes=_parsed_outcomes(outcomes))
+                yield Row(Example(example_id, {}, None, json.loads(groups)), state, score, error)
             self._check_count(run, count, digests)
 
     def _check_count(self, run: str, count: int, digests: Mapping[str, str]) -> None:
@@ -431,41 +463,50 @@ class Store:
     def _damaged(self, run: str, what: str) -> StoreError:
         again = command_line("resume", run, "--results", self.folder)
         return StoreError(
-            f"{self.file}: the run {run} is damaged: {what} not what lmassay wrote; judge the example again from the "
+            f"{self.file}: the run {run} is damaged: {what} not what lmassay wrote; score the example again from the "
             f"stored answers: {again}"
         )
 
     def requests_and_responses(self, run: str) -> Iterator[tuple[str, list[tuple[dict[str, Any], Response]]]]:
-        """What each example of a run made the model be asked, with the answers, as far as they are here; in order."""
-        with _plain_errors(self.file):
-            has = self._db.execute("SELECT 1 FROM sqlite_master WHERE name = 'asked'").fetchone()
-            keys = "(SELECT keys FROM asked WHERE asked.run = rows.run AND asked.id = rows.id)" if has else "NULL"
-            query = f"SELECT id, {keys} FROM rows WHERE run = ? ORDER BY position"  # noqa: S608
-            for i, listed in self._db.execute(query, (run,)):
-                yield i, [pair for key in json.loads(listed or "[]") for pair in self._asked(key)]
+        """Yield each example's id with its requests and responses, as far as they are stored.
 
-    def _asked(self, key: str) -> Iterator[tuple[dict[str, Any], Response]]:
-        response = self._answer(key)
-        if response is not None:
-            (request,) = self._db.execute("SELECT request FROM responses WHERE key = ?", (key,)).fetchone()
-            yield json.loads(request), response_from_dict(json.loads(response))
+        The examples come in the order of the data.
+        """
+        with _plain_errors(self.file):
+            # Stores before schema 3 do not have the table.
+            has_keys = self._db.execute("SELECT 1 FROM sqlite_master WHERE name = 'asked'").fetchone()
+            keys_column = "NULL"
+            if has_keys:
+                keys_column = "(SELECT keys FROM asked WHERE asked.run = rows.run AND asked.id = rows.id)"
+            query = f"SELECT id, {keys_column} FROM rows WHERE run = ? ORDER BY position"  # noqa: S608
+            for example_id, stored_keys in self._db.execute(query, (run,)):
+                pairs: list[tuple[dict[str, Any], Response]] = []
+                for key in json.loads(stored_keys or "[]"):
+                    response = self._stored_response(key)
+                    if response is not None:
+                        (request,) = self._db.execute("SELECT request FROM responses WHERE key = ?", (key,)).fetchone()
+                        pairs.append((json.loads(request), response_from_dict(json.loads(response))))
+                yield example_id, pairs
 
     def count(self, run: str) -> dict[str, int]:
-        """Rows by state."""
+        """Return the number of rows in each state."""
+        query = "SELECT state, COUNT(*) FROM rows WHERE run = ? GROUP BY state"
         with _plain_errors(self.file):
-            found = self._db.execute("SELECT state, COUNT(*) FROM rows WHERE run = ? GROUP BY state", (run,)).fetchall()
-        return {"scored": 0, "unscored": 0, "error": 0, **dict(found)}
+            counts = self._db.execute(query, (run,)).fetchall()
+        return {"scored": 0, "unscored": 0, "error": 0, **dict(counts)}
 
-    # --- inside ---------------------------------------------------------------------------------------------------
+    # --- internals ------------------------------------------------------------------------------------------------
 
     def _connect(self) -> sqlite3.Connection:
         if os.access(self.folder, os.W_OK):
             return sqlite3.connect(self.file, timeout=60, isolation_level=None)
-        # Even reading wants to write beside the file. Where that is forbidden, the file alone is read, which is all
-        # there is unless somebody else is still writing to it.
+        # Even for reading, SQLite writes files next to the store. In a read-only folder, only the file itself is read,
+        # which is complete unless another process is still writing to it.
         log = self.file.with_name(f"{STORE_FILE}-wal")
         if log.is_file() and log.stat().st_size:
-            raise StoreError(f"{self.file} is still being written and {self.folder} is closed to you; copy the folder")
+            raise StoreError(
+                f"{self.file} is still being written, and you cannot write to {self.folder}; copy the folder"
+            )
         return sqlite3.connect(f"{self.file.resolve().as_uri()}?mode=ro&immutable=1", uri=True, isolation_level=None)
 
     def _open_schema(self, create: bool) -> None:
@@ -475,16 +516,16 @@ class Store:
             raise StoreError(f"{self.file} was written by a newer lmassay (schema {version} > {SCHEMA}); upgrade")
         (tables,) = self._db.execute("SELECT COUNT(*) FROM sqlite_master").fetchone()
         if tables and application != APPLICATION_ID:
-            raise StoreError(f"{self.file} is a database of something else; choose another --results folder")
+            raise StoreError(f"{self.file} is a database of another program; choose another --results folder")
         if not tables and not create:
             raise StoreError(f"{self.file} is empty; run something first, or give --results FOLDER")
         if create:
             self._db.execute("PRAGMA journal_mode = WAL")
-            # NORMAL survives a killed process; only a power cut may cost the last commits.
+            # With NORMAL, a killed process loses nothing; only a power failure may lose the last commits.
             self._db.execute("PRAGMA synchronous = NORMAL")
         if not tables:
             with self._transaction():
-                # Two processes may arrive here together; the second finds the tables made.
+                # Two processes may get here at the same time; the second one finds the tables.
                 (tables,) = self._db.execute("SELECT COUNT(*) FROM sqlite_master").fetchone()
                 if not tables:
                     for statement in TABLES.strip().split(";\n"):
@@ -505,18 +546,18 @@ class Store:
         self._outcomes_column = "outcomes" if version >= _WITH_OUTCOMES else "NULL"
 
     def _add_column(self, table: str, declaration: str) -> None:
-        # Two processes may arrive here together; the second finds the column made.
+        # Two processes may get here at the same time; the second one finds the column.
         columns = [name for _, name, *_ in self._db.execute(f"PRAGMA table_info({table})")]
         if declaration.split()[0] not in columns:
             self._db.execute(f"ALTER TABLE {table} ADD COLUMN {declaration}")
 
     @property
     def _row_columns(self) -> str:
-        """The columns of a stored row and its digest; what an earlier version did not keep is NULL."""
+        """The columns of a stored row and its digest; NULL for columns that an old store does not have."""
         return f"{_ROW_COLUMNS}, {self._outcomes_column}, {self._digest_column}"
 
     def _all_digests(self) -> dict[str, dict[str, str]]:
-        """The digests of every run, by part."""
+        """Return the digests of every run by part."""
         digests: dict[str, dict[str, str]] = {}
         if self._has_digests:
             for run, part, value in self._db.execute("SELECT run, part, value FROM digests"):
@@ -524,7 +565,7 @@ class Store:
         return digests
 
     def _digests(self, run: str) -> dict[str, str]:
-        """The digests of one run, by part."""
+        """Return the digests of one run by part."""
         if not self._has_digests:
             return {}
         return dict(self._db.execute("SELECT part, value FROM digests WHERE run = ?", (run,)).fetchall())
@@ -547,12 +588,15 @@ class Store:
         fields: dict[str, Any] = dict(zip(_COLUMNS.split(", "), row, strict=True))
         if fields["status"] == "running" and not is_held(self._lock_file(fields["id"])):
             fields["status"] = "interrupted"
-        known = digests.get(fields["id"], {})
-        has_new_record = "record" in known
-        if has_new_record and known["record"] != _record_digest(fields):
+        digests_of_run = digests.get(fields["id"], {})
+        has_record_digest = "record" in digests_of_run
+        if has_record_digest and digests_of_run["record"] != _record_digest(fields):
             return self._damaged_record(fields, "is not what lmassay wrote")
-        # A run that an earlier version recorded has digests of results that were computed since then, if any.
-        expected = known.get("results", _no_results(fields["id"]) if has_new_record else None)
+        # A run that was recorded before schema 4 has a digest of its results only if they were computed later.
+        expected = digests_of_run.get("results")
+        if expected is None and has_record_digest:
+            # The results have not been computed, so they must be empty.
+            expected = digest(fields["id"], "[]")
         if expected not in (None, digest(fields["id"], fields["results"])):
             again = command_line("resume", fields["id"], "--results", self.folder)
             note = f"its results are not what lmassay wrote; compute them again from the stored examples: {again}"
@@ -563,16 +607,17 @@ class Store:
             return self._damaged_record(fields, f"cannot be read ({error})")
 
     def _damaged_record(self, fields: Mapping[str, Any], what: str) -> RunRecord:
-        """A run of which nothing can be trusted: it is listed, without configuration and numbers."""
+        """Return a run whose record cannot be trusted; it is listed without configuration and numbers."""
         note = f"its record {what}; restore {self.file} from a backup, or start a new run"
-        nothing = {"config": {}, "provenance": Provenance(), "results": []}
-        return RunRecord(**{**fields, **nothing, "status": DAMAGED, "note": note})
+        empty = {"config": {}, "provenance": Provenance(), "results": []}
+        return RunRecord(**{**fields, **empty, "status": DAMAGED, "note": note})
 
     def _lock_file(self, run: str) -> Path:
         return self.folder / ".locks" / run
 
 
-_ON_TESTS = "on_tests"
+# The key under which scores on single tests are stored among the details.
+_TEST_SCORES = "on_tests"
 _COLUMNS = (
     "id, sweep, name, task, model, label, status, config, signature, "
     "provenance, results, note, planned, created, finished"
@@ -581,13 +626,13 @@ _COLUMNS = (
 
 DAMAGED = "damaged"
 """The status of a run whose record or results are not what was written."""
-# What a run's record says from the beginning to the end; status, note and times change.
+# The columns of a run that never change, which its digest covers; status, note and times change.
 _RECORD = ("id", "sweep", "name", "task", "model", "label", "config", "signature", "provenance", "planned")
 _ROW_COLUMNS = "run, id, position, state, inputs, reference, groups, scores, unscored, details, error"
 
 
 class _StoredRow(NamedTuple):
-    """A row as it stands in the table; a tuple, because there may be hundreds of thousands."""
+    """A row of the table. It is a tuple for speed, because there may be hundreds of thousands."""
 
     run: str
     id: str
@@ -604,6 +649,7 @@ class _StoredRow(NamedTuple):
 
     @staticmethod
     def of(run: str, position: int, row: Row) -> _StoredRow:
+        """Return an example of a run in the form in which it is stored."""
         return _StoredRow(
             run,
             _writable(row.example.id),
@@ -620,42 +666,52 @@ class _StoredRow(NamedTuple):
         )
 
     def parsed(self) -> Row:
+        """Return the row as an example with its score."""
         example = Example(self.id, json.loads(self.inputs), json.loads(self.reference), json.loads(self.groups))
         details = json.loads(self.details)
-        on_tests = _on_tests(details.pop(_ON_TESTS, None))
-        outcomes = _outcomes_of(self.outcomes)
-        score = Score(json.loads(self.scores), json.loads(self.unscored), details, outcomes, on_tests)
+        stored_test_scores = details.pop(_TEST_SCORES, None)
+        score = Score(
+            values=json.loads(self.scores),
+            unscored=json.loads(self.unscored),
+            details=details,
+            outcomes=_parsed_outcomes(self.outcomes),
+            test_scores=None if stored_test_scores is None else PerTestScores(**stored_test_scores),
+        )
         return Row(example, self.state, score, self.error)
 
     def digest(self) -> bytes:
-        """One digest of what statistics need, and one of the texts, which statistics do not read."""
-        run, i, position, state, inputs, reference, groups, scores, unscored, details, error, outcomes = self
-        verdict = _check_of_scores(run, i, position, state, groups, scores, error, outcomes)
-        return verdict + _check(f"{inputs}\n{reference}\n{unscored}\n{details}")
+        """Return a digest of the columns that statistics need, followed by one of the texts, which they do not read."""
+        of_scores = _digest_of_scores(
+            self.run, self.id, self.position, self.state, self.groups, self.scores, self.error, self.outcomes
+        )
+        return of_scores + _short_digest(f"{self.inputs}\n{self.reference}\n{self.unscored}\n{self.details}")
 
     def with_digest(self) -> tuple[Any, ...]:
+        """Return all columns and the digest."""
         return (*self, self.digest())
 
     def is_damaged(self, stored: bytes | None, *, needs_digest: bool) -> bool:
+        """Return whether the stored digest does not match; rows of old stores may have none."""
         return needs_digest if stored is None else stored != self.digest()
 
 
-def _check_of_scores(
-    run: str, i: str, position: int, state: str, groups: str, scores: str, error: str | None, outcomes: str | None
+def _digest_of_scores(
+    run: str,
+    example_id: str,
+    position: int,
+    state: str,
+    groups: str,
+    scores: str,
+    error: str | None,
+    outcomes: str | None,
 ) -> bytes:
-    text = f"{run}\n{i}\n{position}\n{state}\n{groups}\n{scores}\n{error or ''}"
-    # Rows without outcomes have the digest that they had in schema 4.
-    return _check(text if outcomes is None else f"{text}\n{outcomes}")
+    text = f"{run}\n{example_id}\n{position}\n{state}\n{groups}\n{scores}\n{error or ''}"
+    # Rows without outcomes have the same digest as in schema 4.
+    return _short_digest(text if outcomes is None else f"{text}\n{outcomes}")
 
 
-def _check(text: str) -> bytes:
-    """A short digest."""
-    return hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=_CHECK).digest()
-
-
-def _no_results(run: str) -> str:
-    """The digest of a run's results before there are any."""
-    return digest(run, "[]")
+def _short_digest(text: str) -> bytes:
+    return hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=_DIGEST_SIZE).digest()
 
 
 def _record_digest(fields: Mapping[str, Any]) -> str:
@@ -663,7 +719,7 @@ def _record_digest(fields: Mapping[str, Any]) -> str:
 
 
 def _parsed_columns(fields: Mapping[str, Any]) -> dict[str, Any]:
-    """The columns of a run that are JSON."""
+    """Return the parsed values of the columns that contain JSON."""
     return {
         "config": json.loads(fields["config"]),
         "provenance": provenance_from_dict(json.loads(fields["provenance"])),
@@ -683,53 +739,51 @@ def _make_writable(folder: Path) -> None:
 
 @contextmanager
 def _plain_errors(file: Path) -> Iterator[None]:
-    """SQLite's errors in words that say what to do."""
+    """Turn errors of SQLite into messages that say what to do."""
     try:
         yield
     except sqlite3.OperationalError as error:
         text = str(error)
         if "full" in text or "disk I/O" in text:
-            text = f"{text}: the disk is full or the file may not grow; make room, then `lmassay resume`"
+            text = f"{text}: the disk is full or the file may not grow; free some space, then `lmassay resume`"
         elif "locked" in text:
-            text = "another process holds the file; try again when it is done"
+            text = "another process is using the file; try again when it is done"
         raise StoreError(f"{file}: {text}") from error
     except sqlite3.DatabaseError as error:
         raise StoreError(
-            f"{file} is damaged or no lmassay store ({error}); move it away, or try sqlite3's .recover on it"
+            f"{file} is damaged or not an lmassay store ({error}); move it away, or try sqlite3's .recover on it"
         ) from error
 
 
 def _stored_details(score: Score) -> dict[str, Any]:
-    """The details with the scores on single tests, which have no column of their own: few tasks have any."""
+    """Return the details and the scores on single tests, which have no column of their own because they are rare."""
     if score.test_scores is None:
         return dict(score.details)
-    return {**score.details, _ON_TESTS: score.test_scores.as_dict()}
-
-
-def _on_tests(stored: Mapping[str, Any] | None) -> PerTestScores | None:
-    return None if stored is None else PerTestScores(**stored)
+    return {**score.details, _TEST_SCORES: score.test_scores.as_dict()}
 
 
 def _writable(text: str) -> str:
-    """A lone surrogate has no UTF-8: it is spelled out."""
+    """Return a text that can be written as UTF-8; a lone surrogate is escaped."""
     return text.encode("utf-8", "backslashreplace").decode()
 
 
 def _stored_outcomes(outcomes: Mapping[str, Sequence[Outcome]]) -> str | None:
-    """Without the names of their fields, which would take more room than what they hold."""
+    """Return outcomes as JSON, without the names of the fields, which would take more space than the values."""
     if not outcomes:
         return None
-    listed: dict[str, list[tuple[str, float, float]]] = {}
-    for metric, found in outcomes.items():
-        listed[metric] = [(outcome.label, outcome.value, outcome.rows) for outcome in found]
-    return compact(listed)
+    data: dict[str, list[tuple[str, float, float]]] = {}
+    for metric, outcomes_of_metric in outcomes.items():
+        data[metric] = [(outcome.label, outcome.value, outcome.rows) for outcome in outcomes_of_metric]
+    return compact(data)
 
 
-def _outcomes_of(stored: str | None) -> dict[str, list[Outcome]]:
-    """The inverse of :func:`_stored_outcomes`; earlier versions stored none."""
-    if stored is None:
-        return {}
-    return {metric: [Outcome(*values) for values in listed] for metric, listed in json.loads(stored).items()}
+def _parsed_outcomes(stored: str | None) -> dict[str, list[Outcome]]:
+    """Read what :func:`_stored_outcomes` wrote; early versions stored no outcomes."""
+    outcomes: dict[str, list[Outcome]] = {}
+    if stored is not None:
+        for metric, rows in json.loads(stored).items():
+            outcomes[metric] = [Outcome(*values) for values in rows]
+    return outcomes
 
 
 def _slug(text: str) -> str:

@@ -1,6 +1,4 @@
-"""Reading YAML, from a file so that every key can be shown with its line, or from the command line; nothing in it is
-executed.
-"""
+"""Reads YAML safely, from files or from the command line, and keeps the line of every key for error messages."""
 
 from __future__ import annotations
 
@@ -15,20 +13,20 @@ from lmassay.errors import ConfigError
 from lmassay.storage.files import record_read
 
 Lines = Mapping[str, Sequence[tuple[int, str]]]
-"""Key path → the lines it stands in, each with the plain value that stands there.
+"""Path of a key → the lines in which it occurs, each with the value there.
 
-A key inside a list is found with the place of its entry, ``patterns[1].words``, and without, ``patterns.words``.
+A key inside a list is found both with the index of its item, ``patterns[1].words``, and without, ``patterns.words``.
 """
 
 _MAX_CHARACTERS = 10_000_000
 _MAX_NODES = 100_000
 _MAX_DEPTH = 40
-_MOST_SHOWN = 60
+_MAX_SHOWN_TEXT = 60
 
 
 @dataclass(frozen=True, slots=True)
 class _Source:
-    """Where a text comes from; only a file has lines that a reader can look up."""
+    """Where a text comes from. Only the lines of a file are named in messages."""
 
     name: str
     is_file: bool
@@ -39,41 +37,46 @@ class _Source:
 
 @dataclass(frozen=True, slots=True)
 class YamlFile:
-    """A YAML file as written, with the line of every key, so that mistakes can be shown in their place."""
+    """The contents of a YAML file, with the lines of its keys for error messages."""
 
     path: Path
     data: dict[str, Any]
     lines: Lines
 
     def locate(self, message: str) -> str:
-        """Put file and line before a message that begins with a key path."""
+        """Put file and line in front of a message that begins with the path of a key."""
         lines = self._lines_of(message)
-        where = " or ".join(str(line) for line in lines)
-        return f"{self.path}, line {where}: {message}" if lines else f"{self.path}: {message}"
+        if not lines:
+            return f"{self.path}: {message}"
+        numbers = " or ".join(str(line) for line in lines)
+        return f"{self.path}, line {numbers}: {message}"
 
     def error(self, messages: Iterable[str]) -> ConfigError:
-        """All mistakes as one error, a line each, in the order of the file; missing keys come last."""
+        """Return an error with all messages, one per line, in the order of the file; missing keys come last."""
         ordered = sorted(dict.fromkeys(messages), key=lambda message: self._lines_of(message) or [_MAX_CHARACTERS])
         return ConfigError("\n".join(self.locate(message) for message in ordered))
 
     def _lines_of(self, message: str) -> list[int]:
+        """Return the lines that a message is about; several if the same key occurs in several items of a list."""
         key = message.partition(":")[0]
-        # A key that is not there has the line of the nearest one around it.
+        # For a missing key, use the line of the nearest key around it.
         while key and key not in self.lines:
             key = key[: max(key.rfind("."), key.rfind("["), 0)]
-        places = self.lines[key] if key else ()
-        # The same key may stand in several entries of a list: the value that was refused tells which is meant.
-        meant = [line for line, value in places if value and f"(got {value})" in message]
-        return list(dict.fromkeys(meant or [line for line, _ in places]))
+        occurrences = self.lines[key] if key else ()
+        # If the message repeats the wrong value, only the lines with this value are meant.
+        lines = [line for line, value in occurrences if value and f"(got {value})" in message]
+        if not lines:
+            lines = [line for line, _ in occurrences]
+        return list(dict.fromkeys(lines))
 
 
 def read_yaml(path: Path) -> YamlFile:
-    """A YAML file that holds a mapping."""
+    """Read a YAML file that contains a mapping."""
     return YamlFile(path, *read_mapping(path))
 
 
 def read_mapping(path: Path) -> tuple[dict[str, Any], Lines]:
-    """A YAML file that holds a mapping, and the lines of its keys."""
+    """Read a YAML file that contains a mapping, and return it with the lines of its keys."""
     record_read(path)
     try:
         with path.open(encoding="utf-8-sig") as stream:
@@ -83,20 +86,20 @@ def read_mapping(path: Path) -> tuple[dict[str, Any], Lines]:
     except OSError as error:
         raise ConfigError(f"cannot read the configuration {path}: {error.strerror or error}") from None
     if len(text) > _MAX_CHARACTERS:
-        raise ConfigError(f"{path} is no configuration: it has more than {_MAX_CHARACTERS} characters")
+        raise ConfigError(f"{path} is not a configuration: it has more than {_MAX_CHARACTERS} characters")
     data, lines = _read(text, _Source(str(path), is_file=True))
     if not isinstance(data, dict):
         raise ConfigError(f"{path}: the file must be a mapping of keys to values")
     return data, lines
 
 
-def read_brackets(text: str, where: str) -> Any:
-    """A list or mapping in brackets, as typed on a command line; ``where`` begins what is said of a mistake.
+def read_brackets(text: str, source: str) -> Any:
+    """Read a list or mapping in brackets from the command line. Error messages begin with ``source``.
 
     >>> read_brackets("{name: openai, tries: [1, 2]}", "model")
     {'name': 'openai', 'tries': [1, 2]}
     """
-    return _read(text, _Source(where, is_file=False))[0]
+    return _read(text, _Source(source, is_file=False))[0]
 
 
 def _read(text: str, source: _Source) -> tuple[Any, Lines]:
@@ -108,22 +111,24 @@ def _read(text: str, source: _Source) -> tuple[Any, Lines]:
         mark = getattr(error, "problem_mark", None)
         problem = str(getattr(error, "problem", None) or error)
         if not source.is_file and "<stream end>" in problem:
-            shown = text if len(text) <= _MOST_SHOWN else f"{text[:_MOST_SHOWN]} …"
+            shown = text if len(text) <= _MAX_SHOWN_TEXT else f"{text[:_MAX_SHOWN_TEXT]} …"
             raise ConfigError(f"{source.name}: the brackets of {shown!r} do not match") from None
-        place = source.name if mark is None else source.at(mark.line + 1)
-        remedy = "" if source.is_file else "; a text that begins with a bracket goes in quotes of its own: '\"{x} …\"'"
-        raise ConfigError(f"{place}: no valid YAML: {problem}{remedy}") from None
+        location = source.name if mark is None else source.at(mark.line + 1)
+        remedy = ""
+        if not source.is_file:
+            remedy = "; put a text that begins with a bracket in its own quotes: '\"{x} …\"'"
+        raise ConfigError(f"{location}: not valid YAML: {problem}{remedy}") from None
     except RecursionError:
-        raise ConfigError(f"{source.name}: no valid YAML: brackets inside brackets without end") from None
+        raise ConfigError(f"{source.name}: not valid YAML: brackets are nested too deeply") from None
     except ValueError as error:
-        # A value that looks like a date and is none.
-        raise ConfigError(f"{source.name}: no valid YAML: {error}; put the value in quotes") from None
+        # A value that looks like a date but is not one.
+        raise ConfigError(f"{source.name}: not valid YAML: {error}; put the value in quotes") from None
 
 
 def _lines(root: yaml.Node, source: _Source) -> Lines:
-    """Key paths with the lines and values they have; refuses what no honest configuration contains."""
-    found: dict[str, list[tuple[int, str]]] = {}
-    # Paths with and without the places of list entries: `patterns[1].words` and `patterns.words`.
+    """Return the lines and values of all keys. Refuses nesting and anchors that would exhaust the memory."""
+    lines: dict[str, list[tuple[int, str]]] = {}
+    # Each node with its path, with and without the indexes of list items: `patterns[1].words` and `patterns.words`.
     stack: list[tuple[str, str, int, yaml.Node]] = [("", "", 0, root)]
     count = 0
     while stack:
@@ -131,33 +136,36 @@ def _lines(root: yaml.Node, source: _Source) -> Lines:
         count += 1
         if count > _MAX_NODES or depth > _MAX_DEPTH:
             raise ConfigError(
-                f"{source.name}: brackets go deeper than {_MAX_DEPTH}, or anchors refer to themselves or never end"
+                f"{source.name}: nested more than {_MAX_DEPTH} levels deep, or with anchors that refer to themselves"
             )
         if isinstance(node, yaml.SequenceNode):
-            for place, item in enumerate(node.value):
-                inside = f"{exact}[{place}]"
-                found[inside] = [(item.start_mark.line + 1, "")]
-                stack.append((inside, plain, depth + 1, item))
+            for index, item in enumerate(node.value):
+                item_path = f"{exact}[{index}]"
+                lines[item_path] = [(item.start_mark.line + 1, "")]
+                stack.append((item_path, plain, depth + 1, item))
         elif isinstance(node, yaml.MappingNode):
             for name, line, value in _entries(node, source):
+                # Values in quotes or blocks are texts, which messages do not repeat in full.
                 is_plain_value = isinstance(value, yaml.ScalarNode) and not value.style
                 text = repr(yaml.safe_load(value.value)) if is_plain_value else ""
                 paths = (f"{exact}.{name}".strip("."), f"{plain}.{name}".strip("."))
                 for path in dict.fromkeys(paths):
-                    found.setdefault(path, []).append((line, text))
+                    lines.setdefault(path, []).append((line, text))
                 stack.append((*paths, depth + 1, value))
-    return {key: sorted(places) for key, places in found.items()}
+    return {key: sorted(occurrences) for key, occurrences in lines.items()}
 
 
 def _entries(node: yaml.MappingNode, source: _Source) -> Iterator[tuple[str, int, yaml.Node]]:
-    seen: dict[str, int] = {}
+    """Yield the name, line and value of each key of a mapping. A key must be a text and occur once."""
+    first_lines: dict[str, int] = {}
     for key, value in node.value:
         line = key.start_mark.line + 1
         if key.tag not in ("tag:yaml.org,2002:str", "tag:yaml.org,2002:merge"):
-            raise ConfigError(f"{source.at(line)}: the key {key.value!r} is no text; put it in quotes")
+            raise ConfigError(f"{source.at(line)}: the key {key.value!r} is not a text; put it in quotes")
         name = str(key.value)
-        if name in seen and name != "<<":
-            earlier = f" in line {seen[name]}" if source.is_file else ""
+        # "<<" merges another mapping and may occur several times.
+        if name in first_lines and name != "<<":
+            earlier = f" in line {first_lines[name]}" if source.is_file else ""
             raise ConfigError(f"{source.at(line)}: the key '{name}' was given already{earlier}")
-        seen[name] = line
+        first_lines[name] = line
         yield name, line, value

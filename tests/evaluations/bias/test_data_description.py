@@ -255,7 +255,7 @@ def test_the_digest_covers_description_and_data(tmp_path):
         ("by: [1]\n", r"line 2: by: "),
         ("by: 3\n", r"line 2: by: "),
         ("name: a\nname: b\n", r"line 3: the key 'name' was given already in line 2"),
-        ("id: !!python/object:os.system x\n", r"line 2.*no valid YAML"),
+        ("id: !!python/object:os.system x\n", r"line 2.*not valid YAML"),
     ],
 )
 def test_a_mistake_in_the_description_is_told_with_its_line(tmp_path, text, message):

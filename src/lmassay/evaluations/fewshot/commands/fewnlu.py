@@ -13,7 +13,7 @@ import click
 
 from lmassay.cli.argparse_style import AddedOption, ListOptionsCommand
 from lmassay.cli.console import print_error, say, without_controls
-from lmassay.cli.options import ExecutorOptions, executor_options
+from lmassay.cli.options import ExecutorChoice, executor_options
 from lmassay.errors import ConfigError, UserError
 from lmassay.evaluations.fewshot.fewnlu.flags import BY_NAME, FLAGS, Flag, decisions
 
@@ -87,7 +87,7 @@ def _options() -> list[click.Parameter]:
 )
 @executor_options
 @click.pass_context
-def fewnlu(ctx: click.Context, /, execution: ExecutorOptions, **values: Any) -> int:
+def fewnlu(ctx: click.Context, /, execution: ExecutorChoice, **values: Any) -> int:
     """Train and test a few-shot method with FewNLU's flags, and write FewNLU's files.
 
     Each training is saved in OUTPUT_DIR/lmassay as soon as it is done. If the command is interrupted, run it again to
@@ -106,7 +106,7 @@ def fewnlu(ctx: click.Context, /, execution: ExecutorOptions, **values: Any) -> 
 class _FewNluRun:
     """One call of the command: its flags, their translation, and its output folder."""
 
-    def __init__(self, flags: Mapping[str, Any], translated: TranslatedFlags, execution: ExecutorOptions) -> None:
+    def __init__(self, flags: Mapping[str, Any], translated: TranslatedFlags, execution: ExecutorChoice) -> None:
         self.flags, self.translated, self.execution = flags, translated, execution
         self.folder = Path(flags["output_dir"]).expanduser().resolve()
         self.results = self.folder / STORE

@@ -12,7 +12,7 @@ from typing import Any
 import click
 
 from lmassay.cli.console import print_error, print_json, say, warn, without_controls
-from lmassay.cli.options import ExecutorOptions, executor_options, json_option, results_option
+from lmassay.cli.options import ExecutorChoice, executor_options, json_option, results_option
 from lmassay.cli.progress import progress_bar
 from lmassay.cli.run import EXIT_WITH_ERRORS, plugin_output_to_stderr, print_records
 from lmassay.errors import ConfigError, LmassayError, MissingExtra, UserError
@@ -57,7 +57,7 @@ def search(
     sampler: str,
     seed: int,
     overrides: Sequence[str],
-    execution: ExecutorOptions,
+    execution: ExecutorChoice,
     results: Path,
     as_json: bool,
 ) -> int:
