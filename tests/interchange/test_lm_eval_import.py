@@ -93,7 +93,7 @@ def test_ties_count_as_wrong_here_and_the_difference_to_the_log_is_told(tmp_path
     rows[0] |= {"filtered_resps": [["-1.0", "False"], ["-1.0", "False"]], "acc": 1.0}
     record, judged = imported(tmp_path / "results", write_log(tmp_path, rows), model="m")
     assert judged[0].score.values["accuracy"] == 0.0
-    assert any("1 of 8 pairs are right or wrong otherwise than in the log" in note for note in record.provenance.notes)
+    assert any("1 of 8 pairs are judged differently than in the log" in note for note in record.provenance.notes)
 
 
 def test_all_logs_of_pairs_make_one_run_and_other_logs_a_run_each(tmp_path):

@@ -119,4 +119,4 @@ def tables(section: Section) -> list[Table]:
 
 def cells(table: Table) -> dict[str, list[str]]:
     """First cell of a line → the texts of the others."""
-    return {line.cells[0].text: [c.text for c in line.cells[1:]] for body in table.bodies for line in body.lines}
+    return {line.cells[0].text: [c.text for c in line.cells[1:]] for body in table.bodies for line in body.rows}

@@ -49,18 +49,18 @@ class Body:
     If ``folds``, readers of the page open the first row to see the others. If ``apart``, LaTeX draws a rule above them.
     """
 
-    lines: Sequence[TableRow]
+    rows: Sequence[TableRow]
     folds: bool = False
     apart: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """A table with one or more header rows (``heads``); a ``dense`` table has narrower columns."""
+    """A table with one or more header rows; a ``dense`` table has narrower columns."""
 
     kind: ClassVar[str] = "table"
     caption: str
-    heads: Sequence[Sequence[Cell]]
+    headers: Sequence[Sequence[Cell]]
     bodies: Sequence[Body]
     dense: bool = False
 
@@ -144,7 +144,7 @@ class Tile:
 
     question: str
     title: str
-    lines: Sequence[TileEntry]
+    entries: Sequence[TileEntry]
     meaning: str
     limits: str
     anchor: str
@@ -206,7 +206,7 @@ def header_row(text_titles: Sequence[str], number_titles: Sequence[str] = ()) ->
 
 
 def in_short(names: Sequence[str]) -> str:
-    """The first of several names, and how many there are besides: ``syntax and 2 more``."""
+    """The first of several names, and how many more there are: ``syntax and 2 more``."""
     if len(names) == 1:
         return names[0]
     return f"{names[0]} and {len(names) - 1} more"

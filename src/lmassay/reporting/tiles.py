@@ -141,7 +141,7 @@ def _tiles(
         tile = Tile(
             question=first.question,
             title=f"{first.shown_title}; {DIRECTION_TEXTS[first.better]}",
-            lines=[entry for _, entry in entries],
+            entries=[entry for _, entry in entries],
             meaning=first.shown_meaning,
             limits=first.limits,
             anchor=anchor(first.records[0].task),

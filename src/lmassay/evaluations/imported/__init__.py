@@ -1,4 +1,4 @@
-"""Results of another harness: a sample log of lm-evaluation-harness, scored by our tasks where one fits.
+"""Imported results of other tools: sample logs of lm-evaluation-harness, scored by lmassay's tasks if one fits.
 
 This module only declares the evaluation; importing it is cheap.
 """
@@ -31,7 +31,7 @@ evaluation = Evaluation(
     tasks={
         "lm_eval": TaskEntry(
             path=f"{__name__}.reading:logged_task",
-            summary="a sample log of lm-evaluation-harness, judged; `lmassay import` makes it",
+            summary="a sample log of lm-evaluation-harness; `lmassay import` uses it",
         ),
     },
     metrics=METRICS,

@@ -27,7 +27,7 @@ from lmassay.reporting.chart.text import (
 
 Side = Literal["top", "bottom"]
 
-# Half a line of text is 7 units high: labels below a panel keep clear of the lowest label beside it.
+# Half a line of text is 7 units high: labels below a panel do not touch the lowest label next to it.
 _EDGE_GAP = 8.0
 _TICK_LENGTH = 4.0
 _LEAST_LABEL_GAP = 8.0
@@ -311,7 +311,7 @@ def _row(axis: CategoryAxis, category: Category, label: TextBlock, note: TextBlo
     return CategoryRow(category, label, note, top, Span(start, start + lanes * axis.lane))
 
 
-def label_column_width(axis: CategoryAxis, most: float) -> float:
-    """How wide the column of labels beside the rows is."""
-    rooms = [Room(category.label, most, bold=category.kind == "strong") for category in axis.categories]
+def label_column_width(axis: CategoryAxis, limit: float) -> float:
+    """The width of the column of labels next to the rows, at most ``limit``."""
+    rooms = [Room(category.label, limit, bold=category.kind == "strong") for category in axis.categories]
     return max((label.width for label in fit_distinct(rooms, _CATEGORY_LABEL_LINES)), default=0.0)

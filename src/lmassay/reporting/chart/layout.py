@@ -23,7 +23,7 @@ _LARGEST_NOTE_SHARE = 0.4
 
 @dataclass(frozen=True, slots=True)
 class GridSlot:
-    """A panel in its place of the grid. Neighbours with the same axis do not repeat its labels or its title."""
+    """A panel with its row and column in the grid. Neighbours with the same axis do not repeat its labels or title."""
 
     panel: Panel
     row: int
@@ -42,7 +42,7 @@ class GridColumn:
 
 
 def slots_of(panels: Sequence[Panel | None], columns: int) -> list[GridSlot]:
-    """Place panels row by row; None leaves a place empty."""
+    """Place panels row by row; None leaves a cell of the grid empty."""
     present: dict[tuple[int, int], Panel] = {}
     for position, panel in enumerate(panels):
         if panel is not None:
@@ -157,18 +157,18 @@ def _room_right(slot: GridSlot, cell_width: float) -> float:
 
 
 def _y_label_width(panel: Panel, cell_width: float) -> float:
-    """How wide the labels beside the y axis are."""
+    """The width of the labels next to the y axis."""
     if not isinstance(panel.y, CategoryAxis):
         ticks = fitting_ticks(panel.y, panel.height, upright=True)
         return max((text_width(tick.label) for tick in ticks), default=0.0)
     if panel.y.labels == "above":
         return 0.0
-    most = cell_width / 2
+    limit = cell_width / 2
     for edge in _category_edges(panel):
         if not edge.axis.stretch:
             # A heat map: labels may take all that its cells leave.
-            most = cell_width - sum(edge.least_widths) - _overhang(edge, cell_width)[1] - LABEL_GAP
-    return label_column_width(panel.y, max(most, _LEAST_LABEL_COLUMN))
+            limit = cell_width - sum(edge.least_widths) - _overhang(edge, cell_width)[1] - LABEL_GAP
+    return label_column_width(panel.y, max(limit, _LEAST_LABEL_COLUMN))
 
 
 def _edges(panel: Panel, width: float) -> list[Edge]:

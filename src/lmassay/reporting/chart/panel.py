@@ -22,7 +22,7 @@ class Panel:
     """Marks between a y axis and an x axis along the lower edge, the upper edge (``top``), or one along each.
 
     ``marks`` have coordinates of ``x``, ``top_marks`` of ``top``. ``share`` is how wide the panel is in comparison with
-    those beside it. ``height`` is for a numeric y axis; categories take the height that they need.
+    its neighbours. ``height`` is for a numeric y axis; categories take the height that they need.
     """
 
     y: Axis

@@ -91,7 +91,7 @@ _BREAK_AFTER = frozenset("-/_.,:;·")
 _ROUNDING_ERROR = 1e-6
 _INVISIBLE_CATEGORIES = ("Mn", "Me", "Cf")
 # Control characters, surrogates and signs that change the writing direction: XML cannot hold them, or they would
-# reorder the numbers beside them.
+# reorder the numbers next to them.
 _UNDRAWABLE = regex.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff\ufffe\uffff\u202a-\u202e\u2066-\u2069]")
 
 
@@ -128,17 +128,17 @@ def fit(text: str, width: float, *, lines: int | None = 1, bold: bool = False) -
     if not clean:
         return TextBlock((), bold)
     finished: list[str] = []
-    rest = clean
-    while rest:
+    remaining = clean
+    while remaining:
         is_last_line = lines is not None and len(finished) == lines - 1
         if is_last_line:
             break
-        line, rest = _first_line(rest, width, bold)
+        line, remaining = _first_line(remaining, width, bold)
         finished.append(line)
-    if not rest:
+    if not remaining:
         return TextBlock(tuple(finished), bold)
-    last_line = truncate(rest, width, bold=bold)
-    full = "" if last_line == rest else clean
+    last_line = truncate(remaining, width, bold=bold)
+    full = "" if last_line == remaining else clean
     return TextBlock((*finished, last_line), bold, full)
 
 

@@ -173,7 +173,7 @@ def _pages(table: Table) -> Iterator[list[TableRow]]:
 def _rows_of(table: Table) -> list[TableRow]:
     rows: list[TableRow] = []
     for table_body in table.bodies:
-        rows += table_body.lines
+        rows += table_body.rows
     return rows
 
 
@@ -187,23 +187,23 @@ def tabular(table: Table) -> str:
     return _tabular(table, _rows_of(table))
 
 
-def frame(columns: str, heads: Sequence[str], rows: Sequence[str]) -> str:
+def booktabs_table(columns: str, headers: Sequence[str], rows: Sequence[str]) -> str:
     """A booktabs table around header rows and rows that are LaTeX already."""
     begin, end = rf"\begin{{tabular}}{{{columns}}}", r"\end{tabular}"
-    return "\n".join([begin, r"\toprule", *heads, MIDRULE, *rows, r"\bottomrule", end])
+    return "\n".join([begin, r"\toprule", *headers, MIDRULE, *rows, r"\bottomrule", end])
 
 
 def _tabular(table: Table, rows: Sequence[TableRow]) -> str:
     columns = _columns(table)
     headers = []
-    for number, cells in enumerate(table.heads):
+    for number, cells in enumerate(table.headers):
         headers.append(row_text(_header_cells(cells, len(columns))))
-        is_last = number == len(table.heads) - 1
+        is_last = number == len(table.headers) - 1
         # A cell without a text has no rule under it.
         under = rules([cell.span if cell.text else -cell.span for cell in cells])
         if under and not is_last:
             headers.append(under)
-    first_rows_apart = [table_body.lines[0] for table_body in table.bodies if table_body.apart and table_body.lines]
+    first_rows_apart = [table_body.rows[0] for table_body in table.bodies if table_body.apart and table_body.rows]
     lines = []
     previous: TableRow | None = None
     for row in rows:
@@ -217,14 +217,14 @@ def _tabular(table: Table, rows: Sequence[TableRow]) -> str:
                 lines.append(r"\addlinespace")
         lines += _printed_lines(row, len(columns))
         previous = row
-    return frame(" ".join(columns), headers, lines)
+    return booktabs_table(" ".join(columns), headers, lines)
 
 
 def _columns(table: Table) -> list[str]:
     """The type of each column: numbers to the right, texts to the left, long texts as paragraphs."""
     kinds: list[str] = []
-    if table.heads:
-        for cell in table.heads[-1]:
+    if table.headers:
+        for cell in table.headers[-1]:
             kinds += [cell.kind] * cell.span
     longest = [0] * len(kinds)
     for row in _rows_of(table):
@@ -348,7 +348,7 @@ _GREEK = (
 )
 _CAPITALS = {"Γ": "Gamma", "Δ": "Delta", "Θ": "Theta", "Λ": "Lambda", "Ξ": "Xi", "Π": "Pi", "Σ": "Sigma"}
 _CAPITALS |= {"Φ": "Phi", "Ψ": "Psi", "Ω": "Omega"}
-_MATHS = {chr(0x3B1 + place): name for place, name in enumerate(_GREEK.split()) if name != "."} | _CAPITALS
+_MATHS = {chr(0x3B1 + position): name for position, name in enumerate(_GREEK.split()) if name != "."} | _CAPITALS
 _MATHS |= {"±": "pm", "×": "times", "÷": "div", "≤": "leq", "≥": "geq", "≠": "neq", "≈": "approx", "∞": "infty"}
 _MATHS |= {"→": "rightarrow", "←": "leftarrow", "↑": "uparrow", "↓": "downarrow", "↔": "leftrightarrow", "○": "circ"}
 _MATHS |= {

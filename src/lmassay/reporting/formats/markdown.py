@@ -112,20 +112,20 @@ def _figure(figure: Figure, pictures: Pictures) -> Iterator[str]:
 def _table(table: Table) -> str:
     # Markdown has one header row: the titles of several are joined, column by column.
     column_count = 0
-    for header in table.heads:
+    for header in table.headers:
         column_count = max(column_count, sum(cell.span for cell in header))
     titles: list[list[str]] = [[] for _ in range(column_count)]
-    for header in table.heads:
+    for header in table.headers:
         for column, cell in enumerate(_spread(header, column_count)):
             if cell.text:
                 titles[column].append(escape(cell.text))
     alignments = []
-    if table.heads:
-        for cell in _spread(table.heads[-1], column_count):
+    if table.headers:
+        for cell in _spread(table.headers[-1], column_count):
             alignments.append("---:" if cell.kind == "num" else "---")
     lines = [_line(["<br>".join(title) for title in titles]), _line(alignments)]
     for table_body in table.bodies:
-        for row in table_body.lines:
+        for row in table_body.rows:
             lines.append(_line(_cell_texts(row, column_count)))
     return "\n".join(lines)
 

@@ -177,4 +177,4 @@ def examples(blocks: Sequence[Any]) -> list[Examples]:
 
 def lines(table: Table) -> list[tuple[str, list[str]]]:
     """First cell of each line with the texts of the others."""
-    return [(line.cells[0].text, [c.text for c in line.cells[1:]]) for body in table.bodies for line in body.lines]
+    return [(line.cells[0].text, [c.text for c in line.cells[1:]]) for body in table.bodies for line in body.rows]

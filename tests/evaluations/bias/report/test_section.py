@@ -48,10 +48,10 @@ def test_a_run_has_a_line_with_its_headline_intervals_bounds_and_counts(tmp_path
     assert label == "one"
     assert texts[:6] == [f"{value(done, metric):.3f}" for metric in HEADLINE]
     assert texts[6:] == ["144", "0", "0"]
-    bias = table.bodies[0].lines[0].cells[2]
+    bias = table.bodies[0].rows[0].cells[2]
     assert re.fullmatch(r"\[-?\d\.\d{3}, \d\.\d{3}\]", bias.small[0])
     assert bias.small[1] == f"bound ±{1 - value(done, 'accuracy_amb'):.3f}"
-    dis = table.bodies[0].lines[0].cells[4]
+    dis = table.bodies[0].rows[0].cells[4]
     assert dis.small[1] == f"bound ±{1 - abs(2 * value(done, 'accuracy_dis') - 1):.3f}"
 
 
@@ -64,7 +64,7 @@ def test_several_prompts_are_one_line_with_their_mean_and_open_below_it(tmp_path
     assert [label for label, _ in lines(table)] == ["one", "prompt 1", "prompt 2", "prompt 3"]
     values = [value(d, "diff_bias_amb") for d in done]
     assert len(set(values)) > 1, "the prompts differ"
-    mean = body.lines[0].cells[2]
+    mean = body.rows[0].cells[2]
     assert mean.text == f"{fmean(values):.3f}"
     assert f"SD {stdev(values):.3f}" in mean.small
     assert lines(table)[3][1][1] == f"{values[0]:.3f}"
@@ -73,14 +73,14 @@ def test_several_prompts_are_one_line_with_their_mean_and_open_below_it(tmp_path
 def test_a_repeated_run_has_a_line_of_its_own_named_by_its_id(tmp_path):
     done = [*run(tmp_path, SOME), *run(tmp_path, SOME)]
     table = first_table(section(tmp_path))
-    small = [body.lines[0].cells[0].small for body in table.bodies]
+    small = [body.rows[0].cells[0].small for body in table.bodies]
     assert small == [(d.id.rpartition("-")[2], "prompt 1") for d in done]
 
 
 def test_settings_that_differ_tell_lines_apart(tmp_path):
     for parsing in ("reference", "robust"):
         run(tmp_path, SOME, parsing=parsing)
-    names = [body.lines[0].cells[0].small[0] for body in first_table(section(tmp_path)).bodies]
+    names = [body.rows[0].cells[0].small[0] for body in first_table(section(tmp_path)).bodies]
     assert names == ["parsing reference", "parsing robust"]
 
 
@@ -96,13 +96,13 @@ def test_other_data_have_their_own_heading_and_bbq_its_own_scores(tmp_path, shar
     found = section(tmp_path)
     texts = under(found, "Data: ")
     assert len(tables(texts)) == 2
-    heads = [[cell.text for cell in table.heads[1]] for table in tables(texts)]
+    heads = [[cell.text for cell in table.headers[1]] for table in tables(texts)]
     assert "diff-bias" in heads[0]
     assert {"s_amb", "s_dis"} <= set(heads[1])
     assert "same in all orders" not in heads[1], "BBQ asks in one order"
     ((_, cells),) = lines(tables(texts)[1])
     assert cells[3] == f"{value(done, 's_dis'):.3f}"
-    small = tables(texts)[1].bodies[0].lines[0].cells[4].small
+    small = tables(texts)[1].bodies[0].rows[0].cells[4].small
     assert not any("bound" in line for line in small), "accuracy does not bound a score without the unknown answers"
 
 
@@ -160,7 +160,7 @@ def test_an_empty_cell_is_no_data_on_the_page_and_in_the_terminal(tmp_path):
 
 def test_where_templates_count_alike_the_cell_says_how_many_have_data(tmp_path):
     run(tmp_path, {**SOME, "unread_on": "age-001"}, averaging="all")
-    cell = first_table(section(tmp_path)).bodies[0].lines[0].cells[1]
+    cell = first_table(section(tmp_path)).bodies[0].rows[0].cells[1]
     assert "5 of 6 templates" in cell.small
 
 
@@ -183,7 +183,7 @@ def test_the_spread_over_prompts_is_told_in_points(tmp_path):
     width = f"{100 * (max(values) - min(values)):.1f} points"
     assert f"diff-bias by {width} ({min(values):.3f} to {max(values):.3f})" in notes(blocks)[0]
     (table,) = tables(blocks)
-    cell = table.bodies[0].lines[0].cells[2]
+    cell = table.bodies[0].rows[0].cells[2]
     assert cell.text == width
     assert f"lowest {min(values):.3f} (prompt {values.index(min(values)) + 1})" in cell.small
     assert f"mean {fmean(values):.3f} ± {stdev(values):.3f}" in cell.small
@@ -219,13 +219,13 @@ def test_default_against_debiased_is_told_in_points_and_relative(debiased):
         for pair in (records[:2], records[2:])
     )
     table = tables(blocks)[0]
-    assert [cell.text for cell in table.heads[0]][1:5] == [
+    assert [cell.text for cell in table.headers[0]][1:5] == [
         "default prompts",
         "debiased prompts",
         "change in points",
         "relative change",
     ]
-    found = table.bodies[0].lines[0].cells
+    found = table.bodies[0].rows[0].cells
     assert found[0].text == "accuracy, ambiguous"
     assert [c.text for c in found[1:3]] == [f"{before:.3f}", f"{after:.3f}"]
     assert after > before
@@ -239,7 +239,7 @@ def test_default_against_debiased_is_told_in_points_and_relative(debiased):
 def test_each_prompt_has_its_own_test(debiased):
     table = tables(under(section(debiased), "Default against debiased"))[0]
     assert table.bodies[0].folds
-    parts = table.bodies[0].lines[1:]
+    parts = table.bodies[0].rows[1:]
     assert [line.cells[0].text for line in parts] == ["prompt 1", "prompt 2"]
     for line in parts:
         assert 0 < float(line.cells[5].text) <= float(line.cells[6].text) <= 1, "p, and adjusted for all tests"
@@ -295,7 +295,7 @@ def test_the_mean_over_the_rows_of_a_table_is_that_of_the_published_comparison(t
 def test_models_stand_against_the_first_with_the_same_prompts(tmp_path):
     one, two = run(tmp_path, SOME, {"label": "two", "lean": 0.2})
     (table,) = tables(under(section(tmp_path), "Models against each other"))
-    assert [cell.text for cell in table.heads[0]][1:3] == ["one", "two"]
+    assert [cell.text for cell in table.headers[0]][1:3] == ["one", "two"]
     found = dict(lines(table))["diff-bias, ambiguous"]
     difference = value(two, "diff_bias_amb") - value(one, "diff_bias_amb")
     assert found[2] == f"{100 * difference:+.2f}".replace("-", "−")
@@ -320,7 +320,7 @@ def test_both_parsers_rates_and_where_they_disagree(tmp_path):
     run(tmp_path, {**SOME, "say": "[{letter}]", "unread_on": "age-001a"})
     blocks = under(section(tmp_path), "How answers were read")
     table = tables(blocks)[0]
-    heads = [cell.text for cell in table.heads[0]]
+    heads = [cell.text for cell in table.headers[0]]
     ((_, cells),) = lines(table)
     found = dict(zip(heads[1:], cells, strict=True))
     assert found["numbers use"] == "reference"
@@ -353,7 +353,7 @@ def test_answers_by_log_probability_are_not_parsed(tmp_path):
 def test_letters_and_rotations(tmp_path):
     run(tmp_path, {**SOME, "first": "-", "unread_on": "bsd-2"})
     (table,) = tables(under(section(tmp_path), "Letters and order"))
-    heads = [cell.text for cell in table.heads[0]]
+    heads = [cell.text for cell in table.headers[0]]
     ((_, cells),) = lines(table)
     found = dict(zip(heads[1:], cells, strict=True))
     assert (found["A"], found["B"], found["C"]) == ("1.000", "0.000", "0.000"), (
@@ -368,7 +368,7 @@ def test_how_answers_ended_and_what_they_cost(tmp_path):
     model = {**SOME, "kind": "Paid", "cut_on": "religion-001a", "refuses_on": "religion-002a", "fails_on": "age-001a"}
     run(tmp_path, model)
     (table,) = tables(under(section(tmp_path), "How answers ended"))
-    assert [cell.text for cell in table.heads[0]][1:] == ["error", "length", "refusal", "stop", "spent"]
+    assert [cell.text for cell in table.headers[0]][1:] == ["error", "length", "refusal", "stop", "spent"]
     ((_, cells),) = lines(table)
     assert cells[:4] == ["12", "12", "12", "108"]
     assert "USD" in cells[4]

@@ -43,7 +43,7 @@ def tables(blocks) -> list[Table]:
 
 
 def text_of(table: Table) -> list[list[str]]:
-    return [[cell.text for cell in line.cells] for body in table.bodies for line in body.lines]
+    return [[cell.text for cell in line.cells] for body in table.bodies for line in body.rows]
 
 
 def after(blocks, heading: str):
@@ -108,14 +108,14 @@ def test_configurations_are_sorted_by_dev_those_that_lack_splits_last(section):
     names = [line[0] for line in text_of(folded.blocks[0])]
     assert names[0] == "learning_rate=4e-05"
     assert names[-1] == "learning_rate=0.001"
-    assert folded.blocks[0].bodies[0].lines[0].cells[0].small == ("selected",)
+    assert folded.blocks[0].bodies[0].rows[0].cells[0].small == ("selected",)
 
 
 def test_failed_trainings_are_listed_with_their_reason(section):
     lists = [b for b in section.blocks if isinstance(b, Folded) and b.summary.startswith("Trainings without")]
     (folded,) = lists
     assert folded.summary == "Trainings without a result: 2 failed, 2 not done"
-    reasons = [line.cells[4].small[0] for line in folded.blocks[0].bodies[0].lines]
+    reasons = [line.cells[4].small[0] for line in folded.blocks[0].bodies[0].rows]
     assert reasons.count(NAN) == 2
 
 
@@ -142,7 +142,7 @@ def test_two_metrics_stand_side_by_side(tmp_path):
     with Store(tmp_path) as store:
         blocks = section_of(store, store.runs()).blocks
     criteria = tables(blocks)[0]
-    assert criteria.heads[0][1].text == "CB acc/F1"
+    assert criteria.headers[0][1].text == "CB acc/F1"
     assert text_of(criteria)[0][1] == "50.00±0.00 / 50.00±0.00"
 
 

@@ -34,7 +34,7 @@ def blimp(folder, word: str = "this"):
 def test_paradigms_fold_under_their_phenomenon_and_phenomena_stand_in_their_field(tmp_path):
     run(tmp_path, blimp(tmp_path))
     (table,) = tables(pairs_section(tmp_path))
-    shape = [(body.folds, [line.cells[0].text for line in body.lines]) for body in table.bodies]
+    shape = [(body.folds, [line.cells[0].text for line in body.rows]) for body in table.bodies]
     npi = ["npi licensing", "npi_present_1", "npi_present_2", "matrix_question_npi_licensor_present"]
     assert shape == [
         (False, ["overall"]),
@@ -49,7 +49,7 @@ def test_human_and_published_accuracy_stand_beside_as_means_over_the_same_paradi
     (done,) = run(tmp_path, blimp(tmp_path))
     (table,) = tables(pairs_section(tmp_path))
     found, known = cells(table), paradigms()
-    assert [c.text for c in table.heads[0][4:6]] == ["human", "GPT-2"]
+    assert [c.text for c in table.headers[0][4:6]] == ["human", "GPT-2"]
     assert found["wh_island"][3:5] == [f"{known['wh_island'].human:.3f}", f"{known['wh_island'].gpt2:.3f}"]
     humans = [known[name].human for name in BLIMP]
     assert found["overall"][3] == f"{sum(humans) / 4:.3f}"
@@ -62,7 +62,7 @@ def test_other_pairs_have_no_human_column_and_stand_for_themselves(tmp_path):
     files = {name: str(write_pairs(tmp_path / f"{name}.jsonl")) for name in ("mine", "yours")}
     run(tmp_path, {"name": "minimal_pairs", "data": files})
     (table,) = tables(pairs_section(tmp_path))
-    assert "human" not in [c.text for c in table.heads[0]]
+    assert "human" not in [c.text for c in table.headers[0]]
     assert not any(body.folds for body in table.bodies)
     assert list(cells(table)) == ["overall", "mine", "yours"]
     assert "what people reach" not in page(tmp_path)
@@ -79,7 +79,7 @@ def test_a_run_on_one_paradigm_shows_its_results_under_its_names(tmp_path):
 def test_several_models_have_a_column_each_and_a_dot_in_every_row(tmp_path):
     run(tmp_path, blimp(tmp_path), {"label": "one"}, {"label": "two"})
     first, *rests = tables(pairs_section(tmp_path))
-    assert [c.text for c in first.heads[0]] == ["", "one", "two", "human", "GPT-2", "pairs"]
+    assert [c.text for c in first.headers[0]] == ["", "one", "two", "human", "GPT-2", "pairs"]
     assert len(rests) == 2
     *_, drawing = re.findall(r"<svg.*?</svg>", page(tmp_path), flags=re.DOTALL)
     root = ElementTree.fromstring(drawing)
@@ -92,7 +92,7 @@ def test_methods_of_one_model_are_told_apart(tmp_path):
         fields = {"one_prefix_method": True, "one_prefix_prefix": "this", "one_prefix_word_good": "is"}
         write_pairs(tmp_path / "p.jsonl", **fields, one_prefix_word_bad="are")
         run(tmp_path, {"name": "minimal_pairs", "data": str(tmp_path / "p.jsonl"), "method": method})
-    assert [c.text for c in tables(pairs_section(tmp_path))[0].heads[0][1:3]] == [
+    assert [c.text for c in tables(pairs_section(tmp_path))[0].headers[0][1:3]] == [
         "made · method sentence",
         "made · method one_prefix",
     ]

@@ -44,7 +44,7 @@ def test_a_run_has_a_row_a_construction_and_two_that_sum_up(tmp_path):
 def test_contexts_rows_dropped_errors_lemmas_and_nouns_stand_beside_the_scores(tmp_path):
     run(tmp_path, two_constructions(tmp_path), {"unknown": ["swim"]})
     (table,) = tables(syntax_section(tmp_path))
-    assert [c.text for c in table.heads[0][5:]] == ["contexts", "rows", "dropped", "errors", "lemmas", "nouns"]
+    assert [c.text for c in table.headers[0][5:]] == ["contexts", "rows", "dropped", "errors", "lemmas", "nouns"]
     # Two nouns in two numbers with three verbs, one of which the model cannot spell.
     assert cells(table)["Simple"][4:] == ["4", "8", "4", "0", "3", "2"]
     assert cells(table)["overall"][4:] == ["10", "20", "10", "0", "3", "3"]
@@ -53,7 +53,7 @@ def test_contexts_rows_dropped_errors_lemmas_and_nouns_stand_beside_the_scores(t
 def test_the_number_of_verb_pairs_stands_below_the_rows(tmp_path):
     run(tmp_path, two_constructions(tmp_path), {"unknown": ["swim"]})
     (table,) = tables(syntax_section(tmp_path))
-    rows = {line.cells[0].text: line.cells[6] for body in table.bodies for line in body.lines}
+    rows = {line.cells[0].text: line.cells[6] for body in table.bodies for line in body.rows}
     assert (rows["Simple"].text, list(rows["Simple"].small)) == ("8", ["2 verb pairs"])
 
 
@@ -61,7 +61,7 @@ def test_singular_and_plural_are_told_apart_in_small_print(tmp_path):
     (done,) = run(tmp_path, two_constructions(tmp_path))
     (table,) = tables(syntax_section(tmp_path))
     told = {(r.metric, r.group): r.value for r in done.results}
-    small = table.bodies[0].lines[0].cells[2].small[1]
+    small = table.bodies[0].rows[0].cells[2].small[1]
     singular, plural = (told["ew", f"construction=Simple,number={n}"] for n in ("singular", "plural"))
     assert small == f"sg {singular:.2f} · pl {plural:.2f}"
 
@@ -69,8 +69,8 @@ def test_singular_and_plural_are_told_apart_in_small_print(tmp_path):
 def test_several_models_stand_side_by_side_as_in_the_paper(tmp_path):
     run(tmp_path, two_constructions(tmp_path), {"label": "one"}, {"label": "two"})
     first, *rests = tables(syntax_section(tmp_path))
-    assert [(c.text, c.span) for c in first.heads[0][1:]] == [("one", 3), ("two", 3)]
-    assert [c.text for c in first.heads[1][1:]] == ["MW", "EW", "TSE"] * 2
+    assert [(c.text, c.span) for c in first.headers[0][1:]] == [("one", 3), ("two", 3)]
+    assert [c.text for c in first.headers[1][1:]] == ["MW", "EW", "TSE"] * 2
     assert all(len(row) == 6 for row in cells(first).values())
     assert len(rests) == 2, "what the numbers of each rest on"
 
@@ -88,7 +88,7 @@ def test_runs_on_one_construction_each_share_the_column_of_their_model(tmp_path)
         write_agreement(tmp_path / f"{name}.jsonl", ["author", name])
         run(tmp_path, {"name": "syntax", "data": str(tmp_path / f"{name}.jsonl")}, {"label": "one"}, {"label": "two"})
     first = tables(syntax_section(tmp_path))[0]
-    assert [c.text for c in first.heads[0][1:]] == ["one", "two"]
+    assert [c.text for c in first.headers[0][1:]] == ["one", "two"]
     assert list(cells(first)) == ["a", "b"]
     assert all("" not in row for row in cells(first).values())
 
@@ -105,7 +105,7 @@ def test_a_construction_that_one_model_did_not_see_is_not_measured(tmp_path):
     run(tmp_path, task, {"label": "one"})
     run(tmp_path, {**task, "data": {"Simple": task["data"]["Simple"]}}, {"label": "two"})
     first = tables(syntax_section(tmp_path))[0]
-    across = first.bodies[0].lines[1].cells
+    across = first.bodies[0].rows[1].cells
     assert [c.small for c in across[4:]] == [("not measured",)] * 3
 
 

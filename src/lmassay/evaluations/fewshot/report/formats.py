@@ -61,9 +61,9 @@ def latex(studies: Sequence[Study]) -> str:
 def _selected_texts(strategy: Strategy) -> list[str]:
     """The table of selected configurations, one line of text per row."""
     table = selected_table(strategy)
-    rows = list(table.heads)
+    rows = list(table.headers)
     for body in table.bodies:
-        rows += [line.cells for line in body.lines]
+        rows += [line.cells for line in body.rows]
     texts = []
     for row in rows:
         texts.append(" | ".join(" ".join([cell.text, *cell.small]) for cell in row))

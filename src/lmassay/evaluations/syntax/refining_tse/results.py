@@ -284,7 +284,7 @@ def latex_table(results: Results) -> str:
     others = [name for name in results.templates if name not in TEMPLATES]
     if others:
         rows += [latex.MIDRULE, *(_scores(results, name) for name in others)]
-    return f"{_HEAD}\n{latex.frame('l' + ' ccc' * len(models), heads, rows)}\n"
+    return f"{_HEAD}\n{latex.booktabs_table('l' + ' ccc' * len(models), heads, rows)}\n"
 
 
 def _scores(results: Results, templates: str) -> str:
