@@ -7,9 +7,10 @@ cluster correlation says how much these vary. The grids are listed below. Target
 
 - rates: mean coverage at least 94 %, no setting below 92 % beyond Monte-Carlo error (2.6 standard errors);
 - published cluster sizes (KoBBQ and BBQ): at least 92 %; above 97 % only with fewer than six effective clusters;
-- errors: one more error never raises the lower bound and never narrows the interval by more than 5 %.
+- errors: one more error never raises the lower bound and never narrows the interval by more than 5 %;
+- means of concentrated scores: from 50 scores on at most 1.1 times as wide as Student's interval.
 
-Means and differences are printed without a target, as are rates below 5 %. Exits with 1 if a target is missed.
+Other means and differences are printed without a target, as are rates below 5 %. Exits with 1 if a target is missed.
 The old rule is that of lmassay 0.9 (Wilson on an effective number of examples below ten informative clusters, Student's
 t below 30 clusters, else the percentile bootstrap, here with 500 draws).
 """
@@ -300,9 +301,13 @@ def _data_for_errors(count: int, rng: np.random.Generator) -> Iterator[tuple[Flo
             yield sizes, hits
 
 
-def means(data_sets: int, rng: np.random.Generator) -> None:
-    print("\n## Means of scores between 0 and 1, independent examples, without a target\n")
-    few = max(data_sets // 5, 100)
+MEANS_ROWS = (5, 10, 30, 50, 100, 200)
+# From this many concentrated scores on, an interval may be wider than Student's by at most this factor.
+CONCENTRATED_ROWS, CONCENTRATED_WIDTH = 50, 1.1
+
+
+def score_makers(rng: np.random.Generator) -> dict[str, tuple[Callable[[int], Floats], float]]:
+    """Name → a function that draws so many scores between 0 and 1, and their mean."""
 
     def mixture(n: int) -> Floats:
         return np.where(rng.random(n) < 0.9, rng.beta(60, 0.6, n), rng.beta(6, 2, n))
@@ -310,24 +315,60 @@ def means(data_sets: int, rng: np.random.Generator) -> None:
     def mostly_zero(n: int) -> Floats:
         return np.where(rng.random(n) < 0.9, 0.0, rng.beta(3, 2, n))
 
-    makers: dict[str, tuple[Callable[[int], Floats], float]] = {
+    def mostly_one(n: int) -> Floats:
+        return np.where(rng.random(n) < 0.05, 0.0, 1 - 0.001 * rng.random(n))
+
+    def beta(mean: float, deviation: float) -> tuple[Callable[[int], Floats], float]:
+        total = mean * (1 - mean) / deviation**2 - 1
+        return lambda n: rng.beta(mean * total, (1 - mean) * total, n), mean
+
+    return {
         "close to 1 (mixture)": (mixture, 0.9 * 60 / 60.6 + 0.1 * 0.75),
+        "close to 1 (beta)": beta(0.97, 0.07),
         "90 % zeros": (mostly_zero, 0.1 * 0.6),
-        "middle, chrF-like": (lambda n: rng.beta(5, 5, n), 0.5),
+        "nearly 1, 5 % zeros": (mostly_one, 0.95 * 0.9995),
+        "concentrated, 0.95 ± 0.03": beta(0.95, 0.03),
+        "concentrated, 0.1 ± 0.05": beta(0.1, 0.05),
+        "middle, chrF-like": beta(0.5, 0.15),
         "uniform": (rng.random, 0.5),
     }
-    print("| scores | n | new | Student's t |")
-    print("|---|---|---|---|")
-    for name, (make, mean) in makers.items():
-        for n in (5, 10, 30, 50, 100):
-            covered = {"new": 0, "t": 0}
-            for _ in range(few):
-                values = make(n)
-                low, high = estimate([Term(values)], bounds=(0.0, 1.0)).interval()
-                covered["new"] += low is not None and high is not None and low <= mean <= high
-                half = float(stdtrit(n - 1, 0.975)) * values.std(ddof=1) / n**0.5
-                covered["t"] += abs(values.mean() - mean) <= half
-            print(f"| {name} | {n} | {covered['new'] / few:.3f} | {covered['t'] / few:.3f} |")
+
+
+def means(data_sets: int, rng: np.random.Generator) -> bool:
+    print("\n## Means of scores between 0 and 1, independent examples\n")
+    few = max(data_sets // 5, 100)
+    print("coverage of the new rule, of Student's t, and median of the new width relative to Student's\n")
+    print("| scores | " + " | ".join(f"n = {n}" for n in MEANS_ROWS) + " |")
+    print("|---|" + "---|" * len(MEANS_ROWS))
+    widest = 0.0
+    for name, (make, mean) in score_makers(rng).items():
+        cells = []
+        for n in MEANS_ROWS:
+            covered, covered_by_t, relative = mean_coverage(make, mean, n, few)
+            cells.append(f"{covered:.3f}, {covered_by_t:.3f}, {relative:.2f}")
+            if name.startswith("concentrated") and n >= CONCENTRATED_ROWS:
+                widest = max(widest, relative)
+        print(f"| {name} | " + " | ".join(cells) + " |")
+    print()
+    statement = f"concentrated scores, n ≥ {CONCENTRATED_ROWS}: at most {CONCENTRATED_WIDTH} times Student's width"
+    return _target(f"{statement}: {widest:.2f}", widest <= CONCENTRATED_WIDTH)
+
+
+def mean_coverage(make: Callable[[int], Floats], mean: float, n: int, data_sets: int) -> tuple[float, float, float]:
+    """Coverage of the new rule and of Student's t, and the median relative width."""
+    covered = covered_by_t = 0
+    relative = []
+    for _ in range(data_sets):
+        values = make(n)
+        low, high = estimate([Term(values)], bounds=(0.0, 1.0)).interval()
+        assert low is not None
+        assert high is not None
+        covered += low <= mean <= high
+        half = float(stdtrit(n - 1, 0.975)) * float(values.std(ddof=1)) / n**0.5
+        covered_by_t += abs(float(values.mean()) - mean) <= half
+        if half > 0:
+            relative.append((high - low) / (2 * half))
+    return covered / data_sets, covered_by_t / data_sets, float(np.median(relative)) if relative else float("inf")
 
 
 def differences(data_sets: int, rng: np.random.Generator) -> None:
@@ -395,7 +436,7 @@ def main() -> int:
     if options.only in (None, "errors"):
         is_met &= errors(options.data_sets, rng)
     if options.only in (None, "means"):
-        means(options.data_sets, rng)
+        is_met &= means(options.data_sets, rng)
     if options.only in (None, "differences"):
         differences(options.data_sets, rng)
     return 0 if is_met else 1
