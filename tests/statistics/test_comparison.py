@@ -8,12 +8,12 @@ from lmassay.api import evaluate
 from lmassay.errors import UserError
 from lmassay.statistics.caveats import computed_differently
 from lmassay.statistics.comparison import (
-    Moves,
+    ChangeCounts,
     compare_runs,
+    count_changes,
     headline,
     known_metrics,
     load_side,
-    moves_of,
     paired_columns,
     share_examples,
 )
@@ -185,7 +185,7 @@ def test_a_run_without_any_score_is_told_as_such_and_not_as_an_unknown_metric():
 def test_a_number_that_is_no_mean_over_examples_cannot_be_paired():
     results = [{"metric": "accuracy.std", "group": "overall", "value": 0.1}]
     base, new = two(rates([1, 0]), rates([1, 1]), results=results)
-    with pytest.raises(UserError, match=r"'accuracy\.std' is no mean over examples.*known: accuracy"):
+    with pytest.raises(UserError, match=r"'accuracy\.std' is not a mean over examples.*known: accuracy"):
         known_metrics(base, [new], ["accuracy.std"])
 
 
@@ -199,7 +199,7 @@ def moves(before, after, **design):
         made = [failed(i) if row is None else scored(i, {"template": row[0]}, **row[1]) for i, row in enumerate(rows)]
         runs.append(made)
     base, new = two(*runs, **design)
-    return moves_of(paired_columns(base, new, "m"))
+    return count_changes(paired_columns(base, new, "m"))
 
 
 def combined(terms, *, constant=0.0, each=None, bounds=(0.0, 1.0)):
@@ -209,12 +209,12 @@ def combined(terms, *, constant=0.0, each=None, bounds=(0.0, 1.0)):
 @pytest.mark.parametrize(
     ("before", "after", "expected"),
     [
-        ([0, 0, 1, 1], [0, 1, 1, 1], Moves(4, 1, 2, 2)),
+        ([0, 0, 1, 1], [0, 1, 1, 1], ChangeCounts(4, 1, 2, 2)),
         # A graded score between 0 and 1 has the same ends, rounding apart.
-        ([0, 0.5, 1, 1 - 1e-15], [0, 0.5, 1, 1], Moves(4, 0, 3, 2)),
+        ([0, 0.5, 1, 1 - 1e-15], [0, 0.5, 1, 1], ChangeCounts(4, 0, 3, 2)),
         # Nobody knows how far other scores go.
-        ([0, 0, 1, 30], [0, 0, 1, 30], Moves(4, 0, 4, 4)),
-        ([0, 0, 1, 1], [0, -1, 1, 1], Moves(4, 1, 4, 4)),
+        ([0, 0, 1, 30], [0, 0, 1, 30], ChangeCounts(4, 0, 4, 4)),
+        ([0, 0, 1, 1], [0, -1, 1, 1], ChangeCounts(4, 1, 4, 4)),
     ],
 )
 def test_a_score_at_its_end_can_move_one_way_only(before, after, expected):
@@ -225,36 +225,36 @@ def test_a_score_at_its_end_can_move_one_way_only(before, after, expected):
 def test_a_cluster_can_move_if_any_of_its_examples_can():
     before = [("a", {"m": 0.0}), ("a", {"m": 1.0}), ("b", {"m": 0.0}), ("b", {"m": 0.0})]
     after = [(template, {"m": 0.0}) for template in "aabb"]
-    assert moves(before, after, cluster="template") == Moves(2, 1, 1, 2)
+    assert moves(before, after, cluster="template") == ChangeCounts(2, 1, 1, 2)
 
 
 def test_examples_in_error_in_either_run_are_no_part_of_what_is_compared():
     rows = [(t, {"right": 1.0}) for t in "abcd"]
     found = moves([None, *rows[1:]], [*rows[:3], None], combinations=combined({"right": 1.0}), cluster="template")
-    assert found == Moves(2, 0, 2, 0)
+    assert found == ChangeCounts(2, 0, 2, 0)
 
 
 def test_a_term_that_is_taken_off_moves_the_other_way():
     design = {"combinations": combined({"here": 1.0, "there": -1.0}, bounds=(-1.0, 1.0)), "cluster": "template"}
     rows = [("a", {"here": 0.0}), ("b", {"here": 1.0}), ("c", {"there": 1.0}), ("d", {"there": 0.0})]
     # It falls where "here" is 1 and where "there" is 0.
-    assert moves(rows, rows, **design) == Moves(4, 0, 2, 2)
+    assert moves(rows, rows, **design) == ChangeCounts(4, 0, 2, 2)
     only = [("a", {"here": 0.0}), ("b", {"here": 0.0}), ("c", {"there": 1.0}), ("d", {"there": 1.0})]
-    assert moves(only, only, **design) == Moves(4, 0, 0, 4)
+    assert moves(only, only, **design) == ChangeCounts(4, 0, 0, 4)
 
 
 def test_a_column_goes_as_far_as_its_combination_does():
     rows = [("a", {"x": 0.0}), ("b", {"x": 1.0})]
     signed = combined({"x": 1.0}, bounds=(-1.0, 1.0))
     doubled = combined({"x": 2.0}, constant=-1.0, bounds=(-1.0, 1.0))
-    assert moves(rows, rows, combinations=signed, cluster="template") == Moves(2, 0, 2, 1)
-    assert moves(rows, rows, combinations=doubled, cluster="template") == Moves(2, 0, 1, 1)
+    assert moves(rows, rows, combinations=signed, cluster="template") == ChangeCounts(2, 0, 2, 1)
+    assert moves(rows, rows, combinations=doubled, cluster="template") == ChangeCounts(2, 0, 1, 1)
 
 
 def test_labels_that_count_alike_are_compared_only_where_both_runs_have_a_value():
     before = [("a", {"right": 1.0}), ("b", {"right": 1.0}), ("c", {})]
     after = [("a", {"right": 0.0}), ("b", {}), ("c", {"right": 1.0})]
-    assert moves(before, after, combinations=combined({"right": 1.0}, each="template")) == Moves(1, 1, 1, 0)
+    assert moves(before, after, combinations=combined({"right": 1.0}, each="template")) == ChangeCounts(1, 1, 1, 0)
 
 
 @pytest.mark.parametrize(("fell", "n"), [(3, 100), (40, 40), (5, 5), (0, 40)])

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lmassay.statistics.comparison import compare_runs
-from lmassay.statistics.flips import LeftOut, flips
+from lmassay.statistics.flips import ExcludedExamples, flips
 from tests.compare_kit import failed, rates, scored, sides, two, unscored
 from tests.evaluations.bias.report import small_bias
 from tests.evaluations.fewshot.report import small_fewshot
@@ -27,7 +27,7 @@ def test_examples_in_error_or_unscored_on_either_side_are_counted_apart_and_neve
     base, new = two([*before, scored("a", accuracy=1)], [*after, scored("b", accuracy=0), failed("c")])
     (found,) = flips(base, new, ["accuracy"])
     assert [change.id for change in found.changes] == ["0"]
-    assert found.left_out == LeftOut(error=2, unscored=2, only_base=1, only_new=1)
+    assert found.left_out == ExcludedExamples(error=2, unscored=2, only_base=1, only_new=1)
     assert found.left_out.told() == (
         "6 left out (2 in error, 2 unscored, 1 only in the base run, 1 only in the new run)"
     )

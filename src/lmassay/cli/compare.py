@@ -28,7 +28,7 @@ from lmassay.reporting.run_labels import distinct_labels
 from lmassay.statistics.comparison import Side, load_side
 from lmassay.statistics.conditions import parse_condition
 from lmassay.statistics.flips import Flips
-from lmassay.statistics.gate import ALPHA, Verdict, unpaired_text
+from lmassay.statistics.gate import ALPHA, GateVerdict, unpaired_text
 from lmassay.statistics.ranking import Standing
 from lmassay.statistics.run_pairs import named_runs
 from lmassay.storage.store import Store
@@ -405,7 +405,7 @@ def _print_flips(comparison: RunComparison, flips: Flips, limit: int, answers: A
     print_table(title, headers, rows, right=(1, 2))
 
 
-def _print_verdict(comparison: RunComparison, verdict: Verdict) -> None:
+def _print_verdict(comparison: RunComparison, verdict: GateVerdict) -> None:
     click.echo("")
     for check in verdict.checks:
         which = f" ({comparison.title(check.row.new)})" if len(comparison.others) > 1 else ""

@@ -33,7 +33,7 @@ from lmassay.reporting.html_document import document, environment
 from lmassay.reporting.numbers import number_text, p_text
 from lmassay.statistics.comparison import Comparison
 from lmassay.statistics.flips import Change
-from lmassay.statistics.gate import Verdict, unpaired_text
+from lmassay.statistics.gate import GateVerdict, unpaired_text
 from lmassay.storage.provenance import rerun_command
 from lmassay.types import RunRecord
 
@@ -105,7 +105,7 @@ def _changed_rows(comparison: RunComparison, changed: Sequence[ChangedExamples])
 # --- sections ---------------------------------------------------------------------------------------------------------
 
 
-def _verdict(verdict: Verdict, comparison: RunComparison) -> list[Block]:
+def _verdict(verdict: GateVerdict, comparison: RunComparison) -> list[Block]:
     blocks: list[Block] = [Note(f"The gate says: {verdict.state}.")]
     if verdict.refused:
         blocks.append(Note(f"It cannot judge: {verdict.refused}."))

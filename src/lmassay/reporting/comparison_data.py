@@ -19,7 +19,7 @@ from lmassay.statistics.comparison import (
 )
 from lmassay.statistics.conditions import Condition, likely_slip
 from lmassay.statistics.flips import Flips, flips
-from lmassay.statistics.gate import ALPHA, Verdict, judge, pairs_about
+from lmassay.statistics.gate import ALPHA, GateVerdict, judge, pairs_about
 from lmassay.statistics.ranking import Standing, rankings
 from lmassay.storage.store import Store
 from lmassay.types import Better
@@ -63,7 +63,7 @@ class RunComparison:
     caveats: Sequence[str]
     groups: Mapping[str, str] = field(default_factory=dict)
     alpha: float = ALPHA
-    verdict: Verdict | None = None
+    verdict: GateVerdict | None = None
     standings: Sequence[Standing] = ()
     """All runs against the best one, by metric; empty for two runs, or where each run has its own base."""
 

@@ -6,7 +6,7 @@ First the comparison itself, then what changed between the runs of a pair. Warni
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from math import inf, isclose, isfinite
 from typing import TYPE_CHECKING, Any
@@ -28,7 +28,7 @@ from lmassay.statistics.intervals import (
 from lmassay.statistics.replicates import difference_of_repetitions, difference_on_tests
 from lmassay.statistics.table import ScoresOnTests, ScoreTable
 from lmassay.storage.store import Store
-from lmassay.types import Better, RunRecord
+from lmassay.types import Better, Row, RunRecord
 
 if TYPE_CHECKING:
     import numpy as np
@@ -74,7 +74,10 @@ class Comparison:
 
     def as_json(self) -> dict[str, Any]:
         """All fields, with the method of the interval instead of everything that it was computed from."""
-        values = {name.name: getattr(self, name.name) for name in fields(self) if name.name != "estimate"}
+        values: dict[str, Any] = {}
+        for field in fields(self):
+            if field.name != "estimate":
+                values[field.name] = getattr(self, field.name)
         values["relative"] = self.relative
         if self.estimate is not None:
             is_known = not self.estimate.reason
@@ -103,32 +106,35 @@ class Side:
 
 def load_side(store: Store, record: RunRecord, groups: Mapping[str, str] | None = None) -> Side:
     """A run with its scores, or with those of the examples that have the labels named, such as ``category: Age``."""
-    wanted = groups or {}
-    on_tests = record.design.replicates is not None
-    rows = (
-        row
-        for row in store.score_rows(record.id, with_test_scores=on_tests)
-        if all(row.example.groups.get(kind) == label for kind, label in wanted.items())
-    )
+    rows: Iterable[Row] = store.score_rows(record.id, with_test_scores=record.design.replicates is not None)
+    if groups:
+        rows = _rows_with_labels(rows, groups)
     return Side(record, ScoreTable(rows))
+
+
+def _rows_with_labels(rows: Iterable[Row], groups: Mapping[str, str]) -> Iterator[Row]:
+    for row in rows:
+        if all(row.example.groups.get(group) == label for group, label in groups.items()):
+            yield row
 
 
 def compare_runs(base: Side, others: Sequence[Side], metrics: Sequence[str] | None = None) -> list[Comparison]:
     """Each other run against the base: the headline metrics of its task, or those named, in their order."""
-    metrics = metrics or headline(base)
-    known = set(comparable(base))
-    wanted = [metric for metric in metrics if metric in known]
+    available = set(comparable(base))
+    compared = [metric for metric in metrics or headline(base) if metric in available]
     rows: list[Comparison] = []
     for other in others:
-        rows += _compare_pair(base, other, wanted)
+        rows += _compare_pair(base, other, compared)
     return with_false_discovery_rate(rows)
 
 
 def headline(side: Side) -> Sequence[str]:
     """The metrics that a run's task puts first; all of a task that does not say, those it reports first."""
-    found: Sequence[str] = side.record.design.headline
-    reported = [r.metric for r in side.record.results if side.table.has(r.metric)]
-    return found or list(dict.fromkeys([*reported, *side.table.metrics]))
+    declared: Sequence[str] = side.record.design.headline
+    if declared:
+        return declared
+    reported = [result.metric for result in side.record.results if side.table.has(result.metric)]
+    return list(dict.fromkeys([*reported, *side.table.metrics]))
 
 
 def comparable(side: Side) -> list[str]:
@@ -137,19 +143,23 @@ def comparable(side: Side) -> list[str]:
 
 
 def known_metrics(base: Side, others: Sequence[Side], names: Iterable[str]) -> list[str]:
-    """The names, each once, if all runs have such a metric; the first that a run does not have is told."""
-    wanted = list(dict.fromkeys(names))
-    for name in wanted:
+    """The names, each once, if all runs have such metrics; the first that a run does not have is an error."""
+    unique_names = list(dict.fromkeys(names))
+    for name in unique_names:
         for side in (base, *others):
-            known = comparable(side)
-            if name in known:
-                continue
-            if any(result.metric == name for result in side.record.results):
-                shown = ", ".join(comparable(base))
-                raise UserError(f"'{name}' is no mean over examples, so runs cannot be paired by it; known: {shown}")
-            _require_scores(side)
-            raise UserError(f"{side.record.id} has no metric '{name}'{did_you_mean(name, known)}")
-    return wanted
+            _require_metric(side, name, base)
+    return unique_names
+
+
+def _require_metric(side: Side, name: str, base: Side) -> None:
+    available = comparable(side)
+    if name in available:
+        return
+    if any(result.metric == name for result in side.record.results):
+        listed = ", ".join(comparable(base))
+        raise UserError(f"'{name}' is not a mean over examples, so runs cannot be paired by it; known: {listed}")
+    _require_scores(side)
+    raise UserError(f"{side.record.id} has no metric '{name}'{did_you_mean(name, available)}")
 
 
 def _require_scores(side: Side) -> None:
@@ -166,7 +176,7 @@ def _require_scores(side: Side) -> None:
 
 
 def require_one_task(base: Side, other: Side) -> None:
-    """Runs of different tasks have no scores in common, even where they are called alike."""
+    """Refuse runs of different tasks: they have no scores in common, even where metrics have the same name."""
     if other.record.task != base.record.task:
         raise UserError(
             f"{other.record.id} is a {other.record.task} run, {base.record.id} a {base.record.task} run; "
@@ -207,15 +217,13 @@ class PairedColumn:
     after: NDArray[np.float64]
     weights: NDArray[np.float64] | None
     clusters: Sequence[Sequence[str]]
-    """One sequence of labels for each way in which units belong together."""
+    """One sequence of labels for each grouping of the units."""
     units: Sequence[str]
-    """What each score belongs to in the test: its cluster (of two ways to cluster, the one with fewer), or itself."""
+    """What each score belongs to in the test: its cluster (of two groupings, the one with fewer), or itself."""
 
     def changes(self) -> NDArray[np.float64]:
         """New less base; 0 where scores differ by rounding only."""
-        import numpy as np
-
-        return np.where(the_same(self.before, self.after), 0.0, self.after - self.before)
+        return _changes(self.before, self.after)
 
     def mean(self, values: NDArray[np.float64]) -> float:
         if self.weights is None:
@@ -252,15 +260,14 @@ class Pairs:
             low, high = self.estimated.interval(settings.confidence)
             return Difference(self.estimated.value, low, high, self.estimated.p_value(), self.n, self.estimated)
         terms = []
-        furthest: float | None = 0.0
+        # Scores between two ends cannot differ by more than the ends do.
+        furthest = 0.0
         for column in self.columns:
             step = possible_change(np.concatenate([column.before, column.after]))
             terms.append(Term(column.changes(), column.coefficient, column.clusters, column.weights, step=step))
             low, high = _bounds([*column.before.tolist(), *column.after.tolist()])
-            if furthest is not None:
-                # Scores between two ends cannot differ by more than the ends do.
-                furthest = furthest + abs(column.coefficient) * (high - low) if isfinite(high - low) else None
-        return difference_of(terms, settings, self.clustered_by, furthest)
+            furthest += abs(column.coefficient) * (high - low)
+        return difference_of(terms, settings, self.clustered_by, furthest if isfinite(furthest) else None)
 
     def at_end(self, *, falls: bool) -> Pairs | None:
         """The pairs if every new score were as low, or as high, as it can be; None where scores have no end."""
@@ -283,9 +290,13 @@ def paired_columns(base: Side, other: Side, metric: str) -> Pairs | None:
     if _are_replicates(base, other) and base.table.has(metric) and other.table.has(metric):
         return _pairs_of_replicates(base, other, metric)
     key = pairing_key(base, other)
-    ours, theirs = (side.record.design.combinations.get(metric) for side in (base, other))
-    if key is None and ours is not None and ours == theirs:
-        pairs = _pairs_by_label(base, other, ours) if ours.each else _pairs_of_combination(base, other, ours)
+    combination = base.record.design.combinations.get(metric)
+    is_combined_the_same = combination == other.record.design.combinations.get(metric)
+    if key is None and combination is not None and is_combined_the_same:
+        if combination.each:
+            pairs = _pairs_by_label(base, other, combination)
+        else:
+            pairs = _pairs_of_combination(base, other, combination)
         if pairs is not None:
             return pairs
     return _pairs_of_metric(base, other, metric, key)
@@ -295,66 +306,82 @@ def _pairs_of_metric(base: Side, other: Side, metric: str, key: str | None) -> P
     """A metric that is a mean over examples, or over what stands for them; by label where both runs have that."""
     import numpy as np
 
-    before, after = (units_of(side, metric, key) for side in (base, other))
-    by_label = [labelled_units_of(side, metric, key) for side in (base, other)]
-    fine_before, fine_after = by_label if all(by_label) else (_unlabelled(before), _unlabelled(after))
-    # Units that stand for another number of rows in the two runs would compare different rows.
-    shared = [
-        unit for unit in fine_before if unit in fine_after and fine_before[unit].weight == fine_after[unit].weight
-    ]
+    before = units_of(base, metric, key)
+    after = units_of(other, metric, key)
+    by_label_before = labelled_units_of(base, metric, key)
+    by_label_after = labelled_units_of(other, metric, key)
+    if not by_label_before or not by_label_after:
+        by_label_before, by_label_after = _unlabelled(before), _unlabelled(after)
+    shared: list[tuple[str, str]] = []
+    for unit in by_label_before:
+        # Units that stand for another number of rows in the two runs would compare different rows.
+        if unit in by_label_after and by_label_before[unit].weight == by_label_after[unit].weight:
+            shared.append(unit)
     if not shared:
         return None
-    weights = np.array([fine_before[unit].weight for unit in shared])
-    ways = len(fine_before[shared[0]].clusters)
-    clusters = [[fine_before[unit].clusters[way] for unit in shared] for way in range(ways)]
+    weights = np.array([by_label_before[unit].weight for unit in shared])
+    clusters = []
+    for grouping in range(len(by_label_before[shared[0]].clusters)):
+        clusters.append([by_label_before[unit].clusters[grouping] for unit in shared])
     names = [name for name in base.record.design.clusters if name in base.table.groups]
-    if ways > len(names):
+    if len(clusters) > len(names):
         names.append(base.record.design.crossed[metric])
     paired = {unit for unit, _ in shared}
     column = PairedColumn(
         coefficient=1.0,
-        before=np.array([fine_before[unit].value for unit in shared]),
-        after=np.array([fine_after[unit].value for unit in shared]),
+        before=np.array([by_label_before[unit].value for unit in shared]),
+        after=np.array([by_label_after[unit].value for unit in shared]),
         weights=None if bool((weights == weights[0]).all()) else weights,
         clusters=clusters,
         units=_fewest(clusters) or [unit for unit, _ in shared],
     )
-    only_base, only_new = len(before.keys() - paired), len(after.keys() - paired)
-    return Pairs([column], 0.0, len(paired), only_base, only_new, clustered_by=tuple(names))
+    return Pairs(
+        columns=[column],
+        constant=0.0,
+        n=len(paired),
+        only_base=len(before.keys() - paired),
+        only_new=len(after.keys() - paired),
+        clustered_by=tuple(names),
+    )
 
 
 def _fewest(clusters: Sequence[Sequence[str]]) -> Sequence[str]:
-    """The labels of the way with the fewest clusters, which decide what can be significant; none without clusters."""
-    return min(clusters, key=lambda labels: len(set(labels)), default=())
+    """The labels of the grouping with the fewest clusters, which decide what can be significant."""
+
+    def count(labels: Sequence[str]) -> int:
+        return len(set(labels))
+
+    return min(clusters, key=count, default=())
 
 
 def _pairs_of_combination(base: Side, other: Side, combination: Combination) -> Pairs | None:
     """A metric that combines several columns: each is paired on the examples that have it in both runs."""
     import numpy as np
 
-    places = {example: place for place, example in enumerate(base.table.ids)}
+    row_of_example = {example: row for row, example in enumerate(base.table.ids)}
     usable = _without_errors(base, other)
     groups = [name for name in base.record.design.clusters if name in base.table.groups]
     paired: set[str] = set()
     columns = []
     for name, coefficient in combination.terms.items():
-        before, after = (
-            {i: value for i, value in side.table.by_id(name).items() if i in usable} for side in (base, other)
-        )
-        shared = [example for example in before if example in after]
+        before = base.table.by_id(name)
+        after = other.table.by_id(name)
+        shared = [example for example in before if example in after and example in usable]
         if not shared:
             return None
-        clusters = [[base.table.groups[group][places[example]] for example in shared] for group in groups]
-        columns.append(
-            PairedColumn(
-                coefficient,
-                np.array([before[example] for example in shared]),
-                np.array([after[example] for example in shared]),
-                None,
-                clusters,
-                clusters[0] if clusters else shared,
-            )
+        clusters = []
+        for group in groups:
+            labels = base.table.groups[group]
+            clusters.append([labels[row_of_example[example]] for example in shared])
+        column = PairedColumn(
+            coefficient=coefficient,
+            before=np.array([before[example] for example in shared]),
+            after=np.array([after[example] for example in shared]),
+            weights=None,
+            clusters=clusters,
+            units=clusters[0] if clusters else shared,
         )
+        columns.append(column)
         paired.update(shared)
     only_base, only_new = _scored_by_one(base, other, combination)
     return Pairs(columns, combination.constant, len(paired), only_base, only_new, combination, tuple(groups))
@@ -362,15 +389,25 @@ def _pairs_of_combination(base: Side, other: Side, combination: Combination) -> 
 
 def _scored_by_one(base: Side, other: Side, combination: Combination) -> tuple[int, int]:
     """How many examples have a score of the combination in the base run only, and in the other run only."""
-    scored: list[set[str]] = []
-    for side in (base, other):
-        failed = {i for i, is_bad in zip(side.table.ids, side.table.in_error(), strict=True) if is_bad}
-        own: set[str] = set()
-        for name in combination.terms:
-            own |= side.table.by_id(name).keys() - failed
-        scored.append(own)
-    ours, theirs = scored
-    return len(ours - theirs), len(theirs - ours)
+    scored_by_base = _scored_examples(base, combination)
+    scored_by_other = _scored_examples(other, combination)
+    return len(scored_by_base - scored_by_other), len(scored_by_other - scored_by_base)
+
+
+def _scored_examples(side: Side, combination: Combination) -> set[str]:
+    """The examples that have one of the columns at least, and no error."""
+    scored: set[str] = set()
+    for name in combination.terms:
+        scored |= side.table.by_id(name).keys()
+    return scored - _failed_examples(side)
+
+
+def _failed_examples(side: Side) -> set[str]:
+    failed: set[str] = set()
+    for example, is_failed in zip(side.table.ids, side.table.in_error(), strict=True):
+        if is_failed:
+            failed.add(example)
+    return failed
 
 
 def _pairs_by_label(base: Side, other: Side, combination: Combination) -> Pairs | None:
@@ -382,17 +419,18 @@ def _pairs_by_label(base: Side, other: Side, combination: Combination) -> Pairs 
     import numpy as np
 
     usable = _without_errors(base, other)
-    before, after = (_values_by_label(side, combination, base, other, usable) for side in (base, other))
+    before = _values_by_label(base, combination, base, other, usable)
+    after = _values_by_label(other, combination, base, other, usable)
     shared = [label for label in before if label in after]
     if not shared:
         return None
     column = PairedColumn(
-        1.0,
-        np.array([before[label] for label in shared]),
-        np.array([after[label] for label in shared]),
-        None,
-        (),
-        shared,
+        coefficient=1.0,
+        before=np.array([before[label] for label in shared]),
+        after=np.array([after[label] for label in shared]),
+        weights=None,
+        clusters=(),
+        units=shared,
     )
     only_base, only_new = _scored_by_one(base, other, combination)
     return Pairs([column], 0.0, len(shared), only_base, only_new, combination)
@@ -423,31 +461,58 @@ def _pairs_of_replicates(base: Side, other: Side, metric: str) -> Pairs | None:
     """Repetitions of an experiment, such as trainings on splits: paired by test within them, if both runs allow it."""
     import numpy as np
 
-    before, after = (_by_replicate(side, metric) for side in (base, other))
-    shared = [label for label in before if label in after]
+    mean_before = _by_replicate(base, metric)
+    mean_after = _by_replicate(other, metric)
+    shared = [label for label in mean_before if label in mean_after]
     if not shared:
         return None
-    correlation = max(_correlation(side, metric) for side in (base, other))
-    only_base, only_new = len(before) - len(shared), len(after) - len(shared)
-    ours, theirs = (side.table.on_tests(metric) for side in (base, other))
-    if ours is None or theirs is None or ours.tests != theirs.tests:
-        old, new = (np.array([values[label] for label in shared]) for values in (before, after))
-        column = PairedColumn(1.0, old, new, None, (), shared)
+    correlation = max(_correlation(base, metric), _correlation(other, metric))
+    only_base = len(mean_before) - len(shared)
+    only_new = len(mean_after) - len(shared)
+    tested_before = base.table.on_tests(metric)
+    tested_after = other.table.on_tests(metric)
+    if tested_before is None or tested_after is None or tested_before.tests != tested_after.tests:
+        # Single tests cannot be paired: repetitions are compared as wholes.
+        before = np.array([mean_before[label] for label in shared])
+        after = np.array([mean_after[label] for label in shared])
         by = base.record.design.replicates.group if base.record.design.replicates else ""
-        estimated = difference_of_repetitions(_changes(old, new), correlation, by=by)
-        return Pairs([column], 0.0, len(shared), only_base, only_new, estimated=estimated)
-    old, new = (_scores_by_replicate(side, metric, scores, shared) for side, scores in ((base, ours), (other, theirs)))
-    estimated = difference_on_tests(_changes(old, new), correlation, ours.groups)
-    tests = [f"test {place}" for place in range(old.shape[1])]
-    groups = [str(group) for group in ours.groups.tolist()]
-    column = PairedColumn(1.0, old.mean(axis=0), new.mean(axis=0), None, [groups] if groups else (), groups or tests)
-    return Pairs([column], 0.0, len(tests), only_base, only_new, estimated=estimated)
+        return Pairs(
+            columns=[PairedColumn(1.0, before, after, None, (), shared)],
+            constant=0.0,
+            n=len(shared),
+            only_base=only_base,
+            only_new=only_new,
+            estimated=difference_of_repetitions(_changes(before, after), correlation, by=by),
+        )
+    before = _scores_by_replicate(base, metric, tested_before, shared)
+    after = _scores_by_replicate(other, metric, tested_after, shared)
+    tests = [f"test {number}" for number in range(before.shape[1])]
+    groups = [str(group) for group in tested_before.groups.tolist()]
+    column = PairedColumn(
+        coefficient=1.0,
+        before=before.mean(axis=0),
+        after=after.mean(axis=0),
+        weights=None,
+        clusters=[groups] if groups else (),
+        units=groups or tests,
+    )
+    return Pairs(
+        columns=[column],
+        constant=0.0,
+        n=len(tests),
+        only_base=only_base,
+        only_new=only_new,
+        estimated=difference_on_tests(_changes(before, after), correlation, tested_before.groups),
+    )
 
 
 def _are_replicates(base: Side, other: Side) -> bool:
     """True if the examples of both runs are repetitions that can be paired."""
-    ours, theirs = base.record.design.replicates, other.record.design.replicates
-    return ours is not None and theirs is not None and ours.group == theirs.group
+    replicates = base.record.design.replicates
+    other_replicates = other.record.design.replicates
+    if replicates is None or other_replicates is None:
+        return False
+    return replicates.group == other_replicates.group
 
 
 def _correlation(side: Side, metric: str) -> float:
@@ -480,6 +545,7 @@ def _scores_by_replicate(side: Side, metric: str, tested: ScoresOnTests, wanted:
 
 
 def _changes(before: NDArray[np.float64], after: NDArray[np.float64]) -> NDArray[np.float64]:
+    """New less base; 0 where scores differ by rounding only."""
     import numpy as np
 
     return np.where(the_same(before, after), 0.0, after - before)
@@ -489,8 +555,11 @@ def paired_on_tests(base: Side, other: Side, metric: str) -> bool:
     """True if a metric of two runs is compared test by test within repetitions."""
     if not _are_replicates(base, other):
         return False
-    ours, theirs = (side.table.on_tests(metric) for side in (base, other))
-    return ours is not None and theirs is not None and ours.tests == theirs.tests
+    tested_before = base.table.on_tests(metric)
+    tested_after = other.table.on_tests(metric)
+    if tested_before is None or tested_after is None:
+        return False
+    return tested_before.tests == tested_after.tests
 
 
 def pairing_text(base: Side, other: Side, rows: Sequence[Comparison] = ()) -> str:
@@ -504,28 +573,39 @@ def pairing_text(base: Side, other: Side, rows: Sequence[Comparison] = ()) -> st
         if not others:
             return f"paired by test within each {group}"
         return f"{', '.join(tested)} paired by test within each {group}, {', '.join(others)} by {group}"
-    key = pairing_key(base, other) or "example"
-    by_clusters: dict[str, dict[str, None]] = {}
+    text = f"paired by {pairing_key(base, other) or 'example'}"
+    clusters = _clusters_text(rows)
+    if clusters:
+        text += f", clustered by {clusters}"
+    return text
+
+
+def _clusters_text(rows: Sequence[Comparison]) -> str:
+    """What the rows are clustered by; metrics are named where they are clustered differently."""
+    # A dictionary in place of a set keeps the order of the metrics.
+    metrics_by_clusters: dict[str, dict[str, None]] = {}
     for row in rows:
         names = () if row.estimate is None else row.estimate.clustered_by
-        by_clusters.setdefault(" and ".join(name.replace("_", " ") for name in names), {})[row.metric] = None
-    clustered = list(by_clusters)
-    if len(by_clusters) > 1:
-        # Metrics that are clustered differently are named.
-        clustered = [f"{names} ({', '.join(found)})" for names, found in by_clusters.items() if names]
-    text = " or ".join(filter(None, clustered))
-    return f"paired by {key}" + (f", clustered by {text}" if text else "")
+        clusters = " and ".join(name.replace("_", " ") for name in names)
+        metrics_by_clusters.setdefault(clusters, {})[row.metric] = None
+    if len(metrics_by_clusters) == 1:
+        return next(iter(metrics_by_clusters))
+    parts = []
+    for clusters, metrics in metrics_by_clusters.items():
+        if clusters:
+            parts.append(f"{clusters} ({', '.join(metrics)})")
+    return " or ".join(parts)
 
 
 def _without_errors(base: Side, other: Side) -> set[str]:
     """The examples that both runs have and neither has in error."""
-    failed = {i for side in (base, other) for i, bad in zip(side.table.ids, side.table.in_error(), strict=True) if bad}
-    return set(base.table.ids) & set(other.table.ids) - failed
+    failed = _failed_examples(base) | _failed_examples(other)
+    return (set(base.table.ids) & set(other.table.ids)) - failed
 
 
 def _row(base: Side, other: Side, metric: str, pairs: Pairs) -> Comparison:
     difference = pairs.difference(base.record.settings)
-    moves = moves_of(pairs)
+    counts = count_changes(pairs)
     return Comparison(
         metric=metric,
         base=base.record.id,
@@ -540,10 +620,10 @@ def _row(base: Side, other: Side, metric: str, pairs: Pairs) -> Comparison:
         p=difference.p,
         p_adjusted=None,
         n=pairs.n,
-        units=moves.units,
-        changed=moves.changed,
-        can_fall=moves.can_fall,
-        can_rise=moves.can_rise,
+        units=counts.units,
+        changed=counts.changed,
+        can_fall=counts.can_fall,
+        can_rise=counts.can_rise,
         better=metric_of(base.record, metric).better,
         only_base=pairs.only_base,
         only_new=pairs.only_new,
@@ -552,7 +632,7 @@ def _row(base: Side, other: Side, metric: str, pairs: Pairs) -> Comparison:
 
 
 @dataclass(frozen=True, slots=True)
-class Unit:
+class PairingUnit:
     """What is paired: an example, or the examples that share a label; ``weight`` rows."""
 
     value: float
@@ -564,9 +644,10 @@ class Unit:
 def pairing_key(base: Side, other: Side) -> str | None:
     """None if the runs share examples; else the group that their task pairs by."""
     pair_by = base.record.design.pair_by
-    group = pair_by[0] if pair_by else None
-    shares = not set(base.table.ids).isdisjoint(other.table.ids)
-    return group if not shares and group in base.table.groups and group in other.table.groups else None
+    if not pair_by or not set(base.table.ids).isdisjoint(other.table.ids):
+        return None
+    group = pair_by[0]
+    return group if group in base.table.groups and group in other.table.groups else None
 
 
 def unit_names(side: Side, key: str | None) -> dict[str, str]:
@@ -574,21 +655,26 @@ def unit_names(side: Side, key: str | None) -> dict[str, str]:
     import numpy as np
 
     table = side.table
-    has = np.zeros(len(table), dtype=bool)
+    has_score = np.zeros(len(table), dtype=bool)
     for metric in table.metrics:
-        has |= ~np.isnan(table.column(metric))
+        has_score |= ~np.isnan(table.column(metric))
     states: dict[str, str] = {}
-    for unit, scored, failed in zip(keys_of(side, key), has, table.in_error(), strict=True):
-        if scored or states.get(unit) != "scored":
-            states[unit] = "scored" if scored else "error" if failed else states.get(unit, "unscored")
+    for unit, is_scored, is_failed in zip(keys_of(side, key), has_score, table.in_error(), strict=True):
+        if is_scored:
+            states[unit] = "scored"
+        elif is_failed and states.get(unit) != "scored":
+            states[unit] = "error"
+        else:
+            states.setdefault(unit, "unscored")
     return states
 
 
 def keys_of(side: Side, key: str | None) -> Sequence[str]:
+    """What each row of a run is paired by: its id, or its label in the group ``key``."""
     return side.table.ids if key is None else side.table.groups[key]
 
 
-def units_of(side: Side, metric: str, key: str | None) -> dict[str, Unit]:
+def units_of(side: Side, metric: str, key: str | None) -> dict[str, PairingUnit]:
     """What a run is paired by, with its scores; without those that have none."""
     import numpy as np
 
@@ -598,21 +684,23 @@ def units_of(side: Side, metric: str, key: str | None) -> dict[str, Unit]:
     weights = np.ones(len(table)) if weight_column is None else table.column(weight_column)
     groups = [table.groups[name] for name in side.record.design.clusters if name in table.groups]
     sums: dict[str, tuple[float, float, tuple[str, ...]]] = {}
-    for place, (unit, value, weight) in enumerate(zip(keys_of(side, key), column, weights, strict=True)):
-        if not np.isnan(value):
-            labels = tuple(group[place] for group in groups)
-            total, count, first = sums.get(unit, (0.0, 0.0, labels))
-            sums[unit] = (total + float(value * weight), count + float(weight), first)
+    for row, (unit, value, weight) in enumerate(zip(keys_of(side, key), column, weights, strict=True)):
+        if np.isnan(value):
+            continue
+        labels = tuple(group[row] for group in groups)
+        # Of examples that are paired together, the clusters of the first one count.
+        total, count, first_labels = sums.get(unit, (0.0, 0.0, labels))
+        sums[unit] = (total + float(value * weight), count + float(weight), first_labels)
     # Without weights, averages over examples that share a label count the same, however many a run has of it.
-    units: dict[str, Unit] = {}
+    units: dict[str, PairingUnit] = {}
     for unit, (total, count, labels) in sums.items():
         if count:
-            units[unit] = Unit(total / count, 1.0 if weight_column is None else count, labels)
+            units[unit] = PairingUnit(total / count, 1.0 if weight_column is None else count, labels)
     return units
 
 
-def labelled_units_of(side: Side, metric: str, key: str | None) -> dict[tuple[str, str], Unit]:
-    """The same apart for each label of a metric that is crossed with something; empty where the run has no labels."""
+def labelled_units_of(side: Side, metric: str, key: str | None) -> dict[tuple[str, str], PairingUnit]:
+    """The units of each label of a metric that is crossed with something; empty where the run has no labels."""
     import numpy as np
 
     table = side.table
@@ -626,38 +714,47 @@ def labelled_units_of(side: Side, metric: str, key: str | None) -> dict[tuple[st
     keys = keys_of(side, key)
     groups = [table.groups[name] for name in side.record.design.clusters if name in table.groups]
     sums: dict[tuple[str, str], tuple[float, float, tuple[str, ...]]] = {}
-    for place, label, value, rows in zip(
+    for row, label, value, rows in zip(
         outcomes.places.tolist(), outcomes.labels, outcomes.values.tolist(), outcomes.rows.tolist(), strict=True
     ):
         # Together, the outcomes of an example count as much as the example.
-        weight = float(rows * (weight_of_example[place] / rows_of_example[place]))
-        unit = (keys[place], label)
-        total, count, clusters = sums.get(unit, (0.0, 0.0, (*(group[place] for group in groups), label)))
+        weight = float(rows * (weight_of_example[row] / rows_of_example[row]))
+        unit = (keys[row], label)
+        labels_of_row = tuple(group[row] for group in groups)
+        total, count, clusters = sums.get(unit, (0.0, 0.0, (*labels_of_row, label)))
         sums[unit] = (total + value * weight, count + weight, clusters)
-    return {unit: Unit(total / count, count, clusters) for unit, (total, count, clusters) in sums.items() if count}
+    units: dict[tuple[str, str], PairingUnit] = {}
+    for unit, (total, count, clusters) in sums.items():
+        if count:
+            units[unit] = PairingUnit(total / count, count, clusters)
+    return units
 
 
-def _unlabelled(units: Mapping[str, Unit]) -> dict[tuple[str, str], Unit]:
+def _unlabelled(units: Mapping[str, PairingUnit]) -> dict[tuple[str, str], PairingUnit]:
     return {(name, ""): unit for name, unit in units.items()}
 
 
 def with_false_discovery_rate(rows: Sequence[Comparison]) -> list[Comparison]:
-    """The rows with their p-values adjusted for how many there are (Benjamini and Hochberg)."""
-    adjusted = iter(false_discovery_rates([row.p for row in rows if row.p is not None]))
-    return [row if row.p is None else replace(row, p_adjusted=next(adjusted)) for row in rows]
+    """The rows with their p-values adjusted for how many there are (Benjamini and Hochberg 1995)."""
+    rates = iter(false_discovery_rates([row.p for row in rows if row.p is not None]))
+    adjusted = []
+    for row in rows:
+        if row.p is not None:
+            row = replace(row, p_adjusted=next(rates))
+        adjusted.append(row)
+    return adjusted
 
 
 # --- what changed, and what could have --------------------------------------------------------------------------------
 
-# Scores that lie between 0 and 1 have an end: an example that the base run has at 0 cannot fall. Where few can move one
-# way, no difference that way can ever be significant.
-
+# Scores between 0 and 1 have an end: an example that the base run has at 0 cannot fall. Where few can change in one
+# direction, no difference in that direction can ever be significant.
 
 Bounds = tuple[float, float]
 
 
 @dataclass(frozen=True, slots=True)
-class Moves:
+class ChangeCounts:
     """Numbers of units: all, those that changed, and those that could be lower or higher than in the base run."""
 
     units: int
@@ -673,15 +770,17 @@ def is_same(before: float | None, after: float | None) -> bool:
     return isclose(before, after, rel_tol=RELATIVE_SLACK, abs_tol=ABSOLUTE_SLACK)
 
 
-def moves_of(pairs: Pairs) -> Moves:
+def count_changes(pairs: Pairs) -> ChangeCounts:
     """How many units changed, and how many could have: by the scores that are paired."""
     units: set[str] = set()
     changed: set[str] = set()
+    # Units that could make the metric lower or higher than it is in the base run.
     lower: set[str] = set()
     higher: set[str] = set()
     for column in pairs.columns:
         values = [*column.before.tolist(), *column.after.tolist()]
         low, high = _column_bounds(pairs.combination, column.coefficient, values)
+        # A column that is taken off makes the metric fall where it rises.
         falls, rises = (lower, higher) if column.coefficient > 0 else (higher, lower)
         for unit, before, after in zip(column.units, column.before.tolist(), column.after.tolist(), strict=True):
             units.add(unit)
@@ -691,11 +790,11 @@ def moves_of(pairs: Pairs) -> Moves:
                 falls.add(unit)
             if not is_same(before, high):
                 rises.add(unit)
-    return Moves(len(units), len(changed), len(lower), len(higher))
+    return ChangeCounts(len(units), len(changed), len(lower), len(higher))
 
 
 def _column_bounds(combination: Combination | None, weight: float, values: Sequence[float]) -> Bounds:
-    """One column lies between what its combination does; of several only the scores themselves can tell."""
+    """The bounds of one column are those of its combination; of several columns only the scores can tell."""
     if combination is None or len(combination.terms) > 1:
         return _bounds(values)
     if combination.each is not None:
@@ -705,4 +804,7 @@ def _column_bounds(combination: Combination | None, weight: float, values: Seque
 
 
 def _bounds(values: Sequence[float]) -> Bounds:
-    return (0.0, 1.0) if all(0 <= value <= 1 for value in values) else (-inf, inf)
+    """Scores that are all between 0 and 1 are taken for scores that cannot be elsewhere."""
+    if all(0 <= value <= 1 for value in values):
+        return 0.0, 1.0
+    return -inf, inf

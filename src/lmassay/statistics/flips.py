@@ -23,7 +23,7 @@ class Change:
 
 
 @dataclass(frozen=True, slots=True)
-class LeftOut:
+class ExcludedExamples:
     """Examples that have no score in one of the runs. They are no flips: nobody knows what the score would be."""
 
     error: int
@@ -58,7 +58,7 @@ class Flips:
     is_rate: bool
     both_one: int
     both_zero: int
-    left_out: LeftOut
+    left_out: ExcludedExamples
     changes: Sequence[Change]
     """In the order of the data where the score is 0 or 1, else the largest change first."""
 
@@ -135,13 +135,13 @@ def _flips(base: Side, other: Side, metric: str) -> Flips:
 
 def _left_out(
     base: Side, other: Side, key: str | None, before: set[str], after: set[str], compared: set[str]
-) -> LeftOut:
+) -> ExcludedExamples:
     """Of the examples that the score is about; one that neither run has a score for may not be."""
     ours, theirs = (unit_names(side, key) for side in (base, other))
     failed = {name for found in (ours, theirs) for name, state in found.items() if state == "error"}
     silent = {name for found in (ours, theirs) for name, state in found.items() if state == "unscored"}
     both = ours.keys() & theirs.keys()
-    return LeftOut(
+    return ExcludedExamples(
         error=len((both & failed) - compared),
         unscored=len((both & (before | after | silent)) - failed - compared),
         only_base=len(before - theirs.keys()),

@@ -87,7 +87,7 @@ class Check:
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class GateVerdict:
     """The verdict over all conditions: one that blocks counts even if another cannot be judged."""
 
     checks: Sequence[Check]
@@ -161,7 +161,7 @@ def judge(
     *,
     alpha: float = ALPHA,
     allow_incomplete: bool = False,
-) -> Verdict:
+) -> GateVerdict:
     """Test each condition on all pairs of the tasks that have its metric."""
     by_run = {(row.metric, row.new): row for row in rows}
     questions: list[_Question] = []
@@ -184,7 +184,7 @@ def judge(
     if refused:
         # The measurements are reported, but none of them is a verdict.
         checks = [replace(check, state="cannot judge") for check in checks]
-    return Verdict(checks, alpha, tests, refused)
+    return GateVerdict(checks, alpha, tests, refused)
 
 
 def pairs_about(metric: str, pairs: Sequence[Pair]) -> list[Pair]:
