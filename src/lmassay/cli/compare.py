@@ -386,7 +386,7 @@ def _print_flips(comparison: RunComparison, flips: Flips, limit: int, answers: A
         counts = f"{fell:,} from 1 to 0, {rose:,} from 0 to 1, {flips.both_one:,} both 1, {flips.both_zero:,} both 0"
     else:
         counts = f"{fell:,} fell, {rose:,} rose, {flips.n - len(flips.changes):,} unchanged"
-    title = f"flips in {flips.metric}{which}: {counts}; {flips.left_out.told()}"
+    title = f"flips in {flips.metric}{which}: {counts}; {flips.left_out.text()}"
     click.echo("")
     if not flips.changes or not limit:
         print_sentence(title)

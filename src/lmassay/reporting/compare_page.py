@@ -248,7 +248,7 @@ def _flips(comparison: RunComparison, changed: Sequence[ChangedExamples]) -> lis
         left_out_notes = []
         if flips.left_out.total:
             # "3 (2 in error, 1 unscored)": the total is in the cell already.
-            left_out_notes.append(flips.left_out.told().partition(" (")[2].rstrip(")"))
+            left_out_notes.append(flips.left_out.text().partition(" (")[2].rstrip(")"))
         cells = [name(flips.metric, "0 or 1" if flips.is_rate else "graded")]
         if has_several_runs:
             cells.append(text_cell(comparison.title(flips.new)))

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Sums:
-    """Sums and counts of each term's column, a row a cluster (or a label of ``each``)."""
+    """Sums and counts of each term's column, with a row for each cluster (or label of ``each``)."""
 
     labels: Sequence[str]
     sums: Floats
@@ -39,9 +39,10 @@ class Sums:
         import numpy as np
 
         totals = self.counts.sum(axis=0)
-        return (
-            None if (totals == 0).any() else self.constant + float(np.dot(self.weights, self.sums.sum(axis=0) / totals))
-        )
+        if (totals == 0).any():
+            return None
+        means = self.sums.sum(axis=0) / totals
+        return self.constant + float(np.dot(self.weights, means))
 
     def by_label(self) -> Floats:
         """The value within each label; NaN where a column is empty."""
@@ -52,7 +53,7 @@ class Sums:
 
 
 def mean_over_labels(values: Floats) -> Floats:
-    """The plain mean over labels, each counting the same: of one number, or of several, a row a label."""
+    """The plain mean over labels, each counting the same: of one number, or of several with a row for each label."""
     import numpy as np
 
     return np.asarray(values.mean(axis=0))
@@ -66,9 +67,9 @@ def sums_of(table: ScoreTable, combination: Combination, labels: Sequence[str], 
     sums, counts = [], []
     for column in combination.terms:
         values = table.column(column)[where]
-        has = ~np.isnan(values)
-        sums.append(np.bincount(codes[has], weights=values[has], minlength=len(names)))
-        counts.append(np.bincount(codes[has], minlength=len(names)))
+        present = ~np.isnan(values)
+        sums.append(np.bincount(codes[present], weights=values[present], minlength=len(names)))
+        counts.append(np.bincount(codes[present], minlength=len(names)))
     shape = (len(combination.terms), len(names))
     weights = np.array(list(combination.terms.values()))
     return Sums(
@@ -93,14 +94,17 @@ def combination_result(
     """The value over a part of the table, with an interval that knows which rows belong together."""
     import numpy as np
 
-    has = np.zeros(len(table), dtype=bool)
+    has_score = np.zeros(len(table), dtype=bool)
     for column in combination.terms:
-        has |= ~np.isnan(table.column(column))
-    n = int((has & where).sum())
+        has_score |= ~np.isnan(table.column(column))
+    n = int((has_score & where).sum())
     n_error = int((table.in_error() & where).sum())
     counts = (n, n_error, int(where.sum()) - n - n_error)
     by = cluster_names(cluster)
-    sums = sums_of(table, combination, labels_of(table, combination.each or (by[0] if by else None)), where)
+    summed_by = combination.each
+    if summed_by is None and by:
+        summed_by = by[0]
+    sums = sums_of(table, combination, labels_of(table, summed_by), where)
     if combination.each is not None:
         if np.isnan(sums.by_label()).all():
             return _no_data(metric, group, sums, counts)
@@ -118,12 +122,12 @@ def combination_estimate(table: ScoreTable, combination: Combination, where: Mas
     """The estimate over a part of the table in which no column is empty; for combinations without ``each``."""
     import numpy as np
 
-    ways = [table.codes(name)[1] for name in clusters]
+    groupings = [table.codes(name)[1] for name in clusters]
     terms = []
     for column, weight in combination.terms.items():
         values = table.column(column)
         present = where & ~np.isnan(values)
-        terms.append(Term(values[present], weight, [codes[present] for codes in ways]))
+        terms.append(Term(values[present], weight, [codes[present] for codes in groupings]))
     return estimate(terms, constant=combination.constant, bounds=combination.bounds)
 
 
@@ -186,19 +190,21 @@ def estimate_over_labels(table: ScoreTable, combination: Combination, where: Mas
 
     sums = sums_of(table, combination, labels_of(table, combination.each), where)
     values = sums.by_label()
-    known = ~np.isnan(values)
-    estimated = estimate([Term(values[known])], bounds=combination.bounds)
-    value = float(mean_over_labels(values[known]))
-    deviations = (values[known] - value) / known.sum()
-    names = [label for label, is_known in zip(sums.labels, known, strict=True) if is_known]
-    return replace(estimated, value=value, contributions=dict(zip(names, deviations.tolist(), strict=True)))
+    has_value = ~np.isnan(values)
+    estimated = estimate([Term(values[has_value])], bounds=combination.bounds)
+    value = float(mean_over_labels(values[has_value]))
+    contributions: dict[str | int, float] = {}
+    for label, label_value in zip(sums.labels, values.tolist(), strict=True):
+        if not np.isnan(label_value):
+            contributions[label] = (label_value - value) / int(has_value.sum())
+    return replace(estimated, value=value, contributions=contributions)
 
 
 def _no_data(metric: str, group: str, sums: Sums, counts: tuple[int, int, int]) -> Result:
-    """One column at least is empty: rows that have another one are not enough for a number."""
+    """The result where a column is empty: rows that have another one are not enough for a number."""
     n, n_error, n_unscored = counts
-    least = int(sums.counts.sum(axis=0).min()) if sums.counts.size else 0
-    return Result(metric, group, None, None, None, least, n_error, n_unscored + n - least)
+    fewest = int(sums.counts.sum(axis=0).min()) if sums.counts.size else 0
+    return Result(metric, group, None, None, None, fewest, n_error, n_unscored + n - fewest)
 
 
 def empty_labels(table: ScoreTable, combination: Combination, where: Mask) -> tuple[int, int]:
@@ -211,4 +217,6 @@ def empty_labels(table: ScoreTable, combination: Combination, where: Mask) -> tu
 
 def labels_of(table: ScoreTable, group: str | None) -> Sequence[str]:
     """The labels of a group, or the ids where rows are not grouped that way."""
-    return table.ids if group is None or group not in table.groups else table.groups[group]
+    if group is None or group not in table.groups:
+        return table.ids
+    return table.groups[group]

@@ -710,12 +710,12 @@ def labelled_units_of(side: Side, metric: str, key: str | None) -> dict[tuple[st
         return {}
     weight_column = side.record.design.weights.get(metric)
     weight_of_example = np.ones(len(table)) if weight_column is None else table.column(weight_column)
-    rows_of_example = np.bincount(outcomes.places, weights=outcomes.rows, minlength=len(table))
+    rows_of_example = np.bincount(outcomes.table_rows, weights=outcomes.rows, minlength=len(table))
     keys = keys_of(side, key)
     groups = [table.groups[name] for name in side.record.design.clusters if name in table.groups]
     sums: dict[tuple[str, str], tuple[float, float, tuple[str, ...]]] = {}
     for row, label, value, rows in zip(
-        outcomes.places.tolist(), outcomes.labels, outcomes.values.tolist(), outcomes.rows.tolist(), strict=True
+        outcomes.table_rows.tolist(), outcomes.labels, outcomes.values.tolist(), outcomes.rows.tolist(), strict=True
     ):
         # Together, the outcomes of an example count as much as the example.
         weight = float(rows * (weight_of_example[row] / rows_of_example[row]))

@@ -24,7 +24,7 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class ExcludedExamples:
-    """Examples that have no score in one of the runs. They are no flips: nobody knows what the score would be."""
+    """Numbers of examples that have no score in one of the runs, so that nobody knows whether they flipped."""
 
     error: int
     unscored: int
@@ -35,17 +35,23 @@ class ExcludedExamples:
     def total(self) -> int:
         return self.error + self.unscored + self.only_base + self.only_new
 
-    def told(self) -> str:
+    def text(self) -> str:
         """Such as ``3 left out (2 in error, 1 only in the base run)``."""
-        names = {"error": "in error", "unscored": "unscored", "only_base": "only in the base run"}
-        names |= {"only_new": "only in the new run"}
-        parts = [f"{getattr(self, field):,} {name}" for field, name in names.items() if getattr(self, field)]
-        return f"{self.total:,} left out ({', '.join(parts)})" if parts else "none left out"
+        if self.total == 0:
+            return "none left out"
+        counts = {
+            "in error": self.error,
+            "unscored": self.unscored,
+            "only in the base run": self.only_base,
+            "only in the new run": self.only_new,
+        }
+        parts = [f"{count:,} {reason}" for reason, count in counts.items() if count]
+        return f"{self.total:,} left out ({', '.join(parts)})"
 
 
 @dataclass(frozen=True, slots=True)
 class Flips:
-    """How the examples of two runs fare by one score.
+    """How the scores of two runs differ, example by example.
 
     Where the score is 0 or 1, examples are counted in a table of two by two. The test is that of the comparison.
     """
@@ -70,36 +76,53 @@ class Flips:
     def fallen(self) -> list[Change]:
         return [change for change in self.changes if change.change < 0]
 
-    def first(self, most: int | None) -> list[Change]:
+    def first(self, limit: int | None) -> list[Change]:
         """The first changes of each direction, or all: what fell comes first."""
-        if most is None or not self.is_rate:
-            return list(self.changes[:most])
-        return [*self.fallen[:most], *self.risen[:most]]
+        if limit is None or not self.is_rate:
+            return list(self.changes[:limit])
+        return [*self.fallen[:limit], *self.risen[:limit]]
 
-    def as_json(self, most: int | None = 0) -> dict[str, Any]:
-        """What ``--json`` prints: the counts, and as many of the changes as wanted."""
-        counts: dict[str, Any] = {"n": self.n, "changed": len(self.changes)}
-        counts |= {"fallen": len(self.fallen), "risen": len(self.risen)}
-        counts |= {"both_one": self.both_one, "both_zero": self.both_zero} if self.is_rate else {}
-        out = self.left_out
-        left_out = {"error": out.error, "unscored": out.unscored}
-        left_out |= {"only_base": out.only_base, "only_new": out.only_new}
-        return {
+    def as_json(self, limit: int | None = 0) -> dict[str, Any]:
+        """What ``--json`` prints: the counts, and up to ``limit`` changes of each direction."""
+        document: dict[str, Any] = {
             "metric": self.metric,
             "base": self.base,
             "new": self.new,
             "paired_by": self.paired_by,
             "scores": "0 or 1" if self.is_rate else "graded",
-            **counts,
-            "left_out": left_out,
-            "examples": [{"id": c.id, "before": c.before, "after": c.after} for c in self.first(most)],
+            "n": self.n,
+            "changed": len(self.changes),
+            "fallen": len(self.fallen),
+            "risen": len(self.risen),
         }
+        if self.is_rate:
+            document["both_one"] = self.both_one
+            document["both_zero"] = self.both_zero
+        document["left_out"] = {
+            "error": self.left_out.error,
+            "unscored": self.left_out.unscored,
+            "only_base": self.left_out.only_base,
+            "only_new": self.left_out.only_new,
+        }
+        examples = []
+        for change in self.first(limit):
+            examples.append({"id": change.id, "before": change.before, "after": change.after})
+        document["examples"] = examples
+        return document
 
 
 def flips(base: Side, other: Side, metrics: Iterable[str]) -> list[Flips]:
     """One for each score that the metrics are made of, in their order."""
-    scores = dict.fromkeys(score for metric in metrics for score in scores_of(base, metric))
-    return [found for score in scores if (found := _flips(base, other, score)).n]
+    # Several metrics may be made of the same score; a dictionary keeps their order.
+    scores: dict[str, None] = {}
+    for metric in metrics:
+        scores.update(dict.fromkeys(scores_of(base, metric)))
+    tables = []
+    for score in scores:
+        table = _flips(base, other, score)
+        if table.n:
+            tables.append(table)
+    return tables
 
 
 def scores_of(side: Side, metric: str) -> list[str]:
@@ -112,13 +135,18 @@ def scores_of(side: Side, metric: str) -> list[str]:
 
 def _flips(base: Side, other: Side, metric: str) -> Flips:
     key = pairing_key(base, other)
-    before, after = (units_of(side, metric, key) for side in (base, other))
-    shared = [unit for unit in before if unit in after and before[unit].weight == after[unit].weight]
-    pairs = [Change(unit, before[unit].value, after[unit].value) for unit in shared]
-    is_rate = bool(pairs) and all(value in (0.0, 1.0) for pair in pairs for value in (pair.before, pair.after))
+    before = units_of(base, metric, key)
+    after = units_of(other, metric, key)
+    pairs: list[Change] = []
+    for name, unit in before.items():
+        # A unit that stands for another number of rows in the other run is not the same unit.
+        if name in after and after[name].weight == unit.weight:
+            pairs.append(Change(name, unit.value, after[name].value))
+    is_rate = bool(pairs) and all(pair.before in (0.0, 1.0) and pair.after in (0.0, 1.0) for pair in pairs)
     changes = [pair for pair in pairs if not is_same(pair.before, pair.after)]
     if not is_rate:
         changes.sort(key=lambda change: -abs(change.change))
+    compared = {pair.id for pair in pairs}
     return Flips(
         metric=metric,
         base=base.record.id,
@@ -128,22 +156,32 @@ def _flips(base: Side, other: Side, metric: str) -> Flips:
         is_rate=is_rate,
         both_one=sum(pair.before == pair.after == 1 for pair in pairs) if is_rate else 0,
         both_zero=sum(pair.before == pair.after == 0 for pair in pairs) if is_rate else 0,
-        left_out=_left_out(base, other, key, set(before), set(after), set(shared)),
+        left_out=_excluded(base, other, key, set(before), set(after), compared),
         changes=changes,
     )
 
 
-def _left_out(
+def _excluded(
     base: Side, other: Side, key: str | None, before: set[str], after: set[str], compared: set[str]
 ) -> ExcludedExamples:
-    """Of the examples that the score is about; one that neither run has a score for may not be."""
-    ours, theirs = (unit_names(side, key) for side in (base, other))
-    failed = {name for found in (ours, theirs) for name, state in found.items() if state == "error"}
-    silent = {name for found in (ours, theirs) for name, state in found.items() if state == "unscored"}
-    both = ours.keys() & theirs.keys()
+    """The examples that the score is about; one that neither run has a score for may not be.
+
+    ``before`` and ``after`` are the examples that the base run and the other run scored.
+    """
+    base_states = unit_names(base, key)
+    other_states = unit_names(other, key)
+    failed: set[str] = set()
+    unscored: set[str] = set()
+    for states in (base_states, other_states):
+        for name, state in states.items():
+            if state == "error":
+                failed.add(name)
+            elif state == "unscored":
+                unscored.add(name)
+    both = base_states.keys() & other_states.keys()
     return ExcludedExamples(
         error=len((both & failed) - compared),
-        unscored=len((both & (before | after | silent)) - failed - compared),
-        only_base=len(before - theirs.keys()),
-        only_new=len(after - ours.keys()),
+        unscored=len((both & (before | after | unscored)) - failed - compared),
+        only_base=len(before - other_states.keys()),
+        only_new=len(after - base_states.keys()),
     )

@@ -115,14 +115,22 @@ class GateVerdict:
     @property
     def why_not(self) -> str:
         """Why the gate cannot judge; empty if it can."""
-        return self.refused or "; ".join(f"{c.condition}: {c.why}" for c in self.checks if c.state == "cannot judge")
+        if self.refused:
+            return self.refused
+        reasons = []
+        for check in self.checks:
+            if check.state == "cannot judge":
+                reasons.append(f"{check.condition}: {check.why}")
+        return "; ".join(reasons)
 
     def how(self) -> list[str]:
         """What was tested, a sentence for each reading that is used."""
         readings = {check.condition.reading for check in self.checks}
         sentences = []
         if "fail if" in readings:
-            adjusted = f", adjusted for {self.tests} tests by Holm's method" if self.tests > 1 else ""
+            adjusted = ""
+            if self.tests > 1:
+                adjusted = f", adjusted for {self.tests} tests by Holm's method"
             sentences.append(
                 "fail if: fails on evidence that the difference is beyond the threshold, that is if p of the one-sided "
                 f"paired t-test is below {self.alpha:g}{adjusted}; a pass does not prove that it is not"
@@ -189,8 +197,11 @@ def judge(
 
 def pairs_about(metric: str, pairs: Sequence[Pair]) -> list[Pair]:
     """The pairs of the tasks that have a metric; a run that has lost it is among them, one of another task is not."""
-    tasks = {base.record.task for base, new in pairs if metric in {*comparable(base), *comparable(new)}}
-    return [pair for pair in pairs if pair[0].record.task in tasks]
+    tasks = set()
+    for base, new in pairs:
+        if metric in comparable(base) or metric in comparable(new):
+            tasks.add(base.record.task)
+    return [(base, new) for base, new in pairs if base.record.task in tasks]
 
 
 # --- one condition on one pair of runs --------------------------------------------------------------------------------
@@ -217,9 +228,11 @@ class _Question:
 
     @property
     def measured(self) -> float | None:
+        """The difference, or the share of the base that it is: what the condition is about."""
         return self.row.relative if self.condition.relative else self.row.difference
 
     def spread(self) -> Spread | None:
+        """How scores change between the two runs, for what the gate can find; None where nothing is known about it."""
         spread = spread_of(self.pairs, self.estimate)
         original = self.row.estimate
         if spread is None or original is None or original.error <= 0:
@@ -237,6 +250,7 @@ class _Level:
 
     @property
     def each(self) -> float:
+        """What p of a single test must be below before it is adjusted: Holm's first step."""
         return self.alpha / self.tests
 
 
@@ -257,8 +271,9 @@ def _question(condition: Condition, base: Side, new: Side, row: Comparison) -> _
 def _against_share(difference: Estimate, pairs: Pairs, share: float) -> Estimate:
     """The difference with a standard error for a threshold that is a share of the base mean, itself an estimate.
 
-    After Fieller (1954): what is tested is ``new - base - share · base``, whose spread comes from single pairs. The
-    larger standard error counts, because only that of the difference has pseudo-observations.
+    After Fieller (1954, Some problems in interval estimation, JRSS B 16): what is tested is
+    ``new - base - share · base``, whose spread comes from single pairs. The larger standard error counts, because only
+    that of the difference has pseudo-observations.
     """
     share = math.copysign(share, share * pairs.base_mean())
     terms = []
@@ -271,19 +286,20 @@ def _against_share(difference: Estimate, pairs: Pairs, share: float) -> Estimate
 
 def _adjusted(questions: Sequence[_Question]) -> tuple[list[float | None], int]:
     """The p-values, those of ``fail if`` adjusted for their number, and that number."""
-    own = [question.p for question in questions]
-    tested: list[int] = []
-    for place, (question, p) in enumerate(zip(questions, own, strict=True)):
+    p_values = [question.p for question in questions]
+    indexes: list[int] = []
+    tested: list[float] = []
+    for index, (question, p) in enumerate(zip(questions, p_values, strict=True)):
         if question.condition.reading == "fail if" and p is not None:
-            tested.append(place)
-    adjusted = holm_adjusted([p for place in tested if (p := own[place]) is not None])
-    p_values = list(own)
-    for place, p in zip(tested, adjusted, strict=True):
-        p_values[place] = p
+            indexes.append(index)
+            tested.append(p)
+    for index, p in zip(indexes, holm_adjusted(tested), strict=True):
+        p_values[index] = p
     return p_values, len(tested)
 
 
 def _check(question: _Question, p: float | None, level: _Level) -> Check:
+    """The verdict on one condition; ``p`` is adjusted for the number of tests."""
     condition, row = question.condition, question.row
     measured = question.measured
     if measured is None or question.threshold is None:
@@ -296,26 +312,27 @@ def _check(question: _Question, p: float | None, level: _Level) -> Check:
     numbers = _numbers(row, p, bound, level, condition)
     shown = f"{measured:+z.2%}" if condition.relative else f"{measured:+z.4f}"
     is_significant = p < level.alpha
-    is_met = condition.is_met_by(measured)
     if is_significant:
-        said = f"the difference is {shown}, significantly {condition.limit} ({numbers})"
-    elif is_met:
-        said = f"the difference is {shown}, but not significantly {condition.limit} ({numbers})"
+        comparison = f"significantly {condition.limit}"
+    elif condition.is_met_by(measured):
+        comparison = f"but not significantly {condition.limit}"
     else:
-        said = f"the difference is {shown}, not {condition.limit} ({numbers})"
-    check = Check(condition, row, "pass", p, bound, None, None, said)
+        comparison = f"not {condition.limit}"
+    why = f"the difference is {shown}, {comparison} ({numbers})"
+    check = Check(condition, row, "pass", p, bound, None, None, why)
     if condition.reading == "fail if":
         return _fail_if(question, check, level, is_significant)
     return _pass_only_if(question, check, level, is_significant)
 
 
 def _fail_if(question: _Question, check: Check, level: _Level, is_significant: bool) -> Check:
+    """Fail on evidence; pass otherwise, unless not even the worst possible result would be evidence."""
     condition, row = question.condition, question.row
     threshold = question.threshold or 0.0
     spread = question.spread()
-    seen = None if spread is None else detectable(spread, abs(threshold), level.each)
+    drop = None if spread is None else detectable(spread, abs(threshold), level.each)
     if is_significant:
-        return replace(check, state="fail", detectable=seen)
+        return replace(check, state="fail", detectable=drop)
     worst = _worst(question)
     if worst is not None and not _is_beyond(condition, worst.value, threshold):
         why = f"{check.why}; from {row.base_mean:.4f} it cannot {condition.verb} that far"
@@ -333,13 +350,14 @@ def _fail_if(question: _Question, check: Check, level: _Level, is_significant: b
             f"that would not be significant{several}"
         )
         return replace(check, state="cannot judge", why=why)
-    if worst is not None and (seen is None or seen > abs(worst.value)):
+    if worst is not None and (drop is None or drop > abs(worst.value)):
         # The largest possible drop is the same in every comparison, so it is found for certain or never.
-        seen = abs(worst.value) if can_be_found else None
-    return replace(check, detectable=seen, why=f"{check.why}; {_power_sentence(condition, seen, spread)}")
+        drop = abs(worst.value) if can_be_found else None
+    return replace(check, detectable=drop, why=f"{check.why}; {_power_sentence(condition, drop, spread)}")
 
 
 def _pass_only_if(question: _Question, check: Check, level: _Level, is_significant: bool) -> Check:
+    """Pass on evidence only; without it, say how many examples would give it."""
     threshold = question.threshold or 0.0
     # How far the condition lies on the worse side of no change: the margin of a non-inferiority test.
     margin = threshold if question.condition.is_below else -threshold
@@ -359,14 +377,14 @@ def _pass_only_if(question: _Question, check: Check, level: _Level, is_significa
     return replace(check, state="not shown", examples_needed=needed, why=f"{check.why}; {advice}")
 
 
-def _power_sentence(condition: Condition, seen: float | None, spread: Spread | None) -> str:
+def _power_sentence(condition: Condition, size: float | None, spread: Spread | None) -> str:
     """What would have been found, so that nobody takes a pass for a proof."""
-    what = "drop" if condition.is_below else "rise"
+    change = "drop" if condition.is_below else "rise"
     if spread is None:
-        return f"nothing changed, so it is unknown which {what} would be found"
-    if seen is None:
-        return f"no possible {what} would be found in 4 of 5 such comparisons"
-    return f"a {what} of {seen:.4f} would be found in 4 of 5 such comparisons"
+        return f"nothing changed, so it is unknown which {change} would be found"
+    if size is None:
+        return f"no possible {change} would be found in 4 of 5 such comparisons"
+    return f"a {change} of {size:.4f} would be found in 4 of 5 such comparisons"
 
 
 def _worst(question: _Question) -> Estimate | None:
@@ -393,11 +411,14 @@ def _bound(question: _Question, level: _Level) -> float | None:
 
 
 def _units(row: Comparison) -> str:
-    what = "pair" if row.units == row.n else "cluster"
-    return f"{row.units:,} {what}{'' if row.units == 1 else 's'}"
+    """Such as ``12 clusters``: what the test takes for independent."""
+    unit = "pair" if row.units == row.n else "cluster"
+    plural = "" if row.units == 1 else "s"
+    return f"{row.units:,} {unit}{plural}"
 
 
 def _numbers(row: Comparison, p: float, bound: float | None, level: _Level, condition: Condition) -> str:
+    """The numbers that a verdict rests on, in the parentheses of its sentence."""
     parts = [f"{row.base_mean:.4f} → {row.new_mean:.4f}"]
     if bound is not None:
         side = "upper" if condition.is_below else "lower"
@@ -414,19 +435,27 @@ def _numbers(row: Comparison, p: float, bound: float | None, level: _Level, cond
 
 
 def require_reachable(condition: Condition, bounds: Bounds | None) -> None:
-    """A threshold that no difference can be beyond would let everything pass, or nothing."""
-    is_share_of_any_size = condition.relative and (condition.threshold >= 0 or (bounds and bounds[0] < 0))
-    if bounds is None or is_share_of_any_size:
+    """Refuse a threshold that no difference can be beyond: it would let everything pass, or nothing."""
+    if bounds is None:
         return
-    size, most = abs(condition.threshold), 1.0 if condition.relative else bounds[1] - bounds[0]
-    if size < most:
+    low, high = bounds
+    if condition.relative and (condition.threshold >= 0 or low < 0):
+        # A mean can rise to many times the base, and a negative one can fall to many times the base.
         return
-    why = f"{condition.metric} lies between {bounds[0]:g} and {bounds[1]:g}, so no difference is larger; did you mean "
-    why += f"'{replace(condition, threshold=condition.threshold / 100, relative=True)}'?"
+    largest = 1.0 if condition.relative else high - low
+    if abs(condition.threshold) < largest:
+        return
     if condition.relative:
         why = f"{condition.metric} cannot fall by more than all of it"
-    always = condition.is_below is (condition.threshold > 0)
-    raise UserError(f"{condition.option} {'always holds' if always else 'can never hold'}: {why}")
+    else:
+        as_share = replace(condition, threshold=condition.threshold / 100, relative=True)
+        why = (
+            f"{condition.metric} lies between {low:g} and {high:g}, so no difference is larger; "
+            f"did you mean '{as_share}'?"
+        )
+    always_holds = condition.is_below is (condition.threshold > 0)
+    verdict = "always holds" if always_holds else "can never hold"
+    raise UserError(f"{condition.option} {verdict}: {why}")
 
 
 def _bounds(base: Side, new: Side, metric: str) -> Bounds | None:
@@ -434,30 +463,34 @@ def _bounds(base: Side, new: Side, metric: str) -> Bounds | None:
     combination = base.record.design.combinations.get(metric)
     if combination is not None:
         return combination.bounds
-    values = [value for side in (base, new) for value in side.table.by_id(metric).values()]
-    return (0.0, 1.0) if values and all(0 <= value <= 1 for value in values) else None
+    values = [*base.table.by_id(metric).values(), *new.table.by_id(metric).values()]
+    if values and all(0 <= value <= 1 for value in values):
+        return 0.0, 1.0
+    return None
 
 
 def _lost(base: Side, other: Side, metric: str) -> int:
     """Examples that both runs have and only the base run scored; none where runs are paired by something else."""
-    shared = set(other.table.ids)
+    in_both = set(other.table.ids)
     lost: set[str] = set()
     for score in scores_of(base, metric):
-        without = base.table.by_id(score).keys() - other.table.by_id(score).keys()
-        lost |= without & shared
+        only_in_base = base.table.by_id(score).keys() - other.table.by_id(score).keys()
+        lost |= only_in_base & in_both
     return len(lost)
 
 
 def _missing(base: Side, other: Side, metric: str) -> tuple[int, int]:
     """How many of the base's examples with a score have none to be paired with, and how many there are."""
     key = pairing_key(base, other)
-    has = {unit for score in scores_of(base, metric) for unit in units_of(base, score, key)}
+    in_base: set[str] = set()
+    for score in scores_of(base, metric):
+        in_base.update(units_of(base, score, key))
     if base.table.has(metric):
-        there = set(units_of(other, metric, key))
+        in_other = set(units_of(other, metric, key))
     else:
         # What is combined from several scores may rightly lack one of them: an answer "unknown" is not biased.
-        there = {unit for unit, state in unit_names(other, key).items() if state == "scored"}
-    return len(has - there), len(has)
+        in_other = {unit for unit, state in unit_names(other, key).items() if state == "scored"}
+    return len(in_base - in_other), len(in_base)
 
 
 def _with_missing(check: Check, question: _Question, allow_incomplete: bool) -> Check:
@@ -465,12 +498,15 @@ def _with_missing(check: Check, question: _Question, allow_incomplete: bool) -> 
     base, new, metric = question.base, question.new, check.condition.metric
     missing, total = _missing(base, new, metric)
     check = replace(check, lost=_lost(base, new, metric), missing=missing)
-    only_one = unpaired_text(check.row)
-    if only_one:
-        check = replace(check, why=f"{check.why}; {only_one}")
-    if 2 * missing > total and not allow_incomplete and check.state == "pass":
-        gone = f"{missing:,} of the {total:,} examples with a score in the base run are not in the new one, or have no"
-        why = f"{gone} score there; --allow-incomplete judges the others: {check.why}"
+    unpaired = unpaired_text(check.row)
+    if unpaired:
+        check = replace(check, why=f"{check.why}; {unpaired}")
+    is_mostly_missing = 2 * missing > total
+    if is_mostly_missing and check.state == "pass" and not allow_incomplete:
+        why = (
+            f"{missing:,} of the {total:,} examples with a score in the base run are not in the new one, or have no "
+            f"score there; --allow-incomplete judges the others: {check.why}"
+        )
         return replace(check, state="cannot judge", why=why)
     return check
 
@@ -480,11 +516,13 @@ def unpaired_text(row: Comparison) -> str:
     parts = []
     for count, run in ((row.only_base, "base"), (row.only_new, "new")):
         if count:
-            parts.append(f"{count:,} example{'' if count == 1 else 's'} that only the {run} run scored")
+            examples = "example" if count == 1 else "examples"
+            parts.append(f"{count:,} {examples} that only the {run} run scored")
     return f"not compared: {', '.join(parts)}" if parts else ""
 
 
 def _unfinished(pairs: Sequence[Pair]) -> str:
+    """Why the runs should not be judged yet; empty if all are done and the new ones have no errors."""
     reasons = []
     for base, new in pairs:
         for side in (base, new):
@@ -493,8 +531,12 @@ def _unfinished(pairs: Sequence[Pair]) -> str:
                 note = f" ({side.record.note})" if side.record.note else ""
                 reasons.append(f"{side.record.id} is {side.record.status}{note}")
             elif failed and side is new:
-                reasons.append(f"{side.record.id} has {failed:,} example{'s'[: failed != 1]} in error")
+                examples = "example" if failed == 1 else "examples"
+                reasons.append(f"{side.record.id} has {failed:,} {examples} in error")
     if not reasons:
         return ""
-    told = "; ".join(dict.fromkeys(reasons))
-    return f"{told}: `lmassay resume` finishes a run, --allow-incomplete judges the examples that have a score"
+    # A base run that is compared with several new ones is named once.
+    unique_reasons = "; ".join(dict.fromkeys(reasons))
+    return (
+        f"{unique_reasons}: `lmassay resume` finishes a run, --allow-incomplete judges the examples that have a score"
+    )

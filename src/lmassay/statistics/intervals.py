@@ -75,8 +75,8 @@ def mean_interval(
     values: Floats, settings: Settings = DEFAULT, clusters: Sequence[str] | None = None
 ) -> tuple[float | None, float | None]:
     """The interval of a mean alone, for a task that puts its results together itself."""
-    ways = [] if clusters is None else [clusters]
-    return mean_estimate(values, ways).interval(settings.confidence)
+    groupings = [] if clusters is None else [clusters]
+    return mean_estimate(values, groupings).interval(settings.confidence)
 
 
 def rate_interval(rate: float, n: float, settings: Settings = DEFAULT) -> tuple[float, float]:
@@ -128,7 +128,7 @@ def bootstrap_interval(
     if n < 2 or all(np.ptp(sample) == 0 for sample in samples):
         # Without spread, resampling knows nothing of what other values there might be.
         return None, None
-    # The order of rows must not matter, and draws refer to places: sort first.
+    # The order of rows must not matter, and draws refer to positions: sort first.
     order = np.lexsort(samples)
     low, high = percentile_bootstrap(
         tuple(sample[order] for sample in samples),
@@ -138,7 +138,9 @@ def bootstrap_interval(
         batch=max(1, _BATCH_VALUES // n),
         seed=settings.seed,
     )
-    return (low, high) if np.isfinite(low) and np.isfinite(high) else (None, None)
+    if not np.isfinite(low) or not np.isfinite(high):
+        return None, None
+    return low, high
 
 
 def the_same(a: Floats, b: Floats) -> Mask:
@@ -242,21 +244,25 @@ def mean_results(
     """
     parts: list[tuple[str, Mask | None]] = [("overall", None)]
     for group in table.groups:
-        if group not in cluster_names(cluster):
-            parts += [(f"{group}={label}", where) for label, where in table.parts(group)]
-    rows = []
+        if group in cluster_names(cluster):
+            # A single cluster has no interval, and there are too many of them for a table.
+            continue
+        for label, mask in table.parts(group):
+            parts.append((f"{group}={label}", mask))
+    weights, bounds, crossed = weights or {}, bounds or {}, crossed or {}
+    results = []
     for name, where in parts:
         for metric in metrics:
-            row = mean_result(
+            result = mean_result(
                 table,
                 metric,
                 settings,
                 group=name,
                 where=where,
                 cluster=cluster,
-                weight=(weights or {}).get(metric),
-                bounds=(bounds or {}).get(metric),
-                crossed=(crossed or {}).get(metric),
+                weight=weights.get(metric),
+                bounds=bounds.get(metric),
+                crossed=crossed.get(metric),
             )
-            rows.append(row)
-    return rows
+            results.append(result)
+    return results

@@ -64,25 +64,36 @@ def observations(
     if not counted.any():
         return None
     values = table.column(metric)[counted]
-    own_weights = None if weight is None else weights[counted]
-    mean = float(values.mean()) if own_weights is None else float((values * own_weights).sum() / own_weights.sum())
-    ways = [table.codes(name)[1] for name in clusters]
+    if weight is None:
+        own_weights = None
+        mean = float(values.mean())
+    else:
+        own_weights = weights[counted]
+        mean = float((values * own_weights).sum() / own_weights.sum())
+    groupings = [table.codes(name)[1] for name in clusters]
     outcomes = None if crossed is None else table.outcomes(metric)
     if crossed is None or outcomes is None:
-        of_rows = [way[counted] for way in ways]
-        return Observations(values, own_weights, of_rows, tuple(clusters), mean, not_clustered_by=crossed or "")
+        return Observations(
+            values=values,
+            weights=own_weights,
+            clusters=[codes[counted] for codes in groupings],
+            clustered_by=tuple(clusters),
+            mean=mean,
+            not_clustered_by=crossed or "",
+        )
 
-    shown = counted[outcomes.places] & (outcomes.rows > 0)
-    places = outcomes.places[shown]
-    rows = outcomes.rows[shown]
+    is_counted = counted[outcomes.table_rows] & (outcomes.rows > 0)
+    table_rows = outcomes.table_rows[is_counted]
+    rows = outcomes.rows[is_counted]
     # Together, the outcomes of an example count as much as the example.
-    rows_of_example = np.bincount(places, weights=rows, minlength=len(table))
+    rows_of_example = np.bincount(table_rows, weights=rows, minlength=len(table))
+    by_group = [codes[table_rows] for codes in groupings]
     return Observations(
-        outcomes.values[shown],
-        rows * (weights[places] / rows_of_example[places]),
-        [*(way[places] for way in ways), outcomes.codes[shown]],
-        (*clusters, crossed),
-        mean,
+        values=outcomes.values[is_counted],
+        weights=rows * (weights[table_rows] / rows_of_example[table_rows]),
+        clusters=[*by_group, outcomes.codes[is_counted]],
+        clustered_by=(*clusters, crossed),
+        mean=mean,
     )
 
 
@@ -95,13 +106,15 @@ def label_in_plural(name: str) -> str:
     >>> label_in_plural("verb_pair")
     'verb pairs'
     """
-    shown = name.replace("_", " ")
-    return _PLURALS.get(shown, f"{shown}s")
+    words = name.replace("_", " ")
+    return _PLURALS.get(words, f"{words}s")
 
 
 def counted_labels(count: int, name: str) -> str:
-    """
+    """A number of labels in running text.
+
     >>> counted_labels(1, "verb_pair"), counted_labels(1200, "noun")
     ('1 verb pair', '1,200 nouns')
     """
-    return f"{count:,} {name.replace('_', ' ') if count == 1 else label_in_plural(name)}"
+    label = name.replace("_", " ") if count == 1 else label_in_plural(name)
+    return f"{count:,} {label}"

@@ -16,8 +16,8 @@ _LATEST = "latest"
 
 
 @dataclass(frozen=True, slots=True)
-class Named:
-    """Base runs with the new runs that are held against them, and what to tell about the choice."""
+class RunPairs:
+    """Base runs with the new runs that are compared with them, and warnings about the choice."""
 
     pairs: Sequence[tuple[RunRecord, RunRecord]]
     caveats: Sequence[str] = ()
@@ -25,50 +25,55 @@ class Named:
 
 def named_runs(
     base_store: Store, store: Store, names: Sequence[str], *, gated: bool, allow_incomplete: bool = False
-) -> Named:
+) -> RunPairs:
     """The first run with each of the others. A gate is not content with the last run of a sweep: it takes all."""
     stores = [base_store, *[store] * (len(names) - 1)]
-    records = [home.run(name) for home, name in zip(stores, names, strict=True)]
-    ids = [record.id for record in records]
-    twice = next((run for run in ids if ids.count(run) > 1), None)
-    if twice is not None:
-        raise UserError(f"{twice} is given twice; a run compared with itself tells nothing")
+    records: list[RunRecord] = []
+    for run_store, name in zip(stores, names, strict=True):
+        record = run_store.run(name)
+        if any(record.id == earlier.id for earlier in records):
+            raise UserError(f"{record.id} is given twice; a run compared with itself tells nothing")
+        records.append(record)
     base, *others = records
+    pairs = [(base, other) for other in others]
     if not gated:
-        return Named([(base, other) for other in others])
-    sweeps = [
-        sweep_of(home, record) if name == _LATEST else [record]
-        for home, record, name in zip(stores, records, names, strict=True)
-    ]
-    if all(len(sweep) == 1 for sweep in sweeps):
-        return Named([(base, other) for other in others])
+        return RunPairs(pairs)
+    sweeps: list[list[RunRecord]] = []
+    for run_store, record, name in zip(stores, records, names, strict=True):
+        sweeps.append(sweep_of(run_store, record) if name == _LATEST else [record])
+    larger_sweeps = [sweep for sweep in sweeps if len(sweep) > 1]
+    if not larger_sweeps:
+        return RunPairs(pairs)
     if list(names) != [_LATEST, _LATEST]:
-        one = next(sweep for sweep in sweeps if len(sweep) > 1)
+        sweep = larger_sweeps[0]
         raise UserError(
-            f"the gate cannot judge: latest is one of {len(one)} runs of a command ({listed(one)}); name the runs that "
-            "are meant, or write latest latest with --base-results to judge all of them"
+            f"the gate cannot judge: latest is one of {len(sweep)} runs of a command ({listed(sweep)}); name the runs "
+            "that are meant, or write latest latest with --base-results to judge all of them"
         )
-    return _paired(*sweeps, allow_incomplete=allow_incomplete)
+    base_sweep, new_sweep = sweeps
+    return _paired(base_sweep, new_sweep, allow_incomplete=allow_incomplete)
 
 
-def _paired(base: Sequence[RunRecord], new: Sequence[RunRecord], *, allow_incomplete: bool) -> Named:
-    found = pair_sweeps(base, new)
-    alone = f"no run of the new command ({len(new)} runs) does the same as {listed(found.only_base)} of the base"
-    if not found.pairs or (found.only_base and not allow_incomplete):
-        more = ", or give --allow-incomplete" if found.pairs else ""
-        raise UserError(f"the gate cannot judge: {alone}; name the runs that are to be compared{more}")
-    told = [alone] if found.only_base else []
-    if found.only_new:
-        told.append(f"nothing in the base to compare with, so not judged: {listed(found.only_new)}")
-    return Named(found.pairs, told)
+def _paired(base: Sequence[RunRecord], new: Sequence[RunRecord], *, allow_incomplete: bool) -> RunPairs:
+    sweeps = pair_sweeps(base, new)
+    unpaired = f"no run of the new command ({len(new)} runs) does the same as {listed(sweeps.only_base)} of the base"
+    if not sweeps.pairs or (sweeps.only_base and not allow_incomplete):
+        alternative = ", or give --allow-incomplete" if sweeps.pairs else ""
+        raise UserError(f"the gate cannot judge: {unpaired}; name the runs that are to be compared{alternative}")
+    warnings = []
+    if sweeps.only_base:
+        warnings.append(unpaired)
+    if sweeps.only_new:
+        warnings.append(f"nothing in the base to compare with, so not judged: {listed(sweeps.only_new)}")
+    return RunPairs(sweeps.pairs, warnings)
 
 
 # --- two sweeps: each run of the base command with the one of the new command that does the same ----------------------
 
 
 @dataclass(frozen=True, slots=True)
-class Paired:
-    """The pairs, and what is left over on either side."""
+class SweepPairs:
+    """The pairs of runs of two sweeps, and the runs that are in no pair."""
 
     pairs: Sequence[tuple[RunRecord, RunRecord]]
     only_base: Sequence[RunRecord]
@@ -77,10 +82,15 @@ class Paired:
 
 def sweep_of(store: Store, record: RunRecord) -> list[RunRecord]:
     """All runs of the command that made a run, in their order."""
-    return [run for run in store.runs() if run.id == record.id or (record.sweep and run.sweep == record.sweep)]
+    runs = []
+    for run in store.runs():
+        is_same_sweep = bool(record.sweep) and run.sweep == record.sweep
+        if run.id == record.id or is_same_sweep:
+            runs.append(run)
+    return runs
 
 
-def pair_sweeps(base: Sequence[RunRecord], new: Sequence[RunRecord]) -> Paired:
+def pair_sweeps(base: Sequence[RunRecord], new: Sequence[RunRecord]) -> SweepPairs:
     """Pair runs by all that they depend on, or else by all but the model, by label and model, or by label alone.
 
     A label is first taken whole, with the options that its sweep varies; then without them, for a sweep over other
@@ -90,22 +100,27 @@ def pair_sweeps(base: Sequence[RunRecord], new: Sequence[RunRecord]) -> Paired:
     a name only where no other run of the sweep has it, not even one that is paired already: of two strengths of an
     attack, the one left over is not the same as another strength.
     """
-    pairs: dict[str, RunRecord] = {}
-    ours, theirs = list(base), list(new)
+    new_run_of: dict[str, RunRecord] = {}
+    unpaired_base, unpaired_new = list(base), list(new)
     by_options = (_configured, _configured_but_model)
     by_label = (_label_and_model, _label, _base_label_and_model, _base_label)
+    # From the strictest key to the loosest.
     for key in (_everything, _signature, _all_but_model, *by_options, *by_label):
-        among = (base, new) if key in by_label else (ours, theirs)
-        once = [_unique(runs, key) for runs in among]
-        for name in once[0].keys() & once[1].keys():
-            before, after = once[0][name], once[1][name]
-            if key in by_options and _made_labels_alike(before, after):
+        if key in by_label:
+            candidates_base, candidates_new = _unique(base, key), _unique(new, key)
+        else:
+            candidates_base, candidates_new = _unique(unpaired_base, key), _unique(unpaired_new, key)
+        for name in candidates_base.keys() & candidates_new.keys():
+            before, after = candidates_base[name], candidates_new[name]
+            if key in by_options and _have_comparable_labels(before, after):
                 continue
-            if before in ours and after in theirs and _identity(before) == _identity(after):
-                pairs[before.id] = after
-                ours.remove(before)
-                theirs.remove(after)
-    return Paired([(run, pairs[run.id]) for run in base if run.id in pairs], ours, theirs)
+            are_unpaired = before in unpaired_base and after in unpaired_new
+            if are_unpaired and _identity(before) == _identity(after):
+                new_run_of[before.id] = after
+                unpaired_base.remove(before)
+                unpaired_new.remove(after)
+    pairs = [(run, new_run_of[run.id]) for run in base if run.id in new_run_of]
+    return SweepPairs(pairs, unpaired_base, unpaired_new)
 
 
 def listed(runs: Sequence[RunRecord]) -> str:
@@ -121,28 +136,30 @@ def listed(runs: Sequence[RunRecord]) -> str:
 Key = Callable[[RunRecord], Hashable]
 
 
-def _made_labels_alike(before: RunRecord, after: RunRecord) -> bool:
+def _have_comparable_labels(before: RunRecord, after: RunRecord) -> bool:
     """False for a run of an early version and a new one: their labels may differ though they do the same."""
     return bool(before.provenance.base_label) == bool(after.provenance.base_label)
 
 
 def _identity(run: RunRecord) -> object:
-    """The part of a run's signature that tells it from others of its sweep, where its evaluation names one."""
+    """The part of the signature that distinguishes a run from others of its sweep, where its evaluation names one."""
     return run.depends_on.get(variation_of(run).identity)
 
 
 def _unique(runs: Sequence[RunRecord], key: Key) -> dict[Hashable, RunRecord]:
-    times = Counter(map(key, runs))
-    return {key(run): run for run in runs if times[key(run)] == 1}
+    """The runs by their key, without those that share it with another run."""
+    counts = Counter(map(key, runs))
+    return {key(run): run for run in runs if counts[key(run)] == 1}
 
 
 def _all_parts(run: RunRecord, *without: str) -> tuple[str, str, str]:
-    parts = run.depends_on
-    # A new version of the toolkit is told, but it makes no other run.
-    kept = {name: value for name, value in parts.items() if name not in (*without, "lmassay", "ci")}
+    """The task, the label and the signature without some of its parts."""
+    # A new version of the toolkit is reported elsewhere, but it does not make another run.
+    left_out = (*without, "lmassay", "ci")
+    parts = {name: value for name, value in run.depends_on.items() if name not in left_out}
     # An attack says more than the label that is made of it.
     label = "" if _identity(run) else run.base_label
-    return run.task, label, _canonical(kept)
+    return run.task, label, _canonical(parts)
 
 
 def _canonical(value: object) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -29,18 +30,18 @@ class ScoresOnTests:
 class Outcomes:
     """The outcomes of one metric, one entry for each label of each example."""
 
-    places: NDArray[np.int64]
+    table_rows: NDArray[np.int64]
     """The row of the table that each belongs to."""
     labels: Sequence[str]
     codes: NDArray[np.int64]
-    """The place of each label among all of them, sorted."""
+    """The index of each label among all of them, sorted."""
     values: NDArray[np.float64]
     rows: NDArray[np.float64]
     """How many rows of the data each stands for."""
 
 
 class ScoreTable:
-    """Columns of scores, one row an example; a missing score is NaN."""
+    """Columns of scores, with one row for each example; a missing score is NaN."""
 
     def __init__(self, rows: Iterable[Row]) -> None:
         import numpy as np
@@ -52,25 +53,29 @@ class ScoreTable:
         groups: dict[str, list[str]] = {}
         self._outcomes: dict[str, list[tuple[int, Outcome]]] = {}
         for row in rows:
-            count = len(self.ids)
-            for name, outcomes in row.score.outcomes.items():
-                self._outcomes.setdefault(name, []).extend((count, outcome) for outcome in outcomes)
+            index = len(self.ids)
             self.ids.append(row.example.id)
             self._states.append(row.state)
             self._on_tests.append(row.score.test_scores)
+            for name, outcomes in row.score.outcomes.items():
+                own_outcomes = self._outcomes.setdefault(name, [])
+                for outcome in outcomes:
+                    own_outcomes.append((index, outcome))
+            # A column, or a group, that begins with this row is empty above it.
             for name, value in row.score.values.items():
                 if name not in columns:
-                    columns[name] = [np.nan] * count
+                    columns[name] = [np.nan] * index
                 columns[name].append(float(value))
             for name, label in row.example.groups.items():
                 if name not in groups:
-                    groups[name] = [""] * count
+                    groups[name] = [""] * index
                 groups[name].append(str(label))
+            # What the row does not have is filled up.
             for column in columns.values():
-                if len(column) == count:
+                if len(column) == index:
                     column.append(np.nan)
             for labels in groups.values():
-                if len(labels) == count:
+                if len(labels) == index:
                     labels.append("")
         self._columns = {name: np.asarray(column) for name, column in columns.items()}
         self.groups = groups
@@ -82,19 +87,22 @@ class ScoreTable:
 
     @property
     def metrics(self) -> list[str]:
+        """The metrics that an example has a score of, in the order of their first score."""
         return list(self._columns)
 
     @property
     def n_error(self) -> int:
+        """How many rows are in error."""
         return self._states.count("error")
 
     def in_error(self) -> NDArray[np.bool_]:
         """Which rows are in error."""
         import numpy as np
 
-        return np.fromiter((s == "error" for s in self._states), bool, len(self))
+        return np.fromiter((state == "error" for state in self._states), bool, len(self))
 
     def has(self, metric: str) -> bool:
+        """True if an example has a score of this metric."""
         return metric in self._columns
 
     def column(self, metric: str) -> NDArray[np.float64]:
@@ -124,17 +132,20 @@ class ScoreTable:
         """Several columns over the examples that have all of them."""
         import numpy as np
 
-        if any(m not in self._columns for m in metrics):
-            return [np.empty(0) for _ in metrics]
-        keep = np.logical_and.reduce([~np.isnan(self._columns[m]) for m in metrics])
-        return [self._columns[m][keep] for m in metrics]
+        columns = []
+        has_all = np.ones(len(self), dtype=bool)
+        for metric in metrics:
+            column = self.column(metric)
+            has_all &= ~np.isnan(column)
+            columns.append(column)
+        return [column[has_all] for column in columns]
 
     def clusters(self, metric: str, group: str, where: NDArray[np.bool_] | None = None) -> NDArray[np.int64]:
         """The cluster that each of :meth:`values` belongs to, as numbers of :meth:`codes`."""
         return self.codes(group)[1][self._present(metric, where)]
 
     def codes(self, group: str) -> tuple[list[str], NDArray[np.int64]]:
-        """The labels of a group, sorted, and for each row the place of its label among them."""
+        """The labels of a group, sorted, and for each row the index of its label among them."""
         import numpy as np
 
         if group not in self._codes:
@@ -150,31 +161,41 @@ class ScoreTable:
 
         if metric not in self._outcome_columns:
             self._outcome_columns[metric] = self._outcomes_in_columns(metric)
-        found = self._outcome_columns[metric]
-        scored = np.flatnonzero(~np.isnan(self.column(metric)))
-        return found if len(scored) and bool(np.isin(scored, found.places).all()) else None
+        outcomes = self._outcome_columns[metric]
+        scored_rows = np.flatnonzero(~np.isnan(self.column(metric)))
+        has_outcomes = np.isin(scored_rows, outcomes.table_rows)
+        if len(scored_rows) == 0 or not has_outcomes.all():
+            return None
+        return outcomes
 
     def _outcomes_in_columns(self, metric: str) -> Outcomes:
         import numpy as np
 
-        found = self._outcomes.get(metric, [])
-        labels = [outcome.label for _, outcome in found]
+        table_rows, labels, values, rows = [], [], [], []
+        for table_row, outcome in self._outcomes.get(metric, []):
+            table_rows.append(table_row)
+            labels.append(outcome.label)
+            values.append(outcome.value)
+            rows.append(outcome.rows)
         _, codes = np.unique(np.asarray(labels, dtype=str), return_inverse=True)
         return Outcomes(
-            np.array([place for place, _ in found], dtype=np.int64),
-            labels,
-            codes.astype(np.int64),
-            np.array([outcome.value for _, outcome in found], dtype=float),
-            np.array([outcome.rows for _, outcome in found], dtype=float),
+            table_rows=np.array(table_rows, dtype=np.int64),
+            labels=labels,
+            codes=codes.astype(np.int64),
+            values=np.array(values, dtype=float),
+            rows=np.array(rows, dtype=float),
         )
 
     def by_id(self, metric: str) -> dict[str, float]:
-        import numpy as np
-
+        """Example id → score, without the examples that have none."""
         column = self._columns.get(metric)
         if column is None:
             return {}
-        return {i: float(v) for i, v in zip(self.ids, column, strict=True) if not np.isnan(v)}
+        scores: dict[str, float] = {}
+        for example, value in zip(self.ids, column.tolist(), strict=True):
+            if not math.isnan(value):
+                scores[example] = value
+        return scores
 
     def counts(self, metric: str, where: NDArray[np.bool_] | None = None) -> tuple[int, int, int]:
         """(scored, errors, unscored) for a metric within a part of the table."""
@@ -192,11 +213,15 @@ class ScoreTable:
 
         if metric not in self._columns:
             return None
-        found = [self._on_tests[place] for place in np.flatnonzero(self._present(metric, where))]
-        rows = [one for one in found if one is not None and metric in one.scores]
-        if not rows or len(rows) < len(found) or any(one.tests != rows[0].tests for one in rows):
+        rows: list[PerTestScores] = []
+        for index in np.flatnonzero(self._present(metric, where)):
+            row = self._on_tests[index]
+            if row is None or metric not in row.scores or (rows and row.tests != rows[0].tests):
+                return None
+            rows.append(row)
+        if not rows:
             return None
-        scores = np.array([one.scores[metric] for one in rows], dtype=float)
+        scores = np.array([row.scores[metric] for row in rows], dtype=float)
         return ScoresOnTests(rows[0].tests, scores, np.asarray(rows[0].groups, dtype=np.int64))
 
     def parts(self, group: str) -> Iterator[tuple[str, NDArray[np.bool_]]]:
