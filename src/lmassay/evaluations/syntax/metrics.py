@@ -1,8 +1,15 @@
-"""EW and MW of Newman et al. (2021): do verbs agree, each verb counting the same or by its probability?
+"""EW and MW of Newman et al. (2021): do verbs agree, with each verb weighted equally or by its probability?
 
-All of a batch at once: contexts × lemmas × two forms. A cut-off needs of the vocabulary's order only where each form
-stands in it, that is, the probability before it and the probability behind it. :func:`results` makes the numbers of a
-run of them: overall, by construction, by number, along the cut-offs.
+Notation: v is a lemma of the verb list with the forms v+ (agreeing) and v- (not agreeing), P the model's probability
+at the blank.
+
+    TSE: 1 if P(v+) > P(v-) for the verb of the pair
+    EW:  the share of lemmas with P(v+) > P(v-)
+    MW:  sum of P(v+) / (sum of P(v+) + sum of P(v-))
+
+All contexts of a batch are computed at once (contexts × lemmas × two forms). A cut-off needs of the ordered vocabulary
+only where each form is in it, that is, the probability before it and behind it. :func:`results` computes the results of
+a run: overall, by construction, by number, and along the cut-offs.
 """
 
 from __future__ import annotations
@@ -30,7 +37,7 @@ RIGHT, WRONG = 0, 1
 class LemmaForms:
     """For each context and lemma the two forms, the agreeing one first: probability, mass above, mass below.
 
-    Lemmas without both forms in the vocabulary have probability 0, are not ``known`` and lie behind everything.
+    Lemmas without both forms in the vocabulary have probability 0, are not ``known``, and are behind everything.
     """
 
     p: Floats
@@ -41,7 +48,7 @@ class LemmaForms:
 
 @dataclass(frozen=True, slots=True)
 class ContextScores:
-    """One row a context (and one column a cut-off in curves); NaN where no lemma counts."""
+    """One row per context (and one column per cut-off in curves); NaN where no lemma counts."""
 
     ew: Floats
     mw: Floats
@@ -50,22 +57,22 @@ class ContextScores:
 
 # --- the formulas -----------------------------------------------------------------------------------------------------
 
-# `lmassay run` and `lmassay tse` both come here, and nothing else computes these numbers.
+# `lmassay run` and `lmassay tse` both call these functions; nothing else computes these numbers.
 
 
 def tse_of_pair(right: float, wrong: float) -> Literal[0, 1]:
-    """TSE of one pair of verbs: 1 if the agreeing form is the more probable one."""
+    """Return TSE of one pair of verbs: 1 if the agreeing form is more probable. A tie counts as wrong."""
     return 1 if right > wrong else 0
 
 
 def ew_of_lemmas(agreeing: Floats, counted: Floats) -> Floats:
-    """EW: the share of the lemmas that count whose agreeing form is the more probable one; NaN if none counts."""
+    """Return EW: the share of the counted lemmas whose agreeing form is more probable; NaN if none counts."""
     with np.errstate(invalid="ignore", divide="ignore"):
         return np.asarray(agreeing / counted)
 
 
 def mw_of_masses(right: Floats, wrong: Floats) -> Floats:
-    """MW: the share of the probability of all forms that agreeing ones have; NaN without any."""
+    """Return MW: the share of the probability of all forms that agreeing ones have; NaN without any."""
     with np.errstate(invalid="ignore", divide="ignore"):
         return np.asarray(right / (right + wrong))
 
@@ -76,46 +83,64 @@ def mw_of_masses(right: Floats, wrong: Floats) -> Floats:
 def forms_of(
     columns: Sequence[Floats | None], singular: Bins, plural: Bins, is_plural: NDArray[np.bool_]
 ) -> LemmaForms:
-    """Sort columns of candidates (contexts × candidates: log-probability, mass above, mass below) into lemmas."""
-    assert columns[0] is not None
+    """Sort columns of candidates into lemmas.
+
+    ``columns`` are log-probability, mass above and mass below (contexts × candidates); ``singular`` and ``plural`` are
+    the candidates that are the forms of each lemma; ``is_plural`` says in which contexts the plural agrees.
+    """
+    logprob_column, above_column, below_column = columns
+    assert logprob_column is not None
     # About half of a verb list is spelled with several tokens; what no context can score is left out at once.
-    spelled = np.asarray(~np.isnan(columns[0]).all(axis=0))
-    kept = spelled[singular] & spelled[plural]
-    places = np.stack([singular[kept], plural[kept]], axis=1)
+    has_score = np.asarray(~np.isnan(logprob_column).all(axis=0))
+    kept = has_score[singular] & has_score[plural]
+    indices = np.stack([singular[kept], plural[kept]], axis=1)
 
     def in_lemmas(column: Floats) -> Floats:
-        found = column[:, places]
-        found[is_plural] = found[is_plural][:, :, ::-1]
-        return found
+        values = column[:, indices]
+        # The agreeing form comes first.
+        values[is_plural] = values[is_plural][:, :, ::-1]
+        return values
 
-    logprobs, above, below = (None if column is None else in_lemmas(column) for column in columns)
-    assert logprobs is not None
+    logprobs = in_lemmas(logprob_column)
     known = np.asarray(~np.isnan(logprobs).any(axis=2))
     p = np.where(known[:, :, None], np.exp(logprobs), 0.0)
-    if above is None:
+    if above_column is None:
         return LemmaForms(p, known)
-    if below is None:
-        below = np.maximum(1 - above - p, 0.0)
-    return LemmaForms(p, known, *(np.where(known[:, :, None], mass, np.inf) for mass in (above, below)))
+    above = in_lemmas(above_column)
+    below = np.maximum(1 - above - p, 0.0) if below_column is None else in_lemmas(below_column)
+    # Unknown lemmas are behind everything, so that no cut-off includes them.
+    above = np.where(known[:, :, None], above, np.inf)
+    below = np.where(known[:, :, None], below, np.inf)
+    return LemmaForms(p, known, above, below)
 
 
 def without_cutoff(forms: LemmaForms) -> ContextScores:
-    """The headline: over all lemmas, in double precision."""
+    """Return the headline scores: over all lemmas, in double precision."""
     right, wrong = forms.p[:, :, RIGHT], forms.p[:, :, WRONG]
-    ew = ew_of_lemmas(((right > wrong) & forms.known).sum(axis=1), forms.known.sum(axis=1))
-    r, w = right.sum(axis=1), wrong.sum(axis=1)
-    return ContextScores(ew, mw_of_masses(r, w), r + w)
+    agreeing = ((right > wrong) & forms.known).sum(axis=1)
+    right_mass, wrong_mass = right.sum(axis=1), wrong.sum(axis=1)
+    return ContextScores(
+        ew=ew_of_lemmas(agreeing, forms.known.sum(axis=1)),
+        mw=mw_of_masses(right_mass, wrong_mass),
+        mass=right_mass + wrong_mass,
+    )
 
 
 def top_curve(forms: LemmaForms, cutoffs: Sequence[float]) -> ContextScores:
-    """Only the most probable tokens that reach each cut-off together: a lemma counts with either form in."""
+    """Return the scores over the most probable tokens that together reach each cut-off.
+
+    A lemma counts if either of its forms is among them.
+    """
     assert forms.above is not None
     assert forms.below is not None
     return _curve(forms, forms.above, _behind(forms.below), cutoffs, top=True)
 
 
 def bottom_curve(forms: LemmaForms, cutoffs: Sequence[float]) -> ContextScores:
-    """Only the least probable tokens that reach each cut-off together: a lemma counts with both forms in."""
+    """Return the scores over the least probable tokens that together reach each cut-off.
+
+    A lemma counts if both of its forms are among them, as in the original.
+    """
     assert forms.above is not None
     assert forms.below is not None
     return _curve(forms, forms.below, _behind(forms.above), cutoffs, top=False)
@@ -126,63 +151,84 @@ def _behind(mass: Floats) -> Floats:
 
 
 def _curve(forms: LemmaForms, low: Floats, high: Floats, cutoffs: Sequence[float], *, top: bool) -> ContextScores:
-    """Interpolate between the set that just misses a cut-off and the one that just reaches it."""
+    """Interpolate between the set of tokens that just misses a cut-off and the one that just reaches it.
+
+    ``low`` and ``high`` are the mass before each form and the mass including it, from the side of the cut-off.
+    """
     order = np.argsort(cutoffs)
-    v = np.asarray(cutoffs, dtype=np.float64)[order]
-    # A token is in the missing set of every cut-off above the mass that includes it, in the reaching set of every
-    # cut-off above the mass before it; so each token enters at one bin and stays.
-    missing = np.searchsorted(v, high, side="right")
-    reaching = np.searchsorted(v, low, side="right")
-    alpha = _alpha(forms.p, low, high, missing, reaching, v)
-    pre, post = (_of_set(forms, bins, len(v), top) for bins in (missing, reaching))
-    back = np.argsort(order)
+    sorted_cutoffs = np.asarray(cutoffs, dtype=np.float64)[order]
+    # A token is in the missing set of every cut-off above the mass that includes it, and in the reaching set of every
+    # cut-off above the mass before it. So each token enters at one bin and stays.
+    missing = np.searchsorted(sorted_cutoffs, high, side="right")
+    reaching = np.searchsorted(sorted_cutoffs, low, side="right")
+    alpha = _interpolation_weights(forms.p, low, high, missing, reaching, sorted_cutoffs)
+    before = _scores_of_sets(forms, missing, len(sorted_cutoffs), top)
+    after = _scores_of_sets(forms, reaching, len(sorted_cutoffs), top)
+    original_order = np.argsort(order)
     return ContextScores(
-        *(
-            _between(before, after, alpha)[:, back]
-            for before, after in ((pre.ew, post.ew), (pre.mw, post.mw), (pre.mass, post.mass))
-        )
+        ew=_interpolated(before.ew, after.ew, alpha)[:, original_order],
+        mw=_interpolated(before.mw, after.mw, alpha)[:, original_order],
+        mass=_interpolated(before.mass, after.mass, alpha)[:, original_order],
     )
 
 
-def _alpha(p: Floats, low: Floats, high: Floats, missing: Bins, reaching: Bins, v: Floats) -> Floats:
-    """How far each cut-off lies between the two sets. Where no listed token is at the border the sets are equal.
+def _interpolation_weights(
+    p: Floats, low: Floats, high: Floats, missing: Bins, reaching: Bins, cutoffs: Floats
+) -> Floats:
+    """Return how far each cut-off is between the two sets (contexts × cut-offs).
 
-    Tokens of equal probability enter together, but the cut-off is reached by one of them, as in the original.
+    Where no listed token is at the border the sets are equal, so the weight does not matter. Tokens of equal
+    probability enter together, but the cut-off is reached by one of them, as in the original.
     """
-    alpha = np.zeros((len(low), len(v)))
+    alpha = np.zeros((len(low), len(cutoffs)))
+    # The tokens that are at the border of some cut-off.
     context, lemma, form = np.nonzero((reaching < missing) & (p > 0))
-    first, end = reaching[context, lemma, form], missing[context, lemma, form]
-    lo, hi, step = (column[context, lemma, form] for column in (low, high, p))
-    for j in range(len(v)):
-        at = (first <= j) & (j < end)
-        steps = (v[j] - lo[at]) / step[at]
-        several = hi[at] - lo[at] > 1.5 * step[at]
-        alpha[context[at], j] = np.where(several, steps - np.ceil(steps) + 1, np.clip(steps, 0, 1))
+    first_bin, end_bin = reaching[context, lemma, form], missing[context, lemma, form]
+    lower, upper, step = low[context, lemma, form], high[context, lemma, form], p[context, lemma, form]
+    for index, cutoff in enumerate(cutoffs):
+        at_border = (first_bin <= index) & (index < end_bin)
+        steps = (cutoff - lower[at_border]) / step[at_border]
+        # The mass between the ends is that of several equally probable tokens.
+        is_tied = upper[at_border] - lower[at_border] > 1.5 * step[at_border]
+        within_one = np.clip(steps, 0, 1)
+        within_tie = steps - np.ceil(steps) + 1
+        alpha[context[at_border], index] = np.where(is_tied, within_tie, within_one)
     return alpha
 
 
-def _of_set(forms: LemmaForms, bins: Bins, cutoffs: int, top: bool) -> ContextScores:
+def _scores_of_sets(forms: LemmaForms, bins: Bins, cutoffs: int, top: bool) -> ContextScores:
+    """Return the scores over the tokens that have entered by each cut-off; ``bins`` says where each form enters."""
     right, wrong = forms.p[:, :, RIGHT], forms.p[:, :, WRONG]
-    lemma = bins.min(axis=2) if top else bins.max(axis=2)
-    counted = _up_to(lemma, None, cutoffs)
-    wins = _up_to(lemma, (right > wrong).astype(np.float64), cutoffs)
-    r = _up_to(bins[:, :, RIGHT] if top else lemma, right, cutoffs)
-    w = _up_to(bins[:, :, WRONG] if top else lemma, wrong, cutoffs)
-    return ContextScores(ew_of_lemmas(wins, counted), mw_of_masses(r, w), _up_to(lemma, right + wrong, cutoffs))
+    # At the top a lemma enters with its first form, at the bottom with its second one.
+    lemma_bins = bins.min(axis=2) if top else bins.max(axis=2)
+    right_bins = bins[:, :, RIGHT] if top else lemma_bins
+    wrong_bins = bins[:, :, WRONG] if top else lemma_bins
+    counted = _cumulative(lemma_bins, None, cutoffs)
+    agreeing = _cumulative(lemma_bins, (right > wrong).astype(np.float64), cutoffs)
+    right_mass = _cumulative(right_bins, right, cutoffs)
+    wrong_mass = _cumulative(wrong_bins, wrong, cutoffs)
+    return ContextScores(
+        ew=ew_of_lemmas(agreeing, counted),
+        mw=mw_of_masses(right_mass, wrong_mass),
+        mass=_cumulative(lemma_bins, right + wrong, cutoffs),
+    )
 
 
-def _up_to(bins: Bins, weights: Floats | None, cutoffs: int) -> Floats:
-    """Sums over what has entered by each cut-off."""
+def _cumulative(bins: Bins, weights: Floats | None, cutoffs: int) -> Floats:
+    """Return sums of weights (or counts) over what has entered by each cut-off."""
     contexts = len(bins)
+    # One flat bincount for all contexts: each has its own range of bins, with one more for what never enters.
     flat = (bins + (cutoffs + 1) * np.arange(contexts)[:, None]).ravel()
     entered = np.bincount(flat, None if weights is None else weights.ravel(), contexts * (cutoffs + 1))
-    return np.cumsum(entered.reshape(contexts, cutoffs + 1)[:, :cutoffs], axis=1).astype(np.float64)
+    by_context = entered.reshape(contexts, cutoffs + 1)[:, :cutoffs]
+    return np.cumsum(by_context, axis=1).astype(np.float64)
 
 
-def _between(pre: Floats, post: Floats, alpha: Floats) -> Floats:
-    before = np.where(np.isnan(pre), post, pre)
-    after = np.where(np.isnan(post), pre, post)
-    return np.asarray((1 - alpha) * before + alpha * after)
+def _interpolated(before: Floats, after: Floats, alpha: Floats) -> Floats:
+    """Return the weighted mean of two scores; where one is missing, the other one."""
+    start = np.where(np.isnan(before), after, before)
+    end = np.where(np.isnan(after), before, after)
+    return np.asarray((1 - alpha) * start + alpha * end)
 
 
 # --- from scores of contexts to results -------------------------------------------------------------------------------
@@ -190,9 +236,9 @@ def _between(pre: Floats, post: Floats, alpha: Floats) -> Floats:
 Mask = NDArray[np.bool_]
 CLUSTER = "noun"
 VERB_PAIR = "verb_pair"
-"""What the outcomes of TSE are labelled by."""
+"""The label of TSE's outcomes."""
 MEAN_OF_CONSTRUCTIONS = "mean of constructions"
-"""The group of the mean over constructions, each counting alike."""
+"""The group of the mean over constructions with equal weights."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,30 +252,40 @@ class TablePart:
 
 
 def results(table: ScoreTable, ew_names: Sequence[str], settings: Settings) -> list[Result]:
-    """TSE, EW, MW and mass for every part of the data; curves overall and by construction."""
+    """Return TSE, EW, MW and mass for every part of the data, and their curves overall and by construction.
+
+    ``ew_names`` are the names of EW at the cut-offs, e.g. ``ew@top0.9``.
+    """
     parts = list(_parts(table))
-    found: list[Result] = []
+    computed: list[Result] = []
     for part in parts:
-        found.append(_tse(table, settings, part))
-        found += [_mean(table, metric, settings, part) for metric in ("ew", "mw", "mass")]
+        computed.append(_tse(table, settings, part))
+        for metric in ("ew", "mw", "mass"):
+            computed.append(_mean(table, metric, settings, part))
     constructions = [part for part in parts if part.is_construction]
     if constructions:
-        found += [_macro(table, metric, constructions, found, settings) for metric in ("tse", "ew", "mw", "mass")]
+        for metric in ("tse", "ew", "mw", "mass"):
+            computed.append(_mean_of_constructions(table, metric, constructions, computed, settings))
     for part in parts:
-        for ew in ew_names if part.has_curves else ():
-            at = ew.partition("@")[2]
-            found += [_mean(table, f"{metric}@{at}", settings, part) for metric in ("ew", "mw", "mass")]
-            found.append(_invalid(table, at, settings, part))
-    return found
+        if not part.has_curves:
+            continue
+        for ew_name in ew_names:
+            cutoff = ew_name.partition("@")[2]
+            for metric in ("ew", "mw", "mass"):
+                computed.append(_mean(table, f"{metric}@{cutoff}", settings, part))
+            computed.append(_invalid(table, cutoff, settings, part))
+    return computed
 
 
 def _parts(table: ScoreTable) -> Iterator[TablePart]:
     yield TablePart("overall", np.ones(len(table), dtype=bool))
     numbers = [(label, where) for label, where in table.parts("number") if label in ("singular", "plural")]
-    yield from (TablePart(f"number={label}", where, has_curves=False) for label, where in numbers)
+    for label, where in numbers:
+        yield TablePart(f"number={label}", where, has_curves=False)
     constructions = dict(table.parts("construction"))
     if len(constructions) < 2:
         return
+    # In the order of the data.
     for name in dict.fromkeys(table.groups["construction"]):
         inside = constructions[name]
         yield TablePart(f"construction={name}", inside, is_construction=True)
@@ -243,7 +299,7 @@ def _mean(table: ScoreTable, metric: str, settings: Settings, part: TablePart) -
 
 
 def _tse(table: ScoreTable, settings: Settings, part: TablePart) -> Result:
-    """Over rows, as published: a context counts as often as the data try a pair of verbs in it."""
+    """Return TSE over rows, as published: a context counts as often as the data try a pair of verbs in it."""
     rows = np.array([float(count) for count in table.groups["rows"]])
     in_error = table.in_error()
     n_error = int(rows[part.where & in_error].sum())
@@ -257,14 +313,14 @@ def _tse(table: ScoreTable, settings: Settings, part: TablePart) -> Result:
 
 
 def _observed(table: ScoreTable, metric: str, where: Mask) -> Observations | None:
-    """The values of a metric: TSE by pair of verbs, counted by rows, because contexts share verbs as well as nouns."""
+    """Return the values of a metric; TSE by pair of verbs and by rows, because contexts share verbs and nouns."""
     if metric != "tse":
         return observations(table, metric, where, clusters=(CLUSTER,))
     return observations(table, metric, where, clusters=(CLUSTER,), weight="tse_rows", crossed=VERB_PAIR)
 
 
 def _invalid(table: ScoreTable, at: str, settings: Settings, part: TablePart) -> Result:
-    """The share of contexts in which no lemma is within the cut-off; only a model that ranks its words can tell."""
+    """Return the share of contexts in which no lemma is within the cut-off; only a ranked vocabulary gives it."""
     whole = part.where & ~np.isnan(table.column(f"mass@{at}"))
     n = int(whole.sum())
     n_error = table.counts("ew", part.where)[1]
@@ -277,17 +333,21 @@ def _invalid(table: ScoreTable, at: str, settings: Settings, part: TablePart) ->
     return intervals.result_of(estimated, f"invalid@{at}", part.group, counts, settings, (CLUSTER,))
 
 
-def _macro(
-    table: ScoreTable, metric: str, parts: Sequence[TablePart], found: Sequence[Result], settings: Settings
+def _mean_of_constructions(
+    table: ScoreTable, metric: str, parts: Sequence[TablePart], computed: Sequence[Result], settings: Settings
 ) -> Result:
-    """The mean over constructions, each counting alike; large templates would drown the others.
+    """Return the mean over constructions with equal weights; otherwise large templates would dominate.
 
-    Constructions share their nouns and verbs, so what a noun or a verb adds to each of them is added up before its
-    spread is looked at. The constructions themselves are those asked about, not a sample of others.
+    Constructions share their nouns and verbs, so the contributions of a noun or a verb are added up over constructions
+    before their variance is estimated. The constructions themselves are taken as given, not as a sample of others.
     """
     groups = {part.group for part in parts}
-    rows = [r for r in found if r.metric == metric and r.group in groups]
-    counts = (sum(r.n for r in rows), sum(r.n_error for r in rows), sum(r.n_unscored for r in rows))
+    of_constructions = [result for result in computed if result.metric == metric and result.group in groups]
+    counts = (
+        sum(result.n for result in of_constructions),
+        sum(result.n_error for result in of_constructions),
+        sum(result.n_unscored for result in of_constructions),
+    )
     scored: list[Observations] = []
     for part in parts:
         observed = _observed(table, metric, part.where)
@@ -295,9 +355,10 @@ def _macro(
             scored.append(observed)
     if not scored:
         return Result(metric, MEAN_OF_CONSTRUCTIONS, None, None, None, *counts)
+    weight = 1 / len(scored)
     terms = []
-    for one in scored:
-        terms.append(Term(one.values, 1 / len(scored), one.clusters, one.weights, are_counts=metric == "tse"))
+    for observed in scored:
+        terms.append(Term(observed.values, weight, observed.clusters, observed.weights, are_counts=metric == "tse"))
     estimated = estimate(terms, bounds=(0.0, 1.0))
-    mean = replace(scored[0], mean=float(np.mean([one.mean for one in scored])))
+    mean = replace(scored[0], mean=float(np.mean([observed.mean for observed in scored])))
     return intervals.observed_result(estimated, mean, metric, MEAN_OF_CONSTRUCTIONS, counts, settings)

@@ -211,7 +211,7 @@ def test_run_again_asks_nothing_and_overwrites_nothing(place, tmp_path, capsys):
     folder = tmp_path / "copy"
     shutil.copytree(place, folder, symlinks=True)
     assert tse(folder, "run", "configs/gpt2-tiny/ML_simple_agrmt/mw.yaml") == 0
-    assert "there already" in capsys.readouterr().err
+    assert "these numbers exist already" in capsys.readouterr().err
     runs = sorted((folder / "results/gpt2-tiny/ML_simple_agrmt/mw").iterdir())
     assert len(runs) == 2
     assert runs[1].name.startswith("custom_gpt2-tiny_main_")
@@ -274,7 +274,7 @@ def test_an_interrupted_run_goes_on_where_it_stopped(tmp_path, shared, monkeypat
         assert tse(tmp_path, "run", path) == 130
     assert not (tmp_path / "results/gpt2-tiny").exists()
     assert tse(tmp_path, "run", path) == 0
-    assert "going on with run" in capsys.readouterr().err
+    assert "continuing run" in capsys.readouterr().err
     with Store(tmp_path / "results/lmassay") as store:
         assert [record.status for record in store.runs()] == ["done"]
 

@@ -184,7 +184,7 @@ def test_any_lexicon_gives_clean_pairs(tmp_path_factory, nouns, verbs):
     try:
         rows = load_grammar(path).write("c")
     except ConfigError as error:
-        assert "writes no pair" in str(error)
+        assert "gives no pair" in str(error)
         return
     found = pairs(rows)
     assert len(set(found)) == len(found)

@@ -43,19 +43,19 @@ TEMPLATE_MISTAKES = {
     "the {Noun} {Verb contrast number}": r"nothing says which number is right in the slot 'Verb'",
     "the {Noun} {Said agrees Noun} {Verb agrees Noun, contrast number}": r"no feature in common",
     "the {Noun} {Noun} {Verb agrees Noun, contrast number}": r"two slots are called 'Noun'",
-    "the {Noun plural} {Verb agrees Noun, contrast number}": r"says 'plural', which is neither the value",
+    "the {Noun plural} {Verb agrees Noun, contrast number}": r"has 'plural', which is neither a value",
     "the {Noun negative} {Verb agrees Noun, contrast number}": r"the slot 'Noun' has no polarity",
     "the {Noun sg pl} {Verb agrees Noun, contrast number}": r"both sg and pl",
-    "the {Noun} {Verb pl agrees Noun, contrast number}": r"told twice what its number is",
-    "the {Noun agrees Verb} {Verb agrees Noun, contrast number}": r"wait for each other",
-    "the {Noun agrees Guest} {Guest agrees Noun} {Verb pl, contrast number}": r"wait for each other",
+    "the {Noun} {Verb pl agrees Noun, contrast number}": r"the number of the slot 'Verb' is given twice",
+    "the {Noun agrees Verb} {Verb agrees Noun, contrast number}": r"depend on each other",
+    "the {Noun agrees Guest} {Guest agrees Noun} {Verb pl, contrast number}": r"depend on each other",
     "the {Noun} {Verb agrees Verb, contrast number}": r"refers to itself",
-    "the {Noun} {Verb agrees, contrast number}": r"after 'agrees' comes the name of a slot",
+    "the {Noun} {Verb agrees, contrast number}": r"'agrees' must be followed by the name of a slot",
     "the {Noun {Verb agrees Noun, contrast number}": r"a '\{' without its partner",
-    "the {Noun} (that {Guest}) {Verb agrees Noun, contrast number}": r"neither stands inside the other",
+    "the {Noun} (that {Guest}) {Verb agrees Noun, contrast number}": r"neither may be inside the other",
     "the {Noun head} {Guest head} {Verb agrees Noun, contrast number}": r"both marked head",
     "the {Noun} {a|a} {Verb agrees Noun, contrast number}": r"the same words twice",
-    "the {Noun} {label:a|b} {Verb agrees Noun, contrast number}": r"'label' has a meaning in each row already",
+    "the {Noun} {label:a|b} {Verb agrees Noun, contrast number}": r"'label' already has a meaning in each row",
     "the {Noun} {Verb agrees Noun in polarity, contrast number}": r"the slot 'Verb' has no polarity",
     "the {Noun} {Verb agrees Noun in numbr, contrast number}": r"no feature 'numbr'; did you mean 'number'",
     "the {} {Verb agrees Noun, contrast number}": r"cannot be the name of a slot",
@@ -64,11 +64,11 @@ TEMPLATE_MISTAKES = {
     "the {Noun pl} {Like pl} and {Verb agrees Like, contrast number}": r"write 'agrees Noun' in 'Like'",
     "the {Noun attractor bystander} {Verb pl, contrast number}": r"marked attractor and bystander",
     "the {Noun|Guest} {Verb pl, contrast number}": r"'Noun' is a category; .*Either: \{includes: \[Noun, …\]\}",
-    "the {who:the cook|Guest pl} {Verb pl, contrast number}": r"'Guest pl' is written as it stands .*'Guest' is a cat",
+    "the {who:the cook|Guest pl} {Verb pl, contrast number}": r"'Guest pl' in a choice .*'Guest' is a category",
     "the {Noun} (Said) {Verb agrees Noun, contrast number}": r"'Said' is a category; .*write two templates",
     "the {Noun} (a|b) {Verb agrees Noun, contrast number}": r"one of these words or none is \{a\|b\|\}",
-    r"the {Noun} \n {Verb agrees Noun, contrast number}": r"a '\\' stands only before one of .*got '\\n'",
-    "the {Noun} {Verb agrees Noun, contrast number} \\": r"a '\\' stands only before",
+    r"the {Noun} \n {Verb agrees Noun, contrast number}": r"a '\\' may only precede one of .*got '\\n'",
+    "the {Noun} {Verb agrees Noun, contrast number} \\": r"a '\\' may only precede",
     r"the {Noun\|Guest} {Verb pl, contrast number}": r"the slot \{Noun\|Guest\} has a '\\'",
     "the {Noun} :) {Verb agrees Noun, contrast number}": r"for the sign itself write '\\\)'",
 }
@@ -96,14 +96,14 @@ LEXICON_MISTAKES = [
         "inflect for number, so it cannot be fixed",
     ),
     ({"Said": [False]}, "YAML reads a word such as yes, no, on or off"),
-    ({"Said": [3]}, "3 is no text; put it in quotes"),
-    ({"Said": {"animacy": "anim", "words": ["a"]}}, "'anim' is no value of animacy; did you mean 'animate'"),
+    ({"Said": [3]}, "3 is not text; put it in quotes"),
+    ({"Said": {"animacy": "anim", "words": ["a"]}}, "'anim' is not a value of animacy; did you mean 'animate'"),
     ({"Said": [{"a": {"animacy": "animate"}}, "b"]}, r"other words have a animacy; write \{b: \{animacy: …\}\} too"),
     ({"Said": {"animacy": "hangul", "words": ["a"]}}, "'a' does not end in a Hangul syllable"),
-    ({"Said": {"includes": ["Nuon"]}}, "no category 'Nuon' with words of its own; .*Noun"),
+    ({"Said": {"includes": ["Nuon"]}}, "no category 'Nuon' with its own words; .*Noun"),
     ({"Said": {"includes": ["Noun", "Det"]}}, "'Noun' and 'Det' have different features"),
     ({"Said": {"contrast": " ", "words": ["a"]}}, "contrast: give a word such as 'verb'"),
-    ({"Said": {"includes": ["Noun"], "words": ["a"]}}, "no words or features of its own"),
+    ({"Said": {"includes": ["Noun"], "words": ["a"]}}, "cannot have its own words or features"),
 ]
 
 
@@ -124,8 +124,8 @@ def test_a_mistake_in_the_lexicon_is_told_with_its_place(written, lexicon, messa
         ("{sg: -1, pl: -2}", "{sg: 1, pl: 2}", r"labels are -1 \(singular\) and -2 \(plural\)"),
         ("{sg: -1, pl: -2}", "{sg: -1, pl: -1}", r"features\.number: two values have the same label"),
         ("{sg: -1, pl: -2}", "{sg: -1.0, pl: -2}", r"labels are -1"),
-        ("animacy:", "contrast:", "'contrast' means something else"),
-        ("animacy:", "noun:", "'noun' means something else"),
+        ("animacy:", "contrast:", "'contrast' has another meaning"),
+        ("animacy:", "noun:", "'noun' has another meaning"),
         ("be: {sg: is, pl: are}", "be: {sg: is}", r"irregular\.be: give all of its forms"),
         ("  simple: the", "  ../simple: the", "the name becomes a file name"),
         ("  simple: the", "  simple: [1]\n  other: the", r"constructions\.simple: give a template in quotes"),
@@ -152,7 +152,9 @@ def test_mistakes_in_the_keys_are_reported_all_at_once(tmp_path):
 
 @pytest.mark.parametrize("name", ["CON", "con", "nul.x", "Com1", "lpt9.pairs"])
 def test_a_name_that_windows_keeps_for_a_device_is_refused(written, name):
-    with pytest.raises(ConfigError, match=rf"constructions\.{re.escape(name)}: .*Windows keeps this one for a device"):
+    with pytest.raises(
+        ConfigError, match=rf"constructions\.{re.escape(name)}: .*Windows reserves this one for a device"
+    ):
         written({name: f"the {{Noun}} {AGREES}"})
 
 
@@ -178,9 +180,12 @@ def test_a_file_that_is_no_mapping_is_told(tmp_path, content):
         ({"templates": {}}, "has no templates"),
         ({"template": "a", "templates": {"a": "b"}}, "give either 'template'"),
         ({"template": "the {Noun} " + AGREES, "factor": {}}, r"\.factor: unknown key; did you mean 'factors'"),
-        ({"template": "the {Noun} " + AGREES, "factors": {"noun": "x"}}, "'noun' has a meaning in each row"),
-        ({"template": "the {Noun} " + AGREES, "factors": {"contrast": "x"}}, "'contrast' has a meaning in each row"),
-        ({"template": "the {Noun} {x:a|b} " + AGREES, "factors": {"x": "y"}}, "'x' has a meaning in each row"),
+        ({"template": "the {Noun} " + AGREES, "factors": {"noun": "x"}}, "'noun' already has a meaning in each row"),
+        (
+            {"template": "the {Noun} " + AGREES, "factors": {"contrast": "x"}},
+            "'contrast' already has a meaning in each row",
+        ),
+        ({"template": "the {Noun} {x:a|b} " + AGREES, "factors": {"x": "y"}}, "'x' already has a meaning in each row"),
         (
             {"templates": {"a": "the {Noun} " + AGREES, "b": "{Det negative, contrast polarity} {Noun}"}},
             "contrast the same feature",
@@ -202,7 +207,7 @@ def test_a_labelled_pair_that_differs_in_two_words_is_refused(written):
 
 def test_a_construction_without_a_pair_is_refused(written):
     verb = {"inflects": "number", "words": [{"sg": "sang", "pl": "sang"}]}
-    with pytest.raises(ConfigError, match="writes no pair"):
+    with pytest.raises(ConfigError, match="gives no pair"):
         written(Verb=verb).write("simple")
 
 

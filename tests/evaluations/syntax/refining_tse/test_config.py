@@ -155,7 +155,7 @@ def test_missing_files_are_told_with_key_and_near_names(tree):
     assert "dataset.template_files: there is no file simple_agrmt.jsonl" in text
     assert "did you mean 'simple_agrmt_all.jsonl'?" in text
     assert "metrics.main.lemma_inflections_path: there is no verb list verbs.csv" in text
-    assert "run where it starts" in text
+    assert "run from the folder where it starts" in text
 
 
 @pytest.mark.parametrize("section", ["dataset", "logger", "metrics", "model"])

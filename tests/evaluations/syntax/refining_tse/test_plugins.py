@@ -77,7 +77,7 @@ def test_a_model_is_given_words_with_the_full_stop_as_one_in_batches_of_64(sourc
     model = MpeModel(f"{source(MODEL)}:Model", {"name": "mine"})
     requests = [Slot("The dogs of Mr. ", " loud.", WORDS)] * 65
     assert len(answers(model, *requests)) == 65
-    seen = model._made.seen
+    seen = model._instance.seen
     assert [len(left) for left, _ in seen] == [64, 1]
     assert seen[0][0][0] == ["The", "dogs", "of", "Mr."]
     assert seen[0][1][0] == ["loud", "."]
@@ -113,12 +113,12 @@ def test_a_batch_that_the_model_passes_over_is_left_unscored(source):
         (("[0.0, 1.0", "[1e39, 1.0"), "too large for 32 bits"),
         (("[0.0, 1.0, 3.0, 3.0]", "[float('-inf')] * 4"), "-inf for all words of a context"),
         (("[0.0, 1.0, 3.0, 3.0]", "[]"), "predict gave 1×0 logits"),
-        (('"is": 2', '"is": 9'), "word_to_index gives the place 9, but predict 4 logits"),
+        (('"is": 2', '"is": 9'), "word_to_index gives the index 9, but predict 4 logits"),
         (("[0.0, 1.0", "[1 / 0, 1.0"), "predict failed: ZeroDivisionError"),
         (("self.seen, self.config = [], config", "config['depth']"), "__init__ failed: KeyError('depth')"),
         (("class Model(", "class Other("), "has no class 'Model'"),
         (("from src.models.MPE_model", "from src.models.nothing"), "failed to import: ModuleNotFoundError"),
-        (("def predict(", "def forecast("), "predict is not written"),
+        (("def predict(", "def forecast("), "predict is not implemented"),
     ],
 )
 def test_a_models_mistake_is_told_with_its_file(source, change, told):
@@ -143,7 +143,7 @@ def test_a_logit_of_minus_infinity_is_a_word_that_is_impossible(source):
 @pytest.mark.parametrize("name", ["predict", "word_to_index"])
 def test_what_a_model_has_from_its_base_alone_is_told_at_check_time(source, name):
     path = source(MODEL.replace(f"def {name}(", "def other("))
-    with pytest.raises(PluginError, match=rf"plugin\d+\.py:Model: {name} is not written"):
+    with pytest.raises(PluginError, match=rf"plugin\d+\.py:Model: {name} is not implemented"):
         MpeModel(f"{path}:Model").check()
 
 
@@ -151,7 +151,7 @@ def test_a_metric_without_compute_is_told_at_check_time(source, tmp_path):
     path = source(METRIC.replace("def _compute(", "def compute("), "metric")
     write_lines(tmp_path / "pairs.jsonl", ['{"sentence_good": "It is", "sentence_bad": "It are", "label": -1}'])
     task = RefiningTse(str(tmp_path / "pairs.jsonl"), {"margin": {"file": f"{path}:Metric"}})
-    with pytest.raises(PluginError, match=r"metric\d+\.py:Metric: _compute is not written"):
+    with pytest.raises(PluginError, match=r"metric\d+\.py:Metric: _compute is not implemented"):
         task.check()
 
 
@@ -283,7 +283,7 @@ def test_a_word_that_was_not_asked_about_is_told_and_can_be_asked_about(judged):
         (("{}\n", "{}, 4\n"), "must return"),
         (("scores.append(INVALID_SCORE_VALUE)", "scores.append('none')"), "'none' as a score"),
         (("scores = []", "scores = 1 / 0"), "ZeroDivisionError"),
-        (("def _compute(", "def compute("), "_compute is not written"),
+        (("def _compute(", "def compute("), "_compute is not implemented"),
     ],
 )
 def test_a_metrics_mistake_is_told_with_its_file(judged, change, told):

@@ -204,7 +204,7 @@ def test_runs_as_released_are_never_mixed_with_others(tmp_path):
     write_run(tmp_path, "n", "blimp", "mw", 0.4, **released)
     results = read_results(tmp_path)
     assert {key[:2]: e.headline for key, e in results.experiments.items()} == {("m", "blimp"): 0.1, ("n", "blimp"): 0.4}
-    assert "m: runs left out, for they are as released" in results.warnings[0]
+    assert "m: runs are left out because they are as released" in results.warnings[0]
     assert "n: all runs are as released" in results.warnings[1]
     assert read_results(tmp_path, "none").models == ["m"]
     found = read_results(tmp_path, "released").experiments
@@ -215,11 +215,11 @@ def test_when_no_run_is_left_the_reasons_are_told(tmp_path):
     broken = write_run(tmp_path, "n", "blimp", "mw", "a lot")
     odd = write_run(tmp_path, "m", "blimp", "mw", 0.5, compat="none")
     write_lines(odd / "json/run.json", ["[]"])
-    with pytest.raises(DataError, match="holds no results") as caught:
+    with pytest.raises(DataError, match="has no results") as caught:
         read_results(tmp_path)
     notes = "\n".join(caught.value.__notes__)
     assert f"{broken} is left out" in notes
-    assert f"{odd} is left out: json/run.json does not tell compat and time" in notes
+    assert f"{odd} is left out: json/run.json lacks compat or time" in notes
 
 
 def test_a_cut_off_that_no_context_reaches_has_no_mean_and_no_warning(tmp_path):

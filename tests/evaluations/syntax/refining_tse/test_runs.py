@@ -54,7 +54,7 @@ def test_an_interrupted_run_is_to_be_run_again_not_resumed(config, tmp_path, mon
     assert "run the same command again" in told
     assert "lmassay resume" not in told
     assert tse(tmp_path, "run", config()) == 0
-    assert "going on with run" in capsys.readouterr().err
+    assert "continuing run" in capsys.readouterr().err
     assert len(runs_in(tmp_path)) == 1
 
 
@@ -167,7 +167,7 @@ def test_a_key_with_a_slash_in_a_metrics_summary_stays_in_the_folder(config, tmp
 
 
 def test_two_processes_that_write_the_same_folder_both_keep_their_results(config, tmp_path, monkeypatch):
-    path, free = config(), folder._free
+    path, free = config(), folder._unused_folder
     assert tse(tmp_path, "run", path) == 0
     (first,) = runs_in(tmp_path)
     asked = []
@@ -176,7 +176,7 @@ def test_two_processes_that_write_the_same_folder_both_keep_their_results(config
         asked.append(told)
         return told.folder / told.run_name if len(asked) == 1 else free(told)
 
-    monkeypatch.setattr(folder, "_free", taken_meanwhile)
+    monkeypatch.setattr(folder, "_unused_folder", taken_meanwhile)
     assert tse(tmp_path, "run", path) == 0
     _, second = runs_in(tmp_path)
     assert len(asked) == 2
@@ -210,13 +210,13 @@ def test_plots_takes_the_newest_run_and_tells_why_others_are_left_out(config, tm
     capsys.readouterr()
     assert tse(tmp_path, "plots") == 0
     told = capsys.readouterr().err
-    assert "nearest-noun: runs left out, for they are as released" in told
+    assert "nearest-noun: runs are left out because they are as released" in told
     assert f"nearest-noun, across_prep, EW: 2 runs of this kind; using {newest}" in told
     assert tse(tmp_path, "plots", "--compat", "released") == 0
-    assert "runs left out, for they are not as released" in capsys.readouterr().err
+    assert "runs are left out because they are not as released" in capsys.readouterr().err
     for run in runs_in(tmp_path):
         (run / "metrics/main.txt").write_text("Overall scores (top-k): many\n", encoding="utf-8")
     assert tse(tmp_path, "plots") == 2
     told = capsys.readouterr().err
-    assert "holds no results" in told
+    assert "has no results" in told
     assert told.count("is left out") == 3

@@ -1,4 +1,4 @@
-"""``lmassay tse``"""
+"""The command ``lmassay tse``: refining-tse's configurations, result folders, table and plots."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 _STORE = Path("results") / "lmassay"
 _UNFINISHED = ("interrupted", "cancelled", "failed", "incomplete")
 _RELEASED = (
-    "As released: one lemma per index counts, and a masked model's blank is read where the original counts it to be."
+    "As released: one lemma per idx counts, and a masked model's blank is read where the original computes it to be."
 )
 
 
@@ -52,11 +52,11 @@ _RELEASED = (
     short_help="refining-tse's configurations, folders, table and plots.",
 )
 def tse() -> None:
-    """Work as with refining-tse: its configurations, its result folders, its table and plots."""
+    """Run refining-tse's configurations, and make its result folders, table and plots."""
 
 
 def _run_options(function: F) -> F:
-    """What ``run`` and ``run-all`` share."""
+    """Add the options that ``run`` and ``run-all`` share."""
     for option in reversed(
         (
             click.option(
@@ -65,13 +65,13 @@ def _run_options(function: F) -> F:
                 type=click.Choice(["none", "released"]),
                 default="none",
                 show_default=True,
-                help="released: compute what the released program does, its two bugs included.",
+                help="released: compute what the released program computes, including its two bugs.",
             ),
             click.option(
                 "--model",
                 cls=AddedOption,
                 metavar="MODEL",
-                help="Run this model (folder, .gguf file or hub name) instead; results go under its name.",
+                help="Run this model instead (folder, .gguf file or hub name); results are written under its name.",
             ),
             click.option(
                 "--plugins",
@@ -80,19 +80,19 @@ def _run_options(function: F) -> F:
                 metavar="FILE",
                 multiple=True,
                 type=click.Path(path_type=Path),
-                help="Python file that registers models or metrics of your own; repeatable.",
+                help="Python file that registers your own models or metrics; repeatable.",
             ),
             click.option(
                 "--lemma-stats",
                 cls=AddedOption,
                 is_flag=True,
-                help="Keep every verb form's rank and probability in every context; takes much room.",
+                help="Keep rank and probability of every verb form in every context; this takes much space.",
             ),
             click.option(
                 "--again",
                 cls=AddedOption,
                 is_flag=True,
-                help="Ask the model even if these very numbers are there already.",
+                help="Ask the model again even if these numbers exist already.",
             ),
             click.option(
                 "--results",
@@ -100,7 +100,7 @@ def _run_options(function: F) -> F:
                 type=click.Path(path_type=Path, file_okay=False),
                 default=lambda: Path(os.environ.get("LMASSAY_RESULTS", _STORE)),
                 show_default=f"$LMASSAY_RESULTS or ./{_STORE.as_posix()}",
-                help="Folder that holds the runs.",
+                help="Folder for the runs.",
             ),
         )
     ):
@@ -115,10 +115,10 @@ def _run_options(function: F) -> F:
 @click.argument("configs", metavar="CONFIG...", nargs=-1, required=True, type=click.Path(path_type=Path))
 @_run_options
 def run(configs: Sequence[Path], results: Path, files: Sequence[Path], **options: Any) -> int:
-    """Run configurations as they are and write a result folder for each.
+    """Run configurations of refining-tse and write a result folder for each.
 
-    TSE, EW and MW come out of one pass: two configurations that differ in the metric alone ask the model once. A run
-    that was interrupted goes on where it stopped.
+    TSE, EW and MW are computed in one pass: configurations that differ only in the metric ask the model once. An
+    interrupted run continues where it stopped.
     """
     return _run_all(configs, results, files, options)
 
@@ -131,11 +131,11 @@ def run(configs: Sequence[Path], results: Path, files: Sequence[Path], **options
 )
 @click.argument("folder", metavar="FOLDER", type=click.Path(path_type=Path, file_okay=False, exists=True))
 @click.option("--whitelist", metavar="A,B", default="", help="Only paths that contain one of these.")
-@click.option("--blacklist", metavar="C,D", default="", help="No path that contains one of these.")
+@click.option("--blacklist", metavar="C,D", default="", help="Skip paths that contain one of these.")
 @_run_options
 def run_all(folder: Path, whitelist: str, blacklist: str, results: Path, files: Sequence[Path], **options: Any) -> int:
-    """Run every .yaml file below FOLDER; one that fails does not stop the others."""
-    configs = _chosen(folder, _parts(whitelist), _parts(blacklist))
+    """Run every .yaml file below FOLDER. A configuration that fails does not stop the others."""
+    configs = _matching_configs(folder, _parts(whitelist), _parts(blacklist))
     if not configs:
         raise ConfigError(f"no .yaml file below {folder} passes --whitelist and --blacklist")
     return _run_all(configs, results, files, options)
@@ -169,13 +169,13 @@ def run_all(folder: Path, whitelist: str, blacklist: str, results: Path, files: 
 @click.option(
     "--compat",
     type=click.Choice(["none", "released"]),
-    help="Only runs of this kind. Without it, runs as released are left out of a model that has others.",
+    help="Use only runs of this kind. By default, runs as released are used only for models that have no others.",
 )
 def plots(folder: Path, target: Path, formats: Sequence[FigureFormat], compat: Compat | None) -> None:
-    """Write latex_table.tex and the figures of the paper from result folders, refining-tse's own as well as ours.
+    """Write latex_table.tex and the figures of the paper from result folders of refining-tse or lmassay.
 
-    RESULTS is the folder that holds <model>/<templates>/<metric>/<run>; by default ./results. Of several runs of one
-    kind the newest counts.
+    RESULTS is the folder with <model>/<templates>/<metric>/<run>, by default ./results. Of several runs of one kind the
+    newest is used.
     """
     from lmassay.evaluations.syntax.refining_tse.figures import write_figures
     from lmassay.evaluations.syntax.refining_tse.results import latex_table, read_results
@@ -197,15 +197,19 @@ def _parts(text: str) -> list[str]:
     return [part.strip() for part in text.split(",") if part.strip()]
 
 
-def _chosen(folder: Path, wanted: Sequence[str], unwanted: Sequence[str]) -> list[Path]:
-    """In the order of their names, so that the configurations of a model follow each other and it is loaded once."""
-    found = sorted(path for path in folder.rglob("*") if path.suffix in (".yaml", ".yml") and path.is_file())
-    return [
-        path
-        for path in found
-        if (not wanted or any(part in path.as_posix() for part in wanted))
-        and not any(part in path.as_posix() for part in unwanted)
-    ]
+def _matching_configs(folder: Path, whitelist: Sequence[str], blacklist: Sequence[str]) -> list[Path]:
+    """Return the configurations sorted by path, so that those of a model follow each other and it is loaded once."""
+    matching = []
+    for path in sorted(folder.rglob("*")):
+        if path.suffix not in (".yaml", ".yml") or not path.is_file():
+            continue
+        text = path.as_posix()
+        if whitelist and not any(part in text for part in whitelist):
+            continue
+        if any(part in text for part in blacklist):
+            continue
+        matching.append(path)
+    return matching
 
 
 def _run_all(configs: Sequence[Path], results: Path, files: Sequence[Path], options: Mapping[str, Any]) -> int:
@@ -213,7 +217,9 @@ def _run_all(configs: Sequence[Path], results: Path, files: Sequence[Path], opti
         with plugin_output_to_stderr():
             plugins = load_plugins(files) if files else NO_PLUGINS
         session = _Session(store, plugins, **options)
-        codes = [session.work(path, f"[{number}/{len(configs)}]") for number, path in enumerate(configs, 1)]
+        codes = []
+        for number, path in enumerate(configs, 1):
+            codes.append(session.work(path, f"[{number}/{len(configs)}]"))
     if len(configs) > 1:
         say(f"{codes.count(0)} of {len(codes)} configurations are done; their runs are in {results}")
     return max(codes)
@@ -221,7 +227,7 @@ def _run_all(configs: Sequence[Path], results: Path, files: Sequence[Path], opti
 
 @dataclass
 class _Session:
-    """One command: what it was told, and what it has done so far."""
+    """The options of one command, and what it has done so far."""
 
     store: Store
     plugins: Plugins
@@ -234,61 +240,65 @@ class _Session:
     loaded: tuple[str, Any] = ("", None)
 
     def work(self, path: Path, count: str) -> int:
-        """Run one configuration; whatever goes wrong is told, and the others go on."""
+        """Run one configuration; whatever goes wrong is reported, and the others continue."""
         try:
-            with plugin_output_to_stderr(), _told_to_run_again():
+            with plugin_output_to_stderr(), _advise_to_run_again():
                 config = read_tse_config(path, self.model, self.plugins)
                 check_writable(config)
                 record = self._record(config, f"{count} {path}")
             if record.status != "done":
-                again = "run the same command again to try once more"
-                print_error(
-                    f"{path}: {record.note}; {again}", [f"  {n} × {t}" for t, n in self.store.errors(record.id)]
-                )
+                errors = [f"  {times} × {text}" for text, times in self.store.errors(record.id)]
+                print_error(f"{path}: {record.note}; run the same command again to try once more", errors)
                 return EXIT_WITH_ERRORS
             self._write(config, record)
         except LmassayError as error:
             text = str(error)
-            print_error(text if text.startswith(str(path)) else f"{path}: {text}", getattr(error, "__notes__", []))
+            if not text.startswith(str(path)):
+                text = f"{path}: {text}"
+            print_error(text, getattr(error, "__notes__", []))
             return EXIT_FAILED
         except Exception as error:
-            # A bug, here or in a library: shown in full, but hours of other configurations need not wait for it.
+            # A bug, here or in a library: it is shown in full, but hours of other configurations should not be lost.
             print_error(f"{path}: unexpected {error_with_location(error)}", [traceback.format_exc().rstrip()])
             return EXIT_FAILED
         return 0
 
-    def _record(self, config: TseConfig, what: str) -> RunRecord:
-        """The run that answers a configuration: made now, made before, or finished now."""
+    def _record(self, config: TseConfig, title: str) -> RunRecord:
+        """Return the run of a configuration: made now, made before, or finished now."""
         task, model = config.task_spec(self.compat, self.lemma_stats), config.model_spec(self.compat)
         key = canonical([{**task, "label": ""}, model])
         if key in self.done:
-            say(f"{what}: from the same run {self.done[key].id}")
+            say(f"{title}: from the same run {self.done[key].id}")
         else:
             run = RunConfig(name=config.path.stem, task=task, model=model, base_dir=Path.cwd())
-            self.done[key] = self._worked(runner.plan(run), what)
+            self.done[key] = self._run(runner.plan(run), title)
         return self.done[key]
 
-    def _worked(self, planned: Plan, what: str) -> RunRecord:
-        known = None if self.again else self._known(planned)
-        if known is not None and known.status == "done":
-            say(f"{what}: these numbers are there already, from run {known.id}")
-            return known
-        say(what if known is None else f"{what}: going on with run {known.id}")
-        with progress_bar(what) as advance:
-            if known is not None:
-                return runner.resume(known, self.store, advance)
+    def _run(self, planned: Plan, title: str) -> RunRecord:
+        previous = None if self.again else self._previous_run(planned)
+        if previous is not None and previous.status == "done":
+            say(f"{title}: these numbers exist already, from run {previous.id}")
+            return previous
+        say(title if previous is None else f"{title}: continuing run {previous.id}")
+        with progress_bar(title) as advance:
+            if previous is not None:
+                return runner.resume(previous, self.store, advance)
             return runner.start(self._with_loaded_model(planned), self.store, self.sweep, advance)
 
-    def _known(self, planned: Plan) -> RunRecord | None:
-        """The last run with the same signature, that is, the same data, model, options and version."""
-        alike = [record for record in self.store.runs() if record.signature == planned.signature]
-        # Of a class of the user's own it is not known what weights it reads: it is asked again.
-        lasting = planned.model is None or planned.model.cached
-        usable = [r for r in alike if r.status in _UNFINISHED or (r.status == "done" and lasting)]
+    def _previous_run(self, planned: Plan) -> RunRecord | None:
+        """Return the last run with the same signature, that is, the same data, model, options and version."""
+        # It is not known which weights a user's class reads, so its finished runs are repeated.
+        is_reproducible = planned.model is None or planned.model.cached
+        usable = []
+        for record in self.store.runs():
+            if record.signature != planned.signature:
+                continue
+            if record.status in _UNFINISHED or (record.status == "done" and is_reproducible):
+                usable.append(record)
         return usable[-1] if usable else None
 
     def _with_loaded_model(self, planned: Plan) -> Plan:
-        """The configurations of a model follow each other: it is loaded for the first of them only."""
+        """Load a model only for the first of its configurations, which follow each other."""
         key = canonical(planned.config.model)
         if key != self.loaded[0]:
             self.loaded = (key, planned.model)
@@ -297,30 +307,30 @@ class _Session:
     def _write(self, config: TseConfig, record: RunRecord) -> None:
         notes = [_RELEASED] if self.compat == "released" else []
         outcome = TseOutcome(config, record, list(self.store.rows(record.id)), notes)
-        told = summaries(outcome)
-        folder, log = write_folder(outcome, told, self.store.folder)
+        summary_by_metric = summaries(outcome)
+        folder, log = write_folder(outcome, summary_by_metric, self.store.folder)
         if config.logger.print_to_stdout:
             click.echo(without_controls(log), nl=False)
-        parts = ", ".join(_told(config, name, summary) for name, summary in told.items())
-        click.echo(without_controls(f"{short_name(config.model.name)}, {config.templates}: {parts} → {folder}"))
+        scores = ", ".join(_score_text(config, name, summary) for name, summary in summary_by_metric.items())
+        click.echo(without_controls(f"{short_name(config.model.name)}, {config.templates}: {scores} → {folder}"))
 
 
 @contextmanager
-def _told_to_run_again() -> Iterator[None]:
-    """``lmassay resume``, which the runner advises, finishes the run but writes no folder."""
+def _advise_to_run_again() -> Iterator[None]:
+    """Replace the runner's advice: ``lmassay resume`` would finish the run but write no result folder."""
     try:
         yield
     except BaseException as error:
-        for place, note in enumerate(getattr(error, "__notes__", [])):
+        for index, note in enumerate(getattr(error, "__notes__", [])):
             if "lmassay resume" in note:
-                error.__notes__[place] = "what was answered is kept; run the same command again to go on"
+                error.__notes__[index] = "answers so far are kept; run the same command again to continue"
         raise
 
 
-def _told(config: TseConfig, name: str, summary: Summary) -> str:
-    """One metric in a few words."""
+def _score_text(config: TseConfig, name: str, summary: Summary) -> str:
+    """Return the score of one metric with its number of examples."""
     title = {TSE: "TSE", VERBS: (config.voting or "").upper()}.get(name, name)
-    score, n = summary.get("Overall model score"), summary.get("Number of examples")
+    score, count = summary.get("Overall model score"), summary.get("Number of examples")
     if not isinstance(score, float):
         return f"{title} no score"
-    return f"{title} {score:.4f} ({n} {'contexts' if name == VERBS else 'rows'})"
+    return f"{title} {score:.4f} ({count} {'contexts' if name == VERBS else 'rows'})"

@@ -1,6 +1,6 @@
-"""A grammar that writes minimal pairs with any lexicon: :func:`load_grammar`, :class:`Grammar`.
+"""Grammars that write minimal pairs with any lexicon: :func:`load_grammar`, :class:`Grammar`.
 
-It is read from YAML; every mistake is reported with file, line and remedy.
+A grammar is read from YAML; every mistake is reported with file, line and remedy.
 
 >>> rows = load_grammar("marvin-linzen").write("simple_agrmt", most=4)
 >>> [row["label"] for row in rows]
@@ -9,6 +9,7 @@ It is read from YAML; every mistake is reported with file, line and remedy.
 
 from __future__ import annotations
 
+import itertools
 import random
 import re
 import unicodedata
@@ -37,7 +38,7 @@ from lmassay.plugins.yaml_models import YamlModel, read_model
 from lmassay.storage.files import require_file, sha256
 
 MOST_PAIRS = 200_000
-"""A construction that may have more pairs is only sampled."""
+"""A construction that may have more pairs than this can only be sampled."""
 
 _EXAMPLE = "docs/grammar.md has a small example"
 _NAME = re.compile(r"\w[\w.-]*")
@@ -46,7 +47,7 @@ _DEVICE = re.compile(r"(con|prn|aux|nul|(com|lpt)[0-9¹²³])(\..*)?", re.IGNORE
 
 @dataclass(frozen=True, slots=True)
 class GrammarConstruction:
-    """Templates that test the same thing: one file of pairs. ``factors`` stand in each of its rows."""
+    """Templates that test the same thing: one file of pairs. ``factors`` are written into each of its rows."""
 
     name: str
     templates: tuple[GrammarTemplate, ...]
@@ -55,28 +56,28 @@ class GrammarConstruction:
 
     @property
     def feature(self) -> Feature:
-        """What good and bad sentences differ in."""
+        """The feature that good and bad sentences differ in."""
         return self.templates[0].feature
 
     @property
     def bound(self) -> int:
-        """No more pairs than this come out."""
+        """An upper bound of the number of pairs."""
         return sum(template.bound for template in self.templates)
 
     @property
     def nouns(self) -> set[str]:
         """The words that its pairs may be clustered by."""
-        return {cell.lemma for template in self.templates for cell in template.head.cells}
+        return {form.lemma for template in self.templates for form in template.head.forms}
 
     @property
     def can_be_written_out(self) -> bool:
-        """Whether all of its pairs can be had, not only a sample."""
+        """Whether all of its pairs can be written, not only a sample."""
         return self.bound <= MOST_PAIRS
 
 
 @dataclass(frozen=True, slots=True)
 class GrammarFile:
-    """What a grammar file says."""
+    """The contents of a grammar file."""
 
     name: str
     about: str
@@ -86,7 +87,7 @@ class GrammarFile:
 
 
 class ConstructionKeys(YamlModel):
-    """A construction as it stands in a file: one template, or several with names."""
+    """The keys of a construction in a file: one template, or several with names."""
 
     template: str | None = None
     templates: dict[str, str] | None = None
@@ -111,7 +112,7 @@ class ConstructionKeys(YamlModel):
 
 
 class GrammarKeys(YamlModel):
-    """A grammar as it stands in a file; features, words and templates are read with what they refer to."""
+    """The keys of a grammar file; features, words and templates are checked when what they refer to is known."""
 
     name: str = ""
     about: str = ""
@@ -132,14 +133,14 @@ def read_grammar(path: Path) -> GrammarFile:
     irregular = read_irregular(source, keys.irregular or {}, features)
     categories = read_lexicon(source, keys.lexicon, features, irregular)
     _check_file_names(source, keys.constructions)
-    constructions = (
-        _construction(source, name, entry, categories, features) for name, entry in keys.constructions.items()
-    )
+    constructions = []
+    for name, entry in keys.constructions.items():
+        constructions.append(_construction(source, name, entry, categories, features))
     return GrammarFile(keys.name or path.stem, keys.about, keys.capitalise, keys.end, tuple(constructions))
 
 
 def _check_file_names(source: GrammarSource, names: Iterable[str]) -> None:
-    """Each construction gets a file of its own, on every system."""
+    """Raise if the name of a construction cannot be a file name on every system."""
     taken: dict[str, str] = {}
     for name in names:
         with source.at(f"constructions.{name}"):
@@ -147,7 +148,7 @@ def _check_file_names(source: GrammarSource, names: Iterable[str]) -> None:
                 raise GrammarMistake("the name becomes a file name; use letters, digits, '_', '-' and '.'")
             if _DEVICE.fullmatch(name):
                 raise GrammarMistake(
-                    "the name becomes a file name, and Windows keeps this one for a device; choose another"
+                    "the name becomes a file name, and Windows reserves this one for a device; choose another"
                 )
             same = unicodedata.normalize("NFC", unicodedata.normalize("NFC", name).casefold())
             if same in taken:
@@ -178,31 +179,32 @@ def _construction(
                 "all templates of a construction contrast the same feature; make two constructions of it"
             )
         _check_columns(templates, factors, features)
-    return GrammarConstruction(name, tuple(templates), factors, source.place(key))
+    return GrammarConstruction(name, tuple(templates), factors, source.locate(key))
 
 
 def _check_columns(templates: list[GrammarTemplate], factors: Mapping[str, str], features: Features) -> None:
-    """Each name in a row means one thing."""
+    """Raise if a name in the rows would have two meanings."""
     recorded = {slot.name for template in templates for slot in template.slots if slot.recorded}
     for name in [*factors, *sorted(recorded)]:
         if name in ROW_KEYS or name in features or (name in factors and name in recorded):
-            raise GrammarMistake(f"'{name}' has a meaning in each row already; choose another name")
+            raise GrammarMistake(f"'{name}' already has a meaning in each row; choose another name")
 
 
 # --- writing pairs ----------------------------------------------------------------------------------------------------
 
-_POOL = 20
+# A sample of a construction that cannot be written out is taken from a random pool of so many times its size.
+_POOL_FACTOR = 20
 _SMALLEST_POOL = 2_000
 _SHIPPED = Path(__file__).parents[1] / "grammars"
 
 
 def shipped_grammars() -> list[str]:
-    """The names of the grammars that come with lmassay."""
+    """Return the names of the grammars that come with lmassay."""
     return sorted(path.stem for path in _SHIPPED.glob("*.yaml"))
 
 
 def load_grammar(source: str | Path) -> Grammar:
-    """A grammar that comes with lmassay, by name, or one from a file."""
+    """Load a grammar that comes with lmassay by its name, or one from a file."""
     if isinstance(source, str) and source in shipped_grammars():
         source = _SHIPPED / f"{source}.yaml"
     path = Path(source)
@@ -227,6 +229,7 @@ class Grammar:
     sha256: str = ""
 
     def construction(self, name: str) -> GrammarConstruction:
+        """Return a construction by its name, or raise a ConfigError."""
         for construction in self.constructions:
             if construction.name == name:
                 return construction
@@ -234,27 +237,27 @@ class Grammar:
         raise ConfigError(f"the grammar {self.name} has no construction '{name}'{did_you_mean(name, known)}")
 
     def write(self, construction: str, *, seed: int = 0, most: int | None = None) -> list[dict[str, Any]]:
-        """The minimal pairs of a construction: all, or a balanced sample of at most ``most``.
+        """Return the minimal pairs of a construction: all, or a balanced sample of at most ``most``.
 
-        A sample has as many pairs of each label and spreads evenly over templates, nouns and kinds of attractor; it
-        depends on nothing but grammar and seed. No pair is there twice, and no sentence is good in one and bad in
-        another; where there are too many to write out, that holds within the pool the sample is drawn from.
+        A sample has equally many pairs of each label, and is spread evenly over templates, nouns and kinds of
+        attractor. It depends only on grammar and seed. No pair occurs twice; no sentence is good in one pair and bad
+        in another; if there are too many pairs to write out, this holds within the pool that the sample is drawn from.
         """
         chosen = self.construction(construction)
         if most is not None and most < 1:
             raise ConfigError(f"a sample has at least one pair; got {most}")
         rng = random.Random(f"{seed}/{construction}")
         if chosen.can_be_written_out:
-            pairs = _clean(pair for template in chosen.templates for pair in template.pairs())
+            pairs = _consistent(itertools.chain.from_iterable(template.pairs() for template in chosen.templates))
         elif most is not None:
-            pairs = _clean(_drawn(chosen, rng, max(_POOL * most, _SMALLEST_POOL)))
+            pairs = _consistent(_random_pairs(chosen, rng, max(_POOL_FACTOR * most, _SMALLEST_POOL)))
         else:
             raise ConfigError(
-                f"{chosen.where}: up to {chosen.bound} pairs, more than {MOST_PAIRS} are not written out; "
+                f"{chosen.where}: up to {chosen.bound} pairs; more than {MOST_PAIRS} are not written out; "
                 f"ask for a sample (--max), or use smaller categories"
             )
         if not pairs:
-            raise ConfigError(f"{chosen.where}: writes no pair; do the words of the contrast have different forms?")
+            raise ConfigError(f"{chosen.where}: gives no pair; do the words of the contrast have different forms?")
         if chosen.feature.labels:
             _check_one_word(pairs, chosen)
         if most is not None:
@@ -272,27 +275,35 @@ class Grammar:
         return {**row, **construction.factors, **pair.factors}
 
     def _sentence(self, text: str) -> str:
-        return (text[:1].upper() + text[1:] if self.capitalise else text) + self.end
+        if self.capitalise:
+            text = text[:1].upper() + text[1:]
+        return text + self.end
 
 
-def _drawn(construction: GrammarConstruction, rng: random.Random, size: int) -> Iterator[WrittenPair]:
-    """Pairs at random, the templates in turn."""
+def _random_pairs(construction: GrammarConstruction, rng: random.Random, size: int) -> Iterator[WrittenPair]:
+    """Yield random pairs, taking the templates in turn."""
     for turn in range(size):
         pair = next(construction.templates[turn % len(construction.templates)].pairs(rng), None)
         if pair is not None:
             yield pair
 
 
-def _clean(pairs: Iterable[WrittenPair]) -> list[WrittenPair]:
-    """Each pair once, and none with a sentence that is good here and bad there."""
+def _consistent(pairs: Iterable[WrittenPair]) -> list[WrittenPair]:
+    """Return each pair once, without those that have a sentence that is good in one pair and bad in another."""
     distinct: dict[tuple[str, str], WrittenPair] = {}
     for pair in pairs:
         distinct.setdefault((pair.good, pair.bad), pair)
-    right, wrong = {good for good, _ in distinct}, {bad for _, bad in distinct}
-    return [pair for pair in distinct.values() if pair.good not in wrong and pair.bad not in right]
+    good_sentences = {good for good, _ in distinct}
+    bad_sentences = {bad for _, bad in distinct}
+    consistent = []
+    for pair in distinct.values():
+        if pair.good not in bad_sentences and pair.bad not in good_sentences:
+            consistent.append(pair)
+    return consistent
 
 
 def _check_one_word(pairs: Iterable[WrittenPair], construction: GrammarConstruction) -> None:
+    """Raise if a pair differs in more than the contrasted word: TSE, EW and MW need one blank."""
     for pair in pairs:
         good, bad = pair.good.split(), pair.bad.split()
         if len(good) != len(bad) or sum(map(str.__ne__, good, bad)) != 1:
@@ -304,9 +315,13 @@ def _check_one_word(pairs: Iterable[WrittenPair], construction: GrammarConstruct
 
 def _sample(pairs: Sequence[WrittenPair], rng: random.Random, most: int, *, equal: bool) -> list[WrittenPair]:
     """Take turns between the sides of the contrast; with ``equal`` no side gets more than another."""
-    names = sorted({name for pair in pairs for name in (pair.template, pair.noun)})
+    all_names: set[str] = set()
+    for pair in pairs:
+        all_names.update((pair.template, pair.noun))
+    # Sorted first, so that the shuffle depends on the seed only.
+    names = sorted(all_names)
     rng.shuffle(names)
-    rank = {name: place for place, name in enumerate(names)}
+    rank = {name: position for position, name in enumerate(names)}
     order = list(pairs)
     rng.shuffle(order)
     sides = {side: _BalancedSide(rank) for side in dict.fromkeys(pair.side for pair in pairs)}
@@ -314,21 +329,21 @@ def _sample(pairs: Sequence[WrittenPair], rng: random.Random, most: int, *, equa
         sides[pair.side].add(pair)
     taken: list[WrittenPair] = []
     while sides and len(taken) < most:
-        # A round that would leave one side ahead is not begun, unless it is the first.
+        # A round that would give one side more pairs is not begun, unless it is the first.
         if equal and taken and len(taken) + len(sides) > most:
             break
         taken += [side.take() for side in sides.values()]
-        left = {name: side for name, side in sides.items() if side.left}
-        if equal and len(left) < len(sides):
+        remaining = {name: side for name, side in sides.items() if side.left}
+        if equal and len(remaining) < len(sides):
             break
-        sides = left
+        sides = remaining
     return taken[:most]
 
 
 class _BalancedSide:
-    """The pairs with one value of the contrast, handed out from the template, noun and attractor used least.
+    """The pairs with one value of the contrast, taken from the template, noun and attractor used least so far.
 
-    ``rank`` decides where that leaves a choice; all sides share it, so that they get the same nouns.
+    ``rank`` decides between equals; all sides share it, so that they get the same nouns.
     """
 
     def __init__(self, rank: Mapping[str, int]) -> None:

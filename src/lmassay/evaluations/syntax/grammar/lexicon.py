@@ -1,4 +1,4 @@
-"""The lexicon of a grammar: features, words in all their forms, forms that follow from spelling, read from its file."""
+"""The lexicon of a grammar: features, and words in all their forms, some of which follow from spelling rules."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from lmassay.evaluations.syntax.grammar.source import (
 )
 
 Forms = Mapping[frozenset[str], str]
-"""Values → text. A key may leave values open: {hon} stands for every combination with hon."""
+"""Values of features → text. A key may leave features open: {hon} is for every combination with hon."""
 
 
 @dataclass(frozen=True, slots=True)
 class Feature:
-    """Something words agree in. Values with a label mark the pairs of a set (-1 singular, -2 plural)."""
+    """A property that words agree in. Values with a label mark the pairs of a set (-1 singular, -2 plural)."""
 
     name: str
     values: tuple[str, ...]
@@ -37,7 +37,7 @@ class Feature:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class WordForm:
-    """A word in one of its forms, with the value of every feature it has. There is one object for each."""
+    """A word in one of its forms, with the value of every feature it has. There is one object for each form."""
 
     lemma: str
     text: str
@@ -46,39 +46,45 @@ class WordForm:
 
 @dataclass(frozen=True)
 class WordCategory:
-    """Words that can stand in the same slot: all inflect for the same features and have the same other ones.
+    """Words that can fill the same slot: all inflect for the same features and have the same inherent ones.
 
-    ``contrast`` is what rows say is contrasted where a contrast stands on one of these words.
+    ``contrast`` is what rows name as contrasted if a contrast is on one of these words.
     """
 
     name: str
     inflects: tuple[str, ...]
-    inborn: tuple[str, ...]
-    cells: tuple[WordForm, ...]
+    inherent: tuple[str, ...]
+    forms: tuple[WordForm, ...]
     contrast: str = ""
 
     @property
     def features(self) -> tuple[str, ...]:
-        return self.inflects + self.inborn
+        return self.inflects + self.inherent
 
-    def form(self, cell: WordForm, changes: Mapping[str, str]) -> WordForm:
-        """The same word with other values of features it inflects for."""
-        return self._paradigms[(cell.lemma, *(changes.get(f) or cell.values[f] for f in self.inflects))]
+    def form(self, form: WordForm, changes: Mapping[str, str]) -> WordForm:
+        """Return the same word with other values of features it inflects for."""
+        values = [changes.get(feature) or form.values[feature] for feature in self.inflects]
+        return self._paradigms[(form.lemma, *values)]
 
     @cached_property
     def _paradigms(self) -> dict[tuple[str, ...], WordForm]:
-        return {(cell.lemma, *(cell.values[f] for f in self.inflects)): cell for cell in self.cells}
+        """(lemma, value of each inflected feature …) → form."""
+        paradigms = {}
+        for form in self.forms:
+            values = [form.values[feature] for feature in self.inflects]
+            paradigms[(form.lemma, *values)] = form
+        return paradigms
 
 
-def word_cells(
+def word_forms(
     lemma: str,
     forms: Forms,
     inflects: Sequence[Feature],
-    inborn: Mapping[str, str],
+    inherent: Mapping[str, str],
     readers: Mapping[str, Callable[[str], str]],
 ) -> list[WordForm]:
-    """A word in every form; ``readers`` give the features that are read off the spelling of each form."""
-    cells = []
+    """Return a word in every form; ``readers`` give the features that follow from the spelling of each form."""
+    inflected = []
     for combination in itertools.product(*(feature.values for feature in inflects)):
         keys = [key for key in forms if key <= set(combination)]
         wanted = " ".join(combination)
@@ -88,49 +94,51 @@ def word_cells(
             raise GrammarMistake(f"the word '{lemma}' has more than one form for '{wanted}'; leave one of them out")
         text = forms[keys[0]]
         values = {feature.name: value for feature, value in zip(inflects, combination, strict=True)}
-        values |= inborn
-        values |= {name: read(text) for name, read in readers.items()}
-        cells.append(WordForm(lemma, text, values))
-    return cells
+        values |= inherent
+        for name, read in readers.items():
+            values[name] = read(text)
+        inflected.append(WordForm(lemma, text, values))
+    return inflected
 
 
 def english_noun(lemma: str, irregular: Mapping[str, tuple[str, str]]) -> tuple[str, str]:
-    """Singular and plural; of several words the last one inflects.
+    """Return singular and plural; of several words the last one inflects.
 
     >>> english_noun("taxi driver", {})
     ('taxi driver', 'taxi drivers')
     """
-    rest, _, head = lemma.rpartition(" ")
-    forms = irregular.get(head) or (head, _with_s(head, ("s", "x", "z", "ch", "sh")))
-    return _joined(rest, forms[0]), _joined(rest, forms[1])
+    modifiers, _, head = lemma.rpartition(" ")
+    singular, plural = irregular.get(head) or (head, _with_s(head, ("s", "x", "z", "ch", "sh")))
+    return _joined(modifiers, singular), _joined(modifiers, plural)
 
 
 def english_verb(lemma: str, irregular: Mapping[str, tuple[str, str]]) -> tuple[str, str]:
-    """Third person singular and plural, present; of several words the first one inflects.
+    """Return third person singular and plural, present; of several words the first one inflects.
 
     >>> english_verb("carry the bag", {})
     ('carries the bag', 'carry the bag')
     """
-    head, _, rest = lemma.partition(" ")
-    forms = irregular.get(head) or (_with_s(head, ("s", "x", "z", "ch", "sh", "o")), head)
-    return _joined(forms[0], rest), _joined(forms[1], rest)
+    head, _, object_ = lemma.partition(" ")
+    singular, plural = irregular.get(head) or (_with_s(head, ("s", "x", "z", "ch", "sh", "o")), head)
+    return _joined(singular, object_), _joined(plural, object_)
 
 
 def hangul_final(feature: Feature) -> Callable[[str], str]:
-    """A reader of final consonants: the feature's first value for a word that ends in one, else its second."""
+    """Return a reader of final consonants: the feature's first value for a word that ends in one, else the second."""
 
     def read(text: str) -> str:
         last = text[-1:]
         if not "가" <= last <= "힣":
             raise GrammarMistake(f"'{text}' does not end in a Hangul syllable; leave 'hangul' out and give the value")
-        # Syllables are numbered in blocks of 28 finals, none first (Unicode, section 3.12).
-        return feature.values[0] if (ord(last) - ord("가")) % 28 else feature.values[1]
+        # Syllables are numbered in blocks of 28 finals, "no final" first (Unicode Standard, section 3.12).
+        has_final = (ord(last) - ord("가")) % 28 != 0
+        return feature.values[0] if has_final else feature.values[1]
 
     return read
 
 
 VERB = "verb"
-"""The contrast of verbs, for which the syntax task has measures of their own."""
+"""The contrast of verbs, for which the syntax task has its own metrics."""
 
 NUMBER_RULES = {"english noun": english_noun, "english verb": english_verb}
 READERS = {"hangul": hangul_final}
@@ -159,13 +167,13 @@ Reader = Callable[[str], str]
 
 
 def read_features(source: GrammarSource, entries: Mapping[str, Any]) -> dict[str, Feature]:
-    """``number: {sg: -1, pl: -2}`` or ``final: [closed, open]``."""
+    """Read ``number: {sg: -1, pl: -2}`` or ``final: [closed, open]``."""
     features: dict[str, Feature] = {}
     owners: dict[str, str] = {}
     for name, entry in entries.items():
         with source.at(f"features.{name}"):
             if name in (*ROW_KEYS, *_CATEGORY):
-                raise GrammarMistake(f"'{name}' means something else in a grammar; choose another name")
+                raise GrammarMistake(f"'{name}' has another meaning in a grammar; choose another name")
             feature = _feature(name, entry)
             for value in feature.values:
                 if value in owners:
@@ -196,7 +204,7 @@ def _feature(name: str, entry: Any) -> Feature:
 
 
 def read_irregular(source: GrammarSource, entries: Mapping[str, Any], features: Features) -> dict[str, tuple[str, str]]:
-    """Words that the English rules would get wrong, alone or inside a longer entry such as 'be tall'."""
+    """Read words that the English rules would inflect wrongly, alone or inside a longer entry such as 'be tall'."""
     irregular: dict[str, tuple[str, str]] = {}
     for word, forms in entries.items():
         with source.at(f"irregular.{word}"):
@@ -217,7 +225,7 @@ def _number(features: Features) -> Feature:
 def read_lexicon(
     source: GrammarSource, entries: Mapping[str, Any], features: Features, irregular: Mapping[str, tuple[str, str]]
 ) -> dict[str, WordCategory]:
-    """The categories with all forms of their words."""
+    """Read the categories with all forms of their words."""
     categories: dict[str, WordCategory] = {}
     unions: dict[str, dict[str, Any]] = {}
     for name, entry in entries.items():
@@ -231,6 +239,7 @@ def read_lexicon(
                 unions[name] = entry
             else:
                 categories[name] = _CategoryReader(entry, features, irregular).read(name)
+    # A union may include only categories with their own words, not other unions.
     plain = dict(categories)
     for name, entry in unions.items():
         with source.at(f"lexicon.{name}.includes"):
@@ -239,30 +248,36 @@ def read_lexicon(
 
 
 def _union(name: str, entry: Mapping[str, Any], plain: Mapping[str, WordCategory]) -> WordCategory:
+    """Return a category that includes the words of others."""
     if set(entry) - {"includes", "contrast"}:
-        raise GrammarMistake("a category that includes others has no words or features of its own")
-    parts = texts(entry["includes"])
-    for part in parts:
+        raise GrammarMistake("a category that includes others cannot have its own words or features")
+    members = []
+    for part in texts(entry["includes"]):
         if part not in plain:
-            raise GrammarMistake(f"there is no category '{part}' with words of its own{did_you_mean(part, plain)}")
-    first, *others = (plain[part] for part in parts)
+            raise GrammarMistake(f"there is no category '{part}' with its own words{did_you_mean(part, plain)}")
+        members.append(plain[part])
+    first, *others = members
     for other in others:
-        if (other.inflects, other.inborn) != (first.inflects, first.inborn):
+        if (other.inflects, other.inherent) != (first.inflects, first.inherent):
             raise GrammarMistake(f"'{first.name}' and '{other.name}' have different features; give them the same")
-    cells = tuple(cell for part in parts for cell in plain[part].cells)
-    check_no_repetition(lemma for part in parts for lemma in dict.fromkeys(cell.lemma for cell in plain[part].cells))
-    verbs = all(plain[part].contrast == VERB for part in parts)
-    return WordCategory(name, first.inflects, first.inborn, cells, _contrast(name, entry, verbs=verbs))
+    forms: list[WordForm] = []
+    lemmas: list[str] = []
+    for member in members:
+        forms += member.forms
+        lemmas += dict.fromkeys(form.lemma for form in member.forms)
+    check_no_repetition(lemmas)
+    are_verbs = all(member.contrast == VERB for member in members)
+    return WordCategory(name, first.inflects, first.inherent, tuple(forms), _contrast(name, entry, are_verbs=are_verbs))
 
 
-def _contrast(name: str, entry: Mapping[str, Any], *, verbs: bool) -> str:
-    """What the category says, else 'verb' for verbs, by inflection or by name, else the name."""
+def _contrast(name: str, entry: Mapping[str, Any], *, are_verbs: bool) -> str:
+    """Return what the category says; else 'verb' for verbs (by inflection or by name); else its name."""
     if "contrast" in entry:
-        said = text(entry["contrast"]).strip().lower()
-        if not said:
+        contrast = text(entry["contrast"]).strip().lower()
+        if not contrast:
             raise GrammarMistake("contrast: give a word such as 'verb', or leave the key out")
-        return said
-    return VERB if verbs or name.lower().startswith(VERB) else name.lower()
+        return contrast
+    return VERB if are_verbs or name.lower().startswith(VERB) else name.lower()
 
 
 @dataclass(frozen=True, slots=True)
@@ -273,7 +288,7 @@ class _Word:
 
 
 class _CategoryReader:
-    """One category: what its words inflect for, which features they are born with, and the words."""
+    """Reads one category: what its words inflect for, their inherent features, and the words."""
 
     def __init__(self, entry: Mapping[str, Any], features: Features, irregular: Mapping[str, tuple[str, str]]) -> None:
         self._entry, self._features, self._irregular = entry, features, irregular
@@ -282,49 +297,55 @@ class _CategoryReader:
         self._inflects: Sequence[Feature] = [_number(features)] if self._rule else self._inflected(inflects)
 
     def read(self, name: str) -> WordCategory:
-        words = self._entry.get("words")
-        if not isinstance(words, list) or not words:
+        """Return the category with all forms of its words."""
+        items = self._entry.get("words")
+        if not isinstance(items, list) or not items:
             raise GrammarMistake("the category has no words; give a list such as words: [author, pilot]")
-        inborn, readers = self._inborn()
-        found = [self._word(item) for item in words]
-        check_no_repetition(word.lemma for word in found)
-        cells = [
-            cell
-            for word in found
-            for cell in word_cells(word.lemma, word.forms, self._inflects, inborn | word.own, readers)
-        ]
+        inherent, readers = self._inherent()
+        words = [self._word(item) for item in items]
+        check_no_repetition(word.lemma for word in words)
+        forms: list[WordForm] = []
+        for word in words:
+            forms += word_forms(word.lemma, word.forms, self._inflects, inherent | word.own, readers)
+        all_features: dict[str, None] = {}
+        for form in forms:
+            all_features |= dict.fromkeys(form.values)
+        for form in forms:
+            for feature in all_features:
+                if feature not in form.values:
+                    raise GrammarMistake(f"other words have a {feature}; write {{{form.lemma}: {{{feature}: …}}}} too")
         inflected = tuple(feature.name for feature in self._inflects)
-        every = {feature: None for cell in cells for feature in cell.values}
-        for cell in cells:
-            for lacking in every:
-                if lacking not in cell.values:
-                    raise GrammarMistake(f"other words have a {lacking}; write {{{cell.lemma}: {{{lacking}: …}}}} too")
-        own = tuple(feature for feature in self._features if feature in every and feature not in inflected)
-        verbs = self._rule is english_verb
-        return WordCategory(name, inflected, own, tuple(cells), _contrast(name, self._entry, verbs=verbs))
+        own_features = []
+        for feature in self._features:
+            if feature in all_features and feature not in inflected:
+                own_features.append(feature)
+        contrast = _contrast(name, self._entry, are_verbs=self._rule is english_verb)
+        return WordCategory(name, inflected, tuple(own_features), tuple(forms), contrast)
 
     def _inflected(self, names: Any) -> list[Feature]:
-        found = texts(names) if names else []
-        for name in found:
+        feature_names = texts(names) if names else []
+        for name in feature_names:
             if name not in self._features:
                 hint = did_you_mean(name, [*NUMBER_RULES, *self._features])
                 raise GrammarMistake(f"inflects: '{name}' is neither a feature nor a rule{hint}")
-        check_no_repetition(found)
-        return [self._features[name] for name in found]
+        check_no_repetition(feature_names)
+        return [self._features[name] for name in feature_names]
 
-    def _inborn(self) -> tuple[dict[str, str], dict[str, Reader]]:
-        """The features that the category gives to its words, and those that are read off their spelling."""
-        inborn: dict[str, str] = {}
+    def _inherent(self) -> tuple[dict[str, str], dict[str, Reader]]:
+        """Return the features that the category gives to its words, and those that follow from their spelling."""
+        inherent: dict[str, str] = {}
         readers: dict[str, Reader] = {}
-        for name in (name for name in self._features if name in self._entry):
+        for name, feature in self._features.items():
+            if name not in self._entry:
+                continue
             value = text(self._entry[name])
-            if value in READERS:
-                if len(self._features[name].values) != 2:
-                    raise GrammarMistake(f"'{value}' needs a feature with two values; {name} has more")
-                readers[name] = READERS[value](self._features[name])
-            else:
-                inborn[name] = self._value(name, value)
-        return inborn, readers
+            if value not in READERS:
+                inherent[name] = self._value(name, value)
+                continue
+            if len(feature.values) != 2:
+                raise GrammarMistake(f"'{value}' needs a feature with two values; {name} has more")
+            readers[name] = READERS[value](feature)
+        return inherent, readers
 
     def _word(self, item: Any) -> _Word:
         lemma, details = self._lemma_and_details(item)
@@ -351,12 +372,13 @@ class _CategoryReader:
 
     @staticmethod
     def _lemma_and_details(item: Any) -> tuple[str, Mapping[str, Any]]:
-        """``author``, ``child: {pl: children}``, or only forms: ``{closed: 이, open: 가}``."""
+        """Return the parts of ``author``, ``child: {pl: children}``, or of forms alone: ``{closed: 이, open: 가}``."""
         if not isinstance(item, dict):
             return text(item), {}
-        (first, inside), *more = item.items() or [("", None)]
-        if isinstance(inside, dict) and not more:
-            return first, inside
+        if len(item) == 1:
+            ((lemma, details),) = item.items()
+            if isinstance(details, dict):
+                return lemma, details
         return "", item
 
     def _form_key(self, name: str) -> frozenset[str]:
@@ -370,7 +392,7 @@ class _CategoryReader:
     def _value(self, feature: str, value: str) -> str:
         known = self._features[feature].values
         if value not in known:
-            raise GrammarMistake(f"'{value}' is no value of {feature}{did_you_mean(value, known)}")
+            raise GrammarMistake(f"'{value}' is not a value of {feature}{did_you_mean(value, known)}")
         if feature in (inflected.name for inflected in self._inflects):
             raise GrammarMistake(
                 f"the words inflect for {feature}, so it cannot be fixed as well; leave one of the two out"

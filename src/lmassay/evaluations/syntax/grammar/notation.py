@@ -27,9 +27,9 @@ from lmassay.evaluations.syntax.grammar.source import GrammarMistake
 
 KEYWORDS = ("agrees", "unlike", "not", "contrast", "head", "attractor", "bystander")
 _SIGNS = "{}()|:\\"
-# While a template is read, signs that stand for themselves are noncharacters, which no text contains.
+# While a template is parsed, escaped signs are replaced by Unicode noncharacters, which no text contains.
 _HIDDEN = {sign: chr(0xFDD0 + number) for number, sign in enumerate(_SIGNS)}
-_SHOWN = str.maketrans({hidden: sign for sign, hidden in _HIDDEN.items()})
+_UNHIDDEN = str.maketrans({hidden: sign for sign, hidden in _HIDDEN.items()})
 _PIECE = re.compile(r"\{(?P<slot>[^{}]*)\}|\((?P<optional>[^(){}]*)\)")
 _NAME = re.compile(r"\w[\w-]*")
 
@@ -45,7 +45,7 @@ class Tie:
 
 @dataclass(slots=True)
 class ParsedSlot:
-    """A slot as it is written; nothing is known yet about categories."""
+    """A slot as it is written; categories are not yet looked up."""
 
     name: str
     category: str
@@ -60,7 +60,7 @@ class ParsedSlot:
 
 @dataclass(frozen=True, slots=True)
 class ParsedChoice:
-    """One of several words; ``recorded`` if it was given a name."""
+    """One of several words; it is ``recorded`` in the rows if it has a name."""
 
     name: str
     texts: tuple[str, ...]
@@ -69,65 +69,69 @@ class ParsedChoice:
 
 @dataclass(frozen=True, slots=True)
 class ParsedTemplate:
-    """``literals`` stand around ``slots``: one more of them than slots."""
+    """The texts around the slots (``literals``) and the slots; there is one more text than slots."""
 
     literals: tuple[str, ...]
     slots: tuple[ParsedSlot | ParsedChoice, ...]
 
 
 def parse(text: str, values: Mapping[str, str]) -> ParsedTemplate:
-    """Read a template; ``values`` are the known values of features."""
-    text = re.sub(r"\\(.?)", _hidden, text, flags=re.DOTALL)
+    """Parse a template; ``values`` are the known values of features."""
+    text = re.sub(r"\\(.?)", _hide_escaped, text, flags=re.DOTALL)
     literals: list[str] = []
     slots: list[ParsedSlot | ParsedChoice] = []
     end = 0
     for match in _PIECE.finditer(text):
         literals.append(text[end : match.start()])
         end = match.end()
-        inside, optional = match["slot"], match["optional"]
-        if optional is not None:
-            if "|" in optional:
-                raise GrammarMistake(
-                    f"'({_shown(optional)})' has a '|'; one of these words or none is {{{_shown(optional)}|}}"
-                )
-            slots.append(_choice(f"#{len(slots)}", ("", optional), recorded=False))
-        elif "|" in inside:
-            name, colon, words = inside.partition(":")
-            texts = (words if colon else inside).split("|")
-            slots.append(_choice(_checked(name) if colon else f"#{len(slots)}", texts, recorded=bool(colon)))
-        else:
-            slots.append(_slot(inside, values))
+        slots.append(_parse_piece(match, len(slots), values))
     literals.append(text[end:])
     _check_literals(literals)
     _check_names([slot.name for slot in slots])
-    return ParsedTemplate(tuple(map(_shown, literals)), tuple(slots))
+    return ParsedTemplate(tuple(_unhide(literal) for literal in literals), tuple(slots))
 
 
-def _hidden(match: re.Match[str]) -> str:
+def _parse_piece(match: re.Match[str], number: int, values: Mapping[str, str]) -> ParsedSlot | ParsedChoice:
+    """Parse ``{slot}``, ``{a|b}`` or ``(optional)``; pieces without a name are called by their number."""
+    inside, optional = match["slot"], match["optional"]
+    if optional is not None:
+        if "|" in optional:
+            words = _unhide(optional)
+            raise GrammarMistake(f"'({words})' has a '|'; one of these words or none is {{{words}|}}")
+        return _choice(f"#{number}", ("", optional), recorded=False)
+    if "|" not in inside:
+        return _slot(inside, values)
+    name, colon, named_texts = inside.partition(":")
+    if colon:
+        return _choice(_checked_name(name), named_texts.split("|"), recorded=True)
+    return _choice(f"#{number}", inside.split("|"), recorded=False)
+
+
+def _hide_escaped(match: re.Match[str]) -> str:
     if match[1] not in _HIDDEN:
-        raise GrammarMistake(
-            f"a '\\' stands only before one of {' '.join(_SIGNS)} that is meant as it is; got '{match[0]}'"
-        )
+        raise GrammarMistake(f"a '\\' may only precede one of {' '.join(_SIGNS)}; got '{match[0]}'")
     return _HIDDEN[match[1]]
 
 
-def _shown(text: str) -> str:
-    return text.translate(_SHOWN)
+def _unhide(text: str) -> str:
+    return text.translate(_UNHIDDEN)
 
 
 def _choice(name: str, texts: Collection[str], *, recorded: bool) -> ParsedChoice:
-    clean = tuple(_shown(" ".join(text.split())) for text in texts)
+    clean = tuple(_unhide(" ".join(text.split())) for text in texts)
     if len(set(clean)) < len(clean):
         raise GrammarMistake(f"'{'|'.join(clean)}' offers the same words twice; leave one of them out")
     return ParsedChoice(name, clean, recorded)
 
 
 def _slot(inside: str, values: Mapping[str, str]) -> ParsedSlot:
-    if _shown(inside) != inside:
-        raise GrammarMistake(f"the slot {{{_shown(inside)}}} has a '\\'; only words that are written as they stand may")
+    if _unhide(inside) != inside:
+        raise GrammarMistake(
+            f"the slot {{{_unhide(inside)}}} has a '\\'; it may only be used in words that are written as they are"
+        )
     opening, *words = inside.replace(",", " ").split() or [""]
     name, colon, category = opening.partition(":")
-    slot = ParsedSlot(_checked(name), _checked(category) if colon else _checked(name))
+    slot = ParsedSlot(_checked_name(name), _checked_name(category) if colon else _checked_name(name))
     while words:
         word = words.pop(0)
         if word in ("agrees", "unlike"):
@@ -153,20 +157,20 @@ def _slot(inside: str, values: Mapping[str, str]) -> ParsedSlot:
             slot.values.append(word)
         else:
             raise GrammarMistake(
-                f"the slot {{{inside}}} says '{word}', which is neither the value of a feature nor one of "
+                f"the slot {{{inside}}} has '{word}', which is neither a value of a feature nor one of "
                 f"{', '.join(KEYWORDS)}{did_you_mean(word, [*KEYWORDS, *values])}"
             )
     return slot
 
 
-def _operand(keyword: str, words: list[str], what: str) -> str:
+def _operand(keyword: str, words: list[str], expected: str) -> str:
     if not words or words[0] in KEYWORDS:
-        raise GrammarMistake(f"after '{keyword}' comes {what}")
+        raise GrammarMistake(f"'{keyword}' must be followed by {expected}")
     return words.pop(0)
 
 
-def _checked(name: str) -> str:
-    name = _shown(name.strip())
+def _checked_name(name: str) -> str:
+    name = _unhide(name.strip())
     if not _NAME.fullmatch(name) or name in KEYWORDS or name == "in":
         raise GrammarMistake(f"'{name}' cannot be the name of a slot; write {{Category}} or {{name:Category …}}")
     return name
@@ -177,8 +181,8 @@ def _check_literals(literals: list[str]) -> None:
         stray = re.search(r"[{}()|]", literal)
         if stray:
             raise GrammarMistake(
-                f"there is a '{stray[0]}' without its partner near '{_shown(literal.strip())}'; "
-                f"slots are {{…}}, words that may be left out (…), and neither stands inside the other; "
+                f"there is a '{stray[0]}' without its partner near '{_unhide(literal.strip())}'; "
+                f"slots are {{…}} and optional words (…); neither may be inside the other; "
                 f"for the sign itself write '\\{stray[0]}'"
             )
 

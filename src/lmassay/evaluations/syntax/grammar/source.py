@@ -1,4 +1,4 @@
-"""Where in a grammar file something stands, so that every mistake is reported with its place."""
+"""The location of each part of a grammar file, so that every mistake is reported with file, line and key."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from lmassay.storage.yamlfile import YamlFile
 
 
 class GrammarMistake(Exception):  # noqa: N818 - reads as what it is
-    """Something in a grammar is wrong; :meth:`GrammarSource.at` adds the place and makes it a ConfigError."""
+    """A mistake in a grammar; :meth:`GrammarSource.at` adds the location and raises it as a ConfigError."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,44 +21,46 @@ class GrammarSource:
 
     file: YamlFile
 
-    def place(self, key: str) -> str:
-        """File, line and key."""
+    def locate(self, key: str) -> str:
+        """Return file, line and key."""
         return self.file.locate(key)
 
     @contextmanager
     def at(self, key: str) -> Iterator[None]:
-        """Mistakes that are found inside are reported with the place of this key."""
+        """Report mistakes inside the ``with`` block with the location of this key."""
         try:
             yield
-        except GrammarMistake as misfit:
-            raise ConfigError(self.file.locate(f"{key}: {misfit}")) from None
+        except GrammarMistake as mistake:
+            raise ConfigError(self.file.locate(f"{key}: {mistake}")) from None
 
 
 def text(value: Any) -> str:
-    """A value that must be text."""
+    """Return a value that must be text."""
     if isinstance(value, str):
         return value
     if isinstance(value, bool):
         raise GrammarMistake(f"YAML reads a word such as yes, no, on or off as {value}; put it in quotes")
-    raise GrammarMistake(f"{value!r} is no text; put it in quotes")
+    raise GrammarMistake(f"{value!r} is not text; put it in quotes")
 
 
 def texts(value: Any) -> list[str]:
-    """A list of names that must not be empty, or one name alone."""
-    found = [text(item) for item in value] if isinstance(value, list) else [text(value)]
-    if not found:
+    """Return a list of names that must not be empty; a single name becomes a list."""
+    items = value if isinstance(value, list) else [value]
+    if not items:
         raise GrammarMistake("the list is empty; give at least one name or leave the key out")
-    return found
+    return [text(item) for item in items]
 
 
 def check_keys(entry: Mapping[str, Any], known: Iterable[str]) -> None:
-    known = list(known)
+    """Raise a GrammarMistake for the first unknown key."""
+    known_names = list(known)
     for name in entry:
-        if name not in known:
-            raise GrammarMistake(f"unknown key '{name}'{did_you_mean(name, known)}")
+        if name not in known_names:
+            raise GrammarMistake(f"unknown key '{name}'{did_you_mean(name, known_names)}")
 
 
 def check_no_repetition(names: Iterable[str]) -> None:
+    """Raise a GrammarMistake for the first name that occurs twice."""
     seen: set[str] = set()
     for name in names:
         if name in seen:

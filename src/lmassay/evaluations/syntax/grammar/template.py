@@ -1,6 +1,6 @@
-"""A template with its lexicon: slots in the order in which they can be filled, and the pairs that come out.
+"""Templates that can be filled: slots in the order in which they are filled, and the pairs that come out.
 
-:func:`compile_template` makes one from what the notation says and a lexicon; what does not fit together is reported.
+:func:`compile_template` builds one from a parsed template and the lexicon, and reports what does not fit together.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from lmassay.evaluations.syntax.grammar.notation import KEYWORDS, ParsedChoice, 
 from lmassay.evaluations.syntax.grammar.source import GrammarMistake
 
 Filled = dict[str, WordForm]
-"""Slot → the word in it."""
+"""Slot → the form in it."""
 
 
 @dataclass(frozen=True, slots=True)
 class AgreementLink:
-    """The slot has the same value of a feature as another slot, or (``swap``) the other one."""
+    """The slot has the same value of a feature as another slot or, with ``swap``, the other value."""
 
     feature: str
     target: str
@@ -35,42 +35,52 @@ class AgreementLink:
 
 @dataclass(frozen=True)
 class TemplateSlot:
-    """A place for a word, and what the word must be like."""
+    """A slot, and what the word in it must be like."""
 
     name: str
     category: WordCategory
-    cells: tuple[WordForm, ...]
+    forms: tuple[WordForm, ...]
     links: tuple[AgreementLink, ...] = ()
     different: tuple[str, ...] = ()
     recorded: bool = False
 
     def link(self, feature: str) -> AgreementLink | None:
-        return next((link for link in self.links if link.feature == feature), None)
+        """Return the link that decides about a feature, or None."""
+        for link in self.links:
+            if link.feature == feature:
+                return link
+        return None
 
     def candidates(self, filled: Mapping[str, WordForm]) -> Sequence[WordForm]:
-        """The words that fit what stands in the other slots."""
-        found = self._groups.get(tuple(link.value(filled) for link in self.links), ())
-        if self.different:
-            taken = {filled[name].lemma for name in self.different}
-            return [cell for cell in found if cell.lemma not in taken]
-        return found
+        """Return the forms that fit what is in the other slots."""
+        values = tuple(link.value(filled) for link in self.links)
+        fitting = self._forms_by_values.get(values, ())
+        if not self.different:
+            return fitting
+        taken = {filled[name].lemma for name in self.different}
+        return [form for form in fitting if form.lemma not in taken]
 
-    def follow(self, cell: WordForm, filled: Mapping[str, WordForm]) -> WordForm:
-        """The same word in the form that the other slots now ask for."""
-        changes = {x.feature: x.value(filled) for x in self.links if x.feature in self.category.inflects}
-        return self.category.form(cell, changes)
+    def follow(self, form: WordForm, filled: Mapping[str, WordForm]) -> WordForm:
+        """Return the same word in the form that the other slots now require."""
+        changes = {}
+        for link in self.links:
+            if link.feature in self.category.inflects:
+                changes[link.feature] = link.value(filled)
+        return self.category.form(form, changes)
 
     @property
-    def most(self) -> int:
-        """No more words than this fit in at a time."""
-        return max(map(len, self._groups.values()), default=0)
+    def most_candidates(self) -> int:
+        """An upper bound of how many forms fit at a time."""
+        return max(map(len, self._forms_by_values.values()), default=0)
 
     @cached_property
-    def _groups(self) -> dict[tuple[str, ...], list[WordForm]]:
-        groups: dict[tuple[str, ...], list[WordForm]] = {}
-        for cell in self.cells:
-            groups.setdefault(tuple(cell.values[link.feature] for link in self.links), []).append(cell)
-        return groups
+    def _forms_by_values(self) -> dict[tuple[str, ...], list[WordForm]]:
+        """Values of the linked features → the forms that have them."""
+        by_values: dict[tuple[str, ...], list[WordForm]] = {}
+        for form in self.forms:
+            values = tuple(form.values[link.feature] for link in self.links)
+            by_values.setdefault(values, []).append(form)
+        return by_values
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +99,7 @@ class WrittenPair:
 
 @dataclass(frozen=True)
 class GrammarTemplate:
-    """One pattern. ``slots`` stand in an order in which each depends on earlier ones only."""
+    """A template; its ``slots`` are in an order in which each depends on earlier ones only."""
 
     name: str
     pattern: str
@@ -102,39 +112,42 @@ class GrammarTemplate:
 
     @property
     def bound(self) -> int:
-        """No more pairs than this come out."""
-        return math.prod(slot.most for slot in self.slots) * (len(self.feature.values) - 1)
+        """An upper bound of the number of pairs."""
+        return math.prod(slot.most_candidates for slot in self.slots) * (len(self.feature.values) - 1)
 
     def pairs(self, rng: random.Random | None = None) -> Iterator[WrittenPair]:
-        """Every pair, in the order of the lexicon; with ``rng``, from a random one on."""
+        """Yield every pair, in the order of the lexicon; with ``rng``, beginning with a random one."""
         for filled in self._fill(0, {}, rng):
             good = self._text(filled)
-            wrong = self._wrong[filled[self.contrast.name]]
-            for cell in rng.sample(wrong, len(wrong)) if rng else wrong:
-                bad = self._text(self._with(filled, self.contrast, cell))
+            wrong_forms = self._wrong_forms[filled[self.contrast.name]]
+            if rng:
+                wrong_forms = rng.sample(wrong_forms, len(wrong_forms))
+            for form in wrong_forms:
+                bad = self._text(self._with(filled, self.contrast, form))
                 if bad != good and not self._is_right_too(bad, filled):
                     yield self._pair(good, bad, filled)
 
     def _fill(self, index: int, filled: Filled, rng: random.Random | None) -> Iterator[Filled]:
+        """Yield every way to fill the slots from ``index`` on; the same dictionary is yielded each time."""
         if index == len(self.slots):
             yield filled
             return
         slot = self.slots[index]
-        cells = slot.candidates(filled)
-        start = rng.randrange(len(cells)) if rng and cells else 0
-        for step in range(len(cells)):
-            filled[slot.name] = cells[(start + step) % len(cells)]
+        forms = slot.candidates(filled)
+        start = rng.randrange(len(forms)) if rng and forms else 0
+        for step in range(len(forms)):
+            filled[slot.name] = forms[(start + step) % len(forms)]
             yield from self._fill(index + 1, filled, rng)
 
-    def _with(self, filled: Filled, slot: TemplateSlot, cell: WordForm) -> Filled:
-        """The same words with another form in one slot, and in the slots that agree with it."""
-        changed = {**filled, slot.name: cell}
+    def _with(self, filled: Filled, slot: TemplateSlot, form: WordForm) -> Filled:
+        """Return the same words with another form in one slot, and in the slots that agree with it."""
+        changed = {**filled, slot.name: form}
         for other in self._followers[slot.name]:
             changed[other.name] = other.follow(changed[other.name], changed)
         return changed
 
     def _is_right_too(self, bad: str, filled: Filled) -> bool:
-        """Whether the bad sentence has a good reading: 'the sheep jump' is wrong of one sheep only."""
+        """Return True if the bad sentence has a good reading: 'the sheep jump' is wrong for one sheep only."""
         root = self._root
         readings = self._other_readings.get(filled[root.name], ())
         return any(self._text(self._with(filled, root, reading)) == bad for reading in readings)
@@ -142,7 +155,7 @@ class GrammarTemplate:
     def _pair(self, good: str, bad: str, filled: Filled) -> WrittenPair:
         side = filled[self.contrast.name].values[self.feature.name]
         head = filled[self.head.name]
-        factors = {name: head.values[name] for name in self.head.category.inborn}
+        factors = {name: head.values[name] for name in self.head.category.inherent}
         for slot in self._recorded:
             factors[slot.name] = filled[slot.name].text or "none"
         attractor = None
@@ -154,29 +167,36 @@ class GrammarTemplate:
         return WrittenPair(good, bad, self.name, side, head.lemma, self.contrast.category.contrast, attractor, factors)
 
     def _text(self, filled: Filled) -> str:
-        return " ".join((self.pattern % tuple([filled[name].text for name in self.order])).split())
+        # Formatting a pattern is faster than joining; empty choices leave double spaces, which split() removes.
+        words = tuple([filled[name].text for name in self.order])
+        return " ".join((self.pattern % words).split())
 
     @cached_property
     def _root(self) -> TemplateSlot:
         return root_of(self.contrast, self.feature.name, {slot.name: slot for slot in self.slots})
 
     @cached_property
-    def _wrong(self) -> dict[WordForm, list[WordForm]]:
+    def _wrong_forms(self) -> dict[WordForm, list[WordForm]]:
         """Right form → the wrong ones, in the slot with the contrast."""
-        return {cell: self._other_forms(self.contrast, cell) for cell in self.contrast.cells}
+        return {form: self._other_forms(self.contrast, form) for form in self.contrast.forms}
 
     @cached_property
     def _other_readings(self) -> dict[WordForm, list[WordForm]]:
-        """Words that do not show the value they have, such as 'sheep', where the contrast depends on them."""
+        """Forms that do not show the value they have, such as 'sheep', where the contrast depends on them."""
         root = self._root
         if root is self.contrast or self.feature.name not in root.category.inflects:
             return {}
-        same = {cell: [o for o in self._other_forms(root, cell) if o.text == cell.text] for cell in root.cells}
-        return {cell: others for cell, others in same.items() if others}
+        readings = {}
+        for form in root.forms:
+            same_text = [other for other in self._other_forms(root, form) if other.text == form.text]
+            if same_text:
+                readings[form] = same_text
+        return readings
 
-    def _other_forms(self, slot: TemplateSlot, cell: WordForm) -> list[WordForm]:
+    def _other_forms(self, slot: TemplateSlot, form: WordForm) -> list[WordForm]:
+        """Return the word with each other value of the contrasted feature."""
         name = self.feature.name
-        return [slot.category.form(cell, {name: value}) for value in self.feature.others(cell.values[name])]
+        return [slot.category.form(form, {name: value}) for value in self.feature.others(form.values[name])]
 
     @cached_property
     def _recorded(self) -> list[TemplateSlot]:
@@ -184,7 +204,7 @@ class GrammarTemplate:
 
     @cached_property
     def _followers(self) -> dict[str, list[TemplateSlot]]:
-        """Slot → the slots that take their form from it, directly or through others."""
+        """Return slot → the slots that take their form from it, directly or through others."""
         followers: dict[str, list[TemplateSlot]] = {}
         for slot in self.slots:
             reached = {slot.name}
@@ -197,9 +217,11 @@ class GrammarTemplate:
 
 
 def root_of(slot: TemplateSlot, feature: str, slots: Mapping[str, TemplateSlot]) -> TemplateSlot:
-    """The slot that decides about a feature, at the end of the chain of agreement."""
-    while (link := slot.link(feature)) is not None:
+    """Return the slot that decides about a feature, at the end of the chain of agreement."""
+    link = slot.link(feature)
+    while link is not None:
         slot = slots[link.target]
+        link = slot.link(feature)
     return slot
 
 
@@ -209,77 +231,87 @@ def root_of(slot: TemplateSlot, feature: str, slots: Mapping[str, TemplateSlot])
 def compile_template(
     name: str, parsed: ParsedTemplate, categories: Mapping[str, WordCategory], features: Mapping[str, Feature]
 ) -> GrammarTemplate:
-    """Put a parsed template and the lexicon together; everything that does not fit is told."""
-    written = [slot for slot in parsed.slots if isinstance(slot, ParsedSlot)]
-    for slot in written:
+    """Build a template from a parsed one and the lexicon; the first thing that does not fit is a GrammarMistake."""
+    parsed_slots = [slot for slot in parsed.slots if isinstance(slot, ParsedSlot)]
+    for slot in parsed_slots:
         if slot.category not in categories:
             raise GrammarMistake(f"there is no category '{slot.category}'{did_you_mean(slot.category, categories)}")
     _check_choices_are_words(parsed, categories, features)
-    homes = {slot.name: categories[slot.category] for slot in written}
-    built: dict[str, TemplateSlot] = {}
+    category_of = {slot.name: categories[slot.category] for slot in parsed_slots}
+    slots: dict[str, TemplateSlot] = {}
     for piece in parsed.slots:
-        built[piece.name] = _choice(piece) if isinstance(piece, ParsedChoice) else _compile_slot(piece, homes, features)
-    marked = [slot for slot in written if slot.contrast is not None]
-    if len(marked) != 1:
+        if isinstance(piece, ParsedChoice):
+            slots[piece.name] = _choice(piece)
+        else:
+            slots[piece.name] = _compile_slot(piece, category_of, features)
+    contrasted = [slot for slot in parsed_slots if slot.contrast is not None]
+    if len(contrasted) != 1:
         raise GrammarMistake(
-            f"{len(marked) or 'no'} slots have a contrast; exactly one must, e.g. {{Verb agrees Noun, contrast number}}"
+            f"{len(contrasted) or 'no'} slots have a contrast; exactly one must, "
+            "e.g. {Verb agrees Noun, contrast number}"
         )
-    contrast = built[marked[0].name]
-    feature = features[_contrast_feature(marked[0], contrast, features)]
-    heads = [slot for slot in written if slot.head]
+    contrast = slots[contrasted[0].name]
+    feature = features[_contrast_feature(contrasted[0], contrast, features)]
+    heads = [slot for slot in parsed_slots if slot.head]
     if len(heads) > 1:
         raise GrammarMistake(
             f"the slots '{heads[0].name}' and '{heads[1].name}' are both marked head; mark one of them"
         )
-    order = _in_order(built)
-    # Only now is it known that following the agreement comes to an end.
-    _check_right_is_told(written, contrast, feature, built)
-    for place in order:
-        _check_words_fit(place, built)
+    # This also makes sure that following the agreement comes to an end, which the next checks rely on.
+    ordered_slots = _in_order(slots)
+    _check_right_is_determined(parsed_slots, contrast, feature, slots)
+    for ordered in ordered_slots:
+        _check_words_fit(ordered, slots)
     return GrammarTemplate(
         name=name,
         pattern="%s".join(literal.replace("%", "%%") for literal in parsed.literals),
         order=tuple(slot.name for slot in parsed.slots),
-        slots=order,
+        slots=ordered_slots,
         contrast=contrast,
         feature=feature,
-        head=built[heads[0].name] if heads else root_of(contrast, feature.name, built),
-        attractors=_attractors(written, contrast, feature, built),
+        head=slots[heads[0].name] if heads else root_of(contrast, feature.name, slots),
+        attractors=_attractors(parsed_slots, contrast, feature, slots),
     )
 
 
 def _choice(choice: ParsedChoice) -> TemplateSlot:
-    cells = tuple(WordForm(text, text, {}) for text in choice.texts)
-    return TemplateSlot(choice.name, WordCategory(choice.name, (), (), cells), cells, recorded=choice.recorded)
+    forms = tuple(WordForm(text, text, {}) for text in choice.texts)
+    return TemplateSlot(choice.name, WordCategory(choice.name, (), (), forms), forms, recorded=choice.recorded)
 
 
-def _compile_slot(slot: ParsedSlot, homes: Mapping[str, WordCategory], features: Mapping[str, Feature]) -> TemplateSlot:
-    category = homes[slot.name]
-    owner = {value: feature.name for feature in features.values() for value in feature.values}
+def _compile_slot(
+    slot: ParsedSlot, category_of: Mapping[str, WordCategory], features: Mapping[str, Feature]
+) -> TemplateSlot:
+    category = category_of[slot.name]
+    feature_of_value = {value: feature.name for feature in features.values() for value in feature.values}
     fixed: dict[str, str] = {}
     for value in slot.values:
-        _require_feature(owner[value], category, slot.name)
-        if owner[value] in fixed:
-            raise GrammarMistake(f"the slot '{slot.name}' is told to be both {fixed[owner[value]]} and {value}")
-        fixed[owner[value]] = value
+        feature = feature_of_value[value]
+        _require_feature(feature, category, slot.name)
+        if feature in fixed:
+            raise GrammarMistake(f"the slot '{slot.name}' cannot be both {fixed[feature]} and {value}")
+        fixed[feature] = value
     links: dict[str, AgreementLink] = {}
-    for link in _links(slot, homes, features):
+    for link in _links(slot, category_of, features):
         if link.feature in fixed or link.feature in links:
-            raise GrammarMistake(f"the slot '{slot.name}' is told twice what its {link.feature} is; say it once")
+            raise GrammarMistake(f"the {link.feature} of the slot '{slot.name}' is given twice; give it once")
         links[link.feature] = link
     for target in slot.different:
-        _require_slot(target, slot.name, homes)
-    cells = tuple(cell for cell in category.cells if all(cell.values[f] == v for f, v in fixed.items()))
-    return TemplateSlot(slot.name, category, cells, tuple(links.values()), tuple(slot.different))
+        _require_slot(target, slot.name, category_of)
+    forms = []
+    for form in category.forms:
+        if all(form.values[feature] == value for feature, value in fixed.items()):
+            forms.append(form)
+    return TemplateSlot(slot.name, category, tuple(forms), tuple(links.values()), tuple(slot.different))
 
 
 def _links(
-    slot: ParsedSlot, homes: Mapping[str, WordCategory], features: Mapping[str, Feature]
+    slot: ParsedSlot, category_of: Mapping[str, WordCategory], features: Mapping[str, Feature]
 ) -> Iterator[AgreementLink]:
-    here = homes[slot.name]
+    here = category_of[slot.name]
     for tie in slot.ties:
-        _require_slot(tie.target, slot.name, homes)
-        there = homes[tie.target]
+        _require_slot(tie.target, slot.name, category_of)
+        there = category_of[tie.target]
         if tie.feature is not None:
             if tie.feature not in features:
                 raise GrammarMistake(f"there is no feature '{tie.feature}'{did_you_mean(tie.feature, features)}")
@@ -321,91 +353,117 @@ def _contrast_feature(parsed: ParsedSlot, slot: TemplateSlot, features: Mapping[
 def _check_choices_are_words(
     parsed: ParsedTemplate, categories: Mapping[str, WordCategory], features: Mapping[str, Feature]
 ) -> None:
-    """A category inside {a|b} or (a) would be written into the sentence by its name."""
-    after = {*KEYWORDS, *(value for feature in features.values() for value in feature.values)}
+    """Raise if {a|b} or (a) contains a category, whose name would be written into the sentence."""
+    slot_words = set(KEYWORDS)
+    for feature in features.values():
+        slot_words.update(feature.values)
     for choice in parsed.slots:
-        for text in choice.texts if isinstance(choice, ParsedChoice) else ():
-            name, *more = text.replace(",", " ").split() or [""]
-            if name in categories and (not more or more[0] in after):
+        if not isinstance(choice, ParsedChoice):
+            continue
+        for text in choice.texts:
+            name, *following = text.replace(",", " ").split() or [""]
+            if name in categories and (not following or following[0] in slot_words):
                 raise GrammarMistake(
-                    f"'{text}' is written as it stands in a choice or in (…), but '{name}' is a category; for words of "
-                    f"several categories make one, 'Either: {{includes: [{name}, …]}}', and write {{Either}}; for a "
-                    f"slot that may be left out write two templates; for the word itself rename the category"
+                    f"'{text}' in a choice or in (…) is written as it is, but '{name}' is a category; for words of "
+                    f"several categories make one, 'Either: {{includes: [{name}, …]}}', and write {{Either}}; for an "
+                    f"optional slot write two templates; for the word itself rename the category"
                 )
 
 
-def _check_right_is_told(
-    written: Sequence[ParsedSlot], contrast: TemplateSlot, feature: Feature, built: Mapping[str, TemplateSlot]
+def _check_right_is_determined(
+    parsed_slots: Sequence[ParsedSlot], contrast: TemplateSlot, feature: Feature, slots: Mapping[str, TemplateSlot]
 ) -> None:
-    """A value, or another verb, does not tell which word decides what is right: 'the sheep run' and 'runs' both are."""
-    end = root_of(contrast, feature.name, built)
-    if end is not contrast and not end.category.contrast == contrast.category.contrast == VERB:
+    """Raise if nothing determines which form is right.
+
+    A fixed value, or another verb, does not say which word decides: 'the sheep run' and 'the sheep runs' are right.
+    """
+    decisive = root_of(contrast, feature.name, slots)
+    agrees_with_verb = decisive.category.contrast == contrast.category.contrast == VERB
+    if decisive is not contrast and not agrees_with_verb:
         return
-    aside = {slot.name for slot in written if slot.attractor or slot.bystander}
-    for slot in written:
-        if feature.name in built[slot.name].category.features:
-            root = root_of(built[slot.name], feature.name, built)
-            if root is not end and aside.isdisjoint((slot.name, root.name)):
-                raise GrammarMistake(
-                    f"the slot '{end.name}' agrees with no other in {feature.name}, but '{root.name}' has a "
-                    f"{feature.name} too; write 'agrees {root.name}' in '{end.name}' and leave a value to "
-                    f"'{root.name}', or mark '{root.name}' attractor or bystander if it does not decide"
-                )
+    not_decisive = {slot.name for slot in parsed_slots if slot.attractor or slot.bystander}
+    for slot in parsed_slots:
+        if feature.name not in slots[slot.name].category.features:
+            continue
+        root = root_of(slots[slot.name], feature.name, slots)
+        if root is not decisive and not_decisive.isdisjoint((slot.name, root.name)):
+            raise GrammarMistake(
+                f"the slot '{decisive.name}' agrees with no other in {feature.name}, but '{root.name}' has a "
+                f"{feature.name} too; write 'agrees {root.name}' in '{decisive.name}' and leave a value to "
+                f"'{root.name}', or mark '{root.name}' attractor or bystander if it does not decide"
+            )
 
 
-def _check_words_fit(slot: TemplateSlot, built: Mapping[str, TemplateSlot]) -> None:
-    if not slot.cells:
+def _check_words_fit(slot: TemplateSlot, slots: Mapping[str, TemplateSlot]) -> None:
+    if not slot.forms:
         raise GrammarMistake(f"no word of the category '{slot.category.name}' fits the slot '{slot.name}'")
     for link in slot.links:
-        asked = {link.value({link.target: cell}) for cell in built[link.target].cells}
-        if asked.isdisjoint(cell.values[link.feature] for cell in slot.cells):
+        required = {link.value({link.target: form}) for form in slots[link.target].forms}
+        available = {form.values[link.feature] for form in slot.forms}
+        if required.isdisjoint(available):
             raise GrammarMistake(
                 f"no word fits the slot '{slot.name}': after '{link.target}' its {link.feature} would have to be "
-                f"{' or '.join(sorted(asked))}"
+                f"{' or '.join(sorted(required))}"
             )
 
 
 def _attractors(
-    written: Sequence[ParsedSlot], contrast: TemplateSlot, feature: Feature, built: Mapping[str, TemplateSlot]
+    parsed_slots: Sequence[ParsedSlot], contrast: TemplateSlot, feature: Feature, slots: Mapping[str, TemplateSlot]
 ) -> tuple[TemplateSlot, ...]:
-    """The slots marked so; else, if the feature has labels, all that decide about it and are not marked bystander."""
-    for both in (slot for slot in written if slot.attractor and slot.bystander):
-        raise GrammarMistake(f"the slot '{both.name}' is marked attractor and bystander; it can be one of them")
-    marked = [built[slot.name] for slot in written if slot.attractor]
+    """Return the slots that may distract from the one that the contrast agrees with.
+
+    These are the slots marked so; else, if the feature has labels, all others that decide about it and are not marked
+    bystander.
+    """
+    marked = []
+    bystanders = set()
+    for parsed in parsed_slots:
+        if parsed.attractor and parsed.bystander:
+            raise GrammarMistake(
+                f"the slot '{parsed.name}' is marked attractor and bystander; it can be only one of them"
+            )
+        if parsed.bystander:
+            bystanders.add(parsed.name)
+        if parsed.attractor:
+            marked.append(slots[parsed.name])
     for slot in marked:
         _require_feature(feature.name, slot.category, slot.name)
     if marked or not feature.labels:
         return tuple(marked)
-    roots = [
-        root_of(built[s.name], feature.name, built) for s in written if feature.name in built[s.name].category.features
-    ]
-    aside = {root_of(contrast, feature.name, built).name, *(slot.name for slot in written if slot.bystander)}
-    return tuple({root.name: root for root in roots if root.name not in aside}.values())
+    excluded = {root_of(contrast, feature.name, slots).name, *bystanders}
+    attractors: dict[str, TemplateSlot] = {}
+    for parsed in parsed_slots:
+        slot = slots[parsed.name]
+        if feature.name not in slot.category.features:
+            continue
+        root = root_of(slot, feature.name, slots)
+        if root.name not in excluded:
+            attractors[root.name] = root
+    return tuple(attractors.values())
 
 
 def _in_order(slots: Mapping[str, TemplateSlot]) -> tuple[TemplateSlot, ...]:
-    """Slots after those they depend on, otherwise as they stand."""
-    done: dict[str, TemplateSlot] = {}
+    """Return the slots after those they depend on, otherwise in the order of the template."""
+    ordered: dict[str, TemplateSlot] = {}
     waiting = dict(slots)
     while waiting:
-        ready = [
-            slot
-            for slot in waiting.values()
-            if all(link.target in done for link in slot.links) and all(name in done for name in slot.different)
-        ]
-        if not ready:
+        for name, slot in waiting.items():
+            dependencies = [*(link.target for link in slot.links), *slot.different]
+            if all(dependency in ordered for dependency in dependencies):
+                ordered[name] = waiting.pop(name)
+                break
+        else:
             names = ", ".join(f"'{name}'" for name in waiting)
-            raise GrammarMistake(f"the slots {names} wait for each other; one of them must not refer to the others")
-        done[ready[0].name] = waiting.pop(ready[0].name)
-    return tuple(done.values())
+            raise GrammarMistake(f"the slots {names} depend on each other; one of them must not refer to the others")
+    return tuple(ordered.values())
 
 
-def _require_slot(target: str, slot: str, homes: Mapping[str, WordCategory]) -> None:
+def _require_slot(target: str, slot: str, category_of: Mapping[str, WordCategory]) -> None:
     if target == slot:
         raise GrammarMistake(f"the slot '{slot}' refers to itself; name another slot")
-    if target not in homes:
+    if target not in category_of:
         raise GrammarMistake(
-            f"the slot '{slot}' refers to '{target}', but no slot has that name{did_you_mean(target, homes)}"
+            f"the slot '{slot}' refers to '{target}', but no slot has that name{did_you_mean(target, category_of)}"
         )
 
 

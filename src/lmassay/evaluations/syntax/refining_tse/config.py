@@ -1,7 +1,7 @@
-"""refining-tse's configurations: read as they are, checked all at once, told in lmassay's terms.
+"""Read refining-tse's configurations as they are, check them completely, and translate them into lmassay's terms.
 
-Paths start at the working folder, as they did; what is not there is looked for beside the configuration and in the
-folders above it, so that a configuration also runs from elsewhere.
+Paths start at the working folder, as in the original. What is not there is looked for next to the configuration and in
+the folders above it, so that a configuration also runs from elsewhere.
 """
 
 from __future__ import annotations
@@ -21,14 +21,13 @@ from lmassay.storage.yamlfile import read_yaml
 Compat = Literal["none", "released"]
 Voting = Literal["ew", "mw"]
 BATCH = 64
-"""Rows that the original puts to a model at once; ``max_examples`` is rounded up to whole batches of them."""
+"""The batch size of the original; ``max_examples`` is rounded up to whole batches."""
 
 TSE, VERBS = "ML", "main"
-"""What the original calls its metrics: TSE, and EW or MW."""
+"""The original's names of its metrics: TSE, and EW or MW."""
 
 _SECTIONS = ("dataset", "experiment", "logger", "metrics", "model", "unique")
 _CLASS = "class"
-_DATA_KEYS = ("template_dir", "template_files")
 _Cutoff = Annotated[float, Field(gt=0, le=1)]
 _Count = Annotated[int, Field(ge=1, strict=True)]
 _Text = Annotated[str, Field(min_length=1)]
@@ -39,7 +38,7 @@ class _ConfigSection(BaseModel):
 
 
 class TseDataset(_ConfigSection):
-    """Which pairs, and how they become text."""
+    """Which pairs are used, and how they become text."""
 
     add_trailing_period: StrictBool
     capitalize_first_word: StrictBool
@@ -50,13 +49,13 @@ class TseDataset(_ConfigSection):
 
 
 class TseExperiment(_ConfigSection):
-    """How much of it."""
+    """How many examples are used."""
 
     max_examples: _Count | None = None
 
 
 class TseLogger(_ConfigSection):
-    """Where results go."""
+    """Where results are written."""
 
     path: _Text
     print_metrics_to_general_log: StrictBool = False
@@ -80,7 +79,7 @@ class VerbMetric(PairMetric):
 
 
 class TseModel(BaseModel):
-    """The model; what stands beside its name is for a class of the user's own."""
+    """The model; further keys are for a user's own class."""
 
     model_config = ConfigDict(extra="allow", frozen=True)
 
@@ -103,7 +102,7 @@ NO_PLUGINS = Plugins()
 
 @dataclass(frozen=True, slots=True)
 class TseConfig:
-    """A configuration that was checked: every file it names is there."""
+    """A checked configuration: every file that it names exists."""
 
     path: Path
     dataset: TseDataset
@@ -116,12 +115,12 @@ class TseConfig:
     files: Sequence[Path]
     verbs: Path | None
     model_class: str | None
-    """``file.py:Class`` of a model of the user's own."""
+    """``file.py:Class`` of the user's own model."""
     metric_classes: Mapping[str, str]
     folder: Path
-    """``logger.path``, with the name of the model that really runs."""
+    """``logger.path``, with the name of the model that is actually run."""
     overridden: bool = False
-    """Another model runs than the file names."""
+    """Whether another model is run than the file names."""
 
     @property
     def voting(self) -> Voting | None:
@@ -131,7 +130,7 @@ class TseConfig:
 
     @property
     def templates(self) -> str:
-        """What the set of pairs is called, which only the path of the results tells."""
+        """The name of the set of pairs, which only the path of the results contains."""
         return self.folder.parent.name or self.files[0].stem
 
     @property
@@ -139,7 +138,7 @@ class TseConfig:
         return "_".join([self.dataset.name, short_name(self.model.name), "-".join(self.metrics)])
 
     def task_spec(self, compat: Compat, lemma_stats: bool = False) -> dict[str, Any]:
-        """The task with its options. EW and MW of the same pairs make the same task: one run serves both."""
+        """Return the task with its options. EW and MW of the same pairs give the same task, so one run serves both."""
         pooled = "+".join(file.stem.removesuffix("_all") for file in self.files)
         options: dict[str, Any] = {
             "name": "refining_tse" if self.metric_classes or lemma_stats else "syntax",
@@ -155,36 +154,40 @@ class TseConfig:
         if self.verbs is not None:
             options["verbs"] = str(self.verbs)
         if self.experiment.max_examples is not None:
+            # Rounded up, because the original stops only after a whole batch.
             options["max_rows"] = -(-self.experiment.max_examples // BATCH) * BATCH
         if lemma_stats:
             options["lemma_stats"] = True
         if self.metric_classes:
-            options["metrics"] = {
-                name: {"file": file, "settings": _settings(self.metrics[name])}
-                for name, file in self.metric_classes.items()
-            }
+            metrics = {}
+            for name, file in self.metric_classes.items():
+                metrics[name] = {"file": file, "settings": _settings(self.metrics[name])}
+            options["metrics"] = metrics
         return options
 
     def model_spec(self, compat: Compat) -> dict[str, Any]:
-        """The model with its options: a class of the user's own, or a local Hugging Face model."""
+        """Return the model with its options: the user's own class, or a local Hugging Face model."""
         name, label = self.model.name, short_name(self.model.name)
         if self.model_class is not None:
             return {"name": "mpe", "file": self.model_class, "settings": _settings(dict(self.model)), "label": label}
         options = {"name": "hf", "model": name, "label": label}
         if compat == "released" and HuggingFace(name).kind == "masked":
-            # RoBERTa's blank is then looked for where the released program counts it to be.
+            # The released program computes the position of RoBERTa's blank wrongly; this reproduces it.
             options["position"] = "counted"
         return options
 
 
 def short_name(model: str) -> str:
-    """The last part of a model's name: a slash in the name of a folder would make two, and ``..`` lead out of it."""
+    """Return the last part of a model's name.
+
+    A slash in the name of a folder would make two folders, and ``..`` would lead out of it.
+    """
     name = Path(model).name
     return name if name not in ("", "..") else Path(model).resolve().name or "model"
 
 
 def read_tse_config(path: Path, model: str | None = None, plugins: Plugins = NO_PLUGINS) -> TseConfig:
-    """Read and check a configuration; ``model`` stands in for the one that it names."""
+    """Read and check a configuration; ``model`` replaces the model that it names."""
     file = read_yaml(path)
     checking = _ConfigReader(path, file.data, model, plugins)
     config = checking.config()
@@ -194,38 +197,54 @@ def read_tse_config(path: Path, model: str | None = None, plugins: Plugins = NO_
 
 
 class _ConfigReader:
-    """Reads the sections one by one, looks for all that they name, and notes everything that is wrong."""
+    """Reads the sections one by one, looks for all files that they name, and collects everything that is wrong."""
 
     def __init__(self, path: Path, data: Mapping[str, Any], model: str | None, plugins: Plugins) -> None:
         self._path, self._data, self._override, self._plugins = path, data, model, plugins
         self.mistakes = [f"{key}: unknown key{did_you_mean(key, _SECTIONS)}" for key in data if key not in _SECTIONS]
 
     def config(self) -> TseConfig | None:
+        """Return the configuration; None, with mistakes, if something is wrong."""
         dataset = self._section(TseDataset, "dataset", self._data.get("dataset"))
-        amount = self._data.get("experiment")
-        experiment = self._section(TseExperiment, "experiment", {} if amount is None else amount)
+        experiment_section = self._data.get("experiment")
+        experiment = self._section(
+            TseExperiment, "experiment", {} if experiment_section is None else experiment_section
+        )
         logger = self._section(TseLogger, "logger", self._data.get("logger"))
-        given = self._data.get("model") if self._override is None else {"name": self._override}
-        model = self._section(TseModel, "model", given)
+        model_section = self._data.get("model") if self._override is None else {"name": self._override}
+        model = self._section(TseModel, "model", model_section)
         metrics = self._metrics()
         main = self._section(VerbMetric, f"metrics.{VERBS}", metrics[VERBS]) if VERBS in metrics else None
         files = list(self._files(self._data.get("dataset")))
         verbs = self._verbs(metrics.get(VERBS, {}))
         model_class = None if model is None else self._model_class(model)
-        classes = self._metric_classes(metrics)
+        metric_classes = self._metric_classes(metrics)
         unique = self._data.get("unique", False)
         if not isinstance(unique, bool):
             self.mistakes.append(f"unique: must be true or false (got {unique!r})")
         if self.mistakes or dataset is None or experiment is None or logger is None or model is None:
             return None
-        sections = (dataset, experiment, logger, metrics, main, model, unique)
-        found = (files, verbs, model_class, classes, self._folder(logger, model))
-        return TseConfig(self._path, *sections, *found, self._named() != model.name)
+        return TseConfig(
+            path=self._path,
+            dataset=dataset,
+            experiment=experiment,
+            logger=logger,
+            metrics=metrics,
+            main=main,
+            model=model,
+            unique=unique,
+            files=files,
+            verbs=verbs,
+            model_class=model_class,
+            metric_classes=metric_classes,
+            folder=self._folder(logger, model),
+            overridden=self._named_model() != model.name,
+        )
 
     def _section(self, section: type[_Checked], key: str, given: Any) -> _Checked | None:
         if not isinstance(given, Mapping):
-            told = "this section is required" if given is None else f"must be a mapping of keys (got {given!r})"
-            self.mistakes.append(f"{key}: {told}")
+            problem = "this section is required" if given is None else f"must be a mapping of keys (got {given!r})"
+            self.mistakes.append(f"{key}: {problem}")
             return None
         try:
             return section.model_validate(given)
@@ -234,18 +253,22 @@ class _ConfigReader:
             return None
 
     def _metrics(self) -> dict[str, Mapping[str, Any]]:
-        """The options of every metric; those of ``main`` are checked later."""
+        """Return the options of every metric; those of ``main`` are checked later."""
         given = self._data.get("metrics")
         if not isinstance(given, Mapping) or not given:
             self.mistakes.append(f"metrics: name at least one of {TSE} and {VERBS} (got {given!r})")
             return {}
-        metrics = {str(name): {} if options is None else options for name, options in given.items()}
-        for name, options in metrics.items():
+        metrics: dict[str, Mapping[str, Any]] = {}
+        for key, value in given.items():
+            name = str(key)
+            options = {} if value is None else value
             if name == TSE:
                 self._section(PairMetric, f"metrics.{name}", options)
             elif name != VERBS and not isinstance(options, Mapping):
                 self.mistakes.append(f"metrics.{name}: must be a mapping of keys (got {options!r})")
-        return {name: options for name, options in metrics.items() if isinstance(options, Mapping)}
+            if isinstance(options, Mapping):
+                metrics[name] = options
+        return metrics
 
     def _metric_classes(self, metrics: Mapping[str, Mapping[str, Any]]) -> dict[str, str]:
         classes = {}
@@ -256,10 +279,10 @@ class _ConfigReader:
             if _CLASS not in options and registered is None:
                 near = did_you_mean(name, [TSE, VERBS, *self._plugins.metrics])
                 self.mistakes.append(
-                    f"metrics.{name}: unknown metric{near}; one of your own needs {_CLASS}: file.py:Name"
+                    f"metrics.{name}: unknown metric{near}; your own metric needs {_CLASS}: file.py:Name"
                 )
             elif not name.replace("_", "").replace("-", "").isalnum():
-                self.mistakes.append(f"metrics.{name}: a file is called by this name; write letters, digits, _ and -")
+                self.mistakes.append(f"metrics.{name}: the name becomes a file name; use letters, digits, _ and -")
             else:
                 classes[name] = self._class(f"metrics.{name}", options, registered) or ""
         return classes
@@ -270,77 +293,82 @@ class _ConfigReader:
         registered = self._plugins.models.get(short_name(model.name).partition("-")[0])
         if registered is None and _CLASS not in options:
             for key in options.keys() - {"name"}:
-                self.mistakes.append(f"model.{key}: unknown key; known: name, and {_CLASS} for a model of your own")
+                self.mistakes.append(f"model.{key}: unknown key; known: name, and {_CLASS} for your own model")
         return self._class("model", options, registered)
 
     def _class(self, key: str, options: Mapping[str, Any], registered: str | None) -> str | None:
-        """The class that a section names, its file found; else the one that is registered."""
+        """Return the class that a section names, with the path of its file; else the one that is registered."""
         if _CLASS not in options:
             return registered
         file, _, name = str(options[_CLASS]).rpartition(":")
         if not file.endswith(".py") or not name.isidentifier():
             self.mistakes.append(f"{key}.{_CLASS}: must be file.py:Name (got {options[_CLASS]!r})")
             return None
-        found = self._found(file)
-        if found is None or not found.is_file():
+        path = self._find_path(file)
+        if path is None or not path.is_file():
             self._missing(f"{key}.{_CLASS}", "file", file)
             return None
-        return f"{found.resolve()}:{name}"
+        return f"{path.resolve()}:{name}"
 
     def _files(self, dataset: Any) -> Iterator[Path]:
-        """Also of a section in which something else is wrong, so that all is told together."""
-        place, names = (dataset.get(k) if isinstance(dataset, Mapping) else None for k in _DATA_KEYS)
-        if not isinstance(place, str) or not isinstance(names, list):
+        """Yield the files of the pairs, even if something else in the section is wrong: all is reported together."""
+        if not isinstance(dataset, Mapping):
             return
-        folder = self._found(place)
+        folder_name, file_names = dataset.get("template_dir"), dataset.get("template_files")
+        if not isinstance(folder_name, str) or not isinstance(file_names, list):
+            return
+        folder = self._find_path(folder_name)
         if folder is None or not folder.is_dir():
-            self._missing("dataset.template_dir", "folder", place)
+            self._missing("dataset.template_dir", "folder", folder_name)
             return
-        # A file that stands there twice counts twice, as in the original.
-        for name in map(str, names):
-            found = self._found(f"{place}/{name}")
-            if found is not None and found.is_file():
-                yield found.resolve()
+        # A file that is listed twice counts twice, as in the original.
+        for file_name in map(str, file_names):
+            path = self._find_path(f"{folder_name}/{file_name}")
+            if path is not None and path.is_file():
+                yield path.resolve()
             else:
-                near = did_you_mean(name, sorted(file.name for file in folder.glob("*.jsonl"))[:20])
-                self.mistakes.append(f"dataset.template_files: there is no file {name} in {folder}{near}")
+                near = did_you_mean(file_name, sorted(file.name for file in folder.glob("*.jsonl"))[:20])
+                self.mistakes.append(f"dataset.template_files: there is no file {file_name} in {folder}{near}")
 
     def _verbs(self, main: Mapping[str, Any]) -> Path | None:
         name = main.get("lemma_inflections_path")
         if not isinstance(name, str):
             return None
-        found = self._found(name)
-        if found is None or not found.is_file():
+        path = self._find_path(name)
+        if path is None or not path.is_file():
             self._missing(f"metrics.{VERBS}.lemma_inflections_path", "verb list", name)
             return None
-        return found.resolve()
+        return path.resolve()
 
-    def _found(self, name: str) -> Path | None:
-        place = Path(name).expanduser()
-        roots = [Path(), *self._path.resolve().parents]
-        return next((root / place for root in roots if (root / place).exists()), None)
+    def _find_path(self, name: str) -> Path | None:
+        """Return a path below the working folder, the configuration's folder or one above it; None if there is none."""
+        path = Path(name).expanduser()
+        for root in (Path(), *self._path.resolve().parents):
+            if (root / path).exists():
+                return root / path
+        return None
 
-    def _missing(self, key: str, what: str, name: str) -> None:
+    def _missing(self, key: str, kind: str, name: str) -> None:
         self.mistakes.append(
-            f"{key}: there is no {what} {name} in the working folder, beside the configuration or above it; "
-            "correct the path, or run where it starts"
+            f"{key}: there is no {kind} {name} in the working folder, next to the configuration or above it; "
+            "correct the path, or run from the folder where it starts"
         )
 
     def _folder(self, logger: TseLogger, model: TseModel) -> Path:
-        """``logger.path``; where another model runs than the file names, it must not be taken for that one."""
+        """Return ``logger.path``; if another model is run than the file names, with that model's name instead."""
         folder = Path(logger.path).expanduser()
-        named = self._named()
-        if self._override is None or not named:
+        named_model = self._named_model()
+        if self._override is None or not named_model:
             return folder
-        before, now = short_name(named), short_name(model.name)
+        before, now = short_name(named_model), short_name(model.name)
         return Path(*(now if part == before else part for part in folder.parts))
 
-    def _named(self) -> str:
-        """The model that the file names."""
+    def _named_model(self) -> str:
+        """Return the model that the file names."""
         section = self._data.get("model")
         return str(section.get("name") or "") if isinstance(section, Mapping) else ""
 
 
 def _settings(options: Mapping[str, Any]) -> dict[str, Any]:
-    """What a class of the user's own is given: its section, without where it was found."""
+    """Return what a user's own class gets: its section without the path of the class."""
     return {name: value for name, value in options.items() if name != _CLASS}

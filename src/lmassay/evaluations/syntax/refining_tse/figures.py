@@ -1,4 +1,4 @@
-"""The paper's figures: scores, probability counted and contexts without a lemma, along the cut-offs."""
+"""Draw the figures of Newman et al. (2021): scores, counted probability and invalid contexts along the cut-offs."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ _PANEL_HEIGHT = 220.0
 
 @dataclass(frozen=True, slots=True)
 class Quantity:
-    """What the panels of a figure show along the cut-offs. A share has an axis up to 1."""
+    """What the panels of a figure show along the cut-offs; a share has an axis up to 1."""
 
     values: Callable[[Curve], Sequence[float]]
     label: str
@@ -67,7 +67,7 @@ class ExperimentsPanel:
 
 
 def write_figures(results: Results, folder: Path, formats: Sequence[FigureFormat] = ("png",)) -> list[Path]:
-    """Draw all figures and return their files in the order in which they were written."""
+    """Draw all figures, and return their files in the order in which they were written."""
     files = []
     for name, chart in charts(results):
         drawing = standalone(chart.svg())
@@ -76,23 +76,23 @@ def write_figures(results: Results, folder: Path, formats: Sequence[FigureFormat
 
 
 def charts(results: Results) -> Iterator[tuple[str, Chart]]:
-    """All figures with the names of their files: one for each model and metric, then those of the supplement."""
-    places = _places(results)
-    present = [panel for panel in places if panel is not None]
+    """Yield all figures with the names of their files: one per model and metric, then those of the supplement."""
+    grid = _panel_grid(results)
+    present = [panel for panel in grid if panel is not None]
     if not present:
         return
     for panel in present:
         templates = [name for name in results.templates if (panel.model, name, panel.voting) in results.experiments]
         few = [name for name in templates if name in _FEW] or templates
         yield f"{panel.model}-{panel.voting}", _chart(results, [panel], few, _SCORE)
-    yield "supp_top-bottom-scores", _chart(results, places, results.templates, _SCORE)
+    yield "supp_top-bottom-scores", _chart(results, grid, results.templates, _SCORE)
     one_each = _one_for_each_model(present)
     yield "supp_probcounted", _chart(results, one_each, results.templates, _COUNTED)
     yield "supp_invalid-pcnt", _chart(results, one_each, results.templates, _INVALID)
 
 
 def curve_style(name: str, results: Results) -> CurveStyle:
-    """How the curves of a set of templates are drawn, the same in all figures."""
+    """Return how the curves of a set of templates are drawn; it is the same in all figures."""
     if name in TEMPLATES:
         return CurveStyle(f"muted{list(TEMPLATES).index(name)}")
     own = [other for other in results.templates if other not in TEMPLATES]
@@ -101,11 +101,12 @@ def curve_style(name: str, results: Results) -> CurveStyle:
     return CurveStyle(f"bright{number % _OWN_COLOURS}", top=marker, bottom=marker)
 
 
-def _places(results: Results) -> list[ExperimentsPanel | None]:
-    """A row of panels for each model, a column for each metric; None where a model lacks a metric that others have."""
+def _panel_grid(results: Results) -> list[ExperimentsPanel | None]:
+    """Return a row of panels per model and a column per metric; None where a model lacks a metric that others have."""
     measured = {(model, voting) for model, _, voting in results.experiments}
-    votings = [voting for voting in _VOTINGS if any(voting == other for _, other in measured)]
-    places: list[ExperimentsPanel | None] = []
+    measured_votings = {voting for _, voting in measured}
+    votings = [voting for voting in _VOTINGS if voting in measured_votings]
+    grid: list[ExperimentsPanel | None] = []
     for model in results.models:
         if not any((model, voting) in measured for voting in votings):
             continue
@@ -113,12 +114,12 @@ def _places(results: Results) -> list[ExperimentsPanel | None]:
             panel = None
             if (model, voting) in measured:
                 panel = ExperimentsPanel(f"{model_title(model)} ({voting.upper()})", model, voting)
-            places.append(panel)
-    return places
+            grid.append(panel)
+    return grid
 
 
 def _one_for_each_model(panels: Sequence[ExperimentsPanel]) -> list[ExperimentsPanel]:
-    """EW and MW count the same lemmas, so one of them shows it for both."""
+    """Return one panel per model: EW and MW count the same lemmas, so one of them shows it for both."""
     first: dict[str, ExperimentsPanel] = {}
     for panel in panels:
         first.setdefault(panel.model, ExperimentsPanel(model_title(panel.model), panel.model, panel.voting))
@@ -126,28 +127,36 @@ def _one_for_each_model(panels: Sequence[ExperimentsPanel]) -> list[ExperimentsP
 
 
 def _chart(
-    results: Results, places: Sequence[ExperimentsPanel | None], templates: Sequence[str], quantity: Quantity
+    results: Results, grid: Sequence[ExperimentsPanel | None], templates: Sequence[str], quantity: Quantity
 ) -> Chart:
-    """Panels in two columns, and a legend of all templates below them."""
-    columns = min(2, len(places))
-    curves = [[] if place is None else _curves(results, place, templates, quantity) for place in places]
-    y = _y_axis(quantity, [curve for of_panel in curves for curve in of_panel])
+    """Return panels in up to two columns, with a legend of all templates below them."""
+    columns = min(2, len(grid))
+    curves_by_panel: list[list[CutoffCurve]] = []
+    all_curves: list[CutoffCurve] = []
+    for place in grid:
+        curves = [] if place is None else _curves(results, place, templates, quantity)
+        curves_by_panel.append(curves)
+        all_curves += curves
+    y = _y_axis(quantity, all_curves)
     panels: list[Panel | None] = []
-    for place, of_panel in zip(places, curves, strict=True):
-        panel = None
-        if place is not None:
-            panel = cutoff_panel(
-                of_panel,
+    titles = []
+    for place, curves in zip(grid, curves_by_panel, strict=True):
+        if place is None:
+            panels.append(None)
+            continue
+        titles.append(place.title)
+        panels.append(
+            cutoff_panel(
+                curves,
                 y=y,
                 top=LinearAxis("Top cutoff"),
                 bottom=_bottom_axis(results),
                 title=place.title,
                 height=_PANEL_HEIGHT,
             )
-        panels.append(panel)
-    shown = ", ".join(place.title for place in places if place is not None)
+        )
     return Chart(
-        f"{quantity.title or quantity.label} along the cutoffs: {shown}",
+        f"{quantity.title or quantity.label} along the cutoffs: {', '.join(titles)}",
         panels,
         columns=columns,
         title=quantity.title,
@@ -189,7 +198,7 @@ def _y_axis(quantity: Quantity, curves: Sequence[CutoffCurve]) -> LinearAxis:
 
 
 def _bottom_axis(results: Results) -> LogAxis:
-    """The same for all panels, also where most cut-offs have no score."""
+    """Return the axis of all panels, the same also where most cut-offs have no score."""
     cutoffs = [1.0]
     for experiment in results.experiments.values():
         cutoffs += experiment.bottom.cutoffs

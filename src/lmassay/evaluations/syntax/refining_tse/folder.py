@@ -1,7 +1,7 @@
-"""refining-tse's result folders: a run written as the original would have written it.
+"""Write a run as refining-tse would have written it.
 
-``<logger.path>/<dataset>_<model>_<metrics>/`` holds config.yaml, log.txt, metrics/*.txt, npzs/*.npz (key ``arr_0``),
-json/ for what the original keeps in a format that can run code when read, and an empty figs/.
+``<logger.path>/<dataset>_<model>_<metrics>/`` contains config.yaml, log.txt, metrics/*.txt, npzs/*.npz (key ``arr_0``),
+json/ for what the original keeps in a format that can run code when it is read, and an empty figs/.
 """
 
 from __future__ import annotations
@@ -24,30 +24,29 @@ from numpy.typing import NDArray
 
 from lmassay.errors import DataError
 from lmassay.evaluations.syntax.refining_tse.config import TSE, VERBS, Compat, TseConfig
-from lmassay.evaluations.syntax.refining_tse.plugins import own_metrics, row_scores
+from lmassay.evaluations.syntax.refining_tse.plugins import RowScore, row_scores, user_metrics
 from lmassay.storage.files import atomic_write
 from lmassay.types import Row, RunRecord
 
 Floats = NDArray[np.float64]
 Summary = Mapping[str, Any]
-"""What a metric tells: numbers and texts become lines, arrays npz files, everything else JSON files."""
+"""The output of a metric: numbers and texts become lines, arrays npz files, everything else JSON files."""
 
 RUN_FILE = "json/run.json"
 """What ran: model, compat, run and time of writing."""
 
 _NO_SCORE = "INVALID_SCORE_VALUE"
-_SIDES = {"top": "top-k", "bottom": "bottom-k"}
 
 
 @dataclass(frozen=True)
 class TseOutcome:
-    """A finished run, seen through a configuration."""
+    """A finished run, as a configuration of refining-tse describes it."""
 
     config: TseConfig
     record: RunRecord
     rows: Sequence[Row]
     notes: Sequence[str] = ()
-    """What a reader of the log should know besides."""
+    """What a reader of the log should also know."""
 
     @property
     def compat(self) -> Compat:
@@ -56,35 +55,41 @@ class TseOutcome:
 
     @cached_property
     def contexts(self) -> list[Row]:
+        """The rows of the run that are contexts; the others are pairs without a blank."""
         return [row for row in self.rows if "rows" in row.example.inputs]
 
     @cached_property
     def verdicts(self) -> dict[int, int]:
         """TSE's verdict on every row of the data that can be judged, in the order of the data."""
-        found = ((at, hit) for row in self.contexts for at, hit in row.score.details.get("tse", ()))
-        return dict(sorted((at, hit) for at, hit in found if hit is not None))
+        verdicts = {}
+        for context in self.contexts:
+            for row_number, hit in context.score.details.get("tse", ()):
+                if hit is not None:
+                    verdicts[row_number] = hit
+        return dict(sorted(verdicts.items()))
 
     def column(self, name: str) -> Floats:
+        """Return a metric of all contexts, NaN where it has no value."""
         return np.array([row.score.values.get(name, np.nan) for row in self.contexts], dtype=np.float64)
 
     def curve(self, metric: str, side: str, cutoffs: Sequence[float]) -> Floats:
-        """Contexts × cut-offs, NaN where no lemma is within the cut-off."""
+        """Return contexts × cut-offs, NaN where no lemma is within the cut-off."""
         if not cutoffs:
             return np.empty((len(self.contexts), 0))
         return np.stack([self.column(f"{metric}@{side}{cutoff:g}") for cutoff in cutoffs], axis=1)
 
 
 def summaries(outcome: TseOutcome) -> dict[str, Summary]:
-    """What every metric of the configuration has to tell."""
-    told = {}
+    """Return the output of every metric of the configuration."""
+    by_metric: dict[str, Summary] = {}
     for name in outcome.config.metrics:
         if name == TSE:
-            told[name] = _tse_summary(outcome)
+            by_metric[name] = _tse_summary(outcome)
         elif name == VERBS:
-            told[name] = _verbs_summary(outcome)
+            by_metric[name] = _verbs_summary(outcome)
         else:
-            told[name] = _own_summary(outcome, name)
-    return told
+            by_metric[name] = _user_metric_summary(outcome, name)
+    return by_metric
 
 
 def _tse_summary(outcome: TseOutcome) -> Summary:
@@ -102,100 +107,124 @@ def _verbs_summary(outcome: TseOutcome) -> Summary:
     main, metric = outcome.config.main, outcome.config.voting
     assert main is not None
     assert metric is not None
+    # The names of the original, and its order: the lines of a kind for both sides, then the next kind.
     cutoffs = {"top": main.cutoffs_top, "bottom": main.cutoffs_bot}
-    scores = {side: outcome.curve(metric, side, cuts) for side, cuts in cutoffs.items()}
-    counted = {side: outcome.curve("mass", side, cuts) for side, cuts in cutoffs.items()}
-    first = [row.example.inputs["rows"][0][0] for row in outcome.contexts]
-    lemmas = {row.score.details["lemmas"] for row in outcome.contexts if "lemmas" in row.score.details}
-    told: dict[str, Any] = {
+    cutoff_lines: dict[str, Any] = {}
+    score_lines: dict[str, Any] = {}
+    mass_arrays: dict[str, Any] = {}
+    invalid_lines: dict[str, Any] = {}
+    score_arrays: dict[str, Any] = {}
+    for side, side_name in (("top", "top-k"), ("bottom", "bottom-k")):
+        scores = outcome.curve(metric, side, cutoffs[side])
+        cutoff_lines[f"Cutoffs ({side_name})"] = _number_line(cutoffs[side])
+        score_lines[f"Overall scores ({side_name})"] = _number_line(nanmeans(scores))
+        mass_arrays[f"Prob counted ({side_name})"] = outcome.curve("mass", side, cutoffs[side])
+        invalid_lines[f"% examples invalid ({side_name})"] = _number_line(np.isnan(scores).mean(axis=0))
+        score_arrays[f"Cutoff scores ({side_name})"] = scores
+    lemma_counts = {row.score.details["lemmas"] for row in outcome.contexts if "lemmas" in row.score.details}
+    first_rows = [row.example.inputs["rows"][0][0] for row in outcome.contexts]
+    summary: dict[str, Any] = {
         # The original prints the first context of each batch and the number of batches here.
         **_overall(outcome.column(metric)),
-        "Number of lemmas": max(lemmas, default=0),
-        **{f"Cutoffs ({_SIDES[side]})": _line(cuts) for side, cuts in cutoffs.items()},
-        **{f"Overall scores ({_SIDES[side]})": _line(nanmeans(found)) for side, found in scores.items()},
-        **{f"Prob counted ({_SIDES[side]})": found for side, found in counted.items()},
-        **{
-            f"% examples invalid ({_SIDES[side]})": _line(np.isnan(found).mean(axis=0))
-            for side, found in scores.items()
-        },
-        **{f"Cutoff scores ({_SIDES[side]})": found for side, found in scores.items()},
-        "main-valid_min_pairs": _pairs(outcome.contexts, first),
-        "main-valid_min_pairs_idxs": np.array(first, dtype=np.int64),
+        "Number of lemmas": max(lemma_counts, default=0),
+        **cutoff_lines,
+        **score_lines,
+        **mass_arrays,
+        **invalid_lines,
+        **score_arrays,
+        "main-valid_min_pairs": _pairs(outcome.contexts, first_rows),
+        "main-valid_min_pairs_idxs": np.array(first_rows, dtype=np.int64),
     }
-    stats = _lemma_stats(outcome.contexts)
-    return {**told, "Lemma Stats": stats} if stats else told
+    lemma_stats = _lemma_stats(outcome.contexts)
+    if lemma_stats:
+        summary["Lemma Stats"] = lemma_stats
+    return summary
 
 
-def _own_summary(outcome: TseOutcome, name: str) -> Summary:
+def _user_metric_summary(outcome: TseOutcome, name: str) -> Summary:
     options = outcome.record.config["task"]["metrics"][name]
-    (metric,) = own_metrics({name: options}, Path(outcome.record.config["base_dir"]))
-    found = sorted((s for row in outcome.contexts for s in row_scores(row.score, name)), key=lambda s: s.row)
-    scores, rows = [score.score for score in found], [score.row for score in found]
+    (metric,) = user_metrics({name: options}, Path(outcome.record.config["base_dir"]))
+    scored_rows: list[RowScore] = []
+    for context in outcome.contexts:
+        scored_rows += row_scores(context.score, name)
+    scored_rows.sort(key=lambda scored: scored.row)
+    scores = [scored.score for scored in scored_rows]
+    row_numbers = [scored.row for scored in scored_rows]
     return {
-        **metric.summary(scores, [score.extra for score in found]),
+        **metric.summary(scores, [scored.extra for scored in scored_rows]),
         f"{name}_scores": np.array(scores, dtype=np.float64),
-        f"{name}-valid_min_pairs": _pairs(outcome.contexts, rows),
-        f"{name}-valid_min_pairs_idxs": np.array(rows, dtype=np.int64),
+        f"{name}-valid_min_pairs": _pairs(outcome.contexts, row_numbers),
+        f"{name}-valid_min_pairs_idxs": np.array(row_numbers, dtype=np.int64),
     }
 
 
 def _overall(scores: Floats) -> Summary:
-    there = scores[~np.isnan(scores)]
-    if len(there) == 0:
+    present = scores[~np.isnan(scores)]
+    if len(present) == 0:
         return {"Overall model score": _NO_SCORE}
-    return {"Overall model score": float(there.mean()), "Number of examples": len(there)}
+    return {"Overall model score": float(present.mean()), "Number of examples": len(present)}
 
 
 def nanmeans(scores: Floats) -> list[float]:
-    """Without numpy's warning where there is nothing to take the mean of."""
-    return [float(np.nanmean(column)) if not np.isnan(column).all() else float("nan") for column in scores.T]
+    """Return the mean of each column, NaN for a column of NaN, without numpy's warning."""
+    means = []
+    for column in scores.T:
+        means.append(float("nan") if np.isnan(column).all() else float(np.nanmean(column)))
+    return means
 
 
-def _line(values: Iterable[float]) -> str:
+def _number_line(values: Iterable[float]) -> str:
     return ", ".join(repr(float(value)) for value in values)
 
 
-def _pairs(contexts: Iterable[Row], wanted: Iterable[int]) -> list[Mapping[str, Any]]:
-    """The rows of the data as they were asked about, in the order of the data."""
-    chosen = set(wanted)
-    found = {}
-    for row in contexts:
-        inputs = row.example.inputs
-        for at, good, bad in inputs["rows"]:
-            if at in chosen:
-                text = {"row": at, "left": inputs["left"], "right": inputs["right"], "number": row.example.reference}
-                found[at] = {**text, "good": good, "bad": bad}
-    return [found[at] for at in sorted(found)]
+def _pairs(contexts: Iterable[Row], row_numbers: Iterable[int]) -> list[Mapping[str, Any]]:
+    """Return these rows of the data as they were asked about, in the order of the data."""
+    wanted = set(row_numbers)
+    pairs = {}
+    for context in contexts:
+        inputs = context.example.inputs
+        for row_number, good, bad in inputs["rows"]:
+            if row_number in wanted:
+                pairs[row_number] = {
+                    "row": row_number,
+                    "left": inputs["left"],
+                    "right": inputs["right"],
+                    "number": context.example.reference,
+                    "good": good,
+                    "bad": bad,
+                }
+    return [pairs[row_number] for row_number in sorted(pairs)]
 
 
 def _lemma_stats(contexts: Iterable[Row]) -> dict[str, dict[str, list[float]]]:
-    """Verb form → one value a context, where the run has kept them."""
-    found: dict[str, dict[str, list[float]]] = {}
-    for row in contexts:
-        for form, values in row.score.details.get("lemma_stats", {}).items():
-            columns = found.setdefault(form, {"ranks_from_top": [], "probs": [], "cum_probs": []})
+    """Return verb form → one value per context, if the run has them."""
+    stats: dict[str, dict[str, list[float]]] = {}
+    for context in contexts:
+        for form, values in context.score.details.get("lemma_stats", {}).items():
+            columns = stats.setdefault(form, {"ranks_from_top": [], "probs": [], "cum_probs": []})
             for column, value in zip(columns.values(), values, strict=True):
                 column.append(value)
-    return found
+    return stats
 
 
 # --- writing ----------------------------------------------------------------------------------------------------------
 
 
-def write_folder(outcome: TseOutcome, told: Mapping[str, Summary], store: Path) -> tuple[Path, str]:
-    """Write what the metrics have to tell, whole or not at all; gives the folder and the text of its log."""
+def write_folder(outcome: TseOutcome, summary_by_metric: Mapping[str, Summary], store: Path) -> tuple[Path, str]:
+    """Write the output of the metrics, completely or not at all; return the folder and the text of its log."""
     with _unfinished(outcome.config) as folder:
         for name in ("metrics", "npzs", "json", "figs"):
             (folder / name).mkdir()
         (folder / "config.yaml").write_bytes(_config_as_run(outcome))
-        for name, summary in told.items():
+        for name, summary in summary_by_metric.items():
             lines = [f"Metric: {name}", *_lines(summary)]
-            (folder / "metrics" / f"{name}.txt").write_text("".join(f"{t}\n" for t in lines), encoding="utf-8")
+            text = "".join(f"{line}\n" for line in lines)
+            (folder / "metrics" / f"{name}.txt").write_text(text, encoding="utf-8")
             _write_values(folder, summary)
-        (folder / RUN_FILE).write_text(json.dumps(_run(outcome), ensure_ascii=False) + "\n", encoding="utf-8")
+        (folder / RUN_FILE).write_text(json.dumps(_run_facts(outcome), ensure_ascii=False) + "\n", encoding="utf-8")
         while True:
-            target = _free(outcome.config)
-            log = _log(outcome, target, store, told)
+            target = _unused_folder(outcome.config)
+            log = _log(outcome, target, store, summary_by_metric)
             (folder / "log.txt").write_text(log, encoding="utf-8")
             try:
                 folder.replace(target)
@@ -208,21 +237,21 @@ def write_folder(outcome: TseOutcome, told: Mapping[str, Summary], store: Path) 
 
 
 def check_writable(config: TseConfig) -> None:
-    """Raise where the results could not be written: better before hours of work than after them. Leaves no trace."""
-    there = config.folder
-    while not there.exists() and there != there.parent:
-        there = there.parent
+    """Raise a DataError if the results could not be written: better before hours of work than after them."""
+    existing = config.folder
+    while not existing.exists() and existing != existing.parent:
+        existing = existing.parent
     try:
-        with TemporaryDirectory(prefix=".lmassay-", dir=there):
+        with TemporaryDirectory(prefix=".lmassay-", dir=existing):
             pass
     except OSError as error:
         raise DataError(
-            f"logger.path: cannot write to {config.folder}: {there}: {error.strerror or error}; give another folder"
+            f"logger.path: cannot write to {config.folder}: {existing}: {error.strerror or error}; give another folder"
         ) from error
 
 
-def _run(outcome: TseOutcome) -> dict[str, Any]:
-    """What ``tse plots`` must know of a folder: numbers as released are not to be mixed with others."""
+def _run_facts(outcome: TseOutcome) -> dict[str, Any]:
+    """Return what ``tse plots`` must know about a folder: numbers as released are not mixed with others."""
     return {
         "model": outcome.config.model.name,
         "compat": outcome.compat,
@@ -232,19 +261,23 @@ def _run(outcome: TseOutcome) -> dict[str, Any]:
 
 
 def _config_as_run(outcome: TseOutcome) -> bytes:
-    """A copy of the configuration; what ran in another way than it says stands above it."""
+    """Return a copy of the configuration, with a comment above it if something else was run than it says."""
     config = outcome.config
-    differs = [f"model {config.model.name} (--model)"] if config.overridden else []
-    differs += [f"--compat {outcome.compat}"] if outcome.compat != "none" else []
+    differences = []
+    if config.overridden:
+        differences.append(f"model {config.model.name} (--model)")
+    if outcome.compat != "none":
+        differences.append(f"--compat {outcome.compat}")
     text = config.path.read_bytes()
-    if not differs:
+    if not differences:
         return text
-    comment = " ".join(f"# Run by lmassay with {' and '.join(differs)}.".split())
+    # A name may contain line breaks, which would end the comment.
+    comment = " ".join(f"# Run by lmassay with {' and '.join(differences)}.".split())
     return comment.encode() + b"\n" + text.removeprefix(BOM_UTF8)
 
 
-def _free(config: TseConfig) -> Path:
-    """A folder that is not there yet: results are never overwritten."""
+def _unused_folder(config: TseConfig) -> Path:
+    """Return a folder that does not exist yet: results are never overwritten."""
     plain = config.folder / config.run_name
     if not config.unique and not plain.exists():
         return plain
@@ -259,7 +292,7 @@ def _free(config: TseConfig) -> Path:
 
 @contextmanager
 def _unfinished(config: TseConfig) -> Iterator[Path]:
-    """A folder to write to until all is there; of this process alone."""
+    """Make a folder to write to until everything is there; no other process uses it."""
     unfinished = config.folder / f".{config.run_name}.{secrets.token_hex(4)}.unfinished"
     try:
         unfinished.mkdir(parents=True)
@@ -270,7 +303,7 @@ def _unfinished(config: TseConfig) -> Iterator[Path]:
         shutil.rmtree(unfinished, ignore_errors=True)
 
 
-def _log(outcome: TseOutcome, target: Path, store: Path, told: Mapping[str, Summary]) -> str:
+def _log(outcome: TseOutcome, target: Path, store: Path, summary_by_metric: Mapping[str, Summary]) -> str:
     config = outcome.config
     lines = [
         f"Writing output to: {target}",
@@ -280,9 +313,9 @@ def _log(outcome: TseOutcome, target: Path, store: Path, told: Mapping[str, Summ
         *outcome.notes,
     ]
     if config.logger.print_metrics_to_general_log:
-        lines += [f"Metric: {name}" for name in told]
+        lines += [f"Metric: {name}" for name in summary_by_metric]
     lines += ["", "--------Summary Results--------", ""]
-    for name, summary in told.items():
+    for name, summary in summary_by_metric.items():
         lines += [f"For metric {name}:", *_lines(summary), "-" * 30]
     return "".join(f"{line}\n" for line in lines)
 
@@ -307,7 +340,7 @@ def _write_values(folder: Path, summary: Summary) -> None:
 
 
 def _file_name(key: str) -> str:
-    """A key of the user's own may hold a slash, which would lead elsewhere."""
+    """Return a key as a file name; a slash in a user's key would lead to another folder."""
     return str(key).replace("/", "%2F").replace("\\", "%5C")
 
 

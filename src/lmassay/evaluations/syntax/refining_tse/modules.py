@@ -1,7 +1,7 @@
-"""``from src.models.MPE_model import MPEModel`` for classes that were written for refining-tse: its names, our code.
+"""Provide refining-tse's modules for classes written for it: ``from src.models.MPE_model import MPEModel``.
 
-A class that lies in the original's tree says ``from .MPE_model import MPEModel``; its file is loaded as a part of the
-package that it believes to be in, so that this works as well.
+A class in the original's tree says ``from .MPE_model import MPEModel``. Its file is therefore loaded as a part of the
+package ``src.models`` or ``src.metrics``, so that relative imports work as well.
 """
 
 from __future__ import annotations
@@ -23,38 +23,38 @@ from lmassay.types import digest
 
 Kind = Literal["models", "metrics"]
 INVALID = None
-"""What the original gives where there is no score."""
+"""The original's value for "no score"."""
 
 MODELS: dict[str, Any] = {}
 METRICS: dict[str, Any] = {}
-"""The tables in which a user of the original enters a class: name → class."""
+"""The tables in which users of the original register their classes: name → class."""
 
 
 class Number(Enum):
-    """Of the verb that agrees."""
+    """The number of the verb that agrees."""
 
     SINGULAR = 0
     PLURAL = 1
 
 
 class MPEModel:
-    """Base of a model: ``word_to_index`` and ``predict`` are to be written."""
+    """Base class of a model; subclasses implement ``word_to_index`` and ``predict``."""
 
     def __init__(self, config: Any) -> None:
         """``config`` is the section ``model`` of the configuration."""
 
     @property
     def word_to_index(self) -> Any:
-        """Like a dict: a word's place among the logits."""
-        raise NotImplementedError("word_to_index is not written")
+        """Like a dict: a word → its index among the logits."""
+        raise NotImplementedError("word_to_index is not implemented")
 
     def predict(self, left_context: Sequence[Sequence[str]], right_context: Sequence[Sequence[str]]) -> Any:
-        """Logits at the verb, one row a context; the words before it and behind it are given."""
-        raise NotImplementedError("predict is not written")
+        """Return the logits at the verb, one row per context, given the words before and behind it."""
+        raise NotImplementedError("predict is not implemented")
 
 
 class TransformersIndexer:
-    """Words that a tokenizer knows as one token."""
+    """Words that a tokenizer has as one token."""
 
     def __init__(self, tokenizer: Any) -> None:
         self.tokenizer = tokenizer
@@ -64,26 +64,28 @@ class TransformersIndexer:
         return self.tokenizer.convert_tokens_to_ids(token)
 
     def get(self, token: str, default_value: Any = None) -> Any:
-        place = self[token]
-        return default_value if place is None or place == self.tokenizer.unk_token_id else place
+        index = self[token]
+        if index is None or index == self.tokenizer.unk_token_id:
+            return default_value
+        return index
 
     def __contains__(self, token: str) -> bool:
         return self.get(token) is not None
 
 
 class TransformersPrefixSpaceIndexer(TransformersIndexer):
-    """The same for tokenizers that keep the space before a word with it."""
+    """The same for tokenizers whose tokens include the space before a word."""
 
     def __getitem__(self, token: str) -> Any:
         if token not in self.cache:
-            # The space is written out: tokenizers of today take no option for it.
+            # The original passes an option for the space, which current tokenizers no longer have.
             ids = self.tokenizer.encode(f" {token}", add_special_tokens=False)
             self.cache[token] = ids[0] if len(ids) == 1 else self.tokenizer.unk_token_id
         return self.cache[token]
 
 
 class TransformersModel(MPEModel):
-    """Base of a model from transformers; ``predict`` is to be written."""
+    """Base class of a model from transformers; subclasses implement ``predict``."""
 
     def __init__(
         self,
@@ -113,7 +115,7 @@ class TransformersModel(MPEModel):
 
 
 def mean_example_aggregator(score_per_example: Sequence[Any], extra_info_per_example: Sequence[Any]) -> tuple[Any, Any]:
-    """The mean, or no score where there is none to take it of."""
+    """Return the mean, or no score if there is nothing to take the mean of."""
     scores = [float(score) for score in score_per_example]
     return (sum(scores) / len(scores), {}) if scores else (INVALID, {})
 
@@ -122,7 +124,7 @@ AGGREGATORS: dict[str, Callable[..., Any]] = {"mean": mean_example_aggregator}
 
 
 class MetricComputer:
-    """Base of a metric: ``_compute`` is to be written."""
+    """Base class of a metric; subclasses implement ``_compute``."""
 
     def __init__(self, config: Any) -> None:
         """``config`` is the metric's section of the configuration."""
@@ -140,11 +142,11 @@ class MetricComputer:
         return AGGREGATORS[aggregator_name]
 
     def _compute(self, logits: Any, label: Any, template_id: Any, word_to_index: Any) -> Any:
-        """(scores, extra information, anything else) of a batch."""
-        raise NotImplementedError("_compute is not written")
+        """Return (scores, extra information, anything else) of a batch."""
+        raise NotImplementedError("_compute is not implemented")
 
     def summarize(self) -> dict[str, Any]:
-        """What is written of all examples together."""
+        """Return what is written about all examples together."""
         overall, summary = self.example_aggregator(self.score_per_example, self.extra_info_per_example)
         if overall is INVALID:
             return {**summary, "Overall model score": "INVALID_SCORE_VALUE"}
@@ -155,21 +157,24 @@ class MetricComputer:
 
 
 def punctuated_join(seq: Sequence[str], joining_character: str = " ") -> str:
-    """Words as a text, punctuation glued to the word before it."""
+    """Join words to a text, with punctuation attached to the word before it."""
     return joined(seq).replace(" ", joining_character)
 
 
 def load_class(spec: str, base: Path, kind: Kind) -> type:
-    """The class ``file.py:Name`` of a user's file."""
+    """Load the class ``file.py:Name`` of a user's file."""
     file, _, name = spec.rpartition(":")
     if not file:
-        raise PluginError(f"'{spec}' names no class; write file.py:Name")
+        raise PluginError(f"'{spec}' does not name a class; write file.py:Name")
     module = load_file(base / Path(file).expanduser(), kind)
-    found = getattr(module, name, None)
-    if not isinstance(found, type):
-        classes = [n for n, value in vars(module).items() if isinstance(value, type) and not n.startswith("_")]
+    loaded = getattr(module, name, None)
+    if not isinstance(loaded, type):
+        classes = []
+        for member_name, member in vars(module).items():
+            if isinstance(member, type) and not member_name.startswith("_"):
+                classes.append(member_name)
         raise PluginError(f"{file} has no class '{name}'{did_you_mean(name, classes)}")
-    return found
+    return loaded
 
 
 def load_file(path: Path, kind: Kind) -> types.ModuleType:
@@ -182,12 +187,12 @@ def load_file(path: Path, kind: Kind) -> types.ModuleType:
         raise PluginError(f"there is no file {path}; give the path of a Python file with your class")
     spec = importlib.util.spec_from_file_location(name, path)
     if spec is None or spec.loader is None:
-        raise PluginError(f"{path} is no Python file (its name must end in .py)")
+        raise PluginError(f"{path} is not a Python file (its name must end in .py)")
     install()
-    # What lies beside the file can be imported by it, as it could in the original's tree.
-    beside = vars(sys.modules[f"src.{kind}"]).setdefault("__path__", [])
-    if str(path.parent) not in beside:
-        beside.append(str(path.parent))
+    # The file can import modules next to it, as it could in the original's tree.
+    package_path = vars(sys.modules[f"src.{kind}"]).setdefault("__path__", [])
+    if str(path.parent) not in package_path:
+        package_path.append(str(path.parent))
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module
     try:
@@ -201,25 +206,25 @@ def load_file(path: Path, kind: Kind) -> types.ModuleType:
 
 
 def load_plugins(files: Iterable[Path]) -> Plugins:
-    """Run files that enter their classes in the tables of ``src.models.models`` or ``src.metrics.metrics``."""
+    """Run files that register their classes in the tables of ``src.models.models`` or ``src.metrics.metrics``."""
     for path in files:
         load_file(path, "metrics" if path.resolve().parent.name == "metrics" else "models")
-    models, metrics = ({name: _spec_of(cls) for name, cls in table.items()} for table in (MODELS, METRICS))
+    models = {name: _spec_of(registered) for name, registered in MODELS.items()}
+    metrics = {name: _spec_of(registered) for name, registered in METRICS.items()}
     return Plugins(models, metrics)
 
 
 def _spec_of(cls: Any) -> str:
     file = getattr(sys.modules.get(getattr(cls, "__module__", "")), "__file__", None)
     if not isinstance(cls, type) or file is None:
-        raise PluginError(f"{cls!r} is registered, but it is no class in a file")
+        raise PluginError(f"{cls!r} is registered, but it is not a class in a file")
     return f"{file}:{cls.__name__}"
 
 
 def install() -> None:
     """Make the original's modules importable, unless a package ``src`` was imported already.
 
-    A clone of the original in the working folder is passed over on purpose: it needs versions of its libraries that
-    are long gone.
+    A clone of the original in the working folder is ignored on purpose: it needs old versions of its libraries.
     """
     if "src" in sys.modules:
         return
@@ -262,7 +267,10 @@ def _by_name(*things: Any) -> dict[str, Any]:
 
 
 def _device() -> Any:
-    """The accelerator, if there is one. Whoever writes such a class has imported torch; nobody else should have to."""
+    """Return the accelerator, if there is one.
+
+    torch is looked up instead of imported: whoever writes such a class has imported it, and nobody else should have to.
+    """
     torch = sys.modules.get("torch")
     if torch is None:
         return "cpu"
@@ -270,7 +278,7 @@ def _device() -> Any:
 
 
 def call_user_code(file: str, method: str, call: Callable[..., Any], *arguments: Any) -> Any:
-    """What a user's method returns; if it fails, file and line say where."""
+    """Call a user's method; if it fails, raise a PluginError with file and line."""
     try:
         return call(*arguments)
     except LmassayError:
@@ -280,15 +288,17 @@ def call_user_code(file: str, method: str, call: Callable[..., Any], *arguments:
 
 
 def check_written(file: str, made: Any, base: type, *names: str) -> None:
-    """Raise where a user's class has of its base only what stands there to be written."""
+    """Raise a PluginError if a user's class does not override these methods of its base class."""
     for name in names:
         if inspect.getattr_static(made, name, None) is inspect.getattr_static(base, name):
-            raise PluginError(f"{file}: {name} is not written; the base class {base.__name__} has none that works")
+            raise PluginError(f"{file}: {name} is not implemented; the base class {base.__name__} does not provide it")
 
 
 def class_identity(file: str, base: Path, settings: Mapping[str, Any]) -> dict[str, str]:
-    """What tells a user's class from another: its name, its file with the modules next to it that the file imports, and
-    what it is made with."""
+    """Return what distinguishes a user's class from another.
+
+    That is its name, a digest of its file with the modules next to it that the file imports, and its settings.
+    """
     path, _, name = file.rpartition(":")
     source = (base / Path(path).expanduser()).resolve()
     if not source.is_file():
@@ -296,5 +306,5 @@ def class_identity(file: str, base: Path, settings: Mapping[str, Any]) -> dict[s
     try:
         options = digest(dict(settings))[:8]
     except (TypeError, ValueError) as error:
-        raise ConfigError(f"the settings of {name} are no plain values: {error}") from None
+        raise ConfigError(f"the settings of {name} are not plain values: {error}") from None
     return {"class": name, "source": f"src:{SourceFolder(source.parent).digest(source)}", "options": options}

@@ -1,4 +1,4 @@
-"""Classes written for refining-tse: a model class as a model that fills blanks, metric classes beside ours."""
+"""Use classes written for refining-tse: a model class as a model that fills blanks, metric classes next to ours."""
 
 from __future__ import annotations
 
@@ -39,31 +39,32 @@ from lmassay.types import Candidates, Example, Response, Result, Score, Slot, di
 
 
 class MpeModel(Model):
-    """A model class written for refining-tse: ``file`` is file.py:Class, ``settings`` what it is made with."""
+    """A model class written for refining-tse; ``file`` is file.py:Class, ``settings`` its argument."""
 
     name = "mpe"
     can = frozenset({"slot"})
-    # What the class reads, weights above all, is not known here; so no answer can be taken for another time's.
+    # It is not known what the class reads, e.g. which weights, so its answers cannot be cached.
     cached = False
 
     def __init__(
         self, file: str, settings: dict[str, Any] | None = None, label: str = "", base_dir: Path = Path()
     ) -> None:
         self._file, self._settings, self._base = file, settings or {}, base_dir
-        self._places: dict[tuple[str, ...], NDArray[np.int64]] = {}
+        self._indices: dict[tuple[str, ...], NDArray[np.int64]] = {}
         self.label = label or file.rpartition(":")[2]
 
     def check(self) -> None:
-        check_written(self._file, self._made, MPEModel, "predict", "word_to_index")
-        words = call_user_code(self._file, "word_to_index", getattr, self._made, "word_to_index", None)
-        for name, there in (("predict", hasattr(self._made, "predict")), ("word_to_index", words is not None)):
-            if not there:
+        """Raise a PluginError if the class lacks a method."""
+        check_written(self._file, self._instance, MPEModel, "predict", "word_to_index")
+        words = call_user_code(self._file, "word_to_index", getattr, self._instance, "word_to_index", None)
+        for name, exists in (("predict", hasattr(self._instance, "predict")), ("word_to_index", words is not None)):
+            if not exists:
                 raise PluginError(f"{self._file}: a model needs word_to_index and predict; {name} is missing")
 
     @property
     def sees_right(self) -> bool:  # type: ignore[override]  # the class says so
-        """As the model says in ``bidirectional``."""
-        return bool(getattr(self._made, "bidirectional", True))
+        """What the class says in ``bidirectional``; True by default."""
+        return bool(getattr(self._instance, "bidirectional", True))
 
     def identity(self) -> Mapping[str, Any]:
         return {"name": self.name, **class_identity(self._file, self._base, self._settings)}
@@ -71,23 +72,27 @@ class MpeModel(Model):
     def slot(self, requests: Sequence[Slot]) -> Iterator[Response]:
         for start in range(0, len(requests), BATCH):
             batch = requests[start : start + BATCH]
-            lefts, rights = [r.left.split() for r in batch], [_right_words(r.right) for r in batch]
-            logits = call_user_code(self._file, "predict", self._made.predict, lefts, rights)
+            lefts = [request.left.split() for request in batch]
+            rights = [_right_words(request.right) for request in batch]
+            logits = call_user_code(self._file, "predict", self._instance.predict, lefts, rights)
             if logits is None:
-                # The original passes over such a batch.
-                yield from (Response(finish="empty") for _ in batch)
+                # The original skips such a batch.
+                for _ in batch:
+                    yield Response(finish="empty")
                 continue
-            yield from self._answers(batch, *self._checked(logits, len(batch)))
+            values, probabilities = self._checked(logits, len(batch))
+            yield from self._answers(batch, values, probabilities)
 
     @cached_property
     def _class(self) -> type:
         return load_class(self._file, self._base, "models")
 
     @cached_property
-    def _made(self) -> Any:
+    def _instance(self) -> Any:
         return call_user_code(self._file, "__init__", self._class, dict(self._settings))
 
     def _checked(self, logits: Any, size: int) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+        """Return logits and probabilities, or raise a PluginError that says what is wrong with the logits."""
         values = _array(logits)
         if values.ndim != 2 or len(values) != size or values.shape[1] == 0:
             shape = "×".join(map(str, values.shape))
@@ -95,13 +100,15 @@ class MpeModel(Model):
                 f"{self._file}: predict gave {shape} logits for {size} contexts; it must be contexts×words"
             )
         if np.isnan(values).any():
-            raise PluginError(f"{self._file}: predict gave logits that are no numbers (NaN)")
+            raise PluginError(f"{self._file}: predict gave logits that are not numbers (NaN)")
         if np.isposinf(values).any():
             raise PluginError(f"{self._file}: predict gave a logit of +inf, or one too large for 32 bits")
         if np.isneginf(values).all(axis=1).any():
             raise PluginError(f"{self._file}: predict gave -inf for all words of a context; one must be possible")
-        # torch's own softmax where there is one: the last bit of it decides which of two like words comes first.
-        return values, _array(logits.float().softmax(-1)) if hasattr(logits, "softmax") else _softmax(values)
+        if hasattr(logits, "softmax"):
+            # torch's own softmax: its last bit decides the order of two equally probable words.
+            return values, _array(logits.float().softmax(-1))
+        return values, _softmax(values)
 
     def _answers(
         self, batch: Sequence[Slot], logits: NDArray[np.float32], probabilities: NDArray[np.float32]
@@ -111,22 +118,27 @@ class MpeModel(Model):
             yield Response(candidate_columns(row, p if request.ranked else None, ids))
 
     def _ids(self, words: tuple[str, ...], size: int) -> NDArray[np.int64]:
-        if words not in self._places:
-            self._places[words] = call_user_code(self._file, "word_to_index", self._looked_up, words)
-            far = int(self._places[words].max(initial=-1))
-            if far >= size:
-                raise PluginError(f"{self._file}: word_to_index gives the place {far}, but predict {size} logits")
-        return self._places[words]
+        """Return the indices of words among the logits, -1 for words that the model does not know."""
+        if words not in self._indices:
+            self._indices[words] = call_user_code(self._file, "word_to_index", self._looked_up, words)
+            largest = int(self._indices[words].max(initial=-1))
+            if largest >= size:
+                raise PluginError(f"{self._file}: word_to_index gives the index {largest}, but predict {size} logits")
+        return self._indices[words]
 
     def _looked_up(self, words: Sequence[str]) -> NDArray[np.int64]:
-        index = self._made.word_to_index
-        # The base class speaks of a dict, the README of a method.
-        places = map(index if callable(index) else index.get, words)
-        return np.array([-1 if place is None else int(place) for place in places], dtype=np.int64)
+        word_to_index = self._instance.word_to_index
+        # The original's base class speaks of a dict, its README of a method.
+        look_up = word_to_index if callable(word_to_index) else word_to_index.get
+        indices = []
+        for word in words:
+            index = look_up(word)
+            indices.append(-1 if index is None else int(index))
+        return np.array(indices, dtype=np.int64)
 
 
 def _right_words(text: str) -> list[str]:
-    """The words behind the verb as the original hands them over: the full stop is a word."""
+    """Return the words behind the verb as the original passes them: the full stop is a word."""
     words = text.split()
     if words and words[-1].endswith(".") and words[-1] != ".":
         words[-1:] = [words[-1].removesuffix("."), "."]
@@ -134,7 +146,7 @@ def _right_words(text: str) -> list[str]:
 
 
 def _array(values: Any) -> NDArray[np.float32]:
-    """A torch tensor, wherever it lies, or anything that numpy takes."""
+    """Return a torch tensor on any device, or anything that numpy accepts, as an array."""
     if hasattr(values, "detach"):
         values = values.detach().float().cpu().numpy()
     with np.errstate(over="ignore"):
@@ -154,14 +166,14 @@ _NO_NUMBER = "the number of the right verb is unknown; give a label"
 
 
 class MetricTemplate(NamedTuple):
-    """What a metric learns of an example beside its number: the file, and the pair's verbs (right, wrong)."""
+    """What a metric learns about an example besides its number: the file, and the pair's verbs (right, wrong)."""
 
     template_id: str
     lemma_inflections: tuple[str, str]
 
 
 class MetricRow(NamedTuple):
-    """A row of the data that a metric is to score: which context it stands in, and what is told of it."""
+    """A row of the data that a metric is to score: the context it belongs to, its number, and its template."""
 
     context: int
     row: int
@@ -170,7 +182,7 @@ class MetricRow(NamedTuple):
 
 
 class RowScore(NamedTuple):
-    """What a metric says of a row; ``extra`` is what it keeps beside the score."""
+    """The score of a row; ``extra`` is what a metric keeps in addition to the score."""
 
     row: int
     score: float
@@ -178,31 +190,31 @@ class RowScore(NamedTuple):
 
 
 class WordIndex:
-    """Like a dict: a word's place among the logits that a metric is given; only words that were asked about."""
+    """Like a dict: word → index among the logits that a metric gets; only for words that were asked about."""
 
     def __init__(self, words: Sequence[str], known: NDArray[np.bool_]) -> None:
-        self._places = {word: place for place, word in enumerate(words)}
+        self._indices = {word: index for index, word in enumerate(words)}
         self._known = known
 
     def __contains__(self, word: str) -> bool:
-        if word not in self._places:
+        if word not in self._indices:
             raise PluginError(
-                f"a metric looks for '{word}', about which the model was not asked; "
+                f"a metric looks for '{word}', which the model was not asked about; "
                 f"add `words: [{word}]` to the metric's section"
             )
-        return bool(self._known[self._places[word]])
+        return bool(self._known[self._indices[word]])
 
     def __getitem__(self, word: str) -> int:
-        place = self.get(word)
-        if place is None:
+        index = self.get(word)
+        if index is None:
             raise KeyError(word)
-        return place
+        return index
 
     def get(self, word: str, default: int | None = None) -> int | None:
-        return self._places[word] if word in self else default
+        return self._indices[word] if word in self else default
 
 
-class OwnMetric:
+class UserMetric:
     """A metric class written for refining-tse."""
 
     def __init__(self, name: str, file: str, settings: Options, base: Path) -> None:
@@ -215,7 +227,7 @@ class OwnMetric:
     def check(self) -> None:
         if not callable(getattr(self._class, "_compute", None)):
             raise PluginError(f"{self._file}: a metric needs _compute")
-        check_written(self._file, self._made, MetricComputer, "_compute")
+        check_written(self._file, self._instance, MetricComputer, "_compute")
 
     def signature(self) -> str:
         return ",".join(f"{k}={v}" for k, v in class_identity(self._file, self._base, self._settings).items())
@@ -223,22 +235,24 @@ class OwnMetric:
     def scores(
         self, logits: NDArray[np.float64], rows: Sequence[MetricRow], words: WordIndex
     ) -> list[tuple[float | None, Any]]:
-        """(score, extra information) of each row; ``logits`` are those of the contexts."""
-        found: list[tuple[float | None, Any]] = []
+        """Return (score, extra information) of each row; ``logits`` are those of the contexts."""
+        scored: list[tuple[float | None, Any]] = []
         size = BATCH
-        while len(found) < len(rows):
-            part = rows[len(found) : len(found) + size]
-            places, labels = [row.context for row in part], [row.label for row in part]
-            told_of = self._computed(logits[places], labels, [row.template for row in part], words)
-            if told_of is None:
-                # One number for a whole batch is the score of one example in classes that are written for one.
+        while len(scored) < len(rows):
+            batch = rows[len(scored) : len(scored) + size]
+            contexts = [row.context for row in batch]
+            labels = [row.label for row in batch]
+            templates = [row.template for row in batch]
+            batch_scores = self._computed(logits[contexts], labels, templates, words)
+            if batch_scores is None:
+                # The class gave one number for the whole batch: it is written for one example at a time.
                 size = 1
             else:
-                found += told_of
-        return found
+                scored += batch_scores
+        return scored
 
     def summary(self, scores: Sequence[float], extras: Sequence[Any]) -> dict[str, Any]:
-        """What the class has to say of all scores together."""
+        """Return what the class says about all scores together."""
         made = call_user_code(self._file, "__init__", self._make)
         if not hasattr(made, "summarize") or not hasattr(made, "score_per_example"):
             mean = float(np.mean(scores)) if len(scores) else "INVALID_SCORE_VALUE"
@@ -248,19 +262,22 @@ class OwnMetric:
         return dict(call_user_code(self._file, "summarize (which is given the scores alone)", made.summarize))
 
     def _computed(self, *arguments: Any) -> list[tuple[float | None, Any]] | None:
+        """Return (score, extra information) of a batch; None if the class gave one number for several examples."""
         logits, labels, *others = arguments
-        compute = self._made._compute
+        compute = self._instance._compute
         answer = call_user_code(self._file, "_compute", compute, _as_tensor(logits), list(labels), *others)
         if not isinstance(answer, tuple) or len(answer) != 3:
             raise PluginError(f"{self._file}: _compute must return (scores, extra information, dict); got {answer!r}")
         scores, extras = _as_list(answer[0]), _as_list(answer[1])
-        if scores is None and len(labels) > 1:
-            return None
-        given = [answer[0]] if scores is None else scores
-        if len(given) != len(labels):
-            raise PluginError(f"{self._file}: _compute gave {len(given)} scores for {len(labels)} examples")
-        beside = extras if extras is not None and len(extras) == len(given) else [None] * len(given)
-        return [(self._number(score), extra) for score, extra in zip(given, beside, strict=True)]
+        if scores is None:
+            if len(labels) > 1:
+                return None
+            scores = [answer[0]]
+        if len(scores) != len(labels):
+            raise PluginError(f"{self._file}: _compute gave {len(scores)} scores for {len(labels)} examples")
+        if extras is None or len(extras) != len(scores):
+            extras = [None] * len(scores)
+        return [(self._number(score), extra) for score, extra in zip(scores, extras, strict=True)]
 
     def _number(self, score: Any) -> float | None:
         if score is INVALID:
@@ -278,7 +295,7 @@ class OwnMetric:
         return load_class(self._file, self._base, "metrics")
 
     @cached_property
-    def _made(self) -> Any:
+    def _instance(self) -> Any:
         return call_user_code(self._file, "__init__", self._make)
 
     def _make(self) -> Any:
@@ -286,10 +303,10 @@ class OwnMetric:
 
 
 class RefiningTse(Syntax):
-    """The task ``syntax`` with what only users of refining-tse ask for.
+    """The task ``syntax`` with options that only users of refining-tse need.
 
-    ``metrics`` are classes of the user's own: {name: {file: file.py:Class, settings: {…}}}. ``lemma_stats`` keeps of
-    each context the rank, probability and cumulative probability of every verb form, which takes much room.
+    ``metrics`` are the user's own classes: {name: {file: file.py:Class, settings: {…}}}. ``lemma_stats`` keeps rank,
+    probability and cumulative probability of every verb form in every context, which takes much space.
     """
 
     name = "refining_tse"
@@ -313,10 +330,10 @@ class RefiningTse(Syntax):
     ) -> None:
         text = (verbs, cutoffs_top, cutoffs_bottom, capitalize, period)
         super().__init__(data, *text, max_per_file, max_rows, compat=compat, label=label, base_dir=base_dir)
-        self._own = own_metrics(metrics or {}, base_dir)
+        self._user_metrics = user_metrics(metrics or {}, base_dir)
         # The user's metrics are means over rows, as TSE is.
-        own_weights = {metric.name: rows_of(metric.name) for metric in self._own}
-        own_crossed = {metric.name: VERB_PAIR for metric in self._own}
+        own_weights = {metric.name: rows_of(metric.name) for metric in self._user_metrics}
+        own_crossed = {metric.name: VERB_PAIR for metric in self._user_metrics}
         self.design = replace(
             self.design,
             weights={**self.design.weights, **own_weights},
@@ -326,109 +343,128 @@ class RefiningTse(Syntax):
 
     def check(self) -> None:
         super().check()
-        for metric in self._own:
+        for metric in self._user_metrics:
             metric.check()
 
     def signature(self) -> Mapping[str, Any]:
-        own = {f"metric.{metric.name}": metric.signature() for metric in self._own}
-        return {**super().signature(), **own, **({"lemma_stats": True} if self._lemma_stats else {})}
+        parts = dict(super().signature())
+        for metric in self._user_metrics:
+            parts[f"metric.{metric.name}"] = metric.signature()
+        if self._lemma_stats:
+            parts["lemma_stats"] = True
+        return parts
 
     def score(self, examples: Sequence[Example], responses: Sequence[Sequence[Response]]) -> list[Score]:
         scores = super().score(examples, responses)
-        # Without a number there is nothing that a metric could be told to expect.
-        judged = [i for i, example in enumerate(examples) if example.reference in _NUMBERS]
-        for i in {*range(len(examples))} - {*judged}:
-            missing = {metric.name: _NO_NUMBER for metric in self._own}
-            scores[i] = replace(scores[i], unscored={**scores[i].unscored, **missing})
+        judged: list[int] = []
+        for index, example in enumerate(examples):
+            if example.reference in _NUMBERS:
+                judged.append(index)
+            else:
+                # Without a number, a metric cannot be told what to expect.
+                missing = {metric.name: _NO_NUMBER for metric in self._user_metrics}
+                scores[index] = replace(scores[index], unscored={**scores[index].unscored, **missing})
         if not judged:
             return scores
-        answers = [_candidates_of(responses[i]) for i in judged]
-        rows = [row for place, i in enumerate(judged) for row in self._asked(place, examples[i])]
-        logits, words = self._given(answers)
-        for metric in self._own:
-            found: list[list[RowScore]] = [[] for _ in judged]
+        answers = [_candidates_of(responses[index]) for index in judged]
+        rows: list[MetricRow] = []
+        for context, index in enumerate(judged):
+            rows += self._metric_rows(context, examples[index])
+        logits, words = self._metric_inputs(answers)
+        for metric in self._user_metrics:
+            scores_by_context: list[list[RowScore]] = [[] for _ in judged]
             for row, (value, extra) in zip(rows, metric.scores(logits, rows, words), strict=True):
                 if value is not None:
-                    found[row.context].append(RowScore(row.row, value, extra if _is_json(extra) else None))
-            for i, of_rows in zip(judged, found, strict=True):
-                scores[i] = _with_own(scores[i], metric.name, of_rows, examples[i])
+                    kept_extra = extra if _is_json(extra) else None
+                    scores_by_context[row.context].append(RowScore(row.row, value, kept_extra))
+            for index, of_context in zip(judged, scores_by_context, strict=True):
+                scores[index] = _with_user_scores(scores[index], metric.name, of_context, examples[index])
         if self._lemma_stats:
-            for i, answer in zip(judged, answers, strict=True):
-                scores[i] = replace(scores[i], details={**scores[i].details, "lemma_stats": self._stats_of(answer)})
+            for index, answer in zip(judged, answers, strict=True):
+                details = {**scores[index].details, "lemma_stats": self._form_stats(answer)}
+                scores[index] = replace(scores[index], details=details)
         return scores
 
     def aggregate(self, table: ScoreTable, settings: Settings) -> list[Result]:
-        return [*super().aggregate(table, settings), *(_over_rows(table, m.name, settings) for m in self._own)]
+        user_results = [_over_rows(table, metric.name, settings) for metric in self._user_metrics]
+        return [*super().aggregate(table, settings), *user_results]
 
     @cached_property
     def _candidates(self) -> tuple[str, ...]:
-        own = (word for metric in self._own for word in metric.words)
-        return tuple(dict.fromkeys([*super()._candidates, *own]))
+        words = dict.fromkeys(super()._candidates)
+        for metric in self._user_metrics:
+            words |= dict.fromkeys(metric.words)
+        return tuple(words)
 
     @cached_property
     def _templates(self) -> dict[tuple[str, str], str]:
         return {(context.left, context.right): Path(context.template).name for context in self._gathered[0]}
 
-    def _given(self, answers: Sequence[Candidates]) -> tuple[NDArray[np.float64], WordIndex]:
-        """What ``_compute`` is given: log-probabilities of the words, and of all others together as the last column."""
+    def _metric_inputs(self, answers: Sequence[Candidates]) -> tuple[NDArray[np.float64], WordIndex]:
+        """Return what ``_compute`` gets: log-probabilities of the words, and of all other words as the last column."""
         logprobs = np.stack([np.asarray(answer.logprobs, dtype=np.float64) for answer in answers])
         words = WordIndex(self._candidates, np.asarray(~np.isnan(logprobs).all(axis=0)))
-        asked = np.where(np.isnan(logprobs), -np.inf, logprobs)
-        rest = np.maximum(1 - np.exp(asked).sum(axis=1, keepdims=True), np.finfo(np.float64).tiny)
-        return np.hstack([asked, np.log(rest)]), words
+        known_logprobs = np.where(np.isnan(logprobs), -np.inf, logprobs)
+        other_words = np.maximum(1 - np.exp(known_logprobs).sum(axis=1, keepdims=True), np.finfo(np.float64).tiny)
+        return np.hstack([known_logprobs, np.log(other_words)]), words
 
-    def _asked(self, place: int, example: Example) -> Iterator[MetricRow]:
-        """The original puts every row to a metric, also where several stand in one context."""
+    def _metric_rows(self, context: int, example: Example) -> Iterator[MetricRow]:
+        """Yield every row of a context: the original passes each to a metric, also if several are in one context."""
         file = self._templates[example.inputs["left"], example.inputs["right"]]
         for row, good, bad in example.inputs["rows"]:
-            yield MetricRow(place, row, _NUMBERS[example.reference], MetricTemplate(file, (good, bad)))
+            yield MetricRow(context, row, _NUMBERS[example.reference], MetricTemplate(file, (good, bad)))
 
-    def _stats_of(self, answer: Candidates) -> dict[str, list[float]]:
-        """Verb form → rank from the top, probability, and probability of all that is no more probable."""
-        found = {}
+    def _form_stats(self, answer: Candidates) -> dict[str, list[float]]:
+        """Return verb form → rank from the top, probability, and probability of all tokens up to it."""
+        stats = {}
         for form in self._verbs.forms:
             candidate = answer[self._candidate_index[form]]
             if candidate.logprob is not None and candidate.rank is not None and candidate.mass_below is not None:
                 p = math.exp(candidate.logprob)
-                # Seven digits are what the model's float32 holds, and half the room.
-                found[form] = [candidate.rank, float(f"{p:.7g}"), float(f"{candidate.mass_below + p:.7g}")]
-        return found
+                # The model's float32 has seven digits; writing no more halves the space.
+                stats[form] = [candidate.rank, float(f"{p:.7g}"), float(f"{candidate.mass_below + p:.7g}")]
+        return stats
 
 
-def own_metrics(metrics: Mapping[str, Options], base: Path) -> list[OwnMetric]:
-    """The user's own metrics that a task's option names."""
-    found = []
+def user_metrics(metrics: Mapping[str, Options], base: Path) -> list[UserMetric]:
+    """Return the user's own metrics that the task's option ``metrics`` names."""
+    built = []
     for name, options in metrics.items():
         if name in ("ew", "mw", "mass", "tse") or "@" in name or name.endswith(rows_of("")):
             raise ConfigError(f"task.metrics.{name}: this name is taken; choose another one")
         if not isinstance(options.get("file"), str):
             raise ConfigError(f"task.metrics.{name}.file: must be file.py:Class (got {options.get('file')!r})")
-        found.append(OwnMetric(name, options["file"], options.get("settings") or {}, base))
-    return found
+        built.append(UserMetric(name, options["file"], options.get("settings") or {}, base))
+    return built
 
 
 def rows_of(metric: str) -> str:
-    """The column that says how many rows a context's value of a user's metric stands for."""
+    """Return the column that says how many rows a context's value of a user's metric stands for."""
     return f"{metric}_rows"
 
 
 def row_scores(score: Score, name: str) -> list[RowScore]:
-    """What a user's metric said of each row of a context."""
-    return [RowScore(*found) for found in score.details.get("own", {}).get(name, ())]
+    """Return the scores that a user's metric gave to the rows of a context."""
+    return [RowScore(*values) for values in score.details.get("own", {}).get(name, ())]
 
 
-def _with_own(score: Score, name: str, found: Sequence[RowScore], example: Example) -> Score:
-    """The mean over the rows of a context, their number, the same by pair of verbs, and each row among the details."""
-    if not found:
+def _with_user_scores(score: Score, name: str, scored_rows: Sequence[RowScore], example: Example) -> Score:
+    """Add the mean over the rows of a context, their number, the same by pair of verbs, and each row in the details."""
+    if not scored_rows:
         return replace(score, unscored={**score.unscored, name: "the metric gave no score"})
-    own = {**score.details.get("own", {}), name: [list(row) for row in found]}
-    values = {name: sum(row.score for row in found) / len(found), rows_of(name): float(len(found))}
-    outcomes = {**score.outcomes, name: by_verb_pair(example, [(row.row, row.score) for row in found])}
-    return replace(score, values={**score.values, **values}, details={**score.details, "own": own}, outcomes=outcomes)
+    details = {**score.details.get("own", {}), name: [list(scored) for scored in scored_rows]}
+    mean = sum(scored.score for scored in scored_rows) / len(scored_rows)
+    by_row = [(scored.row, scored.score) for scored in scored_rows]
+    return replace(
+        score,
+        values={**score.values, name: mean, rows_of(name): float(len(scored_rows))},
+        details={**score.details, "own": details},
+        outcomes={**score.outcomes, name: by_verb_pair(example, by_row)},
+    )
 
 
 def _over_rows(table: ScoreTable, name: str, settings: Settings) -> Result:
-    """The mean over rows, as of the built-in TSE: a context counts as often as it has a score."""
+    """Return the mean over rows, as for the built-in TSE: a context counts as often as it has a score."""
     has = ~np.isnan(table.column(name))
     counts = table.column(rows_of(name))[has].astype(np.int64)
     in_data = np.array([int(count) for count in table.groups["rows"]])
@@ -449,13 +485,13 @@ def _candidates_of(responses: Sequence[Response]) -> Candidates:
 
 
 def _as_tensor(values: NDArray[np.float64]) -> Any:
-    """A torch tensor where torch is loaded, which a class that uses it has done."""
+    """Return a torch tensor if torch is loaded, which a class that uses it has done."""
     torch = sys.modules.get("torch")
     return values if torch is None else torch.from_numpy(np.ascontiguousarray(values))
 
 
 def _as_list(values: Any) -> list[Any] | None:
-    """A batch of values, or None if it is a single one."""
+    """Return a batch of values as a list, or None if it is a single value."""
     if hasattr(values, "tolist"):
         values = values.tolist()
     return list(values) if isinstance(values, list | tuple) else None

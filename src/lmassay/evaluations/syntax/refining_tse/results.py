@@ -1,4 +1,4 @@
-"""What refining-tse's table and plots show: result folders read back, the original's own as well as lmassay's."""
+"""Read result folders back, those of refining-tse as well as ours, and make the paper's LaTeX table of them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from lmassay.evaluations.syntax.refining_tse.folder import RUN_FILE, nanmeans
 from lmassay.reporting.formats import latex
 from lmassay.storage.yamlfile import read_mapping
 
-# Folder → title, in the order of the paper's table.
+# Folder → title, in the order of the table of Newman et al. (2021).
 TEMPLATES = {
     "ML_simple_agrmt": "Simple",
     "ML_sent_comp": "In a sentential complement",
@@ -40,12 +40,11 @@ _MODELS = {
     "roberta-base": "RoBERTa-base",
     "roberta-large": "RoBERTa-large",
 }
-_SIDES = ("top-k", "bottom-k")
 
 
 @dataclass(frozen=True, slots=True)
 class Curve:
-    """Means over contexts, along the cut-offs of one side."""
+    """Means over contexts along the cut-offs of one side."""
 
     cutoffs: Sequence[float] = ()
     scores: Sequence[float] = ()
@@ -62,14 +61,15 @@ class ExperimentCurves:
 
     @property
     def headline(self) -> float | None:
-        """The score at the largest top cut-off."""
+        """The score at the largest top cut-off, or None."""
+        # A folder of the original may lack the last values of a curve.
         _, score = max(zip(self.top.cutoffs, self.top.scores, strict=False), default=(0.0, np.nan))
         return None if np.isnan(score) else score
 
 
 @dataclass(slots=True)
 class Results:
-    """All that was found, by model, templates and metric."""
+    """All results below a folder, by model, templates and metric."""
 
     experiments: dict[tuple[str, str, Voting], ExperimentCurves] = field(default_factory=dict)
     tse: dict[tuple[str, str], float] = field(default_factory=dict)
@@ -81,20 +81,24 @@ class Results:
 
     @property
     def templates(self) -> list[str]:
-        """The ten of the paper that there are, in its order, then any others."""
-        found = {key[1] for key in [*self.experiments, *self.tse]}
-        return [name for name in TEMPLATES if name in found] + sorted(found - TEMPLATES.keys())
+        """The sets of templates: those of the paper that have results, in its order, then any others."""
+        present = {key[1] for key in [*self.experiments, *self.tse]}
+        published = [name for name in TEMPLATES if name in present]
+        return published + sorted(present - TEMPLATES.keys())
 
     def score(self, model: str, templates: str, voting: Voting) -> float | None:
-        found = self.experiments.get((model, templates, voting))
-        return None if found is None else found.headline
+        """Return the headline score of an experiment, or None."""
+        experiment = self.experiments.get((model, templates, voting))
+        return None if experiment is None else experiment.headline
 
 
 def model_title(model: str) -> str:
+    """Return the name of a model as the paper writes it."""
     return _MODELS.get(model, model)
 
 
 def template_title(templates: str) -> str:
+    """Return the name of a set of templates as the paper writes it."""
     return TEMPLATES.get(templates, templates)
 
 
@@ -119,26 +123,31 @@ class _ResultFolder:
 
     @property
     def kinds(self) -> list[str]:
-        """What it tells: EW or MW, TSE."""
-        verbs = [] if self.experiment is None else [self.experiment[0].upper()]
-        return verbs if self.tse is None else [*verbs, "TSE"]
+        """The metrics that it has: EW or MW, and TSE."""
+        kinds = []
+        if self.experiment is not None:
+            voting, _ = self.experiment
+            kinds.append(voting.upper())
+        if self.tse is not None:
+            kinds.append("TSE")
+        return kinds
 
 
 def read_results(folder: Path, compat: Compat | None = None) -> Results:
-    """Every run below a folder; of several of the same kind, the newest.
+    """Read every run below a folder; of several runs of the same kind, the newest.
 
-    Numbers as released are never mixed with others: ``compat`` says which of them to take; without it, those as
-    released count for a model that has no others.
+    Numbers of the released program are never mixed with others: ``compat`` says which of them to take. Without it,
+    those of the released program are used only for models that have no others.
     """
     if not folder.is_dir():
-        raise DataError(f"there is no folder {folder}; give the one that holds <model>/<templates>/<metric>/<run>")
+        raise DataError(f"there is no folder {folder}; give the one that contains <model>/<templates>/<metric>/<run>")
     results = Results()
-    runs = _of_one_compat(list(_runs(folder.resolve(), results.warnings)), compat, results.warnings)
+    runs = _with_one_compat(list(_runs(folder.resolve(), results.warnings)), compat, results.warnings)
     _add_newest(results, runs)
     if not results.models:
         error = DataError(
-            f"{folder} holds no results; they lie in <model>/<templates>/<metric>/<run>/metrics, as "
-            "`lmassay tse run` writes them"
+            f"{folder} has no results; they are in <model>/<templates>/<metric>/<run>/metrics, as `lmassay tse run` "
+            "writes them"
         )
         for warning in results.warnings:
             error.add_note(f"  {warning}")
@@ -161,35 +170,40 @@ def _runs(folder: Path, warnings: list[str]) -> Iterator[_ResultFolder]:
             warnings.append(f"{run.path} is left out: it has no score of EW, MW or TSE")
 
 
-def _of_one_compat(runs: Sequence[_ResultFolder], wanted: Compat | None, warnings: list[str]) -> list[_ResultFolder]:
-    """For each model, either runs as released or others."""
-    kept = []
-    for model in dict.fromkeys(run.model for run in runs):
-        of_model = [run for run in runs if run.model == model]
-        fixed = [run for run in of_model if run.compat == "none"]
-        chosen: Compat = wanted or ("none" if fixed else "released")
-        kept += [run for run in of_model if run.compat == chosen]
+def _with_one_compat(runs: Sequence[_ResultFolder], wanted: Compat | None, warnings: list[str]) -> list[_ResultFolder]:
+    """Take, for each model, either runs of the released program or others, and warn about those left out."""
+    runs_by_model: dict[str, list[_ResultFolder]] = {}
+    for run in runs:
+        runs_by_model.setdefault(run.model, []).append(run)
+    any_corrected = any(run.compat == "none" for run in runs)
+    taken = []
+    for model, of_model in runs_by_model.items():
+        has_corrected = any(run.compat == "none" for run in of_model)
+        chosen: Compat = wanted or ("none" if has_corrected else "released")
+        taken += [run for run in of_model if run.compat == chosen]
         left_out = [run for run in of_model if run.compat != chosen]
         if left_out:
-            how = "not as released" if chosen == "released" else "as released (--compat released takes them)"
-            warnings.append(f"{model}: runs left out, for they are {how}: {_listed(left_out)}")
-        elif wanted is None and chosen == "released" and any(run.compat == "none" for run in runs):
-            warnings.append(f"{model}: all runs are as released, their numbers are not to be compared with others")
-    return kept
+            reason = "not as released" if chosen == "released" else "as released (--compat released takes them)"
+            warnings.append(f"{model}: runs are left out because they are {reason}: {_first_paths(left_out)}")
+        elif wanted is None and chosen == "released" and any_corrected:
+            warnings.append(f"{model}: all runs are as released; do not compare their numbers with those of others")
+    return taken
 
 
-def _listed(runs: Sequence[_ResultFolder], most: int = 3) -> str:
-    paths = [str(run.path) for run in runs]
-    return ", ".join(paths[:most] + (["…"] if len(paths) > most else []))
+def _first_paths(runs: Sequence[_ResultFolder], limit: int = 3) -> str:
+    paths = [str(run.path) for run in runs[:limit]]
+    if len(runs) > limit:
+        paths.append("…")
+    return ", ".join(paths)
 
 
 def _add_newest(results: Results, runs: Sequence[_ResultFolder]) -> None:
-    cells: dict[tuple[str, str, str], list[_ResultFolder]] = {}
+    runs_by_cell: dict[tuple[str, str, str], list[_ResultFolder]] = {}
     for run in sorted(runs, key=lambda run: (run.written, run.path)):
         for kind in run.kinds:
-            cells.setdefault((run.model, run.templates, kind), []).append(run)
-    for (model, templates, kind), found in sorted(cells.items()):
-        newest = found[-1]
+            runs_by_cell.setdefault((run.model, run.templates, kind), []).append(run)
+    for (model, templates, kind), of_cell in sorted(runs_by_cell.items()):
+        newest = of_cell[-1]
         if kind == "TSE":
             assert newest.tse is not None
             results.tse[model, templates] = newest.tse
@@ -197,50 +211,60 @@ def _add_newest(results: Results, runs: Sequence[_ResultFolder]) -> None:
             assert newest.experiment is not None
             voting, experiment = newest.experiment
             results.experiments[model, templates, voting] = experiment
-        if len(found) > 1:
-            what = f"{model}, {templates}, {kind}"
-            results.warnings.append(f"{what}: {len(found)} runs of this kind; using {newest.path}")
+        if len(of_cell) > 1:
+            cell = f"{model}, {templates}, {kind}"
+            results.warnings.append(f"{cell}: {len(of_cell)} runs of this kind; using {newest.path}")
 
 
 def _read(run: Path) -> _ResultFolder:
+    """Read a result folder, or raise a ValueError that says why it cannot be used."""
     verbs, pairs = run / "metrics" / "main.txt", run / "metrics" / "ML.txt"
     experiment = None
     if verbs.is_file():
         voting = _voting(run)
         if voting is None:
-            raise ValueError("neither its config.yaml nor its folder (mw, tse_ew) tells EW from MW")
-        lines = _lines(verbs)
-        experiment = voting, ExperimentCurves(*(_curve(run, lines, side) for side in _SIDES))
-    score = _numbers(_lines(pairs).get("Overall model score", "")) if pairs.is_file() else []
-    return _ResultFolder(run, *_provenance(run), experiment, score[0] if score else None)
+            raise ValueError("neither its config.yaml nor its folder (mw, tse_ew) says whether it is EW or MW")
+        values = _named_values(verbs)
+        experiment = voting, ExperimentCurves(_curve(run, values, "top-k"), _curve(run, values, "bottom-k"))
+    tse = None
+    if pairs.is_file():
+        scores = _numbers(_named_values(pairs).get("Overall model score", ""))
+        tse = scores[0] if scores else None
+    compat, written = _provenance(run)
+    return _ResultFolder(run, compat, written, experiment, tse)
 
 
 def _provenance(run: Path) -> tuple[Compat, float]:
-    """How a run was made, and when it was written; what lmassay did not write is the released program's."""
+    """Return how a run was made, and when it was written; a folder that lmassay did not write is refining-tse's."""
     file = run / RUN_FILE
     if not file.is_file():
-        return "released", max(path.stat().st_mtime for path in (run / "metrics", *(run / "metrics").iterdir()))
-    told = json.loads(file.read_text(encoding="utf-8"))
+        metrics = run / "metrics"
+        return "released", max(path.stat().st_mtime for path in (metrics, *metrics.iterdir()))
+    facts = json.loads(file.read_text(encoding="utf-8"))
     try:
-        return "released" if told["compat"] == "released" else "none", datetime.fromisoformat(told["time"]).timestamp()
+        compat: Compat = "released" if facts["compat"] == "released" else "none"
+        return compat, datetime.fromisoformat(facts["time"]).timestamp()
     except (KeyError, TypeError, ValueError):
-        raise ValueError(f"{RUN_FILE} does not tell compat and time") from None
+        raise ValueError(f"{RUN_FILE} lacks compat or time") from None
 
 
 def _voting(run: Path) -> Voting | None:
+    """Return whether a folder has EW or MW: from its configuration, or else from the name of the folder above."""
     try:
-        data, _ = read_mapping(run / "config.yaml")
-        told = data["metrics"]["main"]["use_equal_verb_voting"]
-        return "ew" if told else "mw"
+        config, _ = read_mapping(run / "config.yaml")
+        is_equal = config["metrics"]["main"]["use_equal_verb_voting"]
     except (ConfigError, KeyError, TypeError):
         name = run.parent.name.lower()
-        return "ew" if "ew" in name else "mw" if "mw" in name else None
+        if "ew" in name:
+            return "ew"
+        return "mw" if "mw" in name else None
+    return "ew" if is_equal else "mw"
 
 
-def _curve(run: Path, lines: Mapping[str, str], side: str) -> Curve:
-    cutoffs, scores, invalid = (
-        _numbers(lines.get(f"{name} ({side})", "")) for name in ("Cutoffs", "Overall scores", "% examples invalid")
-    )
+def _curve(run: Path, values: Mapping[str, str], side: str) -> Curve:
+    cutoffs = _numbers(values.get(f"Cutoffs ({side})", ""))
+    scores = _numbers(values.get(f"Overall scores ({side})", ""))
+    invalid = _numbers(values.get(f"% examples invalid ({side})", ""))
     file = run / "npzs" / f"Prob counted ({side}).npz"
     if not file.is_file():
         return Curve(cutoffs, scores, (), invalid)
@@ -249,14 +273,18 @@ def _curve(run: Path, lines: Mapping[str, str], side: str) -> Curve:
     return Curve(cutoffs, scores, nanmeans(counted), invalid)
 
 
-def _lines(file: Path) -> dict[str, str]:
-    """``name: value``; a name that stands there twice has its last value."""
-    parts = (line.partition(": ") for line in file.read_text(encoding="utf-8").splitlines())
-    return {name: value for name, colon, value in parts if colon}
+def _named_values(file: Path) -> dict[str, str]:
+    """Return the lines ``name: value`` of a file; of a name that is there twice, the last value."""
+    values = {}
+    for line in file.read_text(encoding="utf-8").splitlines():
+        name, colon, value = line.partition(": ")
+        if colon:
+            values[name] = value
+    return values
 
 
 def _numbers(text: str) -> list[float]:
-    """Numbers between commas; nothing where the original had no score to print."""
+    """Return the numbers between commas; none where the original had no score to print."""
     if not text.strip() or text.strip() == "INVALID_SCORE_VALUE":
         return []
     return [float(number) for number in text.split(",")]
@@ -272,32 +300,36 @@ _METRICS = ("MW", "EW", "TSE")
 
 
 def latex_table(results: Results) -> str:
-    """The ten rows of the paper, and below them whatever else was evaluated."""
+    """Return the table: the ten rows of the paper, and below them whatever else was evaluated."""
     models = results.models
     titles = [latex.spanning(latex.escape_signs(model_title(model)), len(_METRICS)) for model in models]
-    heads = [
+    header_rows = [
         latex.row_text(["", *titles]),
         latex.rules([1, *[len(_METRICS)] * len(models)]),
         latex.row_text(["Templates", *_METRICS * len(models)]),
     ]
-    rows = [_scores(results, name) for name in TEMPLATES]
+    rows = [_table_row(results, name) for name in TEMPLATES]
     others = [name for name in results.templates if name not in TEMPLATES]
     if others:
-        rows += [latex.MIDRULE, *(_scores(results, name) for name in others)]
-    return f"{_HEAD}\n{latex.booktabs_table('l' + ' ccc' * len(models), heads, rows)}\n"
+        rows.append(latex.MIDRULE)
+        rows += [_table_row(results, name) for name in others]
+    return f"{_HEAD}\n{latex.booktabs_table('l' + ' ccc' * len(models), header_rows, rows)}\n"
 
 
-def _scores(results: Results, templates: str) -> str:
+def _table_row(results: Results, templates: str) -> str:
     cells: list[str] = []
     for model in results.models:
-        mw, ew = (results.score(model, templates, voting) for voting in ("mw", "ew"))
-        cells += [_MISSING if mw is None else rf"\textit{{{mw:.2f}}}"]
+        mw = results.score(model, templates, "mw")
+        ew = results.score(model, templates, "ew")
+        cells.append(_MISSING if mw is None else rf"\textit{{{mw:.2f}}}")
         cells += _larger_in_bold(ew, results.tse.get((model, templates)))
     return latex.row_text([latex.escape_signs(template_title(templates)), *cells])
 
 
 def _larger_in_bold(ew: float | None, tse: float | None) -> list[str]:
+    """Return both numbers with two decimals, the larger one bold; both are if they print the same."""
+    texts = [_MISSING if value is None else f"{value:.2f}" for value in (ew, tse)]
     if ew is None or tse is None:
-        return [_MISSING if value is None else f"{value:.2f}" for value in (ew, tse)]
+        return texts
     larger = f"{max(ew, tse):.2f}"
-    return [rf"\textbf{{{value:.2f}}}" if f"{value:.2f}" == larger else f"{value:.2f}" for value in (ew, tse)]
+    return [rf"\textbf{{{text}}}" if text == larger else text for text in texts]
