@@ -8,9 +8,9 @@ import warnings
 
 import pytest
 
-from lmassay.budget import Prices
+from lmassay.budget import Budget, Prices
 from lmassay.contracts import Model, Task
-from lmassay.errors import PluginError
+from lmassay.errors import OldPluginWarning, PluginError
 from lmassay.plugins.compatibility import as_model, as_task
 from lmassay.types import Combination, Design, Example, Generate, Metric, Response, Score
 from tests.helpers import lmassay, write_config
@@ -249,6 +249,26 @@ def test_a_class_without_the_base_class_is_completed_with_a_warning():
         model = as_model(old_class(Parrot), "mine")
     assert isinstance(model, Model)
     assert (model.cached, model.metered, model.close()) == (True, False, None)
+
+
+def test_methods_with_names_of_an_earlier_version_are_called_with_a_warning(tmp_path):
+    class Careful(Parrot):
+        def heed(self, budget):
+            self.budget = budget
+
+        def keep_in(self, folder):
+            self.folder = folder
+
+    with pytest.warns(OldPluginWarning, match="is deprecated") as caught:
+        model = as_model(Careful(), "careful.py:Careful")
+    assert [str(warning.message) for warning in caught] == [
+        "Careful.heed is deprecated; rename the method to use_budget",
+        "Careful.keep_in is deprecated; rename the method to use_folder",
+    ]
+    budget = Budget(usd=1.0)
+    model.use_budget(budget)
+    model.use_folder(tmp_path)
+    assert (model.budget, model.folder) == (budget, tmp_path)
 
 
 def test_prices_made_a_model_a_metered_one():

@@ -97,9 +97,8 @@ def _needs(conditions: Sequence[Condition], planned: Sequence[Plan], like: Seque
             slip = likely_slip(condition, metric)
             if slip:
                 warn(slip)
-            if metric.bounds is not None and None not in metric.bounds:
-                low, high = (float(end or 0.0) for end in metric.bounds)
-                require_reachable(condition.directed(metric), (low, high))
+            if metric.range is not None:
+                require_reachable(condition.directed(metric), metric.range)
             alpha = ALPHA / tests if condition.reading == "fail if" else ALPHA
             of_plan = needs(condition, metric, expected(condition.metric, like), plan.size_of(condition.metric), alpha)
             # Runs of a sweep usually have the same number of examples; equal rows are printed once.

@@ -49,7 +49,7 @@ def _number_of_flips(_: click.Context, __: click.Parameter, value: str | None) -
 
 
 @click.command(
-    epilog='Example: lmassay compare BASE NEW --fail-if "accuracy<-0.02" or --pass-only-if "accuracy>-0.02"',
+    epilog='Example: lmassay compare BASE NEW --fail-if "accuracy<-0.02"',
     short_help="Compare runs on the examples they share.",
 )
 @click.argument("runs", metavar="BASE NEW...", nargs=-1, required=True)

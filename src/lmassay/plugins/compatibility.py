@@ -129,7 +129,7 @@ def _adopt_old_methods(model: Model) -> None:
         if _defining_class(model, old) is None or _defining_class(model, new) is not None:
             continue
         warnings.warn(
-            f"{type(model).__name__}.{old} is deprecated; call the method {new} instead",
+            f"{type(model).__name__}.{old} is deprecated; rename the method to {new}",
             OldPluginWarning,
             stacklevel=2,
         )
