@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from lmassay.errors import OldPluginWarning
 from lmassay.reporting import chart as package
 from lmassay.reporting import tiles
 from lmassay.reporting.chart import (
@@ -164,3 +165,14 @@ def test_a_thousand_rows_are_drawn():
     rows = CategoryAxis([Category(f"row {number}") for number in range(1000)])
     svg = Chart("d", [Panel(y=rows, x=LinearAxis("x"), marks=[Dot(0.5, row) for row in range(1000)])]).svg()
     assert svg.count("<circle") == 1000
+
+
+@pytest.mark.parametrize(("old", "new"), [("Line", "ChartLine"), ("Key", "LegendEntry"), ("Rule", "ReferenceLine")])
+def test_names_that_the_docs_used_keep_working_with_a_warning(old, new):
+    with pytest.warns(OldPluginWarning, match=f"{old} is now called {new}"):
+        assert getattr(package, old) is getattr(package, new)
+
+
+def test_an_unknown_name_is_an_error():
+    with pytest.raises(AttributeError, match="has no attribute 'Pie'"):
+        _ = package.Pie
